@@ -15,6 +15,7 @@ use metrics::Gauge;
 use crate::error::ServiceError;
 pub use crate::error::Unit;
 pub use crate::peer::{ClientId, Host};
+use crate::series::QUEUE_REFUSED;
 
 /// A client may hold this many times what is free.
 const CLIENT_SHARE: u64 = 7;
@@ -56,6 +57,7 @@ impl Admission {
             Unit::Items => metrics::gauge!("evenkeel_queue_items", "queue" => name),
             Unit::Bytes => metrics::gauge!("evenkeel_queue_bytes", "queue" => name),
         };
+        QUEUE_REFUSED.begin(&[("queue", name), ("unit", unit.name())]);
         let capacity = (capacity as u64).max(1);
         Self(Arc::new(Queue { name, unit, capacity, state: Mutex::default(), gauge }))
     }

@@ -23,6 +23,7 @@ pub mod items;
 pub mod reload;
 pub mod retry;
 pub mod roots;
+pub mod series;
 pub mod server;
 pub mod stall_timeout;
 

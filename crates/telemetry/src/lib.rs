@@ -2,11 +2,15 @@
 #![forbid(unsafe_code)]
 
 mod logging;
+mod process;
 mod prometheus;
+mod series;
 mod spans;
 mod trace;
 
 pub use logging::{LogFormat, TelemetryError, TelemetrySettings, init_logging};
-pub use prometheus::{DURATION_BUCKETS_SECONDS, MetricsHandle, install_metrics, metrics_router};
+pub use process::{SERIES as PROCESS_SERIES, name_process, process_metrics};
+pub use prometheus::{DURATION_BUCKETS_SECONDS, MetricsHandle, install_metrics, metrics_router, on_scrape};
+pub use series::{Kind, Series, Values, describe};
 pub use spans::{Span, SpansError, SpansGuard, export_spans, record_span, spans_are_wanted};
 pub use trace::{TRACEPARENT, TraceContext};

@@ -1,28 +1,37 @@
 //! Metrics: one recorder for each process, and a route that serves it.
 
-use std::sync::{Mutex, OnceLock};
+use std::sync::{Mutex, OnceLock, PoisonError};
 
 use axum::Router;
 use axum::http::header::CONTENT_TYPE;
 use axum::routing::get;
 use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
 
+use super::process::process_metrics;
+
 /// Upper bounds of the histogram buckets of every metric that ends in `_seconds`: from one verification to a training step.
-pub const DURATION_BUCKETS_SECONDS: [f64; 18] = [
+pub const DURATION_BUCKETS_SECONDS: [f64; 20] = [
     0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 5.0, 15.0,
-    60.0, 300.0,
+    60.0, 300.0, 1200.0, 3600.0,
 ];
+
+/// Reads values that are only looked at when somebody asks for the metrics. False once there is nothing to read any more.
+type Reading = Box<dyn Fn() -> bool + Send + Sync>;
+
+static READINGS: Mutex<Vec<Reading>> = Mutex::new(Vec::new());
 
 /// Access to the metrics of the process.
 #[derive(Debug, Clone)]
 pub struct MetricsHandle(PrometheusHandle);
 
 impl MetricsHandle {
-    /// All metrics in Prometheus's text format.
+    /// All metrics in Prometheus's text format, those of the process with them.
     pub fn render(&self) -> String {
+        // A poisoned lock is harmless: what is kept are functions.
+        READINGS.lock().unwrap_or_else(PoisonError::into_inner).retain(|read| read());
         // Histograms keep every sample until upkeep folds them into buckets.
         self.0.run_upkeep();
-        self.0.render()
+        self.0.render() + &process_metrics()
     }
 
     /// Folds samples into buckets. Call it regularly: without it the memory of a process that is never scraped grows.
@@ -36,7 +45,7 @@ pub fn install_metrics() -> Option<MetricsHandle> {
     static HANDLE: OnceLock<MetricsHandle> = OnceLock::new();
     static INSTALL: Mutex<()> = Mutex::new(());
     // A poisoned lock is harmless: its value is set in one assignment.
-    let _guard = INSTALL.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let _guard = INSTALL.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(handle) = HANDLE.get() {
         return Some(handle.clone());
     }
@@ -47,6 +56,11 @@ pub fn install_metrics() -> Option<MetricsHandle> {
     let handle = MetricsHandle(recorder.handle());
     metrics::set_global_recorder(recorder).ok()?;
     Some(HANDLE.get_or_init(|| handle).clone())
+}
+
+/// Has `read` set gauges each time the metrics are asked for, until it returns false. It must be fast.
+pub fn on_scrape(read: impl Fn() -> bool + Send + Sync + 'static) {
+    READINGS.lock().unwrap_or_else(PoisonError::into_inner).push(Box::new(read));
 }
 
 /// `GET /metrics`.
@@ -69,6 +83,16 @@ mod tests {
         metrics::counter!("evenkeel_test_total").increment(3);
         metrics::histogram!("evenkeel_test_seconds").record(0.003);
         assert!(first.render().contains("evenkeel_test_total 3"));
+        let value = std::sync::Arc::new(());
+        let weak = std::sync::Arc::downgrade(&value);
+        on_scrape(move || {
+            metrics::counter!("evenkeel_test_readings_total").increment(1);
+            weak.strong_count() > 0
+        });
+        assert!(first.render().contains("evenkeel_test_readings_total 1"));
+        drop(value);
+        (0..3).for_each(|_| drop(first.render()));
+        assert!(first.render().contains("evenkeel_test_readings_total 2"), "it is asked once more and then never");
         assert!(second.render().contains("evenkeel_test_seconds_bucket{le=\"0.005\"} 1"), "{}", second.render());
     }
 }

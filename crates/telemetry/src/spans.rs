@@ -7,11 +7,11 @@ use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::{Duration, SystemTime};
 
-use opentelemetry::trace::{SpanId, SpanKind, Status};
+use opentelemetry::trace::{Link, SpanId, SpanKind, Status};
 use opentelemetry::{InstrumentationScope, KeyValue, Value};
 use opentelemetry_otlp::WithExportConfig;
 use opentelemetry_sdk::Resource;
-use opentelemetry_sdk::trace::{BatchSpanProcessor, SpanData, SpanProcessor};
+use opentelemetry_sdk::trace::{BatchConfigBuilder, BatchSpanProcessor, SpanData, SpanLinks, SpanProcessor};
 
 use super::TraceContext;
 
@@ -19,6 +19,9 @@ static COLLECTOR: OnceLock<BatchSpanProcessor> = OnceLock::new();
 
 /// How long sending the last spans may take.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Spans that wait to be sent; further ones are dropped. The spans of a step's samples may end within a second.
+const MAX_WAITING: usize = 1 << 14;
 
 /// A finished operation, as part of a trace.
 #[derive(Debug, Clone)]
@@ -28,15 +31,55 @@ pub struct Span {
     /// The parent span. `None` for the first of a trace.
     pub parent: Option<TraceContext>,
     /// The operation.
-    pub name: &'static str,
+    pub name: Cow<'static, str>,
     /// When it began.
     pub began: SystemTime,
     /// When it ended.
     pub ended: SystemTime,
     /// Attributes by name.
     pub attributes: Vec<(&'static str, Value)>,
+    /// Spans of other traces that belong to it: the prompts of a gradient, the step of a prompt.
+    pub links: Vec<TraceContext>,
     /// Why it failed. `None` for success.
     pub failure: Option<String>,
+}
+
+impl Span {
+    /// A span that succeeded, the first of its trace.
+    pub fn new(
+        name: impl Into<Cow<'static, str>>,
+        context: TraceContext,
+        began: SystemTime,
+        ended: SystemTime,
+    ) -> Self {
+        let (attributes, links) = (Vec::new(), Vec::new());
+        Self { context, parent: None, name: name.into(), began, ended, attributes, links, failure: None }
+    }
+
+    /// The same within another one.
+    #[must_use]
+    pub fn within(self, parent: impl Into<Option<TraceContext>>) -> Self {
+        Self { parent: parent.into(), ..self }
+    }
+
+    /// The same with an attribute.
+    #[must_use]
+    pub fn with(mut self, name: &'static str, value: impl Into<Value>) -> Self {
+        self.attributes.push((name, value.into()));
+        self
+    }
+
+    /// The same with links to these.
+    #[must_use]
+    pub fn linked(self, links: impl IntoIterator<Item = TraceContext>) -> Self {
+        Self { links: links.into_iter().collect(), ..self }
+    }
+
+    /// The same, failed for that reason if there is one.
+    #[must_use]
+    pub fn failed(self, failure: Option<String>) -> Self {
+        Self { failure, ..self }
+    }
 }
 
 /// Why spans cannot be exported.
@@ -82,7 +125,9 @@ pub fn export_spans(service: &str, endpoint: &str) -> Result<SpansGuard, SpansEr
         return Err(refused("it does not begin with http://".to_owned()));
     }
     let exporter = opentelemetry_otlp::SpanExporter::builder().with_tonic().with_endpoint(endpoint).build();
-    let mut processor = BatchSpanProcessor::builder(exporter.map_err(|error| refused(error.to_string()))?).build();
+    let batches = BatchConfigBuilder::default().with_max_queue_size(MAX_WAITING).build();
+    let processor = BatchSpanProcessor::builder(exporter.map_err(|error| refused(error.to_string()))?);
+    let mut processor = processor.with_batch_config(batches).build();
     processor.set_resource(&Resource::builder_empty().with_service_name(format!("evenkeel-{service}")).build());
     COLLECTOR.set(processor).map_err(|_| SpansError::Again)?;
     Ok(SpansGuard(()))
@@ -97,18 +142,20 @@ pub fn spans_are_wanted() -> bool {
 pub fn record_span(span: Span) {
     let Some(collector) = COLLECTOR.get() else { return };
     let attributes = span.attributes.into_iter().map(|(name, value)| KeyValue::new(name, value));
+    let mut links = SpanLinks::default();
+    links.links.extend(span.links.into_iter().map(|to| Link::new(to.span_context(), Vec::new(), 0)));
     collector.on_end(SpanData {
         span_context: span.context.span_context(),
         parent_span_id: span.parent.map_or(SpanId::INVALID, |parent| parent.span_context().span_id()),
         parent_span_is_remote: false,
         span_kind: SpanKind::Internal,
-        name: Cow::Borrowed(span.name),
+        name: span.name,
         start_time: span.began,
         end_time: span.ended,
         attributes: attributes.collect(),
         dropped_attributes_count: 0,
         events: Default::default(),
-        links: Default::default(),
+        links,
         status: span.failure.map_or(Status::Unset, Status::error),
         instrumentation_scope: InstrumentationScope::builder("evenkeel").build(),
     });

@@ -43,15 +43,9 @@ async fn spans_reach_the_collector_and_the_last_ones_before_the_end() {
     let guard = export_spans("test", &endpoint).unwrap();
     let parent = TraceContext::for_id("run", "step/3");
     let (context, ended) = (parent.child(), SystemTime::now());
-    record_span(Span {
-        context,
-        parent: Some(parent),
-        name: "sample",
-        began: ended - Duration::from_millis(20),
-        ended,
-        attributes: vec![("tokens", 7.into())],
-        failure: Some("ENGINES_FAILED".into()),
-    });
+    let prompt = TraceContext::for_id("run", "train/3/1");
+    let span = Span::new("sample", context, ended - Duration::from_millis(20), ended).within(parent);
+    record_span(span.with("tokens", 7).linked([prompt]).failed(Some("ENGINES_FAILED".into())));
     tokio::task::spawn_blocking(move || drop(guard)).await.unwrap();
 
     let requests = collector.0.lock().unwrap();
@@ -63,6 +57,8 @@ async fn spans_reach_the_collector_and_the_last_ones_before_the_end() {
     let said = format!("00-{}-{}-01", hex(&span.trace_id), hex(&span.span_id));
     assert_eq!(said, context.to_string(), "the ids are those that services send each other");
     assert!(parent.to_string().contains(&hex(&span.parent_span_id)));
+    let link = &span.links[0];
+    assert_eq!(format!("00-{}-{}-01", hex(&link.trace_id), hex(&link.span_id)), prompt.to_string());
     assert_eq!(span.end_time_unix_nano - span.start_time_unix_nano, 20_000_000);
     assert_eq!(
         (span.attributes[0].key.as_str(), span.status.as_ref().unwrap().message.as_str()),

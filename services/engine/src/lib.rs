@@ -23,4 +23,5 @@ mod text;
 pub use engine::{Engine, RunningEngine, Shutdown, check_folder};
 pub use error::EngineError;
 pub use http::VLLM_VERSION;
+pub use metrics::SERIES;
 pub use settings::{EngineSettings, LogprobsMode};

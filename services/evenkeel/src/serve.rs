@@ -4,23 +4,37 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use clap::ValueEnum;
 use evenkeel_config::{Loader, Settings};
 use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::ServiceSettings;
 use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
 use evenkeel_reward::RewardSettings;
+use evenkeel_rpc::series::{DISPATCH_SERIES, ITEM_SERIES, SERVER_SERIES};
 use evenkeel_rpc::server::{Server, shutdown_signal};
-use evenkeel_telemetry::export_spans;
+use evenkeel_telemetry::{Series, describe, export_spans, install_metrics, name_process};
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
 use crate::{guest, recipe};
 
+/// Where metrics are served and spans are sent, where no flag says so.
+const METRICS_VARIABLE: &str = "EVENKEEL_METRICS";
+const TRACES_VARIABLE: &str = "EVENKEEL_TRACES";
+
 pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
-    let name = options.service.to_possible_value().expect("every service has a name");
-    let _spans = options.traces.as_deref().map(|endpoint| export_spans(name.get_name(), endpoint)).transpose()?;
+    let options = ServeOptions {
+        metrics: options.metrics.or_else(|| variable(METRICS_VARIABLE)),
+        traces: options.traces.or_else(|| variable(TRACES_VARIABLE)),
+        ..options
+    };
+    let name = options.service.name();
+    name_process(name);
+    let _spans = options.traces.as_deref().map(|endpoint| export_spans(name, endpoint)).transpose()?;
+    // Before anything counts. The engine counts by itself.
+    if options.metrics.is_some() && install_metrics().is_some() {
+        describe(series_of(options.service).into_iter().flatten());
+    }
     let server = match options.service {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,
@@ -33,6 +47,11 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A variable of the environment that is not empty.
+fn variable(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }
 
 /// Loads the defaults, the recipe's part of the service, the file, the environment and `--set`; later ones win.
@@ -59,6 +78,18 @@ fn section_of(recipes: &[String], service: Service) -> Result<Table> {
         Service::Learner => Table::try_from(recipe.learner_service())?,
         Service::Orchestrator => within("start", within("recipe", recipes.to_vec().into()).into()),
     })
+}
+
+/// What a service counts at its port for metrics.
+fn series_of(service: Service) -> Vec<&'static [Series]> {
+    let items = |own| vec![SERVER_SERIES, ITEM_SERIES, own];
+    match service {
+        Service::Engine => vec![evenkeel_engine::SERIES],
+        Service::Generation => items(evenkeel_generation::SERIES),
+        Service::Reward => items(evenkeel_reward::SERIES),
+        Service::Learner => items(evenkeel_learner::SERIES),
+        Service::Orchestrator => [&[SERVER_SERIES, DISPATCH_SERIES], evenkeel_orchestrator::SERIES].concat(),
+    }
 }
 
 async fn with_metrics(server: Server, options: &ServeOptions) -> Result<Server> {

@@ -28,12 +28,14 @@ mod model;
 mod monitor;
 mod pool;
 mod sample;
+mod series;
 mod service;
 mod settings;
 mod start;
 mod update;
 
 pub use error::GenerationError;
+pub use series::SERIES;
 pub use settings::{
     EngineSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
 };

@@ -1,5 +1,7 @@
 //! Health monitoring: is each engine up, does it have the current weights, may it serve again. Engines with other weights are updated.
 
+mod gauges;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,6 +13,7 @@ use crate::engine::EngineError;
 use crate::pool::{EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 use crate::update::WeightUpdate;
+use gauges::Gauges;
 
 /// Broken connections in a row after which an engine is ejected: the first may be an old one that the engine closed.
 const MAX_BROKEN_CONNECTIONS: u32 = 2;
@@ -23,10 +26,11 @@ pub(crate) fn monitor_pool(pool: &Arc<EnginePool>, stop: &CancellationToken) {
     tokio::spawn(async move {
         let ticking = async {
             let mut ticks = tokio::time::interval(POOL_INTERVAL);
+            let mut gauges = Gauges::default();
             loop {
                 ticks.tick().await;
                 pool.expire();
-                publish_gauges(&pool);
+                gauges.publish(&pool);
             }
         };
         stop.run_until_cancelled(ticking).await
@@ -168,22 +172,5 @@ impl HealthMonitor {
         }
         pool.admit(engine, EngineState::Suspect, weights);
         tracing::info!(engine = engine.name(), "engine readmitted");
-    }
-}
-
-fn publish_gauges(pool: &EnginePool) {
-    for (engine, status) in pool.snapshot() {
-        let name = engine.name();
-        let gauge = |metric: &'static str, value: f64| metrics::gauge!(metric, "engine" => name.to_owned()).set(value);
-        gauge("evenkeel_engine_in_flight_items", status.in_flight as f64);
-        gauge("evenkeel_engine_in_flight_tokens", status.outstanding_tokens as f64);
-        gauge("evenkeel_engine_tokens_per_second", status.tokens_per_second);
-        if let Some(metrics) = status.metrics {
-            gauge("evenkeel_engine_running_requests", metrics.running as f64);
-            gauge("evenkeel_engine_waiting_requests", metrics.waiting as f64);
-            gauge("evenkeel_engine_cache_usage", metrics.cache_usage);
-        }
-        gauge("evenkeel_engine_usable", f64::from(u8::from(status.state.is_serving())));
-        gauge("evenkeel_engine_stale", f64::from(u8::from(status.state == EngineState::Stale)));
     }
 }

@@ -15,6 +15,7 @@ use crate::publish::{PublishOptions, Published, publish};
 use crate::settings::{AttentionPath, LearnerSettings};
 use crate::source::ModelSource;
 use crate::step::{Example, PolicyStep, StepReport, SupervisedReport, supervised_step};
+use crate::timeline::Pass;
 use crate::trainer::{Trainer, WorkDone};
 
 /// A model in training.
@@ -135,6 +136,16 @@ impl Learner {
     /// Takes the work done since the last call, with its durations. Scoring outside of steps is not included.
     pub fn take_work(&mut self) -> WorkDone {
         self.trainer.take_work()
+    }
+
+    /// Takes the passes of the last step.
+    pub fn take_passes(&mut self) -> Vec<Pass> {
+        self.trainer.take_passes()
+    }
+
+    /// Free memory of the device in bytes. `None` on a CPU, or where the driver does not say.
+    pub fn free_device_memory(&self) -> Option<u64> {
+        free_memory(self.parameters().get(0).device()).ok().flatten()
     }
 
     /// Log-probabilities and entropies of the tokens of each response under the current weights: one entry for each

@@ -26,6 +26,7 @@ mod source;
 mod step;
 #[cfg(test)]
 mod test_model;
+mod timeline;
 mod trainer;
 
 pub use error::{LearnerError, Result};
@@ -35,7 +36,9 @@ pub use learner::Learner;
 pub use memory::{DiskPlan, MemoryPart, MemoryPlan, host_memory};
 pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
-pub use service::{CheckpointType, PublishType, ServiceSettings, StartError, bind, checkpoints_of, published_versions};
+pub use service::{
+    CheckpointType, PublishType, SERIES, ServiceSettings, StartError, bind, checkpoints_of, published_versions,
+};
 pub use settings::{
     AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, MomentsPlace, OldLogp, OptimizerSettings,
     ProbeSettings, Recompute, Schedule,
@@ -44,4 +47,5 @@ pub use step::{
     Example, GradientProbe, PolicyStep, RuleGradient, StepPhase, StepProgress, StepReport, SupervisedReport,
     UpdateStats,
 };
+pub use timeline::{Pass, PassKind};
 pub use trainer::WorkDone;

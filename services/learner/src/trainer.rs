@@ -1,7 +1,7 @@
 //! What training changes: weights, optimizer state and version, and the only operations that change them.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use candle_core::{Device, Tensor};
 use evenkeel_model::kernels::Moment;
@@ -13,6 +13,7 @@ use crate::micro_batch::{MicroBatches, Sequence};
 use crate::model::Model;
 use crate::optimizer::{Optimizer, OptimizerState, Phase, Progress, UpdateReport};
 use crate::settings::LearnerSettings;
+use crate::timeline::{Pass, PassKind, Timeline};
 
 /// The gradient of an update.
 pub(crate) enum Gradient {
@@ -73,6 +74,7 @@ pub(crate) struct Trainer {
     /// What the memory plan had said; absent on a CPU.
     plan: Option<MemoryPlan>,
     work: WorkDone,
+    timeline: Timeline,
 }
 
 impl Trainer {
@@ -93,6 +95,7 @@ impl Trainer {
             torn: None,
             plan: None,
             work: WorkDone::default(),
+            timeline: Timeline::default(),
         })
     }
 
@@ -138,6 +141,17 @@ impl Trainer {
     /// Begins a step: discards gradients of an abandoned one.
     pub(crate) fn begin_step(&mut self) {
         self.model.discard_gradients();
+        self.timeline.clear();
+    }
+
+    /// Says whose responses the last pass of a kind ran.
+    pub(crate) fn pass_was_of(&mut self, kind: PassKind, groups: impl Iterator<Item = usize>) {
+        self.timeline.of_groups(kind, groups);
+    }
+
+    /// Takes the passes since the step began.
+    pub(crate) fn take_passes(&mut self) -> Vec<Pass> {
+        self.timeline.take()
     }
 
     /// Packs sequences by the micro-batch budget.
@@ -155,9 +169,10 @@ impl Trainer {
     /// The same at the training temperature, as part of a step.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_old(&mut self, batches: &MicroBatches) -> Result<Vec<Scores>> {
-        let start = Instant::now();
+        let (start, began) = (Instant::now(), SystemTime::now());
         let scores = self.model.score(batches, self.settings.temperature);
         self.work.scoring += start.elapsed();
+        self.timeline.add(PassKind::Scoring, began, batches.packed().len());
         self.explained(memory::Phase::Scoring, scores)
     }
 
@@ -169,19 +184,23 @@ impl Trainer {
     /// The same under the reference; `None` without a reference.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_reference(&mut self, batches: &MicroBatches) -> Result<Option<Vec<Scores>>> {
-        let start = Instant::now();
+        let (start, began) = (Instant::now(), SystemTime::now());
         let scores = self.model.score_reference(batches, self.settings.temperature);
-        self.work.scoring += start.elapsed();
+        if self.has_reference() {
+            self.work.scoring += start.elapsed();
+            self.timeline.add(PassKind::Scoring, began, batches.packed().len());
+        }
         self.explained(memory::Phase::Scoring, scores)
     }
 
     /// Forward and backward passes; gradients are added to those already summed.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn accumulate(&mut self, batches: &MicroBatches, temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
-        let start = Instant::now();
+        let (start, began) = (Instant::now(), SystemTime::now());
         let passed = self.model.accumulate(batches, temperature, loss);
         self.work.gradient += start.elapsed();
         self.work.micro_batches += batches.packed().len() as u64;
+        self.timeline.add(PassKind::Gradient, began, batches.packed().len());
         self.explained(memory::Phase::Training, passed)
     }
 
@@ -212,7 +231,7 @@ impl Trainer {
         scale: f64,
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
-        let start = Instant::now();
+        let (start, began) = (Instant::now(), SystemTime::now());
         let gradients = match gradient {
             Gradient::Accumulated => self.model.take_gradients()?,
             Gradient::Zero => self.parameters().values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?,
@@ -225,6 +244,7 @@ impl Trainer {
         let updated = self.optimizer.update(phase, settings, target, &gradients, scale, loss_is_finite);
         let report = self.explained(memory::Phase::Updating, updated)?;
         self.work.optimizer += start.elapsed();
+        self.timeline.add(PassKind::Update, began, 0);
         let Some(reason) = report.skipped else {
             self.skipped = 0;
             return Ok(report);

@@ -41,6 +41,7 @@ pub use directory::{
 pub use error::RunError;
 pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
 pub use events::{Activity, Event, Progress, RunOutcome, Subscription};
+pub use instruments::SERIES;
 pub use live::LiveRun;
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};

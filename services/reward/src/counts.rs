@@ -12,16 +12,18 @@ use evenkeel_proto::v1::{Outcome, Verdict};
 pub(crate) struct VerdictCounts([AtomicU64; Outcome::ALL.len()]);
 
 impl VerdictCounts {
-    /// Counts a verdict and the time that judging took.
-    pub(crate) fn record(&self, verdict: &Verdict, work: Duration) {
+    /// Counts a verdict on a kind of task and the time that judging took.
+    pub(crate) fn record(&self, task: &'static str, verdict: &Verdict, work: Duration) {
         let outcome = verdict.outcome();
         // The values of the protobuf enum can serve as indices: a test ensures that they are consecutive from 0.
         if let Some(count) = usize::try_from(outcome as i32).ok().and_then(|index| self.0.get(index)) {
             count.fetch_add(1, Ordering::Relaxed);
         }
         let reason = verdict.reason_code.clone();
-        metrics::counter!("evenkeel_verdicts_total", "outcome" => outcome.label(), "reason" => reason).increment(1);
-        metrics::histogram!("evenkeel_verdict_seconds", "outcome" => outcome.label()).record(work);
+        let outcome = outcome.label();
+        metrics::counter!("evenkeel_verdicts_total", "task" => task, "outcome" => outcome, "reason" => reason)
+            .increment(1);
+        metrics::histogram!("evenkeel_verdict_seconds", "task" => task, "outcome" => outcome).record(work);
     }
 
     /// The counts of outcomes that occurred.
@@ -40,9 +42,9 @@ mod tests {
     fn outcomes_are_counted_under_their_names() {
         let counts = VerdictCounts::default();
         let correct = Verdict::judged("a", Outcome::Correct, "equal_integer", 1.0);
-        counts.record(&correct, Duration::ZERO);
-        counts.record(&correct, Duration::ZERO);
-        counts.record(&Verdict::judged("b", Outcome::NoAnswer, "empty_box", 0.0), Duration::ZERO);
+        counts.record("math", &correct, Duration::ZERO);
+        counts.record("math", &correct, Duration::ZERO);
+        counts.record("code", &Verdict::judged("b", Outcome::NoAnswer, "empty_box", 0.0), Duration::ZERO);
         assert_eq!(counts.by_outcome(), BTreeMap::from([("correct".to_owned(), 2), ("no_answer".to_owned(), 1)]));
     }
 }

@@ -23,13 +23,16 @@
 mod counts;
 mod error;
 mod judge;
+mod series;
 mod service;
 mod settings;
+mod spans;
 mod start;
 mod task_thread;
 
 pub use error::RewardError;
 pub use judge::{Cancel, CodeWork, Judge, MathWork, ReadProgram, Work, WorkerProcesses};
+pub use series::SERIES;
 pub use settings::{
     CodeSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart, UnsupportedSetting,
 };

@@ -9,7 +9,7 @@ use evenkeel_proto::shown::shown;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
     RewardGetStatusRequest, RewardGetStatusResponse, ServerStatus, Verdict, VerifyItem, VerifyOneRequest,
-    VerifyOneResponse, VerifyRequest, VerifyTimings,
+    VerifyOneResponse, VerifyRequest, VerifyTimings, verify_item::Task,
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
@@ -23,6 +23,7 @@ use tonic::{Request, Response, Status, Streaming};
 use crate::counts::VerdictCounts;
 use crate::judge::{Cancel, CodeWork, Judge, Work};
 use crate::settings::RewardSettings;
+use crate::spans::record_span_of;
 use crate::task_thread::TaskThread;
 
 /// A reward worker.
@@ -87,7 +88,7 @@ impl Worker {
     /// Judges an item on a blocking thread: a text of megabytes must not delay other connections.
     async fn handle(self: Arc<Self>, item: VerifyItem, context: ItemContext) -> Verdict {
         let queue_us = micros(context.queued);
-        let id = item.id.clone();
+        let (id, task) = (item.id.clone(), task_of(&item));
         let begun = Instant::now();
         let judged = match self.judge.accept(item) {
             Err(verdict) => Ok(Some(*verdict)),
@@ -104,7 +105,8 @@ impl Worker {
                 (VerifyItems::failed(id, ServiceError::Internal { message }.failure()), begun.elapsed())
             }
         };
-        self.counts.record(&verdict, work);
+        self.counts.record(task, &verdict, work);
+        record_span_of(task, &verdict, &context, work);
         Verdict { timings: Some(VerifyTimings { queue_us, work_us: micros(work) }), ..verdict }
     }
 
@@ -180,6 +182,16 @@ struct CancelOnDrop(Cancel);
 impl Drop for CancelOnDrop {
     fn drop(&mut self) {
         self.0.cancel();
+    }
+}
+
+/// The kind of an item's task in metrics.
+fn task_of(item: &VerifyItem) -> &'static str {
+    match item.task {
+        Some(Task::Math(_)) => "math",
+        Some(Task::Code(_)) => "code",
+        Some(Task::Custom(_)) => "custom",
+        None => "none",
     }
 }
 

@@ -36,7 +36,8 @@ impl Interceptor for Headers {
             metadata.insert("authorization", authorization);
         }
         if let Some(context) = TraceContext::current() {
-            let value = context.child().to_string().parse().expect("a traceparent is hex digits and dashes");
+            // The span that the caller records: the server's is its child.
+            let value = context.to_string().parse().expect("a traceparent is hex digits and dashes");
             metadata.insert(TRACEPARENT, value);
         }
         Ok(request)

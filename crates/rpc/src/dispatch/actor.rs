@@ -13,6 +13,7 @@ use super::scheduler::Scheduler;
 use super::{DispatchOptions, Endpoints, WorkerStatus};
 use crate::client::{Connector, ServerAddress};
 use crate::items::Items;
+use crate::series;
 
 /// Capacity of the event channel.
 const EVENTS: usize = 1024;
@@ -45,6 +46,7 @@ struct Handle {
 
 impl<P: Items> Actor<P> {
     pub(super) fn new(options: DispatchOptions, connector: Connector, connected: watch::Sender<usize>) -> Self {
+        series::begin(series::DISPATCH_SERIES, P::NAME);
         let scheduler = Scheduler::new(options.clone());
         Self { options, connector, scheduler, connections: BTreeMap::new(), next_worker: 0, connected }
     }

@@ -38,8 +38,10 @@ pub struct ItemContext {
     pub deadline: Deadline,
     /// How long the item waited before its handler started.
     pub queued: Duration,
-    /// Trace context of the item; handlers already run in its scope.
+    /// Trace context of the item: the span that its handler may record. Handlers already run in its scope.
     pub trace: TraceContext,
+    /// The span that the item names as its parent. `None` where neither it nor its call does.
+    pub parent: Option<TraceContext>,
     pub(super) stop: StopSignal,
     pub(super) permit: Weak<HeldPermit>,
 }

@@ -13,6 +13,7 @@ use super::{ItemContext, Items, ResponseStream};
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
+use crate::series;
 use crate::server::Drain;
 
 /// Serves one kind of items. Clones share its capacity.
@@ -27,6 +28,7 @@ impl<P> Clone for ItemServer<P> {
 impl<P: Items> ItemServer<P> {
     /// With these limits; `drain` is the shutdown signal of the server.
     pub fn new(limits: ItemLimits, drain: Drain) -> Self {
+        series::begin(series::ITEM_SERIES, P::NAME);
         Self(Capacity::new(limits, drain))
     }
 

@@ -221,7 +221,8 @@ where
 {
     let accepted = Instant::now();
     let own: Result<TraceContext, _> = P::traceparent(&item).parse();
-    let trace = own.ok().or_else(TraceContext::current).map_or_else(TraceContext::root, TraceContext::child);
+    let parent = own.ok().or_else(TraceContext::current);
+    let trace = parent.map_or_else(TraceContext::root, TraceContext::child);
     let _stop_on_drop = StopOnDrop(stop.clone());
     let stopping = async {
         tokio::select! {
@@ -247,7 +248,7 @@ where
     };
     let permit = Arc::new(Mutex::new(Some(permit)));
     let queued = accepted.elapsed();
-    let context = ItemContext { deadline, queued, trace, stop: stop.clone(), permit: Arc::downgrade(&permit) };
+    let context = ItemContext { deadline, queued, trace, parent, stop: stop.clone(), permit: Arc::downgrade(&permit) };
     metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);
     let started = Instant::now();
     let _in_flight = InFlight::enter(&server.in_flight);

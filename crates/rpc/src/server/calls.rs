@@ -3,7 +3,7 @@
 use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use http::{HeaderMap, Request, Response};
 use http_body::{Body as HttpBody, Frame, SizeHint};
@@ -21,7 +21,7 @@ use super::schema::Schema;
 use crate::admission::Admission;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
-use evenkeel_telemetry::{TRACEPARENT, TraceContext};
+use evenkeel_telemetry::{Span, TRACEPARENT, TraceContext, record_span, spans_are_wanted};
 
 /// Built-in services whose streams never end by themselves: a health watcher would delay every drain.
 const ENDLESS_PREFIXES: [&str; 2] = ["/grpc.health.v1.", "/grpc.reflection.v1"];
@@ -87,6 +87,7 @@ where
         let given =
             request.headers().get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse::<TraceContext>().ok());
         let context = given.map_or_else(TraceContext::root, TraceContext::child);
+        record.span = given.filter(|_| spans_are_wanted()).map(|parent| (parent, context, SystemTime::now()));
         let span = tracing::info_span!("call", method = %record.method, trace_id = %context.trace_id());
         let held = self.layer.receiving.empty(client);
         let (max_decoded, timeout) = (self.layer.max_decoded, self.layer.message_timeout);
@@ -126,6 +127,8 @@ struct CallRecord {
     code: Option<Code>,
     /// Keeps the connection in use.
     call: Option<CallGuard>,
+    /// The span of its caller, its own, and when it began, where spans are exported and the caller named one.
+    span: Option<(TraceContext, TraceContext, SystemTime)>,
 }
 
 impl CallRecord {
@@ -134,7 +137,7 @@ impl CallRecord {
         let method = if Schema::known().has_method(method) { method } else { "unknown" }.to_owned();
         let in_flight = metrics::gauge!("evenkeel_grpc_calls_in_flight", "method" => method.clone());
         in_flight.increment(1);
-        Self { method, started: Instant::now(), in_flight, code: None, call: None }
+        Self { method, started: Instant::now(), in_flight, code: None, call: None, span: None }
     }
 
     fn read_status(&mut self, headers: &HeaderMap) {
@@ -145,8 +148,14 @@ impl CallRecord {
 impl Drop for CallRecord {
     fn drop(&mut self) {
         self.in_flight.decrement(1);
-        let code = format!("{:?}", self.code.unwrap_or(Code::Cancelled));
+        let code = self.code.unwrap_or(Code::Cancelled);
         let method = std::mem::take(&mut self.method);
+        // Whoever may not call writes no spans either.
+        if let Some((parent, context, began)) = self.span.filter(|_| code != Code::Unauthenticated) {
+            let failure = (code != Code::Ok).then(|| format!("{code:?}"));
+            record_span(Span::new(method.clone(), context, began, SystemTime::now()).within(parent).failed(failure));
+        }
+        let code = format!("{code:?}");
         metrics::counter!("evenkeel_grpc_calls_total", "method" => method.clone(), "code" => code).increment(1);
         metrics::histogram!("evenkeel_grpc_call_seconds", "method" => method).record(self.started.elapsed());
     }

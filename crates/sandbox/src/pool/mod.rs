@@ -10,6 +10,7 @@ mod machine;
 mod memory;
 mod queue;
 mod thread;
+mod usage;
 
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
@@ -23,6 +24,9 @@ use crate::worker_process::WorkerProcessCommand;
 use job::Job;
 use memory::MemoryBudget;
 use queue::Queue;
+use usage::ProcessCounts;
+
+pub use usage::PoolUsage;
 
 /// Settings of a pool.
 #[derive(Clone, Copy, Debug)]
@@ -44,6 +48,7 @@ pub struct Full;
 pub struct Pool {
     queue: Arc<Queue>,
     threads: Vec<JoinHandle<()>>,
+    processes: Arc<ProcessCounts>,
 }
 
 impl Pool {
@@ -53,7 +58,7 @@ impl Pool {
     ///
     /// The system cannot start a thread.
     pub fn in_process(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
-        Self::start(settings, |queue, memory| thread::in_process(queue, memory, Arc::clone(&interpreter)))
+        Self::start(settings, |queue, memory, _| thread::in_process(queue, memory, Arc::clone(&interpreter)))
     }
 
     /// A pool whose threads run programs in a worker process each. For short programs that is twice as fast, since processes do not share
@@ -63,21 +68,23 @@ impl Pool {
     ///
     /// The system cannot start a thread. A process that does not start shows in the verdict on the first program: see [`Self::judge`].
     pub fn with_worker_processes(command: &WorkerProcessCommand, settings: PoolSettings) -> std::io::Result<Self> {
-        Self::start(settings, |queue, memory| thread::with_worker_process(queue, memory, command.clone()))
+        let start = |queue, memory, counts| thread::with_worker_process(queue, memory, counts, command.clone());
+        Self::start(settings, start)
     }
 
     fn start(
         settings: PoolSettings,
-        start_thread: impl Fn(Arc<Queue>, Arc<MemoryBudget>) -> std::io::Result<JoinHandle<()>>,
+        start_thread: impl Fn(Arc<Queue>, Arc<MemoryBudget>, Arc<ProcessCounts>) -> std::io::Result<JoinHandle<()>>,
     ) -> std::io::Result<Self> {
         let slots = settings.workers.max(1);
         // A thread for each slot of either kind: see `queue`.
         let threads = 2 * slots;
         let queue = Arc::new(Queue::new(settings.queue, slots));
         let memory = Arc::new(MemoryBudget::new(settings.memory_bytes, threads));
-        let mut pool = Self { queue: Arc::clone(&queue), threads: Vec::new() };
+        let processes = Arc::<ProcessCounts>::default();
+        let mut pool = Self { queue: Arc::clone(&queue), threads: Vec::new(), processes: Arc::clone(&processes) };
         for _ in 0..threads {
-            pool.threads.push(start_thread(Arc::clone(&queue), Arc::clone(&memory))?);
+            pool.threads.push(start_thread(Arc::clone(&queue), Arc::clone(&memory), Arc::clone(&processes))?);
         }
         let preemption = Builder::new().name("evenkeel-preempt".to_owned());
         pool.threads.push(preemption.spawn(move || queue.preempt_until_closed())?);
@@ -111,6 +118,12 @@ impl Pool {
     #[must_use]
     pub fn load(&self) -> usize {
         self.queue.load()
+    }
+
+    /// What the pool is doing, and what became of its processes.
+    #[must_use]
+    pub fn usage(&self) -> PoolUsage {
+        self.processes.usage(self.load())
     }
 }
 

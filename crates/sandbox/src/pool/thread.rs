@@ -8,6 +8,7 @@ use std::time::Duration;
 use super::job::{UnitResult, WorkUnit};
 use super::memory::MemoryBudget;
 use super::queue::Queue;
+use super::usage::ProcessCounts;
 use crate::executor::{Executor, InProcess};
 use crate::interpreter::Interpreter;
 use crate::judge::{self, Report};
@@ -80,12 +81,14 @@ fn run_until_stack_grows(queue: &Queue, memory: &MemoryBudget, interpreter: &Int
 pub(super) fn with_worker_process(
     queue: Arc<Queue>,
     memory: Arc<MemoryBudget>,
+    counts: Arc<ProcessCounts>,
     command: WorkerProcessCommand,
 ) -> std::io::Result<JoinHandle<()>> {
     thread::Builder::new().name("evenkeel-sandbox".to_owned()).spawn(move || {
         let mut process = None;
         while let Some((id, unit)) = queue.take() {
-            let result = with_memory(&memory, &unit, |granted| run_in_process(&mut process, &command, &unit, granted));
+            let run = |granted| run_in_process(&mut process, &command, &counts, &unit, granted);
+            let result = with_memory(&memory, &unit, run);
             queue.record(id, unit.test, result);
         }
     })
@@ -111,6 +114,7 @@ fn with_memory(memory: &MemoryBudget, unit: &WorkUnit, mut run: impl FnMut(u64) 
 fn run_in_process(
     process: &mut Option<WorkerProcess>,
     command: &WorkerProcessCommand,
+    counts: &ProcessCounts,
     unit: &WorkUnit,
     granted: u64,
 ) -> UnitResult {
@@ -121,13 +125,17 @@ fn run_in_process(
         }
         let running = match process {
             Some(process) => Ok(process),
-            None => WorkerProcess::start(command, &unit.cancel).map(|started| process.insert(started)),
+            None => WorkerProcess::start(command, &unit.cancel).map(|started| {
+                counts.started();
+                process.insert(started)
+            }),
         };
         let loss = match running {
             Ok(running) => {
                 let result = run(running, unit, granted);
                 let Some(loss) = running.lost().cloned() else { return result };
                 *process = None;
+                counts.lost();
                 loss
             }
             Err(StartError::Missing(missing)) => {

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use evenkeel_telemetry::process_metrics;
 use serde_json::json;
 
 use super::{App, VLLM_VERSION, ok};
@@ -89,5 +90,6 @@ pub(super) async fn is_sleeping() -> Response {
 }
 
 pub(super) async fn metrics(State(app): State<Arc<App>>) -> Response {
-    ([(CONTENT_TYPE, "text/plain; version=1.0.0; charset=utf-8")], app.metrics.render()).into_response()
+    ([(CONTENT_TYPE, "text/plain; version=1.0.0; charset=utf-8")], app.metrics.render() + &process_metrics())
+        .into_response()
 }

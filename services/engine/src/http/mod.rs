@@ -10,6 +10,7 @@ mod fields;
 mod info;
 mod prompt;
 mod request;
+mod span;
 mod stream;
 mod submit;
 mod tokenize;

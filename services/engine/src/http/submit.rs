@@ -12,6 +12,7 @@ use super::App;
 use super::error::ApiError;
 use super::prompt::Prompts;
 use super::request::{Request, Shape};
+use super::span::RequestSpan;
 use crate::sampling::Sampling;
 use crate::scheduler::{Command, Job, Output, Permit, Scheduler};
 
@@ -28,6 +29,7 @@ pub(super) struct Submission {
     pub(super) prompts: Vec<(Arc<[u32]>, Arc<Sampling>)>,
     pub(super) outputs: mpsc::UnboundedReceiver<Output>,
     _cancel: CancelOnDrop,
+    _span: Option<RequestSpan>,
 }
 
 impl Submission {
@@ -116,6 +118,7 @@ async fn start(
     let prompts = checked.collect::<Result<Vec<_>, ApiError>>()?;
     let trace = headers.get(TRACEPARENT).and_then(|value| value.to_str().ok()?.parse::<TraceContext>().ok());
     let trace_id = trace.map(TraceContext::trace_id);
+    let span = RequestSpan::begin(trace, &id, prompts.len(), request.samples);
     tracing::debug!(id, trace_id, prompts = prompts.len(), samples = request.samples, "completion");
 
     let (sink, outputs) = mpsc::unbounded_channel();
@@ -141,5 +144,5 @@ async fn start(
     app.scheduler.send(Command::Run(jobs.collect())).await?;
     let created = super::unix_seconds();
     let Request { samples, shape, .. } = request;
-    Ok(Submission { id, created, shape, samples, prompts, outputs, _cancel: cancel })
+    Ok(Submission { id, created, shape, samples, prompts, outputs, _cancel: cancel, _span: span })
 }

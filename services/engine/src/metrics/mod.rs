@@ -6,7 +6,15 @@ mod render;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
+use evenkeel_telemetry::{Series, Values};
 use histogram::Histogram;
+
+/// What the engine counts besides what vLLM does.
+pub const SERIES: &[Series] = &[Series::counter(
+    "evenkeel_engine_idle_seconds_total",
+    "seconds in which there was nothing to compute, as of the last work",
+)
+.by(&[("engine", Values::Of(&["0"])), ("model_name", Values::Few("the engine's model"))])];
 
 /// Seconds of a request's parts, from a short step to a long wait.
 const REQUEST_SECONDS: &[f64] = &[

@@ -13,6 +13,19 @@ pub(crate) enum Service {
     Orchestrator,
 }
 
+impl Service {
+    /// Its name, as on the command line.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Engine => "engine",
+            Self::Generation => "generation",
+            Self::Reward => "reward",
+            Self::Learner => "learner",
+            Self::Orchestrator => "orchestrator",
+        }
+    }
+}
+
 #[derive(Args)]
 pub(crate) struct ServeOptions {
     /// The service.
@@ -26,11 +39,12 @@ pub(crate) struct ServeOptions {
     /// Set one setting, as `server.listen=0.0.0.0:50051`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port).
+    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port). Without it the
+    /// variable EVENKEEL_METRICS counts.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317. Only the generation service has spans: a
-    /// trace of each sample.
+    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317: a trace of each
+    /// prompt and of each step. Without it the variable EVENKEEL_TRACES counts.
     #[arg(long, value_name = "URL")]
     pub(crate) traces: Option<String>,
 }

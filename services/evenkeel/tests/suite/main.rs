@@ -12,6 +12,7 @@ mod eval;
 mod export;
 mod fork;
 mod gpu;
+mod observed;
 mod python;
 mod recipes;
 mod refusals;

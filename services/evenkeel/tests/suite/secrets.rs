@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
 
-use crate::cluster::free_ports;
+use crate::support::free_ports;
 use crate::support::{Process, evenkeel, refused, small, succeed, summary, wait_for, written_model};
 
 /// Words that begin every planted token and password.

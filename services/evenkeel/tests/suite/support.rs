@@ -1,6 +1,7 @@
 //! Runs of the binary in folders of their own; processes end with the test.
 
 use std::collections::BTreeMap;
+use std::net::TcpListener;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -92,6 +93,57 @@ impl Drop for Process {
     fn drop(&mut self) {
         let _ = self.0.kill();
         let _ = self.0.wait();
+    }
+}
+
+/// Ports that nobody has.
+pub(crate) fn free_ports<const N: usize>() -> [u16; N] {
+    let listeners = [(); N].map(|()| TcpListener::bind("127.0.0.1:0").expect("a free port"));
+    listeners.map(|listener| listener.local_addr().expect("its address").port())
+}
+
+/// A run with each service in a process of its own.
+pub(crate) struct Processes(Vec<Process>);
+
+impl Processes {
+    /// Starts the services and with them the run of a recipe, below a folder that has its model. The run is in `runs`.
+    pub(crate) fn start(folder: &Path, recipe: &Path, model: &Path, more: &[&str]) -> Self {
+        let recipe = recipe.to_str().expect("the path is text");
+        let [engine, generation, reward, learner, orchestrator] = free_ports();
+        let place = |name: &str| format!("{name}={}", folder.join(name).display());
+        let start = |service: &str, settings: &[String]| {
+            let mut arguments = vec!["serve", service, "--recipe", recipe];
+            arguments.extend(more);
+            arguments.extend(settings.iter().flat_map(|setting| ["--set", setting.as_str()]));
+            Process::start(evenkeel(&arguments))
+        };
+        let listen = |port: u16| format!("server.listen=127.0.0.1:{port}");
+        // The orchestrator first: it waits for the others.
+        Self(vec![
+            start(
+                "orchestrator",
+                &[
+                    listen(orchestrator),
+                    place("runs"),
+                    format!("start.set=[\"model.path={}\"]", model.display()),
+                    format!("endpoints.generation=http://127.0.0.1:{generation}"),
+                    format!("endpoints.reward=[\"http://127.0.0.1:{reward}\"]"),
+                    format!("endpoints.learner=http://127.0.0.1:{learner}"),
+                ],
+            ),
+            start("learner", &[listen(learner), place("model"), place("checkpoints"), place("weights")]),
+            start("reward", &[listen(reward)]),
+            start("generation", &[listen(generation), format!("endpoints=[\"http://127.0.0.1:{engine}\"]")]),
+            start("engine", &[format!("listen=127.0.0.1:{engine}"), place("model")]),
+        ])
+    }
+
+    /// Has each of them end as Ctrl-C does, and waits for it.
+    pub(crate) fn stop(mut self) {
+        for process in &mut self.0 {
+            process.interrupt();
+            process.0.wait().expect("it ends");
+        }
     }
 }
 

@@ -121,7 +121,7 @@ pub(crate) struct EngineInfo {
 }
 
 /// An engine's own metrics of its load.
-#[derive(Debug, Clone, Copy, PartialEq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(crate) struct EngineMetrics {
     /// Requests being computed.
     pub(crate) running: u64,

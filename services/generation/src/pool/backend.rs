@@ -33,6 +33,22 @@ pub(crate) enum EngineState {
 }
 
 impl EngineState {
+    /// Every state.
+    pub(crate) const ALL: [Self; 6] =
+        [Self::Healthy, Self::Suspect, Self::Open, Self::Paused, Self::Stale, Self::Draining];
+
+    /// Its name in metrics.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Healthy => "healthy",
+            Self::Suspect => "suspect",
+            Self::Open => "open",
+            Self::Paused => "paused",
+            Self::Stale => "stale",
+            Self::Draining => "draining",
+        }
+    }
+
     /// Whether it may be given samples at all.
     pub(crate) fn is_serving(self) -> bool {
         matches!(self, Self::Healthy | Self::Suspect)

@@ -100,6 +100,11 @@ impl Balancer {
         }
     }
 
+    /// Requests in the queue whose callers still wait.
+    pub(super) fn waiting(&self) -> usize {
+        self.queue.iter().filter(|waiter| !waiter.reply.is_closed()).count()
+    }
+
     /// Adds a backend, which gets no samples before it is admitted.
     pub(super) fn add(&mut self, now: Instant) -> EngineId {
         self.backends.push(Backend::new(&self.weights, &self.settings, now));

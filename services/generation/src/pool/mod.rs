@@ -253,6 +253,11 @@ impl EnginePool {
         }
     }
 
+    /// Samples that wait for an engine with room.
+    pub(crate) fn waiting(&self) -> usize {
+        self.balancer().waiting()
+    }
+
     /// Rejects requests in the queue once there has been no engine for too long.
     pub(crate) fn expire(&self) {
         let replies = self.balancer().expire(Instant::now());

@@ -172,7 +172,7 @@ async fn attempt(
         token_ids: &token_ids,
         sampling: &sampling,
         cache_salt: &session.weights().cache_salt(),
-        traceparent: &context.trace.child().to_string(),
+        traceparent: &context.trace.to_string(),
         stream: item.keep_partial || stream == StreamSetting::Always,
     };
     let sampling = lease.engine().client().sample(request, &mut progress.tokens);

@@ -26,11 +26,8 @@ enum Outcome {
 }
 
 /// Answers one item.
-pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, mut context: ItemContext) -> Rollout {
+pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: ItemContext) -> Rollout {
     let started = Instant::now();
-    // The sample's span is a child of the item's trace, the requests to engines are children of the sample.
-    let parent = context.trace;
-    context.trace = parent.child();
     let mut progress = Progress { segments: item.prefix_segments.clone(), ..Progress::default() };
     let model = pool.model();
     let limits = Limits {
@@ -55,7 +52,7 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, mut contex
     let waited = context.queued + started.elapsed();
     let rollout = rollout(&pool, item, outcome, progress, context.queued, waited);
     record(&rollout, waited);
-    record_spans(&rollout, context.trace, parent);
+    record_spans(&rollout, context.trace, context.parent);
     rollout
 }
 

@@ -192,4 +192,7 @@ fn record_metrics(engine: &str, report: &UpdateReport) {
     metrics::counter!("evenkeel_weight_updates_total", "engine" => engine.to_owned(), "outcome" => outcome)
         .increment(1);
     metrics::histogram!("evenkeel_weight_update_paused_seconds", "engine" => engine.to_owned()).record(report.paused);
+    if report.failure.is_none() {
+        metrics::histogram!("evenkeel_weight_update_load_seconds", "engine" => engine.to_owned()).record(report.load);
+    }
 }

@@ -1,17 +1,22 @@
 //! Metrics and the log line of a training step.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_proto::v1::{TrainKind, TrainReport};
+use evenkeel_files::free_space;
+use evenkeel_proto::v1::{LearnerState, TrainKind, TrainReport};
+use evenkeel_telemetry::on_scrape;
 
+use crate::timeline::Pass;
 use crate::trainer::WorkDone;
 
 /// Records the metrics of a completed step.
-pub(super) fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, total: Duration) {
+pub(super) fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, passes: &[Pass], total: Duration) {
     count_step(kind, if report.skipped { "skipped" } else { "updated" });
     let label = label(kind);
     let phases = [("scoring", work.scoring), ("gradient", work.gradient), ("optimizer", work.optimizer)];
-    for (phase, time) in phases.into_iter().chain([("total", total)]) {
+    let waiting = total.saturating_sub(phases.iter().map(|(_, time)| *time).sum());
+    for (phase, time) in phases.into_iter().chain([("waiting", waiting), ("total", total)]) {
         metrics::histogram!("evenkeel_training_step_seconds", "kind" => label, "phase" => phase).record(time);
     }
     let tokens = [
@@ -23,6 +28,9 @@ pub(super) fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, tota
         metrics::counter!("evenkeel_training_tokens_total", "kind" => label, "tokens" => of).increment(count);
     }
     metrics::counter!("evenkeel_training_micro_batches_total", "kind" => label).increment(work.micro_batches);
+    for pass in passes {
+        metrics::counter!("evenkeel_training_passes_total", "kind" => label, "pass" => pass.kind.label()).increment(1);
+    }
     metrics::gauge!("evenkeel_learner_version").set(report.version as f64);
     tracing::info!(
         version = report.version,
@@ -32,6 +40,38 @@ pub(super) fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, tota
         skipped = report.skip_reason,
         "step done"
     );
+}
+
+/// Records the free memory of the device, where it has its own.
+pub(super) fn record_device(free: Option<u64>) {
+    if let Some(free) = free {
+        metrics::gauge!("evenkeel_learner_device_free_bytes").set(free as f64);
+    }
+}
+
+/// Records what the learner is doing, and the version of its weights.
+pub(super) fn record_state(state: LearnerState, version: u64) {
+    for (label, of) in [
+        ("idle", LearnerState::Idle),
+        ("training", LearnerState::Training),
+        ("scoring", LearnerState::Scoring),
+        ("writing", LearnerState::Writing),
+    ] {
+        metrics::gauge!("evenkeel_learner_state", "state" => label).set(f64::from(u8::from(of == state)));
+    }
+    metrics::gauge!("evenkeel_learner_version").set(version as f64);
+}
+
+/// Has the room of these folders read each time the metrics are asked for.
+pub(super) fn watch_disks(folders: [(&'static str, PathBuf); 2]) {
+    on_scrape(move || {
+        for (name, folder) in &folders {
+            if let Ok(space) = free_space(folder) {
+                metrics::gauge!("evenkeel_learner_disk_free_bytes", "folder" => *name).set(space.free as f64);
+            }
+        }
+        true
+    });
 }
 
 /// Counts a step by its outcome.

@@ -5,7 +5,7 @@
 //! [`train`] runs a step from its header to its report, [`score`] batches sequences to score, [`artifacts`] writes
 //! checkpoints and weights, [`inspection`] the batches of skipped updates, [`lease`] decides which run the learner
 //! serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
-//! measurements under verl's names, and [`instruments`] records its metrics.
+//! measurements under verl's names, [`instruments`] records its metrics, which [`series`] lists, and [`spans`] its trace.
 
 mod artifacts;
 mod command;
@@ -17,13 +17,16 @@ mod lease;
 mod report;
 mod retention;
 mod score;
+mod series;
 mod session;
 mod settings;
+mod spans;
 mod start;
 mod status;
 mod train;
 mod worker;
 
 pub use retention::{checkpoints_of, published_versions};
+pub use series::SERIES;
 pub use settings::{CheckpointType, PublishType, ServiceSettings};
 pub use start::{StartError, bind};

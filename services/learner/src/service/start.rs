@@ -6,6 +6,7 @@ use evenkeel_rpc::server::{Server, ServerError};
 use tokio::sync::{mpsc, oneshot};
 
 use super::grpc::LearnerService;
+use super::instruments::watch_disks;
 use super::settings::ServiceSettings;
 use super::status::StatusBoard;
 use super::worker::Worker;
@@ -30,6 +31,7 @@ pub enum StartError {
 pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
     settings.validate()?;
     let server = Server::bind("learner", "learner.server", settings.server.clone()).await?;
+    watch_disks([("checkpoints", settings.checkpoints.clone()), ("weights", settings.weights.clone())]);
     let (commands, receiver) = mpsc::channel(settings.queue);
     let status = StatusBoard::default();
     let (ready, opened) = oneshot::channel();

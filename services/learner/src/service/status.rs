@@ -4,6 +4,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use evenkeel_proto::v1::{LearnerState, TrainKind};
 
+use super::instruments::record_state;
+
 /// The status of the learner.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Status {
@@ -29,6 +31,7 @@ impl StatusBoard {
     pub(super) fn set_state(&self, state: LearnerState, version: u64) {
         let mut status = self.lock();
         (status.state, status.version) = (state, version);
+        record_state(state, version);
     }
 
     /// Records the run that the weights belong to.

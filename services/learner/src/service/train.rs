@@ -11,11 +11,12 @@ use evenkeel_rpc::error::ServiceError;
 
 use super::convert::micros;
 use super::inspection::Inspection;
-use super::instruments::{count_step, record};
+use super::instruments::{count_step, record, record_device};
 use super::lease::Lease;
 use super::report::Counts;
 use super::session::{Abort, Part, Session};
 use super::settings::ServiceSettings;
+use super::spans::record_spans;
 use super::status::StatusBoard;
 use super::{convert, report};
 use crate::error::LearnerError;
@@ -150,11 +151,12 @@ impl Training {
         started: Instant,
     ) -> Result<TrainReport, Abort> {
         learner.take_work();
+        let mut groups = Vec::new();
         let (mut report, receive) = match header.kind() {
             TrainKind::Supervised => self.supervised(learner, header, session, started)?,
-            _ => self.grpo(learner, lease, header, session, started)?,
+            _ => self.grpo(learner, lease, header, session, started, &mut groups)?,
         };
-        let (work, total) = (learner.take_work(), started.elapsed());
+        let (work, passes, total) = (learner.take_work(), learner.take_passes(), started.elapsed());
         report.timings = Some(TrainTimings {
             receive_us: micros(receive),
             score_us: micros(work.scoring),
@@ -162,7 +164,9 @@ impl Training {
             optimizer_us: micros(work.optimizer),
             total_us: micros(total),
         });
-        record(header.kind(), &report, work, total);
+        record(header.kind(), &report, work, &passes, total);
+        record_device(learner.free_device_memory());
+        record_spans(header, &report, &groups, &passes, total);
         // Stored before it is sent, so that a caller that lost the connection does not step twice.
         if self.reports.len() == KEPT_REPORTS {
             self.reports.pop_front();
@@ -176,7 +180,8 @@ impl Training {
         Ok(report)
     }
 
-    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived.
+    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived; `ids` are then those of
+    /// the groups.
     fn grpo(
         &self,
         learner: &mut Learner,
@@ -184,6 +189,7 @@ impl Training {
         header: &TrainHeader,
         session: &mut Session,
         started: Instant,
+        ids: &mut Vec<String>,
     ) -> Result<(TrainReport, Duration), Abort> {
         let mut counts = Counts::default();
         let (mut received, mut groups) = (0, Vec::new());
@@ -208,6 +214,7 @@ impl Training {
                 counts.response_tokens += response.tokens.len() as u64;
                 counts.trainable_tokens += response.trainable() as u64;
             }
+            ids.push(group.id.clone());
             groups.push(group.clone());
             step.add(group).map_err(convert::error)?;
             received += 1;

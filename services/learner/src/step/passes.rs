@@ -9,6 +9,7 @@ use super::report::UpdateStats;
 use crate::error::Result;
 use crate::optimizer::Phase;
 use crate::settings::OldLogp;
+use crate::timeline::PassKind;
 use crate::trainer::{Gradient, Trainer};
 
 /// Scores responses of later updates: their old log-probabilities, which are those under the weights before the first
@@ -98,6 +99,7 @@ fn score_with(trainer: &mut Trainer, responses: &mut [PlannedResponse], old: boo
             response.reference_logp = Some(scores.logp);
         }
     }
+    trainer.pass_was_of(PassKind::Scoring, responses.iter().map(|response| response.group));
     Ok(())
 }
 
@@ -117,5 +119,6 @@ fn run(
     let (objective, old_logp, temperature) = (settings.objective.clone(), settings.old_logp, settings.temperature);
     let loss = PolicyLoss::new(&objective, old_logp, regularizer_factor, responses, &batches, keep);
     trainer.accumulate(&batches, temperature, &loss)?;
+    trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group));
     Ok(loss.into_results())
 }

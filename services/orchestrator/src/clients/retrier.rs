@@ -174,6 +174,7 @@ impl Retrier {
     /// Reports that a service is unreachable and will be tried again.
     pub(super) fn waiting(&self, service: &'static str, endpoint: &str, message: String, retry: Retry) {
         instruments::retry(service);
+        instruments::waiting(service, true);
         tracing::warn!(service, endpoint, message, "waiting");
         let text = format!("waiting for {service} at {endpoint}: {message}");
         let event = Event::Waiting {
@@ -188,6 +189,7 @@ impl Retrier {
 
     pub(super) fn recovered(&self, service: &'static str, waited: Duration) {
         instruments::outage(service, waited);
+        instruments::waiting(service, false);
         let waited_ms = waited.as_millis() as u64;
         tracing::info!(service, waited_ms, "recovered");
         self.events.resume_phase();

@@ -13,6 +13,8 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 
+use crate::instruments::{self, PageConnection};
+
 /// What connections may cost.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Limits {
@@ -66,11 +68,12 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits)
             Ok(permit) => {
                 let router = router.clone();
                 connections.spawn(async move {
-                    let _permit = permit;
+                    let (_permit, _open) = (permit, PageConnection::open());
                     connection(stream, router, limits).await;
                 });
             }
             Err(_) => {
+                instruments::page_refused();
                 if let Ok(permit) = Arc::clone(&refusals).try_acquire_owned() {
                     connections.spawn(async move {
                         let _permit = permit;

@@ -122,8 +122,16 @@ impl Batch {
         Ok(())
     }
 
-    /// The request for one sample of a group.
-    pub(super) fn generate_item(&self, plan: &GroupPlan, sample: u32) -> GenerateItem {
+    pub(super) fn is_for_training(&self) -> bool {
+        self.spec.for_training
+    }
+
+    pub(super) fn run_id(&self) -> &str {
+        &self.context.run_id
+    }
+
+    /// The request for one sample of a group, as a part of that span.
+    pub(super) fn generate_item(&self, plan: &GroupPlan, sample: u32, span: TraceContext) -> GenerateItem {
         let id = plan.id.sample(sample);
         let sampling = SamplingSettings { seed: id.seed(self.context.seed), ..plan.sampling.settings.clone() };
         GenerateItem {
@@ -133,18 +141,23 @@ impl Batch {
             sampling: Some(sampling.into()),
             engine_deadline_ms: Some(self.services().settings().rollout_deadline.as_millis() as u64),
             policy_version: self.requirements.policy_version,
-            traceparent: self.traceparent(plan),
+            traceparent: span.to_string(),
             ..GenerateItem::default()
         }
     }
 
     /// The request to verify its response. Long tests are named; a worker gets them once.
-    pub(super) fn verify_request(&self, plan: &GroupPlan, rollout: &Rollout) -> Result<VerifyRequest, RunError> {
+    pub(super) fn verify_request(
+        &self,
+        plan: &GroupPlan,
+        rollout: &Rollout,
+        span: TraceContext,
+    ) -> Result<VerifyRequest, RunError> {
         let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
         let item = VerifyItem {
             deadline_ms: Some(self.services().settings().verify_deadline.as_millis() as u64),
-            traceparent: self.traceparent(plan),
+            traceparent: span.to_string(),
             ..plan.named.as_ref().unwrap_or(&plan.task).verify_item(&rollout.sample_id, answer)
         };
         Ok(VerifyRequest { item, with_tests: plan.named.as_ref().map(|_| plan.task.clone()) })
@@ -175,10 +188,5 @@ impl Batch {
                 finish: sample.finish_reason.label(),
             })
         });
-    }
-
-    /// All samples of a prompt share a trace, from here to the optimizer step.
-    fn traceparent(&self, plan: &GroupPlan) -> String {
-        TraceContext::for_id(&self.context.run_id, &plan.id.to_string()).to_string()
     }
 }

@@ -1,6 +1,7 @@
 //! A group: all samples of one prompt in one step, from its plan to the message for the learner.
 
 use std::sync::Arc;
+use std::time::SystemTime;
 
 use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
@@ -61,6 +62,7 @@ impl GroupPlan {
 #[derive(Debug)]
 pub(super) struct InFlightGroup {
     plan: Arc<GroupPlan>,
+    began: SystemTime,
     samples: Vec<Option<Sample>>,
     missing: usize,
 }
@@ -68,7 +70,7 @@ pub(super) struct InFlightGroup {
 impl InFlightGroup {
     pub(super) fn new(plan: GroupPlan) -> Self {
         let size = plan.sampling.samples as usize;
-        Self { plan: Arc::new(plan), samples: vec![None; size], missing: size }
+        Self { plan: Arc::new(plan), began: SystemTime::now(), samples: vec![None; size], missing: size }
     }
 
     pub(super) fn plan(&self) -> &Arc<GroupPlan> {
@@ -87,7 +89,8 @@ impl InFlightGroup {
 
     /// The group with the samples that it has.
     pub(super) fn finish(self) -> SampledGroup {
-        SampledGroup { plan: self.plan, samples: self.samples.into_iter().flatten().collect() }
+        let samples = self.samples.into_iter().flatten().collect();
+        SampledGroup { plan: self.plan, sampled: (self.began, SystemTime::now()), samples }
     }
 }
 
@@ -95,6 +98,8 @@ impl InFlightGroup {
 #[derive(Debug, Clone)]
 pub(crate) struct SampledGroup {
     plan: Arc<GroupPlan>,
+    /// From when to when.
+    sampled: (SystemTime, SystemTime),
     /// By number, whichever finished first.
     samples: Vec<Sample>,
 }
@@ -102,6 +107,15 @@ pub(crate) struct SampledGroup {
 impl SampledGroup {
     pub(crate) fn number(&self) -> u64 {
         self.plan.number()
+    }
+
+    pub(super) fn plan(&self) -> &GroupPlan {
+        &self.plan
+    }
+
+    /// When it was added, and when its last verdict was in.
+    pub(super) fn sampled(&self) -> (SystemTime, SystemTime) {
+        self.sampled
     }
 
     /// What answers are judged against.

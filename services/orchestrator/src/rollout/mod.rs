@@ -11,6 +11,7 @@ mod sample_task;
 mod scheduler;
 mod selection;
 mod shaping;
+mod spans;
 mod validation;
 mod verification;
 
@@ -19,3 +20,4 @@ pub(crate) use group::{GroupPlan, GroupSampling, SampledGroup};
 pub(crate) use sample::{Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;
 pub(crate) use selection::{StepBatch, StepSelection};
+pub(crate) use spans::record_prompt;

@@ -1,20 +1,22 @@
 //! The task of one sample: generate, validate, verify, score. Whatever can be retried for one sample is retried here.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
 use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, Rollout};
 use evenkeel_rpc::dispatch::DispatchError;
 use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_telemetry::TraceContext;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::context::Batch;
 use super::group::GroupPlan;
 use super::sample::{Judgement, Sample, SampleStatus};
+use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{Verified, verify};
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
-use crate::instruments;
+use crate::instruments::{self, AtStage, Stage};
 
 /// Longest pause between two verifications of a sample.
 const LONGEST_VERIFY_PAUSE: Duration = Duration::from_secs(1);
@@ -25,6 +27,8 @@ pub(super) struct SampleTask {
     plan: Arc<GroupPlan>,
     number: u32,
     attempts: Attempts,
+    /// Its span. All samples of a prompt share a trace.
+    span: TraceContext,
 }
 
 /// Attempts at a sample that count as its own.
@@ -51,7 +55,8 @@ struct Accepted {
 
 impl SampleTask {
     pub(super) fn new(batch: Arc<Batch>, plan: Arc<GroupPlan>, number: u32) -> Self {
-        Self { batch, plan, number, attempts: Attempts::default() }
+        let span = trace_of_prompt(batch.run_id(), &plan).child();
+        Self { batch, plan, number, attempts: Attempts::default(), span }
     }
 
     pub(super) fn id(&self) -> String {
@@ -63,12 +68,19 @@ impl SampleTask {
     /// # Errors
     /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
     pub(super) async fn run(mut self, permit: OwnedSemaphorePermit) -> Result<Sample, Halt> {
+        let (began, span, prompt) = (SystemTime::now(), self.span, trace_of_prompt(self.batch.run_id(), &self.plan));
+        let stage = AtStage::enter(Stage::Generating);
         let generated = self.generate().await?;
-        drop(permit);
-        match generated {
-            Ok(accepted) => self.score(accepted).await,
-            Err(message) => Ok(self.failed(message)),
-        }
+        drop((permit, stage));
+        let sample = match generated {
+            Ok(accepted) => {
+                let _stage = AtStage::enter(Stage::Verifying);
+                self.score(accepted).await?
+            }
+            Err(message) => self.failed(message),
+        };
+        record_sample(&sample, prompt, span, began);
+        Ok(sample)
     }
 
     fn services(&self) -> &Services {
@@ -82,7 +94,7 @@ impl SampleTask {
         let mut refusals = 0;
         loop {
             let weight_updates = self.batch.weight_updates().await;
-            let item = self.batch.generate_item(&self.plan, self.number);
+            let item = self.batch.generate_item(&self.plan, self.number, self.span);
             let answer = self.services().generation().generate(item).await;
             self.batch.health.rollout_ended();
             let failure = match answer {
@@ -144,7 +156,7 @@ impl SampleTask {
     }
 
     async fn score(self, Accepted { rollout, tokens }: Accepted) -> Result<Sample, Halt> {
-        let request = self.batch.verify_request(&self.plan, &rollout)?;
+        let request = self.batch.verify_request(&self.plan, &rollout, self.span)?;
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let policy =

@@ -13,8 +13,9 @@ use super::group::{GroupPlan, InFlightGroup, SampledGroup};
 use super::health::HealthMonitor;
 use super::sample::{Sample, SampleStatus};
 use super::sample_task::SampleTask;
+use super::spans::record_prompt;
 use crate::error::{Halt, RunError};
-use crate::instruments;
+use crate::instruments::{self, AtStage, Stage};
 
 /// One sample of one group: the numbers of both.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -29,7 +30,7 @@ type TaskResult = (SampleKey, Result<Sample, Halt>);
 pub(crate) struct RolloutScheduler {
     batch: Arc<Batch>,
     /// Samples that are not started yet, in data order.
-    queue: VecDeque<SampleKey>,
+    queue: VecDeque<(SampleKey, AtStage)>,
     groups: BTreeMap<u64, InFlightGroup>,
     tasks: JoinSet<TaskResult>,
     /// What the generation service may have at once.
@@ -71,7 +72,8 @@ impl RolloutScheduler {
     /// Adds a group; its samples start within [`Self::next_group`].
     pub(crate) fn add(&mut self, plan: GroupPlan) {
         let (group, size) = (plan.number(), plan.sampling.samples);
-        self.queue.extend((0..size).map(|sample| SampleKey { group, sample }));
+        let queued = |sample| (SampleKey { group, sample }, AtStage::enter(Stage::Queued));
+        self.queue.extend((0..size).map(queued));
         self.groups.insert(group, InFlightGroup::new(plan));
         self.batch.services().events().update(|progress| progress.samples += size as usize);
     }
@@ -99,7 +101,7 @@ impl RolloutScheduler {
     }
 
     fn start_next(&mut self, permit: tokio::sync::OwnedSemaphorePermit) {
-        let Some(key) = self.queue.pop_front() else { return };
+        let Some((key, _queued)) = self.queue.pop_front() else { return };
         let Some(group) = self.groups.get(&key.group) else { return };
         let task = SampleTask::new(Arc::clone(&self.batch), Arc::clone(group.plan()), key.sample);
         let span = tracing::info_span!("sample", sample = task.id());
@@ -117,7 +119,12 @@ impl RolloutScheduler {
             self.batch.show(group.plan(), &sample);
         }
         let is_complete = self.groups.get_mut(&key.group).is_some_and(|group| group.add(key.sample, sample));
-        Ok(if is_complete { self.groups.remove(&key.group).map(InFlightGroup::finish) } else { None })
+        let group = if is_complete { self.groups.remove(&key.group).map(InFlightGroup::finish) } else { None };
+        // What becomes of a prompt that is trained on shows later.
+        if let Some(group) = group.as_ref().filter(|_| !self.batch.is_for_training()) {
+            record_prompt(self.batch.run_id(), group, None);
+        }
+        Ok(group)
     }
 
     /// Refuses what was sampled for `what` where more samples took too long than may be left out.

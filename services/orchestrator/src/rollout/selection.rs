@@ -15,7 +15,7 @@ pub(crate) struct StepBatch {
     /// Prompts that were sampled.
     pub(crate) prompts_tried: u64,
     /// Zero-advantage groups that were dropped for good.
-    pub(crate) dropped: u64,
+    pub(crate) dropped: Vec<SampledGroup>,
     /// Zero-advantage groups that filled the step up.
     pub(crate) filled_up: u64,
     /// Mean raw reward of everything that was sampled, kept or not.
@@ -28,7 +28,7 @@ impl StepBatch {
         let zero_advantage = self.groups.iter().filter(|group| group.is_zero_advantage()).count() as u64;
         instruments::groups("trained", self.groups.len() as u64 - zero_advantage);
         instruments::groups("trained_zero_advantage", zero_advantage);
-        instruments::groups("dropped_zero_advantage", self.dropped);
+        instruments::groups("dropped_zero_advantage", self.dropped.len() as u64);
     }
 }
 
@@ -114,7 +114,7 @@ impl StepSelection {
             groups: self.kept,
             dynamic: self.dynamic,
             prompts_tried: self.next - self.first,
-            dropped: self.dropped.len() as u64,
+            dropped: self.dropped,
             filled_up: self.filled_up,
             mean_reward_of_all: (self.reward_count > 0).then(|| self.reward_sum / self.reward_count as f64),
         };
@@ -152,7 +152,7 @@ mod tests {
         assert!(in_flight.is_empty(), "no sample is wasted");
         assert_eq!(sent.iter().map(|(index, _)| *index).collect::<Vec<_>>(), (0..target as u32).collect::<Vec<_>>());
         let (batch, next) = selection.finish();
-        (sent.into_iter().map(|(_, number)| number).collect(), batch.filled_up, batch.dropped, next)
+        (sent.into_iter().map(|(_, number)| number).collect(), batch.filled_up, batch.dropped.len() as u64, next)
     }
 
     #[test]

@@ -5,11 +5,13 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{StepKind, TrainGroup, WeightsRef};
 use evenkeel_proto::{Purpose, SamplingSettings};
+use evenkeel_telemetry::TraceContext;
 
 use super::journal::RunJournal;
 use super::position::Position;
 use super::proof::Proof;
 use super::source_metrics::source_values;
+use super::spans::record_step;
 use super::step_metrics::{StepTimes, step_values};
 use super::train_session::TrainSession;
 use super::weight_sync::WeightSync;
@@ -19,6 +21,7 @@ use crate::error::{Halt, RunError};
 use crate::metrics::MetricsLine;
 use crate::rollout::{
     GroupPlan, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
+    record_prompt,
 };
 use crate::settings::LoopSettings;
 
@@ -84,6 +87,17 @@ impl GrpoTrainer {
         weights: &WeightsRef,
         journal: &mut RunJournal,
     ) -> Result<WeightsRef, Halt> {
+        let trace = self.session.trace(position.step());
+        trace.scope(self.step_within(trace, position, weights, journal)).await
+    }
+
+    async fn step_within(
+        &mut self,
+        trace: TraceContext,
+        position: &mut Position,
+        weights: &WeightsRef,
+        journal: &mut RunJournal,
+    ) -> Result<WeightsRef, Halt> {
         let (began, step) = (Instant::now(), position.step());
         let what = format!("step {step}");
         let events = self.services.events();
@@ -91,7 +105,7 @@ impl GrpoTrainer {
         let feed = self.session.open_step(position);
         let (sampled, report) = tokio::try_join!(
             self.sampler.sample(position, weights, &feed, &self.weights),
-            self.session.trace(step).scope(self.session.train(&feed, &what))
+            self.session.train(&feed, &what)
         )?;
         let reported = Instant::now();
 
@@ -113,6 +127,10 @@ impl GrpoTrainer {
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();
+        let run_id = self.session.run_id();
+        sampled.batch.groups.iter().for_each(|group| record_prompt(run_id, group, Some(trace)));
+        sampled.batch.dropped.iter().for_each(|group| record_prompt(run_id, group, None));
+        record_step(run_id, step, report.version, trace, times);
         position.finish_step(sampled.next_cursor, report.version);
         events.at_step(position.step(), position.warm_start_steps());
         journal.announce(line);

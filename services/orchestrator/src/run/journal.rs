@@ -99,7 +99,7 @@ impl RunJournal {
             let path = files.path(line.kind).to_owned();
             self.retrier.write(&path, || files.append(line)).await?;
         }
-        instruments::step(line.kind, line.policy_version);
+        instruments::line(line);
         Ok(())
     }
 

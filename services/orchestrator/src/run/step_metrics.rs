@@ -104,7 +104,7 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
     line.set("rollout/groups_all_incorrect", solved(&|group| group.shared_reward() == Some(0.0)));
     line.set("training/prompts_tried", batch.prompts_tried as f64);
     if batch.dynamic {
-        line.set("training/filter_groups/dropped_groups", batch.dropped as f64);
+        line.set("training/filter_groups/dropped_groups", batch.dropped.len() as f64);
         line.set("training/filter_groups/filled_up_groups", batch.filled_up as f64);
         line.set("training/filter_groups/score_of_all/mean", batch.mean_reward_of_all);
     }

@@ -46,9 +46,18 @@ impl TrainSession {
         Err(RunError::Mismatch(format!("the learner trains by settings {reported}, the recipe has {expected}")))
     }
 
+    pub(super) fn run_id(&self) -> &str {
+        &self.run_id
+    }
+
     /// The trace of a GRPO step.
     pub(super) fn trace(&self, step: u64) -> TraceContext {
         TraceContext::for_id(&self.run_id, &format!("step/{step}"))
+    }
+
+    /// The trace of a warm-start step.
+    pub(super) fn warm_start_trace(&self, step: u64) -> TraceContext {
+        TraceContext::for_id(&self.run_id, &format!("warm_start/{step}"))
     }
 
     /// The feed of a GRPO step, open for groups.
@@ -68,6 +77,7 @@ impl TrainSession {
             step: position.warm_start_steps(),
             expected_examples: examples.len().try_into().unwrap_or(u32::MAX),
             kind: TrainKind::Supervised.into(),
+            traceparent: self.warm_start_trace(position.warm_start_steps()).to_string(),
             ..self.header(position)
         });
         for batch in examples.chunks(EXAMPLES_PER_MESSAGE) {

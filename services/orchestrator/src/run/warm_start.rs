@@ -7,6 +7,7 @@ use evenkeel_proto::v1::{RunState, StepKind, SupervisedExample};
 
 use super::journal::RunJournal;
 use super::position::Position;
+use super::spans::record_warm_start_step;
 use super::step_metrics::warm_start_values;
 use super::train_session::TrainSession;
 use super::weight_sync::WeightSync;
@@ -62,12 +63,15 @@ impl WarmStart {
     async fn step(&self, position: &mut Position, journal: &mut RunJournal) -> Result<(), Halt> {
         let (began, step) = (Instant::now(), position.warm_start_steps());
         let feed = self.session.supervised_step(position, &self.examples(step)?);
-        let report = self.session.train(&feed, &format!("warm-start step {step}")).await?;
+        let trace = self.session.warm_start_trace(step);
+        let what = format!("warm-start step {step}");
+        let report = trace.scope(self.session.train(&feed, &what)).await?;
 
         let mut line = MetricsLine::new(StepKind::WarmStart, step, report.version);
         warm_start_values(&mut line, &report, began.elapsed());
         journal.append(&line).await?;
         instruments::phase(Phase::WarmStart, began.elapsed());
+        record_warm_start_step(self.session.run_id(), step, report.version, trace, began.elapsed());
         position.finish_warm_start_step(report.version);
         self.services.events().at_step(position.step(), position.warm_start_steps());
         journal.announce(line);

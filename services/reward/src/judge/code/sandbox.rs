@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_config::ByteSize;
 use evenkeel_sandbox::{Interpreter, Pool, PoolSettings, WorkerProcessCommand, guest};
+use evenkeel_telemetry::on_scrape;
 
 use crate::settings::RewardSettings;
 
@@ -77,6 +78,22 @@ impl Sandbox {
             }
             None => Pool::in_process(Arc::new(interpreter(self.settings.workers)?), self.settings),
         };
-        Ok(Arc::new(pool.map_err(|error| error.to_string())?))
+        let pool = Arc::new(pool.map_err(|error| error.to_string())?);
+        watch(&pool);
+        Ok(pool)
     }
+}
+
+/// Has the use of a pool read each time the metrics are asked for, while there is the pool.
+fn watch(pool: &Arc<Pool>) {
+    let pool = Arc::downgrade(pool);
+    on_scrape(move || {
+        let Some(pool) = pool.upgrade() else { return false };
+        let usage = pool.usage();
+        metrics::gauge!("evenkeel_sandbox_programs").set(usage.programs as f64);
+        metrics::gauge!("evenkeel_sandbox_worker_processes").set(usage.processes as f64);
+        metrics::counter!("evenkeel_sandbox_process_starts_total").absolute(usage.processes_started);
+        metrics::counter!("evenkeel_sandbox_process_losses_total").absolute(usage.processes_lost);
+        true
+    });
 }

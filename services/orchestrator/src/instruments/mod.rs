@@ -1,10 +1,23 @@
-//! What a run counts and times for Prometheus. Names begin with `evenkeel_run_`; docs/orchestrator.md lists them.
+//! What a run counts and times for Prometheus. Names begin with `evenkeel_run_`; docs/observability.md lists them.
 
-use std::time::Duration;
+mod progress;
+mod series;
+mod values;
+
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_proto::Label;
-use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_proto::v1::RunState;
+use evenkeel_telemetry::Series;
 use metrics::{counter, gauge, histogram};
+
+use crate::metrics::MetricsLine;
+
+pub(crate) use progress::{AtStage, Stage, follow, waiting};
+
+/// Of the orchestrator, besides those of its server and its dispatchers.
+pub const SERIES: &[&[Series]] = &[series::RUN, values::VALUES];
 
 /// A part of a run that is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -47,10 +60,28 @@ pub(crate) fn phase(phase: Phase, duration: Duration) {
     histogram!("evenkeel_run_phase_seconds", "phase" => phase.label()).record(duration);
 }
 
-/// Counts a finished step or evaluation.
-pub(crate) fn step(kind: StepKind, policy_version: u64) {
-    counter!("evenkeel_run_steps_total", "kind" => kind.label()).increment(1);
-    gauge!("evenkeel_run_policy_version").set(policy_version as f64);
+/// Shows that a run begins, and forgets the values of the one before.
+pub(crate) fn run_began(run_id: &str) {
+    static LAST: Mutex<Option<String>> = Mutex::new(None);
+    // A poisoned lock is harmless: its value is set in one assignment.
+    let before = LAST.lock().unwrap_or_else(PoisonError::into_inner).replace(run_id.to_owned());
+    if let Some(before) = before {
+        gauge!("evenkeel_run_info", "run" => before).set(0.0);
+    }
+    gauge!("evenkeel_run_info", "run" => run_id.to_owned()).set(1.0);
+    progress::nothing_is_waited_for();
+    progress::nothing_is_in_flight();
+    values::forget();
+}
+
+/// Counts a finished step or evaluation and shows its values.
+pub(crate) fn line(line: &MetricsLine) {
+    let kind = line.kind.label();
+    counter!("evenkeel_run_steps_total", "kind" => kind).increment(1);
+    gauge!("evenkeel_run_policy_version").set(line.policy_version as f64);
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    gauge!("evenkeel_run_last_line_timestamp_seconds", "kind" => kind).set(now.as_secs_f64());
+    values::show(line);
 }
 
 /// Counts a sample by its status: valid, invalid, failed or late.
@@ -82,4 +113,26 @@ pub(crate) fn rewind() {
 /// Counts a run that ended.
 pub(crate) fn run_ended(state: RunState) {
     counter!("evenkeel_runs_total", "state" => state.label()).increment(1);
+}
+
+/// An open connection to the page, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct PageConnection(());
+
+impl PageConnection {
+    pub(crate) fn open() -> Self {
+        gauge!("evenkeel_page_connections").increment(1.0);
+        Self(())
+    }
+}
+
+impl Drop for PageConnection {
+    fn drop(&mut self) {
+        gauge!("evenkeel_page_connections").decrement(1.0);
+    }
+}
+
+/// Counts a connection that the page refused.
+pub(crate) fn page_refused() {
+    counter!("evenkeel_page_refused_total").increment(1);
 }

@@ -1,0 +1,53 @@
+//! The state of the engines as gauges.
+
+use std::collections::BTreeSet;
+use std::mem;
+use std::sync::Arc;
+
+use metrics::gauge;
+
+use crate::pool::{BackendStatus, EnginePool, EngineState};
+
+/// Publishes the state of a pool.
+#[derive(Default)]
+pub(super) struct Gauges {
+    /// Engines that were there the last time.
+    engines: BTreeSet<String>,
+}
+
+impl Gauges {
+    pub(super) fn publish(&mut self, pool: &Arc<EnginePool>) {
+        gauge!("evenkeel_generation_waiting_samples").set(pool.waiting() as f64);
+        gauge!("evenkeel_generation_asleep").set(f64::from(u8::from(pool.is_sleeping())));
+        let mut before = mem::take(&mut self.engines);
+        for (engine, status) in pool.snapshot() {
+            publish_engine(engine.name(), Some(&status));
+            before.remove(engine.name());
+            self.engines.insert(engine.name().to_owned());
+        }
+        // An engine that is gone has nothing, in no state.
+        before.iter().for_each(|name| publish_engine(name, None));
+    }
+}
+
+fn publish_engine(name: &str, status: Option<&BackendStatus>) {
+    let set = |metric: &'static str, value: f64| gauge!(metric, "engine" => name.to_owned()).set(value);
+    for state in EngineState::ALL {
+        let is = status.is_some_and(|status| status.state == state);
+        gauge!("evenkeel_engine_state", "engine" => name.to_owned(), "state" => state.label())
+            .set(f64::from(u8::from(is)));
+    }
+    set("evenkeel_engine_in_flight_items", status.map_or(0.0, |status| status.in_flight as f64));
+    set("evenkeel_engine_in_flight_tokens", status.map_or(0.0, |status| status.outstanding_tokens as f64));
+    set("evenkeel_engine_tokens_per_second", status.map_or(0.0, |status| status.tokens_per_second));
+    if let Some(version) = status.and_then(|status| status.reported_version) {
+        set("evenkeel_engine_policy_version", version as f64);
+    }
+    let metrics = status.and_then(|status| status.metrics);
+    if metrics.is_some() || status.is_none() {
+        let metrics = metrics.unwrap_or_default();
+        set("evenkeel_engine_running_requests", metrics.running as f64);
+        set("evenkeel_engine_waiting_requests", metrics.waiting as f64);
+        set("evenkeel_engine_cache_usage_ratio", metrics.cache_usage);
+    }
+}

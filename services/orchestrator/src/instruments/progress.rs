@@ -1,0 +1,111 @@
+//! Where a run is, as gauges.
+
+use std::time::Duration;
+
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::RunState;
+use metrics::{Gauge, gauge};
+use tokio::sync::watch;
+
+use crate::events::{Activity, Progress};
+
+/// Services and the disk, as labels.
+const WAITED_FOR: [&str; 4] = ["generation", "reward", "learner", "disk"];
+
+/// How often it is looked at, at most: a step has thousands of samples.
+const INTERVAL: Duration = Duration::from_millis(100);
+
+/// Shows what a run does, and its counts, until it has ended.
+pub(crate) async fn follow(mut progress: watch::Receiver<Progress>) {
+    loop {
+        let has_ended = {
+            let at = progress.borrow_and_update();
+            show(&at);
+            at.has_ended()
+        };
+        if has_ended || progress.changed().await.is_err() {
+            return;
+        }
+        tokio::time::sleep(INTERVAL).await;
+    }
+}
+
+fn show(at: &Progress) {
+    let is = |holds: bool| f64::from(u8::from(holds));
+    for &state in RunState::ALL.iter().filter(|state| **state != RunState::Unspecified) {
+        gauge!("evenkeel_run_state", "state" => state.label()).set(is(at.state == state));
+    }
+    let activities = [
+        ("publishing", Activity::Publishing),
+        ("proving", Activity::Proving),
+        ("checkpointing", Activity::Checkpointing),
+    ];
+    for (label, activity) in activities {
+        gauge!("evenkeel_run_activity", "activity" => label).set(is(at.activity == activity));
+    }
+    gauge!("evenkeel_run_steps_done", "kind" => "train").set(at.step as f64);
+    gauge!("evenkeel_run_steps_done", "kind" => "warm_start").set(at.warm_start_step as f64);
+    gauge!("evenkeel_run_steps_planned").set(at.total_steps as f64);
+    gauge!("evenkeel_run_step_samples", "state" => "all").set(at.samples as f64);
+    gauge!("evenkeel_run_step_samples", "state" => "finished").set(at.samples_done as f64);
+    gauge!("evenkeel_run_step_groups_trained").set(f64::from(at.groups_trained));
+    if at.has_ended() {
+        nothing_is_waited_for();
+    }
+}
+
+/// Shows whether the run waits for a service or a disk.
+pub(crate) fn waiting(service: &'static str, waits: bool) {
+    gauge!("evenkeel_run_waiting", "service" => service).set(f64::from(u8::from(waits)));
+}
+
+/// Shows that the run waits for nothing.
+pub(super) fn nothing_is_waited_for() {
+    WAITED_FOR.into_iter().for_each(|service| waiting(service, false));
+}
+
+/// Where a sample is that is not finished.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stage {
+    /// Not started.
+    Queued,
+    /// With the generation service.
+    Generating,
+    /// With a verifier.
+    Verifying,
+}
+
+impl Stage {
+    const ALL: [Self; 3] = [Self::Queued, Self::Generating, Self::Verifying];
+
+    fn gauge(self) -> Gauge {
+        let stage = match self {
+            Self::Queued => "queued",
+            Self::Generating => "generating",
+            Self::Verifying => "verifying",
+        };
+        gauge!("evenkeel_run_samples_in_flight", "stage" => stage)
+    }
+}
+
+/// Shows that nothing is in flight yet.
+pub(super) fn nothing_is_in_flight() {
+    Stage::ALL.into_iter().for_each(|stage| stage.gauge().increment(0.0));
+}
+
+/// A sample at a stage, until it is dropped.
+#[derive(Debug)]
+pub(crate) struct AtStage(Stage);
+
+impl AtStage {
+    pub(crate) fn enter(stage: Stage) -> Self {
+        stage.gauge().increment(1.0);
+        Self(stage)
+    }
+}
+
+impl Drop for AtStage {
+    fn drop(&mut self) {
+        self.0.gauge().decrement(1.0);
+    }
+}

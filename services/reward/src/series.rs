@@ -1,0 +1,23 @@
+//! What a reward worker counts.
+
+use evenkeel_telemetry::{Series, Values};
+
+const TASK: (&str, Values) = ("task", Values::Of(&["math", "code", "custom", "none"]));
+const OUTCOME: (&str, Values) =
+    ("outcome", Values::Few("outcomes of the protocol: `correct`, `incorrect`, `invalid` and so on"));
+
+/// Of a reward worker, besides those of its server and its item stream.
+pub const SERIES: &[Series] = &[
+    Series::counter("evenkeel_verdicts_total", "verdicts; `outcome=\"invalid\"` are none on the answer").by(&[
+        TASK,
+        OUTCOME,
+        ("reason", Values::Few("reasons of the verifiers")),
+    ]),
+    Series::histogram("evenkeel_verdict_seconds", "time of judging alone").by(&[TASK, OUTCOME]),
+    Series::counter("evenkeel_unsupported_programs_total", "programs that need what the sandbox does not have"),
+    Series::gauge("evenkeel_sandbox_programs", "programs that are queued or running").only("programs"),
+    Series::gauge("evenkeel_sandbox_worker_processes", "processes that run programs").only("programs"),
+    Series::counter("evenkeel_sandbox_process_starts_total", "worker processes that were started").only("programs"),
+    Series::counter("evenkeel_sandbox_process_losses_total", "worker processes that crashed or were killed")
+        .only("programs"),
+];
