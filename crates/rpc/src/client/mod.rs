@@ -3,10 +3,12 @@
 
 mod channel;
 mod headers;
+mod health;
 mod settings;
 
 pub use channel::{ClientChannel, Connector, ServerAddress};
 pub use headers::Headers;
+pub use health::Health;
 pub(crate) use settings::MIN_MESSAGE;
 pub use settings::{ClientSettings, ClientTlsSettings};
 

@@ -28,4 +28,4 @@ pub use drain::Drain;
 pub use lifecycle::{Server, ShutdownOutcome};
 pub use running::RunningServer;
 pub use settings::{ServerSettings, ServerTlsSettings};
-pub use signal::shutdown_signal;
+pub use signal::{exit_on_early_signal, shutdown_signal};

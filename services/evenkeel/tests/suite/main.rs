@@ -18,6 +18,7 @@ mod refusals;
 mod render;
 mod runs;
 mod scripted_engine;
+mod serving;
 mod support;
 mod verify;
 mod verify_code;
