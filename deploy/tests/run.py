@@ -15,6 +15,7 @@ PARTS = {
     "configurations": "every combination of compose files is valid and opens nothing that should stay closed",
     "image": "what is in the image, and how large it is",
     "exposure": "what can be reached from outside, and what cannot",
+    "start": "how long the stack takes to its first step",
     "page": "docs/grpcurl.md: every call, executed",
     "scale": "fifty reward workers behind one address",
     "refusals": "bad input is refused at the start, by name",
