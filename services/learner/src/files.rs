@@ -44,7 +44,7 @@ pub(crate) fn check_room(target: &Path, bytes: u64) -> Result<()> {
         return Ok(());
     }
     let reason = format!("{} GiB are needed, the disk has {} GiB left", gibibytes(bytes), gibibytes(space.free));
-    Err(LearnerError::file(target)(std::io::Error::new(std::io::ErrorKind::StorageFull, reason)))
+    Err(LearnerError::file(target)(io::Error::new(ErrorKind::StorageFull, reason)))
 }
 
 /// Refuses a folder in which nothing can be created, by the setting that names it: at the start rather than at the first checkpoint. What does
@@ -65,7 +65,7 @@ pub(crate) fn check_writable(setting: &str, folder: &Path) -> Result<()> {
 
 /// Writes and syncs a file.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write;
+    use io::Write;
     let mut file = File::create(path).map_err(LearnerError::file(path))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(LearnerError::file(path))
 }
@@ -80,7 +80,7 @@ fn sibling(target: &Path, suffix: &str) -> PathBuf {
 
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LearnerError::file(folder)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(LearnerError::file(folder)(error)),
         _ => Ok(()),
     }
 }
