@@ -15,6 +15,7 @@ mod fork;
 mod free_directory;
 mod gpu;
 mod guest;
+mod health;
 mod metrics;
 mod model;
 mod recipe;
@@ -30,6 +31,7 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command, Format};
 use clap::Parser;
+use evenkeel_rpc::server::exit_on_early_signal;
 use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 
 fn main() -> ExitCode {
@@ -38,10 +40,14 @@ fn main() -> ExitCode {
         allocator::return_freed_memory()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
         runtime.block_on(async {
+            if std::process::id() == 1 {
+                exit_on_early_signal()?;
+            }
             match arguments.command {
                 Command::Train(options) => train::train(options).await,
                 Command::Compare(options) => compare::compare(options).await,
                 Command::Serve(options) => serve::serve(options).await,
+                Command::Health(options) => health::check(&options).await,
                 Command::Model(options) => model::write(&options),
                 Command::Config(options) => documentation::print(&options),
                 Command::Export(options) => export::export(&options),

@@ -75,6 +75,11 @@ pub(crate) fn load(recipes: &[String], set: &[String]) -> Result<Loaded<Recipe>>
     finish(layers?.loader()?, set)
 }
 
+/// The same without the environment, which in a process of one service has that service's settings.
+pub(crate) fn load_alone(recipes: &[String]) -> Result<Loaded<Recipe>> {
+    Ok(resolve(Layers::of(recipes)?.loader()?)?)
+}
+
 /// What a run of these recipes is called after: `dapo-verl-exact`.
 pub(crate) fn stem(recipes: &[String]) -> String {
     let stems: Vec<_> = recipes.iter().map(|recipe| recipe_stem(recipe)).collect();

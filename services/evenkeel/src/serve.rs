@@ -10,6 +10,7 @@ use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::ServiceSettings;
 use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
 use evenkeel_reward::RewardSettings;
+use evenkeel_reward::gateway::{self, GatewaySettings};
 use evenkeel_rpc::series::{DISPATCH_SERIES, ITEM_SERIES, SERVER_SERIES};
 use evenkeel_rpc::server::{Server, shutdown_signal};
 use evenkeel_telemetry::{Series, describe, export_spans, install_metrics, name_process};
@@ -43,6 +44,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
             evenkeel_reward::bind_with_worker_processes(load::<RewardSettings>(&options)?, guest::worker_process)
                 .await?
         }
+        Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
         Service::Learner => evenkeel_learner::bind(load::<ServiceSettings>(&options)?).await?,
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;
@@ -69,13 +71,15 @@ fn load<T: Settings>(options: &ServeOptions) -> Result<T> {
 
 /// The settings of a service according to recipes.
 fn section_of(recipes: &[String], service: Service) -> Result<Table> {
-    let recipe = recipe::load(recipes, &[])?.settings;
+    let recipe = recipe::load_alone(recipes)?.settings;
     let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
     Ok(match service {
         Service::Engine => Table::try_from(recipe.engine)?,
         Service::Generation => Table::try_from(recipe.generation)?,
         Service::Reward => Table::try_from(recipe.reward)?,
         Service::Learner => Table::try_from(recipe.learner_service())?,
+        // A gateway judges nothing itself.
+        Service::Gateway => Table::new(),
         Service::Orchestrator => within("start", within("recipe", recipes.to_vec().into()).into()),
     })
 }

@@ -1,6 +1,7 @@
 //! Folders that are either complete or absent.
 
 use std::fs::{self, File};
+use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use crate::error::{LearnerError, Result};
@@ -43,12 +44,28 @@ pub(crate) fn check_room(target: &Path, bytes: u64) -> Result<()> {
         return Ok(());
     }
     let reason = format!("{} GiB are needed, the disk has {} GiB left", gibibytes(bytes), gibibytes(space.free));
-    Err(LearnerError::file(target)(std::io::Error::new(std::io::ErrorKind::StorageFull, reason)))
+    Err(LearnerError::file(target)(io::Error::new(ErrorKind::StorageFull, reason)))
+}
+
+/// Refuses a folder in which nothing can be created, by the setting that names it: at the start rather than at the first checkpoint. What does
+/// not exist yet will be made in the nearest folder above it. A full disk is no refusal, since it may have room again.
+pub(crate) fn check_writable(setting: &str, folder: &Path) -> Result<()> {
+    let unusable = |error: io::Error| {
+        LearnerError::setting(setting, folder.display(), format!("a folder that can be written to ({error})"))
+    };
+    let absolute = std::path::absolute(folder).map_err(unusable)?;
+    let existing = absolute.ancestors().find(|path| path.exists()).unwrap_or(Path::new("/"));
+    let probe = existing.join(format!(".writable-{}", std::process::id()));
+    match File::options().write(true).create_new(true).open(&probe) {
+        Ok(_) => fs::remove_file(&probe).map_err(unusable),
+        Err(error) if matches!(error.kind(), ErrorKind::AlreadyExists | ErrorKind::StorageFull) => Ok(()),
+        Err(error) => Err(unusable(error)),
+    }
 }
 
 /// Writes and syncs a file.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write;
+    use io::Write;
     let mut file = File::create(path).map_err(LearnerError::file(path))?;
     file.write_all(bytes).and_then(|()| file.sync_all()).map_err(LearnerError::file(path))
 }
@@ -63,7 +80,7 @@ fn sibling(target: &Path, suffix: &str) -> PathBuf {
 
 fn remove(folder: &Path) -> Result<()> {
     match fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => Err(LearnerError::file(folder)(error)),
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(LearnerError::file(folder)(error)),
         _ => Ok(()),
     }
 }

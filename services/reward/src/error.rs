@@ -1,6 +1,7 @@
 //! Errors of the service.
 
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::client::ClientError;
 use evenkeel_rpc::server::ServerError;
 
 /// Errors of the service.
@@ -9,6 +10,12 @@ pub enum RewardError {
     /// An invalid setting.
     #[error("reward.{0}")]
     Setting(FieldError),
+    /// An invalid setting of a gateway.
+    #[error("gateway.{0}")]
+    Gateway(FieldError),
+    /// A gateway cannot connect to workers as its settings say.
+    #[error(transparent)]
+    Client(ClientError),
     /// The sandbox could not be prepared.
     #[error("reward.code: {0}")]
     Sandbox(String),

@@ -17,11 +17,12 @@
 //! ```
 //!
 //! `service` implements the gRPC API. [`Judge`] judges a single item: an answer with `evenkeel-math`, a program with `evenkeel-sandbox`,
-//! whose sandbox is prepared when the first program arrives.
+//! whose sandbox is prepared when the first program arrives. [`gateway`] is one address in front of many workers.
 #![forbid(unsafe_code)]
 
 mod counts;
 mod error;
+pub mod gateway;
 mod judge;
 mod series;
 mod service;

@@ -1,5 +1,7 @@
 //! Channels to servers.
 
+use std::time::Duration;
+
 use evenkeel_config::human;
 use http::Uri;
 use tonic::service::interceptor::InterceptedService;
@@ -78,6 +80,10 @@ impl Connector {
     /// `max_message` of the settings in bytes, for `max_decoding_message_size` and `max_encoding_message_size`.
     pub fn max_message(&self) -> usize {
         self.settings.max_message.bytes_usize()
+    }
+
+    pub(super) fn connect_timeout(&self) -> Duration {
+        self.settings.connect_timeout
     }
 
     /// Where the server is, and how a connection to it is encrypted.

@@ -3,11 +3,13 @@
 
 mod channel;
 mod headers;
+mod health;
 mod settings;
 mod tls;
 
 pub use channel::{ClientChannel, Connector, ServerAddress};
 pub use headers::Headers;
+pub use health::Health;
 pub(crate) use settings::MIN_MESSAGE;
 pub use settings::{ClientSettings, ClientTlsSettings};
 

@@ -278,6 +278,6 @@ impl ServiceError {
 }
 
 /// Whole milliseconds, saturating.
-pub(crate) fn millis(duration: Duration) -> u64 {
+pub fn millis(duration: Duration) -> u64 {
     duration.as_millis().try_into().unwrap_or(u64::MAX)
 }

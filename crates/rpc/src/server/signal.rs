@@ -1,9 +1,45 @@
 //! The signals that shut down a server.
 
 use std::io;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Exit status after a second signal: the shell convention for SIGINT.
 const INTERRUPTED: i32 = 130;
+
+/// Exit status after a SIGTERM before there is anything to drain: the shell convention.
+#[cfg(unix)]
+const TERMINATED: i32 = 143;
+
+/// Whether a server has begun to listen for signals.
+static DRAINS: AtomicBool = AtomicBool::new(false);
+
+/// Lets SIGTERM end this process until a server drains on it. To be called within a runtime, by the first process of a container: for that
+/// one alone the system ignores a signal without a handler, and a container that is stopped while it loads would live until it is killed.
+///
+/// # Errors
+/// The system refuses the handler.
+#[cfg(unix)]
+pub fn exit_on_early_signal() -> io::Result<()> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let mut terminate = signal(SignalKind::terminate())?;
+    tokio::spawn(async move {
+        terminate.recv().await;
+        if !DRAINS.load(Ordering::SeqCst) {
+            tracing::info!(signal = "SIGTERM", "ended before anything was served");
+            std::process::exit(TERMINATED);
+        }
+    });
+    Ok(())
+}
+
+/// Other systems have no such process.
+///
+/// # Errors
+/// None.
+#[cfg(not(unix))]
+pub fn exit_on_early_signal() -> io::Result<()> {
+    Ok(())
+}
 
 /// Completes at the first SIGTERM or Ctrl-C. A second one exits the process at once.
 pub async fn shutdown_signal() {
@@ -15,6 +51,7 @@ pub async fn shutdown_signal() {
             return std::future::pending().await;
         }
     };
+    DRAINS.store(true, Ordering::SeqCst);
     let name = signals.next().await;
     tracing::info!(signal = name, "draining; a second signal exits at once");
     tokio::spawn(async move {

@@ -16,7 +16,7 @@ pub(crate) use machine::{
 pub(crate) use results::{
     EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions, WeightsOption,
 };
-pub(crate) use serve::{ConfigOptions, ModelOptions, ServeOptions, Service};
+pub(crate) use serve::{ConfigOptions, HealthOptions, ModelOptions, ServeOptions, Service};
 pub(crate) use train::{CompareOptions, TrainOptions, probe_setting};
 pub(crate) use verify::{CodeModeOption, VerifyCodeOptions, VerifyCommand, VerifyMathOptions};
 
@@ -42,7 +42,9 @@ pub(crate) enum Command {
     Compare(CompareOptions),
     /// Run one service until a signal stops it.
     Serve(ServeOptions),
-    /// Create the fresh model of a recipe, for services that need it before the run starts.
+    /// Ask servers whether they are well, one line each; the exit status says whether all are.
+    Health(HealthOptions),
+    /// Create the fresh model of a recipe, or link the one that it begins with, for services that need it before the run starts.
     Model(ModelOptions),
     /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json, model card.
     Export(ExportOptions),

@@ -11,6 +11,8 @@ pub(crate) enum Service {
     Reward,
     Learner,
     Orchestrator,
+    /// One address in front of many reward workers.
+    Gateway,
 }
 
 impl Service {
@@ -57,7 +59,7 @@ pub(crate) struct ModelOptions {
     /// Set one setting of the recipe. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The folder; it is created if it does not exist.
+    /// The folder; it is created if it does not exist. Where the recipe begins with a model that exists, it becomes a link to it.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
@@ -73,4 +75,27 @@ pub(crate) struct ConfigOptions {
     /// List the recipes that come with the program instead.
     #[arg(long, conflicts_with_all = ["recipe", "set"])]
     pub(crate) list: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct HealthOptions {
+    /// What to ask, one after the other: http://HOST:PORT or https://HOST:PORT for the health of a gRPC server, http://HOST:PORT/PATH for a
+    /// page that must answer 200, such as http://127.0.0.1:8000/health of an engine.
+    #[arg(required = true, value_name = "URL")]
+    pub(crate) urls: Vec<String>,
+    /// Ask for one service of a gRPC server, such as evenkeel.v1.Reward [default: the whole server].
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub(crate) service: String,
+    /// Authority of the servers' certificates, a PEM file.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// Name in the servers' certificates [default: the host of the URL].
+    #[arg(long, value_name = "NAME", requires = "ca")]
+    pub(crate) server_name: Option<String>,
+    /// The client's own certificate, a PEM file.
+    #[arg(long, value_name = "FILE", requires_all = ["ca", "key"])]
+    pub(crate) certificate: Option<PathBuf>,
+    /// Its private key.
+    #[arg(long, value_name = "FILE", requires = "certificate")]
+    pub(crate) key: Option<PathBuf>,
 }

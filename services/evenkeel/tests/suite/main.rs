@@ -20,6 +20,7 @@ mod render;
 mod runs;
 mod scripted_engine;
 mod secrets;
+mod serving;
 mod study;
 mod support;
 mod verify;

@@ -11,6 +11,7 @@ use super::settings::ServiceSettings;
 use super::status::StatusBoard;
 use super::worker::Worker;
 use crate::error::LearnerError;
+use crate::files::check_writable;
 use crate::learner::Learner;
 
 /// Why the server did not start.
@@ -27,9 +28,12 @@ pub enum StartError {
 /// Binds the port, opens the model and returns a server; [`Server::run`] or [`Server::spawn`] starts it.
 ///
 /// # Errors
-/// A port in use, settings out of range, or a folder without a supported model.
+/// A port in use, settings out of range, folders that cannot be written to, or a folder without a supported model.
 pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
     settings.validate()?;
+    for (setting, folder) in [("checkpoints", &settings.checkpoints), ("weights", &settings.weights)] {
+        check_writable(setting, folder)?;
+    }
     let server = Server::bind("learner", "learner.server", settings.server.clone()).await?;
     watch_disks([("checkpoints", settings.checkpoints.clone()), ("weights", settings.weights.clone())]);
     let (commands, receiver) = mpsc::channel(settings.queue);

@@ -15,3 +15,16 @@ async fn a_folder_without_a_model_is_refused_before_the_service_starts() {
     let error = bind(small).await.err().unwrap().to_string();
     assert!(error.contains("max_memory is 1B") && error.contains("server.max_message"), "{error}");
 }
+
+#[tokio::test]
+async fn a_folder_that_cannot_be_written_to_is_refused_before_the_model_is_opened() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "").unwrap();
+    let [good, bad] = [dir.path().join("not/there/yet"), file.join("folder")];
+    let settings =
+        ServiceSettings { model: "model".into(), checkpoints: good, weights: bad, ..ServiceSettings::default() };
+    let error = bind(settings).await.err().unwrap().to_string();
+    assert!(error.contains("weights is ") && error.contains("a folder that can be written to"), "{error}");
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left behind");
+}

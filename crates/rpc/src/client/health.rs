@@ -1,0 +1,39 @@
+//! `grpc.health.v1` as a client asks it.
+
+use tonic::Code;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
+
+use super::{ClientError, Connector, ServerAddress, chain};
+
+/// What a server says of itself.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Health {
+    /// It serves.
+    Serving,
+    /// It answers and does not serve, for example because it drains.
+    NotServing,
+    /// It has no service of that name.
+    UnknownService,
+    /// The call failed.
+    Failed(String),
+}
+
+impl Connector {
+    /// The health of a service, or of the whole server under the empty name. The call ends after the connector's `connect_timeout`.
+    ///
+    /// # Errors
+    /// No connection.
+    pub async fn health(&self, address: &ServerAddress, service: &str) -> Result<Health, ClientError> {
+        let mut client = HealthClient::new(self.connect(address).await?);
+        let mut request = tonic::Request::new(HealthCheckRequest { service: service.to_owned() });
+        request.set_timeout(self.connect_timeout());
+        Ok(match client.check(request).await {
+            Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Health::Serving,
+            Ok(_) => Health::NotServing,
+            Err(status) if status.code() == Code::NotFound => Health::UnknownService,
+            Err(status) => Health::Failed(chain(&status)),
+        })
+    }
+}

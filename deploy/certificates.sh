@@ -1,0 +1,61 @@
+#!/usr/bin/env bash
+# An authority, a certificate for each service, and a key for the engines, for deploy/compose.tls.yml.
+#
+#   deploy/certificates.sh [FOLDER]        FOLDER: deploy/certificates, or $EVENKEEL_CERTIFICATES
+#
+# Each service gets a folder of its own with ca.pem, certificate.pem and key.pem; `client` is for people. A certificate names its service, as
+# clients in the network do (`reward`), and localhost, as clients on this machine do. Certificates are valid for $DAYS days (365). Run again,
+# it makes new certificates with the same authority. Whoever has authority/key.pem can make more: keep it elsewhere.
+#
+# Containers run as user 10001, who must be able to read the keys: run as root, the script gives them to that user; run as somebody else, it
+# leaves them readable to everybody on this machine and says so.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=${1:-${EVENKEEL_CERTIFICATES:-deploy/certificates}}
+days=${DAYS:-365}
+user=10001
+services=(generation reward learner orchestrator gateway client)
+command -v openssl >/dev/null || { echo "certificates.sh needs openssl" >&2; exit 1; }
+
+umask 077
+mkdir -p "$folder/authority" "$folder/engine"
+authority=$folder/authority
+if [ ! -s "$authority/key.pem" ]; then
+  openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -days 3650 -subj "/CN=Evenkeel" \
+    -addext basicConstraints=critical,CA:TRUE -addext keyUsage=critical,keyCertSign,cRLSign \
+    -keyout "$authority/key.pem" -out "$authority/ca.pem" 2>/dev/null
+fi
+
+# Written beside and moved, so that a service that reads meanwhile finds the old or the new one.
+for service in "${services[@]}"; do
+  to=$folder/$service
+  mkdir -p "$to"
+  openssl req -new -newkey ec -pkeyopt ec_paramgen_curve:P-256 -noenc -subj "/CN=$service" -keyout "$to/key.new" -out "$to/request" 2>/dev/null
+  openssl x509 -req -in "$to/request" -CA "$authority/ca.pem" -CAkey "$authority/key.pem" -days "$days" -out "$to/certificate.new" -extfile <(
+    echo "basicConstraints=CA:FALSE"
+    echo "keyUsage=digitalSignature"
+    echo "extendedKeyUsage=serverAuth,clientAuth"
+    echo "subjectAltName=DNS:$service,DNS:localhost,IP:127.0.0.1"
+  ) 2>/dev/null
+  rm "$to/request"
+  cp "$authority/ca.pem" "$to/ca.pem"
+  mv "$to/certificate.new" "$to/certificate.pem"
+  mv "$to/key.new" "$to/key.pem"
+done
+[ -s "$folder/engine/engine-key" ] || openssl rand -hex 32 >"$folder/engine/engine-key"
+cp "$folder/engine/engine-key" "$folder/generation/engine-key"
+
+chmod 755 "$folder"
+for service in engine "${services[@]}"; do
+  if [ "$service" = client ]; then continue; fi
+  if [ "$(id -u)" = 0 ]; then
+    chown -R "$user:$user" "$folder/$service"
+  else
+    chmod 755 "$folder/$service"
+    chmod 644 "$folder/$service"/*
+  fi
+done
+if [ "$(id -u)" != 0 ]; then
+  echo "the keys in $folder are readable to everybody on this machine; as root the script gives them to user $user alone" >&2
+fi
+echo "certificates for ${services[*]} in $folder, valid for $days days"

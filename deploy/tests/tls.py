@@ -1,0 +1,46 @@
+"""The stack with TLS in both directions: the same metrics, and nothing for who has no certificate."""
+import grpc
+
+from calls import Reflected
+from faults import undisturbed
+from stack import Stack, check, command
+
+
+def run():
+    expected = undisturbed()
+    with Stack("tls", files=["deploy/compose.tls.yml"]) as stack:
+        folder = stack.folder / "certificates"
+        stack.env["EVENKEEL_CERTIFICATES"] = str(folder)
+        command(["deploy/certificates.sh", folder])
+        stack.up()
+        pem = lambda name: (folder / "client" / name).read_bytes()
+        credentials = grpc.ssl_channel_credentials(pem("ca.pem"), pem("key.pem"), pem("certificate.pem"))
+
+        def state():
+            try:
+                with Reflected(stack.address(), credentials) as client:
+                    return client.call("evenkeel.v1.Orchestrator/GetRun", {"run_id": "small"})[0]["run"]
+            except (grpc.RpcError, KeyError):
+                return None
+
+        stack.wait_for("the end of the run", lambda: (run := state()) and run["state"] == "RUN_STATE_COMPLETED", 600, 1)
+        check(stack.metrics() == expected, "the metrics differ from those without TLS")
+        with Reflected(stack.address("EVENKEEL_REWARD_PORT"), credentials) as client:
+            verdict = client.call("evenkeel.v1.Reward/VerifyOne", {"item": {"id": "1", "extracted": "2", "math": {"gold": "2"}}})[0]["verdict"]
+            check(verdict["outcome"] == "OUTCOME_CORRECT", f"{verdict}")
+        strangers = [None, grpc.ssl_channel_credentials(pem("ca.pem"))]
+        for credentials in strangers:
+            try:
+                with Reflected(stack.address(), credentials) as client:
+                    client.call("evenkeel.v1.Orchestrator/ListRuns", {}, timeout=5)
+            except (grpc.RpcError, KeyError):
+                continue
+            check(False, "somebody without a certificate was answered")
+        health = stack.wait_for("health over TLS", lambda: healthy(stack), 120, 2)
+    return f"{len(expected)} lines of metrics are those without TLS; {len(health)} services are healthy; strangers are refused"
+
+
+def healthy(stack):
+    names = ["generation", "reward", "gateway", "learner", "orchestrator"]
+    found = [name for name in names if stack.inspect(name)[0]["State"]["Health"]["Status"] == "healthy"]
+    return found if found == names else None

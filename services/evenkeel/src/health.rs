@@ -1,0 +1,109 @@
+//! `evenkeel health`: whether servers are well, as one line and an exit status. For health checks of containers, which have no other program.
+#![expect(clippy::print_stdout, reason = "this is the answer")]
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::{Context, Result, bail};
+use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, Health, ServerAddress};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+use crate::arguments::HealthOptions;
+use crate::show::escaped;
+
+/// Time limit of one answer.
+const PATIENCE: Duration = Duration::from_secs(5);
+/// Bytes of the first line of an answer over HTTP.
+const MOST_BYTES: u64 = 1 << 10;
+const ALLOWED: &str = "allowed: http://HOST:PORT or https://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP)";
+
+/// What to ask.
+#[derive(Debug, PartialEq, Eq)]
+enum Target<'u> {
+    /// The health of a gRPC server.
+    Grpc(&'u str),
+    /// A page.
+    Http { host: &'u str, path: &'u str },
+}
+
+impl<'u> Target<'u> {
+    /// # Errors
+    /// Neither form.
+    fn of(url: &'u str) -> Result<Self> {
+        let refused = || format!("`{}` cannot be asked, {ALLOWED}", escaped(url));
+        let (scheme, rest) = url.split_once("://").with_context(refused)?;
+        let is_plain = !url.chars().any(|character| character.is_whitespace() || character.is_control());
+        match (scheme, rest.find('/')) {
+            ("http" | "https", None) if is_plain => Ok(Self::Grpc(url)),
+            ("http", Some(at)) if is_plain && rest[..at].contains(':') => {
+                Ok(Self::Http { host: &rest[..at], path: &rest[at..] })
+            }
+            _ => bail!(refused()),
+        }
+    }
+}
+
+/// Asks each, and fails at the first that is not well.
+pub(crate) async fn check(options: &HealthOptions) -> Result<ExitCode> {
+    let tls = options.ca.clone().map(|ca_file| ClientTlsSettings {
+        ca_file,
+        server_name: options.server_name.clone(),
+        certificate_file: options.certificate.clone(),
+        key_file: options.key.clone(),
+    });
+    let connector =
+        Connector::new("--", ClientSettings { connect_timeout: PATIENCE, tls, ..ClientSettings::default() })?;
+    for url in &options.urls {
+        let what = match Target::of(url)? {
+            Target::Grpc(url) => grpc(&connector, url, &options.service).await?,
+            Target::Http { host, path } => {
+                let answer = tokio::time::timeout(PATIENCE, http(host, path)).await;
+                answer.with_context(|| format!("{url} did not answer within {PATIENCE:?}"))?.context(url.clone())?
+            }
+        };
+        println!("{url} {what}");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+async fn grpc(connector: &Connector, url: &str, service: &str) -> Result<&'static str> {
+    match connector.health(&ServerAddress::new(url), service).await? {
+        Health::Serving => Ok("is serving"),
+        Health::NotServing => bail!("{url} answers and is not serving"),
+        Health::UnknownService => bail!("{url} has no service `{}`", escaped(service)),
+        Health::Failed(message) => bail!("{url}: {}", escaped(&message)),
+    }
+}
+
+/// One request over a connection of its own.
+async fn http(host: &str, path: &str) -> Result<&'static str> {
+    let mut stream = TcpStream::connect(host).await?;
+    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await?;
+    let mut answer = Vec::new();
+    stream.take(MOST_BYTES).read_to_end(&mut answer).await?;
+    let answer = String::from_utf8_lossy(&answer);
+    let line = answer.lines().next().unwrap_or_default();
+    match line.split(' ').nth(1) {
+        Some("200") if line.starts_with("HTTP/1.") => Ok("answers 200"),
+        Some(status) if line.starts_with("HTTP/1.") => bail!("it answers {}", escaped(status)),
+        _ => bail!("the answer is not HTTP"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_url_with_a_path_is_a_page_and_one_without_is_a_server() {
+        assert_eq!(Target::of("http://127.0.0.1:1").unwrap(), Target::Grpc("http://127.0.0.1:1"));
+        assert_eq!(Target::of("https://reward:1").unwrap(), Target::Grpc("https://reward:1"));
+        let page = Target::Http { host: "[::1]:8000", path: "/health?a=b" };
+        assert_eq!(Target::of("http://[::1]:8000/health?a=b").unwrap(), page);
+        for url in ["", "reward:50052", "ftp://a:1/b", "https://a:1/health", "http://a/b", "http://a:1/b c"] {
+            let error = Target::of(url).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("`{url}` cannot be asked, allowed: http://HOST:PORT")), "{error}");
+        }
+    }
+}

@@ -1,0 +1,102 @@
+//! The status of all workers as one.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use evenkeel_proto::v1::reward_client::RewardClient;
+use evenkeel_proto::v1::{RewardGetStatusRequest, RewardGetStatusResponse};
+use evenkeel_rpc::client::{Connector, ServerAddress};
+use evenkeel_rpc::error::ServiceError;
+use tokio::sync::watch;
+use tokio::task::JoinSet;
+
+/// How long one worker may take to tell its status; without it the others are told.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// The workers of a gateway.
+pub(super) struct Workers {
+    addresses: watch::Receiver<BTreeSet<ServerAddress>>,
+    connector: Connector,
+}
+
+impl Workers {
+    pub(super) fn new(addresses: watch::Receiver<BTreeSet<ServerAddress>>, connector: Connector) -> Self {
+        Self { addresses, connector }
+    }
+
+    /// What the workers that answer can do together, and what they have judged.
+    ///
+    /// # Errors
+    /// No worker answers.
+    pub(super) async fn status(&self) -> Result<RewardGetStatusResponse, ServiceError> {
+        let addresses = self.addresses.borrow().clone();
+        let mut asked = JoinSet::new();
+        for address in addresses {
+            let connector = self.connector.clone();
+            asked.spawn(tokio::time::timeout(PATIENCE, ask(connector, address)));
+        }
+        let (mut together, mut answered) = (None, 0_u64);
+        while let Some(answer) = asked.join_next().await {
+            if let Ok(Ok(Some(status))) = answer {
+                answered += 1;
+                together = Some(match together {
+                    None => status,
+                    Some(others) => merged(others, status),
+                });
+            }
+        }
+        tracing::debug!(answered, "asked the workers for their status");
+        together.ok_or_else(|| ServiceError::Unavailable {
+            reason: "NO_WORKER",
+            message: "no reward worker answers".to_owned(),
+        })
+    }
+}
+
+async fn ask(connector: Connector, address: ServerAddress) -> Option<RewardGetStatusResponse> {
+    let channel = connector.connect(&address).await.ok()?;
+    Some(RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await.ok()?.into_inner())
+}
+
+/// Two workers as one: an item may go to either, so that it can do what both can, and both have judged.
+fn merged(one: RewardGetStatusResponse, other: RewardGetStatusResponse) -> RewardGetStatusResponse {
+    let mut verdicts = one.verdicts;
+    for (outcome, count) in other.verdicts {
+        *verdicts.entry(outcome).or_default() += count;
+    }
+    let in_both =
+        |these: Vec<String>, those: &[String]| these.into_iter().filter(|name| those.contains(name)).collect();
+    RewardGetStatusResponse {
+        server: None,
+        queue: None,
+        math: one.math && other.math,
+        math_profiles: in_both(one.math_profiles, &other.math_profiles),
+        code: one.code && other.code,
+        verdicts,
+        max_completion_bytes: one.max_completion_bytes.min(other.max_completion_bytes),
+        custom: one.custom && other.custom,
+        components: in_both(one.components, &other.components),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_together_can_what_each_can_and_have_judged_what_all_have() {
+        let worker = |code, profiles: &[&str], correct, bytes| RewardGetStatusResponse {
+            math: true,
+            code,
+            math_profiles: profiles.iter().map(|&name| name.to_owned()).collect(),
+            verdicts: [("correct".to_owned(), correct)].into(),
+            max_completion_bytes: bytes,
+            ..RewardGetStatusResponse::default()
+        };
+        let together = merged(worker(true, &["default", "exact"], 3, 10), worker(false, &["exact"], 4, 20));
+        assert!(together.math && !together.code);
+        assert_eq!(together.math_profiles, ["exact"]);
+        assert_eq!(together.verdicts["correct"], 7);
+        assert_eq!(together.max_completion_bytes, 10);
+    }
+}
