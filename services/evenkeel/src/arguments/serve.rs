@@ -24,6 +24,7 @@ impl Service {
             Self::Reward => "reward",
             Self::Learner => "learner",
             Self::Orchestrator => "orchestrator",
+            Self::Gateway => "gateway",
         }
     }
 }

@@ -39,7 +39,7 @@ pub(crate) struct TrainOptions {
     pub(crate) with_parent: bool,
 }
 
-#[derive(Args, Clone, Default)]
+#[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CompareOptions {
     /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of runs that exist.
     #[arg(value_name = "RECIPE|STUDY|RUN", required = true)]

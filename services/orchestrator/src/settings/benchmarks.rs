@@ -11,9 +11,10 @@ use evenkeel_proto::FieldError;
 use evenkeel_tasks::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
 
 use super::data_section::code_mode;
+use super::require::require;
 use super::section::section;
 use super::sources::{FilterSettings, stem};
-use super::validate::{is_run_name, require};
+use super::validate::is_run_name;
 use super::{DataSettings, InvalidRows, ProgramMode, SamplingSettings};
 use crate::metrics::at_k;
 

@@ -2,7 +2,7 @@
 
 use evenkeel_proto::FieldError;
 
-use super::validate::require;
+use super::require::require;
 use super::{SamplingSettings, ShapingSettings};
 
 /// The verifier's reward, between `shaping.wrong` and `shaping.correct`.

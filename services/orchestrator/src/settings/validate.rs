@@ -3,19 +3,11 @@
 use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
+use super::require::require;
 use super::{
     CheckpointSettings, DataKind, DataSettings, ProgramMode, ProgramReward, RunSettings, SamplingSettings,
     ServicesSettings, SourceSettings, WarmStartSettings,
 };
-
-pub(super) fn require(
-    field: &str,
-    value: impl std::fmt::Display,
-    holds: bool,
-    allowed: impl Into<String>,
-) -> Result<(), FieldError> {
-    if holds { Ok(()) } else { Err(FieldError::new(field, value, allowed)) }
-}
 
 fn positive(field: &str, value: u64) -> Result<(), FieldError> {
     at_least_one(&[(field, value)])
@@ -77,7 +69,7 @@ impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
         self.validate_verifiers()?;
-        self.trails.validate_with(self.kind()).map_err(|error| error.within("trails"))?;
+        self.trails.validate_with(self.kind() == DataKind::Trails).map_err(|error| error.within("trails"))?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;

@@ -7,7 +7,8 @@ use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_tasks::Verifiers;
 
 use super::data_section::DataSettings;
-use super::validate::{is_run_name, require};
+use super::require::require;
+use super::validate::is_run_name;
 use super::verifier_section::VerifierSettings;
 
 impl DataSettings {
