@@ -6,7 +6,7 @@ use evenkeel_objective::{
 };
 use proptest::prelude::*;
 
-use crate::support::{Holes, Owned, Rewards, Step, any_settings, steps, views};
+use crate::support::{Holes, Owned, Rewards, Step, any_settings, constants, steps, views};
 
 fn step() -> Step {
     vec![

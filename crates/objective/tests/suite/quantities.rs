@@ -22,7 +22,7 @@ fn measure(settings: &Settings, step: &Step) -> Quantities {
 fn length_variation_is_the_population_deviation_over_the_mean() {
     let q = Quantities::of(
         &[group(&[1.0, -1.0], &[1, 3], &[true, false]), group(&[1.0, -1.0], &[4, 4], &[true, false])],
-        0,
+        constants(0),
     );
     let q = q.unwrap();
     assert!(close(q.length_variation.unwrap(), (0.5 + 0.0) / 2.0));
