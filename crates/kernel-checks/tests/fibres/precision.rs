@@ -30,6 +30,8 @@ const GOLDENS: Gap = Gap { largest: 0.09, mean: 0.045 };
 /// 2 x 96 tokens (bench/gpu/src/torch/reference.py). It rounds logits to bf16, which these kernels do not.
 const WIDE: Gap = Gap { largest: 0.05, mean: 0.012 };
 
+/// The same with attention as cuDNN computes it, whose probabilities are rounded before they are divided by their sum: 0.0443 and 0.0124 were seen.
+const WIDE_BY_LIBRARY: Gap = Gap { largest: 0.055, mean: 0.0135 };
 /// All gradients of a small network of four layers, relative. PyTorch's own bf16 is 0.023 off on four layers of Qwen3-1.7B (docs/gpu.md).
 const GRADIENTS: f64 = 0.03;
 /// Attention is a small part of what is rounded, so that the way in which it is computed changes little.
@@ -148,10 +150,10 @@ pub(crate) fn real_width(shim: &Shim) {
         batch.push(&config, &ids, 1..ids.len()).unwrap();
     }
     let wanted = in_fp32(&config, &parameters).score(std::slice::from_ref(&batch), 1.0).unwrap().remove(0).logp;
-    for by in [By::Blocks, By::Library] {
+    for (by, limit) in [(By::Blocks, WIDE), (By::Library, WIDE_BY_LIBRARY)] {
         let runner = Emulated { shim, by };
         let found = gap(&emulated(&runner, &config, &parameters), &batch, &wanted);
-        within(&format!("real width, attention by {by:?}"), found, WIDE);
+        within(&format!("real width, attention by {by:?}"), found, limit);
     }
 }
 
