@@ -72,7 +72,7 @@ fn judged_under(signal: &str, times: u32) -> Verdict {
         if let Ok(verdict) = receiver.recv_timeout(Duration::from_millis(20)) {
             assert_eq!(sent, times, "processes that received the signal");
             let usage = pool.usage();
-            assert_eq!((usage.programs, usage.processes_lost), (0, times.into()), "{usage:?}");
+            assert_eq!((usage.programs, usage.processes_lost), (0, u64::from(times)), "{usage:?}");
             return verdict;
         }
         assert!(began.elapsed() < Duration::from_secs(300), "no verdict");

@@ -86,6 +86,16 @@ fn names_end_in_their_unit_and_counters_in_total() {
     }
 }
 
+/// What is within a parenthesis that was just opened.
+fn until_closed(text: &str) -> &str {
+    let mut open = 1;
+    let closed = text.find(|c| {
+        open += i32::from(c == '(') - i32::from(c == ')');
+        open == 0
+    });
+    &text[..closed.unwrap_or(text.len())]
+}
+
 /// Every place in the sources that records a series: its name and the labels in their order.
 fn recorded() -> Vec<(String, Vec<String>, PathBuf)> {
     let mut found = Vec::new();
@@ -100,8 +110,7 @@ fn recorded() -> Vec<(String, Vec<String>, PathBuf)> {
                 let code = text.split("#[cfg(test)]").next().unwrap();
                 for call in ["counter!(", "gauge!(", "histogram!("] {
                     for (at, _) in code.match_indices(call) {
-                        let inside = &code[at + call.len()..];
-                        let inside = &inside[..inside.find([';', '{']).unwrap_or(inside.len()).min(400)];
+                        let inside = until_closed(&code[at + call.len()..]);
                         let Some((name, rest)) = inside.trim_start().strip_prefix('"').and_then(|s| s.split_once('"'))
                         else {
                             continue;
