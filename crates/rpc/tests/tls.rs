@@ -81,7 +81,8 @@ async fn a_server_may_ask_for_the_clients_certificate() {
 #[tokio::test]
 async fn files_that_are_not_there_are_named() {
     bounded(async {
-        let tls = ServerTlsSettings { certificate_file: "/nonexistent/a.pem".into(), ..ServerTlsSettings::default() };
+        let (certificate_file, key_file) = ("/nonexistent/a.pem".into(), "/nonexistent/a.key".into());
+        let tls = ServerTlsSettings { certificate_file, key_file, client_ca_file: None };
         let config = ServerSettings { tls: Some(tls), ..ServerSettings::default() };
         let error = Server::bind("worker", "server", config).await.err().unwrap().to_string();
         assert!(error.starts_with("`server.tls.certificate_file` names /nonexistent/a.pem"), "{error}");

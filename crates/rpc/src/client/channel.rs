@@ -117,7 +117,7 @@ impl Connector {
     }
 }
 
-/// Whether a URL uses TLS. Refuses anything but scheme, host and port.
+/// Whether a URL uses TLS. Refuses anything but scheme, host and port, names and passwords included.
 fn validate_url(url: &str) -> Result<bool, ClientError> {
     let invalid = || ClientError::Url { url: url.to_owned() };
     let uri: Uri = url.parse().map_err(|_| invalid())?;
@@ -127,7 +127,8 @@ fn validate_url(url: &str) -> Result<bool, ClientError> {
         _ => return Err(invalid()),
     };
     let plain_path = matches!(uri.path(), "" | "/") && uri.query().is_none();
-    let named = uri.host().is_some_and(|host| !host.is_empty());
+    let named =
+        uri.host().is_some_and(|host| !host.is_empty()) && !uri.authority().is_some_and(|at| at.as_str().contains('@'));
     if named && uri.port_u16().is_some() && plain_path { Ok(secure) } else { Err(invalid()) }
 }
 
@@ -139,7 +140,15 @@ mod tests {
     fn an_endpoint_has_scheme_host_and_port() {
         assert!(!validate_url("http://reward:50051").unwrap());
         assert!(validate_url("https://[::1]:443/").unwrap());
-        for url in ["", "reward:50051", "http://reward", "ftp://reward:1", "http://reward:1/path", "http://:1"] {
+        for url in [
+            "",
+            "reward:50051",
+            "http://reward",
+            "ftp://reward:1",
+            "http://reward:1/path",
+            "http://:1",
+            "http://a:b@reward:1",
+        ] {
             let error = validate_url(url).unwrap_err().to_string();
             assert_eq!(error, format!("`{url}` is not an endpoint, allowed: http://HOST:PORT or https://HOST:PORT"));
         }

@@ -87,7 +87,7 @@ impl Settings for OrchestratorSettings {
             return Err(FieldError::missing("runs", "a folder"));
         }
         for (field, url) in [("generation", &self.endpoints.generation), ("learner", &self.endpoints.learner)] {
-            let one = url.starts_with("http://") || url.starts_with("https://");
+            let one = (url.starts_with("http://") || url.starts_with("https://")) && !url.contains('@');
             if !one {
                 let allowed = "http://HOST:PORT or https://HOST:PORT";
                 return Err(FieldError::new(format!("endpoints.{field}"), format_args!("`{url}`"), allowed));
