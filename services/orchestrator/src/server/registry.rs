@@ -246,7 +246,8 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
         }
         RunError::Data { path, message } => {
             // What is wrong and what is allowed are one text for a terminal.
-            let (wrong, allowed) = message.split_once(", allowed: ").unwrap_or((&message, "data that can be read"));
+            let (wrong, allowed) =
+                message.split_once(", allowed: ").unwrap_or((message.as_str(), "data that can be read"));
             ServiceError::from(FieldError::new("data", format_args!("{}: {wrong}", path.display()), allowed))
         }
         RunError::PromptTooLong { .. } | RunError::Model { .. } => {
