@@ -11,7 +11,7 @@ def undisturbed():
     """The metrics of the same run with nothing in its way."""
     global _undisturbed
     if _undisturbed is None:
-        with Stack("faults") as stack:
+        with Stack("undisturbed") as stack:
             stack.up()
             check(stack.wait_for_end()["state"] == "RUN_STATE_COMPLETED", "the undisturbed run does not end")
             _undisturbed = stack.metrics()

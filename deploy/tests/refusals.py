@@ -81,7 +81,7 @@ def empty_data_folder():
         (stack.folder / "rows").mkdir()
         stack.env["EVENKEEL_RECIPE"] = "data/rows.toml"
         stack.up("model", "learner", "engine", "generation", "reward")
-        return refused(stack, "orchestrator", "data.files", "data/rows/*.jsonl")
+        return refused(stack, "orchestrator", "data is data/rows/*.jsonl: matches no file")
 
 
 def missing_model():

@@ -1,5 +1,5 @@
 """The compose stack as the tests see it: a project of its own, its containers, its calls."""
-import contextlib, json, os, pathlib, shutil, subprocess, tempfile, time
+import contextlib, json, os, pathlib, re, shutil, subprocess, tempfile, time
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 # Values that two runs of one seed may differ in: docs/orchestrator.md, "Metrics".
@@ -66,7 +66,9 @@ class Stack:
         return self.inspect(service)[0]["State"]["Pid"]
 
     def logs(self, service, tail="all"):
-        return self.compose("logs", "--no-log-prefix", "--no-color", "--tail", str(tail), service)
+        said = self.compose("logs", "--no-log-prefix", "--no-color", "--tail", str(tail), service)
+        # Some versions erase the line of the terminal all the same.
+        return re.sub(r"\x1b\[[0-9;]*[A-Za-z]", "", said)
 
     def address(self, variable="EVENKEEL_PORT"):
         return f"127.0.0.1:{self.ports[variable]}"

@@ -244,7 +244,13 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
         RunError::ServiceLost { .. } => {
             ServiceError::Unavailable { reason: "SERVICE_LOST", message: error.to_string() }
         }
-        RunError::Data { .. } | RunError::PromptTooLong { .. } | RunError::Model { .. } => {
+        RunError::Data { path, message } => {
+            // What is wrong and what is allowed are one text for a terminal.
+            let (wrong, allowed) =
+                message.split_once(", allowed: ").unwrap_or((message.as_str(), "data that can be read"));
+            ServiceError::from(FieldError::new("data", format_args!("{}: {wrong}", path.display()), allowed))
+        }
+        RunError::PromptTooLong { .. } | RunError::Model { .. } => {
             ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))
         }
         RunError::File { path, source } => ServiceError::file(path.display(), &source),
@@ -260,6 +266,19 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::*;
+
+    #[test]
+    fn data_that_is_refused_is_named_with_what_is_allowed() {
+        let refused = |message: &str| {
+            let error = RunError::Data { path: "rows/*.jsonl".into(), message: message.to_owned() };
+            service_error(error).to_string()
+        };
+        assert_eq!(
+            refused("matches no file, allowed: a file"),
+            "data is rows/*.jsonl: matches no file, allowed: a file"
+        );
+        assert_eq!(refused("is empty"), "data is rows/*.jsonl: is empty, allowed: data that can be read");
+    }
 
     #[test]
     fn a_full_disk_is_distinguished_from_a_broken_one_and_neither_is_a_defect() {
