@@ -3,9 +3,7 @@
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::Trails;
 
-use super::DataKind;
 use super::section::section;
-use super::validate::require;
 
 section! {
     /// Section `data.trails`: how long demonstrations trail behind right and wrong answers, and with it what the length of an answer says
@@ -21,20 +19,20 @@ section! {
 }
 
 impl TrailsSettings {
-    /// Refuses ranges that are none, and trails of problems that have none.
-    pub(super) fn validate_with(&self, kind: DataKind) -> Result<(), FieldError> {
+    /// Refuses ranges that are none, and trails where problems have none.
+    pub(super) fn validate_with(&self, is_used: bool) -> Result<(), FieldError> {
         let Self { wrong, after_right, after_wrong } = Self::default();
         for (field, is_set) in [
             ("wrong", self.wrong != wrong),
             ("after_right", self.after_right != after_right),
             ("after_wrong", self.after_wrong != after_wrong),
         ] {
-            require(field, "set", kind == DataKind::Trails || !is_set, "absent without data.kind = \"trails\"")?;
+            FieldError::ensure(is_used || !is_set, field, "set", "absent without data.kind = \"trails\"")?;
         }
-        require("wrong", self.wrong, (0.0..=1.0).contains(&self.wrong), "0 to 1")?;
+        FieldError::ensure((0.0..=1.0).contains(&self.wrong), "wrong", self.wrong, "0 to 1")?;
         for (field, [shortest, longest]) in [("after_right", self.after_right), ("after_wrong", self.after_wrong)] {
             let allowed = "the shortest trail and one that is not shorter";
-            require(field, format_args!("[{shortest}, {longest}]"), shortest <= longest, allowed)?;
+            FieldError::ensure(shortest <= longest, field, format_args!("[{shortest}, {longest}]"), allowed)?;
         }
         Ok(())
     }
@@ -50,17 +48,17 @@ mod tests {
 
     #[test]
     fn trails_are_refused_where_they_make_no_sense() {
-        let refused = |trails: TrailsSettings, kind| trails.validate_with(kind).unwrap_err().to_string();
+        let refused = |trails: TrailsSettings, is_used| trails.validate_with(is_used).unwrap_err().to_string();
         let default = TrailsSettings::default;
-        let backwards = refused(TrailsSettings { after_wrong: [9, 3], ..default() }, DataKind::Trails);
+        let backwards = refused(TrailsSettings { after_wrong: [9, 3], ..default() }, true);
         assert!(backwards.starts_with("after_wrong is [9, 3], allowed: the shortest trail"), "{backwards}");
-        let share = refused(TrailsSettings { wrong: f64::NAN, ..default() }, DataKind::Trails);
+        let share = refused(TrailsSettings { wrong: f64::NAN, ..default() }, true);
         assert!(share.starts_with("wrong is NaN, allowed: 0 to 1"), "{share}");
-        let elsewhere = refused(TrailsSettings { after_right: [1, 2], ..default() }, DataKind::Arithmetic);
+        let elsewhere = refused(TrailsSettings { after_right: [1, 2], ..default() }, false);
         assert!(
             elsewhere.starts_with("after_right is set, allowed: absent without data.kind = \"trails\""),
             "{elsewhere}"
         );
-        assert!(default().validate_with(DataKind::Arithmetic).is_ok());
+        assert!(default().validate_with(false).is_ok());
     }
 }

@@ -77,7 +77,7 @@ impl Settings for DataSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
         self.validate_verifiers()?;
-        self.trails.validate_with(self.kind()).map_err(|error| error.within("trails"))?;
+        self.trails.validate_with(self.kind() == DataKind::Trails).map_err(|error| error.within("trails"))?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
