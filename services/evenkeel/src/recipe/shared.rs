@@ -27,7 +27,8 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     let is_set = |key: &str| loaded.origin(key) != "defaults";
     let temperature_is_set = is_set("learner.temperature");
     let seed_is_set = is_set("engine.seed");
-    let max_tokens_is_set = is_set("learner.objective.max_tokens");
+    // 0 is what a recipe has that was written down under a rule that divides by no length.
+    let max_tokens_is_set = is_set("learner.objective.max_tokens") && loaded.settings.learner.objective.max_tokens != 0;
     let Recipe { run, sampling, learner, engine, .. } = &mut loaded.settings;
     let from = ("sampling.temperature", sampling.temperature);
     follow("learner.temperature", &mut learner.temperature, temperature_is_set, from)?;
@@ -126,6 +127,11 @@ mod tests {
         let changed = resolve(&changed).unwrap();
         assert_eq!((changed.learner.temperature, changed.sampling.max_tokens), (0.7, 64));
         assert_eq!(changed.learner.objective.max_tokens, 64);
+        let written = resolve("").unwrap().to_toml().unwrap();
+        for rule in ["sequence-sum", "vl-norm"] {
+            let other = resolve(&written.replacen("\"balanced\"", &format!("\"{rule}\""), 1)).unwrap();
+            assert_eq!((other.learner.objective.aggregation.name(), other.learner.objective.max_tokens), (rule, 128));
+        }
     }
 
     #[test]

@@ -33,9 +33,9 @@ fn a_study_that_is_killed_goes_on_to_the_same_result() {
     succeed(study(&whole));
     let lines = |run: &str, file: &str| count_lines(&killed.join(run).join(file));
     let moments: [&dyn Fn() -> bool; 3] = [
-        &|| lines("equal-varied/warm-start-seed-0", "warm_start.jsonl") >= 5,
-        &|| lines("small/token-seed-0", "metrics.jsonl") >= 1,
-        &|| lines("small/vl-norm-seed-1", "metrics.jsonl") >= 1,
+        &|| lines("equal-narrow/warm-start-seed-0", "warm_start.jsonl") >= 5,
+        &|| lines("equal-narrow/token-seed-0", "metrics.jsonl") >= 1,
+        &|| lines("equal-varied/vl-norm-seed-1", "metrics.jsonl") >= 1,
     ];
     for moment in moments {
         let process = Process::start(study(&killed));
@@ -43,16 +43,16 @@ fn a_study_that_is_killed_goes_on_to_the_same_result() {
         process.kill();
     }
     succeed(study(&killed));
-    for file in ["compare.json", "small/compare.json", "equal-varied/compare.json"] {
+    for file in ["compare.json", "equal-narrow/compare.json", "equal-varied/compare.json"] {
         assert_eq!(json(&killed.join(file)), json(&whole.join(file)), "{file}");
     }
     let all = json(&whole.join("compare.json"));
     let tasks: Vec<_> = all["tasks"].as_array().unwrap().iter().map(|task| task["task"].as_str().unwrap()).collect();
-    assert_eq!(tasks, ["equal-varied", "small"]);
-    assert_eq!(labels(&all["tasks"][0]), ["balanced-count", "token", "vl-norm"]);
-    assert_eq!(labels(&all["tasks"][1]), ["token", "vl-norm"]);
+    assert_eq!(tasks, ["equal-narrow", "equal-varied"]);
+    assert_eq!(labels(&all["tasks"][0]), ["token", "vl-norm"]);
+    assert_eq!(labels(&all["tasks"][1]), ["balanced-count", "token", "vl-norm"]);
     assert_eq!(all["across_tasks"][0]["arms"].as_array().unwrap().len(), 2, "the arms that all tasks have");
-    for folder in [&whole, &whole.join("small"), &whole.join("equal-varied")] {
+    for folder in [&whole, &whole.join("equal-narrow"), &whole.join("equal-varied")] {
         let text = std::fs::read_to_string(folder.join("compare.md")).unwrap();
         assert!(text.contains("## Conclusions") && text.contains("| token |"), "{text}");
         assert!(folder.join("compare.html").exists());

@@ -3,7 +3,6 @@
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::Trails;
 
-use super::require::require;
 use super::section::section;
 
 section! {
@@ -20,20 +19,20 @@ section! {
 }
 
 impl TrailsSettings {
-    /// Refuses ranges that are none, and trails where the problems (`has_trails`) have none.
-    pub(super) fn validate_with(&self, has_trails: bool) -> Result<(), FieldError> {
+    /// Refuses ranges that are none, and trails where problems have none.
+    pub(super) fn validate_with(&self, is_used: bool) -> Result<(), FieldError> {
         let Self { wrong, after_right, after_wrong } = Self::default();
         for (field, is_set) in [
             ("wrong", self.wrong != wrong),
             ("after_right", self.after_right != after_right),
             ("after_wrong", self.after_wrong != after_wrong),
         ] {
-            require(field, "set", has_trails || !is_set, "absent without data.kind = \"trails\"")?;
+            FieldError::ensure(is_used || !is_set, field, "set", "absent without data.kind = \"trails\"")?;
         }
-        require("wrong", self.wrong, (0.0..=1.0).contains(&self.wrong), "0 to 1")?;
+        FieldError::ensure((0.0..=1.0).contains(&self.wrong), "wrong", self.wrong, "0 to 1")?;
         for (field, [shortest, longest]) in [("after_right", self.after_right), ("after_wrong", self.after_wrong)] {
             let allowed = "the shortest trail and one that is not shorter";
-            require(field, format_args!("[{shortest}, {longest}]"), shortest <= longest, allowed)?;
+            FieldError::ensure(shortest <= longest, field, format_args!("[{shortest}, {longest}]"), allowed)?;
         }
         Ok(())
     }
@@ -49,7 +48,7 @@ mod tests {
 
     #[test]
     fn trails_are_refused_where_they_make_no_sense() {
-        let refused = |trails: TrailsSettings, has_trails| trails.validate_with(has_trails).unwrap_err().to_string();
+        let refused = |trails: TrailsSettings, is_used| trails.validate_with(is_used).unwrap_err().to_string();
         let default = TrailsSettings::default;
         let backwards = refused(TrailsSettings { after_wrong: [9, 3], ..default() }, true);
         assert!(backwards.starts_with("after_wrong is [9, 3], allowed: the shortest trail"), "{backwards}");
