@@ -4,7 +4,6 @@
 mod support;
 
 use std::collections::BTreeSet;
-use std::time::Duration;
 
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome};
 use evenkeel_reward::RewardSettings;
@@ -98,8 +97,7 @@ fn an_item_whose_worker_is_lost_gets_its_verdict_from_another() {
         }
         lost.running(1).await;
         other.running(1).await;
-        drop(lost);
-        tokio::time::sleep(Duration::from_millis(100)).await;
+        lost.server.kill().await.unwrap();
         drop(occupied);
         for _ in 0..2 {
             let verdict = stream.verdict().await;
@@ -113,7 +111,7 @@ fn a_gateway_without_a_worker_says_so() {
     bounded(async {
         let gone = worker("gone").await;
         let gateway = gateway(&[&gone]).await;
-        drop(gone);
+        gone.server.kill().await.unwrap();
         let status = gateway.client().await.get_status(evenkeel_proto::v1::RewardGetStatusRequest {}).await;
         let error = status.unwrap_err();
         assert_eq!((error.code(), error.message()), (tonic::Code::Unavailable, "no reward worker answers"));
