@@ -213,9 +213,14 @@ impl Trainer {
         done
     }
 
-    /// Takes the gradient summed so far, without an update.
-    pub(crate) fn take_gradient(&mut self) -> Result<Vec<Tensor>> {
-        self.model.take_gradients()
+    /// Takes the gradient without an update.
+    pub(crate) fn take_gradient(&mut self, gradient: Gradient) -> Result<Vec<Tensor>> {
+        match gradient {
+            Gradient::Accumulated => Ok(self.model.take_gradients()?),
+            Gradient::Zero => {
+                Ok(self.parameters().values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
+            }
+        }
     }
 
     /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
@@ -232,10 +237,7 @@ impl Trainer {
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
         let (start, began) = (Instant::now(), SystemTime::now());
-        let gradients = match gradient {
-            Gradient::Accumulated => self.model.take_gradients()?,
-            Gradient::Zero => self.parameters().values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?,
-        };
+        let gradients = self.take_gradient(gradient)?;
         let settings = match phase {
             Phase::Policy => &self.settings.optimizer,
             Phase::Supervised => &self.settings.supervised,

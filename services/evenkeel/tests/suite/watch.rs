@@ -35,8 +35,13 @@ fn a_terminal_that_follows_a_page_sees_the_last_step_and_ends_with_the_run() {
 #[test]
 fn a_run_that_failed_ends_its_terminal_with_1() {
     let dir = tempfile::tempdir().unwrap();
-    // No engine listens there.
-    let settings = ["generation.endpoints=[\"http://127.0.0.1:9\"]", "services.outage_timeout=4s"];
+    // An update without measure, after which no engine can sample.
+    let settings = [
+        "warm_start.steps=60",
+        "learner.optimizer.learning_rate=1e30",
+        "learner.optimizer.warmup_updates=0",
+        "services.outage_timeout=4s",
+    ];
     let (mut process, url) = with_page(&dir.path().join("run"), &settings);
     let output = evenkeel(&["watch", &url]).output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{}", String::from_utf8_lossy(&output.stderr));

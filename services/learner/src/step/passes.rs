@@ -50,10 +50,15 @@ pub(super) fn later_pass(
 /// Applies a mini-batch's scalar to the summed gradient and updates.
 pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: StepCounts) -> Result<UpdateStats> {
     let scale = counts.scale(trainer.settings().objective.aggregation);
-    let gradient = if stats.is_empty() { Gradient::Zero } else { Gradient::Accumulated };
+    let gradient = gradient_after(stats.len());
     let finite = stats.iter().all(ResponseStats::is_finite);
     let report = trainer.update(Phase::Policy, gradient, scale, finite)?;
     Ok(UpdateStats::of(stats, scale, report))
+}
+
+/// Where nothing was passed, nothing was summed.
+fn gradient_after(responses: usize) -> Gradient {
+    if responses == 0 { Gradient::Zero } else { Gradient::Accumulated }
 }
 
 /// Scores responses under the reference, if there is one.
@@ -69,7 +74,7 @@ pub(super) fn gradient_of(
 ) -> Result<Vec<Tensor>> {
     let members: Vec<&PlannedResponse> = responses.iter().collect();
     run(trainer, &members, regularizer_factor, false)?;
-    trainer.take_gradient()
+    trainer.take_gradient(gradient_after(responses.len()))
 }
 
 /// The regularizer's scalar of a mini-batch divided by the policy's.
