@@ -98,7 +98,8 @@ mod tests {
         assert_eq!(refused(&[&root], listen, &model, inside), None);
         let error = refused(&[&root], listen, &other.join("model"), |_| ()).unwrap();
         assert!(error.starts_with("model.path is a folder elsewhere"), "{error}");
-        let outside: [(&str, Box<dyn FnOnce(&mut LoopSettings) + '_>); 5] = [
+        type Change<'a> = Box<dyn FnOnce(&mut LoopSettings) + 'a>;
+        let outside: [(&str, Change<'_>); 5] = [
             ("data.files[0]", Box::new(|settings| settings.data.files = vec![other.join("a.jsonl")])),
             ("data.files[0]", Box::new(|settings| settings.data.files = vec![root.join("*.jsonl")])),
             ("data.held_out_files[0]", Box::new(|settings| settings.data.held_out_files = vec!["/etc/passwd".into()])),
