@@ -84,7 +84,7 @@ fn a_gateway_serves_in_front_of_its_workers() {
     assert!(verdicts.contains("\"outcome\":\"equal\""), "{verdicts}");
 
     let message = refused(evenkeel(&["serve", "gateway"]));
-    assert!(message.contains("gateway.endpoints is empty"), "{message}");
+    assert!(message.contains("`endpoints` is empty"), "{message}");
 }
 
 #[test]

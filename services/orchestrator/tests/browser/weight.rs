@@ -13,7 +13,7 @@ const STEPS: u32 = 500;
 const RUNS: u32 = 12;
 /// Bytes of a page.
 const MOST_BYTES: usize = 5_000_000;
-/// Milliseconds until a page is loaded and laid out. On an idle machine it is a fifth of a second; others may be busy.
+/// Milliseconds until a page is loaded and laid out: generous, since other programs may be busy.
 const LONGEST: f64 = 5_000.0;
 const RULES: [&str; 7] = ["token", "batch-token", "sequence", "sequence-sum", "balanced", "balanced-count", "vl-norm"];
 
