@@ -20,13 +20,22 @@ async fn gateway(workers: &[&Worker]) -> Worker {
     Worker { server: bind(GatewaySettings { endpoints, ..GatewaySettings::default() }).await.unwrap().spawn() }
 }
 
+/// Waits until the gateway has found all of its workers.
+async fn found(gateway: &Worker, workers: usize) {
+    let mut names = BTreeSet::new();
+    while names.len() < workers {
+        names.insert(gateway.one(item("x", "1", "\\boxed{1}")).await.worker);
+    }
+}
+
 #[test]
 fn single_calls_and_streams_are_spread_over_all_workers() {
     bounded(async {
         let (a, b) = (worker("a").await, worker("b").await);
         let gateway = gateway(&[&a, &b]).await;
-        let mut names = BTreeSet::new();
-        for _ in 0..20 {
+        let (mut names, mut calls) = (BTreeSet::new(), 0);
+        while calls < 20 || names.len() < 2 {
+            calls += 1;
             let verdict = gateway.one(item("x", "1", "\\boxed{1}")).await;
             assert_eq!((verdict.id.as_str(), verdict.outcome()), ("x", Outcome::Correct));
             names.insert(verdict.worker);
@@ -47,7 +56,7 @@ fn single_calls_and_streams_are_spread_over_all_workers() {
         assert_eq!((ids.len(), names.len()), (200, 2));
 
         let status = gateway.status().await;
-        assert_eq!((status.verdicts["correct"], status.verdicts["incorrect"]), (20, 200));
+        assert_eq!((status.verdicts["correct"], status.verdicts["incorrect"]), (calls, 200));
         assert_eq!(status.server.unwrap().name, "gateway");
         assert!(status.math && status.code);
     });
@@ -90,6 +99,7 @@ fn an_item_whose_worker_is_lost_gets_its_verdict_from_another() {
     bounded(async {
         let (lost, other) = (worker("lost").await, worker("other").await);
         let gateway = gateway(&[&lost, &other]).await;
+        found(&gateway, 2).await;
         let mut stream = Stream::open(&gateway).await;
         let occupied = Occupied::thread().await;
         for id in ["a", "b"] {
