@@ -65,15 +65,14 @@ def kills(arguments, folder):
     while done < arguments.kills:
         calls += 1
         process = start(arguments, killed, 2, 1)
-        # What was done before is not done again: a call that goes on is shorter.
-        moment = moments.uniform(0.0, seconds / 3)
+        moment = moments.uniform(0.0, seconds)
         try:
             status = process.wait(moment)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()
             done += 1
-            ended = sum(1 for path in killed.glob("*/*/summary.json") if json.loads(path.read_text())["state"] == "completed")
+            ended = sum(1 for path in killed.glob("**/summary.json") if json.loads(path.read_text())["state"] == "completed")
             print(f"kill {done} after {moment:.1f} s: {ended} runs and warm starts are done", flush=True)
             continue
         if status:
