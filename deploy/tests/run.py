@@ -20,6 +20,7 @@ PARTS = {
     "scale": "fifty reward workers behind one address",
     "refusals": "bad input is refused at the start, by name",
     "faults": "a run ends with the metrics of the undisturbed one, whatever is killed, cut or filled",
+    "observed": "Prometheus of deploy/compose.observe.yml finds every service",
     "tls": "the stack with TLS in both directions",
 }
 
