@@ -85,7 +85,7 @@ STEP = [
 ]
 
 HEALTH = [
-    panel("Processes that answer", [('up{job=~"orchestrator|generation|reward|learner|engine"}', "{{job}} {{instance}}")],
+    panel("Processes that answer", [('up{job=~"orchestrator|generation|reward|gateway|learner|engine"}', "{{job}} {{instance}}")],
           "0: the process is gone or hangs. Its container's log has the last words; others wait for it and go on.", kind="stat"),
     panel("CPU", [(f"rate(process_cpu_seconds_total[{RATE}])", "{{job}} {{instance}}")],
           "Cores in use. A learner or embedded engine below its threads waits for others: see what the step waits for.", "cores"),
@@ -125,7 +125,7 @@ HEALTH = [
     panel("Refused items", [(f"sum by (queue, unit) (rate(evenkeel_queue_refused_total[{RATE}]))", "{{queue}}, out of {{unit}}")],
           "Some are normal while a client learns what a worker takes. If they go on, add workers.", "cps"),
     panel("Workers and items that wait for one",
-          [("evenkeel_dispatch_workers", "workers for {{items}}"), ("evenkeel_dispatch_queued_items", "waiting to {{items}}")],
+          [("evenkeel_dispatch_workers", "{{job}}: workers to {{items}}"), ("evenkeel_dispatch_queued_items", "{{job}}: waiting to {{items}}")],
           "Workers fewer than replicas: an endpoint must be `dns://` to reach all of them."),
     panel("Lost streams and repeated items",
           [(f"sum by (items) (rate(evenkeel_dispatch_links_lost_total[{RATE}]))", "streams lost, {{items}}"),

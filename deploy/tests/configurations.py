@@ -47,7 +47,7 @@ def verify(overlays):
     check(not services["engine"].get("ports"), f"{overlays}: an engine's routes change weights and are published")
     check(not outside & set(services["engine"]["networks"]), f"{overlays}: an engine is in a network with a way out")
     others = [name for name, service in services.items() if "engines" in (service.get("networks") or {})]
-    check(set(others) <= {"engine", "generation", "prometheus"}, f"{overlays}: {others} can reach the engines")
+    check(set(others) <= {"engine", "generation", "prometheus", "traces"}, f"{overlays}: {others} can reach the engines")
     builders = [name for name, service in services.items() if "build" in service and service["image"] == "evenkeel"]
     check(builders == ["model"], f"{overlays}: the image is built by {builders}")
     published = {name for name, service in services.items() if service.get("ports")} & ours

@@ -1,6 +1,7 @@
 """Faults on the real stack: a run ends with the metrics of the undisturbed one, or with one clear message."""
 import contextlib, os, signal, time
 
+import hostile
 from stack import Stack, check, command
 
 ENDED = {"RUN_STATE_COMPLETED", "RUN_STATE_FAILED", "RUN_STATE_STOPPED"}
@@ -154,6 +155,22 @@ def stopped_and_started():
     return disturbed(prepare)
 
 
+def hostile_clients():
+    """Idle connections, half a beginning, streams that nobody reads, messages that are too large."""
+    def prepare(stack):
+        inner = [("generation", 50051), ("reward", 50052), ("learner", 50053)]
+        def fault():
+            published = [stack.address(), stack.address("EVENKEEL_REWARD_PORT")]
+            everywhere = [*published, *(address for service, port in inner for address in stack.inner(service, port))]
+            with hostile.connections(everywhere, hostile.IDLE), hostile.unread(stack.address(), "small"):
+                said = {hostile.too_large(address) for address in (published[1], *stack.inner("reward", 50052))}
+                time.sleep(20)
+                goes_on(stack)
+            return f"; {hostile.IDLE} idle connections and {hostile.UNREAD} streams that were not read; 100 MiB: {', '.join(said)}"
+        return fault
+    return disturbed(prepare)
+
+
 FAULTS = {
     **{f"kill_{service}": kill(service) for service in ["engine", "generation", "reward", "learner", "orchestrator"]},
     "pause_engine": pause("engine", 60),
@@ -169,6 +186,7 @@ FAULTS = {
     "scaled": scaled,
     "replaced": replaced,
     "stopped_and_started": stopped_and_started,
+    "hostile_clients": hostile_clients,
 }
 
 

@@ -26,8 +26,7 @@ def address(stack, host):
     name, port = host.rsplit(":", 1)
     if name == "127.0.0.1":
         return stack.address(PORTS[port])
-    networks = stack.inspect(name)[0]["NetworkSettings"]["Networks"]
-    return f"{networks[f'{stack.name}_services']['IPAddress']}:{port}"
+    return stack.inner(name, port)[0]
 
 
 def answers(stack, line):

@@ -17,10 +17,13 @@ PARTS = {
     "exposure": "what can be reached from outside, and what cannot",
     "start": "how long the stack takes to its first step",
     "page": "docs/grpcurl.md: every call, executed",
+    "memory": "what a reward worker takes after its first programs",
     "scale": "fifty reward workers behind one address",
     "refusals": "bad input is refused at the start, by name",
     "faults": "a run ends with the metrics of the undisturbed one, whatever is killed, cut or filled",
+    "observed": "Prometheus of deploy/compose.observe.yml finds every service",
     "tls": "the stack with TLS in both directions",
+    "mission": "a real vLLM, mathematics and programs mixed, workers added, a client watching",
 }
 
 

@@ -73,6 +73,11 @@ class Stack:
     def address(self, variable="EVENKEEL_PORT"):
         return f"127.0.0.1:{self.ports[variable]}"
 
+    def inner(self, service, port, network="services"):
+        """Where each container of a service listens within a network. This machine can reach the containers of its own networks."""
+        networks = [one["NetworkSettings"]["Networks"] for one in self.inspect(service)]
+        return [f"{of[f'{self.name}_{network}']['IPAddress']}:{port}" for of in networks]
+
     def orchestrator(self, method, request=None):
         from calls import Reflected
         with Reflected(self.address()) as client:

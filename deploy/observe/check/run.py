@@ -25,10 +25,11 @@ PAGE = ROOT / "docs/observability.md"
 # Tables of the page that hold for a process.
 TABLES = {
     "engine": ["Every process", "Engine"],
-    "generation": ["Every process", "Every gRPC server", "Servers of items: generation, reward, learner", "Generation"],
-    "reward": ["Every process", "Every gRPC server", "Servers of items: generation, reward, learner", "Reward"],
-    "learner": ["Every process", "Every gRPC server", "Servers of items: generation, reward, learner", "Learner"],
-    "orchestrator": ["Every process", "Every gRPC server", "The orchestrator as their client", "Orchestrator"],
+    "generation": ["Every process", "Every gRPC server", "Servers of items: generation, reward, gateway, learner", "Generation"],
+    "reward": ["Every process", "Every gRPC server", "Servers of items: generation, reward, gateway, learner", "Reward"],
+    "gateway": ["Every process", "Every gRPC server", "Servers of items: generation, reward, gateway, learner", "Their clients: orchestrator, gateway"],
+    "learner": ["Every process", "Every gRPC server", "Servers of items: generation, reward, gateway, learner", "Learner"],
+    "orchestrator": ["Every process", "Every gRPC server", "Their clients: orchestrator, gateway", "Orchestrator"],
 }
 # Longest time that the run may take, in seconds.
 LIMIT = 900

@@ -13,7 +13,7 @@ from pathlib import Path
 HERE = Path(__file__).resolve().parent
 RECIPE = HERE / "recipe.toml"
 RULES = HERE.parent / "rules.yml"
-SERVICES = ["engine", "generation", "reward", "learner", "orchestrator"]
+SERVICES = ["engine", "generation", "reward", "gateway", "learner", "orchestrator"]
 
 
 def free_ports(count):
@@ -61,8 +61,8 @@ class Stack:
 
     def __init__(self, program, folder, processes, observed=True, traces=None):
         subprocess.run([program, "model", "--recipe", RECIPE, "--out", folder / "model"], check=True, capture_output=True)
-        ports = dict(zip(SERVICES, free_ports(5)))
-        metrics = dict(zip(SERVICES[1:], free_ports(4)))
+        ports = dict(zip(SERVICES, free_ports(len(SERVICES))))
+        metrics = dict(zip(SERVICES[1:], free_ports(len(SERVICES) - 1)))
         # The engine has its metrics on the port of its API.
         self.targets = {"engine": f"127.0.0.1:{ports['engine']}"} | {name: f"127.0.0.1:{port}" for name, port in metrics.items()}
         self.run = folder / "runs/recipe"
@@ -81,6 +81,7 @@ class Stack:
         start("engine", f"listen=127.0.0.1:{ports['engine']}", f"model={folder}/model")
         start("generation", listen("generation"), f'endpoints=["http://127.0.0.1:{ports["engine"]}"]')
         start("reward", listen("reward"))
+        start("gateway", listen("gateway"), f'endpoints=["http://127.0.0.1:{ports["reward"]}"]')
         start("learner", listen("learner"), f"model={folder}/model", f"checkpoints={folder}/checkpoints", f"weights={folder}/weights")
         page = free_ports(1)[0]
         self.page = f"http://127.0.0.1:{page}/"

@@ -101,10 +101,7 @@ async fn start(
 ) -> Result<(Cluster, RunHandle, Option<PageServer>)> {
     // First: a port that is taken costs nothing.
     let page = match recipe.page.address(Some(FREE_PORT))? {
-        Some(address) => {
-            let token_file = recipe.page.token_file.as_deref();
-            Some(PageServer::bind(&address, runs_folder(directory.path()), token_file).await?)
-        }
+        Some(address) => Some(PageServer::bind(&address, runs_folder(directory.path()), &recipe.page).await?),
         None => None,
     };
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;

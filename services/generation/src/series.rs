@@ -17,6 +17,9 @@ const KIND: (&str, Values) = (
     ]),
 );
 
+/// How an update of weights may end.
+pub(crate) const UPDATE_OUTCOMES: &[&str] = &["updated", "failed"];
+
 /// Of the generation service, besides those of its server and its item stream.
 pub const SERIES: &[Series] = &[
     Series::counter("evenkeel_rollouts_total", "finished samples").by(&[(
@@ -43,7 +46,7 @@ pub const SERIES: &[Series] = &[
         .by(&[ENGINE, KIND])
         .only("a failed request"),
     Series::counter("evenkeel_weight_updates_total", "updates of the engine's weights")
-        .by(&[ENGINE, ("outcome", Values::Of(&["updated", "failed"]))]),
+        .by(&[ENGINE, ("outcome", Values::Of(UPDATE_OUTCOMES))]),
     Series::histogram("evenkeel_weight_update_paused_seconds", "how long the engine sampled nothing for an update")
         .by(&[ENGINE]),
     Series::histogram("evenkeel_weight_update_load_seconds", "how long the engine took to load the weights")

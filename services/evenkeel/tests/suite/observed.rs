@@ -24,8 +24,8 @@ fn tables() -> Vec<(&'static str, Vec<&'static Series>)> {
     vec![
         ("Every process", PROCESS_SERIES.iter().collect()),
         ("Every gRPC server", evenkeel_rpc::series::SERVER_SERIES.iter().collect()),
-        ("Servers of items: generation, reward, learner", evenkeel_rpc::series::ITEM_SERIES.iter().collect()),
-        ("The orchestrator as their client", evenkeel_rpc::series::DISPATCH_SERIES.iter().collect()),
+        ("Servers of items: generation, reward, gateway, learner", evenkeel_rpc::series::ITEM_SERIES.iter().collect()),
+        ("Their clients: orchestrator, gateway", evenkeel_rpc::series::DISPATCH_SERIES.iter().collect()),
         ("Orchestrator", orchestrator),
         ("Generation", evenkeel_generation::SERIES.iter().collect()),
         ("Engine", evenkeel_engine::SERIES.iter().collect()),

@@ -4,9 +4,10 @@ use std::collections::BTreeSet;
 use std::mem;
 use std::sync::Arc;
 
-use metrics::gauge;
+use metrics::{counter, gauge};
 
 use crate::pool::{BackendStatus, EnginePool, EngineState};
+use crate::series::UPDATE_OUTCOMES;
 
 /// Publishes the state of a pool.
 #[derive(Default)]
@@ -22,11 +23,20 @@ impl Gauges {
         let mut before = mem::take(&mut self.engines);
         for (engine, status) in pool.snapshot() {
             publish_engine(engine.name(), Some(&status));
-            before.remove(engine.name());
+            if !before.remove(engine.name()) {
+                begin_counters(engine.name());
+            }
             self.engines.insert(engine.name().to_owned());
         }
         // An engine that is gone has nothing, in no state.
         before.iter().for_each(|name| publish_engine(name, None));
+    }
+}
+
+/// Counters of an engine that is new: a rate has no first event without the zero before it.
+fn begin_counters(name: &str) {
+    for outcome in UPDATE_OUTCOMES {
+        counter!("evenkeel_weight_updates_total", "engine" => name.to_owned(), "outcome" => *outcome).increment(0);
     }
 }
 
@@ -49,5 +59,22 @@ fn publish_engine(name: &str, status: Option<&BackendStatus>) {
         set("evenkeel_engine_running_requests", metrics.running as f64);
         set("evenkeel_engine_waiting_requests", metrics.waiting as f64);
         set("evenkeel_engine_cache_usage_ratio", metrics.cache_usage);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_engine_has_updated_no_weights_and_failed_to_update_none() {
+        let metrics = evenkeel_telemetry::install_metrics().unwrap();
+        begin_counters("engine-of-this-test:1");
+        let text = metrics.render();
+        for outcome in ["updated", "failed"] {
+            let line =
+                format!("evenkeel_weight_updates_total{{engine=\"engine-of-this-test:1\",outcome=\"{outcome}\"}} 0");
+            assert!(text.lines().any(|found| found == line), "{line}\n{text}");
+        }
     }
 }

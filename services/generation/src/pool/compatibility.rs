@@ -15,6 +15,7 @@ use crate::settings::{GenerationSettings, LogProbabilitySetting};
 pub(super) struct Compatibility {
     log_probabilities: LogProbabilityMode,
     min_context_tokens: u32,
+    routes_required: bool,
     /// The model of the first engine that was probed.
     model: OnceLock<Model>,
 }
@@ -25,7 +26,12 @@ impl Compatibility {
             LogProbabilitySetting::Processed => LogProbabilityMode::Processed,
             LogProbabilitySetting::Raw => LogProbabilityMode::Raw,
         };
-        Self { log_probabilities, min_context_tokens: settings.min_context_tokens, model: OnceLock::new() }
+        Self {
+            log_probabilities,
+            min_context_tokens: settings.min_context_tokens,
+            routes_required: settings.weights.routes_required,
+            model: OnceLock::new(),
+        }
     }
 
     pub(super) fn log_probabilities(&self) -> LogProbabilityMode {
@@ -52,6 +58,7 @@ impl Compatibility {
             .map_err(|error| EngineError::Interrupted { reason: format!("reading its model's folder: {error}") })?;
         self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineError::Incompatible)?;
         if !info.updates_weights {
+            // Only a warning: some engines are asked for samples alone.
             tracing::warn!(
                 engine = engine.name(),
                 "no routes for weight updates (vLLM has them with VLLM_SERVER_DEV_MODE=1): updates will fail"
@@ -75,6 +82,7 @@ impl Compatibility {
             let allowed = format!("at least generation.min_context_tokens, which is {shortest}");
             return Err(FieldError::new("max_model_len", info.context_tokens, allowed));
         }
-        Ok(())
+        let allowed = "with the routes of weight updates (vLLM has them with VLLM_SERVER_DEV_MODE=1), as `weights.routes_required` says";
+        FieldError::ensure(info.updates_weights || !self.routes_required, "/collective_rpc", "not there", allowed)
     }
 }

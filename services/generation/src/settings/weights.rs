@@ -56,6 +56,8 @@ pub struct WeightsSettings {
     /// Folders below which weights may be, as the service sees them, with links resolved. Empty: anywhere, which is refused unless the
     /// server listens on a loopback address; `["/"]` allows anywhere for others.
     pub roots: Vec<PathBuf>,
+    /// Whether an engine without the routes of weight updates is refused, as training needs them; otherwise there is a warning.
+    pub routes_required: bool,
 }
 
 impl Default for WeightsSettings {
@@ -68,6 +70,7 @@ impl Default for WeightsSettings {
             marker: "evenkeel-version.json".to_owned(),
             check_folder: true,
             roots: Vec::new(),
+            routes_required: false,
         }
     }
 }

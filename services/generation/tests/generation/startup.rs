@@ -87,6 +87,24 @@ async fn an_incompatible_engine_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn an_engine_without_the_routes_of_weight_updates_is_refused_where_they_are_required() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        engine.fail("/is_paused", 404, 100);
+        let mut required = settings(&[&engine]);
+        required.weights.routes_required = true;
+        let error = refused(required).await;
+        assert!(error.contains("/collective_rpc is not there") && error.contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
+        Service::with(settings(&[&engine])).await;
+        engine.fail_no_more();
+        let mut required = settings(&[&engine]);
+        required.weights.routes_required = true;
+        Service::with(required).await;
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn without_any_engine_the_service_does_not_start() {
     bounded(async {
         let mut engine = FakeEngine::start();

@@ -6,6 +6,7 @@
 //! never for more than one part in a hundred of the time ([`view`]); connections, requests and slow readers are limited ([`listener`]).
 
 mod follow;
+mod hosts;
 mod json;
 mod listener;
 mod routes;

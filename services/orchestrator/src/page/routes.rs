@@ -1,15 +1,14 @@
 //! What the page answers to which path.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use axum::Router;
 use axum::extract::{Path, Query, Request, State};
+use axum::http::StatusCode;
 use axum::http::header::{
     CACHE_CONTROL, CONTENT_SECURITY_POLICY, CONTENT_TYPE, HOST, HeaderName, HeaderValue, REFERRER_POLICY,
     X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, StatusCode};
 use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
@@ -17,6 +16,7 @@ use evenkeel_report::Live;
 use evenkeel_rpc::server::Gate;
 
 use super::follow::{self, RunReader};
+use super::hosts::Hosts;
 use super::runs::{self, RunsReader, encoded};
 use super::shown::Runs;
 use super::sse;
@@ -28,11 +28,13 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
                       base-uri 'none'; frame-ancestors 'none'";
 const SCRIPT: &str = "/page.js";
 const STYLE: &str = "/page.css";
+/// The answer to a request under a foreign name.
+const REFUSAL: &str = "ask for this page by its address, as localhost, or by a name in `page.hosts`";
 
 /// Runs that may be chosen at once.
 const MOST_CHOSEN: usize = 64;
 
-pub(super) fn router(runs: Arc<Runs>, gate: Gate) -> Router {
+pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, gate: Gate) -> Router {
     let text = |kind: &'static str, text: String| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     Router::new()
         .route("/", get(list))
@@ -43,16 +45,15 @@ pub(super) fn router(runs: Arc<Runs>, gate: Gate) -> Router {
         .route(SCRIPT, text("text/javascript; charset=utf-8", include_str!("page.js").to_owned()))
         .route(STYLE, text("text/css; charset=utf-8", evenkeel_report::style()))
         .layer(from_fn_with_state(gate, Gate::guard))
-        .layer(from_fn_with_state(Arc::clone(&runs), guard))
+        .layer(from_fn_with_state(hosts, guard))
         .with_state(runs)
 }
 
-/// Refuses names of hosts on a loopback address, so that no web site can read the page by pointing its own name here; and tells browsers what
-/// they may do with every answer.
-async fn guard(State(runs): State<Arc<Runs>>, request: Request, next: Next) -> Response {
-    let mut response = match is_own_host(request.headers()) || !runs.is_loopback {
+/// Refuses requests under a foreign name; and tells browsers what they may do with every answer.
+async fn guard(State(hosts): State<Hosts>, request: Request, next: Next) -> Response {
+    let mut response = match hosts.include(request.headers().get(HOST)) {
         true => next.run(request).await,
-        false => (StatusCode::FORBIDDEN, "ask for this page by its address or as localhost").into_response(),
+        false => (StatusCode::FORBIDDEN, REFUSAL).into_response(),
     };
     let fixed: [(HeaderName, &'static str); 4] = [
         (CONTENT_SECURITY_POLICY, POLICY),
@@ -64,16 +65,6 @@ async fn guard(State(runs): State<Arc<Runs>>, request: Request, next: Next) -> R
         response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
     response
-}
-
-/// Whether the request names this machine by `localhost` or by an address.
-fn is_own_host(headers: &HeaderMap) -> bool {
-    let host = headers.get(HOST).and_then(|host| host.to_str().ok()).unwrap_or_default();
-    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
-        Some((address, _)) => address,
-        None => host.rsplit_once(':').map_or(host, |(name, _)| name),
-    };
-    name == "localhost" || name.parse::<IpAddr>().is_ok()
 }
 
 type Choice = Query<Vec<(String, String)>>;
@@ -137,20 +128,4 @@ fn unknown() -> Response {
 
 fn failed(error: &RunError) -> Response {
     (StatusCode::INTERNAL_SERVER_ERROR, error.to_string()).into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn this_machine_has_addresses_and_one_name() {
-        let of = |host: &str| is_own_host(&HeaderMap::from_iter([(HOST, HeaderValue::from_str(host).unwrap())]));
-        for own in ["127.0.0.1:8080", "localhost:1", "localhost", "[::1]:80", "192.0.2.1"] {
-            assert!(of(own), "{own}");
-        }
-        for other in ["evil.example:8080", "localhost.evil.example", "", "[x]:1"] {
-            assert!(!of(other), "{other}");
-        }
-    }
 }

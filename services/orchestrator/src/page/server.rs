@@ -11,11 +11,13 @@ use evenkeel_rpc::server::{Gate, ServerError};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
+use super::hosts::Hosts;
 use super::listener::{Limits, serve};
 use super::routes::router;
 use super::runs::encoded;
 use super::shown::Runs;
 use crate::live::LiveRun;
+use crate::settings::PageSettings;
 
 /// A terminal that has not asked for so long follows no more.
 const FOLLOWED: Duration = Duration::from_secs(2);
@@ -32,13 +34,14 @@ pub struct PageServer {
 }
 
 impl PageServer {
-    /// Binds an address and serves the runs of a folder to readers with a token of `token_file`, if there is one. Must be called within a
-    /// runtime.
+    /// Binds an address and serves the runs of a folder to whom the settings admit: by token, if they name a file of some, and under their
+    /// names. Must be called within a runtime.
     ///
     /// # Errors
     /// An address that is taken or none of this machine's, or a file that cannot be used, with the setting's name.
-    pub async fn bind(address: &str, folder: &Path, token_file: Option<&Path>) -> Result<Self, ServerError> {
-        let gate = Gate::of_file("page.token_file", token_file)?;
+    pub async fn bind(address: &str, folder: &Path, settings: &PageSettings) -> Result<Self, ServerError> {
+        let gate = Gate::of_file("page.token_file", settings.token_file.as_deref())?;
+        let hosts = Hosts::new(address, &settings.hosts);
         let listen = |source: io::Error| ServerError::Listen {
             setting: "page.listen".to_owned(),
             address: address.to_owned(),
@@ -47,8 +50,8 @@ impl PageServer {
         let listener = TcpListener::bind(address).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
         warn_of_plaintext("the page", address, "page.insecure");
-        let runs = Arc::new(Runs::new(folder, address.ip().is_loopback()));
-        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), gate), Limits::default()));
+        let runs = Arc::new(Runs::new(folder));
+        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), hosts, gate), Limits::default()));
         Ok(Self { address, runs, task })
     }
 

@@ -17,8 +17,6 @@ const MOST_VIEWS: usize = 8;
 #[derive(Debug)]
 pub(super) struct Runs {
     pub(super) list: Arc<RunsView>,
-    /// Whether only this machine may ask, so that names of hosts are refused.
-    pub(super) is_loopback: bool,
     live: RwLock<Vec<LiveRun>>,
     /// When a terminal last asked for the lines of a run.
     followed: Mutex<Option<Instant>>,
@@ -26,9 +24,9 @@ pub(super) struct Runs {
 }
 
 impl Runs {
-    pub(super) fn new(folder: &Path, is_loopback: bool) -> Self {
+    pub(super) fn new(folder: &Path) -> Self {
         let list = Arc::new(RunsView::new(folder.to_owned()));
-        Self { list, is_loopback, live: RwLock::default(), followed: Mutex::default(), views: Mutex::default() }
+        Self { list, live: RwLock::default(), followed: Mutex::default(), views: Mutex::default() }
     }
 
     /// Notes that a terminal asks for the lines of a run.

@@ -32,7 +32,7 @@ pub async fn serve(
 ) -> Result<(Server, OrchestratorService), ServerError> {
     // Invalid settings are refused before; here they would be no page.
     let page = match config.page.address(None).ok().flatten() {
-        Some(address) => Some(PageServer::bind(&address, &config.runs, config.page.token_file.as_deref()).await?),
+        Some(address) => Some(PageServer::bind(&address, &config.runs, &config.page).await?),
         None => None,
     };
     let server = Server::bind("orchestrator", "server", config.server.clone()).await?;

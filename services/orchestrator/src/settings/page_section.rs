@@ -21,6 +21,9 @@ section! {
         /// File with tokens, one on each line, of which a reader must have one: as the password that a browser asks for, with any name, or as a
         /// bearer token. Absent: anyone who reaches the address may read.
         token_file: Option<PathBuf> = None,
+        /// Names under which browsers may ask for the page, besides every address, `localhost` and the name in `listen`. Requests under other
+        /// names are refused, so that no web site can read the page by pointing a name of its own at it.
+        hosts: Vec<String> = Vec::new(),
     }
 }
 
@@ -28,8 +31,18 @@ impl PageSettings {
     /// The address to listen on, with `unset` where the setting is empty. `None` for no page.
     ///
     /// # Errors
-    /// A value that is neither an address nor a port.
+    /// A value that is neither an address nor a port; a name in `hosts` that is none.
     pub fn address(&self, unset: Option<&str>) -> Result<Option<String>, FieldError> {
+        for (index, host) in self.hosts.iter().enumerate() {
+            let is_name = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
+            let field = format!("page.hosts[{index}]");
+            FieldError::ensure(
+                is_name,
+                field,
+                format_args!("{host:?}"),
+                "a name without a port, such as `trainer.example`",
+            )?;
+        }
         let listen = self.listen.trim();
         if listen.is_empty() {
             return Ok(unset.map(str::to_owned));
@@ -67,6 +80,19 @@ mod tests {
         for wrong in ["on", "localhost", ":80", "localhost:http", "70000"] {
             let error = of(wrong, None).unwrap_err().to_string();
             assert!(error.contains("page.listen") && error.contains(wrong) && error.contains("HOST:PORT"), "{error}");
+        }
+    }
+
+    #[test]
+    fn names_under_which_it_is_asked_for_have_no_port() {
+        let of = |host: &str| PageSettings {
+            hosts: vec!["a.example".to_owned(), host.to_owned()],
+            ..PageSettings::default()
+        };
+        assert_eq!(of("trainer-1.example").address(None), Ok(None));
+        for wrong in ["", "trainer:8080", "http://trainer", "*", "trainer example"] {
+            let error = of(wrong).address(None).unwrap_err().to_string();
+            assert!(error.starts_with(&format!("page.hosts[1] is {wrong:?}")) && error.contains("port"), "{error}");
         }
     }
 

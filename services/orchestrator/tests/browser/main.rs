@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chromium::Chromium;
-use evenkeel_orchestrator::{PageServer, StopMode};
+use evenkeel_orchestrator::{PageServer, PageSettings, StopMode};
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Cluster, bounded, recipe, temp};
 
@@ -49,7 +49,7 @@ async fn follow_a_run() {
     };
     *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(hostile));
     cluster.generation.state.max_delay_ms.store(40, Ordering::Relaxed);
-    let page = PageServer::bind("127.0.0.1:0", dir.path(), None).await.unwrap();
+    let page = PageServer::bind("127.0.0.1:0", dir.path(), &PageSettings::default()).await.unwrap();
     let run = cluster.begin(&path, &recipe);
     page.attach(run.live());
     let url = page.url_of(&run.live());
@@ -78,7 +78,7 @@ async fn follow_a_run() {
     drop(page);
     browser.until("document.querySelector('#live').textContent.includes('connection lost')");
     let page = loop {
-        match PageServer::bind(&address, dir.path(), None).await {
+        match PageServer::bind(&address, dir.path(), &PageSettings::default()).await {
             Ok(page) => break page,
             Err(_) => tokio::time::sleep(Duration::from_millis(20)).await,
         }
