@@ -30,21 +30,19 @@ def allows(expression, allowed):
     tokens = re.findall(r"\(|\)|[^\s()]+", expression.replace("/", " OR "))
     at = 0
 
-    def either():
+    def joined(word, part):
         nonlocal at
-        holds = both()
-        while at < len(tokens) and tokens[at] == "OR":
+        parts = [part()]
+        while at < len(tokens) and tokens[at] == word:
             at += 1
-            holds = both() or holds
-        return holds
+            parts.append(part())
+        return parts
+
+    def either():
+        return any(joined("OR", both))
 
     def both():
-        nonlocal at
-        holds = one()
-        while at < len(tokens) and tokens[at] == "AND":
-            at += 1
-            holds = one() and holds
-        return holds
+        return all(joined("AND", one))
 
     def one():
         nonlocal at

@@ -1,6 +1,7 @@
 //! `evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu]`: what `correct.sh`, `memcheck.sh` and `speed.sh` run. Results are files
 //! in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor operations run on the CPU, which shows that the checks
-//! themselves work. `evenkeel-bench-gpu count OUT` needs no GPU: it counts what one would be given.
+//! themselves work. Two commands need no GPU: `evenkeel-bench-gpu count OUT` counts what one would be given, `publish OUT` publishes weights of
+//! full size out of the host's memory.
 //!
 //! Exit status: 0 if every check passed, 1 if one failed, 77 if there is no usable GPU and nothing was run.
 #![allow(clippy::print_stdout, reason = "a command whose output is its result")]
@@ -11,8 +12,10 @@ mod goldens;
 #[cfg(feature = "cuda")]
 mod kernels;
 mod layer;
+mod memory;
 mod model;
 mod path;
+mod publish;
 mod report;
 mod resume;
 mod sampling;
@@ -34,17 +37,22 @@ const NO_GPU: u8 = 77;
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
-    if let ["count", out] = words.as_slice() {
+    if let [what @ ("count" | "publish"), out] = words.as_slice() {
         let out = Path::new(out);
         std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
-        return count::print(out).map(|()| ExitCode::SUCCESS);
+        if *what == "count" {
+            return count::print(out).map(|()| ExitCode::SUCCESS);
+        }
+        let mut report = Report::new(out, what, "cpu");
+        report.part("publish", publish::from_host);
+        return Ok(if report.finish()? { ExitCode::SUCCESS } else { ExitCode::FAILURE });
     }
     let (what, out, goldens, name) = match words.as_slice() {
         [what @ ("correct" | "memcheck" | "speed"), out, goldens] => (*what, *out, *goldens, "cuda"),
         [what @ ("correct" | "memcheck" | "speed"), out, goldens, name @ ("cuda" | "cpu")] => {
             (*what, *out, *goldens, *name)
         }
-        _ => bail!("usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu], or count OUT"),
+        _ => bail!("usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu], or count|publish OUT"),
     };
     let (out, goldens) = (Path::new(out), Path::new(goldens));
     std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
@@ -91,9 +99,14 @@ fn main() -> Result<ExitCode> {
         }
         _ => {
             // First: what this program has freed stays in its pool.
-            report.part("torch", |part| torch::measure(part, &device));
-            report.part("model", |part| model::passes(part, &device));
-            report.part("publish", |part| model::publish(part, &device));
+            let mut peer = torch::Peer::default();
+            report.part("torch", |part| {
+                peer = torch::measure(part, &device)?;
+                Ok(())
+            });
+            report.part("model", |part| model::passes(part, &device, &peer));
+            report.part("memory", |part| memory::compare(part, &device));
+            report.part("publish", |part| publish::from_device(part, &device));
             report.part("layer", |part| layer::measure(part, &device, layer::Effort::Table));
         }
     }

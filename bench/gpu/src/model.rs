@@ -1,21 +1,24 @@
-//! Whole models of the recipes' shapes with random weights: a pass over a micro-batch, an update, and weights published to a waiting reader.
+//! Whole models of the recipes' shapes with random weights: a pass over a micro-batch, and an update.
 
-use std::path::Path;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{ComputeType, Learner, LearnerSettings, PublishOptions};
-use evenkeel_model::kernels::{AdamW, UpdateArrays};
-use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, Train};
+use evenkeel_learner::{MomentsPlace, host_memory};
+use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
+use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, Train, release_unused};
 use serde_json::json;
 
 use crate::path::KernelPath;
 use crate::report::Part;
 use crate::shapes::{Case, PEAK, cases, random};
+use crate::torch::Peer;
 
 const RUNS: usize = 3;
+/// Responses of an update in the recipes of the paper: 32 groups of 16.
+const RESPONSES: usize = 512;
+/// The largest part of a training step that its update may take.
+const UPDATE: f64 = 0.02;
 
 /// Each token counts the same.
 pub(crate) struct Even;
@@ -42,111 +45,120 @@ pub(crate) fn fastest(device: &Device, mut run: impl FnMut() -> Result<()>) -> R
     Ok(fastest)
 }
 
-/// Passes over every case, and an update of each model.
-pub(crate) fn passes(part: &mut Part<'_>, device: &Device) -> Result<()> {
+/// Passes over every case, and an update of each model; on a GPU with the speeds that they are to reach.
+pub(crate) fn passes(part: &mut Part<'_>, device: &Device, peer: &Peer) -> Result<()> {
     for case in cases() {
         let case = case.on(device);
-        one(part, &case, device).with_context(|| case.name)?;
+        one(part, &case, device, peer).with_context(|| case.name)?;
     }
     Ok(())
 }
 
-fn one(part: &mut Part<'_>, case: &Case, device: &Device) -> Result<()> {
+fn one(part: &mut Part<'_>, case: &Case, device: &Device, peer: &Peer) -> Result<()> {
     let path = *KernelPath::on(device).first().context("every device has kernels")?;
     let parameters = random(&case.config, device)?;
     let mut network = path.network_with(case.config.clone(), parameters, DType::BF16, case.recompute)?;
     let batches = [case.batch()?];
     let seconds = fastest(device, || Ok(network.accumulate(&batches, 1.0, &Even)?))?;
+    let (tokens_per_second, share) = (case.tokens() as f64 / seconds, case.flops() / seconds / PEAK);
     part.fact(json!({
         "what": "pass", "by": path.name(), "model": case.name, "sequences": case.sequences, "length": case.length,
-        "recompute": case.recomputes(), "seconds": seconds, "tokens_per_second": case.tokens() as f64 / seconds,
-        "share_of_989_tflops": case.flops() / seconds / PEAK,
+        "recompute": case.recomputed(), "moments": case.moments.name(), "seconds": seconds,
+        "tokens_per_second": tokens_per_second, "share_of_989_tflops": share,
     }));
-    // What is left of a large model's memory may not hold its moments.
-    if !case.recomputes() {
-        match update(network.as_mut(), device)? {
-            Some(update) => part.fact(json!({
-                "what": "update", "by": path.name(), "model": case.name, "seconds": update, "share_of_one_pass": update / seconds,
-            })),
-            None => part.fact(json!({"what": "update", "by": path.name(), "skipped": "the device has no kernels for it"})),
+    let update = match update(network.as_mut(), case, device)? {
+        Ok(update) => {
+            part.fact(json!({
+                "what": "update", "by": path.name(), "model": case.name, "moments": case.moments.name(), "seconds": update,
+                "share_of_a_step": share_of_a_step(update, seconds, case),
+            }));
+            Some(update)
         }
-    }
-    Ok(())
-}
-
-/// Seconds of the norm and AdamW; none where the device has no kernels for them.
-fn update(network: &mut dyn Train, device: &Device) -> Result<Option<f64>> {
-    let gradients = network.take_gradients()?;
-    let (kernels, parameters) = network.for_update();
-    let Some(kernels) = kernels else { return Ok(None) };
-    let zeros = || gradients.iter().map(Tensor::zeros_like).collect::<candle_core::Result<Vec<_>>>();
-    let (first, second) = (zeros()?, zeros()?);
-    let numbers = AdamW { betas: [0.9, 0.999], step: 1e-6, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
-    let numbers = vec![numbers; gradients.len()];
-    let seconds = fastest(device, || {
-        let norm = kernels.norm(&gradients)?;
-        let arrays =
-            UpdateArrays { weights: parameters.values(), first: &first, second: &second, gradients: &gradients };
-        Ok(kernels.update(arrays, 1.0 / (norm + 1e-6), &numbers)?)
-    })?;
-    Ok(Some(seconds))
-}
-
-/// How long a reader waits for published weights, with the files on a memory disk if one is large enough.
-pub(crate) fn publish(part: &mut Part<'_>, device: &Device) -> Result<()> {
-    let [case, ..] = cases();
-    let case = case.on(device);
-    let mut settings = LearnerSettings::default();
-    settings.compute.device = if device.is_cuda() { "cuda".into() } else { "cpu".into() };
-    settings.compute.dtype = if device.is_cuda() { ComputeType::Bf16 } else { ComputeType::F32 };
-    let learner = Learner::new(case.config.clone(), random(&case.config, device)?, settings)?;
-    let aside = part.scratch()?;
-    let memory = Path::new("/dev/shm").join(format!("evenkeel-bench-{}", std::process::id()));
-    let on_memory = to_reader(&learner, &memory);
-    // Gone in any case: it would keep memory.
-    let removed = std::fs::remove_dir_all(&memory);
-    let (folder, published, read, bytes) = match on_memory {
-        Ok((published, read, bytes)) => {
-            removed.with_context(|| memory.display().to_string())?;
-            ("/dev/shm".to_owned(), published, read, bytes)
-        }
-        Err(error) => {
-            part.fact(json!({"what": "publish", "folder": "/dev/shm", "error": format!("{error:#}")}));
-            let (published, read, bytes) = to_reader(&learner, aside.path())?;
-            (aside.path().display().to_string(), published, read, bytes)
+        Err(reason) => {
+            part.fact(json!({"what": "update", "by": path.name(), "model": case.name, "skipped": reason}));
+            None
         }
     };
-    part.fact(json!({
-        "what": "publish", "model": case.name, "folder": folder, "bytes": bytes, "published_seconds": published, "read_seconds": read,
-    }));
+    if device.is_cuda() {
+        check(part, case, Measured { pass: seconds, update }, peer.tokens_per_second(case));
+    }
     Ok(())
 }
 
-/// Seconds until the weights are published, until a reader that waited has read them, and their bytes.
-fn to_reader(learner: &Learner, folder: &Path) -> Result<(f64, f64, u64)> {
-    std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    let target = folder.join(format!("step-{}", learner.version()));
-    let (began, failed) = (Instant::now(), AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let reader = scope.spawn(|| wait_and_read(&target, &failed));
-        let published = learner.publish(folder, PublishOptions::new(DType::BF16, None)).map(|_| began.elapsed());
-        failed.store(published.is_err(), Ordering::Relaxed);
-        let read = reader.join().map_err(|_| anyhow::anyhow!("the reader panicked"))?;
-        Ok((published?.as_secs_f64(), began.elapsed().as_secs_f64(), read?))
-    })
+/// Seconds.
+struct Measured {
+    pass: f64,
+    update: Option<f64>,
 }
 
-/// Reads every file of a folder as soon as it exists.
-fn wait_and_read(folder: &Path, failed: &AtomicBool) -> Result<u64> {
-    while !folder.exists() {
-        if failed.load(Ordering::Relaxed) {
-            bail!("{} was not published", folder.display());
-        }
-        std::thread::sleep(Duration::from_millis(2));
+/// Compares speeds with what they are to be.
+fn check(part: &mut Part<'_>, case: &Case, measured: Measured, of_peer: Option<f64>) {
+    let name =
+        |what: &str| format!("{} of {} tokens, moments: {}: {what}", case.name, case.length, case.moments.name());
+    part.check_least(name("share of 989 TFLOP/s"), case.flops() / measured.pass / PEAK, case.aim);
+    if let Some(of_peer) = of_peer {
+        let ours = case.tokens() as f64 / measured.pass;
+        part.check_least(name("tokens per second, by PyTorch's"), ours / of_peer, 1.0);
     }
-    let mut bytes = 0;
-    for entry in std::fs::read_dir(folder)? {
-        bytes += std::fs::read(entry?.path())?.len() as u64;
+    if let Some(update) = measured.update {
+        part.check(name("update, as a part of a step"), share_of_a_step(update, measured.pass, case), UPDATE);
     }
-    Ok(bytes)
+}
+
+/// What an update takes of a step with as many responses as the recipes', all of them as long as the case's.
+fn share_of_a_step(update: f64, pass: f64, case: &Case) -> f64 {
+    update / (update + pass * (RESPONSES as f64 / case.sequences as f64))
+}
+
+/// Seconds of the norm and AdamW, or why they are not measured.
+fn update(network: &mut dyn Train, case: &Case, device: &Device) -> Result<Result<f64, String>> {
+    let gradients = network.take_gradients()?;
+    let (kernels, parameters) = network.for_update();
+    let Some(kernels) = kernels else { return Ok(Err("the device has no kernels for it".into())) };
+    let numbers = AdamW { betas: [0.9, 0.999], step: 1e-6, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
+    let numbers = vec![numbers; gradients.len()];
+    let factor = |kernels: &dyn OptimizerKernels| Ok::<_, anyhow::Error>(1.0 / (kernels.norm(&gradients)? + 1e-6));
+    let weights = parameters.values();
+    if case.moments == MomentsPlace::Device {
+        // What the pass leaves to the pool has other sizes.
+        release_unused(device)?;
+        let zeros = || gradients.iter().map(Tensor::zeros_like).collect::<candle_core::Result<Vec<_>>>();
+        let (first, second) = (zeros()?, zeros()?);
+        let arrays = UpdateArrays { weights, first: &first, second: &second, gradients: &gradients };
+        return Ok(Ok(fastest(device, || Ok(kernels.update(arrays, factor(kernels)?, &numbers)?))?));
+    }
+    let counts: Vec<usize> = weights.iter().map(Tensor::elem_count).collect();
+    let needed = 8 * counts.iter().sum::<usize>() as u64;
+    if let Some(available) = host_memory().filter(|&available| available < needed) {
+        return Ok(Err(format!("the host has {available} bytes, the moments take {needed}")));
+    }
+    let mut moments = kernels.host_moments(&counts)?;
+    let run = || Ok(kernels.update_from_host(weights, &gradients, &mut moments, factor(kernels)?, &numbers)?);
+    Ok(Ok(fastest(device, run)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    /// Which of share, PyTorch and update are as they are to be.
+    fn verdicts(measured: Measured, of_peer: Option<f64>) -> Vec<bool> {
+        let [case, ..] = cases();
+        let mut part = Part::new(Path::new("."), "model");
+        check(&mut part, &case, measured, of_peer);
+        part.into_results().1
+    }
+
+    #[test]
+    fn speeds_are_held_against_the_share_of_the_peak_pytorch_and_the_length_of_a_step() {
+        let [case, ..] = cases();
+        // Half of the peak, 42,100 tokens a second.
+        let pass = case.flops() / PEAK / 0.5;
+        assert_eq!(verdicts(Measured { pass, update: Some(0.5) }, Some(40_000.0)), [true, true, true]);
+        assert_eq!(verdicts(Measured { pass, update: Some(1.5) }, Some(43_000.0)), [true, false, false]);
+        assert_eq!(verdicts(Measured { pass: 1.2 * pass, update: None }, None), [false]);
+        assert_eq!(verdicts(Measured { pass: f64::NAN, update: None }, Some(1.0)), [false, false]);
+    }
 }

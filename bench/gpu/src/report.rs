@@ -14,8 +14,17 @@ use serde_json::{Value, json};
 struct Check {
     name: String,
     value: f64,
+    bound: Bound,
     limit: f64,
     passed: bool,
+}
+
+/// On which side of its limit a value must be.
+#[derive(Clone, Copy, Serialize)]
+#[serde(rename_all = "snake_case")]
+enum Bound {
+    AtMost,
+    AtLeast,
 }
 
 /// One part of a run.
@@ -26,14 +35,37 @@ pub(crate) struct Part<'a> {
     facts: Vec<Value>,
 }
 
-impl Part<'_> {
+impl<'a> Part<'a> {
+    pub(crate) fn new(out: &'a Path, name: &'a str) -> Self {
+        Self { out, name, checks: Vec::new(), facts: Vec::new() }
+    }
+
     /// Records a value that must be a number up to a limit.
     pub(crate) fn check(&mut self, name: impl Into<String>, value: f64, limit: f64) {
-        // A NaN is above every limit.
-        let check = Check { name: name.into(), value, limit, passed: value <= limit };
-        let verdict = if check.passed { "ok" } else { "FAILED" };
-        println!("{verdict:<7}{}: {}: {value:.3e} (limit {limit:.1e})", self.name, check.name);
-        self.checks.push(check);
+        self.add(name.into(), value, Bound::AtMost, limit);
+    }
+
+    /// Records a value that must be a number from a limit on.
+    pub(crate) fn check_least(&mut self, name: impl Into<String>, value: f64, limit: f64) {
+        self.add(name.into(), value, Bound::AtLeast, limit);
+    }
+
+    fn add(&mut self, name: String, value: f64, bound: Bound, limit: f64) {
+        // A NaN is on neither side.
+        let (passed, side) = match bound {
+            Bound::AtMost => (value <= limit, "at most"),
+            Bound::AtLeast => (value >= limit, "at least"),
+        };
+        let verdict = if passed { "ok" } else { "FAILED" };
+        println!("{verdict:<7}{}: {name}: {value:.3e} ({side} {limit:.1e})", self.name);
+        self.checks.push(Check { name, value, bound, limit, passed });
+    }
+
+    /// The last fact, and whether each check passed.
+    #[cfg(test)]
+    pub(crate) fn into_results(self) -> (Value, Vec<bool>) {
+        let last = self.facts.last().cloned().unwrap_or_default();
+        (last, self.checks.iter().map(|check| check.passed).collect())
     }
 
     /// Records a measurement.
@@ -97,7 +129,7 @@ impl Report {
     /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays.
     pub(crate) fn part(&mut self, name: &str, run: impl FnOnce(&mut Part<'_>) -> Result<()>) {
         let began = Instant::now();
-        let mut part = Part { out: &self.out, name, checks: Vec::new(), facts: Vec::new() };
+        let mut part = Part::new(&self.out, name);
         let error = run(&mut part).err().map(|error| format!("{error:#}"));
         let seconds = began.elapsed().as_secs_f64();
         if let Some(error) = &error {
@@ -125,5 +157,45 @@ impl Report {
         writeln!(file)?;
         println!("{}: {} in {seconds:.0} s", self.what, if self.passed { "passed" } else { "FAILED" });
         Ok(self.passed)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_on_the_right_side_of_its_limit_or_fails_and_a_nan_always_fails() {
+        let mut part = Part::new(Path::new("."), "part");
+        for value in [1.0, 2.0, 3.0, f64::NAN] {
+            part.check("most", value, 2.0);
+            part.check_least("least", value, 2.0);
+        }
+        assert_eq!(part.into_results().1, [true, false, true, true, false, true, false, false]);
+    }
+
+    #[test]
+    fn a_part_that_fails_or_shows_nothing_fails_the_run_and_what_was_recorded_before_stays() {
+        let folder = tempfile::tempdir().unwrap();
+        let passed = |parts: &[fn(&mut Part<'_>) -> Result<()>]| {
+            let mut report = Report::new(folder.path(), "what", "cpu");
+            parts.iter().for_each(|part| report.part("part", part));
+            let passed = report.finish().unwrap();
+            let file = fs::read(folder.path().join("what.json")).unwrap();
+            (passed, serde_json::from_slice::<Value>(&file).unwrap())
+        };
+        let good = |part: &mut Part<'_>| -> Result<()> {
+            part.check("good", 1.0, 2.0);
+            Ok(())
+        };
+        assert!(passed(&[good]).0);
+        assert!(!passed(&[good, |_| Ok(())]).0);
+        let (is_good, summary) = passed(&[|part| {
+            part.check("good", 1.0, 2.0);
+            anyhow::bail!("the rest could not be run")
+        }]);
+        assert!(!is_good);
+        assert_eq!(summary["parts"][0]["checks"][0]["bound"], "at_most", "{summary}");
+        assert_eq!(summary["parts"][0]["error"], "the rest could not be run");
     }
 }

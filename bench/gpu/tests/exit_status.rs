@@ -83,16 +83,27 @@ fn speeds_are_measured_and_what_there_is_nothing_to_compare_with_is_said() {
     let reason = facts(0, "")[0]["skipped"].as_str().unwrap().to_owned();
     assert!(reason.contains(NO_PYTHON) && reason.contains("EVENKEEL_PYTHON"), "{reason}");
     let passes = facts(1, "pass");
-    assert_eq!(passes.len(), 3);
+    assert_eq!(passes.len(), 4);
     assert!(passes.iter().all(|pass| pass["tokens_per_second"].as_f64().unwrap() > 0.0), "{passes:?}");
-    let published = &facts(2, "publish").pop().unwrap();
+    let updates = facts(1, "update");
+    assert!(updates.iter().all(|update| update["skipped"] == "the device has no kernels for it"), "{updates:?}");
+    let memory = facts(2, "memory");
+    assert_eq!(memory.len(), 4);
+    let is_planned = |fact: &serde_json::Value| fact["planned_bytes"].as_u64().is_some_and(|bytes| bytes > 0);
+    assert!(memory.iter().all(|fact| is_planned(fact) && fact["peak_bytes"].is_null()), "{memory:?}");
+    let published = &facts(3, "publish").pop().unwrap();
     let seconds = |key: &str| published[key].as_f64().unwrap();
     assert!(
         seconds("read_seconds") >= seconds("published_seconds") && seconds("published_seconds") > 0.0,
         "{published}"
     );
     assert!(published["bytes"].as_u64().unwrap() > 100_000, "{published}");
-    assert_eq!(facts(3, "layer").len(), 3);
+    for key in ["plain_seconds", "digested_bytes_per_second", "written_bytes_per_second", "processor_seconds"] {
+        assert!(seconds(key) > 0.0, "{key}: {published}");
+    }
+    assert_eq!(facts(4, "layer").len(), 3);
+    // A CPU has no speeds to reach.
+    assert!(summary["parts"].as_array().unwrap().iter().all(|part| part["checks"].as_array().unwrap().is_empty()));
     assert!(!out.path().join("scratch").exists());
 }
 

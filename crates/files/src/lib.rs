@@ -3,7 +3,7 @@
 //! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file. [`open`]
 //! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when the result is no longer wanted.
 //! [`FileDigest`] is the SHA-256 digest of a file, [`DigestWriter`] makes it while the file is written, [`Secret`] is a token or key that is
-//! compared in constant time, and [`free_space`] says what a disk still takes.
+//! compared in constant time, [`free_space`] says what a disk still takes, and [`Size`] writes it.
 //!
 //! Errors do not name the file: the caller knows which setting it came from and adds that.
 #![forbid(unsafe_code)]
@@ -11,9 +11,11 @@
 mod digest;
 mod read;
 mod secret;
+mod size;
 mod space;
 
 pub use digest::{DigestWriter, FileDigest, sha256};
 pub use read::{ReadError, open, read, read_optional, read_while};
 pub use secret::Secret;
+pub use size::Size;
 pub use space::{Space, free_space};

@@ -3,6 +3,8 @@
 use candle_core::Device;
 
 use crate::error::{ModelError, Result};
+#[cfg(feature = "cuda")]
+use crate::pool::Pool;
 
 /// Opens a GPU by its number, with a stream of its own: each thread has its own default stream, and those are not ordered.
 ///
@@ -23,42 +25,57 @@ fn open(number: usize) -> candle_core::Result<Device> {
 /// Opens it without what one stream needs not: events for each array. Memory that is freed is kept for the next step.
 #[cfg(feature = "cuda")]
 fn open(number: usize) -> candle_core::Result<Device> {
-    use candle_core::cuda_backend::cudarc::driver::{result, sys::CUmemPool_attribute as Attribute};
-
     let device = Device::new_cuda_with_stream(number)?;
     let gpu = device.as_cuda_device()?;
-    let stream = gpu.cuda_stream();
     // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from and to the host beside
     // it (`kernels::cuda::Lane`) are ordered by events of their own.
     unsafe { gpu.disable_event_tracking() };
-    let mut most = u64::MAX;
-    // SAFETY: the device's own pool; the attribute is a u64 of bytes that the pool keeps.
-    let kept = unsafe {
-        result::device::get_default_mem_pool(stream.context().cu_device()).and_then(|pool| {
-            let threshold = Attribute::CU_MEMPOOL_ATTR_RELEASE_THRESHOLD;
-            result::mem_pool::set_attribute(pool, threshold, (&raw mut most).cast())
-        })
-    };
     // A device without pools gives memory back at once.
-    if let Err(error) = kept {
+    if let Err(error) = Pool::of(gpu).and_then(|pool| pool.keep_all()) {
         tracing::warn!(%error, "freed memory of the device is not kept");
     }
     Ok(device)
 }
 
-/// Bytes of a GPU's memory that are free; `None` for a CPU.
+/// The memory of a GPU, in bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GpuMemory {
+    /// All that it has.
+    pub total: u64,
+    /// What any process can still get.
+    pub free: u64,
+    /// What the pool of this process holds, in use or kept for later. Only the driver and its libraries have memory beside it.
+    pub held: u64,
+    /// The most that the pool has held at a time, since the device was opened or [`forget_peak`] was called. Both are 0 on a device without pools.
+    pub peak: u64,
+}
+
+/// How much memory a GPU has, and what this process has of it; `None` for a CPU.
 ///
 /// # Errors
 /// The driver does not answer.
-pub fn free_memory(device: &Device) -> Result<Option<u64>> {
+pub fn gpu_memory(device: &Device) -> Result<Option<GpuMemory>> {
     match device {
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => {
-            let stream = gpu.cuda_stream();
-            let (free, _) = stream.context().mem_get_info().map_err(candle_core::Error::wrap)?;
-            Ok(Some(free as u64))
+            let (free, total) = gpu.cuda_stream().context().mem_get_info().map_err(candle_core::Error::wrap)?;
+            let of_pool = Pool::of(gpu).and_then(|pool| Ok((pool.held()?, pool.peak()?)));
+            let (held, peak) = of_pool.unwrap_or_default();
+            Ok(Some(GpuMemory { total: total as u64, free: free as u64, held, peak }))
         }
         _ => Ok(None),
+    }
+}
+
+/// Lets [`GpuMemory::peak`] begin again at what is held now.
+///
+/// # Errors
+/// The driver fails.
+pub fn forget_peak(device: &Device) -> Result<()> {
+    match device {
+        #[cfg(feature = "cuda")]
+        Device::Cuda(gpu) => Ok(Pool::of(gpu).and_then(|pool| pool.forget_peak()).map_err(candle_core::Error::wrap)?),
+        _ => Ok(()),
     }
 }
 
@@ -82,17 +99,9 @@ pub fn release_unused(device: &Device) -> Result<()> {
     match device {
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => {
-            use candle_core::cuda_backend::cudarc::driver::result;
-
-            let stream = gpu.cuda_stream();
             // What was freed in the order of the stream is free only when the stream has reached that point.
-            stream.synchronize().map_err(candle_core::Error::wrap)?;
-            // SAFETY: the device's own pool, as in `open`.
-            let trimmed = unsafe {
-                result::device::get_default_mem_pool(stream.context().cu_device())
-                    .and_then(|pool| result::mem_pool::trim_to(pool, 0))
-            };
-            Ok(trimmed.map_err(candle_core::Error::wrap)?)
+            gpu.cuda_stream().synchronize().map_err(candle_core::Error::wrap)?;
+            Ok(Pool::of(gpu).and_then(|pool| pool.trim()).map_err(candle_core::Error::wrap)?)
         }
         _ => Ok(()),
     }
@@ -113,6 +122,13 @@ fn usable(_: usize) -> Result<(), String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cpu_has_no_pool_to_measure_or_to_trim() {
+        assert_eq!(gpu_memory(&Device::Cpu).unwrap(), None);
+        forget_peak(&Device::Cpu).unwrap();
+        release_unused(&Device::Cpu).unwrap();
+    }
 
     #[test]
     fn a_gpu_that_cannot_be_used_is_refused_with_the_reason() {

@@ -4,6 +4,7 @@ use std::fmt::Display;
 use std::path::PathBuf;
 
 use evenkeel_errors::FieldError;
+use evenkeel_files::Size;
 
 use crate::failure::DeviceFailure;
 
@@ -67,7 +68,7 @@ pub enum ModelError {
     NoGradient(String),
 
     /// Memory that was refused.
-    #[error("out of {memory}: {} were asked for ({reason})", bytes(*asked))]
+    #[error("out of {memory}: {} were asked for ({reason})", Size(*asked))]
     OutOfMemory {
         /// Of which memory: the device's, or the host's that is page-locked.
         memory: String,
@@ -120,10 +121,4 @@ impl From<candle_core::Error> for ModelError {
             None => Self::Candle(error),
         }
     }
-}
-
-/// Bytes in MiB, or in GiB where they are many.
-fn bytes(count: u64) -> String {
-    let mebibytes = count as f64 / f64::from(1 << 20);
-    if mebibytes < 10_000.0 { format!("{mebibytes:.1} MiB") } else { format!("{:.1} GiB", mebibytes / 1024.0) }
 }

@@ -22,12 +22,14 @@ mod pack;
 mod parameters;
 #[cfg(feature = "cuda")]
 mod pinned;
+#[cfg(feature = "cuda")]
+mod pool;
 mod staging;
 
 pub use config::{Config, Family};
 pub use count::{count_pass, count_update_from_host};
 pub use decode::{Decoder, SequenceCache};
-pub use device::{attention_library, cuda_device, free_memory, release_unused};
+pub use device::{GpuMemory, attention_library, cuda_device, forget_peak, gpu_memory, release_unused};
 pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
 pub use kernels::{Coefficients, Scores};

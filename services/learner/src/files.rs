@@ -4,8 +4,9 @@ use std::fs::{self, File};
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
+use evenkeel_files::Size;
+
 use crate::error::{LearnerError, Result};
-use crate::memory::gibibytes;
 
 /// Writes a folder under another name, syncs it and renames it to `target`. Creates a missing parent.
 ///
@@ -43,7 +44,7 @@ pub(crate) fn check_room(target: &Path, bytes: u64) -> Result<()> {
     if space.free >= bytes {
         return Ok(());
     }
-    let reason = format!("{} GiB are needed, the disk has {} GiB left", gibibytes(bytes), gibibytes(space.free));
+    let reason = format!("{} are needed, the disk has {} left", Size(bytes), Size(space.free));
     Err(LearnerError::file(target)(io::Error::new(ErrorKind::StorageFull, reason)))
 }
 
@@ -88,4 +89,20 @@ fn remove(folder: &Path) -> Result<()> {
 /// Makes a folder's entries durable.
 fn sync(folder: &Path) -> Result<()> {
     File::open(folder).and_then(|folder| folder.sync_all()).map_err(LearnerError::file(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_for_which_there_is_no_room_is_refused_with_sizes_in_units_that_suit_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("step-1");
+        check_room(&target, 4096).unwrap();
+        let said = check_room(&target, 1 << 60).unwrap_err().to_string();
+        assert!(said.contains("step-1"), "{said}");
+        let wanted = "1048576.0 TiB are needed, the disk has ";
+        assert!(said.contains(wanted), "{said}");
+    }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, Parameters, Scores, attention_library, free_memory, release_unused};
+use evenkeel_model::{Config, GpuMemory, Parameters, Scores, gpu_memory, release_unused};
 
 use crate::checkpoint;
 use crate::error::Result;
@@ -12,7 +12,7 @@ use crate::group::Group;
 use crate::memory::{MemoryPlan, Phase, host_memory};
 use crate::micro_batch::Sequence;
 use crate::publish::{PublishOptions, Published, publish};
-use crate::settings::{AttentionPath, LearnerSettings};
+use crate::settings::LearnerSettings;
 use crate::source::ModelSource;
 use crate::step::{Example, PolicyStep, StepReport, SupervisedReport, supervised_step};
 use crate::timeline::Pass;
@@ -33,14 +33,10 @@ impl Learner {
         settings.validate()?;
         let device = settings.compute.open()?;
         let (config, config_json) = Config::load(folder)?;
-        let plan = if let Some(free) = free_memory(&device)? {
+        let plan = if let Some(GpuMemory { free, .. }) = gpu_memory(&device)? {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
-            let mut planned = settings.clone();
-            if attention_library(&device).is_err() {
-                planned.compute.attention = AttentionPath::Blocks;
-            }
-            let plan = MemoryPlan::of(&config, &planned, longest)?;
+            let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
             plan.check(free, host_memory(), &settings)?;
             Some(plan)
         } else {
@@ -143,9 +139,14 @@ impl Learner {
         self.trainer.take_passes()
     }
 
-    /// Free memory of the device in bytes. `None` on a CPU, or where the driver does not say.
-    pub fn free_device_memory(&self) -> Option<u64> {
-        free_memory(self.parameters().get(0).device()).ok().flatten()
+    /// Memory of the GPU. `None` on a CPU, or where the driver does not say.
+    pub fn gpu_memory(&self) -> Option<GpuMemory> {
+        gpu_memory(self.parameters().get(0).device()).ok().flatten()
+    }
+
+    /// What is planned of a GPU's memory; `None` on a CPU, and for a model that was not opened from a folder.
+    pub fn memory_plan(&self) -> Option<&MemoryPlan> {
+        self.trainer.plan()
     }
 
     /// Log-probabilities and entropies of the tokens of each response under the current weights: one entry for each

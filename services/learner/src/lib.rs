@@ -33,7 +33,7 @@ pub use error::{LearnerError, Result};
 pub use export::{Export, export};
 pub use group::{Group, Response};
 pub use learner::Learner;
-pub use memory::{DiskPlan, MemoryPart, MemoryPlan, host_memory};
+pub use memory::{DiskPlan, MeasuredMemory, MemoryPart, MemoryPlan, host_memory};
 pub use optimizer::SkipReason;
 pub use publish::{MARKER, PublishOptions, Published, verify_published};
 pub use service::{

@@ -37,6 +37,11 @@ pub struct PublishOptions {
 }
 
 impl PublishOptions {
+    /// As a run publishes them: files of half a GiB, which are digested and written at the same time.
+    pub fn for_engines(dtype: impl Into<DType>) -> Self {
+        Self::new(dtype, Some(512 << 20))
+    }
+
     /// Weights of a type, in files of at most that many bytes (as transformers' by default).
     pub fn new(dtype: impl Into<DType>, max_shard_bytes: Option<usize>) -> Self {
         let max_shard_bytes = max_shard_bytes.unwrap_or(SaveOptions::default().max_shard_bytes);

@@ -104,6 +104,10 @@ impl Trainer {
         self.plan = plan;
     }
 
+    pub(crate) fn plan(&self) -> Option<&MemoryPlan> {
+        self.plan.as_ref()
+    }
+
     /// Says what was planned, where memory was refused.
     fn explained<T>(&self, phase: memory::Phase, result: Result<T>) -> Result<T> {
         result.map_err(|error| MemoryPlan::explain(self.plan.as_ref(), &self.settings, phase, error))

@@ -9,8 +9,7 @@ use anyhow::{Context, Result};
 use candle_core::safetensors::MmapedSafetensors;
 use candle_core::{DType, Device};
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::kernels::AttentionOptions;
-use evenkeel_model::{BoxError, Coefficients, Config, Packed, Recompute, Scores, TokenLoss};
+use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
 use serde::Deserialize;
 use serde_json::json;
 
@@ -18,7 +17,7 @@ use super::Torch;
 use crate::goldens::{host, largest};
 use crate::path::KernelPath;
 use crate::report::Part;
-use crate::shapes::{Case, qwen2_7b, qwen3_1_7b};
+use crate::shapes::{self, Case, qwen2_7b, qwen3_1_7b};
 
 /// Largest errors of the gradient of all parameters, relative.
 const F32: f64 = 1e-4;
@@ -40,13 +39,13 @@ struct Own {
 
 fn cases() -> [Case; 2] {
     let four_layers = Config { num_layers: 4, ..qwen2_7b() };
+    let [of_recipe, ..] = shapes::cases();
     [("Qwen3-1.7B", qwen3_1_7b()), ("four layers of Qwen2.5-Math-7B", four_layers)].map(|(name, config)| Case {
         name,
         config,
         sequences: 2,
         length: 1024,
-        recompute: Recompute::None,
-        attention: AttentionOptions::default(),
+        ..of_recipe.clone()
     })
 }
 

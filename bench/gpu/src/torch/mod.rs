@@ -14,7 +14,7 @@ use serde_json::Value;
 use crate::report::Part;
 
 pub(crate) use gradients::compare;
-pub(crate) use speed::measure;
+pub(crate) use speed::{Peer, measure};
 
 /// Names the Python that has them; `python3` if it is not set.
 const PYTHON: &str = "EVENKEEL_PYTHON";

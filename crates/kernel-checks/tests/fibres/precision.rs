@@ -125,8 +125,8 @@ pub(crate) fn goldens(shim: &Shim) {
 }
 
 /// Qwen3-1.7B with four layers and a fifth of its vocabulary, of which only the number of logits in a sum depends.
-pub(crate) fn real_width(shim: &Shim) {
-    let config = Config {
+fn wide() -> Config {
+    Config {
         family: Family::Qwen3,
         vocab_size: 30_000,
         hidden_size: 2048,
@@ -135,20 +135,31 @@ pub(crate) fn real_width(shim: &Shim) {
         num_heads: 16,
         num_kv_heads: 8,
         head_dim: 128,
-        max_position_embeddings: 64,
+        max_position_embeddings: 128,
         rms_norm_eps: 1e-6,
         rope_theta: 1e6,
         qkv_bias: false,
         output_bias: false,
         tie_word_embeddings: true,
         eos_token_ids: vec![1],
-    };
-    let parameters = Parameters::random(&config, 11, 0.02, &Device::Cpu).unwrap();
-    let mut batch = Packed::default();
-    for (sequence, length) in [33u32, 48].into_iter().enumerate() {
-        let ids: Vec<u32> = (0..length).map(|at| (at * 7919 + sequence as u32 * 104_729 + 5) % 30_000).collect();
-        batch.push(&config, &ids, 1..ids.len()).unwrap();
     }
+}
+
+/// Sequences of these lengths, each token but the first scored.
+fn packed(config: &Config, lengths: [u32; 2]) -> Packed {
+    let mut batch = Packed::default();
+    for (sequence, length) in (0u32..).zip(lengths) {
+        let id = |at| (at * 7919 + sequence * 104_729 + 5) % config.vocab_size as u32;
+        let ids: Vec<u32> = (0..length).map(id).collect();
+        batch.push(config, &ids, 1..ids.len()).unwrap();
+    }
+    batch
+}
+
+pub(crate) fn real_width(shim: &Shim) {
+    let config = wide();
+    let parameters = Parameters::random(&config, 11, 0.02, &Device::Cpu).unwrap();
+    let batch = packed(&config, [33, 48]);
     let wanted = in_fp32(&config, &parameters).score(std::slice::from_ref(&batch), 1.0).unwrap().remove(0).logp;
     for (by, limit) in [(By::Blocks, WIDE), (By::Library, WIDE_BY_LIBRARY)] {
         let runner = Emulated { shim, by };
@@ -183,28 +194,16 @@ fn distance(a: &[Tensor], b: &[Tensor]) -> f64 {
 
 pub(crate) fn gradients(shim: &Shim) {
     let config = Config {
-        family: Family::Qwen3,
         vocab_size: 500,
         hidden_size: 256,
         intermediate_size: 512,
-        num_layers: 4,
         num_heads: 4,
         num_kv_heads: 2,
         head_dim: 64,
-        max_position_embeddings: 128,
-        rms_norm_eps: 1e-6,
-        rope_theta: 1e6,
-        qkv_bias: false,
-        output_bias: false,
-        tie_word_embeddings: true,
-        eos_token_ids: vec![1],
+        ..wide()
     };
     let parameters = Parameters::random(&config, 7, 0.05, &Device::Cpu).unwrap();
-    let mut batch = Packed::default();
-    for length in [70u32, 100] {
-        let ids: Vec<u32> = (0..length).map(|at| (at * 7919 + length) % 500).collect();
-        batch.push(&config, &ids, 1..ids.len()).unwrap();
-    }
+    let batch = packed(&config, [70, 100]);
     let of = |network: &mut dyn Train| {
         network.accumulate(std::slice::from_ref(&batch), 1.0, &Alternating).unwrap();
         network.take_gradients().unwrap()

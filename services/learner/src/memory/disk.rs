@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use candle_core::DType;
-use evenkeel_files::free_space;
-
-use super::gibibytes;
+use evenkeel_files::{Size, free_space};
 
 /// Bytes of a checkpoint's weights and moments.
 pub(crate) fn checkpoint_bytes(parameters: u64, dtype: DType) -> u64 {
@@ -63,11 +61,11 @@ impl DiskPlan {
         };
         let of_checkpoints = (
             self.all_checkpoints(),
-            format!("checkpoints of {} GiB, {} at a time", gibibytes(self.checkpoint), many(self.checkpoints)),
+            format!("checkpoints of {}, {} at a time", Size(self.checkpoint), many(self.checkpoints)),
         );
         let of_weights = (
             self.all_versions(),
-            format!("published weights of {} GiB, {} at a time", gibibytes(self.published), many(self.versions)),
+            format!("published weights of {}, {} at a time", Size(self.published), many(self.versions)),
         );
         let disks = match for_checkpoints.id == for_weights.id {
             true => {
@@ -84,10 +82,10 @@ impl DiskPlan {
         short
             .map(|(path, free, bytes, what)| {
                 format!(
-                    "the disk of {} has {} GiB left, allowed: {} GiB or more for {what}; to need less, keep fewer or write them in bf16",
+                    "the disk of {} has {} left, allowed: {} or more for {what}; to need less, keep fewer or write them in bf16",
                     path.display(),
-                    gibibytes(free),
-                    gibibytes(bytes)
+                    Size(free),
+                    Size(bytes)
                 )
             })
             .collect()
@@ -118,7 +116,7 @@ mod tests {
         let missing = large.missing(&checkpoints, &weights);
         let [sentence] = &missing[..] else { panic!("{missing:?}") };
         assert!(sentence.contains(&checkpoints.display().to_string()), "{sentence}");
-        for words in ["3 of them at a time", "checkpoints of 12582912.0 GiB", "published weights of 2097152.0 GiB"] {
+        for words in ["3 of them at a time", "checkpoints of 12288.0 TiB", "published weights of 2048.0 TiB"] {
             assert!(sentence.contains(words), "{words}: {sentence}");
         }
     }

@@ -3,18 +3,22 @@
 mod advice;
 mod disk;
 mod host;
+mod measured;
 
 use std::fmt;
 
+use candle_core::Device;
+
 use evenkeel_model::kernels::cuda::Chip;
-use evenkeel_model::{Config, count_pass, count_update_from_host, parameter_specs};
+use evenkeel_model::{Config, attention_library, count_pass, count_update_from_host, parameter_specs};
 
 use crate::error::{LearnerError, Result};
-use crate::settings::{LearnerSettings, MomentsPlace};
+use crate::settings::{AttentionPath, LearnerSettings, MomentsPlace};
 pub(crate) use advice::Phase;
 pub use disk::DiskPlan;
 pub(crate) use disk::checkpoint_bytes;
 pub use host::host_memory;
+pub use measured::MeasuredMemory;
 
 /// Memory of the driver, of CUDA's libraries and of their kernels: an estimate.
 const LIBRARIES: u64 = 1 << 30;
@@ -91,9 +95,26 @@ impl MemoryPlan {
         Ok(Self { parts, host })
     }
 
+    /// The same for a device that is there: attention takes other memory where cuDNN does not compute it.
+    ///
+    /// # Errors
+    /// As [`MemoryPlan::of`].
+    pub fn on(device: &Device, config: &Config, settings: &LearnerSettings, longest: usize) -> Result<Self> {
+        let mut planned = settings.clone();
+        if attention_library(device).is_err() {
+            planned.compute.attention = AttentionPath::Blocks;
+        }
+        Self::of(config, &planned, longest)
+    }
+
     /// The bytes of all parts on the device.
     pub fn total(&self) -> u64 {
         self.parts.iter().map(|part| part.bytes).sum()
+    }
+
+    /// The bytes on the device but for the driver and its libraries, which have memory outside of the pool.
+    pub fn pooled(&self) -> u64 {
+        self.total() - LIBRARIES
     }
 
     /// The bytes on the device that stay between steps, when an engine on the same device is awake and the learner's pool is trimmed.

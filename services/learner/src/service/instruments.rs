@@ -42,13 +42,6 @@ pub(super) fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, pass
     );
 }
 
-/// Records the free memory of the device, where it has its own.
-pub(super) fn record_device(free: Option<u64>) {
-    if let Some(free) = free {
-        metrics::gauge!("evenkeel_learner_device_free_bytes").set(free as f64);
-    }
-}
-
 /// Records what the learner is doing, and the version of its weights.
 pub(super) fn record_state(state: LearnerState, version: u64) {
     for (label, of) in [

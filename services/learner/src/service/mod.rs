@@ -10,6 +10,7 @@
 mod artifacts;
 mod command;
 mod convert;
+mod gpu_memory;
 mod grpc;
 mod inspection;
 mod instruments;

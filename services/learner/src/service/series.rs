@@ -30,4 +30,7 @@ pub const SERIES: &[Series] = &[
     Series::gauge("evenkeel_learner_disk_free_bytes", "room on the disk of a folder")
         .by(&[("folder", Values::Of(&["checkpoints", "weights"]))]),
     Series::gauge("evenkeel_learner_device_free_bytes", "free memory of the GPU after a step").only("a GPU"),
+    Series::gauge("evenkeel_learner_device_peak_bytes", "the most that the learner's pool has held of the GPU's memory").only("a GPU"),
+    Series::gauge("evenkeel_learner_device_planned_bytes", "what it was planned to hold: full micro-batches of the longest sequences")
+        .only("a GPU"),
 ];

@@ -142,8 +142,7 @@ impl ServiceSettings {
     }
 
     pub(super) fn publish_options(&self) -> PublishOptions {
-        // Files of half a GiB, which are written and digested at the same time.
-        PublishOptions { dtype: self.publish_dtype.into(), max_shard_bytes: 512 << 20 }
+        PublishOptions::for_engines(self.publish_dtype)
     }
 }
 

@@ -10,8 +10,9 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::ServiceError;
 
 use super::convert::micros;
+use super::gpu_memory::MemoryWatch;
 use super::inspection::Inspection;
-use super::instruments::{count_step, record, record_device};
+use super::instruments::{count_step, record};
 use super::lease::Lease;
 use super::report::Counts;
 use super::session::{Abort, Part, Session};
@@ -36,6 +37,7 @@ pub(super) struct Training {
     grpo_steps: u64,
     status: StatusBoard,
     inspection: Inspection,
+    memory: MemoryWatch,
 }
 
 impl Training {
@@ -47,6 +49,7 @@ impl Training {
             grpo_steps: 0,
             status,
             inspection: Inspection::new(settings.checkpoints.join("skipped")),
+            memory: MemoryWatch::default(),
         }
     }
 
@@ -165,7 +168,7 @@ impl Training {
             total_us: micros(total),
         });
         record(header.kind(), &report, work, &passes, total);
-        record_device(learner.free_device_memory());
+        self.memory.step_done(learner.memory_plan(), learner.gpu_memory(), &mut report.metrics);
         record_spans(header, &report, &groups, &passes, total);
         // Stored before it is sent, so that a caller that lost the connection does not step twice.
         if self.reports.len() == KEPT_REPORTS {

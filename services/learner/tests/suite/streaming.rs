@@ -1,7 +1,9 @@
 //! Steps that take their groups as they arrive, with several updates.
 
 use crate::support::{bits, groups, learner, settings, without_signal};
-use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, PolicyStep, StepPhase, StepReport};
+use std::time::SystemTime;
+
+use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, Pass, PassKind, PolicyStep, StepPhase, StepReport};
 use evenkeel_objective::Aggregation;
 
 /// Settings under which nearly every group is worth a pass.
@@ -79,6 +81,30 @@ fn gradients_of_the_first_update_are_summed_before_the_last_group_arrives() {
         let before = step.progress().groups;
         // A last group of few tokens may still wait for company.
         assert!((wanted - 1..=wanted + 1).contains(&before), "{before} with {size}, shuffled: {shuffle}");
+    }
+}
+
+#[test]
+fn old_log_probabilities_and_the_first_update_precede_the_last_group_and_later_passes_follow_the_update_before_them() {
+    let mut learner = learner(with(|settings| settings.mini_batch_groups = 3));
+    let mut groups = groups(42, 9);
+    let last = groups.pop().unwrap();
+    let mut step = fill(learner.step_of(9), &groups);
+    let arrived = SystemTime::now();
+    step.add(last).unwrap();
+    step.finish().unwrap();
+    let passes = learner.take_passes();
+    let (early, late): (Vec<_>, Vec<_>) = passes.iter().partition(|pass| pass.ended <= arrived);
+    let of = |kind| early.iter().filter(move |pass| pass.kind == kind).flat_map(|pass| &pass.groups);
+    // All of the first update, and what later ones are scored for; a group of few tokens may still wait for company.
+    assert!(of(PassKind::Gradient).all(|&group| group < 3) && of(PassKind::Gradient).count() >= 2, "{early:?}");
+    assert!(of(PassKind::Scoring).all(|&group| group >= 3) && of(PassKind::Scoring).count() >= 4, "{early:?}");
+    assert!(early.iter().all(|pass| pass.kind != PassKind::Update), "{early:?}");
+    let updates = |passes: &[&Pass]| passes.iter().filter(|pass| pass.kind == PassKind::Update).count();
+    assert_eq!(updates(&late), 3);
+    for (at, pass) in late.iter().enumerate().filter(|(_, pass)| pass.kind == PassKind::Gradient) {
+        let update = pass.groups.iter().max().unwrap() / 3;
+        assert_eq!(updates(&late[..at]), update, "{pass:?} of update {update} in {late:?}");
     }
 }
 

@@ -9,10 +9,17 @@ pub(crate) use curves::Curves;
 pub use line::MetricsLine;
 pub(crate) use statistics::Statistics;
 
-/// Whether a value may differ between two runs of one seed: times, how often something had to be retried, and what a proof of weights finds,
+/// Whether a value may differ between two runs of one seed: times, the memory of a GPU, how often something had to be retried, and what a proof of weights finds,
 /// since its changes are those since the proof before, which is another one after a resume. Every other value is the same to the bit.
 pub fn may_differ(name: &str) -> bool {
-    ["timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again", "proof/"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    const PREFIXES: [&str; 7] = [
+        "timing_s/",
+        "perf/throughput",
+        "perf/time_per_step",
+        "perf/max_memory_reserved_gb",
+        "rollout/begun_again",
+        "rollout/verified_again",
+        "proof/",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }

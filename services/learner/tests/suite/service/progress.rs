@@ -1,13 +1,14 @@
 //! Progress, metrics and the end of silent streams.
 
+use std::path::Path;
 use std::time::Duration;
 
 use evenkeel_learner::LearnerSettings;
 use evenkeel_proto::v1::{TrainKind, TrainPhase, TrainRequest, train_event, train_request};
 use tonic::Code;
 
-use super::{message, report, start, start_training, start_with};
-use crate::support::settings;
+use super::{message, report, save, start, start_training, start_with};
+use crate::support::{bits, group, learner, settings};
 
 #[tokio::test]
 async fn progress_counts_groups_whose_gradient_is_summed_not_groups_received() {
@@ -28,6 +29,45 @@ async fn progress_counts_groups_whose_gradient_is_summed_not_groups_received() {
     assert!(progress.windows(2).all(|pair| pair[0].accumulated <= pair[1].accumulated), "{progress:?}");
     assert!(progress.iter().any(|at| at.phase() != TrainPhase::Receiving));
     assert_eq!(report(&events).groups, 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn passes_run_while_the_last_group_is_still_being_sampled_and_when_groups_arrive_changes_no_bit() {
+    let mut training = LearnerSettings { mini_batch_groups: 2, ..settings() };
+    training.compute.threads = 1;
+    training.compute.micro_batch_tokens = 8;
+    let mut service = start_training(training.clone()).await;
+    let (parts, requests) = tokio::sync::mpsc::channel(8);
+    let header = service.header(TrainKind::Grpo, 0, 0, 4);
+    let groups = (0..4).map(|index| message(index.into(), index));
+    let mut all = std::iter::once(train_request::Kind::Header(header)).chain(groups);
+    for part in all.by_ref().take(4) {
+        parts.send(TrainRequest { kind: Some(part) }).await.unwrap();
+    }
+    let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
+    let mut events = service.client.train(requests).await.unwrap().into_inner();
+    // The last group is not sent before the first two have been through a backward pass.
+    let begun = async {
+        while let Some(event) = events.message().await.unwrap() {
+            if matches!(event.kind, Some(train_event::Kind::Progress(at)) if at.accumulated >= 2) {
+                return;
+            }
+        }
+        panic!("the step has ended without its last group");
+    };
+    tokio::time::timeout(Duration::from_secs(120), begun).await.expect("passes do not wait for the last group");
+    for part in all {
+        parts.send(TrainRequest { kind: Some(part) }).await.unwrap();
+    }
+    drop(parts);
+    while events.message().await.unwrap().is_some() {}
+    let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
+
+    let mut at_once = learner(training.clone());
+    at_once.train((0..4).map(|seed| group(seed, 4))).unwrap();
+    let mut streamed = learner(training);
+    streamed.restore_checkpoint(Path::new(&saved.path)).unwrap();
+    assert_eq!(bits(&streamed), bits(&at_once));
 }
 
 #[tokio::test]

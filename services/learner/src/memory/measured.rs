@@ -1,0 +1,132 @@
+//! What was measured beside what was planned.
+
+use std::fmt;
+
+use evenkeel_model::GpuMemory;
+
+use super::{MemoryPlan, gibibytes};
+
+/// The peak of a GPU's memory beside its plan: what the learner's pool has held at a time, without the driver and its libraries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MeasuredMemory {
+    /// Planned bytes: full micro-batches of the longest sequences.
+    pub planned: u64,
+    /// Measured bytes.
+    pub peak: u64,
+}
+
+impl MeasuredMemory {
+    /// The share of a plan by which a measured peak may differ from it.
+    pub const TOLERANCE: f64 = 0.1;
+
+    /// What a device has measured; `None` where it cannot, for want of a pool.
+    pub fn of(plan: &MemoryPlan, memory: GpuMemory) -> Option<Self> {
+        (memory.peak > 0).then(|| Self { planned: plan.pooled(), peak: memory.peak })
+    }
+
+    /// The peak as a part of the plan.
+    pub fn ratio(&self) -> f64 {
+        self.peak as f64 / self.planned as f64
+    }
+
+    /// Whether more was taken than the plan allows for. Less is no fault of a run whose sequences are shorter than the longest.
+    pub fn exceeds_plan(&self) -> bool {
+        self.ratio() > 1.0 + Self::TOLERANCE
+    }
+}
+
+impl fmt::Display for MeasuredMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (peak, planned) = (gibibytes(self.peak), gibibytes(self.planned));
+        write!(f, "{peak} GiB at the peak, {planned} GiB planned ({:.0} %)", 100.0 * self.ratio())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_model::Network;
+    use evenkeel_model::kernels::cuda::{Chip, Counter, Cuda};
+
+    use super::*;
+    use crate::settings::Recompute;
+    use crate::test_model::{config, learner_with, parameters};
+    use crate::{Group, LearnerSettings, Response};
+
+    const CHIP: Chip = Chip { multiprocessors: 132 };
+    /// Input tokens of each sequence, and sequences of a micro-batch.
+    const LONGEST: usize = 15;
+    const SEQUENCES: usize = 4;
+
+    /// Groups whose responses fill two micro-batches with sequences of the longest kind.
+    fn full_groups() -> Vec<Group> {
+        let response = |number: u32| Response {
+            tokens: (0..10).map(|at| 2 + (at + number) % 8).collect(),
+            mask: vec![true; 10],
+            rollout_logp: vec![-2.0; 10],
+            raw_reward: f64::from(number % 2),
+            reward: f64::from(number % 2),
+            valid: true,
+        };
+        let group = |number: u32| Group {
+            id: number.to_string(),
+            prompt: vec![3; LONGEST + 1 - 10],
+            responses: (0..SEQUENCES as u32).map(response).collect(),
+        };
+        (0..2).map(group).collect()
+    }
+
+    /// What a step of the learner allocates at its peak on a device that counts, beside the parts of the plan that it is counted by.
+    fn peak_and_plan(settings: &LearnerSettings) -> (u64, u64) {
+        let counter = Counter::new(CHIP);
+        let kernels = Cuda::new(counter.clone(), settings.compute.dtype.into()).unwrap();
+        let network = Network::new(config(), parameters(), kernels, settings.compute.network_options()).unwrap();
+        let mut learner = learner_with(Box::new(network), settings.clone());
+        counter.take();
+        learner.train(full_groups()).unwrap();
+        let plan = MemoryPlan::of(&config(), settings, LONGEST).unwrap();
+        let counted =
+            plan.parts.iter().filter(|part| part.what.starts_with("gradients") || part.what.contains("a pass"));
+        (counter.take().peak, counted.map(|part| part.bytes).sum())
+    }
+
+    fn settings(recompute: Recompute) -> LearnerSettings {
+        let mut settings = LearnerSettings::default();
+        settings.compute.threads = 1;
+        // The last token of each is scored, and no input.
+        settings.compute.micro_batch_tokens = (LONGEST + 1) * SEQUENCES;
+        settings.compute.recompute = recompute;
+        settings
+    }
+
+    #[test]
+    fn a_whole_step_takes_what_is_planned_for_its_passes() {
+        let several = |recompute| {
+            let mut settings = settings(recompute);
+            (settings.epochs, settings.mini_batch_groups, settings.objective.kl_coefficient) = (2, 1, 0.1);
+            settings
+        };
+        for settings in Recompute::ALL.into_iter().flat_map(|recompute| [settings(recompute), several(recompute)]) {
+            let (peak, planned) = peak_and_plan(&settings);
+            let measured = MeasuredMemory { planned, peak };
+            assert!((measured.ratio() - 1.0).abs() < MeasuredMemory::TOLERANCE, "{peak} of {planned}: {settings:?}");
+        }
+    }
+
+    #[test]
+    fn a_tenth_above_the_plan_is_too_much_and_less_than_the_plan_is_not() {
+        for (peak, exceeds) in [(50, false), (100, false), (109, false), (112, true)] {
+            assert_eq!(MeasuredMemory { planned: 100, peak }.exceeds_plan(), exceeds, "{peak}");
+        }
+        let measured = MeasuredMemory { planned: 100 << 30, peak: 112 << 30 };
+        assert_eq!(measured.to_string(), "112.0 GiB at the peak, 100.0 GiB planned (112 %)");
+    }
+
+    #[test]
+    fn the_plan_without_what_is_outside_of_the_pool_is_compared_and_a_device_without_one_measures_nothing() {
+        let plan = MemoryPlan::of(&config(), &settings(Recompute::None), LONGEST).unwrap();
+        let memory = GpuMemory { total: 1 << 40, free: 1 << 39, held: 1000, peak: 2000 };
+        let measured = MeasuredMemory::of(&plan, memory).unwrap();
+        assert_eq!((measured.peak, measured.planned), (2000, plan.total() - (1 << 30)));
+        assert_eq!(MeasuredMemory::of(&plan, GpuMemory { peak: 0, ..memory }), None);
+    }
+}

@@ -1,0 +1,90 @@
+//! Memory of the GPU after each step: its series, and a line in the log where the peak has grown.
+
+use std::collections::BTreeMap;
+
+use evenkeel_model::GpuMemory;
+
+use crate::memory::{MeasuredMemory, MemoryPlan};
+
+/// By which part the peak must grow to be worth another line.
+const GROWTH: f64 = 0.02;
+
+/// What was said of the peak so far.
+#[derive(Default)]
+pub(super) struct MemoryWatch {
+    said: u64,
+    warned: bool,
+}
+
+/// What there is to say of a peak.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum News {
+    Nothing,
+    Grown,
+    AboveThePlan,
+}
+
+impl MemoryWatch {
+    /// Records the memory after a step, and adds the peak to what the step reports, under verl's name. Does nothing on a CPU.
+    pub(super) fn step_done(
+        &mut self,
+        plan: Option<&MemoryPlan>,
+        memory: Option<GpuMemory>,
+        report: &mut BTreeMap<String, f64>,
+    ) {
+        let Some(memory) = memory else { return };
+        metrics::gauge!("evenkeel_learner_device_free_bytes").set(memory.free as f64);
+        let Some(measured) = plan.and_then(|plan| MeasuredMemory::of(plan, memory)) else { return };
+        metrics::gauge!("evenkeel_learner_device_peak_bytes").set(measured.peak as f64);
+        metrics::gauge!("evenkeel_learner_device_planned_bytes").set(measured.planned as f64);
+        report.insert("perf/max_memory_reserved_gb".into(), measured.peak as f64 / f64::from(1 << 30));
+        match self.news(&measured) {
+            News::Nothing => {}
+            News::Grown => tracing::info!("memory of the GPU: {measured}"),
+            News::AboveThePlan => tracing::warn!(
+                "memory of the GPU: {measured}; `evenkeel gpu plan` has said less than this run takes, which is a defect worth reporting"
+            ),
+        }
+    }
+
+    fn news(&mut self, measured: &MeasuredMemory) -> News {
+        let exceeds = measured.exceeds_plan();
+        if (measured.peak as f64) <= self.said as f64 * (1.0 + GROWTH) && (self.warned || !exceeds) {
+            return News::Nothing;
+        }
+        self.said = measured.peak;
+        match std::mem::replace(&mut self.warned, exceeds) || !exceeds {
+            true => News::Grown,
+            false => News::AboveThePlan,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_peak_is_told_when_it_grows_and_once_when_it_leaves_the_plan_behind() {
+        let mut watch = MemoryWatch::default();
+        let peaks = [500, 500, 505, 900, 1095, 1101, 1102, 1300];
+        let told = peaks.map(|peak| watch.news(&MeasuredMemory { planned: 1000, peak }));
+        let (nothing, grown, above) = (News::Nothing, News::Grown, News::AboveThePlan);
+        assert_eq!(told, [grown, nothing, nothing, grown, grown, above, nothing, grown]);
+    }
+
+    #[test]
+    fn a_step_on_a_gpu_reports_its_peak_and_one_on_a_cpu_does_not() {
+        let config = crate::test_model::config();
+        let plan = MemoryPlan::of(&config, &crate::LearnerSettings::default(), 8).unwrap();
+        let memory = GpuMemory { total: 8 << 30, free: 4 << 30, held: 1 << 30, peak: 3 << 30 };
+        let reported = |plan: Option<&MemoryPlan>, memory| {
+            let mut report = BTreeMap::new();
+            MemoryWatch::default().step_done(plan, memory, &mut report);
+            report.get("perf/max_memory_reserved_gb").copied()
+        };
+        assert_eq!(reported(Some(&plan), Some(memory)), Some(3.0));
+        assert_eq!(reported(None, Some(memory)), None, "a model that was not opened from a folder has no plan");
+        assert_eq!(reported(None, None), None);
+    }
+}
