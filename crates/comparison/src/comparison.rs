@@ -13,6 +13,9 @@ use crate::run::Run;
 use crate::task::TaskComparison;
 use crate::validate::validate;
 
+/// Heading of what holds for all tasks.
+const ALL_TASKS: &str = "All tasks";
+
 /// Version of the form of `compare.json`.
 const FORMAT: u32 = 2;
 
@@ -54,6 +57,16 @@ impl Comparison {
         let criterion = criterion(&tasks, options)?;
         let conclusions = conclusions(&tasks, &across_tasks, &criterion);
         Ok(Self { format: FORMAT, options: options.clone(), tasks, across_tasks, criterion, conclusions })
+    }
+
+    /// The conclusions under their headings: those of each task under its name, then those of all tasks. Where there is one task, all of
+    /// them without a heading.
+    pub fn conclusions_by_task(&self) -> Vec<(Option<&str>, &[Conclusion])> {
+        if self.tasks.len() < 2 {
+            return vec![(None, &self.conclusions)];
+        }
+        let groups = self.conclusions.chunk_by(|one, other| one.task == other.task);
+        groups.map(|group| (Some(group[0].task.as_deref().unwrap_or(ALL_TASKS)), group)).collect()
     }
 }
 

@@ -8,7 +8,7 @@
 //!   and the exact test stands after Holm's correction;
 //! - over several tasks interquartile means and probabilities of improvement;
 //! - where runs lie in the plane of the paper's criterion, and whether what it expects held;
-//! - bands over seeds for plots, and [conclusions](Conclusion) in plain words.
+//! - bands over seeds for plots, and [conclusions](Conclusion) in plain words, by task.
 //!
 //! It is serialisable (`compare.json`), [`Comparison::to_text`] is its table for a terminal, and
 //! [`Comparison::to_markdown`] the same for a page. docs/statistics.md has the formulas.

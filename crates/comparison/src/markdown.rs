@@ -4,17 +4,21 @@ use std::fmt::Write;
 
 use crate::comparison::Comparison;
 use crate::conclusions::ConclusionKind;
-use crate::text::{arms, benchmarks, over_tasks, pairs, shown};
+use crate::text::{arms, benchmarks, over_tasks, pairs, pairs_left_out, shown};
 
 impl Comparison {
     /// The conclusions, then the tables of [`Comparison::to_text`] under a heading for each task. What is shown is bold.
     pub fn to_markdown(&self) -> String {
-        let mut text = "## Conclusions\n\n".to_owned();
-        for conclusion in &self.conclusions {
-            let task = conclusion.task.as_ref().filter(|_| self.tasks.len() > 1);
-            let task = task.map(|task| format!("{}: ", shown(task))).unwrap_or_default();
-            let bold = if conclusion.kind == ConclusionKind::Shown { "**" } else { "" };
-            let _ = writeln!(text, "- {bold}{task}{}{bold}", shown(&conclusion.text));
+        let mut text = "## What can and what cannot be concluded\n".to_owned();
+        for (heading, conclusions) in self.conclusions_by_task() {
+            if let Some(heading) = heading {
+                let _ = writeln!(text, "\n### {}", shown(heading));
+            }
+            text.push('\n');
+            for conclusion in conclusions {
+                let bold = if conclusion.kind == ConclusionKind::Shown { "**" } else { "" };
+                let _ = writeln!(text, "- {bold}{}{bold}", shown(&conclusion.text));
+            }
         }
         for across in &self.across_tasks {
             let (measure, tasks) = (across.measure.name(), across.tasks.len());
@@ -28,6 +32,9 @@ impl Comparison {
             }
             if !task.pairs.is_empty() {
                 let _ = writeln!(text, "\n{}", pairs(task).markdown().trim_end());
+                if let Some(left_out) = pairs_left_out(task) {
+                    let _ = writeln!(text, "\n{left_out}");
+                }
             }
         }
         text

@@ -17,8 +17,9 @@ use crate::task::TaskComparison;
 const NONE: &str = "–";
 
 impl Comparison {
-    /// The comparison as text: a table of the arms of each task, the benchmarks where there are several, the pairs, what holds over tasks, and
-    /// the conclusions. No colours; a `*` marks a difference that is shown. Lines are as long as their content.
+    /// The comparison as text: a table of the arms of each task, the benchmarks where there are several, the pairs in the primary measure and
+    /// what is shown in others, what holds over tasks, and the conclusions task by task. No colours; a `*` marks a difference that is shown.
+    /// Lines are as long as their content.
     pub fn to_text(&self) -> String {
         let mut text = String::new();
         for task in &self.tasks {
@@ -28,7 +29,11 @@ impl Comparison {
                 let _ = writeln!(text, "{}", benchmarks(task).text());
             }
             if !task.pairs.is_empty() {
-                let _ = writeln!(text, "{}", pairs(task).text());
+                let _ = write!(text, "{}", pairs(task).text());
+                if let Some(left_out) = pairs_left_out(task) {
+                    let _ = writeln!(text, "{left_out}");
+                }
+                text.push('\n');
             }
             if let Some(criterion) = &task.criterion {
                 let _ = writeln!(text, "{}", places(task, criterion).text());
@@ -43,10 +48,15 @@ impl Comparison {
                 over_tasks(across).text()
             );
         }
-        for conclusion in &self.conclusions {
-            let task = conclusion.task.as_ref().filter(|_| self.tasks.len() > 1);
-            let task = task.map(|task| format!("{}: ", shown(task))).unwrap_or_default();
-            let _ = writeln!(text, "- {task}{}", shown(&conclusion.text));
+        text.push_str("What can and what cannot be concluded\n");
+        for (heading, conclusions) in self.conclusions_by_task() {
+            if let Some(heading) = heading {
+                let _ = writeln!(text, "\n{}", shown(heading));
+            }
+            text.push('\n');
+            for conclusion in conclusions {
+                let _ = writeln!(text, "- {}", shown(&conclusion.text));
+            }
         }
         text
     }
@@ -125,11 +135,23 @@ fn average(arm: &ArmSummary, columns: [Measure; 4]) -> [String; 4] {
     columns.map(|measure| arm.measure(measure).map_or_else(|| NONE.to_owned(), of_measure))
 }
 
-/// A pair of arms and a measure in each row.
+/// Whether a difference has a row: in the primary measure each does, in the others those that are shown.
+fn has_row(task: &TaskComparison, pair: &PairedDifference) -> bool {
+    task.primary.is_none_or(|primary| pair.measure == primary) || pair.finding.is_shown()
+}
+
+/// A sentence about the differences without a row.
+pub(crate) fn pairs_left_out(task: &TaskComparison) -> Option<String> {
+    let left_out = task.pairs.iter().filter(|pair| !has_row(task, pair)).count();
+    let differences = if left_out == 1 { "1 difference" } else { &format!("{left_out} differences") };
+    (left_out > 0).then(|| format!("Not listed: {differences} in other measures, none of them shown."))
+}
+
+/// A pair of arms and a measure in each row: the primary measure, and what is shown in others.
 pub(crate) fn pairs(task: &TaskComparison) -> Table {
     let mut table =
         Table::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
-    for pair in &task.pairs {
+    for pair in task.pairs.iter().filter(|pair| has_row(task, pair)) {
         let PairedDifference { measure, difference, .. } = pair;
         let interval = |Interval { low, high }| format!("{} to {}", measure.shown(low), measure.shown(high));
         let mark = match pair.finding {
@@ -163,8 +185,8 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Table {
     };
     let mut row = |name: String, place: &Place, preference: Preference, verdict: String| {
         let deviations = place.deviations().map_or_else(|| NONE.to_owned(), |of| format!("{of:.2}"));
-        let share = format!("{:.0} %", 100.0 * place.relative_gap());
-        let numbers = [format!("{:.3}", place.variation), format!("{:.1}", place.gap), share, deviations];
+        let [gap, share] = place.shown_gap();
+        let numbers = [format!("{:.3}", place.variation), gap, share, deviations];
         table.row([name].into_iter().chain(numbers).chain([preference.name().to_owned(), verdict]));
     };
     row("first steps, all arms".to_owned(), &criterion.start, criterion.preference, String::new());

@@ -181,6 +181,19 @@ mod tests {
     }
 
     #[test]
+    fn a_band_wider_than_the_range_of_its_line_is_cut_at_the_frame() {
+        let points = [(0.0, 0.2), (1.0, 0.4)].map(|(x, y)| Point::with_error(x, y, Some(9.0)));
+        let series = Series::new("a", Style::Band, points);
+        let ends: Vec<f64> = series.ends().collect();
+        assert!(ends.iter().all(|end| (-1e-9..=0.6 + 1e-9).contains(end)), "{ends:?}");
+        let html = Chart::new("Reward", "mean").with(series).to_html().into_string();
+        let band = html.split("class=\"band c1\" d=\"").nth(1).and_then(|rest| rest.split('"').next()).unwrap();
+        let heights = band.trim_end_matches('Z').split(['M', 'L']).filter_map(|point| point.split(' ').nth(1));
+        let heights: Vec<f64> = heights.map(|y| y.parse().unwrap()).collect();
+        assert!(heights.len() == 4 && heights.iter().all(|y| (0.0..=HEIGHT).contains(y)), "{heights:?}");
+    }
+
+    #[test]
     fn series_differ_by_their_dashes_and_have_a_colour_each() {
         let chart = chart(Style::Line, [(0.0, 1.0), (1.0, 2.0)])
             .with(Series::new("c", Style::Line, [Point::new(0.0, 1.0), Point::new(1.0, 3.0)]))

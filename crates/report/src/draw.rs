@@ -71,13 +71,13 @@ fn error_bar(svg: &mut String, colour: usize, point: &Point, axes: &Axes) {
     );
 }
 
-/// The area between the ends of intervals; a point without one is its own.
+/// The area between the ends of intervals, as far as the axis reaches; a point without one is its own.
 fn band(svg: &mut String, colour: usize, points: &[Point], axes: &Axes) {
     if points.len() < 2 || points.iter().all(|point| point.interval.is_none()) {
         return;
     }
     let end = |point: &Point, upper: bool| match point.interval {
-        Some((low, high)) => Point::new(point.x, if upper { high } else { low }),
+        Some((low, high)) => Point::new(point.x, if upper { high } else { low }.clamp(axes.y.low, axes.y.high)),
         None => *point,
     };
     let lower = points.iter().map(|point| end(point, false));

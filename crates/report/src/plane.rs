@@ -8,8 +8,10 @@ use crate::html::{Html, escape};
 use crate::palette::{COLOURS, RAMP};
 use crate::scale::{Scale, number};
 
-/// Points of a trajectory that are drawn; each is the mean of a stretch of steps.
+/// Points that are drawn of a trajectory alone; each is the mean of a stretch of steps.
 const STRETCHES: usize = 48;
+/// The same of each where there are several, whose small turns would hide one another.
+const STRETCHES_OF_SEVERAL: usize = 10;
 
 /// The course of one run.
 #[derive(Debug, Clone)]
@@ -27,8 +29,8 @@ impl Trajectory {
     }
 
     /// Means over stretches of equal length.
-    fn stretches(&self) -> Vec<(f64, f64, f64)> {
-        let length = self.points.len().div_ceil(STRETCHES).max(1);
+    fn stretches(&self, most: usize) -> Vec<(f64, f64, f64)> {
+        let length = self.points.len().div_ceil(most).max(1);
         let mean = |part: &[(f64, f64, f64)]| {
             let count = part.len() as f64;
             let sum =
@@ -95,7 +97,9 @@ impl Plane {
 
     /// The figure.
     pub fn to_html(&self) -> Html {
-        let drawn: Vec<Vec<(f64, f64, f64)>> = self.trajectories.iter().map(Trajectory::stretches).collect();
+        let is_alone = self.trajectories.len() == 1;
+        let most = if is_alone { STRETCHES } else { STRETCHES_OF_SEVERAL };
+        let drawn: Vec<_> = self.trajectories.iter().map(|trajectory| trajectory.stretches(most)).collect();
         let all = || drawn.iter().flatten();
         let axes = Axes {
             x: Scale::of(all().map(|(_, x, _)| *x), None, None, 6),
@@ -103,7 +107,6 @@ impl Plane {
         };
         let mut svg = String::new();
         axes.grid(&mut svg, &self.x_label, &self.y_label);
-        let is_alone = drawn.len() == 1;
         for (index, (trajectory, points)) in self.trajectories.iter().zip(&drawn).enumerate() {
             let of_run = index % COLOURS + 1;
             draw(&mut svg, &trajectory.label, points, &axes, if is_alone { None } else { Some(of_run) });
@@ -198,5 +201,7 @@ mod tests {
         let html = plane.to_html().into_string();
         assert!(html.contains("start c1") && html.contains("point c2") && !html.contains("s7"), "{html}");
         assert!(plane.to_csv().ends_with("b,1,0.5,1\n"));
+        let long = self::plane(500).with(Trajectory::new("b", [(1.0, 0.5, 1.0)])).to_html().into_string();
+        assert_eq!(long.matches("<circle").count(), STRETCHES_OF_SEVERAL + 1);
     }
 }

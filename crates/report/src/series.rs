@@ -68,11 +68,18 @@ impl Series {
         Self { colour: colour.clamp(1, COLOURS), ..self }
     }
 
-    /// Every value that an axis must reach.
+    /// Every value that an axis must reach. A band counts as far as its line's own range to either side: the wide intervals of few values
+    /// would leave the lines no room.
     pub(crate) fn ends(&self) -> impl Iterator<Item = f64> {
-        self.points.iter().flat_map(|point| {
+        let values = self.points.iter().map(|point| point.y);
+        let (low, high) = values.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), y| (low.min(y), high.max(y)));
+        let (least, most) = match self.style {
+            Style::Band => (2.0 * low - high, 2.0 * high - low),
+            Style::Line | Style::Averaged | Style::Points | Style::ErrorBars => (f64::NEG_INFINITY, f64::INFINITY),
+        };
+        self.points.iter().flat_map(move |point| {
             let (low, high) = point.interval.unwrap_or((point.y, point.y));
-            [low, point.y, high]
+            [low.max(least), point.y, high.min(most)]
         })
     }
 

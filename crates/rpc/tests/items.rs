@@ -9,7 +9,6 @@ use evenkeel_config::ByteSize;
 use evenkeel_proto::v1::{
     CancelItem, InvalidReason, Outcome, RewardGetStatusRequest, Verdict, VerifyItem, VerifyOneRequest, VerifyRequest,
 };
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::reason_of;
 use evenkeel_rpc::items::{ItemLimits, ItemServer, VerifyItems};
 use evenkeel_rpc::server::Drain;
@@ -243,7 +242,7 @@ async fn a_client_that_reads_nothing_for_long_loses_its_stream() {
     let items = ItemServer::<VerifyItems>::new(setup.limits, Drain::new());
     let requests = tokio_stream::iter([Ok(item("a", "").into())]).chain(tokio_stream::pending());
     let handler = async |item: VerifyItem, _| Verdict::judged(item.id, Outcome::Correct, "scripted", 1.0);
-    let mut answers = items.serve(requests, Deadline::NEVER, handler);
+    let mut answers = items.serve(Request::new(requests), handler).into_inner();
     tokio::time::sleep(Duration::from_secs(121)).await;
     let status = answers.next().await.unwrap().unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);

@@ -6,13 +6,13 @@ use std::time::Duration;
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
     EngineStatus, GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, ModelInfo,
-    ProveWeightsRequest, ProveWeightsResponse, Rollout, ServerStatus, SleepRequest, SleepResponse,
-    UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, generate_request,
+    ProveWeightsRequest, ProveWeightsResponse, Rollout, SleepRequest, SleepResponse, UpdateWeightsRequest,
+    UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, generate_request,
 };
 use evenkeel_rpc::deadline::Deadline;
+use evenkeel_rpc::error::millis;
 use evenkeel_rpc::items::{GenerateItems, ItemServer, ResponseStream};
-use evenkeel_rpc::server::Drain;
-use tokio::time::Instant;
+use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio_stream::StreamExt;
 use tokio_util::sync::DropGuard;
 use tonic::{Request, Response, Status, Streaming};
@@ -29,8 +29,7 @@ pub(crate) struct GenerationService {
     pool: Arc<EnginePool>,
     items: ItemServer<GenerateItems>,
     updater: Updater,
-    drain: Drain,
-    started: Instant,
+    info: ServerInfo,
     /// Stops discovery and monitoring with the service.
     _background: DropGuard,
 }
@@ -43,7 +42,7 @@ impl GenerationService {
         background: DropGuard,
     ) -> Self {
         let updater = Updater::new(Arc::clone(&pool));
-        Self { pool, items, updater, drain, started: Instant::now(), _background: background }
+        Self { pool, items, updater, info: ServerInfo::new(NAME, drain), _background: background }
     }
 
     fn status(&self) -> GenerationGetStatusResponse {
@@ -52,12 +51,7 @@ impl GenerationService {
         let model = pool.model().map(|model| model.info.clone()).unwrap_or_default();
         let engines = pool.snapshot().into_iter().map(|(engine, status)| engine_status(&engine, status));
         GenerationGetStatusResponse {
-            server: Some(ServerStatus {
-                name: NAME.to_owned(),
-                program_version: env!("CARGO_PKG_VERSION").to_owned(),
-                uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                draining: self.drain.is_draining(),
-            }),
+            server: Some(self.info.status()),
             policy_version: weights.number,
             weights_digest: weights.digest.clone(),
             model: Some(ModelInfo { context_tokens: pool.context_tokens(), ..model }),
@@ -75,12 +69,11 @@ impl Generation for GenerationService {
         &self,
         request: Request<Streaming<GenerateRequest>>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
-        let call = Deadline::of_call(request.metadata());
         let default = self.pool.settings().item_deadline;
-        let requests = request.into_inner().map(move |request| request.map(|request| with_deadline(request, default)));
+        let request =
+            request.map(|items| items.map(move |request| request.map(|request| with_deadline(request, default))));
         let pool = Arc::clone(&self.pool);
-        let handler = move |item, context| answer(Arc::clone(&pool), item, context);
-        Ok(Response::new(self.items.serve(requests, call, handler)))
+        Ok(self.items.serve(request, move |item, context| answer(Arc::clone(&pool), item, context)))
     }
 
     async fn update_weights(
@@ -120,7 +113,7 @@ impl Generation for GenerationService {
 /// Every item has a deadline.
 fn with_deadline(mut request: GenerateRequest, default: Duration) -> GenerateRequest {
     if let Some(generate_request::Kind::Item(item)) = &mut request.kind {
-        item.deadline_ms.get_or_insert(u64::try_from(default.as_millis()).unwrap_or(u64::MAX));
+        item.deadline_ms.get_or_insert(millis(default));
     }
     request
 }

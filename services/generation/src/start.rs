@@ -11,6 +11,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_server::GenerationServer;
 use evenkeel_rpc::client::ServerAddress;
 use evenkeel_rpc::dispatch::{Endpoints, Resolve, SystemResolver};
+use evenkeel_rpc::error::millis;
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
 use evenkeel_rpc::server::{Server, ShutdownOutcome};
 use tokio::sync::watch;
@@ -204,5 +205,5 @@ fn admit_newest(pool: &EnginePool, found: &[(Arc<PooledEngine>, Option<String>)]
 
 /// In whole milliseconds, for a message.
 fn since(start: Instant) -> Duration {
-    Duration::from_millis(u64::try_from(start.elapsed().as_millis()).unwrap_or(u64::MAX))
+    Duration::from_millis(millis(start.elapsed()))
 }

@@ -1,20 +1,17 @@
 //! The gRPC API: items in, verdicts out.
 
-use std::future::Future;
 use std::sync::Arc;
 
 use evenkeel_math::Profile;
-use evenkeel_proto::FieldError;
 use evenkeel_proto::shown::shown;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
-    RewardGetStatusRequest, RewardGetStatusResponse, ServerStatus, Verdict, VerifyItem, VerifyOneRequest,
-    VerifyOneResponse, VerifyRequest, VerifyTimings, verify_item::Task,
+    RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyOneResponse,
+    VerifyRequest, VerifyTimings, verify_item::Task,
 };
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::{ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
-use evenkeel_rpc::server::Drain;
+use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio::time::Instant;
@@ -30,8 +27,7 @@ use crate::task_thread::TaskThread;
 pub(crate) struct RewardService {
     worker: Arc<Worker>,
     items: ItemServer<VerifyItems>,
-    drain: Drain,
-    started: Instant,
+    info: ServerInfo,
     config: RewardSettings,
 }
 
@@ -73,16 +69,10 @@ impl RewardService {
     ) -> std::io::Result<Self> {
         let (reading, submission) = (TaskThread::start("reward-tests")?, TaskThread::start("reward-programs")?);
         let worker = Worker { judge, counts: VerdictCounts::default(), reading, submission };
-        Ok(Self { worker: Arc::new(worker), items, drain, started: Instant::now(), config })
-    }
-
-    fn handler(&self) -> impl Fn(VerifyItem, ItemContext) -> HandlerFuture + Send + Sync + use<> {
-        let worker = Arc::clone(&self.worker);
-        move |item, context| Box::pin(Arc::clone(&worker).handle(item, context))
+        let info = ServerInfo::new(&config.name, drain);
+        Ok(Self { worker: Arc::new(worker), items, info, config })
     }
 }
-
-type HandlerFuture = std::pin::Pin<Box<dyn Future<Output = Verdict> + Send>>;
 
 impl Worker {
     /// Judges an item on a blocking thread: a text of megabytes must not delay other connections.
@@ -204,16 +194,12 @@ impl Reward for RewardService {
     type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
-        let call = Deadline::of_call(request.metadata());
-        Ok(Response::new(self.items.serve(request.into_inner(), call, self.handler())))
+        let worker = Arc::clone(&self.worker);
+        Ok(self.items.serve(request, move |item, context| Arc::clone(&worker).handle(item, context)))
     }
 
     async fn verify_one(&self, request: Request<VerifyOneRequest>) -> Result<Response<VerifyOneResponse>, Status> {
-        let call = Deadline::of_call(request.metadata());
-        let item = request.into_inner().item;
-        let item = item.ok_or_else(|| ServiceError::from(FieldError::missing("item", "an item to judge")))?;
-        let verdict = self.items.serve_one(item, call, self.handler()).await;
-        Ok(Response::new(VerifyOneResponse { verdict: Some(verdict) }))
+        self.items.verify_one(request, |item, context| Arc::clone(&self.worker).handle(item, context)).await
     }
 
     async fn get_status(
@@ -223,12 +209,7 @@ impl Reward for RewardService {
         let default = self.config.math.profile;
         let others = Profile::ALL.into_iter().filter(|profile| *profile != default);
         Ok(Response::new(RewardGetStatusResponse {
-            server: Some(ServerStatus {
-                name: self.config.name.clone(),
-                program_version: env!("CARGO_PKG_VERSION").to_owned(),
-                uptime_ms: self.started.elapsed().as_millis().try_into().unwrap_or(u64::MAX),
-                draining: self.drain.is_draining(),
-            }),
+            server: Some(self.info.status()),
             queue: Some(self.items.status()),
             math: true,
             math_profiles: std::iter::once(default).chain(others).map(|profile| profile.name().to_owned()).collect(),

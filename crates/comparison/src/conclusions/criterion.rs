@@ -1,6 +1,6 @@
 //! The paper's criterion: where the runs lie, what it expects there, and what became of that.
 
-use super::{ConclusionKind, Sentence, count, p_value};
+use super::{ConclusionKind, Sentence, count, list, p_value};
 use crate::criterion::{Claim, ClaimKind, OrderedTasks, Verdict};
 use crate::pairs::{Finding, PairedDifference};
 use crate::task::TaskComparison;
@@ -16,11 +16,26 @@ pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
         criterion.preference.text()
     );
     let place = (ConclusionKind::Caution, place);
-    std::iter::once(place).chain(criterion.claims.iter().map(|claim| of_claim(task, claim))).collect()
+    let alike = criterion.claims.chunk_by(|one, other| are_alike(task, one, other));
+    std::iter::once(place).chain(alike.map(|claims| of_claims(task, claims))).collect()
 }
 
-fn of_claim(task: &TaskComparison, claim: &Claim) -> Sentence {
-    let (arm, other) = (&task.arms[claim.arm].label, &task.arms[claim.other].label);
+/// Whether one sentence can say what became of both: that an arm is robust against two others, or that this is open for one reason.
+fn are_alike(task: &TaskComparison, one: &Claim, other: &Claim) -> bool {
+    let about = |claim: &Claim| (claim.kind, claim.arm, claim.measure, claim.verdict);
+    let alike = match one.verdict {
+        Verdict::Held => true,
+        Verdict::Contradicted => false,
+        Verdict::Open => why(task, one) == why(task, other),
+    };
+    one.kind == ClaimKind::Robust && about(one) == about(other) && alike
+}
+
+/// Of claims that are alike.
+fn of_claims(task: &TaskComparison, claims: &[Claim]) -> Sentence {
+    let claim = &claims[0];
+    let others: Vec<String> = claims.iter().map(|claim| task.arms[claim.other].label.clone()).collect();
+    let (arm, other) = (&task.arms[claim.arm].label, list(&others));
     let measure = claim.measure.name();
     match (claim.kind, claim.verdict) {
         (ClaimKind::Preferred, Verdict::Held) => {
@@ -62,8 +77,32 @@ fn why(task: &TaskComparison, claim: &Claim) -> (ConclusionKind, String) {
     }
 }
 
-/// Of two tasks that are ordered in the plane.
-pub(super) fn of_tasks(pair: &OrderedTasks) -> Sentence {
+/// Of tasks that are ordered in the plane. Pairs of tasks without enough seeds share a sentence.
+pub(super) fn between_tasks(ordered: &[OrderedTasks]) -> Vec<Sentence> {
+    let is_few = |pair: &&OrderedTasks| pair.verdict == Verdict::Open && pair.difference.seeds < pair.needed;
+    let mut sentences: Vec<Sentence> = ordered.iter().filter(|pair| !is_few(pair)).map(of_tasks).collect();
+    let few: Vec<&OrderedTasks> = ordered.iter().filter(is_few).collect();
+    let counts = |pair: &&OrderedTasks| (pair.needed, pair.difference.seeds);
+    sentences.extend(few.chunk_by(|one, other| counts(one) == counts(other)).map(too_few));
+    sentences
+}
+
+fn too_few(pairs: &[&OrderedTasks]) -> Sentence {
+    let order = |pair: &&OrderedTasks| format!("on {} than on {}", pair.token_favoured, pair.sequence_favoured);
+    let (order, first) = (list(&pairs.iter().map(order).collect::<Vec<_>>()), pairs[0]);
+    let text = format!(
+        "Lengths vary more and the gap is smaller {order}, so that the criterion expects token to gain on sequence there: that is open, since a verdict \
+         takes {} seeds and {} paired.",
+        first.needed,
+        match first.difference.seeds {
+            1 => "1 is".to_owned(),
+            seeds => format!("{seeds} are"),
+        },
+    );
+    (ConclusionKind::Inconclusive, text)
+}
+
+fn of_tasks(pair: &OrderedTasks) -> Sentence {
     let OrderedTasks { token_favoured: more, sequence_favoured: less, measure, difference, .. } = pair;
     let expected = format!(
         "On {more} lengths vary more and the gap is smaller than on {less}, so that the criterion expects token to gain on sequence there"
@@ -83,10 +122,6 @@ pub(super) fn of_tasks(pair: &OrderedTasks) -> Sentence {
         Verdict::Contradicted => {
             (ConclusionKind::Shown, format!("{expected}: it loses, {numbers}. The criterion is contradicted."))
         }
-        Verdict::Open if difference.seeds < pair.needed => (
-            ConclusionKind::Inconclusive,
-            format!("{expected}: that is open, since a verdict takes {} seeds and {seeds} are there.", pair.needed),
-        ),
         Verdict::Open => (ConclusionKind::NotShown, format!("{expected}: that is open; it moves {numbers}.")),
     }
 }

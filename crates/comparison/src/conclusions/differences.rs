@@ -2,16 +2,18 @@
 
 use evenkeel_statistics::{Interval, smallest_p};
 
-use super::{ConclusionKind, Sentence, count, list, p_value};
+use super::{ConclusionKind, Sentence, count, p_value};
+use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};
 use crate::task::TaskComparison;
 
-/// The primary measure pair by pair, then what is shown in the others.
+/// The primary measure, then what is shown in the others. Pairs about which the same is said share a sentence.
 pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
     let Some(primary) = task.primary else { return Vec::new() };
     let family: Vec<&PairedDifference> = task.pairs.iter().filter(|pair| pair.measure == primary).collect();
     let mut sentences: Vec<Sentence> = too_few(task, &family).into_iter().collect();
     sentences.extend(family.iter().filter_map(|pair| of_pair(task, pair, family.len())));
+    sentences.extend(around_zero(task, primary, &family));
     let others = task.pairs.iter().filter(|pair| pair.measure != primary && pair.finding.is_shown());
     sentences.extend(others.map(|pair| (ConclusionKind::Shown, besides(task, pair))));
     sentences
@@ -48,7 +50,7 @@ fn too_few(task: &TaskComparison, family: &[&PairedDifference]) -> Option<Senten
     };
     let (most, needed) = family.iter().filter_map(|pair| few(&pair)).max()?;
     let pairs: Vec<String> = family.iter().filter(|pair| few(pair).is_some()).map(|pair| names(task, pair)).collect();
-    let of = if pairs.len() == family.len() { "any pair of arms".to_owned() } else { list(&pairs) };
+    let of = if pairs.len() == family.len() { "any pair of arms".to_owned() } else { pairs.join("; ") };
     let reach = smallest_p(most);
     let family = count(family.len(), "pair");
     let text = format!(
@@ -74,7 +76,7 @@ fn of_pair(task: &TaskComparison, pair: &PairedDifference, family: usize) -> Opt
             );
             Some((ConclusionKind::Inconclusive, text))
         }
-        Finding::NotShown => Some((ConclusionKind::NotShown, not_shown(task, pair, family))),
+        Finding::NotShown => Some((ConclusionKind::NotShown, beyond_chance_of_one(task, pair, family)?)),
         Finding::FirstHigher | Finding::SecondHigher => {
             let doubt = match pair.studentised {
                 Some(interval) if !interval.excludes(0.0) => {
@@ -108,26 +110,48 @@ fn shown(task: &TaskComparison, pair: &PairedDifference) -> String {
     )
 }
 
-fn not_shown(task: &TaskComparison, pair: &PairedDifference, family: usize) -> String {
+/// An interval that excludes zero, where the exact test over all pairs does not stand.
+fn beyond_chance_of_one(task: &TaskComparison, pair: &PairedDifference, family: usize) -> Option<String> {
     let measure = pair.measure;
-    let Some(interval) = pair.difference.interval else { return String::new() };
-    let names = names(task, pair);
-    let (low, high) = (measure.shown(interval.low), measure.shown(interval.high));
-    if interval.excludes(0.0) {
-        let (p, adjusted) = (p_value(pair.sign_flip.p), p_value(pair.adjusted_p));
-        return format!(
-            "A difference in {} between {names} is not shown: its interval, {low} to {high}, excludes zero, but the exact test over {} has p = {p}, \
-             and {adjusted} after Holm's correction for {}.",
-            measure.name(),
-            count(pair.seeds.len(), "seed"),
-            count(family, "pair"),
-        );
-    }
-    format!(
-        "No difference in {} is shown between {names}: the interval of the first minus the second is {low} to {high}. That is not evidence that \
-         they are equal: every difference within it remains possible.",
+    let interval = pair.difference.interval.filter(|interval| interval.excludes(0.0))?;
+    Some(format!(
+        "A difference in {} between {} is not shown: its interval, {}, excludes zero, but the exact test over {} has p = {}, and {} after Holm's \
+         correction for {}.",
         measure.name(),
-    )
+        names(task, pair),
+        range(measure, interval),
+        count(pair.seeds.len(), "seed"),
+        p_value(pair.sign_flip.p),
+        p_value(pair.adjusted_p),
+        count(family, "pair"),
+    ))
+}
+
+/// One sentence for all pairs whose interval includes zero.
+fn around_zero(task: &TaskComparison, measure: Measure, family: &[&PairedDifference]) -> Option<Sentence> {
+    let not_shown = family.iter().filter(|pair| pair.finding == Finding::NotShown);
+    let with_interval = not_shown.filter_map(|pair| Some((pair, pair.difference.interval?)));
+    let pairs: Vec<(String, String)> = with_interval
+        .filter(|(_, interval)| !interval.excludes(0.0))
+        .map(|(pair, interval)| (names(task, pair), range(measure, interval)))
+        .collect();
+    let measure = measure.name();
+    let facts = match &pairs[..] {
+        [] => return None,
+        [(names, range)] => format!("between {names}: the interval of the first minus the second is {range}"),
+        pairs => {
+            let pairs: Vec<String> = pairs.iter().map(|(names, range)| format!("{names} ({range})")).collect();
+            format!("between these pairs, with the interval of the first minus the second: {}", pairs.join("; "))
+        }
+    };
+    let text = format!(
+        "No difference in {measure} is shown {facts}. That is not evidence that they are equal: every difference within an interval remains possible."
+    );
+    Some((ConclusionKind::NotShown, text))
+}
+
+fn range(measure: Measure, interval: Interval) -> String {
+    format!("{} to {}", measure.shown(interval.low), measure.shown(interval.high))
 }
 
 fn names(task: &TaskComparison, pair: &PairedDifference) -> String {

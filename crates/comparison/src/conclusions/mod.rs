@@ -51,7 +51,7 @@ pub(crate) fn conclusions(
         all.extend(of_task.chain(arms::sentences(task)).map(own));
     }
     let general = |(kind, text)| Conclusion { kind, task: None, text };
-    let of_tasks = tasks::sentences(across).into_iter().chain(ordered.iter().map(criterion::of_tasks));
+    let of_tasks = tasks::sentences(across).into_iter().chain(criterion::between_tasks(ordered));
     all.extend(of_tasks.chain(convention(tasks)).chain(limits(tasks)).map(general));
     all
 }

@@ -86,12 +86,16 @@ impl Place {
 
     /// The place in words: `length variation 0.42, a gap of 8.1 tokens (35 % of a mean answer, 0.8 deviations of length)`.
     pub fn text(&self) -> String {
-        let share = 100.0 * self.relative_gap();
+        let [gap, share] = self.shown_gap();
         let deviations = self.deviations().map_or_else(String::new, |of| format!(", {of:.1} deviations of length"));
-        format!(
-            "length variation {:.2}, a gap of {:.1} tokens ({share:.0} % of a mean answer{deviations})",
-            self.variation, self.gap
-        )
+        format!("length variation {:.2}, a gap of {gap} tokens ({share} of a mean answer{deviations})", self.variation)
+    }
+
+    /// The gap in tokens and as a part of a mean answer, for people.
+    pub fn shown_gap(&self) -> [String; 2] {
+        // A gap that rounds to zero has no sign.
+        let rounded = |value: f64, scale: f64| (value * scale).round() / scale + 0.0;
+        [format!("{:.1}", rounded(self.gap, 10.0)), format!("{:.0} %", rounded(100.0 * self.relative_gap(), 1.0))]
     }
 }
 
@@ -163,6 +167,7 @@ mod tests {
             "length variation 0.50, a gap of 8.0 tokens (40 % of a mean answer, 0.8 deviations of length)"
         );
         assert_eq!(place(0.0, -2.0).text(), "length variation 0.00, a gap of -2.0 tokens (-10 % of a mean answer)");
+        assert_eq!(place(0.5, -0.04).shown_gap(), ["0.0", "0 %"]);
     }
 
     #[test]

@@ -99,6 +99,7 @@ fn without_a_shown_difference_it_is_open() {
     assert!(judged(&alike).1.iter().all(|(.., verdict)| *verdict == Verdict::Open));
     let text = said(&alike, ConclusionKind::NotShown);
     assert!(text.contains("is open: it prefers token to sequence, and in last acc@k no difference is shown"), "{text}");
+    assert!(text.contains("Whether balanced is robust against token and sequence is open"), "{text}");
     let mut few = at(0.6, 2.0, rules([0.6, 0.4, 0.5]));
     few.retain(|run| run.seed < 7);
     let few = compare(&few);

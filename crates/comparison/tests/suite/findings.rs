@@ -62,6 +62,22 @@ fn differences_around_zero_are_not_shown_and_not_called_equality() {
 }
 
 #[test]
+fn pairs_about_which_the_same_is_said_share_a_sentence() {
+    let arms = [("balanced", 1), ("sequence", 2), ("token", 3)].map(|(name, kind)| arm(name, &around(0.5, 8, kind)));
+    let comparison = compare(&arms.concat());
+    let text = said(&comparison, ConclusionKind::NotShown);
+    assert_eq!(text.matches("No difference in last acc@k").count(), 1, "{text}");
+    for pair in comparison.tasks[0].pairs.iter().filter(|pair| pair.measure == Measure::LastAccuracy) {
+        let (interval, label) = (pair.difference.interval.unwrap(), |arm: usize| &comparison.tasks[0].arms[arm].label);
+        let (first, second) = (label(pair.first), label(pair.second));
+        assert!(
+            text.contains(&format!("{first} and {second} ({:.3} to {:.3})", interval.low, interval.high)),
+            "{text}"
+        );
+    }
+}
+
+#[test]
 fn equal_arms_are_no_finding_in_any_measure() {
     let accuracies = around(0.5, 8, 3);
     let comparison = compare(&[arm("balanced", &accuracies), arm("token", &accuracies)].concat());

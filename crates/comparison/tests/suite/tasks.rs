@@ -103,6 +103,21 @@ fn tasks_are_compared_by_themselves_and_together() {
 }
 
 #[test]
+fn conclusions_stand_under_the_name_of_their_task() {
+    let runs = [arm("balanced", &around(0.6, 8, 1)), arm("token", &around(0.5, 8, 2))].concat();
+    let comparison = compare(&[on("a", &runs, 0.0), on("b", &runs, 0.05)].concat());
+    let groups = comparison.conclusions_by_task();
+    let headings: Vec<_> = groups.iter().filter_map(|(heading, _)| *heading).collect();
+    assert_eq!(headings, ["a", "b", "All tasks"]);
+    assert_eq!(groups.iter().map(|(_, group)| group.len()).sum::<usize>(), comparison.conclusions.len());
+    let (text, markdown) = (comparison.to_text(), comparison.to_markdown());
+    assert!(text.contains("\n\nb\n\n- The last acc@k of balanced is higher"), "{text}");
+    assert!(markdown.contains("\n\n### b\n\n- **The last acc@k of balanced is higher"), "{markdown}");
+    let alone = compare(&runs);
+    assert_eq!(alone.conclusions_by_task(), [(None, &alone.conclusions[..])]);
+}
+
+#[test]
 fn an_arm_that_a_task_lacks_is_left_out_of_what_is_over_tasks() {
     let (balanced, token) = (arm("balanced", &[0.5, 0.6]), arm("token", &[0.4, 0.5]));
     let comparison = compare(&[on("a", &balanced, 0.0), on("a", &token, 0.0), on("b", &token, 0.0)].concat());

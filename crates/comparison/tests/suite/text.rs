@@ -18,6 +18,10 @@ fn the_text_has_arms_pairs_and_conclusions() {
     let last = cells("balanced − token ", " last acc@k ");
     assert_eq!((&last[1..4], last[last.len() - 1]), (&["last acc@k", "8", "0.103"][..], "*"));
     assert!(text.contains("- The last acc@k of balanced is higher"), "{text}");
+    let is_primary_or_shown = |line: &&&str| line.contains(" last acc@k ") || line.ends_with('*');
+    let rows: Vec<_> = lines.iter().filter(|line| line.starts_with("balanced − token ")).collect();
+    assert_eq!(rows.iter().filter(|line| is_primary_or_shown(line)).count(), rows.len(), "{text}");
+    assert!(text.contains("in other measures, none of them shown."), "{text}");
     assert!(text.contains(r"(killed\u{1b}[2J)") && !text.contains('\u{1b}'), "{text}");
     assert!(lines.iter().all(|line| line.trim_end() == *line));
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_proto::v1::QueueStatus;
 use tokio_stream::Stream;
-use tonic::Status;
+use tonic::{Request, Response, Status};
 
 use super::capacity::{Capacity, ItemLimits};
 use super::stream::{ItemStream, run_item};
@@ -32,18 +32,19 @@ impl<P: Items> ItemServer<P> {
         Self(Capacity::new(limits, drain))
     }
 
-    /// Serves one stream. `handler` processes one item; it is dropped when the item is stopped. A panic fails only its item.
-    pub fn serve<S, H, F>(&self, requests: S, call: Deadline, handler: H) -> ResponseStream<P::Response>
+    /// Serves one call. `handler` processes one item; it is dropped when the item is stopped. A panic fails only its item.
+    pub fn serve<S, H, F>(&self, request: Request<S>, handler: H) -> Response<ResponseStream<P::Response>>
     where
         S: Stream<Item = Result<P::Request, Status>> + Send + Unpin + 'static,
         H: Fn(P::Item, ItemContext) -> F + Send + Sync + 'static,
         F: Future<Output = P::Response> + Send + 'static,
     {
-        ItemStream::start(self.0.clone(), requests, call, Arc::new(handler))
+        let call = Deadline::of_call(request.metadata());
+        Response::new(ItemStream::start(self.0.clone(), request.into_inner(), call, Arc::new(handler)))
     }
 
     /// Processes one item outside of a stream, under the same limits.
-    pub async fn serve_one<H, F>(&self, item: P::Item, call: Deadline, handler: H) -> P::Response
+    pub(super) async fn serve_one<H, F>(&self, item: P::Item, call: Deadline, handler: H) -> P::Response
     where
         H: FnOnce(P::Item, ItemContext) -> F,
         F: Future<Output = P::Response>,

@@ -1,16 +1,19 @@
-//! `Reward.Verify` as a stream of items.
+//! `Reward.Verify` as a stream of items, and `Reward.VerifyOne` beside it.
 
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_proto::v1::{
-    CancelItem, CodeTask, CodeTest, Failure, FailureCode, InvalidReason, Verdict, VerifyItem, VerifyRequest,
-    code_task::TestsSource, verify_item, verify_request,
+    CancelItem, CodeTask, CodeTest, Failure, FailureCode, InvalidReason, Verdict, VerifyItem, VerifyOneRequest,
+    VerifyOneResponse, VerifyRequest, code_task::TestsSource, verify_item, verify_request,
 };
 use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Status, Streaming};
+use tonic::{Request, Response, Status, Streaming};
 
-use super::{Disposition, Incoming, Items};
+use super::{Disposition, Incoming, ItemContext, ItemServer, Items};
 use crate::client::ClientChannel;
+use crate::deadline::Deadline;
+use crate::error::ServiceError;
 
 /// Verification: items are [`VerifyItem`], answers [`Verdict`].
 #[derive(Debug, Clone, Copy)]
@@ -106,5 +109,27 @@ impl Items for VerifyItems {
         let client = RewardClient::new(channel);
         let mut client = client.max_decoding_message_size(max_message).max_encoding_message_size(max_message);
         Ok(client.verify(requests).await?.into_inner())
+    }
+}
+
+impl ItemServer<VerifyItems> {
+    /// `Reward.VerifyOne`: judges the item of a unary call, under the same limits as those of streams.
+    ///
+    /// # Errors
+    /// A request without an item.
+    pub async fn verify_one<H, F>(
+        &self,
+        request: Request<VerifyOneRequest>,
+        handler: H,
+    ) -> Result<Response<VerifyOneResponse>, Status>
+    where
+        H: FnOnce(VerifyItem, ItemContext) -> F,
+        F: Future<Output = Verdict>,
+    {
+        let call = Deadline::of_call(request.metadata());
+        let item = request.into_inner().item;
+        let item = item.ok_or_else(|| ServiceError::from(FieldError::missing("item", "an item to judge")))?;
+        let verdict = self.serve_one(item, call, handler).await;
+        Ok(Response::new(VerifyOneResponse { verdict: Some(verdict) }))
     }
 }

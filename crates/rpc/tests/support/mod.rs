@@ -17,7 +17,6 @@ use evenkeel_proto::v1::{
     VerifyOneResponse, VerifyRequest, verify_item,
 };
 use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::items::{ItemContext, ItemLimits, ItemServer, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 use tonic::{Request, Response, Status, Streaming};
@@ -102,15 +101,11 @@ impl Reward for TestReward {
     type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
-        let call = Deadline::of_call(request.metadata());
-        Ok(Response::new(self.items.serve(request.into_inner(), call, self.handler())))
+        Ok(self.items.serve(request, self.handler()))
     }
 
     async fn verify_one(&self, request: Request<VerifyOneRequest>) -> Result<Response<VerifyOneResponse>, Status> {
-        let call = Deadline::of_call(request.metadata());
-        let item = request.into_inner().item.unwrap_or_default();
-        let verdict = self.items.serve_one(item, call, self.handler()).await;
-        Ok(Response::new(VerifyOneResponse { verdict: Some(verdict) }))
+        self.items.verify_one(request, self.handler()).await
     }
 
     async fn get_status(

@@ -1,8 +1,8 @@
 //! `compare.html`: a comparison as one self-contained page.
 
 use evenkeel_comparison::{
-    ArmSummary, Collapse, Comparison, ConclusionKind, Finding, Mean, Measure, MeasureSummary, PairedDifference,
-    Quantity, TaskComparison,
+    ArmSummary, Collapse, Comparison, Conclusion, ConclusionKind, Finding, Mean, Measure, MeasureSummary,
+    PairedDifference, Quantity, TaskComparison,
 };
 use evenkeel_report::{Chart, Figure, Html, Page, Point, Section, Series, Style, Table, figures};
 
@@ -28,17 +28,19 @@ pub(super) fn page(comparison: &Comparison, title: &str) -> Page {
 }
 
 fn conclusions(comparison: &Comparison) -> Html {
-    let several = comparison.tasks.len() > 1;
-    let item = |conclusion: &evenkeel_comparison::Conclusion| {
-        let task = conclusion.task.as_ref().filter(|_| several).map_or_else(String::new, |task| format!("{task}: "));
-        let text = Html::text(format_args!("{task}{}", conclusion.text));
+    let item = |conclusion: &Conclusion| {
+        let text = Html::text(&conclusion.text);
         let text = match conclusion.kind {
             ConclusionKind::Shown => Html::element("b", &[], text),
             ConclusionKind::NotShown | ConclusionKind::Inconclusive | ConclusionKind::Caution => text,
         };
         Html::element("li", &[], text)
     };
-    Html::element("ul", &[], comparison.conclusions.iter().map(item).collect::<Html>())
+    let group = |(heading, conclusions): (Option<&str>, &[Conclusion])| {
+        let heading = heading.map_or_else(Html::new, |heading| Html::element("h3", &[], heading));
+        heading.with(Html::element("ul", &[], conclusions.iter().map(item).collect::<Html>()))
+    };
+    comparison.conclusions_by_task().into_iter().map(group).collect()
 }
 
 fn of_task(task: &TaskComparison, is_named: bool) -> Html {
@@ -54,10 +56,7 @@ fn of_task(task: &TaskComparison, is_named: bool) -> Html {
         html.push(Html::element("h3", &[], "Benchmarks")).push(benchmarks(task));
     }
     if !task.pairs.is_empty() {
-        html.push(Html::element("h3", &[], "Differences, paired by seed")).push(pairs(task));
-        html.push(Html::paragraph(
-            "Bold: the interval excludes zero and the exact test stands after Holm's correction over the pairs of arms.",
-        ));
+        html.push(Html::element("h3", &[], "Differences, paired by seed")).push(differences(task));
     }
     html.with(lost(task))
 }
@@ -100,8 +99,8 @@ fn arms(task: &TaskComparison) -> Html {
         .collect();
     let mut table = Table::new(["arm", "seeds"].into_iter().chain(measures.iter().map(|measure| measure.name())));
     for arm in &task.arms {
-        let of = |measure: &Measure| arm.measure(*measure).map_or_else(|| NONE.to_owned(), of_measure);
-        table.row([arm.label.clone(), arm.seeds.len().to_string()].into_iter().chain(measures.iter().map(of)));
+        let start = [arm.label.clone(), arm.seeds.len().to_string()].map(Html::text);
+        table.row(start.into_iter().chain(measures.iter().map(|measure| of_arm(arm, *measure))));
     }
     table.to_html().with(Html::paragraph(
         "± half the width of the interval over seeds. In brackets: the part of a peak or a drop that chance alone is expected to make, \
@@ -109,16 +108,21 @@ fn arms(task: &TaskComparison) -> Html {
     ))
 }
 
-fn of_measure(summary: &MeasureSummary) -> String {
-    let chance = summary.by_chance.map_or_else(String::new, |chance| {
-        let most = if chance.is_bound { "≤ " } else { "" };
-        format!(" [{most}{:.3}]", chance.expected)
-    });
-    let never = match summary.not_reached {
-        Some(seeds) if seeds > 0 => format!(" ({seeds} never)"),
-        _ => String::new(),
-    };
-    format!("{}{chance}{never}", with_interval(&summary.mean, summary.measure))
+fn of_measure(summary: &MeasureSummary) -> Html {
+    let mut below = Vec::new();
+    if let Some(chance) = summary.by_chance {
+        below.push(format!("[{}{:.3}]", if chance.is_bound { "≤ " } else { "" }, chance.expected));
+    }
+    if let Some(seeds @ 1..) = summary.not_reached {
+        below.push(format!("({seeds} never)"));
+    }
+    let html = Html::text(with_interval(&summary.mean, summary.measure));
+    if below.is_empty() { html } else { html.with(Html::element("small", &[], below.join(" "))) }
+}
+
+/// What a measure of an arm is, where it has it.
+fn of_arm(arm: &ArmSummary, measure: Measure) -> Html {
+    arm.measure(measure).map_or_else(|| Html::text(NONE), of_measure)
 }
 
 fn with_interval(mean: &Mean, measure: Measure) -> String {
@@ -139,19 +143,38 @@ fn benchmarks(task: &TaskComparison) -> Html {
                 Some(&benchmark.last_accuracy),
                 benchmark.last_best.as_ref(),
             ];
-            let cells = means.into_iter().zip(TABLE_1).map(|(mean, measure)| shown(mean, measure));
-            table.row([arm.label.clone(), benchmark.name.clone()].into_iter().chain(cells));
+            let cells = means.into_iter().zip(TABLE_1).map(|(mean, measure)| Html::text(shown(mean, measure)));
+            table.row([&arm.label, &benchmark.name].map(Html::text).into_iter().chain(cells));
         }
-        let average = TABLE_1.map(|measure| arm.measure(measure).map_or_else(|| NONE.to_owned(), of_measure));
-        table.row([arm.label.clone(), "average".to_owned()].into_iter().chain(average));
+        let average = TABLE_1.map(|measure| of_arm(arm, measure));
+        table.row([arm.label.as_str(), "average"].map(Html::text).into_iter().chain(average));
     }
     table.to_html()
 }
 
-fn pairs(task: &TaskComparison) -> Html {
+/// The primary measure, and the others behind a summary.
+fn differences(task: &TaskComparison) -> Html {
+    let is_primary = |pair: &&PairedDifference| task.primary.is_none_or(|primary| pair.measure == primary);
+    let bold =
+        "Bold: the interval excludes zero and the exact test stands after Holm's correction over the pairs of arms.";
+    let html = pairs(task, task.pairs.iter().filter(is_primary)).with(Html::paragraph(bold));
+    let others = || task.pairs.iter().filter(|pair| !is_primary(pair));
+    if others().next().is_none() {
+        return html;
+    }
+    let shown = others().filter(|pair| pair.finding.is_shown()).count();
+    let summary = Html::text("In other measures").with(Html::element(
+        "i",
+        &[],
+        format!(": {shown} of {} shown", others().count()),
+    ));
+    html.with(Html::element("details", &[], Html::element("summary", &[], summary).with(pairs(task, others()))))
+}
+
+fn pairs<'a>(task: &TaskComparison, pairs: impl Iterator<Item = &'a PairedDifference>) -> Html {
     let mut table =
         Table::new(["first − second", "measure", "seeds", "difference", "95 % interval", "exact p", "Holm p", ""]);
-    for pair in &task.pairs {
+    for pair in pairs {
         let PairedDifference { measure, difference, .. } = pair;
         let said = match pair.finding {
             Finding::TooFewSeeds { needed } => format!("below {needed} seeds"),
@@ -159,7 +182,6 @@ fn pairs(task: &TaskComparison) -> Html {
             Finding::NotShown => "not shown".to_owned(),
             Finding::FirstHigher | Finding::SecondHigher => "shown".to_owned(),
         };
-        let is_shown = matches!(pair.finding, Finding::FirstHigher | Finding::SecondHigher);
         let interval = difference.interval;
         let interval = interval.map(|ends| format!("{} to {}", measure.shown(ends.low), measure.shown(ends.high)));
         let cells = [
@@ -172,7 +194,7 @@ fn pairs(task: &TaskComparison) -> Html {
             format!("{:.4}", pair.adjusted_p),
             said,
         ];
-        let cell = |text: String| match is_shown {
+        let cell = |text: String| match pair.finding.is_shown() {
             true => Html::element("b", &[], text.as_str()),
             false => Html::text(text),
         };
@@ -213,7 +235,17 @@ fn across(comparison: &Comparison) -> Html {
             let mean = format!("{:.3}", arm.interquartile_mean);
             table.row([arm.label.clone(), mean, interval.unwrap_or_else(|| NONE.to_owned())]);
         }
-        html.push(Html::element("h3", &[], across.measure.name())).push(table.to_html());
+        let mut pairs =
+            Table::new(["a run of the first is higher than one of the second", "probability", "95 % interval"]);
+        for pair in &across.pairs {
+            let cells = [
+                format!("{}, {}", across.arms[pair.first].label, across.arms[pair.second].label),
+                format!("{:.2}", pair.probability),
+                format!("{:.2} to {:.2}", pair.interval.low, pair.interval.high),
+            ];
+            pairs.row(cells);
+        }
+        html.push(Html::element("h3", &[], across.measure.name())).push(table.to_html()).push(pairs.to_html());
     }
     html.with(plane::of_tasks(&comparison.criterion))
 }

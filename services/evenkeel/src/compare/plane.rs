@@ -41,8 +41,8 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Html {
     };
     let mut row = |name: String, place: &Place, preference: Preference, verdicts: String| {
         let deviations = place.deviations().map_or_else(|| NONE.to_owned(), |of| format!("{of:.2}"));
-        let share = format!("{:.0} %", 100.0 * place.relative_gap());
-        let numbers = [format!("{:.3}", place.variation), format!("{:.1}", place.gap), share, deviations];
+        let [gap, share] = place.shown_gap();
+        let numbers = [format!("{:.3}", place.variation), gap, share, deviations];
         table.row([name].into_iter().chain(numbers).chain([preference.name().to_owned(), verdicts]));
     };
     row("first ten steps, all arms".to_owned(), &criterion.start, criterion.preference, String::new());

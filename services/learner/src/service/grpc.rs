@@ -1,20 +1,19 @@
 //! The calls of the service, which become commands for the learner's thread and return its answers.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse, ModelInfo,
     PublishRequest, PublishResponse, QueueStatus, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem,
-    ScoreRequest, ScoreResponse, ServerStatus, TrainEvent, TrainRequest, train_request,
+    ScoreRequest, ScoreResponse, TrainEvent, TrainRequest, train_request,
 };
 use evenkeel_rpc::admission::Unit;
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::{ItemLimits, ItemServer, Items, ResponseStream, ScoreItems};
-use evenkeel_rpc::server::Drain;
+use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio::sync::{Semaphore, mpsc, oneshot};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
@@ -24,6 +23,9 @@ use super::command::{Command, Reply, ScoreCommand};
 use super::session::{IdleTimer, Part, Session, idle_error};
 use super::settings::ServiceSettings;
 use super::status::StatusBoard;
+
+/// Name of the server.
+pub(super) const NAME: &str = "learner";
 
 /// Groups of a step that may wait for the learner's thread; beyond them the caller has to wait.
 const QUEUED_PARTS: usize = 8;
@@ -45,7 +47,7 @@ pub(super) struct LearnerService {
     steps: Arc<Semaphore>,
     scoring: ItemServer<ScoreItems>,
     drain: Drain,
-    started: Instant,
+    info: ServerInfo,
 }
 
 impl LearnerService {
@@ -70,8 +72,8 @@ impl LearnerService {
             settings,
             steps: Arc::new(Semaphore::new(QUEUED_STEPS)),
             scoring: ItemServer::new(limits, drain.clone()),
+            info: ServerInfo::new(NAME, drain.clone()),
             drain,
-            started: Instant::now(),
         }
     }
 
@@ -161,7 +163,6 @@ impl Learner for LearnerService {
     }
 
     async fn score(&self, request: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
-        let call = Deadline::of_call(request.metadata());
         let commands = self.commands.clone();
         let handler = move |item: ScoreItem, _context| {
             let commands = commands.clone();
@@ -173,7 +174,7 @@ impl Learner for LearnerService {
                 answered.unwrap_or_else(|| ScoreItems::failed(id, thread_ended().failure()))
             }
         };
-        Ok(Response::new(self.scoring.serve(request.into_inner(), call, handler)))
+        Ok(self.scoring.serve(request, handler))
     }
 
     async fn publish(&self, request: Request<PublishRequest>) -> Result<Response<PublishResponse>, Status> {
@@ -204,12 +205,7 @@ impl Learner for LearnerService {
         let status = self.status.read();
         let queue = QueueStatus { capacity_items: self.settings.queue as u64, ..self.scoring.status() };
         Ok(Response::new(LearnerGetStatusResponse {
-            server: Some(ServerStatus {
-                name: "learner".into(),
-                program_version: env!("CARGO_PKG_VERSION").into(),
-                uptime_ms: u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX),
-                draining: self.drain.is_draining(),
-            }),
+            server: Some(self.info.status()),
             state: status.state.into(),
             model: Some(self.model.clone()),
             version: status.version,

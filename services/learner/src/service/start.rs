@@ -5,7 +5,7 @@ use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_rpc::server::{Server, ServerError};
 use tokio::sync::{mpsc, oneshot};
 
-use super::grpc::LearnerService;
+use super::grpc::{LearnerService, NAME};
 use super::instruments::watch_disks;
 use super::settings::ServiceSettings;
 use super::status::StatusBoard;
@@ -34,7 +34,7 @@ pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
     for (setting, folder) in [("checkpoints", &settings.checkpoints), ("weights", &settings.weights)] {
         check_writable(setting, folder)?;
     }
-    let server = Server::bind("learner", "learner.server", settings.server.clone()).await?;
+    let server = Server::bind(NAME, "learner.server", settings.server.clone()).await?;
     watch_disks([("checkpoints", settings.checkpoints.clone()), ("weights", settings.weights.clone())]);
     let (commands, receiver) = mpsc::channel(settings.queue);
     let status = StatusBoard::default();

@@ -7,8 +7,8 @@ use evenkeel_proto::v1::Run as RunMessage;
 use evenkeel_proto::v1::orchestrator_server::Orchestrator;
 use evenkeel_proto::v1::{
     DependencyStatus, GetRunRequest, GetRunResponse, ListRunsRequest, ListRunsResponse, OrchestratorGetStatusRequest,
-    OrchestratorGetStatusResponse, RunState, ServerStatus, StartRunRequest, StartRunResponse, StepMetrics, StopMode,
-    StopRunRequest, StopRunResponse, WatchRunRequest,
+    OrchestratorGetStatusResponse, RunState, StartRunRequest, StartRunResponse, StepMetrics, StopMode, StopRunRequest,
+    StopRunResponse, WatchRunRequest,
 };
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
@@ -95,12 +95,6 @@ impl Orchestrator for OrchestratorService {
         &self,
         _: Request<OrchestratorGetStatusRequest>,
     ) -> Result<Response<OrchestratorGetStatusResponse>, Status> {
-        let server = ServerStatus {
-            name: "orchestrator".to_owned(),
-            program_version: env!("CARGO_PKG_VERSION").to_owned(),
-            uptime_ms: self.shared.began.elapsed().as_millis() as u64,
-            draining: self.shared.drain.is_draining(),
-        };
         let active = self.active();
         let endpoints = &self.shared.config.endpoints;
         let waiting = active.as_ref().map(|entry| entry.message().message).unwrap_or_default();
@@ -118,7 +112,7 @@ impl Orchestrator for OrchestratorService {
             }
         });
         Ok(Response::new(OrchestratorGetStatusResponse {
-            server: Some(server),
+            server: Some(self.shared.info.status()),
             dependencies: dependencies.collect(),
             active_runs: active.iter().map(|entry| entry.message()).collect(),
         }))

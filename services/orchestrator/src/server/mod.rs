@@ -17,6 +17,7 @@ use evenkeel_rpc::server::{Server, ServerError};
 
 use crate::page::PageServer;
 use crate::recipe::RecipeReader;
+use service::NAME;
 
 pub use service::OrchestratorService;
 pub use settings::{OrchestratorSettings, StartSettings};
@@ -35,7 +36,7 @@ pub async fn serve(
         Some(address) => Some(PageServer::bind(&address, &config.runs, &config.page).await?),
         None => None,
     };
-    let server = Server::bind("orchestrator", "server", config.server.clone()).await?;
+    let server = Server::bind(NAME, "server", config.server.clone()).await?;
     let service = OrchestratorService::new(config, reader, server.drain());
     if let Some(page) = page {
         tracing::info!(url = page.url(), "page");

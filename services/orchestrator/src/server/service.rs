@@ -2,11 +2,11 @@
 
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Instant, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use evenkeel_proto::v1::Run as RunMessage;
 use evenkeel_rpc::error::ServiceError;
-use evenkeel_rpc::server::Drain;
+use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio::sync::Semaphore;
 
 use super::OrchestratorSettings;
@@ -14,6 +14,9 @@ use super::registry::{Entry, Registry, Starting, service_error, stored};
 use crate::page::PageServer;
 use crate::recipe::RecipeReader;
 use crate::settings::is_run_name;
+
+/// Name of the server.
+pub(super) const NAME: &str = "orchestrator";
 
 /// Start requests that are processed at once: one that loads, and others that are refused meanwhile.
 const MAX_START_REQUESTS: usize = 4;
@@ -33,7 +36,7 @@ pub(super) struct Shared {
     pub(super) page: OnceLock<PageServer>,
     /// Start requests that are being processed.
     pub(super) start_permits: Arc<Semaphore>,
-    pub(super) began: Instant,
+    pub(super) info: ServerInfo,
 }
 
 impl OrchestratorService {
@@ -42,11 +45,11 @@ impl OrchestratorService {
         let shared = Shared {
             config,
             reader,
+            info: ServerInfo::new(NAME, drain.clone()),
             drain,
             registry: Mutex::default(),
             page: OnceLock::new(),
             start_permits: Arc::new(Semaphore::new(MAX_START_REQUESTS)),
-            began: Instant::now(),
         };
         Self { shared: Arc::new(shared) }
     }

@@ -11,7 +11,6 @@ use evenkeel_proto::FieldError;
 use evenkeel_tasks::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
 
 use super::data_section::code_mode;
-use super::require::require;
 use super::section::section;
 use super::sources::{FilterSettings, stem};
 use super::validate::is_run_name;
@@ -171,25 +170,25 @@ impl BenchmarkSettings {
         }
         let name = self.name();
         let allowed = "a name of letters, digits, `-`, `_` and `.`, at most 128 (files of that name are written)";
-        require("name", format_args!("{name:?}"), is_run_name(&name), allowed)?;
+        FieldError::ensure(is_run_name(&name), "name", format_args!("{name:?}"), allowed)?;
         let allowed = "another name, since metrics have the mean over benchmarks under this one";
-        require("name", format_args!("{name:?}"), name != AVERAGE, allowed)?;
+        FieldError::ensure(name != AVERAGE, "name", format_args!("{name:?}"), allowed)?;
         for (index, filter) in self.filters.iter().enumerate() {
             filter.validate().map_err(|error| error.within(format_args!("filters[{index}]")))?;
         }
-        require("max_tokens", 0, self.max_tokens != Some(0), "at least 1, or absent")
+        FieldError::ensure(self.max_tokens != Some(0), "max_tokens", 0, "at least 1, or absent")
     }
 }
 
 impl AnswerSampling {
     fn validate(&self) -> Result<(), FieldError> {
-        require("samples", self.samples, self.samples > 0, "at least 1")?;
+        FieldError::ensure(self.samples > 0, "samples", self.samples, "at least 1")?;
         let t = self.temperature;
-        require("temperature", t, t.is_finite() && t >= 0.0, "a finite number, at least 0")?;
+        FieldError::ensure(t.is_finite() && t >= 0.0, "temperature", t, "a finite number, at least 0")?;
         let same = t > 0.0 || self.samples == 1;
         let allowed = "1 with evaluation.temperature 0, where all samples are the same";
-        require("samples", self.samples, same, allowed)?;
-        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")
+        FieldError::ensure(same, "samples", self.samples, allowed)?;
+        FieldError::ensure(self.top_p > 0.0 && self.top_p <= 1.0, "top_p", self.top_p, "above 0, at most 1")
     }
 }
 

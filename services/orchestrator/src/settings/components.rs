@@ -2,7 +2,6 @@
 
 use evenkeel_proto::FieldError;
 
-use super::require::require;
 use super::{SamplingSettings, ShapingSettings};
 
 /// The verifier's reward, between `shaping.wrong` and `shaping.correct`.
@@ -44,25 +43,30 @@ impl ShapingSettings {
 
     /// Checks the section beside the one that it refers to.
     pub(crate) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
-        let finite = |field: &str, value: f64| require(field, value, value.is_finite(), "a finite number");
+        let finite = |field: &str, value: f64| FieldError::ensure(value.is_finite(), field, value, "a finite number");
         finite("correct", self.correct)?;
         finite("wrong", self.wrong)?;
         let allowed = format!("above shaping.wrong, which is {}", self.wrong);
-        require("correct", self.correct, self.correct > self.wrong, allowed)?;
+        FieldError::ensure(self.correct > self.wrong, "correct", self.correct, allowed)?;
         let (buffer, most) = (self.overlong_buffer_tokens, sampling.max_tokens);
         let allowed = format!("0 to sampling.max_tokens, which is {most}");
-        require("overlong_buffer_tokens", buffer, buffer <= most, allowed)?;
+        FieldError::ensure(buffer <= most, "overlong_buffer_tokens", buffer, allowed)?;
         let penalty = self.overlong_penalty;
-        require("overlong_penalty", penalty, penalty.is_finite() && penalty >= 0.0, "a finite number, at least 0")?;
+        FieldError::ensure(
+            penalty.is_finite() && penalty >= 0.0,
+            "overlong_penalty",
+            penalty,
+            "a finite number, at least 0",
+        )?;
         for (name, &weight) in &self.weights {
             let good = weight.is_finite() && weight >= 0.0;
-            require(&format!("weights.{name}"), weight, good, "a finite number, at least 0")?;
+            FieldError::ensure(good, format!("weights.{name}"), weight, "a finite number, at least 0")?;
         }
         // Without a buffer the length of an answer counts nothing, whatever it weighs.
         let counts = |name: &str| name != LENGTH || (buffer > 0 && penalty > 0.0);
         let sum: f64 = self.weighted().filter(|(name, _)| counts(name)).map(|(_, weight)| weight).sum();
         let allowed = "a sum above 0 (of components that can differ between answers), or every reward would be 0";
-        require("weights", format_args!("{sum} in all"), sum > 0.0, allowed)
+        FieldError::ensure(sum > 0.0, "weights", format_args!("{sum} in all"), allowed)
     }
 }
 

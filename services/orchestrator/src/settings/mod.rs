@@ -7,7 +7,6 @@ mod engines;
 mod loop_sections;
 mod page_section;
 mod proof_section;
-mod require;
 mod section;
 mod sources;
 mod trails_section;

@@ -3,7 +3,6 @@
 use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
-use super::require::require;
 use super::{
     CheckpointSettings, DataKind, DataSettings, ProgramMode, ProgramReward, RunSettings, SamplingSettings,
     ServicesSettings, SourceSettings, WarmStartSettings,
@@ -22,8 +21,13 @@ pub(crate) fn is_run_name(name: &str) -> bool {
 impl Settings for RunSettings {
     fn validate(&self) -> Result<(), FieldError> {
         let named = self.name.is_empty() || is_run_name(&self.name);
-        require("name", format_args!("{:?}", self.name), named, "letters, digits, `-`, `_` and `.`, at most 128")?;
-        require("seed", self.seed, i64::try_from(self.seed).is_ok(), "0 to 2^63 - 1")
+        FieldError::ensure(
+            named,
+            "name",
+            format_args!("{:?}", self.name),
+            "letters, digits, `-`, `_` and `.`, at most 128",
+        )?;
+        FieldError::ensure(i64::try_from(self.seed).is_ok(), "seed", self.seed, "0 to 2^63 - 1")
     }
 }
 
@@ -37,7 +41,7 @@ impl Settings for CheckpointSettings {
     fn validate(&self) -> Result<(), FieldError> {
         positive("every", self.every)?;
         let allowed = "0 (all), or at least 2, since engines may still read the version before";
-        require("keep_weights", self.keep_weights, self.keep_weights != 1, allowed)
+        FieldError::ensure(self.keep_weights != 1, "keep_weights", self.keep_weights, allowed)
     }
 }
 
@@ -48,20 +52,20 @@ impl Settings for SamplingSettings {
         let limit = self.max_prompts_per_step;
         if self.dynamic {
             let allowed = "at least 2 with sampling.dynamic, since one reward is no signal";
-            require("group_size", self.group_size, self.group_size >= 2, allowed)?;
+            FieldError::ensure(self.group_size >= 2, "group_size", self.group_size, allowed)?;
             let prompts = self.prompts_per_step;
             let allowed = format!("0, or at least sampling.prompts_per_step, which is {prompts}");
-            require("max_prompts_per_step", limit, limit == 0 || limit >= prompts, allowed)?;
+            FieldError::ensure(limit == 0 || limit >= prompts, "max_prompts_per_step", limit, allowed)?;
         } else {
-            require("max_prompts_per_step", limit, limit == 0, "0 without sampling.dynamic")?;
+            FieldError::ensure(limit == 0, "max_prompts_per_step", limit, "0 without sampling.dynamic")?;
         }
         let t = self.temperature;
-        require("temperature", t, t.is_finite() && t > 0.0, "a finite number above 0")?;
-        require("top_p", self.top_p, self.top_p > 0.0 && self.top_p <= 1.0, "above 0, at most 1")?;
-        require("min_p", self.min_p, (0.0..=1.0).contains(&self.min_p), "0 to 1")?;
+        FieldError::ensure(t.is_finite() && t > 0.0, "temperature", t, "a finite number above 0")?;
+        FieldError::ensure(self.top_p > 0.0 && self.top_p <= 1.0, "top_p", self.top_p, "above 0, at most 1")?;
+        FieldError::ensure((0.0..=1.0).contains(&self.min_p), "min_p", self.min_p, "0 to 1")?;
         positive("max_tokens", self.max_tokens.into())?;
         let allowed = format!("0 to sampling.max_tokens, which is {}", self.max_tokens);
-        require("min_tokens", self.min_tokens, self.min_tokens <= self.max_tokens, allowed)
+        FieldError::ensure(self.min_tokens <= self.max_tokens, "min_tokens", self.min_tokens, allowed)
     }
 }
 
@@ -72,11 +76,11 @@ impl Settings for DataSettings {
         self.trails.validate_with(self.kind() == DataKind::Trails).map_err(|error| error.within("trails"))?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
-        require("source", format_args!("{:?}", self.source), plain, "a name without `/`")?;
+        FieldError::ensure(plain, "source", format_args!("{:?}", self.source), "a name without `/`")?;
         let graded = self.program_mode == ProgramMode::Livecodebench;
         let whole = self.program_reward == ProgramReward::AllOrNothing;
         let allowed = "all-or-nothing with data.program_mode = \"livecodebench\", which stops at the first failure";
-        require("program_reward", "passed-fraction", whole || !graded, allowed)
+        FieldError::ensure(whole || !graded, "program_reward", "passed-fraction", allowed)
     }
 }
 
@@ -128,9 +132,9 @@ impl SourceSettings {
             return Err(FieldError::missing("files", "at least one file"));
         }
         let weight = self.weight;
-        require("weight", weight, weight.is_finite() && weight > 0.0, "a finite number above 0")?;
+        FieldError::ensure(weight.is_finite() && weight > 0.0, "weight", weight, "a finite number above 0")?;
         let plain = !self.name.contains(['/', '\n']);
-        require("name", format_args!("{:?}", self.name), plain, "a name without `/`")?;
+        FieldError::ensure(plain, "name", format_args!("{:?}", self.name), "a name without `/`")?;
         for (index, filter) in self.filters.iter().enumerate() {
             filter.validate().map_err(|error| error.within(format_args!("filters[{index}]")))?;
         }
@@ -154,10 +158,10 @@ impl Settings for ServicesSettings {
             ("max_verifications", self.max_verifications as u64),
         ])?;
         for (field, share) in [("max_late_share", self.max_late_share), ("max_invalid_share", self.max_invalid_share)] {
-            require(field, share, (0.0..=1.0).contains(&share), "0 to 1")?;
+            FieldError::ensure((0.0..=1.0).contains(&share), field, share, "0 to 1")?;
         }
         let allowed = format!("at least services.backoff_initial, which is {}", human(self.backoff_initial));
-        require("backoff_max", human(self.backoff_max), self.backoff_max >= self.backoff_initial, allowed)?;
+        FieldError::ensure(self.backoff_max >= self.backoff_initial, "backoff_max", human(self.backoff_max), allowed)?;
         self.client.validate().map_err(|error| error.within("client"))
     }
 }

@@ -7,7 +7,6 @@ use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_tasks::Verifiers;
 
 use super::data_section::DataSettings;
-use super::require::require;
 use super::validate::is_run_name;
 use super::verifier_section::VerifierSettings;
 
@@ -17,7 +16,7 @@ impl DataSettings {
         for (name, verifier) in &self.verifiers {
             let plain = is_run_name(name) && !Verifiers::BUILT_IN.contains(&name.as_str());
             let allowed = "letters, digits, `-`, `_` and `.`, and neither `math` nor `code`, which are built in";
-            require("verifiers", format_args!("the name {name:?}"), plain, allowed)?;
+            FieldError::ensure(plain, "verifiers", format_args!("the name {name:?}"), allowed)?;
             verifier.validate(&mut taken, name).map_err(|error| error.within(format_args!("verifiers.{name}")))?;
         }
         self.known("verifier", &self.verifier)?;
@@ -45,7 +44,7 @@ impl VerifierSettings {
             let field = format!("data_sources[{index}]");
             let inner = source.strip_suffix('*').unwrap_or(source);
             let good = !source.is_empty() && !inner.contains('*');
-            require(&field, format_args!("`{source}`"), good, "a text, with `*` nowhere but at its end")?;
+            FieldError::ensure(good, &field, format_args!("`{source}`"), "a text, with `*` nowhere but at its end")?;
             if let Some(other) = taken.insert(source, name) {
                 let allowed = format!("a value that no other verifier has (`{other}` has it)");
                 return Err(FieldError::new(field, format_args!("`{source}`"), allowed));

@@ -1,22 +1,17 @@
 //! The gRPC API of a gateway: that of a worker, with every item judged elsewhere.
 
-use std::future::Future;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
-    RewardGetStatusRequest, RewardGetStatusResponse, ServerStatus, Verdict, VerifyItem, VerifyOneRequest,
-    VerifyOneResponse, VerifyRequest,
+    RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyOneResponse,
+    VerifyRequest,
 };
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::dispatch::Dispatcher;
-use evenkeel_rpc::error::{ServiceError, millis};
+use evenkeel_rpc::error::millis;
 use evenkeel_rpc::items::{ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
-use evenkeel_rpc::server::Drain;
-use tokio::time::Instant;
+use evenkeel_rpc::server::{Drain, ServerInfo};
 use tonic::{Request, Response, Status, Streaming};
 
 use super::status::Workers;
@@ -26,9 +21,7 @@ pub(super) struct GatewayService {
     forwarder: Arc<Forwarder>,
     workers: Workers,
     items: ItemServer<VerifyItems>,
-    drain: Drain,
-    started: Instant,
-    name: String,
+    info: ServerInfo,
 }
 
 /// Hands items on.
@@ -37,8 +30,6 @@ struct Forwarder {
     /// Two clients may use the same id, and a worker sees both: on the way to it items are numbered.
     next: AtomicU64,
 }
-
-type HandlerFuture = Pin<Box<dyn Future<Output = Verdict> + Send>>;
 
 impl Forwarder {
     /// The verdict of whichever worker gets the item. Dropping the future cancels the item there.
@@ -65,12 +56,7 @@ impl GatewayService {
         drain: Drain,
     ) -> Self {
         let forwarder = Arc::new(Forwarder { dispatcher, next: AtomicU64::new(0) });
-        Self { forwarder, workers, items, drain, started: Instant::now(), name }
-    }
-
-    fn handler(&self) -> impl Fn(VerifyItem, ItemContext) -> HandlerFuture + Send + Sync + use<> {
-        let forwarder = Arc::clone(&self.forwarder);
-        move |item, context| Box::pin(Arc::clone(&forwarder).forward(item, context))
+        Self { forwarder, workers, items, info: ServerInfo::new(name, drain) }
     }
 }
 
@@ -79,16 +65,12 @@ impl Reward for GatewayService {
     type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
-        let call = Deadline::of_call(request.metadata());
-        Ok(Response::new(self.items.serve(request.into_inner(), call, self.handler())))
+        let forwarder = Arc::clone(&self.forwarder);
+        Ok(self.items.serve(request, move |item, context| Arc::clone(&forwarder).forward(item, context)))
     }
 
     async fn verify_one(&self, request: Request<VerifyOneRequest>) -> Result<Response<VerifyOneResponse>, Status> {
-        let call = Deadline::of_call(request.metadata());
-        let item = request.into_inner().item;
-        let item = item.ok_or_else(|| ServiceError::from(FieldError::missing("item", "an item to judge")))?;
-        let verdict = self.items.serve_one(item, call, self.handler()).await;
-        Ok(Response::new(VerifyOneResponse { verdict: Some(verdict) }))
+        self.items.verify_one(request, |item, context| Arc::clone(&self.forwarder).forward(item, context)).await
     }
 
     /// The workers together, and the gateway's own queue.
@@ -98,12 +80,7 @@ impl Reward for GatewayService {
     ) -> Result<Response<RewardGetStatusResponse>, Status> {
         let together = self.workers.status().await?;
         Ok(Response::new(RewardGetStatusResponse {
-            server: Some(ServerStatus {
-                name: self.name.clone(),
-                program_version: env!("CARGO_PKG_VERSION").to_owned(),
-                uptime_ms: millis(self.started.elapsed()),
-                draining: self.drain.is_draining(),
-            }),
+            server: Some(self.info.status()),
             queue: Some(self.items.status()),
             ..together
         }))

@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use evenkeel_rpc::error::millis;
 use evenkeel_rpc::reload::Tokens;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
@@ -91,7 +92,7 @@ async fn within<T>(
     timeout: Duration,
     exchange: impl Future<Output = Result<T, EngineError>>,
 ) -> Result<T, EngineError> {
-    let after_ms = u64::try_from(timeout.as_millis()).unwrap_or(u64::MAX);
+    let after_ms = millis(timeout);
     tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(EngineError::Timeout { route, after_ms }))
 }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::Ordering;
 
 use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_proto::{FieldError, SamplingSettings};
+use evenkeel_rpc::error::millis;
 use serde::Deserialize;
 
 use super::VllmClient;
@@ -121,7 +122,7 @@ impl VllmClient {
             stream: false,
         };
         let mut tokens = Tokens::default();
-        let after_ms = u64::try_from(self.control_timeout.as_millis()).unwrap_or(u64::MAX);
+        let after_ms = millis(self.control_timeout);
         let outcome = tokio::time::timeout(self.control_timeout, self.draw(request, &mut tokens))
             .await
             .unwrap_or(Err(EngineError::Timeout { route: super::COMPLETIONS, after_ms }))?;

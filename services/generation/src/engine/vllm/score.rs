@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use evenkeel_rpc::error::millis;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -41,7 +42,7 @@ impl VllmClient {
             let mut response = self.samples.post_json(COMPLETIONS, body, "").await?;
             http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
-        let after_ms = u64::try_from(self.control_timeout.as_millis()).unwrap_or(u64::MAX);
+        let after_ms = millis(self.control_timeout);
         let bytes = tokio::time::timeout(self.control_timeout, exchange)
             .await
             .unwrap_or(Err(EngineError::Timeout { route: COMPLETIONS, after_ms }))?;

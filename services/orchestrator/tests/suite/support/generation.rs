@@ -12,7 +12,6 @@ use evenkeel_proto::v1::{
     ProveWeightsRequest, ProveWeightsResponse, Rollout, Segment, SequenceScores, SleepLevel, SleepRequest,
     SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, WeightsRef,
 };
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::{GenerateItems, ItemContext, ItemLimits, ItemServer, ResponseStream};
 use evenkeel_rpc::server::Drain;
@@ -189,10 +188,9 @@ impl Generation for FakeGeneration {
         &self,
         request: Request<Streaming<GenerateRequest>>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
-        let call = Deadline::of_call(request.metadata());
         let (state, weights) = (Arc::clone(&self.state), Arc::clone(&self.weights));
         let handler = move |item, context| generate(Arc::clone(&state), weights.lock().unwrap().clone(), item, context);
-        Ok(Response::new(self.items.as_ref().unwrap().serve(request.into_inner(), call, handler)))
+        Ok(self.items.as_ref().unwrap().serve(request, handler))
     }
 
     async fn update_weights(

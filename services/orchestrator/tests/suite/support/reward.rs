@@ -11,7 +11,6 @@ use evenkeel_proto::v1::{
     InvalidReason, Outcome, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest,
     VerifyOneResponse, VerifyRequest, verify_item,
 };
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::items::{ItemLimits, ItemServer, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::Drain;
 use tonic::{Request, Response, Status, Streaming};
@@ -101,10 +100,9 @@ impl Reward for FakeReward {
     type VerifyStream = ResponseStream<Verdict>;
 
     async fn verify(&self, request: Request<Streaming<VerifyRequest>>) -> Result<Response<Self::VerifyStream>, Status> {
-        let call = Deadline::of_call(request.metadata());
         let state = Arc::clone(&self.state);
         let handler = move |item: VerifyItem, _| std::future::ready(judge(&state, &item));
-        Ok(Response::new(self.items.as_ref().unwrap().serve(request.into_inner(), call, handler)))
+        Ok(self.items.as_ref().unwrap().serve(request, handler))
     }
 
     async fn verify_one(&self, _: Request<VerifyOneRequest>) -> Result<Response<VerifyOneResponse>, Status> {
