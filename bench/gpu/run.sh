@@ -4,6 +4,7 @@
 set -euo pipefail
 here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 root=$(cd "$here/../.." && pwd)
+# What a command may take.
 seconds=600
 
 if [ $# -lt 1 ] || [ $# -gt 3 ]; then

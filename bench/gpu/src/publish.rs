@@ -23,6 +23,9 @@ const READ: f64 = 3.0;
 const PLAIN: f64 = 1.5;
 /// Files that the learner writes at the same time, at most.
 const WRITERS: usize = 8;
+/// Each side, in turn; the fastest counts.
+const ROUNDS: usize = 2;
+const MEMORY_DISK: &str = "/dev/shm";
 /// Bytes that the learner digests and writes at once.
 const PIECE: usize = 2 << 20;
 
@@ -35,9 +38,14 @@ pub(crate) fn from_device(part: &mut Part<'_>, device: &Device) -> Result<()> {
     settings.compute.dtype = if device.is_cuda() { ComputeType::Bf16 } else { ComputeType::F32 };
     let learner = Learner::new(case.config.clone(), random(&case.config, device)?, settings)?;
     let times = measure(part, case.name, &learner)?;
-    if device.is_cuda() {
+    if !device.is_cuda() {
+        return Ok(());
+    }
+    if times.on_memory_disk {
         part.check("seconds until weights are published", times.published, PUBLISHED);
         part.check("seconds until a reader has them", times.read, READ);
+    } else {
+        part.skip("/dev/shm has no room, and the limits are those of a memory disk");
     }
     Ok(())
 }
@@ -69,6 +77,7 @@ struct Times {
     read: f64,
     /// Of the same files, digested and written out of memory.
     plain: f64,
+    on_memory_disk: bool,
 }
 
 fn measure(part: &mut Part<'_>, model: &str, learner: &Learner) -> Result<Times> {
@@ -76,11 +85,18 @@ fn measure(part: &mut Part<'_>, model: &str, learner: &Learner) -> Result<Times>
     let needed = 2 * learner.parameters().count() as u64;
     let scratch = part.scratch()?;
     let folder = place(needed, scratch.path())?;
-    let (published, read, files) = to_reader(learner, folder.path(), options)?;
-    fs::remove_dir_all(folder.path().join("step-0"))?;
+    let processors = std::thread::available_parallelism().map_or(1, usize::from);
+    let (mut published, mut read, mut plain) = (f64::INFINITY, f64::INFINITY, f64::INFINITY);
+    let (mut files, mut threads) = (Vec::new(), 0);
+    for _ in 0..ROUNDS {
+        let seconds;
+        (seconds, files) = to_reader(learner, folder.path(), options)?;
+        fs::remove_dir_all(folder.path().join(format!("step-{}", learner.version())))?;
+        threads = processors.min(WRITERS).min(files.len());
+        (published, read) = (published.min(seconds[0]), read.min(seconds[1]));
+        plain = plain.min(in_threads(folder.path(), &files, threads, &digested_and_written)?);
+    }
     let bytes: u64 = files.iter().sum();
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(WRITERS).min(files.len());
-    let plain = in_threads(folder.path(), &files, threads, &digested_and_written)?;
     // One file on one thread: what a processor does.
     let one = [files.iter().copied().max().unwrap_or(0)];
     let rate = |work: &Work<'_>| Ok::<_, anyhow::Error>(one[0] as f64 / in_threads(folder.path(), &one, 1, work)?);
@@ -92,7 +108,7 @@ fn measure(part: &mut Part<'_>, model: &str, learner: &Learner) -> Result<Times>
         "digested_bytes_per_second": digests, "written_bytes_per_second": writes, "processor_seconds": busy,
         "processors_for_2_s": (busy / PUBLISHED).ceil(),
     }));
-    Ok(Times { published, read, plain })
+    Ok(Times { published, read, plain, on_memory_disk: folder.path().starts_with(MEMORY_DISK) })
 }
 
 /// A folder that is removed with its guard.
@@ -113,16 +129,16 @@ impl Drop for Folder {
 
 /// On a memory disk if it has room for the published files and the plain ones beside them, else in the folder of results.
 fn place(bytes: u64, otherwise: &Path) -> Result<Folder> {
-    let shared = Path::new("/dev/shm");
-    let has_room = shared.is_dir() && free_space(shared).is_ok_and(|space| space.free > bytes + bytes / 2);
-    let parent = if has_room { shared } else { otherwise };
+    let memory = Path::new(MEMORY_DISK);
+    let has_room = memory.is_dir() && free_space(memory).is_ok_and(|space| space.free > bytes + bytes / 2);
+    let parent = if has_room { memory } else { otherwise };
     let folder = parent.join(format!("evenkeel-bench-{}", std::process::id()));
     fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     Ok(Folder(folder))
 }
 
 /// Seconds until the weights are published, until a reader that waited has read them, and the sizes of their files.
-fn to_reader(learner: &Learner, folder: &Path, options: PublishOptions) -> Result<(f64, f64, Vec<u64>)> {
+fn to_reader(learner: &Learner, folder: &Path, options: PublishOptions) -> Result<([f64; 2], Vec<u64>)> {
     let target = folder.join(format!("step-{}", learner.version()));
     let (began, failed) = (Instant::now(), AtomicBool::new(false));
     std::thread::scope(|scope| {
@@ -130,7 +146,7 @@ fn to_reader(learner: &Learner, folder: &Path, options: PublishOptions) -> Resul
         let published = learner.publish(folder, options).map(|_| began.elapsed());
         failed.store(published.is_err(), Ordering::Relaxed);
         let read = reader.join().map_err(|_| anyhow!("the reader panicked"))?;
-        Ok((published?.as_secs_f64(), began.elapsed().as_secs_f64(), read?))
+        Ok(([published?.as_secs_f64(), began.elapsed().as_secs_f64()], read?))
     })
 }
 
