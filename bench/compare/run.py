@@ -4,7 +4,7 @@
 Two questions about `evenkeel compare`, on a small recipe with two rules:
 
 kills   The comparison is done once undisturbed, with two jobs. Then the same command is started again and again in another folder and killed with
-        SIGKILL at a random moment, until it was killed so often; the last call goes on to its end. `compare.json` must be the same bytes.
+        SIGKILL at a random moment, until it was killed that often; the last call runs to its end. `compare.json` must be the same bytes.
 time    The comparison with two jobs of one thread each, and with one job of two threads. They compute other bits, so that only their time is
         compared; the goal is 0.9 or less. CPU seconds are printed as well: on a machine that does other things too they say what wall time cannot.
 

@@ -13,6 +13,9 @@ use crate::series::{Series, Style};
 /// Points of a chart that answer to the mouse; more would only make the page heavy.
 const HOVER_POINTS: usize = 240;
 
+/// Series whose bands may overlap and still be told apart; those of more are fainter.
+const FEW_BANDS: usize = 3;
+
 /// Quantities over steps, one y axis for all.
 #[derive(Debug, Clone)]
 pub struct Chart {
@@ -113,13 +116,14 @@ impl Chart {
         let mut svg = String::new();
         axes.grid(&mut svg, &self.x_label, "");
         let hover = HOVER_POINTS / self.series.len().max(1);
-        for series in &self.series {
-            draw::series(&mut svg, series, &axes, hover);
-        }
+        // No band lies over a line.
+        self.series.iter().for_each(|series| draw::band(&mut svg, series, &axes));
+        self.series.iter().for_each(|series| draw::series(&mut svg, series, &axes, hover));
+        let many = if self.series.len() > FEW_BANDS { " class=\"many\"" } else { "" };
         let title = escape(&self.title);
         Html::built(format!(
             "<figure><figcaption><h3>{title}</h3><p>{}</p></figcaption>\
-             <svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">{svg}</svg>\
+             <svg{many} viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">{svg}</svg>\
              <div class=\"legend\">{}{}</div></figure>\n",
             escape(&self.caption),
             self.legend(),

@@ -8,13 +8,13 @@ use crate::scale::number;
 use crate::series::{Point, Series, Style};
 use crate::thin::{averaged, thinned};
 
-/// Draws a series; at most `hover` of its points answer to the mouse with their values.
+/// Draws a series without its band; at most `hover` of its points answer to the mouse with their values.
 pub(crate) fn series(svg: &mut String, series: &Series, axes: &Axes, hover: usize) {
     let colour = series.colour;
     let drawn = thinned(&series.points);
     let solid = format!("line c{colour} d{colour}");
     match series.style {
-        Style::Line => line(svg, &solid, &drawn, axes),
+        Style::Line | Style::Band => line(svg, &solid, &drawn, axes),
         Style::Averaged => {
             line(svg, &format!("line faint c{colour}"), &drawn, axes);
             line(svg, &solid, &thinned(&averaged(&series.points)), axes);
@@ -23,10 +23,6 @@ pub(crate) fn series(svg: &mut String, series: &Series, axes: &Axes, hover: usiz
         Style::ErrorBars => {
             line(svg, &solid, &drawn, axes);
             drawn.iter().for_each(|point| error_bar(svg, colour, point, axes));
-        }
-        Style::Band => {
-            band(svg, colour, &drawn, axes);
-            line(svg, &solid, &drawn, axes);
         }
     }
     let is_marked = matches!(series.style, Style::Points | Style::ErrorBars);
@@ -72,8 +68,9 @@ fn error_bar(svg: &mut String, colour: usize, point: &Point, axes: &Axes) {
 }
 
 /// The area between the ends of intervals, as far as the axis reaches; a point without one is its own.
-fn band(svg: &mut String, colour: usize, points: &[Point], axes: &Axes) {
-    if points.len() < 2 || points.iter().all(|point| point.interval.is_none()) {
+pub(crate) fn band(svg: &mut String, series: &Series, axes: &Axes) {
+    let points = thinned(&series.points);
+    if series.style != Style::Band || points.len() < 2 || points.iter().all(|point| point.interval.is_none()) {
         return;
     }
     let end = |point: &Point, upper: bool| match point.interval {
@@ -83,7 +80,7 @@ fn band(svg: &mut String, colour: usize, points: &[Point], axes: &Axes) {
     let lower = points.iter().map(|point| end(point, false));
     let around = points.iter().rev().map(|point| end(point, true));
     let outline: Vec<Point> = lower.chain(around).collect();
-    let _ = write!(svg, "<path class=\"band c{colour}\" d=\"{}Z\"/>", path(&outline, axes));
+    let _ = write!(svg, "<path class=\"band c{}\" d=\"{}Z\"/>", series.colour, path(&outline, axes));
 }
 
 fn line(svg: &mut String, class: &str, points: &[Point], axes: &Axes) {

@@ -1,4 +1,4 @@
-//! Directories of runs that nobody named.
+//! Directories of runs without `--out`.
 
 use std::path::{Path, PathBuf};
 

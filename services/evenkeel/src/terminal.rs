@@ -203,7 +203,7 @@ impl Screen {
         }
         text += &format!("  report                             {}\n", path.join("report.html").display());
         if outcome == RunOutcome::Stopped {
-            text += &format!("  go on with                         evenkeel train --resume {}\n", path.display());
+            text += &format!("  continue with                      evenkeel train --resume {}\n", path.display());
         }
         match self.json {
             true => eprint!("{text}"),

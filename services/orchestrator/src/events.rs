@@ -236,9 +236,9 @@ impl Events {
     }
 
     /// Something else is done until the value is dropped.
-    pub(crate) fn during(&self, activity: Activity) -> During<'_> {
+    pub(crate) fn during(&self, activity: Activity) -> ActivityGuard<'_> {
         self.update(|progress| progress.activity = activity);
-        During(self)
+        ActivityGuard(self)
     }
 
     /// The run has done these steps and nothing of the next one.
@@ -256,9 +256,9 @@ impl Events {
 }
 
 /// An activity, until it is dropped.
-pub(crate) struct During<'a>(&'a Events);
+pub(crate) struct ActivityGuard<'a>(&'a Events);
 
-impl Drop for During<'_> {
+impl Drop for ActivityGuard<'_> {
     fn drop(&mut self) {
         self.0.update(|progress| progress.activity = Activity::None);
     }

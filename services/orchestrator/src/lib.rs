@@ -20,12 +20,12 @@ mod instruments;
 mod live;
 mod load;
 mod metrics;
-mod news;
 mod page;
 mod recipe;
 mod report;
 mod rollout;
 mod run;
+mod run_update;
 mod sample_stream;
 mod server;
 mod settings;
@@ -45,11 +45,11 @@ pub use instruments::SERIES;
 pub use live::LiveRun;
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, may_differ};
-pub use news::{News, Since, news};
 pub use page::PageServer;
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
 pub use report::render as render_report;
 pub use run::{EvaluationHandle, EvaluationRequest, Run, RunHandle, RunOptions, StopMode, Stopper};
+pub use run_update::{LineCursor, RunUpdate, run_update};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,

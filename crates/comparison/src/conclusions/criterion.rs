@@ -11,7 +11,7 @@ pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
         return Vec::new();
     };
     let place = format!(
-        "The runs begin with {}: by the convention of this report, where the paper's criterion {}.",
+        "The runs begin with {}, where the paper's criterion {} (by this report's convention).",
         criterion.start.text(),
         criterion.preference.text()
     );

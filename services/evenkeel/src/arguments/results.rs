@@ -67,7 +67,7 @@ pub(crate) struct ShowOptions {
     /// Only samples without a verdict.
     #[arg(long)]
     pub(crate) invalid: bool,
-    /// At most so many.
+    /// At most this many.
     #[arg(long, value_name = "K")]
     pub(crate) limit: Option<usize>,
     /// One JSON object a line, with token ids.

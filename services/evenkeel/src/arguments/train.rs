@@ -53,7 +53,7 @@ pub(crate) struct CompareOptions {
     /// Runs of each combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
     #[arg(long, value_name = "N")]
     pub(crate) seeds: Option<u64>,
-    /// Runs at once; they change no result [default: one for every so many cores as a run has threads].
+    /// Runs at once; they change no result [default: cores divided by the threads of a run].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
     /// Threads of a run, which decide its bits [default: 1].

@@ -21,12 +21,12 @@ pub(super) struct Job {
     /// The job that must be done before, by its index.
     pub(super) after: Option<usize>,
     /// What it contributes; absent for a warm start.
-    pub(super) result: Option<Outcome>,
+    pub(super) result: Option<RunKey>,
 }
 
 /// What a run contributes to the comparison.
 #[derive(Debug, Clone)]
-pub(super) struct Outcome {
+pub(super) struct RunKey {
     pub(super) task: String,
     pub(super) arm: Arm,
     pub(super) seed: u64,
@@ -50,7 +50,7 @@ pub(super) fn jobs(plan: &Plan, variants: &[Variant], folder: &Path) -> Vec<Job>
             let of_task = folder.join(&variant.task);
             let name = |what: &str| format!("{}, seed {seed}, {what}", variant.task);
             let seeded = format!("run.seed={seed}");
-            let result = Outcome { task: variant.task.clone(), arm: variant.arm.clone(), seed };
+            let result = RunKey { task: variant.task.clone(), arm: variant.arm.clone(), seed };
             let directory = of_task.join(format!("{}-seed-{seed}", varied::file_name(&variant.arm)));
             let own = varied::settings(&variant.arm);
             if variant.settings.warm_start.steps == 0 {
@@ -102,7 +102,7 @@ pub(super) fn jobs(plan: &Plan, variants: &[Variant], folder: &Path) -> Vec<Job>
 
 #[cfg(test)]
 mod tests {
-    use super::super::plan::Asked;
+    use super::super::plan::Request;
     use super::super::varied::Varied;
     use super::*;
 
@@ -110,7 +110,7 @@ mod tests {
         let varied = Varied::parse("learner.objective.aggregation=token,balanced").unwrap();
         let set = set.iter().map(|&text| text.to_owned()).collect();
         let recipes = vec!["arithmetic".to_owned()];
-        let asked = Asked { recipes, varied: vec![varied], set, threads: 1, seeds: 2, ..Asked::default() };
+        let asked = Request { recipes, varied: vec![varied], set, threads: 1, seeds: 2, ..Request::default() };
         let (plan, variants) = Plan::new(asked).unwrap();
         jobs(&plan, &variants, Path::new("c"))
     }

@@ -12,6 +12,7 @@ mod read;
 mod results;
 mod schedule;
 mod study;
+mod tables;
 mod varied;
 mod worker;
 
@@ -28,14 +29,14 @@ use crate::arguments::{CompareOptions, probe_setting};
 use crate::free_directory::free_directory;
 use crate::recipe;
 use jobs::{Job, jobs};
-use plan::{Asked, Plan};
+use plan::{Plan, Request};
 use progress::Progress;
-use read::Read;
+use read::StoredRun;
 use study::Study;
 use varied::Varied;
-use worker::Ended;
+use worker::JobOutcome;
 
-/// Where comparisons are that nobody named.
+/// Folder of comparisons without `--out`.
 const FOLDER: &str = "comparisons";
 /// Exit status after Ctrl-C, by the convention of shells.
 const INTERRUPTED: u8 = 130;
@@ -89,7 +90,7 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
 }
 
 /// What is to be run: by the command line alone, or by a study with the command line over it. The options have what the study adds.
-fn asked(given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
+fn asked(given: &CompareOptions) -> Result<(CompareOptions, Request)> {
     let mut study = None;
     for name in &given.names {
         study = study.or(Study::find(name)?);
@@ -106,13 +107,13 @@ fn asked(given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
             Err(FieldError::missing("--vary", allowed).into())
         }
         None => {
-            let asked = Asked {
+            let asked = Request {
                 recipes: given.names.clone(),
                 varied: given.vary.iter().map(|text| Varied::parse(text)).collect::<Result<_, _>>()?,
                 set: given.set.iter().cloned().chain(probe_setting(given.probe_gradients)).collect(),
                 threads: given.threads.unwrap_or(1),
                 seeds: given.seeds.unwrap_or(SEEDS),
-                ..Asked::default()
+                ..Request::default()
             };
             Ok((given.clone(), asked))
         }
@@ -120,7 +121,7 @@ fn asked(given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
 }
 
 /// Runs what the folder lacks, and compares.
-async fn run(options: &CompareOptions, asked: Asked) -> Result<ExitCode> {
+async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
     let threads = asked.threads;
     let (plan, variants) = Plan::new(asked)?;
     let held_out = variants.iter().map(|variant| variant.settings.data.name()).collect();
@@ -142,14 +143,17 @@ async fn run(options: &CompareOptions, asked: Asked) -> Result<ExitCode> {
     let program = [std::env::current_exe()?.display().to_string()];
     let mut progress = Progress::new(&jobs);
     let ended = schedule::run_all(&jobs, at_once, &program, |happened| {
-        progress.show(happened, |job| results_of(job, &Ended::Finished).ok().flatten());
+        progress.show(happened, |job| results_of(job, &JobOutcome::Finished).ok().flatten());
     });
     let ended = ended.await?;
     progress.clear();
 
-    let is_over = |ended: &Option<Ended>| matches!(ended, Some(Ended::Finished | Ended::Failed(_)));
+    let is_over = |ended: &Option<JobOutcome>| matches!(ended, Some(JobOutcome::Finished | JobOutcome::Failed(_)));
     if !ended.iter().all(is_over) {
-        results::say(&format!("stopped; the same command goes on: what is done is in {}", folder.display()));
+        results::say(&format!(
+            "stopped; run the same command again to continue: what is done is in {}",
+            folder.display()
+        ));
         return Ok(ExitCode::from(INTERRUPTED));
     }
     let (mut runs, mut directories) = (Vec::new(), Vec::new());
@@ -172,20 +176,20 @@ async fn run(options: &CompareOptions, asked: Asked) -> Result<ExitCode> {
 }
 
 /// What a job contributes, and the length of answers in its last step; `None` for a warm start.
-fn results_of(job: &Job, ended: &Ended) -> Result<Option<(Run, Option<f64>)>> {
+fn results_of(job: &Job, ended: &JobOutcome) -> Result<Option<(Run, Option<f64>)>> {
     let Some(result) = &job.result else { return Ok(None) };
     let failed = |reason: &str| RunState::Failed { reason: reason.to_owned() };
-    match (Read::of(&job.directory), ended) {
+    match (StoredRun::of(&job.directory), ended) {
         (Ok(read), ended) => {
             let mut run = read.run(&result.task, result.arm.clone(), result.seed)?;
             // The same wherever the folder is.
             run.name.clone_from(&job.name);
-            if let Ended::Failed(reason) = ended {
+            if let JobOutcome::Failed(reason) = ended {
                 run.state = failed(reason);
             }
             Ok(Some((run, read.last_length())))
         }
-        (Err(_), Ended::Failed(reason)) => {
+        (Err(_), JobOutcome::Failed(reason)) => {
             let run = Run {
                 name: job.name.clone(),
                 task: result.task.clone(),

@@ -34,7 +34,7 @@ pub(super) struct Plan {
     /// Recipes by the name of their task.
     pub(super) tasks: BTreeMap<String, String>,
     pub(super) varied: Vec<Varied>,
-    /// What tasks vary in the place of it, by their names.
+    /// What tasks vary instead, by their names.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     varied_in: BTreeMap<String, Vec<Varied>>,
     /// Settings of all runs, as `--set` takes them.
@@ -60,7 +60,7 @@ pub(super) struct Variant {
 
 /// What a comparison is asked to run.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Asked {
+pub(super) struct Request {
     pub(super) recipes: Vec<String>,
     pub(super) varied: Vec<Varied>,
     /// By the names of tasks.
@@ -75,8 +75,8 @@ impl Plan {
     ///
     /// # Errors
     /// Two recipes of one name, a setting that is varied twice or does not exist, values that a recipe refuses, arms that compute the same.
-    pub(super) fn new(asked: Asked) -> Result<(Self, Vec<Variant>)> {
-        let Asked { recipes, varied, varied_in, set, threads, seeds } = asked;
+    pub(super) fn new(asked: Request) -> Result<(Self, Vec<Variant>)> {
+        let Request { recipes, varied, varied_in, set, threads, seeds } = asked;
         let at_least_one = |field: &str, value: u64| match value {
             0 => Err(FieldError::new(field, value, "at least 1")),
             _ => Ok(()),
@@ -210,7 +210,8 @@ mod tests {
     fn plan(recipes: &[&str], varied: &[&str], set: &[&str], seeds: u64) -> Result<(Plan, Vec<Variant>), String> {
         let owned = |texts: &[&str]| texts.iter().map(|&text| text.to_owned()).collect::<Vec<_>>();
         let varied = varied.iter().map(|text| Varied::parse(text).unwrap()).collect();
-        let asked = Asked { recipes: owned(recipes), varied, set: owned(set), threads: 1, seeds, ..Asked::default() };
+        let asked =
+            Request { recipes: owned(recipes), varied, set: owned(set), threads: 1, seeds, ..Request::default() };
         Plan::new(asked).map_err(|error| format!("{error:#}"))
     }
 
@@ -228,13 +229,13 @@ mod tests {
     #[test]
     fn a_task_may_have_arms_of_its_own() {
         let own = |text: &str| vec![Varied::parse(text).unwrap()];
-        let (_, variants) = Plan::new(Asked {
+        let (_, variants) = Plan::new(Request {
             recipes: ["code", "arithmetic"].map(str::to_owned).to_vec(),
             varied: own(RULES),
             varied_in: BTreeMap::from([("code".to_owned(), own("learner.objective.aggregation=token,sequence"))]),
             threads: 1,
             seeds: 1,
-            ..Asked::default()
+            ..Request::default()
         })
         .unwrap();
         let names: Vec<_> = variants.iter().map(Variant::name).collect();

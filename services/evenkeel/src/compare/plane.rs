@@ -1,20 +1,20 @@
 //! Where the runs of a comparison lie in the plane of the paper's criterion.
 
 use evenkeel_comparison::{ArmCourse, Criterion, Lengths, OrderedTasks, Place, Preference, TaskComparison};
-use evenkeel_report::{Html, Plane, Table, Trajectory, figures};
+use evenkeel_report::{Html, Plane, Table, Trajectory};
 
 const NONE: &str = "–";
 
-/// The plane with a course for each arm, and a table of places. Empty where lengths are unknown.
+/// A table of places. Empty where lengths are unknown.
 pub(super) fn of_task(task: &TaskComparison) -> Html {
     let Some(criterion) = &task.criterion else { return Html::new() };
     Html::element("h3", &[], "Where the runs lie, and what the paper's criterion expects there")
-        .with(figures([plane(task, criterion).into()]))
         .with(places(task, criterion))
 }
 
-fn plane(task: &TaskComparison, criterion: &Criterion) -> Plane {
-    let caption = "mean over seeds, an arm in each colour, from the first step (ring) to the last (dot). The criterion (arXiv 2605.04077) prefers token \
+/// The plane with a course for each arm.
+pub(super) fn figure(task: &TaskComparison, criterion: &Criterion) -> Plane {
+    let caption = "Mean over seeds, an arm in each colour, from the first step (ring) to the last (dot). The criterion (arXiv 2605.04077) prefers token \
                    to sequence towards the lower right, and sequence to token towards the upper left";
     let plane = Plane::new("Length variation and length gap", caption, "length variation", "length gap, tokens");
     criterion.arms.iter().fold(plane, |plane, ArmCourse { arm, course, .. }| {

@@ -7,8 +7,8 @@ use evenkeel_comparison::Run;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::jobs::Job;
-use super::schedule::Happened;
-use super::worker::Ended;
+use super::schedule::JobEvent;
+use super::worker::JobOutcome;
 
 /// Steps at the end of a run whose mean reward stands in its row.
 const LAST: usize = 10;
@@ -45,17 +45,17 @@ impl<'a> Progress<'a> {
     }
 
     /// Shows what happened. `read` reads a run that has ended.
-    pub(super) fn show(&mut self, happened: &Happened, read: impl Fn(&Job) -> Option<(Run, Option<f64>)>) {
+    pub(super) fn show(&mut self, happened: &JobEvent, read: impl Fn(&Job) -> Option<(Run, Option<f64>)>) {
         match happened {
-            Happened::Began => self.running += 1,
-            Happened::Step(job, step) => {
+            JobEvent::Began => self.running += 1,
+            JobEvent::Step(job, step) => {
                 self.steps.insert(*job, *step);
             }
-            Happened::Ended(index, ended) => {
+            JobEvent::Ended(index, ended) => {
                 self.running = self.running.saturating_sub(1);
                 let job = &self.jobs[*index];
                 match (ended, &job.result) {
-                    (Ended::Finished, Some(result)) => {
+                    (JobOutcome::Finished, Some(result)) => {
                         self.steps.insert(*index, job.steps);
                         let (reward, accuracy, length) =
                             read(job).map_or((None, None, None), |(run, length)| values(&run, length));
@@ -65,9 +65,9 @@ impl<'a> Progress<'a> {
                         let cells = [result.seed.to_string(), shown(reward, 3), shown(accuracy, 3), shown(length, 1)];
                         self.row(&result.task, &result.arm.label(), cells);
                     }
-                    (Ended::Finished, None) => {}
-                    (Ended::Stopped, _) => self.say(&format!("{} was stopped", job.name)),
-                    (Ended::Failed(reason), _) => self.say(&format!("{} failed: {reason}", job.name)),
+                    (JobOutcome::Finished, None) => {}
+                    (JobOutcome::Stopped, _) => self.say(&format!("{} was stopped", job.name)),
+                    (JobOutcome::Failed(reason), _) => self.say(&format!("{} failed: {reason}", job.name)),
                 }
             }
         }

@@ -31,7 +31,7 @@ const NO_ARM: &[&str] = &["learner.compute.", "learner.probe_gradients."];
 
 /// A run with its settings.
 #[derive(Debug)]
-pub(super) struct Read {
+pub(super) struct StoredRun {
     record: RunRecord,
     /// By key, as TOML writes them.
     settings: BTreeMap<String, String>,
@@ -42,7 +42,7 @@ pub(super) struct Read {
     pub(super) held_out: String,
 }
 
-impl Read {
+impl StoredRun {
     /// # Errors
     /// A directory without a run, or with files that cannot be read.
     pub(super) fn of(directory: &Path) -> Result<Self> {
@@ -110,7 +110,8 @@ impl Read {
 /// # Errors
 /// A directory that holds no run, the same directory twice.
 pub(super) fn existing(directories: &[String]) -> Result<(Vec<Run>, BTreeSet<String>)> {
-    let read: Vec<Read> = directories.iter().map(|directory| Read::of(Path::new(directory))).collect::<Result<_>>()?;
+    let read: Vec<StoredRun> =
+        directories.iter().map(|directory| StoredRun::of(Path::new(directory))).collect::<Result<_>>()?;
     for (index, run) in read.iter().enumerate() {
         if read[..index].iter().any(|other| other.record.path == run.record.path) {
             bail!("{} is given twice, allowed: each run once", run.record.path.display());
@@ -124,7 +125,7 @@ pub(super) fn existing(directories: &[String]) -> Result<(Vec<Run>, BTreeSet<Str
     let differs = |key: &&&String| read.iter().any(|run| run.settings.get(**key) != read[0].settings.get(**key));
     let varied: Vec<&String> = keys.iter().filter(differs).copied().collect();
     let task = read.first().map_or("data", |run| run.data.as_str()).to_owned();
-    let arm = |run: &Read| {
+    let arm = |run: &StoredRun| {
         let value =
             |key: &String| run.settings.get(key).map_or_else(|| "absent".to_owned(), |value| plain(value).to_owned());
         Arm(varied.iter().map(|key| ((*key).clone(), value(key))).collect())

@@ -1,4 +1,4 @@
-//! Runs jobs, so many at once, each once the one that it needs is done.
+//! Runs jobs, a limited number at once, each after the one that it depends on.
 
 use anyhow::Result;
 use tokio::signal::unix::{SignalKind, signal};
@@ -6,17 +6,17 @@ use tokio::sync::mpsc;
 use tokio::task::JoinSet;
 
 use super::jobs::Job;
-use super::worker::{self, Ended};
+use super::worker::{self, JobOutcome};
 
 /// What happens while jobs run.
 #[derive(Debug)]
-pub(super) enum Happened {
+pub(super) enum JobEvent {
     /// A job began.
     Began,
     /// It did so many GRPO steps.
     Step(usize, u64),
     /// It ended.
-    Ended(usize, Ended),
+    Ended(usize, JobOutcome),
 }
 
 /// Runs all jobs, `at_once` at a time, in their order where several could start. After Ctrl-C nothing starts any more, and runs that were
@@ -25,9 +25,9 @@ pub(super) async fn run_all(
     jobs: &[Job],
     at_once: usize,
     program: &[String],
-    mut on: impl FnMut(&Happened),
-) -> Result<Vec<Option<Ended>>> {
-    let mut ended: Vec<Option<Ended>> = vec![None; jobs.len()];
+    mut on: impl FnMut(&JobEvent),
+) -> Result<Vec<Option<JobOutcome>>> {
+    let mut ended: Vec<Option<JobOutcome>> = vec![None; jobs.len()];
     let mut has_begun = vec![false; jobs.len()];
     let (steps, mut stepped) = mpsc::unbounded_channel();
     let mut running = JoinSet::new();
@@ -40,11 +40,11 @@ pub(super) async fn run_all(
                 let before = jobs[*index].after.map(|before| ended[before].as_ref());
                 !has_begun[*index]
                     && ended[*index].is_none()
-                    && before.is_none_or(|before| before == Some(&Ended::Finished))
+                    && before.is_none_or(|before| before == Some(&JobOutcome::Finished))
             };
             let Some(index) = (0..jobs.len()).find(is_ready) else { break };
             has_begun[index] = true;
-            on(&Happened::Began);
+            on(&JobEvent::Began);
             let (job, program, steps) = (jobs[index].clone(), program.to_vec(), steps.clone());
             running.spawn(async move {
                 let on_step = |step| {
@@ -58,11 +58,11 @@ pub(super) async fn run_all(
             return Ok(ended);
         }
         tokio::select! {
-            Some((index, step)) = stepped.recv() => on(&Happened::Step(index, step)),
+            Some((index, step)) = stepped.recv() => on(&JobEvent::Step(index, step)),
             Some(done) = running.join_next() => {
                 let (index, result) = done?;
                 let result = result?;
-                on(&Happened::Ended(index, result.clone()));
+                on(&JobEvent::Ended(index, result.clone()));
                 ended[index] = Some(result);
             }
             // A terminal tells the runs as well, since they are of one process group.
@@ -72,12 +72,12 @@ pub(super) async fn run_all(
 }
 
 /// Jobs behind one that failed cannot start.
-fn fail_those_behind(jobs: &[Job], ended: &mut [Option<Ended>], on: &mut impl FnMut(&Happened)) {
+fn fail_those_behind(jobs: &[Job], ended: &mut [Option<JobOutcome>], on: &mut impl FnMut(&JobEvent)) {
     for index in 0..jobs.len() {
         let Some(before) = jobs[index].after else { continue };
-        if let (None, Some(Ended::Failed(reason))) = (&ended[index], &ended[before]) {
-            let failed = Ended::Failed(format!("{}: {reason}", jobs[before].name));
-            on(&Happened::Ended(index, failed.clone()));
+        if let (None, Some(JobOutcome::Failed(reason))) = (&ended[index], &ended[before]) {
+            let failed = JobOutcome::Failed(format!("{}: {reason}", jobs[before].name));
+            on(&JobEvent::Ended(index, failed.clone()));
             ended[index] = Some(failed);
         }
     }
@@ -110,19 +110,19 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (jobs, program) = jobs(dir.path(), &[("a", None), ("b", Some(0)), ("c", Some(0)), ("d", None)]);
         let (mut order, mut running, mut most) = (Vec::new(), 0_u32, 0);
-        let on = |happened: &Happened| match happened {
-            Happened::Began => {
+        let on = |happened: &JobEvent| match happened {
+            JobEvent::Began => {
                 running += 1;
                 most = most.max(running);
             }
-            Happened::Step(..) => {}
-            Happened::Ended(index, _) => {
+            JobEvent::Step(..) => {}
+            JobEvent::Ended(index, _) => {
                 order.push(*index);
                 running -= 1;
             }
         };
         let ended = run_all(&jobs, 2, &program, on).await.unwrap();
-        assert!(ended.iter().all(|ended| *ended == Some(Ended::Finished)), "{ended:?}");
+        assert!(ended.iter().all(|ended| *ended == Some(JobOutcome::Finished)), "{ended:?}");
         let place = |index: usize| order.iter().position(|ended| *ended == index);
         assert!(place(0) < place(1) && place(0) < place(2) && most == 2, "{order:?}, {most} at once");
     }
@@ -132,7 +132,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let (jobs, program) = jobs(dir.path(), &[("bad", None), ("b", Some(0)), ("c", None)]);
         let ended = run_all(&jobs, 1, &program, |_| {}).await.unwrap();
-        let failed = |text: &str| Some(Ended::Failed(text.to_owned()));
-        assert_eq!(ended, [failed("spoiled"), failed("bad: spoiled"), Some(Ended::Finished)]);
+        let failed = |text: &str| Some(JobOutcome::Failed(text.to_owned()));
+        assert_eq!(ended, [failed("spoiled"), failed("bad: spoiled"), Some(JobOutcome::Finished)]);
     }
 }

@@ -9,7 +9,7 @@ use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 use toml::{Table, Value};
 
-use super::plan::Asked;
+use super::plan::Request;
 use super::varied::Varied;
 use crate::arguments::{CompareOptions, probe_setting};
 use crate::recipe;
@@ -26,8 +26,8 @@ const QUICK: &str = "-quick";
 /// A study as it is written.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct Written {
-    study: What,
+struct StudyFile {
+    study: StudySection,
     /// Settings with a list of values each, as a recipe nests them.
     vary: Table,
     /// The same in place of `vary`, by the name of a task.
@@ -40,7 +40,7 @@ struct Written {
 /// Section `study`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-struct What {
+struct StudySection {
     recipes: Vec<String>,
     seeds: u64,
     threads: usize,
@@ -48,7 +48,7 @@ struct What {
     reward: Option<f64>,
 }
 
-impl Default for What {
+impl Default for StudySection {
     fn default() -> Self {
         Self { recipes: Vec::new(), seeds: super::SEEDS, threads: 1, primary: String::new(), reward: None }
     }
@@ -63,7 +63,7 @@ struct Quick {
     set: Table,
 }
 
-impl Settings for Written {
+impl Settings for StudyFile {
     fn validate(&self) -> Result<(), FieldError> {
         if self.study.recipes.is_empty() {
             return Err(FieldError::missing("study.recipes", "at least one recipe"));
@@ -99,7 +99,7 @@ pub(super) struct Study {
     name: String,
     /// Where the recipes lie that it names by files.
     folder: PathBuf,
-    written: Written,
+    written: StudyFile,
 }
 
 impl Study {
@@ -126,7 +126,7 @@ impl Study {
         if !table.contains_key(SECTION) {
             return Ok(None);
         }
-        let written = Loader::new().table(&origin, table)?.load::<Written>()?.settings;
+        let written = Loader::new().table(&origin, table)?.load::<StudyFile>()?.settings;
         Ok(Some(Self { name: task(name), folder, written }))
     }
 
@@ -134,8 +134,8 @@ impl Study {
     ///
     /// # Errors
     /// Options that a study cannot have.
-    pub(super) fn under(&self, given: &CompareOptions) -> Result<(CompareOptions, Asked)> {
-        let Written { study, vary, vary_in, set, quick } = &self.written;
+    pub(super) fn under(&self, given: &CompareOptions) -> Result<(CompareOptions, Request)> {
+        let StudyFile { study, vary, vary_in, set, quick } = &self.written;
         if !given.vary.is_empty() {
             return Err(FieldError::new("--vary", "given", "absent with a study, which says what it varies").into());
         }
@@ -156,7 +156,7 @@ impl Study {
             false => self.folder.join(name).display().to_string(),
         };
         let own = vary_in.iter().map(|(task, table)| Ok((task.clone(), varied("vary_in", table)?)));
-        let asked = Asked {
+        let asked = Request {
             recipes: study.recipes.iter().map(recipe).collect(),
             varied: varied("vary", vary)?,
             varied_in: own.collect::<Result<_, FieldError>>()?,
@@ -217,7 +217,7 @@ mod tests {
     use super::*;
 
     /// A study in a file, asked for without anything over it, or what it is refused for.
-    fn read(text: &str, given: &[&str]) -> Result<(CompareOptions, Asked), String> {
+    fn read(text: &str, given: &[&str]) -> Result<(CompareOptions, Request), String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("mine.toml");
         fs::write(&path, text).unwrap();

@@ -20,7 +20,7 @@ const LONGEST_END: Duration = Duration::from_secs(120);
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Ended {
+pub(super) enum JobOutcome {
     /// After its last step.
     Finished,
     /// Stopped before: the next call of the command continues it.
@@ -37,9 +37,9 @@ pub(super) fn is_finished(directory: &Path, steps: u64) -> bool {
 }
 
 /// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` gets the number of GRPO steps done.
-pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u64)) -> Result<Ended> {
+pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u64)) -> Result<JobOutcome> {
     if is_finished(&job.directory, job.steps) {
-        return Ok(Ended::Finished);
+        return Ok(JobOutcome::Finished);
     }
     free(&job.directory).await;
     let log = log_of(&job.directory);
@@ -66,9 +66,9 @@ pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u
     }
     let status = child.wait().await?;
     Ok(match status.code() {
-        Some(0) => Ended::Finished,
-        Some(INTERRUPTED) => Ended::Stopped,
-        _ => Ended::Failed(reason(&log).unwrap_or_else(|| status.to_string())),
+        Some(0) => JobOutcome::Finished,
+        Some(INTERRUPTED) => JobOutcome::Stopped,
+        _ => JobOutcome::Failed(reason(&log).unwrap_or_else(|| status.to_string())),
     })
 }
 
@@ -137,12 +137,12 @@ mod tests {
         let mut steps = Vec::new();
         let lines = r#"echo '{"kind":"train","step":0}'; echo '{"kind":"evaluation","step":1}'; echo '{"kind":"train","step":1}'"#;
         let done = program(lines);
-        assert_eq!(run(&job, &done, |step| steps.push(step)).await.unwrap(), Ended::Finished);
+        assert_eq!(run(&job, &done, |step| steps.push(step)).await.unwrap(), JobOutcome::Finished);
         assert_eq!(steps, [1, 2]);
         let failing = program("echo 'error: no engine' >&2; echo later >&2; exit 1");
-        assert_eq!(run(&job, &failing, |_| {}).await.unwrap(), Ended::Failed("no engine".to_owned()));
+        assert_eq!(run(&job, &failing, |_| {}).await.unwrap(), JobOutcome::Failed("no engine".to_owned()));
         let stopped = program("exit 130");
-        assert_eq!(run(&job, &stopped, |_| {}).await.unwrap(), Ended::Stopped);
+        assert_eq!(run(&job, &stopped, |_| {}).await.unwrap(), JobOutcome::Stopped);
     }
 
     #[tokio::test]
@@ -150,7 +150,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("summary.json"), r#"{"state": "completed", "steps": 3}"#).unwrap();
         let job = job(dir.path().to_owned());
-        assert_eq!(run(&job, &["/nothing/there".to_owned()], |_| {}).await.unwrap(), Ended::Finished);
+        assert_eq!(run(&job, &["/nothing/there".to_owned()], |_| {}).await.unwrap(), JobOutcome::Finished);
         std::fs::write(dir.path().join("summary.json"), r#"{"state": "completed", "steps": 2}"#).unwrap();
         assert!(run(&job, &["/nothing/there".to_owned()], |_| {}).await.is_err());
     }

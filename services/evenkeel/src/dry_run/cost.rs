@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::flops::Passes;
 use super::model::parameters;
-use super::sets::{Asked, DataFacts};
+use super::sets::{DataFacts, EvaluationVolume};
 use crate::recipe::Recipe;
 
 /// The length of a prompt where it is unknown, in tokens.
@@ -162,7 +162,7 @@ fn scored_share(learner: &LearnerSettings, prompts: u64) -> f64 {
 fn evaluation_cost(passes: Passes, data: &DataFacts, share: f64) -> Option<EvaluationCost> {
     let mut cost = EvaluationCost::default();
     for set in data.of(Part::Evaluation) {
-        let Some(Asked { problems, samples, answer_tokens }) = set.asked else { continue };
+        let Some(EvaluationVolume { problems, samples, answer_tokens }) = set.asked else { continue };
         let prompt = set.mean_tokens.unwrap_or(UNKNOWN_PROMPT);
         let (answer, all) = (share * f64::from(answer_tokens), problems * u64::from(samples));
         cost.problems += problems;

@@ -9,7 +9,7 @@ use evenkeel_tasks::{Cancel, Collector, DataReport, Part, RowRules};
 use super::findings::Findings;
 use super::model::ModelFacts;
 use super::published;
-use super::sets::{Asked, DataFacts, PromptSet, Refused, prompt_set};
+use super::sets::{DataFacts, EvaluationVolume, PromptSet, Refused, prompt_set};
 use crate::recipe::Recipe;
 
 /// A name in the settings and how its rows are read.
@@ -97,7 +97,7 @@ fn ask(recipe: &Recipe, facts: &mut DataFacts) {
         let problems = left.min(set.prompts - set.too_long);
         left -= problems;
         let (samples, answer_tokens) = (recipe.evaluation.samples, evaluation_answer(recipe));
-        set.asked = Some(Asked { problems, samples, answer_tokens });
+        set.asked = Some(EvaluationVolume { problems, samples, answer_tokens });
     }
 }
 
@@ -153,7 +153,7 @@ fn read(
     }
     let mut set = prompt_set(name, named.part, &problems, model, &recipe.data.suffix, room);
     set.rows = rows(&report);
-    set.asked = named.sampling.map(|(samples, answer_tokens)| Asked {
+    set.asked = named.sampling.map(|(samples, answer_tokens)| EvaluationVolume {
         problems: set.prompts - set.too_long,
         samples,
         answer_tokens,

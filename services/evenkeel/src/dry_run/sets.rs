@@ -25,7 +25,7 @@ pub(super) struct PromptSet {
     /// Prompts that leave no room for the longest answer.
     pub(super) too_long: u64,
     /// What an evaluation asks of it; absent for training data.
-    pub(super) asked: Option<Asked>,
+    pub(super) asked: Option<EvaluationVolume>,
     /// Absent where the tokenizer could not be read.
     pub(super) mean_tokens: Option<f64>,
     pub(super) longest_tokens: Option<u64>,
@@ -37,7 +37,7 @@ pub(super) struct PromptSet {
 
 /// What an evaluation asks of a set.
 #[derive(Debug, Clone, Copy, Serialize)]
-pub(super) struct Asked {
+pub(super) struct EvaluationVolume {
     pub(super) problems: u64,
     /// For each of them.
     pub(super) samples: u32,

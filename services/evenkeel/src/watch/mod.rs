@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{MetricsLine, News, Since, news};
+use evenkeel_orchestrator::{LineCursor, MetricsLine, RunUpdate, run_update};
 use evenkeel_proto::v1::StepKind;
 use page::Page;
 
@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_secs(30);
 /// The same where the last step had been done.
 const FINISHED_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Where the news of a run come from.
+/// Where updates of a run come from.
 enum Source {
     Page(Page),
     Directory(PathBuf),
@@ -47,10 +47,10 @@ impl Source {
         Ok(Self::Directory(directory.to_owned()))
     }
 
-    async fn news(&self, from: Since) -> Result<News> {
+    async fn update(&self, from: LineCursor) -> Result<RunUpdate> {
         match self {
-            Self::Page(page) => page.news(from).await,
-            Self::Directory(directory) => Ok(news(directory, from)?),
+            Self::Page(page) => page.update(from).await,
+            Self::Directory(directory) => Ok(run_update(directory, from)?),
         }
     }
 }
@@ -58,11 +58,11 @@ impl Source {
 /// Prints every step and evaluation, those that are done already as well, until the run has ended.
 pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
     let source = Source::of(&options.run)?;
-    let (mut from, mut said, mut lost) = (Since::default(), String::new(), None::<Instant>);
+    let (mut from, mut said, mut lost) = (LineCursor::default(), String::new(), None::<Instant>);
     let mut total_steps = u64::MAX;
     loop {
-        let news = match source.news(from).await {
-            Ok(news) => news,
+        let update = match source.update(from).await {
+            Ok(update) => update,
             // Before the first answer it may be a wrong address; later the process may only be busy, or gone.
             Err(error) if said.is_empty() => return Err(error),
             Err(error) => {
@@ -87,18 +87,18 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
         if lost.take().is_some() {
             note("found again");
         }
-        total_steps = news.total_steps;
-        let lines = print(&news, &mut from);
-        let ended = matches!(news.state.as_str(), "completed" | "stopped" | "failed");
-        if news.doing != said {
+        total_steps = update.total_steps;
+        let lines = print(&update, &mut from);
+        let ended = matches!(update.state.as_str(), "completed" | "stopped" | "failed");
+        if update.doing != said {
             // Counts within a step change all the time; what is printed is what a person would miss.
-            if news.state != said.split(' ').next().unwrap_or_default() {
-                note(&escaped(&news.doing));
+            if update.state != said.split(' ').next().unwrap_or_default() {
+                note(&escaped(&update.doing));
             }
-            said.clone_from(&news.doing);
+            said.clone_from(&update.doing);
         }
         if ended && lines == 0 {
-            let failed = news.state == "failed";
+            let failed = update.state == "failed";
             return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
         }
         if lines == 0 {
@@ -108,20 +108,20 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
 }
 
 /// Prints new lines. Returns how many there were.
-fn print(news: &News, from: &mut Since) -> usize {
-    for line in &news.steps {
+fn print(update: &RunUpdate, from: &mut LineCursor) -> usize {
+    for line in &update.steps {
         if let Some(line) = MetricsLine::from_json(StepKind::Train, line.get()) {
-            println!("{}", step(&line, news.total_steps));
+            println!("{}", step(&line, update.total_steps));
         }
     }
-    for line in &news.evaluations {
+    for line in &update.evaluations {
         let line = MetricsLine::from_json(StepKind::Evaluation, line.get());
         if let Some((line, accuracy)) = line.and_then(|line| Some((line.step, columns::accuracy(&line)?))) {
             println!("evaluation after {line} steps: {}", escaped(&accuracy));
         }
     }
-    *from = news.next;
-    news.steps.len() + news.evaluations.len()
+    *from = update.next;
+    update.steps.len() + update.evaluations.len()
 }
 
 fn step(line: &MetricsLine, total: u64) -> String {

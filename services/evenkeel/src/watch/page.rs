@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{News, Since};
+use evenkeel_orchestrator::{LineCursor, RunUpdate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -33,7 +33,7 @@ impl Page {
         Ok(Self { host, path: format!("/{path}") })
     }
 
-    pub(super) async fn news(&self, from: Since) -> Result<News> {
+    pub(super) async fn update(&self, from: LineCursor) -> Result<RunUpdate> {
         let answer = tokio::time::timeout(TIMEOUT, self.get(from)).await;
         let answer = answer.with_context(|| format!("{} did not answer within {TIMEOUT:?}", self.host))?;
         let body = answer.with_context(|| format!("http://{}{}", self.host, self.path))?;
@@ -41,7 +41,7 @@ impl Page {
     }
 
     /// One request over a connection of its own. HTTP 1.0, so that the answer is as long as the connection: it needs no client library.
-    async fn get(&self, Since { steps, evaluations }: Since) -> Result<String> {
+    async fn get(&self, LineCursor { steps, evaluations }: LineCursor) -> Result<String> {
         let Self { host, path } = self;
         let mut stream = TcpStream::connect(host).await?;
         let request = format!(

@@ -10,7 +10,7 @@ use crate::error::{LearnerError, Result};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProbeSettings {
-    /// The first step and every so many from there; 0 is none. A backward pass over the batch for each rule, and 4 bytes of host memory for
+    /// The first step and then every this many steps; 0 is none. A backward pass over the batch for each rule, and 4 bytes of host memory for
     /// each rule and parameter.
     pub every: u64,
     /// The rules besides the one in use; empty is all (`sequence-sum` only with `objective.max_tokens`).

@@ -22,13 +22,13 @@ pub(super) struct Manifest {
     /// Digest of the weights.
     weights: String,
     seed: u64,
-    benchmarks: BTreeMap<String, Asked>,
+    benchmarks: BTreeMap<String, BenchmarkRecord>,
 }
 
 /// How a benchmark was asked.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Asked {
+struct BenchmarkRecord {
     problems: usize,
     samples: u32,
     temperature: f32,
@@ -48,7 +48,7 @@ impl Manifest {
     ) -> Self {
         let asked = |benchmark: &Benchmark| {
             let sampling = benchmark.sampling();
-            Asked {
+            BenchmarkRecord {
                 problems: benchmark.problems(),
                 samples: benchmark.samples(),
                 temperature: sampling.temperature,
@@ -95,7 +95,7 @@ impl Manifest {
     }
 }
 
-impl Asked {
+impl BenchmarkRecord {
     fn difference(&self, name: &str, now: &Self) -> String {
         let pairs = [
             ("samples", self.samples.to_string(), now.samples.to_string()),

@@ -13,7 +13,7 @@ mod scores;
 pub use answer::{Answer, AnswerVerdict};
 pub use answer_file::{AnswerReader, list_answers};
 pub(crate) use benchmark::{Benchmarks, named_prompts};
-pub(crate) use pool::{Asked, evaluate, refuse_other};
+pub(crate) use pool::{EvaluationTarget, evaluate, refuse_other};
 pub(crate) use scores::write_scores;
 
 /// The folder of a run directory with a folder for each evaluation.

@@ -15,7 +15,7 @@ use crate::rollout::{RolloutContext, RolloutScheduler, RolloutSpec};
 
 /// What is evaluated.
 #[derive(Debug, Clone)]
-pub(crate) struct Asked {
+pub(crate) struct EvaluationTarget {
     /// GRPO steps done.
     pub(crate) step: u64,
     /// The weights that must answer; `None`: those that the engines have.
@@ -40,7 +40,7 @@ struct Progress {
 pub(crate) async fn evaluate(
     rollouts: &Arc<RolloutContext>,
     benchmarks: &Benchmarks,
-    asked: &Asked,
+    asked: &EvaluationTarget,
     folder: &Path,
 ) -> Result<Option<Vec<Scores>>, Halt> {
     let services = rollouts.services();
@@ -90,7 +90,12 @@ pub(crate) async fn evaluate(
 ///
 /// # Errors
 /// [`RunError::Directory`].
-pub(crate) fn refuse_other(benchmarks: &Benchmarks, asked: &Asked, seed: u64, folder: &Path) -> Result<(), RunError> {
+pub(crate) fn refuse_other(
+    benchmarks: &Benchmarks,
+    asked: &EvaluationTarget,
+    seed: u64,
+    folder: &Path,
+) -> Result<(), RunError> {
     let manifest = Manifest::new(asked.step, &asked.digest, seed, benchmarks.iter());
     match Manifest::read(folder).and_then(|before| before.difference(&manifest)) {
         None => Ok(()),
@@ -103,7 +108,12 @@ pub(crate) fn refuse_other(benchmarks: &Benchmarks, asked: &Asked, seed: u64, fo
 }
 
 /// Opens the files of all benchmarks, without what is no answer to what is asked now.
-fn open(benchmarks: &Benchmarks, asked: &Asked, seed: u64, folder: &Path) -> Result<Vec<Progress>, RunError> {
+fn open(
+    benchmarks: &Benchmarks,
+    asked: &EvaluationTarget,
+    seed: u64,
+    folder: &Path,
+) -> Result<Vec<Progress>, RunError> {
     std::fs::create_dir_all(folder).map_err(RunError::file(folder))?;
     let manifest = Manifest::new(asked.step, &asked.digest, seed, benchmarks.iter());
     let before = Manifest::read(folder);
@@ -132,8 +142,8 @@ mod tests {
     use super::super::benchmark::tests::benchmarks;
     use super::*;
 
-    fn asked(step: u64, digest: &str) -> Asked {
-        Asked { step, weights: None, digest: digest.to_owned() }
+    fn asked(step: u64, digest: &str) -> EvaluationTarget {
+        EvaluationTarget { step, weights: None, digest: digest.to_owned() }
     }
 
     fn answer(index: u64, verdict: &str) -> Answer {
@@ -145,7 +155,7 @@ mod tests {
     }
 
     /// The problems that a folder has answers to, once it is opened for that.
-    fn kept(folder: &Path, benchmarks: &Benchmarks, asked: &Asked, seed: u64) -> Vec<u64> {
+    fn kept(folder: &Path, benchmarks: &Benchmarks, asked: &EvaluationTarget, seed: u64) -> Vec<u64> {
         let opened = open(benchmarks, asked, seed, folder).unwrap();
         (0..9).filter(|index| opened[0].scores.has(*index)).collect()
     }

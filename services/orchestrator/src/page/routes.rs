@@ -21,7 +21,7 @@ use super::runs::{self, RunsReader, encoded};
 use super::shown::Runs;
 use super::sse;
 use crate::error::RunError;
-use crate::news::{Since, of_run};
+use crate::run_update::{LineCursor, of_run};
 
 /// Nothing but this server's own files and streams; nothing inline, and no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; \
@@ -103,16 +103,16 @@ async fn run_events(State(runs): State<Arc<Runs>>, Path(name): Path<String>) -> 
     sse::respond(RunReader::new(runs.view(directory), runs.live(&name)))
 }
 
-async fn lines(State(runs): State<Arc<Runs>>, Path(name): Path<String>, Query(since): Query<Since>) -> Response {
+async fn lines(State(runs): State<Arc<Runs>>, Path(name): Path<String>, Query(since): Query<LineCursor>) -> Response {
     let Some(directory) = runs.directory(&name) else { return unknown() };
     runs.note_follower();
     let progress = runs.live(&name).map(|run| run.progress());
-    let news = tokio::task::spawn_blocking(move || {
-        let news = of_run(&directory, progress.as_ref(), since)?;
-        serde_json::to_string(&news).map_err(|error| RunError::Defect(error.to_string()))
+    let update = tokio::task::spawn_blocking(move || {
+        let update = of_run(&directory, progress.as_ref(), since)?;
+        serde_json::to_string(&update).map_err(|error| RunError::Defect(error.to_string()))
     });
-    match news.await {
-        Ok(Ok(news)) => ([(CONTENT_TYPE, "application/json")], news).into_response(),
+    match update.await {
+        Ok(Ok(update)) => ([(CONTENT_TYPE, "application/json")], update).into_response(),
         Ok(Err(error)) => failed(&error),
         Err(error) => failed(&RunError::Defect(error.to_string())),
     }

@@ -19,7 +19,7 @@ use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Encoder, benchmark_problems};
 use crate::directory::{DATA_FILE, Lock, replace};
 use crate::error::{Halt, RunError};
-use crate::evaluation::{Asked, Benchmarks, evaluate, named_prompts, refuse_other, write_scores};
+use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores};
 use crate::events::{Events, Progress, Subscription};
 use crate::load::LoadLimits;
 use crate::metrics::MetricsLine;
@@ -79,7 +79,7 @@ impl EvaluationRequest {
         let notes =
             stop_at_end_of_turn(&mut settings, &tokenizer).into_iter().chain(dataset.report.warning()).collect();
         let benchmarks = Benchmarks::new(&settings, ("", &[]), prompts)?;
-        let asked = Asked { step: STEP, weights: None, digest: fingerprint(&model)? };
+        let asked = EvaluationTarget { step: STEP, weights: None, digest: fingerprint(&model)? };
         refuse_other(&benchmarks, &asked, settings.run.seed, &output)?;
         let report =
             serde_json::to_string_pretty(&dataset.report).map_err(|error| RunError::Defect(error.to_string()))?;
@@ -109,7 +109,7 @@ struct Parts {
     preflight: Preflight,
     rollouts: Arc<RolloutContext>,
     benchmarks: Benchmarks,
-    asked: Asked,
+    asked: EvaluationTarget,
     output: PathBuf,
     events: Events,
 }

@@ -10,7 +10,7 @@ use super::journal::RunJournal;
 use super::position::Position;
 use crate::clients::Services;
 use crate::error::Halt;
-use crate::evaluation::{Asked, Benchmarks, evaluate, step_folder, write_scores};
+use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, step_folder, write_scores};
 use crate::instruments::{self, Phase};
 use crate::metrics::MetricsLine;
 use crate::rollout::RolloutContext;
@@ -69,7 +69,7 @@ impl Evaluator {
     #[tracing::instrument(name = "evaluation", skip(self, weights))]
     async fn evaluate(&self, step: u64, weights: &WeightsRef) -> Result<Option<MetricsLine>, Halt> {
         let began = Instant::now();
-        let asked = Asked { step, weights: Some(weights.clone()), digest: weights.digest.clone() };
+        let asked = EvaluationTarget { step, weights: Some(weights.clone()), digest: weights.digest.clone() };
         let folder = step_folder(&self.directory, step);
         let Some(scores) = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder).await? else { return Ok(None) };
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);

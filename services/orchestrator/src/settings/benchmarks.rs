@@ -23,7 +23,7 @@ pub(crate) const AVERAGE: &str = "average";
 section! {
     /// Section `evaluation`: problems that are never trained on.
     pub struct EvaluationSettings {
-        /// Held-out problems of the training data to ask, at most so many as there are; 0 for none.
+        /// Held-out problems of the training data to ask, at most all of them; 0 for none.
         problems: u32 = 256,
         /// Further problems, as `[[evaluation.benchmarks]]` with `files`, `name` (default: that of the first file), `filters`,
         /// `prompt_field`, `answer_field`, `id_field`, `program_mode`, `suffix`, and `samples`, `temperature`, `top_p`, `max_tokens` where they
@@ -41,7 +41,7 @@ section! {
         before: bool = true,
         /// Evaluate after the last one.
         after: bool = true,
-        /// Evaluate after each so many steps; 0 for never.
+        /// Evaluate every this many steps; 0 for never.
         every: u64 = 0,
     }
 }

@@ -34,7 +34,7 @@ section! {
         temperature: f32 = 1.0,
         /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1. Below 1 training is biased.
         top_p: f32 = 1.0,
-        /// Keeps so many of the most probable tokens; 0 keeps all.
+        /// Keeps this many of the most probable tokens; 0 keeps all.
         top_k: u32 = 0,
         /// Drops tokens less probable than this times the most probable one: 0 to 1.
         min_p: f32 = 0.0,
@@ -101,7 +101,7 @@ section! {
 section! {
     /// Section `checkpoint`.
     pub struct CheckpointSettings {
-        /// Write a checkpoint after each so many steps, at least 1; after the warm start, the last step and a stop there always is one.
+        /// Write a checkpoint every this many steps, at least 1; there always is one after the warm start, the last step and a stop.
         every: u64 = 10,
         /// Checkpoints that are kept; 0 keeps all.
         keep: u32 = 2,

@@ -11,7 +11,7 @@ section! {
     /// Section `proof`: whether the engines have the weights that they say they have. After an update the learner and every engine score
     /// the same fixed, random tokens; the run ends where they disagree, or where an engine's scores stand still while the learner's move.
     pub struct ProofSettings {
-        /// Prove the weights before the first step and after each so many; 0 for never.
+        /// Prove the weights before the first step and then every this many steps; 0 for never.
         every: u64 = 1,
         /// Sequences to score: 1 to 1024.
         sequences: u32 = 16,

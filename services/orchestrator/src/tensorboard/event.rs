@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 /// What an event says.
-pub(super) enum What<'a> {
+pub(super) enum EventContent<'a> {
     /// The first one of a file.
     FileVersion,
     /// The values of a step.
@@ -13,7 +13,7 @@ pub(super) enum What<'a> {
 }
 
 /// An event at a time, in seconds since 1970.
-pub(super) fn event(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
+pub(super) fn event(wall_time: f64, step: u64, what: &EventContent) -> Vec<u8> {
     let mut message = Vec::new();
     // double wall_time = 1; int64 step = 2
     message.push(1 << 3 | 1);
@@ -24,11 +24,11 @@ pub(super) fn event(wall_time: f64, step: u64, what: &What) -> Vec<u8> {
     }
     match what {
         // string file_version = 3
-        What::FileVersion => bytes(&mut message, 3, b"brain.Event:2"),
+        EventContent::FileVersion => bytes(&mut message, 3, b"brain.Event:2"),
         // Summary summary = 5
-        What::Scalars(values) => bytes(&mut message, 5, &summary(values)),
+        EventContent::Scalars(values) => bytes(&mut message, 5, &summary(values)),
         // SessionLog session_log = 7, with SessionStatus status = 1 of START
-        What::Restart => bytes(&mut message, 7, &[1 << 3, 1]),
+        EventContent::Restart => bytes(&mut message, 7, &[1 << 3, 1]),
     }
     message
 }
@@ -105,10 +105,10 @@ mod tests {
     fn an_event_is_read_back() {
         let values = BTreeMap::from([("a".to_owned(), 0.5)]);
         for step in [0, 1, 127, 128, 300, u64::from(u32::MAX), u64::MAX] {
-            let read = |what: &What| meaning(&event(1.5, step, what));
-            assert_eq!(read(&What::Restart), Some(Meaning::Restart(step)));
-            assert_eq!(read(&What::Scalars(&values)), Some(Meaning::Step(step)));
-            assert_eq!(read(&What::FileVersion), Some(Meaning::None));
+            let read = |what: &EventContent| meaning(&event(1.5, step, what));
+            assert_eq!(read(&EventContent::Restart), Some(Meaning::Restart(step)));
+            assert_eq!(read(&EventContent::Scalars(&values)), Some(Meaning::Step(step)));
+            assert_eq!(read(&EventContent::FileVersion), Some(Meaning::None));
         }
         assert_eq!(meaning(b"no event"), None);
     }

@@ -6,7 +6,7 @@ use std::io::{Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-use super::event::{Meaning, What, event, meaning};
+use super::event::{EventContent, Meaning, event, meaning};
 use super::record::{record, split};
 use crate::error::RunError;
 
@@ -45,7 +45,7 @@ impl EventFile {
         file.set_len(length).map_err(RunError::file(&path))?;
         let mut events = Self { path, file, length, last_step };
         if length == 0 {
-            events.write(0, &What::FileVersion)?;
+            events.write(0, &EventContent::FileVersion)?;
         }
         Ok(events)
     }
@@ -55,7 +55,7 @@ impl EventFile {
         if self.last_step.is_some_and(|last| last >= step) {
             return Ok(());
         }
-        self.write(step, &What::Scalars(values))?;
+        self.write(step, &EventContent::Scalars(values))?;
         self.last_step = Some(step);
         Ok(())
     }
@@ -65,7 +65,7 @@ impl EventFile {
         if self.last_step.is_none_or(|last| last < step) {
             return Ok(());
         }
-        self.write(step, &What::Restart)?;
+        self.write(step, &EventContent::Restart)?;
         self.last_step = step.checked_sub(1);
         Ok(())
     }
@@ -74,7 +74,7 @@ impl EventFile {
         &self.path
     }
 
-    fn write(&mut self, step: u64, what: &What) -> Result<(), RunError> {
+    fn write(&mut self, step: u64, what: &EventContent) -> Result<(), RunError> {
         let now = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let bytes = record(&event(now, step, what));
         let written = self.file.seek(SeekFrom::Start(self.length)).and_then(|_| self.file.write_all(&bytes));

@@ -87,7 +87,7 @@ fn shown_step(line: &MetricsLine) -> u64 {
 mod tests {
     use std::collections::BTreeMap;
 
-    use super::event::{What, event};
+    use super::event::{EventContent, event};
     use super::record::record;
 
     /// What `tests/golden/make_tfevents.py` wrote with the package of TensorBoard itself.
@@ -102,10 +102,10 @@ mod tests {
         let second = values(&[("critic/score/mean", -2.5), ("timing_s/step", 12.0)]);
         let began = 1_700_000_000.25;
         let events = [
-            event(began, 0, &What::FileVersion),
-            event(began + 1.0, 1, &What::Scalars(&first)),
-            event(began + 300.0, 300, &What::Scalars(&second)),
-            event(began + 300.0, 300, &What::Restart),
+            event(began, 0, &EventContent::FileVersion),
+            event(began + 1.0, 1, &EventContent::Scalars(&first)),
+            event(began + 300.0, 300, &EventContent::Scalars(&second)),
+            event(began + 300.0, 300, &EventContent::Restart),
         ];
         let written: Vec<u8> = events.iter().flat_map(|event| record(event)).collect();
         assert_eq!(written, GOLDEN);

@@ -57,6 +57,7 @@ impl Chromium {
         for domain in ["Page.enable", "Runtime.enable", "Log.enable"] {
             browser.call(domain, json!({}));
         }
+        browser.call("Performance.enable", json!({"timeDomain": "threadTicks"}));
         browser
     }
 
@@ -69,6 +70,14 @@ impl Chromium {
     pub(crate) fn value(&mut self, expression: &str) -> Value {
         let answer = self.call("Runtime.evaluate", json!({"expression": expression, "returnByValue": true}));
         answer["result"]["value"].clone()
+    }
+
+    /// Milliseconds of CPU that the main thread of the page's process has used for all that it did: parsing, styles, layout, scripts.
+    pub(crate) fn cpu_ms(&mut self) -> f64 {
+        let metrics = self.call("Performance.getMetrics", json!({}));
+        let all = metrics["metrics"].as_array().unwrap();
+        let tasks = all.iter().find(|metric| metric["name"] == "TaskDuration").unwrap();
+        1e3 * tasks["value"].as_f64().unwrap()
     }
 
     /// Waits until an expression is true; an error, as on a page that is not loaded yet, is not.

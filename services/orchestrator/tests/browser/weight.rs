@@ -13,8 +13,9 @@ const STEPS: u32 = 500;
 const RUNS: u32 = 12;
 /// Bytes of a page.
 const MOST_BYTES: usize = 5_000_000;
-/// Milliseconds until a page is loaded and laid out: generous, since other programs may be busy.
-const LONGEST: f64 = 5_000.0;
+/// Milliseconds of CPU until a page is loaded and laid out. The goal is a second until it is open; the time that passes depends on what
+/// else the machine does, this does not.
+const MOST_CPU: f64 = 1_000.0;
 const RULES: [&str; 7] = ["token", "batch-token", "sequence", "sequence-sum", "balanced", "balanced-count", "vl-norm"];
 
 #[expect(clippy::print_stdout, reason = "the times are what somebody who runs this wants to know")]
@@ -23,23 +24,25 @@ pub(crate) async fn open_heavy_pages() {
     Cluster::start().await.run(&path, &recipe()).await.1.unwrap();
     std::fs::write(path.join("metrics.jsonl"), metrics()).unwrap();
     let pages = [("report.html", render_report(&path).unwrap()), ("runs.html", many_runs().to_document())];
-    let mut browser = Chromium::start();
     for (name, html) in pages {
         assert!(html.len() < MOST_BYTES, "{name} has {} bytes", html.len());
-        let took = open(&mut browser, &dir.path().join(name), &html);
-        println!("{name}: {} bytes, {took:.0} ms", html.len());
-        assert!(took < LONGEST, "{name} took {took} ms");
+        let (took, cpu) = open(&dir.path().join(name), &html);
+        println!("{name}: {} bytes, open after {took:.0} ms, {cpu:.0} ms of CPU", html.len());
+        assert!(cpu < MOST_CPU, "{name} took {cpu} ms of CPU");
     }
 }
 
-/// Milliseconds from the beginning of the navigation until everything is laid out.
-fn open(browser: &mut Chromium, path: &Path, html: &str) -> f64 {
+/// Milliseconds from the beginning of the navigation until everything is laid out, and those of CPU in the page's process.
+fn open(path: &Path, html: &str) -> (f64, f64) {
     std::fs::write(path, html).unwrap();
+    // One for each page: its process has done nothing else.
+    let mut browser = Chromium::start();
     browser.open(&format!("file://{}", path.display()));
     browser.until("document.readyState === 'complete' && document.querySelectorAll('figure').length > 10");
     let layout = "(() => { const began = performance.now(); document.body.getBoundingClientRect(); \
                   return performance.getEntriesByType('navigation')[0].loadEventEnd + performance.now() - began; })()";
-    browser.value(layout).as_f64().unwrap()
+    let took = browser.value(layout).as_f64().unwrap();
+    (took, browser.cpu_ms())
 }
 
 /// A number that compresses as badly as a measured one.

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel_orchestrator::{News, PageServer, PageSettings};
+use evenkeel_orchestrator::{PageServer, PageSettings, RunUpdate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -111,17 +111,17 @@ async fn a_folder_is_listed_and_a_terminal_gets_the_lines_that_it_lacks() {
         let stream = follow(page.address(), "/events?run=run", &["event: section", "\"id\":\"curves\""]).await;
         assert!(stream.contains("\"id\":\"runs\""));
 
-        let news = |path: &'static str| async {
+        let update = |path: &'static str| async {
             let (head, body) = get(page.address(), path).await;
             assert!(head.starts_with("HTTP/1.0 200"), "{head}");
-            serde_json::from_str::<News>(&body).unwrap()
+            serde_json::from_str::<RunUpdate>(&body).unwrap()
         };
-        let all = news("/run/run/lines").await;
+        let all = update("/run/run/lines").await;
         assert_eq!(
             (all.state.as_str(), all.steps.len(), all.evaluations.len(), all.total_steps),
             ("completed", 6, 2, 6)
         );
-        let rest = news("/run/run/lines?steps=4&evaluations=2").await;
+        let rest = update("/run/run/lines?steps=4&evaluations=2").await;
         assert_eq!((rest.steps.len(), rest.evaluations.len(), rest.next), (2, 0, all.next));
     })
     .await;

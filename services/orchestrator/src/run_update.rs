@@ -21,7 +21,7 @@ const MOST_LINES: usize = 200;
 /// The lines that a reader has already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Since {
+pub struct LineCursor {
     /// Of GRPO steps.
     pub steps: usize,
     /// Of evaluations.
@@ -30,7 +30,7 @@ pub struct Since {
 
 /// Where a run is, and what it wrote since.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct News {
+pub struct RunUpdate {
     /// Label of the run's state.
     pub state: String,
     /// What it is doing, in words.
@@ -42,14 +42,14 @@ pub struct News {
     /// Lines of evaluations.
     pub evaluations: Vec<Box<RawValue>>,
     /// From where to ask for the next ones.
-    pub next: Since,
+    pub next: LineCursor,
 }
 
-/// The news of a run that its files have. Blocks.
+/// What the files of a run have beyond the lines that a reader has. Blocks.
 ///
 /// # Errors
 /// Files that cannot be read.
-pub fn news(directory: &Path, since: Since) -> Result<News, RunError> {
+pub fn run_update(directory: &Path, since: LineCursor) -> Result<RunUpdate, RunError> {
     of_run(directory, None, since)
 }
 
@@ -57,7 +57,7 @@ pub fn news(directory: &Path, since: Since) -> Result<News, RunError> {
 ///
 /// # Errors
 /// Files that cannot be read.
-pub(crate) fn of_run(directory: &Path, progress: Option<&Progress>, since: Since) -> Result<News, RunError> {
+pub(crate) fn of_run(directory: &Path, progress: Option<&Progress>, since: LineCursor) -> Result<RunUpdate, RunError> {
     let (state, doing, total_steps) = match progress {
         Some(progress) => (progress.state.label().to_owned(), doing(progress), progress.total_steps),
         None => {
@@ -69,8 +69,8 @@ pub(crate) fn of_run(directory: &Path, progress: Option<&Progress>, since: Since
     let lines = |name: &str, from| lines(&directory.join(name), from).map_err(RunError::file(directory.join(name)));
     let (steps, steps_end) = lines(METRICS_FILE, since.steps)?;
     let (evaluations, evaluations_end) = lines(EVALUATION_FILE, since.evaluations)?;
-    let next = Since { steps: steps_end, evaluations: evaluations_end };
-    Ok(News { state, doing, total_steps, steps, evaluations, next })
+    let next = LineCursor { steps: steps_end, evaluations: evaluations_end };
+    Ok(RunUpdate { state, doing, total_steps, steps, evaluations, next })
 }
 
 /// Complete lines behind the first few, as they are written, and how many there are up to the last of them.
