@@ -12,7 +12,15 @@ pub(crate) use statistics::Statistics;
 /// Whether a value may differ between two runs of one seed: times, how often something had to be retried, and what a proof of weights finds,
 /// since its changes are those since the proof before, which is another one after a resume. Every other value is the same to the bit.
 pub fn may_differ(name: &str) -> bool {
-    ["timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again", "proof/"]
-        .iter()
-        .any(|prefix| name.starts_with(prefix))
+    const PREFIXES: [&str; 8] = [
+        "timing_s/",
+        "perf/throughput",
+        "perf/time_per_step",
+        "rollout/begun_again",
+        "rollout/verified_again",
+        "proof/",
+        "pipeline/learner_waited_s",
+        "pipeline/sampling_waited_s",
+    ];
+    PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
