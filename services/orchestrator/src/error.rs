@@ -161,6 +161,19 @@ pub enum RunError {
         /// What was found, and what to look at.
         message: String,
     },
+    /// Published weights that a resumed run needs and that are gone.
+    #[error(
+        "version {version}, the weights after step {step} by which the steps after the checkpoint are sampled (pipeline.max_lag), cannot be \
+         loaded any more: {message}; put its folder back, resume from an older checkpoint, or fork the run, which starts without a lag"
+    )]
+    WeightsGone {
+        /// GRPO steps before them.
+        step: u64,
+        /// Their version.
+        version: u64,
+        /// What the generation service says, with the folder.
+        message: String,
+    },
     /// The learner lost its state repeatedly at the same step.
     #[error("the learner lost the run {times} times at step {step}: {message}")]
     NoProgress {

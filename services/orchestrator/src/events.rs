@@ -136,9 +136,9 @@ pub struct Progress {
     pub warm_start_step: u64,
     /// Version of the weights that it samples from.
     pub policy_version: u64,
-    /// Samples of the current step or evaluation that are finished.
+    /// Samples that are finished, of the step or evaluation that is sampled. With `pipeline.max_lag` it may be ahead of `step`.
     pub samples_done: usize,
-    /// Samples of the current step or evaluation so far.
+    /// All samples of it so far.
     pub samples: usize,
     /// Groups whose gradient is accumulated, as the learner reports it.
     pub groups_trained: u32,
@@ -241,12 +241,16 @@ impl Events {
         ActivityGuard(self)
     }
 
-    /// The run has done these steps and nothing of the next one.
+    /// The learner has done these steps and nothing of the next one.
     pub(crate) fn at_step(&self, step: u64, warm_start_step: u64) {
         self.update(|progress| {
-            (progress.step, progress.warm_start_step) = (step, warm_start_step);
-            (progress.samples, progress.samples_done, progress.groups_trained) = (0, 0, 0);
+            (progress.step, progress.warm_start_step, progress.groups_trained) = (step, warm_start_step, 0);
         });
+    }
+
+    /// The samples of another step or evaluation are counted from now on.
+    pub(crate) fn begin_samples(&self) {
+        self.update(|progress| (progress.samples, progress.samples_done) = (0, 0));
     }
 
     /// The run has ended.

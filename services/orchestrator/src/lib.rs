@@ -53,9 +53,9 @@ pub use run_update::{LineCursor, RunUpdate, run_update};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
-    InvalidRows, LoopSettings, Overlong, PageSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
-    RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, TrailsSettings,
-    VerifierSettings, WarmStartSettings,
+    InvalidRows, LoopSettings, Overlong, PageSettings, PipelineSettings, ProgramMode, ProgramReward, ProgramWording,
+    ProofSettings, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
+    TrailsSettings, VerifierSettings, WarmStartSettings,
 };
 pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
 pub use text::Tokenizer;

@@ -53,6 +53,7 @@ impl Recipe {
             run: self.run.clone(),
             data: self.data.clone(),
             sampling: self.sampling.clone(),
+            pipeline: self.pipeline,
             shaping: self.shaping.clone(),
             warm_start: self.warm_start.clone(),
             evaluation: self.evaluation.clone(),

@@ -96,6 +96,11 @@ impl MetricsFile {
         self.ends.binary_search_by_key(&step, |(line, _)| *line).is_ok()
     }
 
+    /// The steps that have a line, in order.
+    pub(crate) fn steps(&self) -> impl Iterator<Item = u64> {
+        self.ends.iter().map(|(step, _)| *step)
+    }
+
     pub(crate) fn kind(&self) -> StepKind {
         self.kind
     }

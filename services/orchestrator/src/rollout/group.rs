@@ -152,13 +152,15 @@ impl SampledGroup {
         self.shared_reward().is_some() || self.samples.iter().all(|sample| sample.rewards().is_none())
     }
 
-    /// The message for the learner; `index` is the group's place in the step.
-    pub(crate) fn to_train(&self, index: u32, mask_truncated: bool) -> TrainGroup {
-        let sample = |sample: &Sample| {
+    /// The message for the learner; `index` is the group's place in the step. The tokens of its samples are in the message then, and no
+    /// longer here: many groups may wait for their step.
+    pub(crate) fn take_train(&mut self, index: u32, mask_truncated: bool) -> TrainGroup {
+        let placeholder = self.placeholder();
+        let sample = |sample: &mut Sample| {
             let rewards = sample.rewards();
             TrainSample {
                 sample_id: sample.id.clone(),
-                segments: if sample.segments.is_empty() { self.placeholder() } else { sample.segments.clone() },
+                segments: sample.take_segments().unwrap_or_else(|| placeholder.clone()),
                 raw_reward: rewards.map(|rewards| rewards.raw),
                 shaped_reward: rewards.map(|rewards| rewards.shaped),
                 valid: rewards.is_some(),
@@ -170,7 +172,7 @@ impl SampledGroup {
             group_id: self.plan.id.to_string(),
             index,
             prompt_token_ids: self.plan.prompt_token_ids.to_vec(),
-            samples: self.samples.iter().map(sample).collect(),
+            samples: self.samples.iter_mut().map(sample).collect(),
         }
     }
 
@@ -233,13 +235,16 @@ pub(super) mod tests {
 
     #[test]
     fn a_group_is_sent_whole_and_a_failed_sample_keeps_its_place() {
-        let message = group(2, &[Some(1.0), None]).to_train(4, true);
+        let mut group = group(2, &[Some(1.0), None]);
+        let message = group.take_train(4, true);
         assert_eq!((message.group_id.as_str(), message.index), ("train/1/2", 4));
         assert!(message.responses().is_ok());
         assert!(message.samples[0].valid && message.samples[0].exclude_from_loss);
         assert_eq!((message.samples[0].raw_reward, message.samples[0].shaped_reward), (Some(1.0), Some(0.9)));
         assert_eq!((message.samples[1].valid, message.samples[1].raw_reward), (false, None));
         assert_eq!(message.responses().unwrap()[1].trainable_count(), 0);
+        let tokens: Vec<_> = group.samples().iter().map(|sample| (sample.segments.len(), sample.tokens)).collect();
+        assert_eq!(tokens, [(0, 1), (0, 0)], "its tokens are in the message alone, its lengths stay");
     }
 
     #[test]

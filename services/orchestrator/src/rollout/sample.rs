@@ -43,7 +43,7 @@ pub(crate) struct Judgement {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) id: String,
-    /// Empty where it failed.
+    /// Empty where it failed, and once they were taken for the learner.
     pub(crate) segments: Vec<Segment>,
     pub(crate) finish_reason: FinishReason,
     /// Tokens of the response; 0 where it failed.
@@ -62,6 +62,17 @@ impl Sample {
             SampleStatus::Valid { rewards, .. } => Some(rewards),
             _ => None,
         }
+    }
+
+    /// Takes its tokens, without room that nothing is in. `None` where it has none.
+    pub(super) fn take_segments(&mut self) -> Option<Vec<Segment>> {
+        let mut segments = std::mem::take(&mut self.segments);
+        for segment in &mut segments {
+            segment.token_ids.shrink_to_fit();
+            segment.log_probabilities.shrink_to_fit();
+        }
+        segments.shrink_to_fit();
+        (!segments.is_empty()).then_some(segments)
     }
 
     /// The parts of its shaped reward; none without a verdict.

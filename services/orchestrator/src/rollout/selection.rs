@@ -80,7 +80,7 @@ impl StepSelection {
     }
 
     /// Adds a finished group. Returns the groups that are now next in data order and belong to the step, with their index in it.
-    pub(crate) fn add(&mut self, group: SampledGroup) -> Vec<(u32, &SampledGroup)> {
+    pub(crate) fn add(&mut self, group: SampledGroup) -> Vec<(u32, &mut SampledGroup)> {
         if self.dynamic && group.is_zero_advantage() {
             self.zero_advantage += 1;
         }
@@ -101,7 +101,7 @@ impl StepSelection {
             self.filled_up = missing;
             self.kept.extend(self.dropped.drain(..missing as usize));
         }
-        (before as u32..).zip(&self.kept[before..]).collect()
+        (before as u32..).zip(&mut self.kept[before..]).collect()
     }
 
     pub(crate) fn is_full(&self) -> bool {

@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsR
 
 use super::best::{Best, BestKeeper};
 use super::journal::RunJournal;
-use super::position::Position;
+use super::position::{Position, PublishedWeights};
 use crate::clients::Services;
 use crate::directory::{ForkPoint, RunDirectory};
 use crate::error::{Halt, RunError};
@@ -27,6 +27,8 @@ pub(super) struct CheckpointKeeper {
     best: BestKeeper,
     /// The checkpoint of this run that was written or restored last, with its step.
     last: Option<(u64, String)>,
+    /// Versions of published weights that a return to it needs.
+    needed: Vec<u64>,
 }
 
 impl CheckpointKeeper {
@@ -34,7 +36,16 @@ impl CheckpointKeeper {
         let (run_id, identity) = (directory.run_id().to_owned(), directory.identity().to_owned());
         let forked_from = directory.forked_from().cloned();
         let best = BestKeeper::new(&settings.keep_best, directory.path());
-        Self { services, settings: settings.clone(), run_id, identity, forked_from, best, last: None }
+        Self {
+            services,
+            settings: settings.clone(),
+            run_id,
+            identity,
+            forked_from,
+            best,
+            last: None,
+            needed: Vec::new(),
+        }
     }
 
     /// The position of a new run.
@@ -73,12 +84,23 @@ impl CheckpointKeeper {
         journal.truncate(&position).await?;
         self.best.restore(position.step());
         self.last = path.map(|path| (position.step(), path));
+        self.needed = position.published().iter().map(PublishedWeights::version).collect();
         Ok(position)
     }
 
     /// Whether a checkpoint is due: after the warm start, every `checkpoint.every` steps, at the end of a run.
     pub(super) fn is_due(&self, position: &Position, at_end: bool) -> bool {
         position.step().is_multiple_of(self.settings.every) || at_end
+    }
+
+    /// Versions of published weights that a return to the newest checkpoint needs, which are to stay.
+    pub(super) fn needed_versions(&self) -> &[u64] {
+        &self.needed
+    }
+
+    /// Whether the best checkpoint is kept, which its evaluation decides.
+    pub(super) fn keeps_best(&self) -> bool {
+        !self.best.metric().is_empty()
     }
 
     /// The version of the best weights so far, which are to stay.
@@ -137,6 +159,7 @@ impl CheckpointKeeper {
         let saved = self.services.learner().save_checkpoint(request).await?;
         instruments::phase(Phase::Checkpoint, began.elapsed());
         self.last = Some((position.step(), saved.path.clone()));
+        self.needed = position.published().iter().map(PublishedWeights::version).collect();
         self.services.events().emit(Event::Checkpoint { step: position.step(), path: saved.path });
         journal.refresh_summary();
         Ok(())

@@ -1,201 +1,64 @@
-//! One GRPO step: sample, verify, feed the learner in data order, publish the new weights.
+//! The line of a finished GRPO step, and what else is recorded of it.
 
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
-use evenkeel_proto::v1::{StepKind, TrainGroup, WeightsRef};
-use evenkeel_proto::{Purpose, SamplingSettings};
-use evenkeel_telemetry::TraceContext;
+use evenkeel_proto::v1::{StepKind, TrainReport};
 
 use super::journal::RunJournal;
-use super::position::Position;
-use super::proof::Proof;
+use super::proof::ProofReport;
 use super::source_metrics::source_values;
 use super::spans::record_step;
-use super::step_metrics::{StepTimes, step_values};
+use super::step_metrics::{StepTimes, Waits, step_values};
+use super::step_sampler::SampledStep;
 use super::train_session::TrainSession;
-use super::weight_sync::WeightSync;
-use crate::clients::{Services, TrainFeed};
-use crate::data::{PromptSampler, Prompts};
-use crate::error::{Halt, RunError};
+use crate::data::Prompts;
+use crate::error::Halt;
 use crate::metrics::MetricsLine;
-use crate::rollout::{
-    GroupPlan, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
-    record_prompt,
-};
-use crate::settings::LoopSettings;
+use crate::rollout::record_prompt;
 
-/// Does GRPO steps.
-pub(super) struct GrpoTrainer {
-    services: Arc<Services>,
+/// Writes the lines of GRPO steps.
+pub(super) struct StepWriter {
     session: Arc<TrainSession>,
-    weights: Arc<WeightSync>,
-    proof: Arc<Proof>,
-    sampler: StepSampler,
-}
-
-/// Samples the groups of a step.
-struct StepSampler {
-    rollouts: Arc<RolloutContext>,
-    prompts: Arc<Prompts>,
-    order: PromptSampler,
-    settings: crate::settings::SamplingSettings,
-    /// How each group is drawn.
-    group: Arc<GroupSampling>,
-    mask_truncated: bool,
-    /// What its prompts count as in metrics by data source.
+    /// What prompts count as in metrics by data source.
     data_sources: Vec<String>,
 }
 
-/// The sampled groups of a step, and when they were complete.
-struct Sampled {
-    batch: StepBatch,
-    next_cursor: u64,
-    last_rollout: Instant,
-    last_verdict: Instant,
+/// A step that was trained, with everything that its line says.
+pub(super) struct FinishedStep<'a> {
+    pub(super) sampled: &'a SampledStep,
+    pub(super) report: &'a TrainReport,
+    pub(super) times: StepTimes,
+    /// Where the engines' weights were proven.
+    pub(super) proof: Option<ProofReport>,
+    /// What its two sides waited for. `None` where they alternate.
+    pub(super) waits: Option<Waits>,
 }
 
-impl GrpoTrainer {
-    pub(super) fn new(
-        services: Arc<Services>,
-        session: Arc<TrainSession>,
-        weights: Arc<WeightSync>,
-        proof: Arc<Proof>,
-        rollouts: Arc<RolloutContext>,
-        prompts: Arc<Prompts>,
-        settings: &LoopSettings,
-    ) -> Self {
-        let weights_of_sources: Vec<f64> = prompts.sources.iter().map(|source| source.weight).collect();
-        let (seed, shuffle) = (settings.run.seed, settings.data.shuffle);
-        let sampler = StepSampler {
-            rollouts,
-            order: PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle),
-            data_sources: prompts.data_sources(),
-            prompts,
-            settings: settings.sampling.clone(),
-            group: Arc::new(group_sampling(&settings.sampling)),
-            mask_truncated: settings.shaping.mask_truncated,
-        };
-        Self { services, session, weights, proof, sampler }
+impl StepWriter {
+    pub(super) fn new(session: Arc<TrainSession>, prompts: &Prompts) -> Self {
+        Self { session, data_sources: prompts.data_sources() }
     }
 
-    /// Does the next step and moves the position past it; its line is written then. Returns the weights that the engines now have.
-    #[tracing::instrument(name = "step", skip_all, fields(step = position.step()))]
-    pub(super) async fn step(
-        &mut self,
-        position: &mut Position,
-        weights: &WeightsRef,
+    /// Appends the line of a step and records its groups and spans. Returns the line, to be announced.
+    pub(super) async fn write(
+        &self,
+        step: u64,
+        finished: &FinishedStep<'_>,
         journal: &mut RunJournal,
-    ) -> Result<WeightsRef, Halt> {
-        let trace = self.session.trace(position.step());
-        trace.scope(self.step_within(trace, position, weights, journal)).await
-    }
-
-    async fn step_within(
-        &mut self,
-        trace: TraceContext,
-        position: &mut Position,
-        weights: &WeightsRef,
-        journal: &mut RunJournal,
-    ) -> Result<WeightsRef, Halt> {
-        let (began, step) = (Instant::now(), position.step());
-        let what = format!("step {step}");
-        let events = self.services.events();
-        events.at_step(step, position.warm_start_steps());
-        let feed = self.session.open_step(position);
-        let (sampled, report) = tokio::try_join!(
-            self.sampler.sample(position, weights, &feed, &self.weights),
-            self.session.train(&feed, &what)
-        )?;
-        let reported = Instant::now();
-
-        // Engines first: the line includes what the whole step took.
-        let weights = self.weights.publish(report.version).await?;
-        let times = StepTimes {
-            generation: sampled.last_rollout.saturating_duration_since(began),
-            reward: sampled.last_verdict.saturating_duration_since(sampled.last_rollout),
-            update_actor: reported.saturating_duration_since(sampled.last_verdict),
-            update_weights: reported.elapsed(),
-            step: Duration::ZERO,
-        };
-        let proof = self.proof.after_step(&weights, step + 1).await?;
-        let times = StepTimes { step: began.elapsed(), ..times };
+    ) -> Result<MetricsLine, Halt> {
+        let FinishedStep { sampled, report, times, proof, waits } = finished;
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
-        step_values(&mut line, &sampled.batch, &report, self.sampler.order.epoch_of(position.cursor()), times);
-        source_values(&mut line, &self.sampler.data_sources, &sampled.batch.groups);
+        step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
+        source_values(&mut line, &self.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof.add_to(&mut line));
+        waits.iter().for_each(|waits| waits.add_to(&mut line));
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();
-        let run_id = self.session.run_id();
+        let (run_id, trace) = (self.session.run_id(), self.session.trace(step));
         sampled.batch.groups.iter().for_each(|group| record_prompt(run_id, group, Some(trace)));
         sampled.batch.dropped.iter().for_each(|group| record_prompt(run_id, group, None));
-        record_step(run_id, step, report.version, trace, times);
-        position.finish_step(sampled.next_cursor, report.version);
-        events.at_step(position.step(), position.warm_start_steps());
-        journal.announce(line);
-        Ok(weights)
+        record_step(run_id, step, report.version, trace, *times);
+        Ok(line)
     }
-}
-
-impl StepSampler {
-    /// Samples until the step is full. Groups go to the feed as soon as they are next in data order.
-    async fn sample(
-        &mut self,
-        position: &Position,
-        weights: &WeightsRef,
-        feed: &TrainFeed,
-        engines: &WeightSync,
-    ) -> Result<Sampled, Halt> {
-        let (step, cursor) = (position.step(), position.cursor());
-        let target = u64::from(self.settings.prompts_per_step);
-        let mut selection = StepSelection::new(self.settings.dynamic, target, self.settings.prompts_limit(), cursor);
-        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), spec(weights));
-        let mut started = 0;
-        // Engines that sleep share the learner's memory: it gets the groups once they do.
-        let mut held: Vec<TrainGroup> = Vec::new();
-        while !selection.is_full() {
-            while started < selection.prompts_needed() {
-                scheduler.add(self.plan(step, cursor + started));
-                started += 1;
-            }
-            let group = scheduler.next_group().await?;
-            let released = selection.add(group).into_iter();
-            let released = released.map(|(index, group)| group.to_train(index, self.mask_truncated));
-            if engines.engines_sleep() { held.extend(released) } else { released.for_each(|group| feed.push(group)) }
-        }
-        scheduler.check_late(&format!("step {step}"))?;
-        let (batch, next_cursor) = selection.finish();
-        let mut samples = batch.groups.iter().flat_map(SampledGroup::samples);
-        if !samples.any(|sample| sample.rewards().is_some()) {
-            return Err(RunError::NoSamples { step, last: scheduler.last_failure().to_owned() }.into());
-        }
-        scheduler.check_invalid(&format!("step {step}"))?;
-        engines.sleep().await?;
-        held.into_iter().for_each(|group| feed.push(group));
-        // Only now, after every check: without its end the learner keeps nothing of a step.
-        feed.close();
-        Ok(Sampled { batch, next_cursor, last_rollout: scheduler.last_rollout(), last_verdict: Instant::now() })
-    }
-
-    fn plan(&mut self, step: u64, number: u64) -> GroupPlan {
-        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[self.order.at(number)], &self.group)
-    }
-}
-
-fn spec(weights: &WeightsRef) -> RolloutSpec {
-    RolloutSpec { weights: Some(weights.clone()), for_training: true }
-}
-
-fn group_sampling(settings: &crate::settings::SamplingSettings) -> GroupSampling {
-    let sampling = SamplingSettings {
-        temperature: settings.temperature,
-        top_p: settings.top_p,
-        top_k: settings.top_k,
-        min_p: settings.min_p,
-        min_tokens: settings.min_tokens,
-        stop_token_ids: settings.stop_token_ids.clone(),
-        ..SamplingSettings::plain(settings.max_tokens, 0)
-    };
-    GroupSampling { settings: sampling, samples: settings.group_size }
 }

@@ -1,6 +1,6 @@
 //! What a run writes into its directory: lines of metrics, the summary, the report.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use evenkeel_proto::v1::{RunState, StepKind};
@@ -74,6 +74,11 @@ impl RunJournal {
     /// Whether the evaluation after that many GRPO steps has a line.
     pub(super) fn has_evaluation(&self, step: u64) -> bool {
         self.evaluations.has(step)
+    }
+
+    /// The evaluations with a line, by the GRPO steps before them.
+    pub(super) fn evaluated(&self) -> BTreeSet<u64> {
+        self.evaluations.steps().collect()
     }
 
     /// Its line.

@@ -2,7 +2,8 @@
 //!
 //! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. The loop owns the order of steps; each of its parts owns one
 //! thing: `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `train_session`
-//! the learner's steps, `grpo`, `warm_start` and `evaluator` what is sampled and trained, `journal` the files.
+//! the learner's steps, `pipeline` when steps are sampled and trained, `step_sampler`, `grpo`, `warm_start` and `evaluator` what these are,
+//! `journal` the files.
 
 mod best;
 mod checkpoints;
@@ -10,6 +11,7 @@ mod evaluation_run;
 mod evaluator;
 mod grpo;
 mod journal;
+mod pipeline;
 mod position;
 mod preflight;
 mod proof;
@@ -17,6 +19,7 @@ mod run_loop;
 mod source_metrics;
 mod spans;
 mod step_metrics;
+mod step_sampler;
 mod train_session;
 mod warm_start;
 mod weight_sync;

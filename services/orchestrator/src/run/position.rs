@@ -1,8 +1,10 @@
 //! The position of a run: everything that the loop must know to continue.
 
+use evenkeel_proto::v1::{WeightsRef, weights_ref};
 use serde::{Deserialize, Serialize};
 
-const FORMAT: u32 = 1;
+/// The format with published weights. One without any is written as format 1, which had none.
+const FORMAT: u32 = 2;
 
 /// The state of the loop. It is stored inside of the learner's checkpoints, so that both sides return to the same moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -18,12 +20,59 @@ pub(super) struct Position {
     cursor: u64,
     /// Version of the weights.
     version: u64,
+    /// The published weights before these, in order, that steps which are not trained yet are sampled by.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    published: Vec<PublishedWeights>,
+}
+
+/// Weights that were published: the reference that engines need to load them again.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct PublishedWeights {
+    /// GRPO steps done before them.
+    step: u64,
+    version: u64,
+    digest: String,
+    /// Their folder, as the learner sees it.
+    path: String,
+    size_bytes: u64,
+}
+
+impl PublishedWeights {
+    /// The reference to the weights after so many GRPO steps. `None` where it has no folder.
+    pub(super) fn new(step: u64, weights: &WeightsRef) -> Option<Self> {
+        let Some(weights_ref::Source::Path(at)) = &weights.source else { return None };
+        let (digest, path, size_bytes) = (weights.digest.clone(), at.path.clone(), at.size_bytes);
+        Some(Self { step, version: weights.version, digest, path, size_bytes })
+    }
+
+    /// GRPO steps done before them.
+    pub(super) fn step(&self) -> u64 {
+        self.step
+    }
+
+    /// Their version.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The reference as engines take it.
+    pub(super) fn reference(&self) -> WeightsRef {
+        WeightsRef::at_path(self.version, self.digest.as_str(), self.path.as_str(), self.size_bytes)
+    }
 }
 
 impl Position {
     /// The start of a run.
     pub(super) fn start(identity: &str) -> Self {
-        Self { format: FORMAT, identity: identity.to_owned(), warm_start_steps: 0, step: 0, cursor: 0, version: 0 }
+        Self {
+            format: 1,
+            identity: identity.to_owned(),
+            warm_start_steps: 0,
+            step: 0,
+            cursor: 0,
+            version: 0,
+            published: Vec::new(),
+        }
     }
 
     /// Supervised steps done.
@@ -44,6 +93,17 @@ impl Position {
     /// Version of the weights.
     pub(super) fn version(&self) -> u64 {
         self.version
+    }
+
+    /// The published weights before these that a resumed run needs, in order.
+    pub(super) fn published(&self) -> &[PublishedWeights] {
+        &self.published
+    }
+
+    /// Replaces the published weights that a resumed run needs.
+    pub(super) fn set_published(&mut self, published: Vec<PublishedWeights>) {
+        self.format = if published.is_empty() { 1 } else { FORMAT };
+        self.published = published;
     }
 
     /// A supervised step is done.
@@ -80,14 +140,17 @@ impl Position {
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
     pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, String> {
-        Ok(Self { identity: identity.to_owned(), ..Self::parse(bytes)? })
+        let mut position = Self { identity: identity.to_owned(), ..Self::parse(bytes)? };
+        // Its first steps are sampled by the weights that it starts with.
+        position.set_published(Vec::new());
+        Ok(position)
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, String> {
         let position: Self =
             serde_json::from_slice(bytes).map_err(|error| format!("was not written by this program: {error}"))?;
-        if position.format != FORMAT {
-            return Err(format!("has format {}, allowed: {FORMAT}", position.format));
+        if !(1..=FORMAT).contains(&position.format) {
+            return Err(format!("has format {}, allowed: 1 to {FORMAT}", position.format));
         }
         Ok(position)
     }
@@ -113,7 +176,32 @@ mod tests {
         let forked = Position::forked(&position.to_bytes(), "sha256:cd").unwrap();
         assert_eq!((forked.step(), forked.cursor(), forked.version()), (1, 131, 401));
         assert_eq!(Position::from_bytes(&forked.to_bytes(), "sha256:cd"), Ok(forked));
-        let newer = Position { format: 2, ..position };
-        assert_eq!(read(&newer.to_bytes()).unwrap_err(), "has format 2, allowed: 1");
+        let newer = Position { format: 3, ..position };
+        assert_eq!(read(&newer.to_bytes()).unwrap_err(), "has format 3, allowed: 1 to 2");
+    }
+
+    #[test]
+    fn published_weights_are_read_back_and_a_fork_starts_without_them() {
+        let mut position = Position::start("sha256:ab");
+        let bytes = position.to_bytes();
+        assert!(
+            !String::from_utf8(bytes).unwrap().contains("published"),
+            "as earlier versions of the program wrote it"
+        );
+        let weights = WeightsRef::at_path(400, format!("sha256:{:064x}", 7), "/weights/step-400", 12);
+        position.set_published(vec![PublishedWeights::new(0, &weights).unwrap()]);
+        let again = Position::from_bytes(&position.to_bytes(), "sha256:ab").unwrap();
+        assert_eq!((again.format, again.published()[0].step(), again.published()[0].version()), (2, 0, 400));
+        assert_eq!(again.published()[0].reference(), weights);
+        assert!(Position::forked(&position.to_bytes(), "sha256:cd").unwrap().published().is_empty());
+    }
+
+    #[test]
+    fn the_state_of_an_earlier_version_of_the_program_is_read() {
+        let text = br#"{"format":1,"identity":"a","warm_start_steps":2,"step":3,"cursor":12,"version":5}"#;
+        let position = Position::from_bytes(text, "a").unwrap();
+        assert_eq!((position.step(), position.cursor(), position.version()), (3, 12, 5));
+        assert!(position.published().is_empty());
+        assert_eq!(position.to_bytes(), text);
     }
 }

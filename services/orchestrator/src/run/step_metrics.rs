@@ -19,10 +19,30 @@ pub(super) struct StepTimes {
     pub(super) reward: Duration,
     /// From there until the report.
     pub(super) update_actor: Duration,
-    /// Publishing the weights and moving the engines to them.
+    /// Publishing the weights, and moving the engines to them where the next step waits for that.
     pub(super) update_weights: Duration,
     /// All of it.
     pub(super) step: Duration,
+}
+
+/// What the two sides of a step waited for, where steps are sampled ahead.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Waits {
+    /// Steps between the weights that sampled the step and those that it was trained from.
+    pub(super) lag: u64,
+    /// How long the learner waited for the step's rollouts.
+    pub(super) learner: Duration,
+    /// How long sampling waited for the weights that sampled it.
+    pub(super) sampling: Duration,
+}
+
+impl Waits {
+    /// Adds its values to the line of a step.
+    pub(super) fn add_to(&self, line: &mut MetricsLine) {
+        line.set("pipeline/lag", self.lag as f64);
+        line.set("pipeline/learner_waited_s", self.learner.as_secs_f64());
+        line.set("pipeline/sampling_waited_s", self.sampling.as_secs_f64());
+    }
 }
 
 impl StepTimes {

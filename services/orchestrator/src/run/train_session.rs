@@ -60,14 +60,14 @@ impl TrainSession {
         TraceContext::for_id(&self.run_id, &format!("warm_start/{step}"))
     }
 
-    /// The feed of a GRPO step, open for groups.
-    pub(super) fn open_step(&self, position: &Position) -> TrainFeed {
+    /// The feed of a GRPO step that is trained from that version, open for groups.
+    pub(super) fn open_step(&self, step: u64, base_version: u64) -> TrainFeed {
         TrainFeed::new(TrainHeader {
-            step: position.step(),
+            step,
             expected_groups: self.groups_per_step,
             kind: TrainKind::Grpo.into(),
-            traceparent: self.trace(position.step()).to_string(),
-            ..self.header(position)
+            traceparent: self.trace(step).to_string(),
+            ..self.header(base_version)
         })
     }
 
@@ -78,7 +78,7 @@ impl TrainSession {
             expected_examples: examples.len().try_into().unwrap_or(u32::MAX),
             kind: TrainKind::Supervised.into(),
             traceparent: self.warm_start_trace(position.warm_start_steps()).to_string(),
-            ..self.header(position)
+            ..self.header(position.version())
         });
         for batch in examples.chunks(EXAMPLES_PER_MESSAGE) {
             feed.push(SupervisedBatch { examples: batch.to_vec() });
@@ -92,10 +92,10 @@ impl TrainSession {
         self.services.learner().train(feed, what).await
     }
 
-    fn header(&self, position: &Position) -> TrainHeader {
+    fn header(&self, base_version: u64) -> TrainHeader {
         TrainHeader {
             run_id: self.run_id.clone(),
-            base_version: position.version(),
+            base_version,
             settings_hash: self.settings_hash.get().cloned().unwrap_or_default(),
             seed: self.seed,
             ..TrainHeader::default()

@@ -1,14 +1,12 @@
-//! Between two steps: new weights for the engines, and engines that sleep while the learner trains.
+//! Weights on their way from the learner to the engines, and engines that sleep while the learner trains.
 
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Instant;
+use std::sync::Arc;
 
 use evenkeel_proto::v1::{SleepLevel, WeightsRef};
 
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::events::Activity;
-use crate::instruments::{self, Phase};
 use crate::settings::Engines;
 use crate::settings::LoopSettings;
 
@@ -19,31 +17,26 @@ pub(super) struct WeightSync {
     /// Published versions that the learner keeps; 0 for all.
     keep: u32,
     engines: Engines,
-    /// A version that stays besides those.
-    besides: Mutex<Option<u64>>,
 }
 
 impl WeightSync {
     pub(super) fn new(services: Arc<Services>, run_id: &str, settings: &LoopSettings) -> Self {
         let (keep, engines) = (settings.checkpoint.keep_weights, settings.sampling.engines_while_training);
-        Self { services, run_id: run_id.to_owned(), keep, engines, besides: Mutex::default() }
+        Self { services, run_id: run_id.to_owned(), keep, engines }
     }
 
-    /// From now on the weights of that version stay, and those that stayed before do not.
-    pub(super) fn keep_besides(&self, version: Option<u64>) {
-        *self.besides.lock().unwrap_or_else(PoisonError::into_inner) = version;
-    }
-
-    /// Publishes the weights of that version and moves the engines to them, which wakes engines that sleep.
-    #[tracing::instrument(name = "update_weights", skip(self))]
-    pub(super) async fn publish(&self, version: u64) -> Result<WeightsRef, Halt> {
-        let began = Instant::now();
+    /// Publishes the weights of that version. The versions `besides` stay besides the last ones.
+    #[tracing::instrument(name = "publish_weights", skip(self, besides))]
+    pub(super) async fn publish(&self, version: u64, besides: Vec<u64>) -> Result<WeightsRef, Halt> {
         let _during = self.services.events().during(Activity::Publishing);
-        let besides = self.besides.lock().unwrap_or_else(PoisonError::into_inner).into_iter().collect();
-        let weights = self.services.learner().publish(&self.run_id, version, self.keep, besides).await?;
-        self.services.generation().update_weights(&weights).await?;
-        instruments::phase(Phase::UpdateWeights, began.elapsed());
-        Ok(weights)
+        self.services.learner().publish(&self.run_id, version, self.keep, besides).await
+    }
+
+    /// Moves the engines to weights, which wakes engines that sleep.
+    #[tracing::instrument(name = "update_weights", skip_all, fields(version = weights.version))]
+    pub(super) async fn move_engines(&self, weights: &WeightsRef) -> Result<(), Halt> {
+        let _during = self.services.events().during(Activity::Publishing);
+        self.services.generation().update_weights(weights).await
     }
 
     /// Whether engines sleep while the learner trains.

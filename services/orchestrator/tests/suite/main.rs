@@ -6,6 +6,7 @@ mod evaluation;
 mod observability;
 mod order;
 mod page;
+mod pipeline;
 mod proof;
 mod report;
 mod resume;

@@ -9,6 +9,7 @@ mod judge;
 mod scores;
 mod tokens;
 
+use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -36,6 +37,15 @@ pub(super) struct Proof {
     temperature: f32,
     judge: Judge,
     history: Mutex<History>,
+    /// The learner's scores of versions that the engines get later.
+    noted: Mutex<BTreeMap<u64, Noted>>,
+}
+
+/// The learner's scores of a version.
+struct Noted {
+    scores: Scores,
+    /// What scoring took.
+    took: Duration,
 }
 
 /// What a proof found.
@@ -67,35 +77,62 @@ impl Proof {
             temperature: settings.sampling.temperature,
             judge: Judge::new(proof.tolerance.unwrap_or(DEFAULT_TOLERANCE), settings.sampling.temperature),
             history: Mutex::default(),
+            noted: Mutex::default(),
         }
     }
 
-    /// Proves the weights that a run begins with, or returns to. What was seen before does not count any more.
-    pub(super) async fn begin(&self, weights: &WeightsRef) -> Result<(), Halt> {
+    /// Notes the learner's scores of the weights that a run begins with, or returns to. What was seen before does not count any more.
+    pub(super) async fn begin(&self, version: u64) -> Result<(), Halt> {
         *self.history() = History::default();
+        self.noted().clear();
         if self.every > 0 {
-            self.prove(weights).await?;
+            self.ask_learner(version).await?;
         }
         Ok(())
     }
 
-    /// Proves the weights after so many steps, where it is due.
-    pub(super) async fn after_step(&self, weights: &WeightsRef, steps: u64) -> Result<Option<ProofReport>, Halt> {
+    /// Notes the learner's scores of its weights after so many steps, where a proof of them is due. It cannot be asked later, once it has
+    /// trained on.
+    pub(super) async fn note(&self, version: u64, steps: u64) -> Result<(), Halt> {
         match self.every > 0 && steps.is_multiple_of(self.every) {
-            true => self.prove(weights).await.map(Some),
-            false => Ok(None),
+            true => self.ask_learner(version).await,
+            false => Ok(()),
+        }
+    }
+
+    async fn ask_learner(&self, version: u64) -> Result<(), Halt> {
+        let began = Instant::now();
+        let _during = self.services.events().during(Activity::Proving);
+        let scores = self.learner_scores(version).await?;
+        self.noted().insert(version, Noted { scores, took: began.elapsed() });
+        Ok(())
+    }
+
+    /// Proves the weights that the engines have now, where the learner's scores of them are noted. `learner_waits`: the learner still has
+    /// them, so that it can score the tokens that engines sample as well.
+    pub(super) async fn prove(&self, weights: &WeightsRef, learner_waits: bool) -> Result<Option<ProofReport>, Halt> {
+        // Versions that were skipped are not asked for again.
+        let noted = {
+            let mut noted = self.noted();
+            *noted = noted.split_off(&weights.version);
+            noted.remove(&weights.version)
+        };
+        match noted {
+            Some(noted) => self.compare(weights, noted, learner_waits).await.map(Some),
+            None => Ok(None),
         }
     }
 
     #[tracing::instrument(name = "proof", skip_all, fields(version = weights.version))]
-    async fn prove(&self, weights: &WeightsRef) -> Result<ProofReport, Halt> {
+    async fn compare(&self, weights: &WeightsRef, noted: Noted, learner_waits: bool) -> Result<ProofReport, Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
-        let (version, generation) = (weights.version, self.services.generation());
-        // The learner is asked first: it holds the truth, and would have to be asked again if it was restarted.
-        let learner = self.learner_scores(version).await?;
+        let (version, generation, learner) = (weights.version, self.services.generation(), noted.scores);
         let engines = generation.prove_weights(weights, &self.sequences, self.temperature).await?;
-        let sampled = self.sampled_scores(version, &engines).await?;
+        let sampled = match learner_waits {
+            true => self.sampled_scores(version, &engines).await?,
+            false => vec![Scores::new(); engines.len()],
+        };
         let mut report = ProofReport::default();
         let mut history = self.history();
         for (ProvenEngine { name, scores }, sampled) in engines.iter().zip(&sampled) {
@@ -111,7 +148,7 @@ impl Proof {
         }
         report.engines = engines.len();
         report.change = history.add(version, learner, engines, self.judge.resolution());
-        report.took = began.elapsed();
+        report.took = noted.took + began.elapsed();
         Ok(report)
     }
 
@@ -133,6 +170,10 @@ impl Proof {
             all.push(found.into_iter().flatten().collect());
         }
         Ok(all)
+    }
+
+    fn noted(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Noted>> {
+        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn history(&self) -> std::sync::MutexGuard<'_, History> {

@@ -9,11 +9,14 @@ use evenkeel_proto::v1::RunState;
 
 use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
-use super::grpo::GrpoTrainer;
+use super::grpo::StepWriter;
 use super::journal::RunJournal;
+use super::pipeline::{Balance, Pipeline, VersionPlan};
 use super::position::Position;
 use super::preflight::Preflight;
 use super::proof::Proof;
+use super::step_sampler::StepSampler;
+use super::train_session::TrainSession;
 use super::warm_start::WarmStart;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
@@ -40,7 +43,10 @@ pub(super) struct RunLoop {
     proof: Arc<Proof>,
     warm_start: WarmStart,
     evaluator: Evaluator,
-    trainer: GrpoTrainer,
+    session: Arc<TrainSession>,
+    sampler: StepSampler,
+    writer: StepWriter,
+    balance: Balance,
     journal: RunJournal,
     announcement: Announcement,
 }
@@ -87,6 +93,10 @@ impl RunLoop {
             (Ok(outcome), Ok(summary)) => Ok((outcome, summary)),
             (Ok(_), Err(error)) | (Err(error), _) => Err(error),
         };
+        let lag = self.settings.pipeline.max_lag;
+        if let Some(message) = self.balance.advice(lag).filter(|_| lag > 0) {
+            events.emit(Event::Note { message });
+        }
         match &result {
             Ok((outcome, summary)) => {
                 events.emit(Event::Finished { outcome: *outcome, summary: Box::new(summary.clone()) });
@@ -147,38 +157,23 @@ impl RunLoop {
         self.steps(position, from_checkpoint).await
     }
 
-    /// Evaluations, checkpoints and GRPO steps in their order.
-    async fn steps(&mut self, mut position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
-        self.weights.keep_besides(self.checkpoints.best_version());
-        let mut weights = self.weights.publish(position.version()).await?;
-        self.proof.begin(&weights).await?;
-        // The checkpoint that the run has just come from is not written again.
-        let mut is_saved = from_checkpoint && position.step() > 0;
-        loop {
-            let is_done = position.step() >= self.settings.run.steps;
-            let is_evaluated = self.evaluator.run_if_due(&position, &weights, &mut self.journal).await?;
-            let stopping = !(is_done && is_evaluated) && self.services.stop().is_requested();
-            if stopping {
-                self.services.events().enter_phase(RunState::Stopping);
-            }
-            let is_best = self.checkpoints.is_best(&position, &self.journal)?;
-            if !is_saved && (is_best || self.checkpoints.is_due(&position, is_done || stopping)) {
-                self.checkpoints.save(&position, &self.journal).await?;
-            }
-            if is_best {
-                self.checkpoints.note_best(&position, &weights, &self.journal).await?;
-                self.weights.keep_besides(self.checkpoints.best_version());
-            }
-            if stopping {
-                return Ok(RunOutcome::Stopped);
-            }
-            if is_done {
-                return Ok(RunOutcome::Completed);
-            }
-            self.services.events().enter_phase(RunState::Training);
-            weights = self.trainer.step(&mut position, &weights, &mut self.journal).await?;
-            is_saved = false;
-        }
+    /// Evaluations, checkpoints and GRPO steps.
+    async fn steps(&mut self, position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
+        let origin = self.directory.forked_from().map_or(0, |fork| fork.step);
+        let plan = VersionPlan::new(self.settings.pipeline.max_lag, origin, self.settings.run.steps);
+        let pipeline = Pipeline {
+            services: &self.services,
+            session: &self.session,
+            weights: &self.weights,
+            proof: &self.proof,
+            evaluator: &self.evaluator,
+            sampler: &mut self.sampler,
+            writer: &self.writer,
+            checkpoints: &mut self.checkpoints,
+            journal: &mut self.journal,
+            balance: &mut self.balance,
+        };
+        pipeline.run(plan, position, from_checkpoint).await
     }
 
     fn announce(&mut self, step: u64) {

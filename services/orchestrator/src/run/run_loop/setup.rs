@@ -22,10 +22,12 @@ use crate::rollout::RolloutContext;
 use crate::run::RunOptions;
 use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::evaluator::Evaluator;
-use crate::run::grpo::GrpoTrainer;
+use crate::run::grpo::StepWriter;
 use crate::run::journal::RunJournal;
+use crate::run::pipeline::Balance;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
+use crate::run::step_sampler::StepSampler;
 use crate::run::train_session::TrainSession;
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
@@ -78,31 +80,20 @@ pub(in crate::run) fn prepare(
             &settings,
         ),
         checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory),
-        evaluator: Evaluator::new(
-            Arc::clone(&services),
-            Arc::clone(&rollouts),
-            benchmarks,
-            &settings,
-            directory.path().to_owned(),
-        ),
-        trainer: GrpoTrainer::new(
-            Arc::clone(&services),
-            Arc::clone(&session),
-            Arc::clone(&weights),
-            Arc::clone(&proof),
-            rollouts,
-            prompts,
-            &settings,
-        ),
+        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, &settings, directory.path().to_owned()),
+        writer: StepWriter::new(Arc::clone(&session), &prompts),
+        sampler: StepSampler::new(rollouts, prompts, &settings),
+        balance: Balance::default(),
         warm_start: WarmStart::new(
             Arc::clone(&services),
-            session,
+            Arc::clone(&session),
             Arc::clone(&weights),
             &settings.warm_start,
             encoder,
             demonstrations,
         ),
         journal: RunJournal::open(directory.clone(), resolved, services.retrier().clone(), events)?,
+        session,
         weights,
         proof,
         services,

@@ -1,6 +1,6 @@
 //! A fake generation service: responses follow from seed, prompt and weights; timing is different in every run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -42,6 +42,8 @@ pub(crate) struct FakeState {
     pub(crate) answers: Mutex<Option<Answers>>,
     /// Whether weights were never given and any version is asked for.
     pub(crate) any_weights: AtomicBool,
+    /// Versions whose folders are gone.
+    pub(crate) gone: Mutex<BTreeSet<u64>>,
     /// Longest delay of a response in milliseconds.
     pub(crate) max_delay_ms: AtomicU64,
     /// From this weights version on almost every response is correct; 0 is [`CERTAIN_FROM`].
@@ -199,8 +201,12 @@ impl Generation for FakeGeneration {
     ) -> Result<Response<UpdateWeightsResponse>, Status> {
         let weights = request.into_inner().weights.unwrap();
         weights.validate().map_err(|error| Status::invalid_argument(error.to_string()))?;
-        self.state.updates.fetch_add(1, Ordering::Relaxed);
         let version = weights.version;
+        if self.state.gone.lock().unwrap().contains(&version) {
+            let message = format!("weights.path.path is `{:?}`, which is not a folder here", weights.source);
+            return Err(Status::invalid_argument(message));
+        }
+        self.state.updates.fetch_add(1, Ordering::Relaxed);
         if !self.state.is_stuck.load(Ordering::Relaxed) {
             self.state.digest.lock().unwrap().clone_from(&weights.digest);
         }

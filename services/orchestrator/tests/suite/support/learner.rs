@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
@@ -35,6 +36,9 @@ struct Memory {
 /// What it knew when it wrote a checkpoint, with the state of its caller.
 type Saved = (Memory, Vec<u8>);
 
+/// Whether a step has to wait, by its number.
+pub(crate) type Holds = Box<dyn Fn(u64) -> bool + Send + Sync>;
+
 /// What outlives it, and what tests look at.
 #[derive(Default)]
 pub(crate) struct FakeState {
@@ -47,6 +51,8 @@ pub(crate) struct FakeState {
     pub(crate) cut_after: Mutex<BTreeSet<u64>>,
     /// These GRPO steps are dropped once before they are whole, as if nothing of them had come for too long.
     pub(crate) idle_at: Mutex<BTreeSet<u64>>,
+    /// Whether a GRPO step whose groups are all here is not done yet.
+    pub(crate) holds: Mutex<Option<Holds>>,
     /// These GRPO steps fail once as where a GPU is lost, or too many updates in a row were skipped.
     pub(crate) fails_at: Mutex<BTreeSet<u64>>,
     /// How often a step was sent, whether it was done or not.
@@ -149,6 +155,11 @@ impl FakeLearner {
         }
         if groups.len() != header.expected_groups as usize || examples != header.expected_examples as usize {
             return Err(Status::invalid_argument(format!("{} groups, {examples} examples", groups.len())));
+        }
+        if header.kind() == TrainKind::Grpo {
+            while self.state.holds.lock().unwrap().as_ref().is_some_and(|holds| holds(header.step)) {
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
         }
         let number = |salt: u64| (mix(digest ^ salt) >> 11) as f64 / (1_u64 << 53) as f64;
         // Something that looks like training, with everything that was sent in its noise.

@@ -1,0 +1,221 @@
+//! What the two sides of a run hand to each other: weights one way, steps of groups and lines of evaluations the other.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_proto::v1::WeightsRef;
+use tokio::sync::{mpsc, oneshot, watch};
+
+use crate::clients::{Stop, TrainFeed};
+use crate::metrics::MetricsLine;
+use crate::run::proof::ProofReport;
+use crate::run::step_sampler::SampledStep;
+
+/// Weights that the learner has published.
+#[derive(Debug, Clone)]
+pub(super) struct Published {
+    pub(super) weights: WeightsRef,
+    /// What publishing took.
+    pub(super) took: Duration,
+}
+
+/// The weights that the engines were moved to.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct EnginesAt {
+    /// GRPO steps before them.
+    pub(super) weights: u64,
+    /// What moving the engines took.
+    pub(super) moved: Duration,
+    /// Where these weights were proven.
+    pub(super) proof: Option<ProofReport>,
+}
+
+/// A step whose groups are being sampled, or were.
+pub(super) struct OpenStep {
+    pub(super) step: u64,
+    pub(super) feed: TrainFeed,
+    /// The weights that sample it.
+    pub(super) engines: EnginesAt,
+    /// How long sampling waited for these weights.
+    pub(super) waited: Duration,
+    /// Everything about its groups, once all are sampled.
+    pub(super) sampled: oneshot::Receiver<SampledStep>,
+}
+
+/// How far the learner is.
+#[derive(Debug, Clone, Copy)]
+struct LearnerAt {
+    /// GRPO steps whose lines are written.
+    done: u64,
+    /// The step that it has begun last.
+    begun: Option<u64>,
+}
+
+/// How far the engines are.
+#[derive(Debug, Clone, Copy)]
+struct Visited {
+    /// GRPO steps before the newest weights that nothing is left to evaluate of.
+    weights: u64,
+    /// Whether every evaluation so far was finished; a stop leaves one unfinished.
+    complete: bool,
+}
+
+/// What both sides look at. Neither waits for the other but through it.
+struct Board {
+    published: watch::Sender<BTreeMap<u64, Published>>,
+    learner: watch::Sender<LearnerAt>,
+    engines: watch::Sender<Option<EnginesAt>>,
+    visited: watch::Sender<Option<Visited>>,
+}
+
+/// The sampling side's end.
+pub(super) struct SamplingEnd {
+    board: Arc<Board>,
+    steps: mpsc::UnboundedSender<OpenStep>,
+    lines: mpsc::UnboundedSender<MetricsLine>,
+}
+
+/// The learning side's end.
+pub(super) struct LearningEnd {
+    board: Arc<Board>,
+    steps: mpsc::UnboundedReceiver<OpenStep>,
+}
+
+/// Lines of evaluations for the journal.
+pub(super) struct EvaluatedLines(mpsc::UnboundedReceiver<MetricsLine>);
+
+/// The ends of a run that has done `done` GRPO steps. Neither queue needs a bound of its own: there are at most `pipeline.max_lag` steps
+/// before the learner's, since the weights that would sample more do not exist yet.
+pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) {
+    let board = Arc::new(Board {
+        published: watch::Sender::default(),
+        learner: watch::Sender::new(LearnerAt { done, begun: None }),
+        engines: watch::Sender::default(),
+        visited: watch::Sender::default(),
+    });
+    let ((steps, next_steps), (lines, next_lines)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
+    let sampling = SamplingEnd { board: Arc::clone(&board), steps, lines };
+    (sampling, LearningEnd { board, steps: next_steps }, EvaluatedLines(next_lines))
+}
+
+/// Waits until the value of a board is such, which this end of it keeps open.
+async fn until<T: Clone>(board: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
+    let mut value = board.subscribe();
+    let reached = value.wait_for(holds).await.map(|value| value.clone());
+    reached.unwrap_or_else(|_| unreachable!("the sender is borrowed here"))
+}
+
+impl SamplingEnd {
+    /// The weights after so many steps, once they are published. Those before them are not asked for again.
+    pub(super) async fn weights(&self, after: u64) -> Published {
+        let published = until(&self.board.published, |published| published.contains_key(&after)).await;
+        self.board.published.send_if_modified(|published| {
+            *published = published.split_off(&after);
+            false
+        });
+        published[&after].clone()
+    }
+
+    /// Waits until a step may be sampled. `ahead`: before the learner begins it; once a stop is requested none is any more.
+    pub(super) async fn may_begin(&self, step: u64, ahead: bool, stop: &Stop) {
+        if !ahead || stop.is_requested() {
+            until(&self.board.learner, |at| at.begun.is_some_and(|begun| begun >= step)).await;
+        }
+    }
+
+    /// Waits until the lines of so many steps are written.
+    pub(super) async fn until_done(&self, steps: u64) {
+        until(&self.board.learner, |at| at.done >= steps).await;
+    }
+
+    /// The engines were moved to other weights.
+    pub(super) fn moved(&self, engines: EnginesAt) {
+        self.board.engines.send_replace(Some(engines));
+    }
+
+    /// An evaluation is finished.
+    pub(super) fn evaluated(&self, line: MetricsLine) {
+        // The other end is gone only when the run ends.
+        let _ = self.lines.send(line);
+    }
+
+    /// Nothing is left to evaluate of the weights after so many steps, or a stop has left something.
+    pub(super) fn visited(&self, weights: u64, complete: bool) {
+        self.board.visited.send_modify(|visited| {
+            let complete = complete && visited.is_none_or(|before| before.complete);
+            *visited = Some(Visited { weights, complete });
+        });
+    }
+
+    /// Hands over a step, which may still be empty.
+    pub(super) fn hand_over(&self, step: OpenStep) {
+        let _ = self.steps.send(step);
+    }
+}
+
+impl LearningEnd {
+    /// The weights after so many steps are published.
+    pub(super) fn publish(&self, after: u64, published: Published) {
+        self.board.published.send_modify(|all| {
+            all.insert(after, published);
+        });
+    }
+
+    /// The step begins.
+    pub(super) fn begin(&self, step: u64) {
+        self.board.learner.send_modify(|at| at.begun = Some(step));
+    }
+
+    /// The lines of so many steps are written.
+    pub(super) fn done(&self, steps: u64) {
+        self.board.learner.send_modify(|at| at.done = steps);
+    }
+
+    /// The next step in order. Waits for the sampling side to begin it.
+    pub(super) async fn next_step(&mut self) -> OpenStep {
+        match self.steps.recv().await {
+            Some(step) => step,
+            // The sampling side has failed, which ends the run.
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Waits until the engines have the weights after so many steps, or later ones.
+    pub(super) async fn engines(&self, after: u64) -> EnginesAt {
+        let reached = until(&self.board.engines, |at| at.is_some_and(|at| at.weights >= after)).await;
+        reached.unwrap_or(EnginesAt { weights: after, moved: Duration::ZERO, proof: None })
+    }
+
+    /// Waits until nothing is left to evaluate of the weights after so many steps. Returns whether everything was evaluated.
+    pub(super) async fn visited(&self, after: u64) -> bool {
+        let reached = until(&self.board.visited, |at| at.is_some_and(|at| at.weights >= after || !at.complete)).await;
+        reached.is_some_and(|at| at.complete)
+    }
+}
+
+impl EvaluatedLines {
+    /// The next line.
+    pub(super) async fn next(&mut self) -> MetricsLine {
+        match self.0.recv().await {
+            Some(line) => line,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// A line that is there already.
+    pub(super) fn ready(&mut self) -> Option<MetricsLine> {
+        self.0.try_recv().ok()
+    }
+}
+
+impl OpenStep {
+    /// Waits until all of its groups are sampled.
+    pub(super) async fn sampled(&mut self) -> SampledStep {
+        match (&mut self.sampled).await {
+            Ok(sampled) => sampled,
+            // The sampling side has failed, which ends the run.
+            Err(_) => std::future::pending().await,
+        }
+    }
+}

@@ -1,0 +1,232 @@
+//! The learning side: trains the steps in their order, publishes the weights of each, and writes lines and checkpoints.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::v1::{RunState, TrainReport, WeightsRef};
+
+use super::balance::Balance;
+use super::handover::{EvaluatedLines, LearningEnd, OpenStep, Published};
+use super::plan::VersionPlan;
+use crate::clients::Services;
+use crate::error::{Halt, RunError};
+use crate::events::RunOutcome;
+use crate::run::checkpoints::CheckpointKeeper;
+use crate::run::evaluator::Evaluator;
+use crate::run::grpo::{FinishedStep, StepWriter};
+use crate::run::journal::RunJournal;
+use crate::run::position::{Position, PublishedWeights};
+use crate::run::proof::Proof;
+use crate::run::step_metrics::{StepTimes, Waits};
+use crate::run::step_sampler::SampledStep;
+use crate::run::train_session::TrainSession;
+use crate::run::weight_sync::WeightSync;
+
+/// The part of a run that uses the learner.
+pub(super) struct LearningSide<'a> {
+    pub(super) services: &'a Services,
+    pub(super) session: &'a Arc<TrainSession>,
+    pub(super) weights: &'a WeightSync,
+    pub(super) proof: &'a Proof,
+    pub(super) evaluator: &'a Evaluator,
+    pub(super) writer: &'a StepWriter,
+    pub(super) checkpoints: &'a mut CheckpointKeeper,
+    pub(super) journal: &'a mut RunJournal,
+    pub(super) balance: &'a mut Balance,
+    pub(super) plan: VersionPlan,
+    pub(super) end: LearningEnd,
+    pub(super) lines: EvaluatedLines,
+    pub(super) position: Position,
+    /// The weights at this position.
+    pub(super) current: WeightsRef,
+    /// Whether the learner has just loaded this position from a checkpoint.
+    pub(super) is_saved: bool,
+}
+
+/// A step that the learner has done.
+struct Trained {
+    open: OpenStep,
+    sampled: SampledStep,
+    report: TrainReport,
+    waited: Duration,
+}
+
+impl LearningSide<'_> {
+    /// Steps and checkpoints in their order, to the last step or to a stop.
+    pub(super) async fn run(mut self) -> Result<RunOutcome, Halt> {
+        self.end.engines(0).await;
+        self.balance.begin();
+        loop {
+            let step = self.position.step();
+            let is_done = step >= self.plan.steps();
+            let is_evaluated = !self.waits_for_evaluation(step, is_done) || self.evaluation(step).await?;
+            let stopping = !(is_done && is_evaluated) && self.services.stop().is_requested();
+            if stopping {
+                self.services.events().enter_phase(RunState::Stopping);
+            }
+            self.keep(is_done || stopping).await?;
+            if stopping {
+                return Ok(RunOutcome::Stopped);
+            }
+            if is_done {
+                return Ok(RunOutcome::Completed);
+            }
+            self.services.events().enter_phase(RunState::Training);
+            self.step().await?;
+            self.is_saved = false;
+        }
+    }
+
+    /// Whether the evaluation of the weights after so many steps comes before the next step. Where steps are sampled ahead it overlaps with
+    /// training, except at the end and where it decides whether the checkpoint stays.
+    fn waits_for_evaluation(&self, step: u64, is_done: bool) -> bool {
+        is_done || !self.plan.samples_ahead() || (self.checkpoints.keeps_best() && self.evaluator.is_due(step))
+    }
+
+    /// Waits for it and writes its line. Returns whether nothing is left to evaluate.
+    async fn evaluation(&mut self, step: u64) -> Result<bool, Halt> {
+        let Self { end, lines, journal, .. } = self;
+        let complete = recording(lines, journal, end.visited(step)).await?;
+        while let Some(line) = lines.ready() {
+            journal.append(&line).await?;
+            journal.announce(line);
+        }
+        Ok(complete)
+    }
+
+    /// Writes the checkpoint at this position where it is due, and notes the best one.
+    async fn keep(&mut self, at_end: bool) -> Result<(), Halt> {
+        let is_best = self.checkpoints.is_best(&self.position, self.journal)?;
+        if !self.is_saved && (is_best || self.checkpoints.is_due(&self.position, at_end)) {
+            self.checkpoints.save(&self.position, self.journal).await?;
+        }
+        if is_best {
+            self.checkpoints.note_best(&self.position, &self.current, self.journal).await?;
+        }
+        Ok(())
+    }
+
+    /// Does the next step and moves the position past it; its line is written then.
+    #[tracing::instrument(name = "step", skip_all, fields(step = self.position.step()))]
+    async fn step(&mut self) -> Result<(), Halt> {
+        let trace = self.session.trace(self.position.step());
+        trace.scope(self.step_within()).await
+    }
+
+    async fn step_within(&mut self) -> Result<(), Halt> {
+        let (began, step) = (Instant::now(), self.position.step());
+        let events = self.services.events();
+        events.at_step(step, self.position.warm_start_steps());
+        self.end.begin(step);
+        let Trained { open, sampled, report, waited } = self.train(step).await?;
+        let reported = Instant::now();
+
+        let weights = self.publish(step + 1, report.version).await?;
+        let published_in = reported.elapsed();
+        self.proof.note(report.version, step + 1).await?;
+        self.end.publish(step + 1, Published { weights: weights.clone(), took: published_in });
+        // Where the next step cannot begin before, engines come first: the line includes what the whole step took.
+        let (engines, moved) = match self.plan.samples_ahead() {
+            true => (open.engines, Duration::ZERO),
+            false => {
+                let engines = self.end.engines(step + 1).await;
+                (engines, engines.moved)
+            }
+        };
+        let (last_rollout, last_verdict) = (sampled.last_rollout.max(began), sampled.last_verdict.max(began));
+        let times = StepTimes {
+            generation: last_rollout - began,
+            reward: last_verdict.saturating_duration_since(last_rollout),
+            update_actor: reported.saturating_duration_since(last_verdict),
+            update_weights: published_in + moved,
+            step: began.elapsed(),
+        };
+        let waits = Waits { lag: step - open.engines.weights, learner: waited, sampling: open.waited };
+        self.balance.add(waits.learner, waits.sampling);
+        let finished = FinishedStep {
+            sampled: &sampled,
+            report: &report,
+            times,
+            proof: engines.proof,
+            waits: self.plan.samples_ahead().then_some(waits),
+        };
+        let line = self.writer.write(step, &finished, self.journal).await?;
+        self.advance(sampled.next_cursor, report.version, weights);
+        events.at_step(self.position.step(), self.position.warm_start_steps());
+        self.journal.announce(line);
+        self.end.done(self.position.step());
+        Ok(())
+    }
+
+    /// Trains the groups of a step, which may still be sampled. Lines of evaluations are written meanwhile.
+    async fn train(&mut self, step: u64) -> Result<Trained, Halt> {
+        let Self { end, lines, journal, session, .. } = self;
+        let what = format!("step {step}");
+        let work = async {
+            let since = Instant::now();
+            let mut open = end.next_step().await;
+            let feed = open.feed.clone();
+            let not_begun = since.elapsed();
+            let sampled = async { Ok::<_, Halt>(open.sampled().await) };
+            let (sampled, report) = tokio::try_join!(sampled, session.train(&feed, &what))?;
+            Ok::<_, Halt>(Trained { waited: not_begun + idle(&report), open, sampled, report })
+        };
+        let trained = recording(lines, journal, work).await??;
+        let expected = self.position.version() + 1;
+        if (trained.open.step, trained.report.version) != (step, expected) {
+            let message = format!("it made version {} of version {}", trained.report.version, expected - 1);
+            return Err(RunError::Refused { service: "learner", what, message }.into());
+        }
+        Ok(trained)
+    }
+
+    /// Publishes the weights after `steps` steps, and says which ones stay besides.
+    async fn publish(&self, steps: u64, version: u64) -> Result<WeightsRef, Halt> {
+        let mut besides: BTreeSet<u64> = self.checkpoints.best_version().into_iter().collect();
+        // The newest checkpoint may be returned to at any moment, also while the next one is written.
+        besides.extend(self.checkpoints.needed_versions());
+        besides.extend(self.published_at(steps).iter().map(PublishedWeights::version));
+        self.weights.publish(version, besides.into_iter().collect()).await
+    }
+
+    /// The weights that a checkpoint after `steps` steps needs: those before it that later steps are sampled by.
+    fn published_at(&self, steps: u64) -> Vec<PublishedWeights> {
+        let current = PublishedWeights::new(self.position.step(), &self.current);
+        let all = self.position.published().iter().cloned().chain(current);
+        all.filter(|weights| self.plan.is_needed_at(steps, weights.step())).collect()
+    }
+
+    fn advance(&mut self, cursor: u64, version: u64, weights: WeightsRef) {
+        let published = self.published_at(self.position.step() + 1);
+        self.position.finish_step(cursor, version);
+        self.position.set_published(published);
+        self.current = weights;
+    }
+}
+
+/// How long the learner had nothing to do in a step.
+fn idle(report: &TrainReport) -> Duration {
+    let timings = report.timings.unwrap_or_default();
+    let busy = timings.score_us + timings.gradient_us + timings.optimizer_us;
+    Duration::from_micros(timings.total_us.saturating_sub(busy))
+}
+
+/// Does something while the lines of evaluations that end meanwhile are written.
+async fn recording<T>(
+    lines: &mut EvaluatedLines,
+    journal: &mut RunJournal,
+    work: impl Future<Output = T>,
+) -> Result<T, Halt> {
+    let mut work = std::pin::pin!(work);
+    loop {
+        tokio::select! {
+            biased;
+            line = lines.next() => {
+                journal.append(&line).await?;
+                journal.announce(line);
+            }
+            done = &mut work => return Ok(done),
+        }
+    }
+}

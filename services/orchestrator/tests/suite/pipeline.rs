@@ -1,0 +1,314 @@
+//! Sampling ahead of training: which weights sample which step, and that nothing else decides it.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use crate::support::{
+    Cluster, GENERATION, LEARNER, bounded, finish, lines, metrics, mix, recipe, resolved, temp, uninterrupted, until,
+};
+use evenkeel_orchestrator::{
+    Event, LoopSettings, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode, may_differ,
+};
+use evenkeel_proto::{GroupId, Purpose, SampleId};
+
+fn lagging(max_lag: u32) -> LoopSettings {
+    let mut recipe = recipe();
+    recipe.pipeline.max_lag = max_lag;
+    recipe.run.steps = 8;
+    recipe
+}
+
+/// Every sample of every step that the learner was sent is of the weights of so many steps before it, and not of earlier ones than those
+/// that the run began with.
+fn assert_versions(cluster: &Cluster, recipe: &LoopSettings, origin: u64) {
+    let groups = cluster.learner.state.groups.lock().unwrap();
+    let steps: Vec<u64> = groups.keys().copied().collect();
+    assert_eq!(steps, (origin..recipe.run.steps).collect::<Vec<_>>());
+    for (&step, groups) in groups.iter() {
+        let weights = step.saturating_sub(recipe.pipeline.max_lag.into()).max(origin);
+        let segments = groups.iter().flat_map(|group| &group.samples).flat_map(|sample| &sample.segments);
+        let versions: BTreeSet<_> = segments.map(|segment| segment.policy_version).collect();
+        assert_eq!(versions, BTreeSet::from([Some(recipe.warm_start.steps + weights)]), "step {step}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_groups_of_a_step_are_sampled_by_the_weights_of_so_many_steps_before_it() {
+    bounded(async {
+        let mut all = Vec::new();
+        for max_lag in [0, 1, 2, 16] {
+            let (_dir, path) = temp();
+            let (cluster, recipe) = (Cluster::start().await, lagging(max_lag));
+            assert_eq!(cluster.run(&path, &recipe).await.1.unwrap().0, RunOutcome::Completed);
+            assert_versions(&cluster, &recipe, 0);
+            let lags: Vec<_> = metrics(&path).iter().map(|line| line.get("pipeline/lag")).collect();
+            let expected = |step: u64| (max_lag > 0).then(|| step.min(max_lag.into()) as f64);
+            assert_eq!(lags, (0..8).map(expected).collect::<Vec<_>>());
+            let here = lines(&path);
+            assert_eq!(here, uninterrupted(&recipe).await, "the same again, in another order of completion");
+            all.push(here);
+        }
+        assert!(all[0] != all[1] && all[1] != all[2] && all[2] != all[3]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahead() {
+    bounded(async {
+        for max_lag in [1, 2] {
+            let (_dir, path) = temp();
+            let (cluster, recipe) = (Cluster::start().await, lagging(max_lag));
+            let (seen, steps) = (Arc::clone(&cluster.generation.state), recipe.run.steps);
+            let newest = move || {
+                let seen = seen.seen.lock().unwrap();
+                let ids = seen.iter().map(|item| item.group_id.parse::<GroupId>().unwrap());
+                ids.filter(|id| id.purpose == Purpose::Train).map(|id| id.step).max().unwrap_or(0)
+            };
+            // No step is ever done that is not the last to begin before its successors are sampled: without overlap this would never end.
+            let farthest = newest.clone();
+            *cluster.learner.state.holds.lock().unwrap() =
+                Some(Box::new(move |step| newest() < (step + u64::from(max_lag)).min(steps - 1)));
+            let handle = cluster.begin(&path, &recipe);
+            let progress = handle.progress();
+            let running = tokio::spawn(finish(handle));
+            while !running.is_finished() {
+                // What is sampled is looked at first: the learner may have gone on since.
+                let (sampled, done) = (farthest(), cluster.learner.state.groups.lock().unwrap().len() as u64);
+                assert!(sampled <= done + u64::from(max_lag), "step {sampled} is sampled, {done} are done");
+                tokio::time::sleep(Duration::from_millis(1)).await;
+            }
+            running.await.unwrap().1.unwrap();
+            assert_eq!(progress.borrow().step, steps);
+            assert_eq!(lines(&path), uninterrupted(&recipe).await);
+        }
+    })
+    .await;
+}
+
+/// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
+async fn kill_and_resume(recipe: &LoopSettings, with_learner: bool, seed: u64) {
+    let (_dir, path) = temp();
+    let mut cluster = Cluster::start().await;
+    let mut kills = 0;
+    let mut handle = cluster.begin(&path, recipe);
+    loop {
+        for _ in 0..1 + mix(seed ^ kills) % (3 + 2 * kills) {
+            handle.next_event().await;
+        }
+        tokio::time::sleep(Duration::from_millis(mix(!seed ^ kills) % 8)).await;
+        let is_through = handle.progress().borrow().step == recipe.run.steps;
+        if kills > 0 && (is_through || kills == 10) {
+            break;
+        }
+        handle.kill().await;
+        kills += 1;
+        if with_learner {
+            cluster.down(LEARNER).await;
+            cluster.up(LEARNER).await;
+        }
+        handle = cluster.resume(&path, recipe);
+    }
+    assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
+    assert_versions(&cluster, recipe, 0);
+    assert_eq!(lines(&path), uninterrupted(recipe).await, "after {kills} kills");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_anywhere_and_resumed_it_is_the_same_run() {
+    bounded(async {
+        for (seed, max_lag) in [(0, 1), (1, 2), (2, 2), (3, 3)] {
+            let mut recipe = lagging(max_lag);
+            recipe.evaluation.every = 2;
+            kill_and_resume(&recipe, seed % 2 == 1, seed).await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn dynamic_sampling_replays_with_a_lag_too() {
+    bounded(async {
+        let mut recipe = lagging(2);
+        recipe.sampling.dynamic = true;
+        kill_and_resume(&recipe, true, 21).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_learner_and_a_generation_service_that_die_change_nothing() {
+    bounded(async {
+        let recipe = lagging(2);
+        let (_dir, path) = temp();
+        let mut cluster = Cluster::start().await;
+        cluster.generation.state.max_delay_ms.store(20, Ordering::Relaxed);
+        let handle = cluster.begin(&path, &recipe);
+        let progress = handle.progress();
+        let following = tokio::spawn(finish(handle));
+        for (step, service) in [(1, LEARNER), (3, GENERATION), (4, LEARNER), (5, GENERATION)] {
+            until(|| progress.borrow().step >= step).await;
+            cluster.down(service).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            cluster.up(service).await;
+        }
+        let (events, result) = following.await.unwrap();
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
+        assert!(events.iter().any(|event| matches!(&**event, Event::Rewound { .. })));
+        assert_versions(&cluster, &recipe, 0);
+        assert_eq!(lines(&path), uninterrupted(&recipe).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stop_ends_after_the_step_and_what_was_sampled_ahead_is_drawn_again() {
+    bounded(async {
+        let recipe = lagging(2);
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let handle = cluster.begin(&path, &recipe);
+        let progress = handle.progress();
+        until(|| progress.borrow().step >= 2).await;
+        handle.stop(StopMode::AfterStep);
+        let (events, result) = finish(handle).await;
+        let (outcome, summary) = result.unwrap();
+        assert_eq!(outcome, RunOutcome::Stopped);
+        assert!((2..8).contains(&summary.steps));
+        let last = events.iter().rev().find_map(|event| match &**event {
+            Event::Checkpoint { step, .. } => Some(*step),
+            _ => None,
+        });
+        assert_eq!(last, Some(summary.steps));
+        assert_eq!(finish(cluster.resume(&path, &recipe)).await.1.unwrap().0, RunOutcome::Completed);
+        assert!(cluster.learner.state.done.lock().unwrap().values().all(|times| *times == 1));
+        assert_eq!(lines(&path), uninterrupted(&recipe).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn evaluations_are_of_the_weights_of_their_step_and_the_best_checkpoint_waits_for_its_own() {
+    bounded(async {
+        for keep_best in ["", "val-core/arithmetic/acc/mean@1"] {
+            let mut recipe = lagging(2);
+            recipe.evaluation.every = 1;
+            recipe.checkpoint.keep_best = keep_best.into();
+            let (_dir, path) = temp();
+            let cluster = Cluster::start().await;
+            let (events, result) = cluster.run(&path, &recipe).await;
+            result.unwrap();
+            for item in cluster.generation.state.seen.lock().unwrap().iter() {
+                let id: SampleId = item.sample_id.parse().unwrap();
+                if id.group.purpose == Purpose::Eval {
+                    assert_eq!(item.policy_version, Some(recipe.warm_start.steps + id.group.step));
+                }
+            }
+            // The line of an evaluation comes before the checkpoint that it decides about.
+            let (mut evaluated, mut late) = (BTreeSet::new(), 0);
+            for event in &events {
+                match &**event {
+                    Event::Line(line) if line.kind == evenkeel_proto::v1::StepKind::Evaluation => {
+                        evaluated.insert(line.step);
+                    }
+                    Event::Checkpoint { step, .. } => late += usize::from(!evaluated.contains(step)),
+                    _ => {}
+                }
+            }
+            assert_eq!(evaluated, (0..=8).collect());
+            if !keep_best.is_empty() {
+                assert_eq!(late, 0);
+                assert!(path.join("best.json").exists());
+            }
+            assert_eq!(lines(&path), uninterrupted(&recipe).await);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_weights_that_a_checkpoint_needs_stay_with_it() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let (cluster, mut recipe) = (Cluster::start().await, lagging(2));
+        recipe.checkpoint.every = 4;
+        cluster.run(&path, &recipe).await.1.unwrap();
+        let kept = cluster.learner.state.kept_besides.lock().unwrap().clone();
+        let versions = |kept: &[u64]| kept.iter().map(|version| version - 2).collect::<Vec<_>>();
+        let kept: Vec<_> = kept.iter().filter(|(what, _)| *what == "weights").map(|(_, kept)| versions(kept)).collect();
+        // Those of the checkpoint after step 4, and the two before the ones that were just published.
+        for expected in [vec![2, 3], vec![2, 3, 4], vec![2, 3, 4, 5], vec![2, 3, 5, 6], vec![2, 3, 6, 7]] {
+            assert!(kept.contains(&expected), "{expected:?} is not among {kept:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weights_that_are_gone_are_named_and_the_run_goes_on_once_they_are_back() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let (cluster, recipe) = (Cluster::start().await, lagging(2));
+        let handle = cluster.begin(&path, &recipe);
+        let progress = handle.progress();
+        until(|| progress.borrow().step >= 3).await;
+        handle.stop(StopMode::AfterStep);
+        let step = finish(handle).await.1.unwrap().1.steps;
+        let version = step - 2 + 2;
+        cluster.generation.state.gone.lock().unwrap().insert(version);
+        let error = finish(cluster.resume(&path, &recipe)).await.1.unwrap_err();
+        assert!(matches!(&error, RunError::WeightsGone { version: found, .. } if *found == version), "{error}");
+        let error = error.to_string();
+        for words in [&format!("/nowhere/weights/step-{version}"), "pipeline.max_lag", "put its folder back"] {
+            assert!(error.contains(words), "{error}");
+        }
+        cluster.generation.state.gone.lock().unwrap().clear();
+        finish(cluster.resume(&path, &recipe)).await.1.unwrap();
+        assert_eq!(lines(&path), uninterrupted(&recipe).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_fork_begins_without_a_lag() {
+    bounded(async {
+        let (dir, path) = temp();
+        let (cluster, recipe) = (Cluster::start().await, lagging(2));
+        cluster.run(&path, &recipe).await.1.unwrap();
+        cluster.learner.state.groups.lock().unwrap().clear();
+        let mut forked = lagging(1);
+        forked.run.name = "fork".into();
+        let (resolved, to) = (resolved(&forked), dir.path().join("fork"));
+        let directory = RunDirectory::fork(&to, &resolved, &path, 4).unwrap();
+        let handle = Run::start(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
+        assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
+        assert_versions(&cluster, &forked, 4);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_step_says_what_it_waited_for_and_the_end_says_what_to_change() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let (cluster, recipe) = (Cluster::start().await, lagging(1));
+        cluster.generation.state.max_delay_ms.store(60, Ordering::Relaxed);
+        let (events, result) = cluster.run(&path, &recipe).await;
+        result.unwrap();
+        for line in metrics(&path) {
+            for name in ["pipeline/learner_waited_s", "pipeline/sampling_waited_s"] {
+                assert!(line.get(name).unwrap() >= 0.0 && may_differ(name), "{name}");
+            }
+        }
+        let said = events.iter().rev().find_map(|event| match &**event {
+            Event::Note { message } => Some(message.clone()),
+            _ => None,
+        });
+        let said = said.unwrap();
+        assert!(["bound:", "balanced:", "length:"].iter().any(|words| said.contains(words)), "{said}");
+        assert!(!may_differ("pipeline/lag"));
+    })
+    .await;
+}
