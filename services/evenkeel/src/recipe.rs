@@ -5,6 +5,7 @@
 
 mod built_in;
 mod compose;
+mod lag;
 mod layers;
 mod shared;
 
@@ -15,8 +16,8 @@ use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, PageSettings, ProofSettings, RecipeReader, ResolvedRecipe,
-    RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
+    CheckpointSettings, DataSettings, EvaluationSettings, PageSettings, PipelineSettings, ProofSettings, RecipeReader,
+    ResolvedRecipe, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -41,6 +42,8 @@ pub(crate) struct Recipe {
     pub(crate) data: DataSettings,
     /// How the policy is sampled.
     pub(crate) sampling: SamplingSettings,
+    /// Sampling ahead of training.
+    pub(crate) pipeline: PipelineSettings,
     /// From raw to shaped rewards.
     pub(crate) shaping: ShapingSettings,
     /// Supervised steps before the first GRPO step.
@@ -132,7 +135,8 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     let engine = EngineSettings { model: "model".into(), ..recipe.engine.clone() };
     engine.validate().map_err(|error| error.within("engine"))?;
     validate_lengths(recipe)?;
-    validate_batch(recipe)
+    validate_batch(recipe)?;
+    lag::validate(recipe)
 }
 
 /// Refuses contexts that are too short for an answer.

@@ -10,6 +10,7 @@
 //! measured and reported.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod clients;
 mod data;
 mod directory;
@@ -34,6 +35,7 @@ mod summary;
 mod tensorboard;
 mod text;
 
+pub use audit::{Audit, Fate, LagLengths, Lengths};
 pub use clients::Endpoints;
 pub use directory::{
     ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, flat_settings, overviews,
@@ -53,9 +55,9 @@ pub use run::{EvaluationHandle, EvaluationRequest, Run, RunHandle, RunOptions, S
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
-    InvalidRows, LoopSettings, Overlong, PageSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
-    RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, TrailsSettings,
-    VerifierSettings, WarmStartSettings,
+    InvalidRows, LoopSettings, Overlong, PageSettings, PipelineSettings, ProgramMode, ProgramReward, ProgramWording,
+    ProofSettings, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
+    TrailsSettings, VerifierSettings, WarmStartSettings,
 };
 pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
 pub use text::Tokenizer;

@@ -9,6 +9,7 @@ use evenkeel_telemetry::TraceContext;
 
 use super::journal::RunJournal;
 use super::position::Position;
+use super::prompt_record::prompt_line;
 use super::proof::Proof;
 use super::source_metrics::source_values;
 use super::spans::record_step;
@@ -124,6 +125,7 @@ impl GrpoTrainer {
         step_values(&mut line, &sampled.batch, &report, self.sampler.order.epoch_of(position.cursor()), times);
         source_values(&mut line, &self.sampler.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof.add_to(&mut line));
+        journal.append_prompts(&prompt_line(step, sampled.next_cursor, &sampled.batch, &report)).await?;
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();

@@ -12,6 +12,7 @@ mod grpo;
 mod journal;
 mod position;
 mod preflight;
+mod prompt_record;
 mod proof;
 mod run_loop;
 mod source_metrics;

@@ -6,6 +6,7 @@ mod data_section;
 mod engines;
 mod loop_sections;
 mod page_section;
+mod pipeline_section;
 mod proof_section;
 mod require;
 mod section;
@@ -27,6 +28,7 @@ pub use loop_sections::{
     CheckpointSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 pub use page_section::PageSettings;
+pub use pipeline_section::PipelineSettings;
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
@@ -45,6 +47,9 @@ pub struct LoopSettings {
     pub data: DataSettings,
     /// How the policy is sampled.
     pub sampling: SamplingSettings,
+    /// Sampling ahead of training.
+    #[serde(skip_serializing_if = "PipelineSettings::is_default")]
+    pub pipeline: PipelineSettings,
     /// From raw to shaped rewards.
     pub shaping: ShapingSettings,
     /// Supervised steps before the first GRPO step.
@@ -65,6 +70,7 @@ impl Settings for LoopSettings {
         self.warm_start.validate().map_err(|error| error.within("warm_start"))?;
         self.checkpoint.validate().map_err(|error| error.within("checkpoint"))?;
         self.sampling.validate().map_err(|error| error.within("sampling"))?;
+        self.pipeline.validate_with(&self.sampling).map_err(|error| error.within("pipeline"))?;
         self.shaping.validate_with(&self.sampling).map_err(|error| error.within("shaping"))?;
         self.evaluation.validate().map_err(|error| error.within("evaluation"))?;
         self.data.validate().map_err(|error| error.within("data"))?;
@@ -134,6 +140,11 @@ mod tests {
             (
                 "[sampling]\nmax_prompts_per_step = 5",
                 "`sampling.max_prompts_per_step` is 5 in test, allowed: 0 without",
+            ),
+            ("[pipeline]\nmax_lag = 17", "`pipeline.max_lag` is 17 in test, allowed: 0 to 16"),
+            (
+                "[pipeline]\nmax_lag = 1\n[sampling]\nengines_while_training = \"offload\"",
+                "`pipeline.max_lag` is 1 in test, allowed: 0 with sampling.engines_while_training = \"offload\"",
             ),
             ("[sampling]\ntemperature = 0.0", "`sampling.temperature` is 0 in test, allowed: a finite number above 0"),
             (
@@ -215,10 +226,19 @@ mod tests {
     }
 
     #[test]
+    fn a_section_pipeline_that_changes_nothing_leaves_no_trace() {
+        let text = |text: &str| toml::to_string(&load(text).unwrap()).unwrap();
+        assert_eq!(text("[pipeline]\nmax_lag = 0"), text(""));
+        assert!(!text("").contains("pipeline"));
+        assert!(text("[pipeline]\nmax_lag = 2").contains("[pipeline]\nmax_lag = 2"));
+    }
+
+    #[test]
     fn what_a_resumed_run_may_change_is_not_among_its_rules() {
         let of = |text: &str| load(text).unwrap().rules();
         assert_eq!(of(""), of("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
         assert_ne!(of(""), of("[sampling]\ngroup_size = 3"));
+        assert_ne!(of(""), of("[pipeline]\nmax_lag = 1"));
         let benchmark = "[[evaluation.benchmarks]]\nfiles = [\"x\"]\n";
         assert_eq!(of(benchmark), of(&format!("{benchmark}samples = 1\nmax_tokens = 9\nname = \"y\"")));
         assert_ne!(of(benchmark), of(""), "what it asks is not trained on");

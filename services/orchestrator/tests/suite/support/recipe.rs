@@ -7,9 +7,9 @@ use evenkeel_config::{ConfigError, Loader, Settings};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, ProofSettings,
-    RecipeReader, ResolvedRecipe, RunError, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings,
-    WarmStartSettings,
+    CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, PipelineSettings,
+    ProofSettings, RecipeReader, ResolvedRecipe, RunError, RunSettings, SamplingSettings, ServicesSettings,
+    ShapingSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
@@ -21,6 +21,7 @@ pub(crate) struct Program {
     run: RunSettings,
     data: DataSettings,
     sampling: SamplingSettings,
+    pipeline: PipelineSettings,
     shaping: ShapingSettings,
     warm_start: WarmStartSettings,
     evaluation: EvaluationSettings,
@@ -67,16 +68,40 @@ impl Settings for Program {
 
 impl Program {
     pub(crate) fn of(settings: &LoopSettings) -> Self {
-        let LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services } =
-            settings.clone();
+        let LoopSettings {
+            run,
+            data,
+            sampling,
+            pipeline,
+            shaping,
+            warm_start,
+            evaluation,
+            checkpoint,
+            proof,
+            services,
+        } = settings.clone();
         let (model, learner) = Default::default();
-        Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services, model, learner }
+        Self {
+            run,
+            data,
+            sampling,
+            pipeline,
+            shaping,
+            warm_start,
+            evaluation,
+            checkpoint,
+            proof,
+            services,
+            model,
+            learner,
+        }
     }
 
     fn loop_settings(&self) -> LoopSettings {
-        let Self { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services, .. } =
-            self.clone();
-        LoopSettings { run, data, sampling, shaping, warm_start, evaluation, checkpoint, proof, services }
+        let Self {
+            run, data, sampling, pipeline, shaping, warm_start, evaluation, checkpoint, proof, services, ..
+        } = self.clone();
+        LoopSettings { run, data, sampling, pipeline, shaping, warm_start, evaluation, checkpoint, proof, services }
     }
 
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
