@@ -16,6 +16,8 @@ pub struct ResponseTokens {
     pub log_probabilities: Vec<f32>,
     /// Oldest and newest version that sampled a token. `None` where none was sampled.
     pub policy_versions: Option<RangeInclusive<u64>>,
+    /// The versions that sampled the trainable tokens, in their order, each with how many in a row are its own.
+    pub versions: Vec<(u64, usize)>,
 }
 
 impl ResponseTokens {
@@ -61,6 +63,7 @@ pub fn flatten(segments: &[Segment]) -> Result<ResponseTokens, FieldError> {
         trainable: Vec::with_capacity(total),
         log_probabilities: Vec::with_capacity(total),
         policy_versions: None,
+        versions: Vec::new(),
     };
     for (index, segment) in segments.iter().enumerate() {
         append(&mut response, segment).map_err(|error| error.within(format_args!("segments[{index}]")))?;
@@ -100,6 +103,10 @@ fn append(response: &mut ResponseTokens, segment: &Segment) -> Result<(), FieldE
                 None => version..=version,
                 Some(range) => version.min(*range.start())..=version.max(*range.end()),
             });
+            match response.versions.last_mut() {
+                Some((last, tokens)) if *last == version => *tokens += count,
+                _ => response.versions.push((version, count)),
+            }
             response.trainable.resize(response.trainable.len() + count, true);
             response.log_probabilities.extend_from_slice(&segment.log_probabilities);
         }
@@ -159,7 +166,18 @@ mod tests {
         assert_eq!(response.trainable, [true, true, false, true]);
         assert_eq!(response.log_probabilities, [-0.5, -1.0, 0.0, 0.0]);
         assert_eq!(response.policy_versions, Some(5..=7));
+        assert_eq!(response.versions, [(7, 2), (5, 1)]);
         assert_eq!(response.trainable_count(), 3);
+    }
+
+    #[test]
+    fn tokens_of_one_version_on_both_sides_of_a_tool_turn_are_one_run() {
+        let segments = [
+            Segment::sampled(vec![1], vec![-0.5], 7),
+            Segment::injected(vec![3]),
+            Segment::sampled(vec![4], vec![0.0], 7),
+        ];
+        assert_eq!(flatten(&segments).unwrap().versions, [(7, 2)]);
     }
 
     #[test]

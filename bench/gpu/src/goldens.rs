@@ -206,6 +206,7 @@ fn group(at: usize, samples: Vec<Sample>) -> Group {
         raw_reward: sample.reward,
         reward: sample.reward,
         valid: sample.valid,
+        ..Response::default()
     });
     Group { id: at.to_string(), prompt, responses: responses.collect() }
 }

@@ -136,6 +136,7 @@ impl Recipe {
                     raw_reward: reward,
                     reward,
                     valid: true,
+                    ..Response::default()
                 }
             });
             groups.push(Group { id: problem.id.to_string(), prompt, responses: responses.collect() });

@@ -56,6 +56,7 @@ fn groups(batch: &Batch) -> Vec<Group> {
             raw_reward: response.reward,
             reward: response.reward,
             valid: true,
+            ..Response::default()
         });
         Group { id: number.to_string(), prompt: group.prompt.clone(), responses: responses.collect() }
     };

@@ -105,6 +105,14 @@ impl<'a, T: Real> Factors<'a, T> {
         Self::Constant { value, bounded }
     }
 
+    /// The factor of one trainable token, by the logarithm of its ratio, and whether a bound applied.
+    pub(crate) fn of_token(&self, log_ratio: f64) -> (f64, bool) {
+        match *self {
+            Self::Constant { value, bounded } => (value, bounded),
+            Self::PerToken { mask, bounds, .. } => factor(exp(saturate(log_ratio)), mask, bounds),
+        }
+    }
+
     /// Writes the factors of a block, 0 for masked tokens, and counts them.
     #[inline]
     pub(crate) fn evaluate(&self, block: &Block, old_logp: &Lanes, out: &mut Lanes, sums: &mut FactorSums) {

@@ -11,6 +11,7 @@
 //! - [`advantages`], [`group_weights`], [`regularizer_weights`] take one group; [`StepCounts`] gives the scalar of the
 //!   step that turns the group's parts into weights, so that a learner can start before the step is complete.
 //! - [`response_loss`] and [`response_kl`] take one response; any split into micro-batches gives the same sums.
+//! - [`MismatchByLag`] measures how far the policy of a step is from those that sampled its tokens.
 //! - [`batch_loss`] computes all of this for a step in memory; [`Quantities`] measures the step.
 //! - [`validate_batch`] and its parts check external input. The arithmetic itself never panics.
 //!
@@ -51,8 +52,10 @@ mod by_length;
 mod correction;
 mod error;
 mod exp;
+mod histogram;
 mod kl;
 mod loss;
+mod mismatch;
 mod names;
 mod policy;
 mod quantities;
@@ -72,6 +75,7 @@ pub use correction::Correction;
 pub use error::{Error, Location};
 pub use kl::KlEstimator;
 pub use loss::{PolicyStats, response_loss};
+pub use mismatch::{LagRun, Mismatch, MismatchByLag};
 pub use policy::{MAX_LOG_RATIO, Policy};
 pub use quantities::{GroupView, Pull, Quantities};
 pub use real::Real;

@@ -22,7 +22,10 @@ pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
         }
         return Ok(ExitCode::SUCCESS);
     }
-    print!("{}", documented(&recipe::load(&options.recipe, &options.set)?.settings.to_toml()?));
+    let recipe = recipe::load(&options.recipe, &options.set)?.settings;
+    let mut objective = String::new();
+    comment(&Some(format!("What the learner computes: {}", recipe.learner.formula())), &mut objective);
+    print!("{objective}\n{}", documented(&recipe.to_toml()?));
     Ok(ExitCode::SUCCESS)
 }
 

@@ -3,6 +3,7 @@
 
 mod allocator;
 mod arguments;
+mod audit;
 mod cluster;
 mod columns;
 mod compare;
@@ -54,6 +55,7 @@ fn main() -> ExitCode {
                 Command::Runs(options) => runs::list(&options),
                 Command::Watch(options) => watch::watch(&options).await,
                 Command::Metrics(options) => metrics::print(&options),
+                Command::Audit(options) => audit::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Eval(options) => eval::eval(options).await,
                 Command::Show(options) => show::show(&options),

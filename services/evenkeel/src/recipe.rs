@@ -5,6 +5,7 @@
 
 mod built_in;
 mod compose;
+mod lag;
 mod layers;
 mod shared;
 
@@ -134,7 +135,8 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     let engine = EngineSettings { model: "model".into(), ..recipe.engine.clone() };
     engine.validate().map_err(|error| error.within("engine"))?;
     validate_lengths(recipe)?;
-    validate_batch(recipe)
+    validate_batch(recipe)?;
+    lag::validate(recipe)
 }
 
 /// Refuses contexts that are too short for an answer.

@@ -1,8 +1,8 @@
 //! The input of a step: groups of responses to one prompt, sampled and verified.
 
 use evenkeel_model::{Config, check_ids};
-use evenkeel_objective::{Error, Location, MAX_REWARD, validate_logp};
-use serde::Serialize;
+use evenkeel_objective::{Error, LagRun, Location, MAX_REWARD, validate_logp};
+use serde::{Serialize, Serializer};
 
 use crate::error::{LearnerError, Result, input_error};
 use crate::settings::LearnerSettings;
@@ -19,7 +19,7 @@ pub struct Group {
 }
 
 /// One response. Its advantage is computed by the learner.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Response {
     /// Token ids, at least 1: sampled ones and, after tool calls, injected ones.
     pub tokens: Vec<u32>,
@@ -27,6 +27,9 @@ pub struct Response {
     pub mask: Vec<bool>,
     /// The engine's log-probability of each token at the sampling temperature, nats; not read where mask is false.
     pub rollout_logp: Vec<f32>,
+    /// How far the versions that sampled the trainable tokens are behind the step's, in the order of these tokens; empty where none is.
+    #[serde(serialize_with = "pairs", skip_serializing_if = "Vec::is_empty")]
+    pub lags: Vec<LagRun>,
     /// The verifier's reward, before any shaping. Above 0.5 counts as correct in the paper's quantities.
     pub raw_reward: f64,
     /// The reward that advantages are computed from.
@@ -77,6 +80,11 @@ impl Group {
     }
 }
 
+/// Each run as `[lag, tokens]`.
+fn pairs<S: Serializer>(runs: &[LagRun], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.collect_seq(runs.iter().map(|run| (run.lag, run.tokens)))
+}
+
 impl Response {
     /// Errors name the token if there is one; the caller adds group and response.
     fn validate(&self) -> Result<(), Error> {
@@ -95,6 +103,11 @@ impl Response {
         }
         same_length("mask", self.mask.len())?;
         same_length("rollout_logp", self.rollout_logp.len())?;
+        let (of_lags, trainable) = (self.lags.iter().map(|run| run.tokens).sum(), self.trainable());
+        if !self.lags.is_empty() && of_lags != trainable {
+            let (field, location, reference) = ("lags", Location::default(), "trainable tokens");
+            return Err(Error::Length { field, location, length: of_lags, expected: trainable, reference });
+        }
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
             if reward.is_nan() || reward.abs() > MAX_REWARD {
                 return input(field, &reward, format!("a finite number up to {MAX_REWARD:e} in size"));

@@ -66,7 +66,7 @@ impl Learner {
             parameters = learner.parameters().count(),
             threads = learner.settings().compute.network_options().threads,
             instructions = evenkeel_model::kernels::cpu::instructions(),
-            formula = learner.settings().objective.formula(),
+            formula = learner.settings().formula(),
             "learner ready"
         );
         Ok(learner)

@@ -41,7 +41,7 @@ pub use service::{
 };
 pub use settings::{
     AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, MomentsPlace, OldLogp, OptimizerSettings,
-    ProbeSettings, Recompute, Schedule,
+    ProbeSettings, Recompute, SampledVersions, Schedule, VersionMix,
 };
 pub use step::{
     Example, GradientProbe, PolicyStep, RuleGradient, StepPhase, StepProgress, StepReport, SupervisedReport,

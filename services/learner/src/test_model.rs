@@ -73,6 +73,7 @@ pub(crate) fn groups() -> Vec<Group> {
         raw_reward: reward,
         reward,
         valid: true,
+        ..Response::default()
     };
     let group = |number: u32| Group {
         id: format!("prompt-{number}"),

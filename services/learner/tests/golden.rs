@@ -71,6 +71,7 @@ fn groups(step: &Value) -> Vec<Group> {
             raw_reward: x["reward"].as_f64().unwrap(),
             reward: x["reward"].as_f64().unwrap(),
             valid: x["valid"].as_bool().unwrap(),
+            ..Response::default()
         });
         Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
     };
@@ -154,7 +155,7 @@ fn verl_groups(batch: &Value) -> Vec<Group> {
             let (tokens, reward) = (ids(&row["response"]), row["reward"].as_f64().unwrap());
             // The engine's log-probabilities are in no term.
             let (mask, rollout_logp) = (vec![true; tokens.len()], vec![-1.0; tokens.len()]);
-            Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true }
+            Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true, lags: Vec::new() }
         });
         Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
     };

@@ -10,6 +10,7 @@
 //! measured and reported.
 #![forbid(unsafe_code)]
 
+mod audit;
 mod clients;
 mod data;
 mod directory;
@@ -34,6 +35,7 @@ mod summary;
 mod tensorboard;
 mod text;
 
+pub use audit::{Audit, Fate, LagLengths, Lengths};
 pub use clients::Endpoints;
 pub use directory::{
     ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, flat_settings, overviews,

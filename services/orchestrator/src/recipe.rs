@@ -28,6 +28,8 @@ pub struct ResolvedRecipe {
     pub learner_settings_hash: Option<String>,
     /// The rule by which token terms are summed, for the summary.
     pub aggregation: Option<String>,
+    /// The whole objective as a formula, for the summary.
+    pub objective: Option<String>,
     /// What a person should know before the run starts, such as settings without effect, a sentence each.
     pub notes: Vec<String>,
 }
@@ -41,7 +43,8 @@ impl ResolvedRecipe {
         let toml = toml::to_string_pretty(&settings).map_err(|error| ConfigError::Write(error.to_string()))?;
         let identity = identity(&settings.rules());
         let model = Arc::new(model);
-        Ok(Self { settings, toml, identity, model, learner_settings_hash: None, aggregation: None, notes: Vec::new() })
+        let (learner_settings_hash, aggregation, objective, notes) = (None, None, None, Vec::new());
+        Ok(Self { settings, toml, identity, model, learner_settings_hash, aggregation, objective, notes })
     }
 
     /// The folder of the model, as [`ModelSource::folder`] gives it.

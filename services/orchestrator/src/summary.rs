@@ -52,6 +52,9 @@ pub struct Summary {
     pub seconds: Seconds,
     /// The aggregation rule, where the recipe names it.
     pub aggregation: Option<String>,
+    /// The whole objective as a formula, where the recipe names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<String>,
     /// Seed of the run.
     pub seed: u64,
     /// Versions of the program and of the services.
@@ -169,6 +172,7 @@ impl Summary {
             invalid_samples: steps.sum("rollout/invalid_samples") as u64,
             seconds,
             aggregation: aggregation.map(str::to_owned),
+            objective: None,
             seed: settings.seed,
             versions,
             forked_from: None,

@@ -7,6 +7,7 @@ mod gradients;
 mod input;
 mod kl;
 mod laws;
+mod mismatch;
 mod overflow;
 mod quantities;
 mod settings;

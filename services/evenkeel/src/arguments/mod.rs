@@ -14,7 +14,8 @@ pub(crate) use machine::{
     GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, MomentsOption, RecomputeOption, SandboxWorkerOptions,
 };
 pub(crate) use results::{
-    EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions, WeightsOption,
+    AuditOptions, EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions,
+    WeightsOption,
 };
 pub(crate) use serve::{ConfigOptions, HealthOptions, ModelOptions, ServeOptions, Service};
 pub(crate) use train::{CompareOptions, TrainOptions, probe_setting};
@@ -54,6 +55,9 @@ pub(crate) enum Command {
     Watch(WatchOptions),
     /// Print the metrics of a run as one table, for spreadsheets and Weights & Biases.
     Metrics(MetricsOptions),
+    /// Check that a run trained on each prompt of its data order, filtered it for a stated reason or found it invalid, exactly once, and compare
+    /// lengths of trained and sampled answers; exit status 1 where it did not.
+    Audit(AuditOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
     /// Judge the rows of a file, in this process or by running reward services.

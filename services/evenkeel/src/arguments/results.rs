@@ -99,6 +99,13 @@ pub(crate) struct MetricsOptions {
     pub(crate) format: TableFormat,
 }
 
+#[derive(Args)]
+pub(crate) struct AuditOptions {
+    /// Directory of the run.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableFormat {
     Csv,

@@ -75,7 +75,7 @@ fn training(
         ("longest answer", format!("{} tokens", recipe.sampling.max_tokens)),
         ("temperature", recipe.sampling.temperature.to_string()),
         ("aggregation", objective.aggregation.to_string()),
-        ("objective", format!("`{}`", objective.formula())),
+        ("objective", format!("`{}`", recipe.learner.formula())),
         ("learning rate", learner.learning_rate.to_string()),
         ("type of these weights", format!("{weights:?}").to_lowercase()),
     ];

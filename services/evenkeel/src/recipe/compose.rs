@@ -87,8 +87,18 @@ impl Recipe {
             model: Arc::new(RunModel { path: self.model.path.clone(), fresh: self.fresh_model() }),
             learner_settings_hash: Some(self.learner.hash()),
             aggregation: Some(self.learner.objective.aggregation.to_string()),
-            notes: self.learner.notes().into_iter().map(|note| format!("learner: {note}")).collect(),
+            objective: Some(self.learner.formula()),
+            notes: self.notes(),
         })
+    }
+
+    /// What a person should know of the settings before the run starts.
+    fn notes(&self) -> Vec<String> {
+        let of_learner = self.learner.notes().into_iter().map(|note| format!("learner: {note}"));
+        std::iter::once(format!("objective: {}", self.learner.formula()))
+            .chain(of_learner)
+            .chain(super::lag::note(self))
+            .collect()
     }
 
     /// How far the log-probabilities of engines may be from the learner's when all services are in one process: little where every part

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod agreement;
+mod audit;
 mod cluster;
 mod code_run;
 mod compare;

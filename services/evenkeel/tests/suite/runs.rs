@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use crate::support::{
-    Process, count_lines, evenkeel, lines, refused, resume, small, succeed, summary, train, wait_for,
+    Process, count_lines, evenkeel, lines, prompts, refused, resume, small, succeed, summary, train, wait_for,
 };
 
 #[test]
@@ -133,6 +133,7 @@ fn two_runs_of_one_seed_and_a_run_that_was_killed_three_times_agree_to_the_bit()
     }
     succeed(resume(&killed));
     assert_eq!(lines(&killed), lines(&first));
+    assert_eq!(prompts(&killed), prompts(&first));
 }
 
 #[test]
@@ -156,6 +157,10 @@ fn config_prints_what_a_run_would_use_with_its_documentation() {
     let mut command = evenkeel(&["config", "--set", "sampling.group_size=4", "--recipe"]);
     command.arg(small());
     let said = String::from_utf8(succeed(command).stdout).unwrap();
+    assert!(said.starts_with("# What the learner computes: loss = - sum of w phi"), "{said}");
+    assert!(
+        said.replace("\n# ", " ").contains("old_logp = the learner's before the first update of the step [recompute]")
+    );
     assert!(said.contains("group_size = 4") && said.contains("# Samples for each prompt"), "{said}");
 }
 

@@ -175,6 +175,11 @@ pub(crate) fn lines(run: &Path) -> Vec<BTreeMap<String, Value>> {
     all
 }
 
+/// What a run says of its prompts.
+pub(crate) fn prompts(run: &Path) -> String {
+    std::fs::read_to_string(run.join("prompts.jsonl")).expect("the run wrote it")
+}
+
 /// `summary.json`, if it exists.
 pub(crate) fn summary(run: &Path) -> Option<Value> {
     serde_json::from_str(&std::fs::read_to_string(run.join("summary.json")).ok()?).ok()

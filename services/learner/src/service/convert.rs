@@ -1,19 +1,22 @@
 //! Conversion of messages to groups and examples, and of errors to those of the service.
 
 use evenkeel_model::ModelError;
-use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{SupervisedExample, TrainGroup};
+use evenkeel_objective::LagRun;
+use evenkeel_proto::v1::{SupervisedExample, TrainGroup, TrainHeader};
+use evenkeel_proto::{FieldError, ResponseTokens};
 use evenkeel_rpc::error::ServiceError;
 
 use crate::{Example, Group, LearnerError, Response};
 
-/// The group of a message; `index` counts the groups received before.
-pub(super) fn group(message: TrainGroup, index: u32) -> Result<Group, FieldError> {
+/// The group of a message of this step; `index` counts the groups received before.
+pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Result<Group, FieldError> {
     if message.index != index {
         return Err(FieldError::new("index", message.index, format!("{index}, the next in data order")));
     }
     let tokens = message.responses()?;
+    check_versions(&message, header)?;
     let responses = message.samples.iter().zip(tokens).map(|(sample, tokens)| Response {
+        lags: if sample.exclude_from_loss { Vec::new() } else { lags(&tokens, header) },
         tokens: tokens.token_ids,
         mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
         rollout_logp: tokens.log_probabilities,
@@ -23,6 +26,33 @@ pub(super) fn group(message: TrainGroup, index: u32) -> Result<Group, FieldError
     });
     let responses = responses.collect();
     Ok(Group { id: message.group_id, prompt: message.prompt_token_ids, responses })
+}
+
+/// Refuses tokens of versions that the step may not have.
+fn check_versions(message: &TrainGroup, header: &TrainHeader) -> Result<(), FieldError> {
+    let base = header.base_version;
+    for (sample, of_sample) in message.samples.iter().enumerate() {
+        for (segment, of_segment) in of_sample.segments.iter().enumerate() {
+            let Some(version) = of_segment.policy_version else { continue };
+            let allowed = match (base.checked_sub(version), header.max_lag) {
+                (None, _) => format!("at most base_version, which is {base}"),
+                (Some(lag), Some(most)) if lag > u64::from(most) => {
+                    format!("at least {}: base_version is {base}, max_lag {most}", base.saturating_sub(most.into()))
+                }
+                (Some(_), _) => continue,
+            };
+            let field = format!("samples[{sample}].segments[{segment}].policy_version");
+            return Err(FieldError::new(field, version, allowed));
+        }
+    }
+    Ok(())
+}
+
+/// How far the versions of a response are behind the step's; empty where none is.
+fn lags(tokens: &ResponseTokens, header: &TrainHeader) -> Vec<LagRun> {
+    let lag = |version: u64| u32::try_from(header.base_version.saturating_sub(version)).unwrap_or(u32::MAX);
+    let runs = tokens.versions.iter().map(|&(version, tokens)| LagRun { lag: lag(version), tokens });
+    if tokens.versions.iter().all(|(version, _)| *version == header.base_version) { Vec::new() } else { runs.collect() }
 }
 
 pub(super) fn example(message: SupervisedExample) -> Example {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_objective::{KlStats, PolicyStats};
+use evenkeel_objective::{KlStats, MismatchByLag, PolicyStats};
 use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport};
 
 use crate::{RuleGradient, StepReport, SupervisedReport, UpdateStats};
@@ -118,6 +118,9 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
             put(&format!("aggregation/{rule}/weight_q{quarter}"), Some(rounded(*weight)));
         }
     }
+    for (name, value) in report.lags.iter().flat_map(by_lag) {
+        put(&name, value);
+    }
     if let Some(probe) = &report.probe {
         let learning_rate = first.map(|update| update.learning_rate);
         for RuleGradient { aggregation: rule, norm, cosines, .. } in &probe.rules {
@@ -134,6 +137,27 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
         put("timing_s/probe_gradients", Some(probe.took.as_secs_f64()));
     }
     out
+}
+
+/// Statistics by lag, each under its name.
+fn by_lag(lags: &MismatchByLag) -> Vec<(String, Option<f64>)> {
+    let tokens = lags.tokens() as f64;
+    let mut all = vec![("lag/mean".to_owned(), lags.mean_lag())];
+    for (lag, of_lag) in lags.iter() {
+        let values = [
+            ("share", Some(of_lag.tokens() as f64 / tokens)),
+            ("ratio/p1", of_lag.ratio_quantile(0.01)),
+            ("ratio/p50", of_lag.ratio_quantile(0.5)),
+            ("ratio/p99", of_lag.ratio_quantile(0.99)),
+            ("ess", of_lag.sample_size_of_factors()),
+            ("ratio_ess", of_lag.ratio_sample_size()),
+            ("bounded_fraction", of_lag.bounded_fraction()),
+            ("kl_k1", of_lag.kl_k1()),
+            ("kl_k3", of_lag.kl_k3()),
+        ];
+        all.extend(values.map(|(name, value)| (format!("lag/{lag}/{name}"), value)));
+    }
+    all
 }
 
 /// To four digits behind the point: there are many of them in a line, and nobody needs more.

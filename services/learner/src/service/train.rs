@@ -22,6 +22,7 @@ use super::status::StatusBoard;
 use super::{convert, report};
 use crate::error::LearnerError;
 use crate::learner::Learner;
+use crate::settings::OldLogp;
 use crate::step::{StepPhase, StepProgress};
 
 /// Number of reports kept for callers that repeat a step.
@@ -137,6 +138,11 @@ impl Training {
                 )
             })?;
         }
+        if let Some(most) = header.max_lag.filter(|_| learner.settings().old_logp == OldLogp::Recompute)
+            && most > 0
+        {
+            return Err(FieldError::new("max_lag", most, "0 or absent with the learner's old_logp = recompute").into());
+        }
         lease.renew();
         let (run_id, step) = (header.run_id.clone(), header.step);
         session.send(train_event::Kind::Accepted(TrainAccepted { run_id, step, already_done: stored.is_some() }))?;
@@ -202,6 +208,9 @@ impl Training {
         if is_probed {
             step = step.with_probe().map_err(convert::error)?;
         }
+        if header.max_lag.is_some_and(|most| most > 0) {
+            step = step.with_lags().map_err(convert::error)?;
+        }
         while let Some(part) = session.next()? {
             lease.renew();
             let Part::Group(message) = part else {
@@ -210,8 +219,8 @@ impl Training {
             if received == expected {
                 return Err(wrong_count("groups", received + 1, expected));
             }
-            let group =
-                convert::group(*message, received).map_err(|error| error.within(format!("group[{received}]")))?;
+            let group = convert::group(*message, received, header)
+                .map_err(|error| error.within(format!("group[{received}]")))?;
             counts.prompt_tokens += group.prompt.len() as u64;
             for response in &group.responses {
                 counts.response_tokens += response.tokens.len() as u64;

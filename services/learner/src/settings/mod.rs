@@ -2,11 +2,13 @@
 
 mod attention;
 mod compute;
+mod lag;
 mod optimizer;
 mod probe;
 
 pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType, Recompute};
+pub use lag::{SampledVersions, VersionMix};
 pub use optimizer::{MomentsPlace, OptimizerSettings, Schedule};
 pub use probe::ProbeSettings;
 
@@ -24,8 +26,37 @@ pub enum OldLogp {
     /// forward pass (ratio 1), those of later mini-batches from a separate forward pass.
     #[default]
     Recompute,
+    /// The same numbers as `recompute`, but for samples that may be of an older version (`pipeline.max_lag`): the ratio is taken against
+    /// the weights that the step begins with, whichever version sampled, and the correction accounts for the difference between those
+    /// two (decoupled PPO, arXiv 2110.00641).
+    Proximal,
     /// The engine's: no extra pass, and the ratio also corrects for the mismatch between engine and learner.
     Rollout,
+}
+
+impl OldLogp {
+    /// The name in settings.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Recompute => "recompute",
+            Self::Proximal => "proximal",
+            Self::Rollout => "rollout",
+        }
+    }
+
+    /// Whether they are the learner's own, under the weights before the first update on the batch.
+    pub(crate) const fn is_learners(self) -> bool {
+        matches!(self, Self::Recompute | Self::Proximal)
+    }
+
+    /// What they are, as part of a formula.
+    const fn formula(self) -> &'static str {
+        match self {
+            Self::Recompute => "the learner's before the first update of the step",
+            Self::Proximal => "the learner's before the first update of the step, whichever version sampled",
+            Self::Rollout => "rollout_logp, the engine's",
+        }
+    }
 }
 
 /// The shape of a run's batches, as far as its settings determine it.
@@ -153,11 +184,12 @@ impl LearnerSettings {
     /// Settings without effect, one sentence each, for the start of a run.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
-        if self.is_single_update() && self.old_logp == OldLogp::Recompute {
+        if self.is_single_update() && self.old_logp.is_learners() {
             notes.push(format!(
-                "the clip of policy = {} never acts: with one update for each batch and old_logp = recompute every \
-                 ratio is 1 (mini_batch_groups or epochs make more updates)",
-                self.objective.policy
+                "the clip of policy = {} never acts: with one update for each batch and old_logp = {} every ratio is 1 \
+                 (mini_batch_groups or epochs make more updates)",
+                self.objective.policy,
+                self.old_logp.name()
             ));
         }
         notes
@@ -181,6 +213,17 @@ impl LearnerSettings {
         let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.rules() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
         evenkeel_files::sha256(text)
+    }
+
+    /// The resolved objective as one line, with the log-probabilities that the ratio is taken against.
+    pub fn formula(&self) -> String {
+        let old_logp = self.old_logp;
+        format!(
+            "{}; rho = exp(logp - old_logp), old_logp = {} [{}]",
+            self.objective.formula(),
+            old_logp.formula(),
+            old_logp.name()
+        )
     }
 
     /// Whether one update takes the whole batch.

@@ -1,14 +1,14 @@
 //! The groups of a step on their way to its updates.
 
-use evenkeel_objective::{GroupCounts, GroupView, Normalizer, StepCounts};
+use evenkeel_objective::{GroupCounts, GroupView, MismatchByLag, Normalizer, StepCounts};
 
 use super::group_plan::{GroupPlan, PlannedResponse, is_regularized};
+use super::lag_statistics::LagStatistics;
 use super::loss::ResponseStats;
 use super::mini_batch::MiniBatches;
 use super::passes::{first_pass, later_pass, regularizer_factor, score, update};
 use super::report::UpdateStats;
 use crate::error::Result;
-use crate::settings::OldLogp;
 use crate::trainer::Trainer;
 
 /// A pass of a later update takes this many times the tokens that are worth a pass: large enough that threads rarely
@@ -53,6 +53,8 @@ pub(super) struct Batch {
     unscored: Vec<PlannedResponse>,
     /// Responses of later updates that have been.
     scored: Vec<PlannedResponse>,
+    /// Statistics by lag, where they are asked for.
+    lags: Option<LagStatistics>,
 }
 
 impl Batch {
@@ -68,7 +70,18 @@ impl Batch {
             first_stats: Vec::new(),
             unscored: Vec::new(),
             scored: Vec::new(),
+            lags: None,
         }
+    }
+
+    /// Gathers statistics by lag from the first group on.
+    pub(super) fn measure_lags(&mut self) {
+        self.lags = Some(LagStatistics::default());
+    }
+
+    /// The statistics by lag, where they were asked for.
+    pub(super) fn take_lags(&mut self) -> Option<MismatchByLag> {
+        self.lags.take().map(LagStatistics::finish)
     }
 
     pub(super) fn groups(&self) -> &[GroupPlan] {
@@ -117,7 +130,10 @@ impl Batch {
             }
             let stats = match number {
                 0 => std::mem::take(&mut self.first_stats),
-                _ => self.accumulate(trainer, &mini_batch, counts, observe)?,
+                _ => {
+                    let is_first_pass = self.mini_batches.is_in_first_epoch(number, self.groups.len());
+                    self.accumulate(trainer, &mini_batch, counts, is_first_pass, observe)?
+                }
             };
             observe(StepPhase::Updating, self.progress);
             trained += stats.len();
@@ -171,6 +187,7 @@ impl Batch {
     fn score(&mut self, trainer: &mut Trainer) -> Result<()> {
         let mut responses = std::mem::take(&mut self.unscored);
         score(trainer, &mut responses)?;
+        self.measure(trainer, &responses)?;
         self.scored.extend(responses);
         Ok(())
     }
@@ -178,8 +195,9 @@ impl Batch {
     fn accumulate_first(&mut self, trainer: &mut Trainer, factor: f64) -> Result<()> {
         let mut responses = std::mem::take(&mut self.first);
         let repeats = self.mini_batches.repeats();
-        let keep = repeats && trainer.settings().old_logp == OldLogp::Recompute;
+        let keep = (repeats && trainer.settings().old_logp.is_learners()) || self.lags.is_some();
         self.first_stats.extend(first_pass(trainer, &mut responses, factor, keep)?);
+        self.measure(trainer, &responses)?;
         responses.iter().for_each(|response| self.mark(response.group));
         if repeats {
             self.scored.extend(responses);
@@ -187,15 +205,25 @@ impl Batch {
         Ok(())
     }
 
-    /// Forward and backward over the groups of a later update, in passes of whole groups.
+    /// Adds responses whose log-probabilities before the first update are known, where statistics by lag are asked for.
+    fn measure(&mut self, trainer: &Trainer, responses: &[PlannedResponse]) -> Result<()> {
+        let Some(lags) = &mut self.lags else { return Ok(()) };
+        let known = responses.iter().filter_map(|response| Some((response, response.old_logp.as_deref()?)));
+        known.into_iter().try_for_each(|(response, logp)| lags.add(&trainer.settings().objective, response, logp))
+    }
+
+    /// Forward and backward over the groups of a later update, in passes of whole groups. `is_first_pass`: the first that they take part in.
     fn accumulate(
         &mut self,
         trainer: &mut Trainer,
         mini_batch: &[usize],
         counts: StepCounts,
+        is_first_pass: bool,
         observe: &mut dyn FnMut(StepPhase, StepProgress),
     ) -> Result<Vec<ResponseStats>> {
         let factor = regularizer_factor(trainer, counts);
+        // Against the engine's log-probabilities nothing was scored before.
+        let measures = is_first_pass && self.lags.is_some() && !trainer.settings().old_logp.is_learners();
         let enough = LATER_PASS * trainer.settings().compute.tokens_worth_a_pass();
         let mut stats = Vec::new();
         let mut groups = mini_batch.iter().copied().peekable();
@@ -209,7 +237,12 @@ impl Batch {
                 done.push(group);
             }
             observe(StepPhase::Accumulating, self.progress);
-            stats.extend(later_pass(trainer, &members, factor)?);
+            let (of_pass, logp) = later_pass(trainer, &members, factor, measures)?;
+            stats.extend(of_pass);
+            if let Some(lags) = &mut self.lags {
+                let objective = &trainer.settings().objective;
+                members.iter().zip(&logp).try_for_each(|(response, logp)| lags.add(objective, response, logp))?;
+            }
             done.into_iter().for_each(|group| self.mark(group));
         }
         observe(StepPhase::Accumulating, self.progress);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_objective::{GroupCounts, GroupView, Settings, advantages, group_weights, regularizer_weights};
+use evenkeel_objective::{GroupCounts, GroupView, LagRun, Settings, advantages, group_weights, regularizer_weights};
 
 use crate::error::Result;
 use crate::group::{Group, Response};
@@ -20,6 +20,8 @@ pub(super) struct PlannedResponse {
     mask: Vec<bool>,
     /// The engine's log-probabilities.
     pub(super) rollout_logp: Vec<f32>,
+    /// How far the versions that sampled them are behind the step's; empty where none is.
+    pub(super) lags: Vec<LagRun>,
     /// Under the weights before the first update on the batch; absent until a pass has computed them, and if the ratio is
     /// taken against the engine's.
     pub(super) old_logp: Option<Vec<f32>>,
@@ -108,6 +110,7 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
                 index: i,
                 prompt: prompt.clone(),
                 rollout_logp: of_trainable(&response.rollout_logp),
+                lags: response.lags,
                 tokens: response.tokens,
                 mask: response.mask,
                 old_logp: None,

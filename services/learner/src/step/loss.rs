@@ -85,7 +85,7 @@ impl<'a> PolicyLoss<'a> {
         let mask = vec![true; logp.len()];
         let rollout_logp = &*planned.rollout_logp;
         let old_logp = match self.old_logp {
-            OldLogp::Recompute => planned.old_logp.as_deref().unwrap_or(logp),
+            OldLogp::Recompute | OldLogp::Proximal => planned.old_logp.as_deref().unwrap_or(logp),
             OldLogp::Rollout => rollout_logp,
         };
         let tokens = ResponseTokens { mask: &mask, logp, old_logp, rollout_logp: Some(rollout_logp) };

@@ -61,6 +61,12 @@ impl MiniBatches {
         self.epochs > 1
     }
 
+    /// Whether the update of this number is one of the first epoch.
+    pub(super) fn is_in_first_epoch(&self, update: usize, groups: usize) -> bool {
+        let size = if self.size == 0 { groups.max(1) } else { self.size };
+        update < groups.div_ceil(size)
+    }
+
     /// The mini-batches of all epochs over `groups` groups, in the order of their updates, each with its groups in data
     /// order.
     pub(super) fn all(&self, groups: usize) -> Vec<Vec<usize>> {
@@ -100,6 +106,8 @@ mod tests {
         for (size, shuffle) in [(0, false), (2, false), (2, true), (5, true), (9, true)] {
             let mini_batches = of(size, shuffle, Some(7)).all(7);
             let (first, second) = mini_batches.split_at(mini_batches.len() / 2);
+            let in_first = |update| of(size, shuffle, Some(7)).is_in_first_epoch(update, 7);
+            assert!((0..2 * first.len()).all(|update| in_first(update) == (update < first.len())), "{size}");
             for epoch in [first, second] {
                 let mut groups = epoch.concat();
                 groups.sort_unstable();

@@ -3,11 +3,13 @@
 //! [`group_plan`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`] divides
 //! groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the model runs,
 //! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, and [`report`] summarises it.
+//! [`lag_statistics`] measures how far samples of older versions are from the step's.
 //! [`probe`] looks at the gradients of all aggregation rules, where that is asked for.
 //! [`supervised`] is the step of the warm start.
 
 mod batch;
 mod group_plan;
+mod lag_statistics;
 mod loss;
 mod mini_batch;
 mod passes;

@@ -8,15 +8,14 @@ use super::loss::{PolicyLoss, ResponseStats};
 use super::report::UpdateStats;
 use crate::error::Result;
 use crate::optimizer::Phase;
-use crate::settings::OldLogp;
 use crate::timeline::PassKind;
 use crate::trainer::{Gradient, Trainer};
 
 /// Scores responses of later updates: their old log-probabilities, which are those under the weights before the first
 /// update, and the reference's.
 pub(super) fn score(trainer: &mut Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
-    let recompute = trainer.settings().old_logp == OldLogp::Recompute;
-    score_with(trainer, responses, recompute)
+    let old = trainer.settings().old_logp.is_learners();
+    score_with(trainer, responses, old)
 }
 
 /// Forward and backward over responses of the first update; gradients stay summed in the trainer.
@@ -38,13 +37,15 @@ pub(super) fn first_pass(
     Ok(stats)
 }
 
-/// Forward and backward over responses of a later update, which have been scored.
+/// Forward and backward over responses of a later update, which have been scored. With `keep` their log-probabilities are
+/// returned as well.
 pub(super) fn later_pass(
     trainer: &mut Trainer,
     responses: &[&PlannedResponse],
     regularizer_factor: f64,
-) -> Result<Vec<ResponseStats>> {
-    Ok(run(trainer, responses, regularizer_factor, false)?.0)
+    keep: bool,
+) -> Result<(Vec<ResponseStats>, Vec<Vec<f32>>)> {
+    run(trainer, responses, regularizer_factor, keep)
 }
 
 /// Applies a mini-batch's scalar to the summed gradient and updates.

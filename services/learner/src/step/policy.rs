@@ -50,6 +50,21 @@ impl<'a> PolicyStep<'a> {
         }
     }
 
+    /// Reports statistics for each lag as well: see [`StepReport::lags`]. They cost an exponential for each token that goes through the
+    /// model, and no pass; the updates have the same bits.
+    ///
+    /// # Errors
+    /// A step that has a group.
+    pub fn with_lags(mut self) -> Result<Self> {
+        match self.groups() {
+            0 => {
+                self.batch.measure_lags();
+                Ok(self)
+            }
+            groups => Err(LearnerError::input("groups before the statistics by lag", groups, "0")),
+        }
+    }
+
     /// Adds a group, and runs passes when there is enough work.
     ///
     /// # Errors
@@ -103,7 +118,8 @@ impl<'a> PolicyStep<'a> {
         let ((updates, trained), version) =
             self.trainer.commit(Phase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;
         let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);
-        Ok(StepReport { probe, ..report })
+        let lags = self.batch.take_lags();
+        Ok(StepReport { probe, lags, ..report })
     }
 
     /// Groups so far.

@@ -1,6 +1,6 @@
 //! The report of a step.
 
-use evenkeel_objective::{Aggregation, KlStats, PolicyStats, Quantities};
+use evenkeel_objective::{Aggregation, KlStats, MismatchByLag, PolicyStats, Quantities};
 
 use super::group_plan::GroupPlan;
 use super::loss::ResponseStats;
@@ -94,6 +94,9 @@ pub struct StepReport {
     pub updates: Vec<UpdateStats>,
     /// The gradients of all rules, where they were asked for.
     pub probe: Option<GradientProbe>,
+    /// Statistics for each lag of the trainable tokens that went through the model, where they were asked for. Tokens of later mini-batches
+    /// are measured before the first update as well, but with `old_logp = rollout` under the weights of their own first pass.
+    pub lags: Option<MismatchByLag>,
 }
 
 impl StepReport {
@@ -123,6 +126,7 @@ impl StepReport {
             quantities,
             updates,
             probe: None,
+            lags: None,
         }
     }
 }

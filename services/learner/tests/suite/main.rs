@@ -3,6 +3,7 @@
 
 mod bad_input;
 mod checkpoints;
+mod lag;
 mod probe;
 mod service;
 mod skipped;

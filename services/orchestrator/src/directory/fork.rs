@@ -8,7 +8,8 @@ use evenkeel_proto::v1::StepKind;
 use toml::{Table, Value};
 
 use super::{
-    CONFIG_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, MetricsFile, RunDirectory, RunRecord, WARM_START_FILE,
+    CONFIG_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, MetricsFile, PromptFile, RunDirectory, RunRecord,
+    WARM_START_FILE, read_prompts,
 };
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
@@ -48,6 +49,10 @@ impl RunDirectory {
             lines.iter().try_for_each(|line| file.append(line))?;
             file.sync()?;
         }
+        let mut prompts = PromptFile::open(directory.path())?;
+        let inherited = read_prompts(&origin)?;
+        inherited.iter().filter(|line| line.step < step).try_for_each(|line| prompts.append(line))?;
+        prompts.sync()?;
         directory.forked_from = Some(ForkPoint { run_id, step, directory: origin, changed });
         Ok(directory)
     }
@@ -127,6 +132,7 @@ mod tests {
 
     use super::super::read_lines;
     use super::super::tests::resolved;
+    use crate::audit::PromptLine;
     use crate::metrics::MetricsLine;
 
     /// A run of five steps with an evaluation before each.
@@ -138,6 +144,8 @@ mod tests {
             let mut file = MetricsFile::open(directory.path(), name, kind).unwrap();
             (0..5).for_each(|step| file.append(&MetricsLine::new(kind, step, step)).unwrap());
         }
+        let mut prompts = PromptFile::open(directory.path()).unwrap();
+        (0..5).for_each(|step| prompts.append(&PromptLine { step, ..PromptLine::default() }).unwrap());
         directory.path().to_owned()
     }
 
@@ -150,6 +158,7 @@ mod tests {
         let directory = RunDirectory::fork(&path, &recipe, &origin, 3).unwrap();
         let steps = |name, kind| read_lines(&path.join(name), kind).unwrap().len();
         assert_eq!((steps(METRICS_FILE, StepKind::Train), steps(EVALUATION_FILE, StepKind::Evaluation)), (3, 4));
+        assert_eq!(read_prompts(&path).unwrap().len(), 3);
         directory.start_run(&recipe.toml).unwrap();
         drop(directory);
         let again = RunDirectory::resume(&path, &recipe.identity).unwrap();

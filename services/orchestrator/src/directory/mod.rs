@@ -6,6 +6,7 @@
 //! | `config.toml` | the resolved settings |
 //! | `data.json` | what became of the rows of the data: counts, reasons, examples |
 //! | `metrics.jsonl` | a line for each GRPO step |
+//! | `prompts.jsonl` | a line for each GRPO step: what became of each prompt |
 //! | `warm_start.jsonl` | a line for each supervised step |
 //! | `evaluation.jsonl` | a line for each evaluation |
 //! | `tensorboard/` | the same lines as event files for TensorBoard, where `run.tensorboard` asks for them |
@@ -17,11 +18,13 @@
 
 mod files;
 mod fork;
+mod line_file;
 mod lock;
 mod manifest;
 mod metrics_file;
 mod overview;
 mod ownership;
+mod prompt_file;
 mod record;
 
 use std::path::{Path, PathBuf};
@@ -41,10 +44,12 @@ pub(crate) use manifest::RunManifest;
 pub(crate) use metrics_file::{MetricsFile, read_lines};
 pub use overview::{RunOverview, SkippedDirectory, overviews};
 use ownership::Ownership;
+pub(crate) use prompt_file::{PromptFile, read_prompts};
 pub use record::RunRecord;
 
 /// The lines of GRPO steps.
 pub const METRICS_FILE: &str = "metrics.jsonl";
+pub(crate) const PROMPTS_FILE: &str = "prompts.jsonl";
 pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
 /// What became of the rows of the data.

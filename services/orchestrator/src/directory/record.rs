@@ -8,7 +8,9 @@ use evenkeel_tasks::DataReport;
 
 use super::{
     DATA_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, RunDirectory, RunManifest, WARM_START_FILE, read_lines,
+    read_prompts,
 };
+use crate::audit::Audit;
 use crate::error::RunError;
 use crate::load::optional_json;
 use crate::metrics::MetricsLine;
@@ -56,6 +58,14 @@ impl RunRecord {
             data: data.and_then(|json| serde_json::from_value(json).ok()),
             path,
         })
+    }
+
+    /// Whether each prompt of its data order was trained on, filtered for a stated reason or invalid, exactly once.
+    ///
+    /// # Errors
+    /// A file that cannot be read or has other lines.
+    pub fn audit(&self) -> Result<Audit, RunError> {
+        Ok(Audit::of(&read_prompts(&self.path)?, self.steps.len() as u64))
     }
 
     /// A loader with its settings.

@@ -9,11 +9,12 @@ use crate::summary::Summary;
 
 /// What the top of the page says.
 pub(super) fn overview(summary: &Summary) -> Html {
-    Html::element("p", &[("class", "lead")], lead(summary)).with(Html::element(
-        "div",
-        &[("class", "tiles")],
-        tiles(summary),
-    ))
+    let tiles = Html::element("div", &[("class", "tiles")], tiles(summary));
+    let html = Html::element("p", &[("class", "lead")], lead(summary)).with(tiles);
+    match &summary.objective {
+        Some(objective) => html.with(Html::element("p", &[("class", "soft")], format!("Objective: {objective}."))),
+        None => html,
+    }
 }
 
 fn lead(summary: &Summary) -> String {

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::{StepKind, TrainReport};
 
 use super::journal::RunJournal;
+use super::prompt_record::prompt_line;
 use super::proof::ProofReport;
 use super::source_metrics::source_values;
 use super::spans::record_step;
@@ -52,6 +53,7 @@ impl StepWriter {
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof.add_to(&mut line));
         waits.iter().for_each(|waits| waits.add_to(&mut line));
+        journal.append_prompts(&prompt_line(step, sampled.next_cursor, &sampled.batch, report)).await?;
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();

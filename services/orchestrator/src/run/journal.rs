@@ -6,8 +6,11 @@ use std::path::Path;
 use evenkeel_proto::v1::{RunState, StepKind};
 
 use super::position::Position;
+use crate::audit::{Audit, PromptLine};
 use crate::clients::Retrier;
-use crate::directory::{EVALUATION_FILE, METRICS_FILE, MetricsFile, RunDirectory, WARM_START_FILE};
+use crate::directory::{
+    EVALUATION_FILE, METRICS_FILE, MetricsFile, PromptFile, RunDirectory, WARM_START_FILE, read_prompts,
+};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 use crate::instruments;
@@ -27,6 +30,8 @@ pub(super) struct RunJournal {
     steps: MetricsFile,
     warm_start: MetricsFile,
     evaluations: MetricsFile,
+    /// What became of the prompts of each step.
+    prompts: PromptFile,
     /// Where the settings ask for them.
     tensorboard: Option<EventFiles>,
     /// The answers that the report shows.
@@ -48,6 +53,7 @@ impl RunJournal {
         let steps = file(METRICS_FILE, StepKind::Train)?;
         let warm_start = file(WARM_START_FILE, StepKind::WarmStart)?;
         let evaluations = file(EVALUATION_FILE, StepKind::Evaluation)?;
+        let prompts = PromptFile::open(directory.path())?;
         let tensorboard = match resolved.settings.run.tensorboard {
             true => Some(shown(directory.path(), [&warm_start, &steps, &evaluations])?),
             false => None,
@@ -58,6 +64,7 @@ impl RunJournal {
             steps,
             warm_start,
             evaluations,
+            prompts,
             tensorboard,
             gallery: GalleryCache::default(),
             versions: BTreeMap::new(),
@@ -108,6 +115,12 @@ impl RunJournal {
         Ok(())
     }
 
+    /// Appends what became of the prompts of a step; before the step's own line, so that no step has one without it.
+    pub(super) async fn append_prompts(&mut self, line: &PromptLine) -> Result<(), Halt> {
+        let path = self.prompts.path().to_owned();
+        self.retrier.write(&path, || self.prompts.append(line)).await
+    }
+
     /// Reports a line that was appended.
     pub(super) fn announce(&self, line: MetricsLine) {
         self.events.emit(Event::Line(self.marked(line)));
@@ -124,7 +137,7 @@ impl RunJournal {
         for file in [&self.warm_start, &self.steps, &self.evaluations] {
             self.retrier.write(file.path(), || file.sync()).await?;
         }
-        Ok(())
+        self.retrier.write(self.prompts.path(), || self.prompts.sync()).await
     }
 
     /// Removes the lines of steps that will be repeated from a position on. Lines before it must exist: they were on the disk before the
@@ -146,6 +159,8 @@ impl RunJournal {
                 self.retrier.write(&path, || shown.forget_from(file.kind(), step)).await?;
             }
         }
+        let path = self.prompts.path().to_owned();
+        self.retrier.write(&path, || self.prompts.truncate(step)).await?;
         for (file, expected) in [(&self.steps, step), (&self.warm_start, warm_start_steps)] {
             if file.count() != expected {
                 let name = file.path().file_name().unwrap_or_default().to_string_lossy();
@@ -174,6 +189,19 @@ impl RunJournal {
         }
     }
 
+    /// Reports what the record of prompts shows, where there is one.
+    pub(super) fn report_audit(&self) {
+        if self.steps.count() == 0 {
+            return;
+        }
+        let event = match read_prompts(self.directory.path()).map(|lines| Audit::of(&lines, self.steps.count())) {
+            Ok(audit) if audit.is_clean() => Event::Note { message: format!("audit: {}", audit.sentence()) },
+            Ok(audit) => Event::Warning { message: format!("audit: {}", audit.sentence()) },
+            Err(error) => Event::Warning { message: format!("no audit: {error}") },
+        };
+        self.events.emit(event);
+    }
+
     /// Writes both in the middle of a run, so that an active run can be inspected. A failure is only a warning.
     pub(super) fn refresh_summary(&self) {
         if let Err(error) = self.write_summary(self.events.state()) {
@@ -185,10 +213,11 @@ impl RunJournal {
         let (steps, warm_start) = (Curves::of(&self.steps.read()?), Curves::of(&self.warm_start.read()?));
         let evaluations = self.evaluations.read()?;
         let run_id = self.directory.run_id();
-        let ResolvedRecipe { settings, toml, aggregation, .. } = &self.resolved;
+        let ResolvedRecipe { settings, toml, aggregation, objective, .. } = &self.resolved;
         let rule = aggregation.as_deref();
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
         let mut summary = Summary::of(run_id, &settings.run, rule, state, &written, &self.versions);
+        summary.objective = objective.clone();
         summary.forked_from = self.directory.forked_from().cloned();
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace("summary.json", &format!("{json}\n"))?;

@@ -14,6 +14,7 @@ mod journal;
 mod pipeline;
 mod position;
 mod preflight;
+mod prompt_record;
 mod proof;
 mod run_loop;
 mod source_metrics;

@@ -18,20 +18,22 @@ pub(super) struct TrainSession {
     run_id: String,
     seed: u64,
     groups_per_step: u32,
+    max_lag: u32,
     settings_hash: OnceLock<String>,
 }
 
 impl TrainSession {
-    /// `settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
+    /// `max_lag` is how many versions behind a step's weights its samples may be. `settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
     pub(super) fn new(
         services: Arc<Services>,
         run_id: &str,
         seed: u64,
         groups_per_step: u32,
+        max_lag: u32,
         settings_hash: Option<String>,
     ) -> Self {
         let settings_hash = settings_hash.map_or_else(OnceLock::new, OnceLock::from);
-        Self { services, run_id: run_id.to_owned(), seed, groups_per_step, settings_hash }
+        Self { services, run_id: run_id.to_owned(), seed, groups_per_step, max_lag, settings_hash }
     }
 
     /// Compares the settings that the learner reports with those of the run.
@@ -65,6 +67,7 @@ impl TrainSession {
         TrainFeed::new(TrainHeader {
             step,
             expected_groups: self.groups_per_step,
+            max_lag: Some(self.max_lag),
             kind: TrainKind::Grpo.into(),
             traceparent: self.trace(step).to_string(),
             ..self.header(base_version)

@@ -1,6 +1,7 @@
 //! The gRPC service, over real loopback connections.
 
 mod checkpoints;
+mod lag;
 mod lease;
 mod probes;
 mod progress;
@@ -88,6 +89,7 @@ impl TestService {
             kind: kind.into(),
             traceparent: String::new(),
             seed: 0,
+            max_lag: None,
         }
     }
 

@@ -60,6 +60,7 @@ pub(crate) fn group(seed: u64, size: usize) -> Group {
             raw_reward: reward,
             reward,
             valid: true,
+            ..Response::default()
         }
     });
     Group { id: format!("prompt-{seed}"), prompt, responses: responses.collect() }

@@ -86,6 +86,7 @@ impl RunLoop {
             Err(_) => RunState::Failed,
         };
         let summary = self.journal.finish(state, result.is_ok()).await;
+        self.journal.report_audit();
         let events = self.services.events();
         events.ended(state, result.as_ref().err().map(ToString::to_string).unwrap_or_default());
         instruments::run_ended(state);

@@ -61,8 +61,8 @@ pub(in crate::run) fn prepare(
     notes.extend(idle.into_iter().map(|name| format!("verifier `{name}` judges no row of the data")));
     let services = Arc::new(Services::connect(&endpoints, &settings.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
-    let (seed, groups) = (settings.run.seed, settings.sampling.prompts_per_step);
-    let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, hash));
+    let (seed, groups, max_lag) = (settings.run.seed, settings.sampling.prompts_per_step, settings.pipeline.max_lag);
+    let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &settings));
     let proof = Proof::new(Arc::clone(&services), &settings, &tokenizer, vocabulary_size, context);
     let proof = Arc::new(proof);

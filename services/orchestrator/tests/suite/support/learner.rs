@@ -11,8 +11,8 @@ use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
     ModelInfo, PublishRequest, PublishResponse, SaveCheckpointRequest, SaveCheckpointResponse, ScoreRequest,
-    ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, WeightsRef,
-    score_request, train_request,
+    ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample,
+    WeightsRef, score_request, train_request,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio_stream::StreamExt;
@@ -183,6 +183,9 @@ impl FakeLearner {
             gradient_norm: Some(number(2)),
             learning_rate: 1e-4,
             groups: groups.len() as u32,
+            samples: count(&groups, |_| true),
+            invalid_samples: count(&groups, |sample| !sample.valid),
+            response_tokens: tokens(&groups),
             metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
             ..TrainReport::default()
         };
@@ -316,4 +319,13 @@ impl Learner for FakeLearner {
             ..LearnerGetStatusResponse::default()
         }))
     }
+}
+
+fn count(groups: &[TrainGroup], which: fn(&TrainSample) -> bool) -> u32 {
+    groups.iter().flat_map(|group| &group.samples).filter(|sample| which(sample)).count() as u32
+}
+
+fn tokens(groups: &[TrainGroup]) -> u64 {
+    let segments = groups.iter().flat_map(|group| &group.samples).flat_map(|sample| &sample.segments);
+    segments.map(|segment| segment.token_ids.len() as u64).sum()
 }

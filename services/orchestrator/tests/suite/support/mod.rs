@@ -203,6 +203,7 @@ pub(crate) fn lines(path: &Path) -> Vec<String> {
             all.push(format!("{name} {}", line.to_json()));
         }
     }
+    all.extend(std::fs::read_to_string(path.join("prompts.jsonl")).unwrap().lines().map(str::to_owned));
     all
 }
 

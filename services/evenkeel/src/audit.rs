@@ -1,0 +1,43 @@
+//! `evenkeel audit`: whether a run trained on each prompt of its data order once, and on what lengths.
+#![expect(clippy::print_stdout, reason = "the result of the command")]
+
+use std::process::ExitCode;
+
+use anyhow::Result;
+use evenkeel_orchestrator::{Audit, LagLengths, Lengths, RunRecord};
+
+use crate::arguments::AuditOptions;
+use crate::columns::aligned;
+
+/// Prints the audit; the exit status is 1 where something is missing, doubled or otherwise wrong.
+pub(crate) fn print(options: &AuditOptions) -> Result<ExitCode> {
+    let audit = RunRecord::read(&options.run)?.audit()?;
+    print!("{}", table(&audit));
+    audit.faults().iter().for_each(|fault| println!("{fault}"));
+    println!("{}", audit.sentence());
+    Ok(if audit.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// Groups by fate, then lengths by lag.
+fn table(audit: &Audit) -> String {
+    let mut fates = vec![["fate", "prompts"].map(str::to_owned).to_vec()];
+    fates.extend(audit.fates().map(|(fate, count)| vec![fate.label().to_owned(), count.to_string()]));
+    let header = ["lag, answers", "number", "mean", "first quartile", "median", "third quartile"];
+    let mut lengths = vec![header.map(str::to_owned).to_vec()];
+    for LagLengths { lag, sampled, trained } in audit.lengths() {
+        lengths.push(row(format!("{lag}, sampled"), *sampled));
+        lengths.push(row(format!("{lag}, trained"), *trained));
+    }
+    [fates, lengths].into_iter().filter(|rows| rows.len() > 1).map(|rows| aligned(&rows) + "\n").collect()
+}
+
+fn row(name: String, lengths: Option<Lengths>) -> Vec<String> {
+    let cells = match lengths {
+        None => vec!["0".to_owned()],
+        Some(Lengths { answers, mean, quartiles }) => {
+            let numbers = std::iter::once(mean).chain(quartiles);
+            std::iter::once(answers.to_string()).chain(numbers.map(|number| format!("{number:.1}"))).collect()
+        }
+    };
+    std::iter::once(name).chain(cells).collect()
+}

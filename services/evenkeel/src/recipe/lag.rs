@@ -1,0 +1,154 @@
+//! What a recipe must satisfy whose engines sample ahead of the learner: what is kept of weights, which log-probabilities engines give, and
+//! what the learner can train on.
+
+use evenkeel_generation::LogProbabilitySetting;
+use evenkeel_learner::{LearnerError, OldLogp, SampledVersions, VersionMix};
+use evenkeel_objective::Correction;
+use evenkeel_proto::FieldError;
+
+use super::Recipe;
+
+/// Refuses what contradicts the lag.
+pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
+    let max_lag = recipe.pipeline.max_lag;
+    check_retention(max_lag, recipe.checkpoint.keep_weights)?;
+    check_log_probabilities(recipe)?;
+    let mix = version_mix(recipe.sampling.prompts_per_step as usize, 0, false);
+    recipe.learner.validate_versions(SampledVersions { max_lag, mix }).map_err(|error| match error {
+        LearnerError::Setting(error) => error.within("learner"),
+        other => FieldError::new("pipeline.max_lag", other, "what its message says"),
+    })
+}
+
+/// What a person should know of the lag before the run starts.
+pub(super) fn note(recipe: &Recipe) -> Option<String> {
+    let (max_lag, learner) = (recipe.pipeline.max_lag, &recipe.learner);
+    let is_bare = learner.old_logp == OldLogp::Proximal && learner.objective.correction == Correction::None;
+    (max_lag > 0 && is_bare).then(|| {
+        format!(
+            "samples of weights that are {max_lag} steps old (pipeline.max_lag) count as if the step's own weights had drawn them: without \
+             learner.objective.correction the gradient is biased"
+        )
+    })
+}
+
+/// Engines may have to be brought back to every version from which samples are drawn: the newest and `max_lag` before it.
+fn check_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError> {
+    match keep_weights.checked_sub(1) {
+        Some(most) if max_lag > most => {
+            let allowed = format!(
+                "at most {most} with checkpoint.keep_weights = {keep_weights}: the weights that sample must be kept (0 keeps all)"
+            );
+            Err(FieldError::new("pipeline.max_lag", max_lag, allowed))
+        }
+        Some(_) | None => Ok(()),
+    }
+}
+
+/// Refuses a loss with the engines' log-probabilities where these are not those of the distribution that is sampled from.
+fn check_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
+    let (sampling, learner) = (&recipe.sampling, &recipe.learner);
+    let is_used = if learner.objective.correction != Correction::None {
+        format!("learner.objective.correction = {}", learner.objective.correction)
+    } else if learner.old_logp == OldLogp::Rollout {
+        "learner.old_logp = rollout".to_owned()
+    } else {
+        return Ok(());
+    };
+    let changed = [
+        ("temperature", sampling.temperature != 1.0, sampling.temperature.to_string()),
+        ("top_p", sampling.top_p != 1.0, sampling.top_p.to_string()),
+        ("top_k", sampling.top_k != 0, sampling.top_k.to_string()),
+        ("min_p", sampling.min_p != 0.0, sampling.min_p.to_string()),
+    ];
+    let changed = changed.into_iter().find(|(_, is_changed, _)| *is_changed);
+    match (recipe.generation.log_probabilities, changed) {
+        (LogProbabilitySetting::Raw, Some((name, _, value))) => {
+            let allowed = format!(
+                "processed with sampling.{name} = {value} and {is_used}: raw ones are not those of the distribution that is sampled from"
+            );
+            Err(FieldError::new("generation.log_probabilities", "raw", allowed))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// How the groups of a step divide among versions: the last `split` of them are of a later one, or any token of any (`is_mixed`).
+fn version_mix(prompts_per_step: usize, split: usize, is_mixed: bool) -> VersionMix {
+    match prompts_per_step.saturating_sub(split) {
+        _ if is_mixed => VersionMix::Any,
+        first if split > 0 && first > 0 => VersionMix::SplitAt(first),
+        _ => VersionMix::One,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_config::Loader;
+
+    use super::*;
+
+    fn resolve(text: &str) -> Result<Recipe, String> {
+        let loaded = Loader::new().text("test", text).and_then(super::super::resolve);
+        loaded.map(|loaded| loaded.settings).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn a_lag_is_refused_with_the_setting_that_it_contradicts() {
+        for (text, words) in [
+            (
+                "[pipeline]\nmax_lag = 1",
+                "`learner.old_logp` is recompute in defaults, allowed: proximal or rollout with pipeline.max_lag = 1",
+            ),
+            (
+                "[pipeline]\nmax_lag = 3\n[checkpoint]\nkeep_weights = 3\n[learner]\nold_logp = \"proximal\"",
+                "`pipeline.max_lag` is 3 in test, allowed: at most 2 with checkpoint.keep_weights = 3",
+            ),
+            (
+                "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntemperature = 0.5\n[learner.objective]\ncorrection = \"tis\"",
+                "`generation.log_probabilities` is raw in test, allowed: processed with sampling.temperature = 0.5 and \
+                 learner.objective.correction = token-truncate",
+            ),
+            (
+                "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntop_k = 5\n[learner]\nold_logp = \"rollout\"",
+                "`generation.log_probabilities` is raw in test, allowed: processed with sampling.top_k = 5 and learner.old_logp = rollout",
+            ),
+        ] {
+            let error = resolve(text).unwrap_err();
+            assert!(error.starts_with(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn what_goes_together_passes() {
+        for text in [
+            "[pipeline]\nmax_lag = 1\n[learner]\nold_logp = \"proximal\"",
+            "[pipeline]\nmax_lag = 16\n[checkpoint]\nkeep_weights = 0\n[learner]\nold_logp = \"rollout\"",
+            "[generation]\nlog_probabilities = \"raw\"\n[learner.objective]\ncorrection = \"tis\"",
+            "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntemperature = 0.5",
+        ] {
+            resolve(text).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_lag_without_a_correction_is_said_at_the_start() {
+        let notes = |more: &str| {
+            let text = format!("[pipeline]\nmax_lag = 1\n[learner]\nold_logp = \"proximal\"\n{more}");
+            resolve(&text).unwrap().resolved().unwrap().notes
+        };
+        let is_said = |notes: &[String]| notes.iter().any(|note| note.contains("without learner.objective.correction"));
+        assert!(is_said(&notes("")));
+        let corrected = notes("[learner.objective]\ncorrection = \"icepop\"");
+        assert!(!is_said(&corrected));
+        assert!(corrected[0].starts_with("objective: loss = - sum of w c phi"), "{corrected:?}");
+        assert!(corrected[0].ends_with("whichever version sampled [proximal]"), "{corrected:?}");
+    }
+
+    #[test]
+    fn a_split_divides_a_step_unless_it_takes_all_or_nothing() {
+        let mix = |split| version_mix(16, split, false);
+        assert_eq!([0, 4, 16].map(mix), [VersionMix::One, VersionMix::SplitAt(12), VersionMix::One]);
+        assert_eq!(version_mix(16, 4, true), VersionMix::Any);
+    }
+}

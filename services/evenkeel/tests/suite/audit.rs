@@ -1,0 +1,79 @@
+//! What became of each prompt: at the end of a run, and of a record from which something was taken.
+
+use std::path::Path;
+use std::process::Command;
+
+use crate::support::{evenkeel, lines, prompts, refused, resume, succeed, train};
+
+fn audit(run: &Path) -> Command {
+    let mut command = evenkeel(&["audit"]);
+    command.arg(run);
+    command
+}
+
+/// A run of six steps of four prompts, with whatever else is set; returns what it said.
+fn run(out: &Path, set: &[&str]) -> String {
+    let mut command = train(out);
+    command.args(set.iter().flat_map(|setting| ["--set", setting]));
+    String::from_utf8(succeed(command).stderr).unwrap()
+}
+
+#[test]
+fn a_run_ends_with_its_audit_and_the_command_has_the_lengths() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let said = run(&out, &[]);
+    let sentence = "each of the first 24 prompts of the data order was trained on (24), filtered for lack of an advantage (0) or invalid \
+                    (0), exactly once; all 192 answers that were sampled were trained on";
+    assert!(said.contains(&format!("note: audit: {sentence}")), "{said}");
+    let said = String::from_utf8(succeed(audit(&out)).stdout).unwrap();
+    assert!(said.ends_with(&format!("{sentence}\n")), "{said}");
+    let of = |what: &str| said.lines().find(|line| line.contains(what)).unwrap_or_else(|| panic!("{what}: {said}"));
+    let cells = |line: &str| line.split_whitespace().rev().take(5).map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(cells(of("0, sampled")), cells(of("0, trained")));
+    // The mean over all is the mean of the steps' means, which have as many answers each.
+    let means: Vec<f64> = lines(&out).iter().filter_map(|line| line.get("response_length/mean")?.as_f64()).collect();
+    let mean = format!("{:.1}", means.iter().sum::<f64>() / means.len() as f64);
+    assert_eq!(cells(of("0, sampled"))[3], mean, "{said}");
+}
+
+#[test]
+fn groups_that_dynamic_sampling_drops_are_accounted_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    let said = run(&out, &["sampling.dynamic=true", "run.steps=3"]);
+    let metrics = lines(&out);
+    let sum = |name: &str| metrics.iter().filter_map(|line| line.get(name)?.as_f64()).sum::<f64>();
+    let (tried, dropped) = (sum("training/prompts_tried"), sum("training/filter_groups/dropped_groups"));
+    assert!(dropped > 0.0, "the small model gets whole groups wrong: {said}");
+    let sentence = format!(
+        "each of the first {tried} prompts of the data order was trained on (12), filtered for lack of an advantage ({dropped})"
+    );
+    assert!(said.contains(&sentence), "{sentence}: {said}");
+    succeed(audit(&out));
+}
+
+#[test]
+fn a_record_from_which_a_prompt_was_taken_or_that_has_one_twice_fails_the_audit_by_name() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    run(&out, &["run.steps=2", "warm_start.steps=1", "evaluation.problems=0"]);
+    let (path, whole) = (out.join("prompts.jsonl"), prompts(&out));
+    std::fs::write(&path, whole.replacen("\"prompt\":5,", "\"prompt\":2,", 1)).unwrap();
+    let output = audit(&out).output().unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    let said = String::from_utf8(output.stdout).unwrap();
+    assert!(said.contains("prompt 2 is in step 0 and in step 1\nprompt 5 is in no step\n"), "{said}");
+    std::fs::write(&path, "{}\n").unwrap();
+    assert!(refused(audit(&out)).contains("prompts.jsonl line 1: is no line of prompts"));
+    assert!(refused(audit(dir.path())).contains("holds no run"));
+    // A resumed run has the lines before its checkpoint only.
+    std::fs::write(&path, whole.lines().next().unwrap().to_owned() + "\n").unwrap();
+    let mut command = resume(&out);
+    command.args(["--steps", "3"]);
+    let said = String::from_utf8(succeed(command).stderr).unwrap();
+    assert!(
+        said.contains("warning: audit: the record of prompts has faults: step 1 has no line (and 1 more)"),
+        "{said}"
+    );
+}

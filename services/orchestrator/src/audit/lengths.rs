@@ -1,0 +1,101 @@
+//! Lengths of answers: of those that were trained on, beside those that were sampled.
+
+use std::collections::BTreeMap;
+
+/// Lengths of some answers in tokens.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Lengths {
+    /// How many answers.
+    pub answers: u64,
+    /// Their mean.
+    pub mean: f64,
+    /// The lengths below which a quarter, half and three quarters of them lie, with linear interpolation.
+    pub quartiles: [f64; 3],
+}
+
+impl Lengths {
+    /// `None` of no answers.
+    fn of(mut lengths: Vec<u32>) -> Option<Self> {
+        lengths.sort_unstable();
+        let last = lengths.len().checked_sub(1)?;
+        let quartile = |quarter: usize| {
+            let at = (last * quarter) as f64 / 4.0;
+            let [low, high] = [at.floor(), at.ceil()].map(|index| f64::from(lengths[index as usize]));
+            low + (at - at.floor()) * (high - low)
+        };
+        let sum: u64 = lengths.iter().copied().map(u64::from).sum();
+        let mean = sum as f64 / lengths.len() as f64;
+        Some(Self { answers: lengths.len() as u64, mean, quartiles: [1, 2, 3].map(quartile) })
+    }
+}
+
+/// The answers of one lag.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LagLengths {
+    /// Versions that their oldest token is behind the step that they were for.
+    pub lag: u64,
+    /// All that were generated.
+    pub sampled: Option<Lengths>,
+    /// Those that the learner was trained on: with a verdict, and in a group that was not dropped.
+    pub trained: Option<Lengths>,
+}
+
+/// Gathers lengths by lag.
+#[derive(Debug, Default)]
+pub(super) struct LengthsByLag {
+    by_lag: BTreeMap<u64, (Vec<u32>, Vec<u32>)>,
+}
+
+impl LengthsByLag {
+    /// Adds the answers of a group: those with a verdict, which were trained on or not, and those without.
+    pub(super) fn add(&mut self, lag: u64, judged: &[u32], are_trained: bool, others: &[u32]) {
+        let (sampled, trained) = self.by_lag.entry(lag).or_default();
+        sampled.extend_from_slice(judged);
+        // 0 stands for a sample that was not generated.
+        sampled.extend(others.iter().filter(|length| **length > 0));
+        if are_trained {
+            trained.extend_from_slice(judged);
+        }
+    }
+
+    pub(super) fn finish(self) -> Vec<LagLengths> {
+        let of_lag = |(lag, (sampled, trained))| LagLengths {
+            lag,
+            sampled: Lengths::of(sampled),
+            trained: Lengths::of(trained),
+        };
+        self.by_lag.into_iter().map(of_lag).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quartiles_are_those_of_numpy() {
+        let lengths = Lengths::of(vec![40, 10, 20, 35]).unwrap();
+        // numpy.percentile([10, 20, 35, 40], [25, 50, 75])
+        assert_eq!(lengths, Lengths { answers: 4, mean: 26.25, quartiles: [17.5, 27.5, 36.25] });
+        assert_eq!(Lengths::of(vec![7]).unwrap().quartiles, [7.0; 3]);
+        assert_eq!(Lengths::of(vec![]), None);
+    }
+
+    #[test]
+    fn an_answer_without_a_verdict_was_sampled_and_not_trained_on() {
+        let mut by_lag = LengthsByLag::default();
+        by_lag.add(1, &[10, 30], true, &[0, 80]);
+        by_lag.add(1, &[50], false, &[]);
+        by_lag.add(0, &[5], true, &[]);
+        let found = by_lag.finish();
+        let answers = |lengths: Option<Lengths>| lengths.map(|lengths| (lengths.answers, lengths.mean));
+        assert_eq!(
+            (found[0].lag, answers(found[0].sampled), answers(found[0].trained)),
+            (0, Some((1, 5.0)), Some((1, 5.0)))
+        );
+        assert_eq!(
+            (found[1].lag, answers(found[1].sampled), answers(found[1].trained)),
+            (1, Some((4, 42.5)), Some((2, 20.0)))
+        );
+    }
+}

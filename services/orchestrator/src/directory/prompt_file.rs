@@ -1,0 +1,89 @@
+//! The file that says of every prompt what became of it: a line for each GRPO step.
+
+use std::path::Path;
+
+use super::PROMPTS_FILE;
+use super::line_file::{LineFile, read_text};
+use crate::audit::PromptLine;
+use crate::error::RunError;
+
+/// The file of a run, as a [`LineFile`] keeps it.
+#[derive(Debug)]
+pub(crate) struct PromptFile {
+    lines: LineFile,
+}
+
+impl PromptFile {
+    /// Opens or creates the file.
+    ///
+    /// # Errors
+    /// As [`LineFile::open`].
+    pub(crate) fn open(directory: &Path) -> Result<Self, RunError> {
+        let step_of = |text: &str| PromptLine::from_json(text).map(|line| line.step);
+        Ok(Self { lines: LineFile::open(directory, PROMPTS_FILE, "prompts", step_of)? })
+    }
+
+    /// Appends a line.
+    ///
+    /// # Errors
+    /// As [`LineFile::append`].
+    pub(crate) fn append(&mut self, line: &PromptLine) -> Result<(), RunError> {
+        self.lines.append(line.step, &line.to_json())
+    }
+
+    /// Waits until all lines are on the disk.
+    pub(crate) fn sync(&self) -> Result<(), RunError> {
+        self.lines.sync()
+    }
+
+    /// Removes the lines of `step` and later steps.
+    pub(crate) fn truncate(&mut self, step: u64) -> Result<(), RunError> {
+        self.lines.truncate(step)
+    }
+
+    pub(crate) fn path(&self) -> &Path {
+        self.lines.path()
+    }
+}
+
+/// The complete lines of a directory; none where there is no file.
+///
+/// # Errors
+/// A file that cannot be read; a line that is none of prompts.
+pub(crate) fn read_prompts(directory: &Path) -> Result<Vec<PromptLine>, RunError> {
+    let text = read_text(&directory.join(PROMPTS_FILE))?;
+    let lines = text.lines().enumerate().map(|(index, line)| {
+        let broken =
+            || RunError::directory(directory, format!("{PROMPTS_FILE} line {}: is no line of prompts", index + 1));
+        PromptLine::from_json(line).ok_or_else(broken)
+    });
+    lines.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_kept_once_and_removed_with_their_steps() {
+        let dir = tempfile::tempdir().unwrap();
+        let line = |step| PromptLine { step, ..PromptLine::default() };
+        let mut file = PromptFile::open(dir.path()).unwrap();
+        [0, 1, 1, 2].into_iter().for_each(|step| file.append(&line(step)).unwrap());
+        file.truncate(2).unwrap();
+        drop(file);
+        assert_eq!(read_prompts(dir.path()).unwrap(), [line(0), line(1)]);
+        assert_eq!(read_prompts(&dir.path().join("elsewhere")).unwrap(), []);
+    }
+
+    #[test]
+    fn a_line_that_is_none_is_named() {
+        let dir = tempfile::tempdir().unwrap();
+        let good = PromptLine::default().to_json();
+        std::fs::write(dir.path().join(PROMPTS_FILE), format!("{good}\n{{\"step\": 1}}\n")).unwrap();
+        for error in [read_prompts(dir.path()).map(|_| ()), PromptFile::open(dir.path()).map(|_| ())] {
+            let error = error.unwrap_err().to_string();
+            assert!(error.contains("prompts.jsonl line 2: is no line of prompts"), "{error}");
+        }
+    }
+}

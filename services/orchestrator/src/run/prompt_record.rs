@@ -1,0 +1,56 @@
+//! What became of the prompts of a step, as the audit reads it afterwards.
+
+use evenkeel_proto::v1::TrainReport;
+
+use crate::audit::{Fate, GroupRecord, PromptLine, Received};
+use crate::rollout::{Sample, SampledGroup, StepBatch};
+
+/// The line of a step that is done; the data order goes on with prompt `next`.
+pub(super) fn prompt_line(step: u64, next: u64, batch: &StepBatch, report: &TrainReport) -> PromptLine {
+    let sent = batch.groups.iter().map(|group| record(group, true));
+    let dropped = batch.dropped.iter().map(|group| record(group, false));
+    let samples = report.samples.saturating_sub(report.invalid_samples);
+    PromptLine {
+        step,
+        base_version: report.base_version,
+        next,
+        waiting: Vec::new(),
+        learner: Received { samples: samples.into(), tokens: report.response_tokens },
+        groups: sent.chain(dropped).collect(),
+    }
+}
+
+fn record(group: &SampledGroup, is_sent: bool) -> GroupRecord {
+    let versions = || {
+        let segments = group.samples().iter().flat_map(|sample| &sample.segments);
+        segments.filter_map(|segment| segment.policy_version)
+    };
+    let (oldest, newest) = (versions().min(), versions().max());
+    let lengths = |are_judged: bool| {
+        let of_kind = group.samples().iter().filter(move |sample| sample.rewards().is_some() == are_judged);
+        of_kind.map(length).collect()
+    };
+    GroupRecord {
+        prompt: group.number(),
+        fate: fate(group, is_sent).label().to_owned(),
+        version: oldest,
+        newest: newest.filter(|newest| Some(*newest) != oldest),
+        lengths: lengths(true),
+        invalid: lengths(false),
+    }
+}
+
+fn fate(group: &SampledGroup, is_sent: bool) -> Fate {
+    let is_judged = group.samples().iter().any(|sample| sample.rewards().is_some());
+    match (is_sent, is_judged) {
+        (true, false) => Fate::Invalid,
+        (false, false) => Fate::DroppedInvalid,
+        (true, true) if group.is_zero_advantage() => Fate::TrainedZeroAdvantage,
+        (true, true) => Fate::Trained,
+        (false, true) => Fate::DroppedZeroAdvantage,
+    }
+}
+
+fn length(sample: &Sample) -> u32 {
+    u32::try_from(sample.tokens).unwrap_or(u32::MAX)
+}
