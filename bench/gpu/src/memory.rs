@@ -90,6 +90,7 @@ fn full_groups(case: &Case) -> Vec<Group> {
             Response {
                 mask: vec![true; tokens.len()],
                 rollout_logp: vec![-1.0; tokens.len()],
+                lags: Vec::new(),
                 tokens,
                 raw_reward: reward,
                 reward,

@@ -98,6 +98,11 @@ impl LineFile {
         self.ends.binary_search_by_key(&step, |(line, _)| *line).is_ok()
     }
 
+    /// The steps that have a line, in order.
+    pub(super) fn steps(&self) -> impl Iterator<Item = u64> {
+        self.ends.iter().map(|(step, _)| *step)
+    }
+
     pub(super) fn path(&self) -> &Path {
         &self.path
     }

@@ -55,7 +55,7 @@ impl MetricsFile {
 
     /// The steps that have a line, in order.
     pub(crate) fn steps(&self) -> impl Iterator<Item = u64> {
-        self.ends.iter().map(|(step, _)| *step)
+        self.lines.steps()
     }
 
     pub(crate) fn kind(&self) -> StepKind {
