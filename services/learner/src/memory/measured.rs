@@ -63,6 +63,7 @@ mod tests {
             tokens: (0..10).map(|at| 2 + (at + number) % 8).collect(),
             mask: vec![true; 10],
             rollout_logp: vec![-2.0; 10],
+            lags: Vec::new(),
             raw_reward: f64::from(number % 2),
             reward: f64::from(number % 2),
             valid: true,
