@@ -67,8 +67,6 @@ fn pairs_about_which_the_same_is_said_share_a_sentence() {
     let comparison = compare(&arms.concat());
     let text = said(&comparison, ConclusionKind::NotShown);
     assert_eq!(text.matches("No difference in last acc@k").count(), 1, "{text}");
-    assert_eq!(text.matches("No loss beyond that is shown of balanced").count(), 1, "{text}");
-    assert!(!text.contains("is not shown ("), "{text}");
     for pair in comparison.tasks[0].pairs.iter().filter(|pair| pair.measure == Measure::LastAccuracy) {
         let (interval, label) = (pair.difference.interval.unwrap(), |arm: usize| &comparison.tasks[0].arms[arm].label);
         let (first, second) = (label(pair.first), label(pair.second));
