@@ -1,5 +1,7 @@
 //! What must be known of single arms: drops, collapsed and failed seeds.
 
+use evenkeel_statistics::Interval;
+
 use super::{ConclusionKind, Sentence, count, list};
 use crate::arms::{ArmSummary, ByChance, CollapsedSeed};
 use crate::measure::Measure;
@@ -8,32 +10,84 @@ use crate::task::TaskComparison;
 
 /// Of all arms of a task.
 pub(super) fn sentences(task: &TaskComparison) -> Vec<Sentence> {
-    let drops = task.arms.iter().filter_map(|arm| drop(arm, task.evaluations));
     let collapsed = task.arms.iter().filter_map(collapsed);
     let failed = task.arms.iter().filter_map(failed);
-    drops.chain(collapsed).chain(failed).chain(unknown_noise(task)).collect()
+    drops(task).into_iter().chain(collapsed).chain(failed).chain(unknown_noise(task)).collect()
 }
 
-/// Whether an arm loses more from peak to last than chance explains.
-fn drop(arm: &ArmSummary, evaluations: usize) -> Option<Sentence> {
-    let measure = Measure::AccuracyDrop;
-    let summary = arm.measure(measure)?;
-    let ByChance { expected, beyond, is_bound } = summary.by_chance?;
-    let interval = beyond.interval.filter(|_| beyond.seeds >= FEWEST_SEEDS)?;
-    let at_most = if is_bound { "at most " } else { "" };
-    let facts = format!(
-        "{} falls by {} from its peak acc@k to its last, of which {at_most}{} is expected by chance, being the highest of {}",
-        arm.label,
-        measure.shown(summary.mean.value),
-        measure.shown(expected),
-        count(evaluations, "noisy evaluation"),
-    );
-    let (low, high) = (measure.shown(interval.low), measure.shown(interval.high));
-    Some(if interval.low > 0.0 {
-        (ConclusionKind::Shown, format!("{facts}; the rest, {low} to {high}, is a loss."))
-    } else {
-        (ConclusionKind::NotShown, format!("{facts}; a loss beyond that is not shown ({low} to {high})."))
-    })
+/// Drops that chance does not explain, arm by arm; the others share a sentence.
+fn drops(task: &TaskComparison) -> Vec<Sentence> {
+    let known: Vec<PeakDrop<'_>> = task.arms.iter().filter_map(PeakDrop::of).collect();
+    let (shown, not_shown): (Vec<&PeakDrop<'_>>, Vec<&PeakDrop<'_>>) =
+        known.iter().partition(|drop| drop.interval.low > 0.0);
+    let highest = format!("being the highest of {}", count(task.evaluations, "noisy evaluation"));
+    let mut sentences: Vec<Sentence> = shown.iter().map(|drop| (ConclusionKind::Shown, drop.loss(&highest))).collect();
+    match &not_shown[..] {
+        [] => {}
+        [drop] => sentences.push((ConclusionKind::NotShown, drop.no_loss(&highest))),
+        several => {
+            let all: Vec<String> = several.iter().map(|drop| drop.in_short()).collect();
+            let text = format!(
+                "A peak acc@k lies above the last one by chance alone, {highest}. No loss beyond that is shown of {}.",
+                all.join("; ")
+            );
+            sentences.push((ConclusionKind::NotShown, text));
+        }
+    }
+    sentences
+}
+
+/// What an arm loses from its peak to its last accuracy.
+struct PeakDrop<'a> {
+    label: &'a str,
+    mean: f64,
+    chance: ByChance,
+    /// Of what chance does not explain.
+    interval: Interval,
+}
+
+impl<'a> PeakDrop<'a> {
+    const MEASURE: Measure = Measure::AccuracyDrop;
+
+    /// `None` where the noise is unknown or the seeds are too few.
+    fn of(arm: &'a ArmSummary) -> Option<Self> {
+        let summary = arm.measure(Self::MEASURE)?;
+        let chance = summary.by_chance?;
+        let interval = chance.beyond.interval.filter(|_| chance.beyond.seeds >= FEWEST_SEEDS)?;
+        Some(Self { label: &arm.label, mean: summary.mean.value, chance, interval })
+    }
+
+    /// By how much, and the part of it that chance makes.
+    fn sizes(&self) -> (String, String) {
+        let at_most = if self.chance.is_bound { "at most " } else { "" };
+        let shown = |value| Self::MEASURE.shown(value);
+        (shown(self.mean), format!("{at_most}{}", shown(self.chance.expected)))
+    }
+
+    fn range(&self) -> String {
+        format!("{} to {}", Self::MEASURE.shown(self.interval.low), Self::MEASURE.shown(self.interval.high))
+    }
+
+    fn facts(&self, highest: &str) -> String {
+        let (fall, chance) = self.sizes();
+        format!(
+            "{} falls by {fall} from its peak acc@k to its last, of which {chance} is expected by chance, {highest}",
+            self.label
+        )
+    }
+
+    fn loss(&self, highest: &str) -> String {
+        format!("{}; the rest, {}, is a loss.", self.facts(highest), self.range())
+    }
+
+    fn no_loss(&self, highest: &str) -> String {
+        format!("{}; a loss beyond that is not shown ({}).", self.facts(highest), self.range())
+    }
+
+    fn in_short(&self) -> String {
+        let (fall, chance) = self.sizes();
+        format!("{} (falls by {fall}, {chance} by chance, the rest {})", self.label, self.range())
+    }
 }
 
 fn collapsed(arm: &ArmSummary) -> Option<Sentence> {

@@ -37,6 +37,14 @@ fn a_drop_is_a_loss_only_beyond_chance() {
 }
 
 #[test]
+fn drops_that_chance_explains_share_a_sentence() {
+    let arm = |name: &'static str| (0..8).map(move |seed| constant(name, seed, 0.0));
+    let text = said(&compare(&arm("balanced").chain(arm("token")).collect::<Vec<_>>()), ConclusionKind::NotShown);
+    assert_eq!(text.matches("No loss beyond that is shown of balanced (falls by ").count(), 1, "{text}");
+    assert!(text.contains("; token (falls by "), "{text}");
+}
+
+#[test]
 fn an_unknown_sampling_error_gives_an_upper_bound_or_nothing() {
     let mut runs = arm("token", &[0.5, 0.6]);
     for scores in
