@@ -48,7 +48,7 @@ class Stack:
         self.compose("down", "--volumes", "--remove-orphans", "--timeout", "1", allowed=None)
         shutil.rmtree(self.folder, ignore_errors=True)
 
-    def compose(self, *arguments, allowed=(0,), timeout=900):
+    def compose(self, *arguments, allowed=(0,), timeout=2000):
         files = [part for file in self.files for part in ("-f", file)]
         return command(["docker", "compose", "-p", self.name, *files, *arguments], self.env, timeout, allowed)
 
