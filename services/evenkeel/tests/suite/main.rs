@@ -15,6 +15,7 @@ mod export;
 mod fork;
 mod gpu;
 mod observed;
+mod pipeline;
 mod python;
 mod recipes;
 mod refusals;
