@@ -31,8 +31,8 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
     if let Some(out) = out {
         check_directory(out, &mut findings);
     }
-    for note in recipe.learner.notes() {
-        findings.note(format!("learner: {note}"));
+    for note in recipe.notes() {
+        findings.note(note);
     }
     let model = model::look(recipe, &mut findings);
     let data = data::look(recipe, &model, &mut findings);

@@ -93,7 +93,7 @@ impl Recipe {
     }
 
     /// What a person should know of the settings before the run starts.
-    fn notes(&self) -> Vec<String> {
+    pub(crate) fn notes(&self) -> Vec<String> {
         let of_learner = self.learner.notes().into_iter().map(|note| format!("learner: {note}"));
         std::iter::once(format!("objective: {}", self.learner.formula()))
             .chain(of_learner)
