@@ -47,6 +47,8 @@ __device__ inline void rms_norm_backward(const T* dy, const T* x, const float* w
     const u64 first = static_cast<u64>(run) * width;
     // Of squares, and of w dy x.
     float sums[2] = {0, 0};
+    // A row has few steps for a thread. Unrolled, the registers of the second loop do not suffice on sm_100.
+#pragma unroll 1
     for (u32 i = lane * N; i < width; i += LANES * N) {
       float v[N], d[N], w[N];
       load<N>(x + first + i, v);
