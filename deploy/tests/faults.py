@@ -162,10 +162,10 @@ def hostile_clients():
         def fault():
             published = [stack.address(), stack.address("EVENKEEL_REWARD_PORT")]
             everywhere = [*published, *(address for service, port in inner for address in stack.inner(service, port))]
-            with hostile.connections(everywhere, hostile.IDLE), hostile.unread(stack.address(), "small"):
-                said = {hostile.too_large(address) for address in (published[1], *stack.inner("reward", 50052))}
-                time.sleep(20)
-                goes_on(stack)
+            # Both are held until the run has ended.
+            stack.held = [hostile.connections(everywhere, hostile.IDLE), hostile.unread(stack.address(), "small")]
+            goes_on(stack)
+            said = {hostile.too_large(address) for address in (published[1], *stack.inner("reward", 50052))}
             return f"; {hostile.IDLE} idle connections and {hostile.UNREAD} streams that were not read; 100 MiB: {', '.join(said)}"
         return fault
     return disturbed(prepare)

@@ -39,7 +39,8 @@ def run(image="evenkeel"):
     found = files(image)
     names = {name.rsplit("/", 1)[-1] for name, (mode, is_file) in found.items() if is_file and mode & 0o111}
     check(not names & set(UNWANTED), f"it has {names & set(UNWANTED)}")
-    check(any(name.endswith("-x86-64-v3.cwasm") for name in found), "it lacks the interpreter")
+    for form in ("x86-64-v3", "x86-64-v3-counted"):
+        check(any(name.endswith(f"-{form}.cwasm") for name in found), f"it lacks the interpreter ({form}), which it cannot write itself")
     privileged = [name for name, (mode, is_file) in found.items() if is_file and mode & 0o6000]
     check(not privileged, f"{privileged} run as somebody else")
     size = compressed_bytes(image) / 1e6

@@ -95,26 +95,31 @@ def run():
             (stack.folder / f"{name}.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
         stack.up()
         # `up` waits until vLLM has loaded.
-        stack.wait_for("the run", lambda: stack.run("mixed"), 60)
-        engine = stack.orchestrator("GetStatus")
-        check(all(one.get("connected") for one in engine["dependencies"]), f"{engine['dependencies']}")
-        watcher = Watcher(stack)
-        watcher.start()
-        stack.wait_for("step 2", lambda: (run := stack.run("mixed")) and int(run.get("step", 0)) >= 2, 1200, 1)
-        stack.up("--no-recreate", "--no-deps", "--scale", f"reward={WORKERS}", "reward")
-        at = int(stack.run("mixed").get("step", 0))
-        check(at < 8, f"the run is at step {at} already")
-        run = stack.wait_for_end(1800, "mixed")
-        check(run["state"] == "RUN_STATE_COMPLETED", f"{run}")
-        watcher.join(60)
-        check(not watcher.is_alive() and watcher.error is None, f"the watcher: {watcher.error or 'its stream did not end with the run'}")
-        steps = [line for line in stack.metrics("mixed") if line["kind"] == "train"]
-        watched = [line for line in watcher.lines if line["kind"] == "STEP_KIND_TRAIN"]
-        check([int(line.get("step", 0)) for line in watched] == [line["step"] for line in steps], f"{len(watched)} steps were watched, {len(steps)} written")
-        for source in ("mathematics", "programs"):
-            rewards = [line[f"data_source/{source}/score/mean"] for line in steps]
-            check(any(0 < reward < 1 for reward in rewards), f"nothing of {source} is learnt from: {rewards}")
-        counts = judged(stack)
-        check(len(counts) == WORKERS and all(one["math"] and one["code"] for one in counts), f"verdicts by worker: {counts}")
-        workers = ", ".join(f"{one['math']:.0f} + {one['code']:.0f}" for one in counts)
-        return f"{len(steps)} steps with vLLM, watched; from one to {WORKERS} workers after step {at}; answers + programs by worker: {workers}"
+        return watched(stack)
+
+
+def watched(stack):
+    """The run, from its start to its end."""
+    stack.wait_for("the run", lambda: stack.run("mixed"), 60)
+    engine = stack.orchestrator("GetStatus")
+    check(all(one.get("connected") for one in engine["dependencies"]), f"{engine['dependencies']}")
+    watcher = Watcher(stack)
+    watcher.start()
+    stack.wait_for("step 2", lambda: (run := stack.run("mixed")) and int(run.get("step", 0)) >= 2, 1200, 1)
+    stack.up("--no-recreate", "--no-deps", "--scale", f"reward={WORKERS}", "reward")
+    at = int(stack.run("mixed").get("step", 0))
+    check(at < 8, f"the run is at step {at} already")
+    run = stack.wait_for_end(1800, "mixed")
+    check(run["state"] == "RUN_STATE_COMPLETED", f"{run}")
+    watcher.join(60)
+    check(not watcher.is_alive() and watcher.error is None, f"the watcher: {watcher.error or 'its stream did not end with the run'}")
+    steps = [line for line in stack.metrics("mixed") if line["kind"] == "train"]
+    seen = [line for line in watcher.lines if line["kind"] == "STEP_KIND_TRAIN"]
+    check([int(line.get("step", 0)) for line in seen] == [line["step"] for line in steps], f"{len(seen)} steps were watched, {len(steps)} written")
+    for source in ("mathematics", "programs"):
+        rewards = [line[f"data_source/{source}/score/mean"] for line in steps]
+        check(any(0 < reward < 1 for reward in rewards), f"nothing of {source} is learnt from: {rewards}")
+    counts = judged(stack)
+    check(len(counts) == WORKERS and all(one["math"] and one["code"] for one in counts), f"verdicts by worker: {counts}")
+    workers = ", ".join(f"{one['math']:.0f} + {one['code']:.0f}" for one in counts)
+    return f"{len(steps)} steps with vLLM, watched; from one to {WORKERS} workers after step {at}; answers + programs by worker: {workers}"

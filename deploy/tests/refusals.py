@@ -110,6 +110,13 @@ def gpu_that_docker_does_not_have():
 
 
 def engine_without_routes():
+    with once() as stack:
+        overlay(stack, "services:\n  engine: { environment: { EVENKEEL__DEVELOPMENT_ROUTES: 'false' } }\n")
+        stack.up("model", "engine")
+        return refused(stack, "generation", "/collective_rpc", "VLLM_SERVER_DEV_MODE", "routes_required")
+
+
+def vllm_without_routes():
     """A real vLLM without VLLM_SERVER_DEV_MODE; where there is none, this is said and left out."""
     if not {"VLLM_IMAGE", "VLLM_ENV", "VLLM_PYTHON"} <= set(os.environ):
         return "left out: VLLM_IMAGE, VLLM_ENV and VLLM_PYTHON name no vLLM"
@@ -122,7 +129,7 @@ def engine_without_routes():
 
 
 CASES = [missing_volume, volume_without_permission, unknown_recipe, a_port_that_is_taken, a_published_port_that_is_taken, empty_data_folder,
-         missing_model, gpu_that_is_not_there, gpu_that_docker_does_not_have, engine_without_routes]
+         missing_model, gpu_that_is_not_there, gpu_that_docker_does_not_have, engine_without_routes, vllm_without_routes]
 
 
 def run(only=None):

@@ -75,13 +75,14 @@ impl RewardService {
 }
 
 impl Worker {
-    /// Judges an item on a blocking thread: a text of megabytes must not delay other connections.
+    /// Judges an item; a long text on a blocking thread, since one of megabytes must not delay other connections.
     async fn handle(self: Arc<Self>, item: VerifyItem, context: ItemContext) -> Verdict {
         let queue_us = micros(context.queued);
         let (id, task) = (item.id.clone(), task_of(&item));
         let begun = Instant::now();
         let judged = match self.judge.accept(item) {
             Err(verdict) => Ok(Some(*verdict)),
+            Ok(Work::Math(work)) if work.is_short() => Ok(Some(self.judge.math(work))),
             Ok(Work::Math(work)) => self.on_thread(&context, move |judge| judge.math(work)).await,
             Ok(Work::Code(work)) => self.in_sandbox(&context, work).await,
         };

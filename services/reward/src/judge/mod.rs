@@ -48,6 +48,15 @@ pub struct CodeWork {
     task: CodeTask,
 }
 
+impl MathWork {
+    /// Whether judging takes less time than handing it to another thread and back: the answer and what it is compared with are short.
+    pub(crate) fn is_short(&self) -> bool {
+        let (Answer::Completion(answer) | Answer::Extracted(answer)) = &self.answer;
+        let golds = self.task.alternatives.iter().map(String::len).sum::<usize>() + self.task.gold.len();
+        answer.len() + golds <= SHORT_TEXT
+    }
+}
+
 impl Judge {
     /// A judge with the settings of a worker, which must be valid. Programs run in worker processes if `processes` tells how to start them,
     /// and otherwise on threads, at half the speed.
@@ -186,6 +195,8 @@ fn contained(id: &str, judge: impl FnOnce() -> Verdict) -> Verdict {
     })
 }
 
+/// Longest texts of a short piece of work, in bytes. They take some ten microseconds, and the odd ones a few milliseconds.
+const SHORT_TEXT: usize = 2 << 10;
 /// Most alternative gold answers, so that a check takes milliseconds.
 const MAX_ALTERNATIVES: usize = 100;
 /// Longest untrusted text in a log message, in bytes.
