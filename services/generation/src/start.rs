@@ -184,7 +184,7 @@ fn admit_newest(pool: &EnginePool, found: &[(Arc<PooledEngine>, Option<String>)]
     let newest = found.iter().max_by_key(|(engine, label)| (version_number(label.as_deref()), Reverse(engine.id())));
     let newest = newest.and_then(|(_, label)| label.as_deref());
     let weights = Arc::new(WeightsVersion::initial(newest));
-    pool.set_weights(&weights);
+    pool.set_weights(&weights, false);
     for (engine, label) in found {
         let reason = if engine.info().is_some_and(|info| info.found_paused) {
             if let Ok(mut control) = engine.control().try_lock() {

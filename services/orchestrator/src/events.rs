@@ -248,8 +248,16 @@ impl Events {
         });
     }
 
-    /// The samples of another step or evaluation are counted from now on.
+    /// The samples of another step or evaluation are counted from now on, with what is left of the one before.
     pub(crate) fn begin_samples(&self) {
+        self.update(|progress| {
+            progress.samples = progress.samples.saturating_sub(progress.samples_done);
+            progress.samples_done = 0;
+        });
+    }
+
+    /// No sample is in flight.
+    pub(crate) fn forget_samples(&self) {
         self.update(|progress| (progress.samples, progress.samples_done) = (0, 0));
     }
 

@@ -8,10 +8,11 @@ use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::error::RunError;
 use crate::load::LoadLimits;
-use crate::settings::LoopSettings;
+use crate::settings::{LoopSettings, PipelineSettings};
 
 /// A recipe whose sections are all validated, and what follows from them.
 #[derive(Debug, Clone)]
@@ -66,8 +67,19 @@ impl ResolvedRecipe {
 /// Digest of settings, which are texts, numbers, lists and tables: `sha256:` and hexadecimal digits.
 pub fn identity(rules: &impl Serialize) -> String {
     // Settings are structs and sorted maps: the order in which a file has its keys does not matter.
-    let text = serde_json::to_value(rules).map(|value| value.to_string());
-    evenkeel_files::sha256(text.expect("settings are texts, numbers and tables with text keys"))
+    let mut value = serde_json::to_value(rules).expect("settings are texts, numbers and tables with text keys");
+    leave_out_later_sections(&mut value);
+    evenkeel_files::sha256(value.to_string())
+}
+
+/// Leaves out sections that earlier versions of the program did not have, where they change nothing: runs of these can be resumed.
+fn leave_out_later_sections(rules: &mut Value) {
+    let Some(sections) = rules.as_object_mut() else { return };
+    let changes_nothing = serde_json::to_value(PipelineSettings::default()).ok();
+    if sections.get("pipeline") == changes_nothing.as_ref() {
+        sections.remove("pipeline");
+    }
+    sections.get_mut("orchestrator").into_iter().for_each(leave_out_later_sections);
 }
 
 /// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a name stays:
@@ -127,4 +139,25 @@ pub trait RecipeReader: Send + Sync {
     /// # Errors
     /// The first setting that cannot be, with the place where it was written.
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError>;
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_section_that_changes_nothing_is_no_part_of_what_a_run_is_recognised_by() {
+        let rules = |max_lag: u32| {
+            let mut settings = LoopSettings::default();
+            settings.pipeline.max_lag = max_lag;
+            serde_json::to_value(settings).unwrap()
+        };
+        let mut earlier = rules(0);
+        earlier.as_object_mut().unwrap().remove("pipeline");
+        assert_eq!(identity(&rules(0)), identity(&earlier));
+        assert_eq!(identity(&json!({ "orchestrator": rules(0) })), identity(&json!({ "orchestrator": earlier })));
+        assert_ne!(identity(&rules(1)), identity(&earlier));
+    }
 }

@@ -89,6 +89,8 @@ pub(crate) struct BackendStatus {
 pub(super) struct Backend {
     state: EngineState,
     session: Arc<Session>,
+    /// It is paused for other weights, but still takes samples that ask for its own until nothing is left of them.
+    finishing: bool,
     in_flight: usize,
     outstanding_tokens: u64,
     /// Number of its last assignment, so that equally loaded backends take turns.
@@ -111,6 +113,7 @@ impl Backend {
         Self {
             state: EngineState::Open,
             session: Session::new(Arc::clone(weights)),
+            finishing: false,
             in_flight: 0,
             outstanding_tokens: 0,
             last_assigned: 0,
@@ -168,6 +171,22 @@ impl Backend {
         self.in_flight < limit.min(self.queue_limit.unwrap_or(limit))
     }
 
+    /// Whether it still takes samples that ask for that version although other weights are current.
+    pub(super) fn finishes(&self, version: u64) -> bool {
+        self.finishing && self.session.weights().number == version && !self.session.is_interrupted()
+    }
+
+    /// Whether it can take another of them now.
+    pub(super) fn can_finish(&self, version: u64) -> bool {
+        let limit = self.max_in_flight;
+        self.finishes(version) && self.in_flight < limit.min(self.queue_limit.unwrap_or(limit))
+    }
+
+    /// It takes no more of them.
+    pub(super) fn end_finishing(&mut self) {
+        self.finishing = false;
+    }
+
     /// Takes a sample of at most so many tokens: the `number`th assignment of the balancer.
     pub(super) fn assign(&mut self, tokens: u64, number: u64) {
         self.in_flight += 1;
@@ -190,6 +209,7 @@ impl Backend {
         if !self.session.is_open_for(weights) {
             self.session = Session::new(Arc::clone(weights));
         }
+        self.finishing = false;
         self.reported_version = Some(weights.number);
         self.state = state;
     }
@@ -199,6 +219,12 @@ impl Backend {
         if self.state.is_serving() {
             self.state = EngineState::Paused;
         }
+    }
+
+    /// The same for weights that become current; `finish`: it first finishes what asks for those that it has.
+    pub(super) fn pause_for_weights(&mut self, finish: bool) {
+        self.finishing = finish && (self.state.is_serving() || self.finishing);
+        self.pause();
     }
 
     /// Ends a pause in which nothing was changed; on probation, since it did not become idle in time.
@@ -213,12 +239,14 @@ impl Backend {
         if self.state != EngineState::Draining {
             self.state = state;
         }
+        self.finishing = false;
         self.last_error = reason.to_owned();
         self.session.interrupt(Interruption::EngineLost(reason.to_owned()));
     }
 
     /// Finishes what is in flight and takes nothing more.
     pub(super) fn drain(&mut self) {
+        self.finishing = false;
         self.state = EngineState::Draining;
     }
 
@@ -251,6 +279,10 @@ impl Backend {
 
     /// A sample failed, through no fault of its own.
     pub(super) fn record_failure(&mut self, error: &EngineError, now: Instant) {
+        if error.fault() == Fault::Connection {
+            // It is no place for a second attempt, even where its update still waits for its other samples.
+            self.finishing = false;
+        }
         // An engine that was ejected or updated in the meantime has been judged already.
         if !self.state.is_serving() || self.session.is_interrupted() {
             return;

@@ -1,7 +1,8 @@
 //! The load balancer: each sample goes to the engine with the fewest outstanding tokens, in order of arrival. Plain state, without I/O
 //! and without a clock of its own.
 //!
-//! Only engines that have the current weights take samples, so that any of them can take any sample that waits. The rule itself is
+//! Only engines that have the current weights take samples, so that any of them can take any sample that waits; while weights change,
+//! engines that still have the old ones take samples that ask for these, which wait in a queue of their own. The rule itself is
 //! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher owns items, their
 //! deadlines and attempts and learns its workers' limits, while this one leases engines by tokens, within sessions, and with affinity.
 
@@ -79,6 +80,8 @@ pub(super) struct Balancer {
     backends: Vec<Backend>,
     weights: Arc<WeightsVersion>,
     queue: VecDeque<Waiter>,
+    /// Requests for versions that are not current any more, while engines finish these.
+    outgoing: VecDeque<Waiter>,
     purge_at: usize,
     assignments: u64,
     settings: Arc<GenerationSettings>,
@@ -93,6 +96,7 @@ impl Balancer {
             backends: Vec::new(),
             weights: Arc::new(weights),
             queue: VecDeque::new(),
+            outgoing: VecDeque::new(),
             purge_at: PURGE_FROM,
             assignments: 0,
             settings,
@@ -102,7 +106,7 @@ impl Balancer {
 
     /// Requests in the queue whose callers still wait.
     pub(super) fn waiting(&self) -> usize {
-        self.queue.iter().filter(|waiter| !waiter.reply.is_closed()).count()
+        self.queue.iter().chain(&self.outgoing).filter(|waiter| !waiter.reply.is_closed()).count()
     }
 
     /// Adds a backend, which gets no samples before it is admitted.
@@ -132,6 +136,15 @@ impl Balancer {
     ) -> Result<Assignment, oneshot::Receiver<Reply>> {
         let (sender, reply) = oneshot::channel();
         let current = self.weights.number;
+        if let Some(requested) = request.version.filter(|&requested| requested != current && self.finishes(requested)) {
+            return match self.choose_outgoing(&request, requested) {
+                Some(engine) => Ok(self.assign(engine, request.tokens)),
+                None => {
+                    self.outgoing.push_back(Waiter { request, reply: sender });
+                    Err(reply)
+                }
+            };
+        }
         let rejection = match request.version {
             Some(requested) if requested != current => Some(Rejection::Version { requested, current }),
             _ if self.is_unavailable(now) => Some(Rejection::NoEngine),
@@ -170,19 +183,52 @@ impl Balancer {
     ) -> Replies {
         change(&mut self.backends[engine], &self.weights);
         self.update_availability(now);
-        self.assign_queued()
+        let mut replies = self.reject_stranded();
+        replies.0.extend(self.assign_queued().0);
+        replies
     }
 
-    /// Makes other weights current: no engine gets samples until it has them, and requests for another version are rejected.
-    pub(super) fn set_weights(&mut self, weights: Arc<WeightsVersion>, now: Instant) -> Replies {
+    /// Makes other weights current: no engine gets samples of them until it has them. `finish`: requests for the version that an engine
+    /// has are served before it gets others. Requests for a version that no engine has or gets are rejected.
+    pub(super) fn set_weights(&mut self, weights: Arc<WeightsVersion>, finish: bool, now: Instant) -> Replies {
         let current = weights.number;
         self.weights = weights;
-        self.backends.iter_mut().for_each(Backend::pause);
+        self.backends.iter_mut().for_each(|backend| backend.pause_for_weights(finish));
         self.update_availability(now);
-        let (kept, rejected): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.queue)
+        let outgoing = std::mem::take(&mut self.outgoing);
+        let waiters = outgoing.into_iter().chain(std::mem::take(&mut self.queue));
+        (self.queue, self.outgoing) =
+            waiters.partition(|waiter| waiter.request.version.is_none_or(|requested| requested == current));
+        let mut replies = self.reject_stranded();
+        replies.0.extend(self.assign_outgoing());
+        replies
+    }
+
+    /// Whether a backend that is to get other weights has nothing left of its own, neither in flight nor waiting. From then on it takes
+    /// nothing more of them.
+    pub(super) fn finish(&mut self, engine: EngineId) -> bool {
+        self.outgoing.retain(|waiter| !waiter.reply.is_closed());
+        let backend = &mut self.backends[engine];
+        let waits = |waiter: &Waiter| waiter.request.version.is_some_and(|version| backend.finishes(version));
+        if !backend.is_idle() || self.outgoing.iter().any(waits) {
+            return false;
+        }
+        backend.end_finishing();
+        true
+    }
+
+    /// Whether any engine still takes requests for a version that is not current.
+    fn finishes(&self, version: u64) -> bool {
+        self.backends.iter().any(|backend| backend.finishes(version))
+    }
+
+    /// Rejects requests for versions that no engine finishes any more.
+    fn reject_stranded(&mut self) -> Replies {
+        let current = self.weights.number;
+        let (kept, rejected): (VecDeque<_>, VecDeque<_>) = std::mem::take(&mut self.outgoing)
             .into_iter()
-            .partition(|waiter| waiter.request.version.is_none_or(|requested| requested == current));
-        self.queue = kept;
+            .partition(|waiter| waiter.request.version.is_some_and(|version| self.finishes(version)));
+        self.outgoing = kept;
         let reject = |waiter: Waiter| {
             let requested = waiter.request.version.unwrap_or(current);
             (waiter.reply, Err(Rejection::Version { requested, current }))
@@ -214,8 +260,26 @@ impl Balancer {
         self.unavailable_since = if available { None } else { Some(self.unavailable_since.unwrap_or(now)) };
     }
 
+    /// Assigns requests for versions that are not current any more, in order of arrival.
+    fn assign_outgoing(&mut self) -> Vec<(oneshot::Sender<Reply>, Reply)> {
+        let (mut replies, mut kept) = (Vec::new(), VecDeque::new());
+        for waiter in std::mem::take(&mut self.outgoing) {
+            let engine = waiter.request.version.and_then(|version| self.choose_outgoing(&waiter.request, version));
+            match engine {
+                _ if waiter.reply.is_closed() => {}
+                Some(engine) => {
+                    let assignment = self.assign(engine, waiter.request.tokens);
+                    replies.push((waiter.reply, Ok(assignment)));
+                }
+                None => kept.push_back(waiter),
+            }
+        }
+        self.outgoing = kept;
+        replies
+    }
+
     fn assign_queued(&mut self) -> Replies {
-        let mut replies = Vec::new();
+        let mut replies = self.assign_outgoing();
         while let Some(front) = self.queue.front() {
             if !front.reply.is_closed() {
                 let Some(engine) = self.choose(&front.request) else { break };
@@ -235,6 +299,17 @@ impl Balancer {
         let backend = &mut self.backends[engine];
         backend.assign(tokens, self.assignments);
         Assignment { engine, tokens, session: Arc::clone(backend.session()) }
+    }
+
+    /// An engine that finishes a version which is not current any more, and has room.
+    fn choose_outgoing(&self, request: &LeaseRequest, version: u64) -> Option<EngineId> {
+        let backends = self.backends.iter().enumerate().filter(|(_, backend)| backend.can_finish(version));
+        least_outstanding(backends.map(|(engine, backend)| Candidate {
+            key: engine,
+            outstanding: backend.outstanding_tokens(),
+            last_assigned: backend.last_assigned(),
+            avoid: request.avoid == Some(engine),
+        }))
     }
 
     fn choose(&self, request: &LeaseRequest) -> Option<EngineId> {

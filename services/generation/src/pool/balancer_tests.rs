@@ -114,7 +114,7 @@ fn new_weights_pause_every_engine_and_reject_old_versions() {
     let mut any = queued(&mut balancer, request(1));
     let mut old = queued(&mut balancer, LeaseRequest { version: Some(0), ..request(1) });
     let weights = Arc::new(WeightsVersion { number: 3, label: Some("3".into()), ..WeightsVersion::initial(None) });
-    assert!(balancer.set_weights(Arc::clone(&weights), Instant::now()).send().is_empty());
+    assert!(balancer.set_weights(Arc::clone(&weights), false, Instant::now()).send().is_empty());
     assert_eq!(old.try_recv().unwrap().unwrap_err(), Rejection::Version { requested: 0, current: 3 });
     let mut new = queued(&mut balancer, LeaseRequest { version: Some(3), ..request(1) });
     assert!(balancer.release(1, 1).send().is_empty());
@@ -123,6 +123,92 @@ fn new_weights_pause_every_engine_and_reject_old_versions() {
     assert_eq!(any.try_recv().unwrap().unwrap().session.weights(), &*weights);
     assert!(new.try_recv().is_err());
     assert_eq!(balancer.backend(0).session().weights().number, 0, "what is in flight there belongs to the old weights");
+}
+
+fn of_version(version: u64) -> LeaseRequest {
+    LeaseRequest { version: Some(version), ..request(1) }
+}
+
+fn switch(balancer: &mut Balancer, version: u64) -> Arc<WeightsVersion> {
+    let weights = WeightsVersion { number: version, label: Some("new".into()), ..WeightsVersion::initial(None) };
+    let weights = Arc::new(weights);
+    assert!(balancer.set_weights(Arc::clone(&weights), true, Instant::now()).send().is_empty());
+    weights
+}
+
+#[test]
+fn engines_finish_what_asks_for_their_weights_before_they_get_others() {
+    let mut balancer = balancer(2, 1, 0);
+    let _busy = [assigned(&mut balancer, of_version(0)), assigned(&mut balancer, of_version(0))];
+    let mut waiting = queued(&mut balancer, of_version(0));
+    let weights = switch(&mut balancer, 1);
+    assert!(waiting.try_recv().is_err(), "it is not rejected");
+    let mut new = queued(&mut balancer, of_version(1));
+    let mut late = queued(&mut balancer, of_version(0));
+    assert!(!balancer.finish(0) && !balancer.finish(1));
+
+    // Each takes its share in order of arrival, and the new version waits for an engine that has it.
+    assert!(balancer.release(0, 1).send().is_empty());
+    assert_eq!(waiting.try_recv().unwrap().unwrap().session.weights().number, 0);
+    assert!(!balancer.finish(0));
+    assert!(balancer.release(1, 1).send().is_empty());
+    assert_eq!(late.try_recv().unwrap().unwrap().engine, 1);
+    assert!(balancer.release(0, 1).send().is_empty());
+    assert!(new.try_recv().is_err());
+
+    // The first that is through switches while the other still has one.
+    assert!(balancer.finish(0) && !balancer.finish(1));
+    assert!(admit(&mut balancer, 0, EngineState::Healthy).send().is_empty());
+    let granted = new.try_recv().unwrap().unwrap();
+    assert_eq!((granted.engine, granted.session.weights()), (0, &*weights));
+    let mut after = queued(&mut balancer, of_version(0));
+    assert!(balancer.release(1, 1).send().is_empty());
+    assert_eq!(after.try_recv().unwrap().unwrap().engine, 1, "the other one still has its weights");
+    assert!(balancer.release(1, 1).send().is_empty());
+    assert!(balancer.finish(1));
+    let mut too_late = queued(&mut balancer, of_version(0));
+    assert_eq!(too_late.try_recv().unwrap().unwrap_err(), Rejection::Version { requested: 0, current: 1 });
+}
+
+#[test]
+fn what_waits_for_old_weights_is_rejected_once_no_engine_has_them() {
+    let mut balancer = balancer(2, 1, 0);
+    let _busy = [assigned(&mut balancer, of_version(0)), assigned(&mut balancer, of_version(0))];
+    let mut waiting = queued(&mut balancer, of_version(0));
+    switch(&mut balancer, 1);
+    let lose = |balancer: &mut Balancer, engine| {
+        balancer.update(engine, Instant::now(), |backend, _| backend.eject(EngineState::Open, "gone"))
+    };
+    assert!(lose(&mut balancer, 0).send().is_empty());
+    assert!(waiting.try_recv().is_err(), "the other engine may still take it");
+    assert!(lose(&mut balancer, 1).send().is_empty());
+    assert_eq!(waiting.try_recv().unwrap().unwrap_err(), Rejection::Version { requested: 0, current: 1 });
+}
+
+#[test]
+fn an_abandoned_request_for_old_weights_holds_no_engine_up() {
+    let mut balancer = balancer(1, 1, 0);
+    let _busy = assigned(&mut balancer, of_version(0));
+    let waiting = queued(&mut balancer, of_version(0));
+    switch(&mut balancer, 1);
+    drop(waiting);
+    assert!(balancer.release(0, 1).send().is_empty());
+    assert!(balancer.finish(0));
+}
+
+#[test]
+fn weights_that_become_current_again_serve_what_waited_for_them() {
+    let mut balancer = balancer(1, 1, 0);
+    let _busy = assigned(&mut balancer, of_version(0));
+    let mut waiting = queued(&mut balancer, of_version(0));
+    switch(&mut balancer, 1);
+    let mut new = queued(&mut balancer, of_version(1));
+    let back = Arc::new(WeightsVersion::initial(None));
+    assert!(balancer.set_weights(back, true, Instant::now()).send().is_empty());
+    assert_eq!(new.try_recv().unwrap().unwrap_err(), Rejection::Version { requested: 1, current: 0 });
+    assert!(balancer.release(0, 1).send().is_empty());
+    assert!(admit(&mut balancer, 0, EngineState::Healthy).send().is_empty());
+    assert_eq!(waiting.try_recv().unwrap().unwrap().session.weights().number, 0);
 }
 
 #[test]

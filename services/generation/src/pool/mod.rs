@@ -140,9 +140,10 @@ impl EnginePool {
         Arc::clone(self.balancer().weights())
     }
 
-    /// Makes other weights current. No engine gets samples until it is admitted with them.
-    pub(crate) fn set_weights(&self, weights: &Arc<WeightsVersion>) {
-        let replies = self.balancer().set_weights(Arc::clone(weights), Instant::now());
+    /// Makes other weights current. No engine gets samples of them until it is admitted with them; `finish`: until then engines take
+    /// samples that ask for the version that they have.
+    pub(crate) fn set_weights(&self, weights: &Arc<WeightsVersion>, finish: bool) {
+        let replies = self.balancer().set_weights(Arc::clone(weights), finish, Instant::now());
         self.deliver(replies);
     }
 
@@ -216,6 +217,18 @@ impl EnginePool {
         loop {
             let release = released.notified();
             if self.balancer().backend(engine.id()).is_idle() {
+                return;
+            }
+            release.await;
+        }
+    }
+
+    /// Waits until nothing is left of the weights that an engine has, neither in flight nor waiting. It gets nothing more of them then.
+    pub(crate) async fn until_finished(&self, engine: &PooledEngine) {
+        let released = self.balancer().backend(engine.id()).released();
+        loop {
+            let release = released.notified();
+            if self.balancer().finish(engine.id()) {
                 return;
             }
             release.await;

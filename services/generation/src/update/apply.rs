@@ -143,7 +143,7 @@ impl WeightUpdate {
         paused_at: &mut Instant,
     ) -> Result<(), EngineError> {
         if self.mode == PauseSetting::Wait {
-            pool.until_idle(engine).await;
+            pool.until_finished(engine).await;
         }
         *paused_at = Instant::now();
         // Samples that go on under the new weights are aborted as well: what they have comes back, and is continued by a new request.

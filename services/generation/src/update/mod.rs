@@ -20,6 +20,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinSet;
 
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion};
+use crate::settings::PauseSetting;
 use apply::UpdateReport;
 use folder::{FIELD, check_folder};
 
@@ -75,8 +76,8 @@ impl Updater {
         let checked = deadline.run(checking).await?;
         checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;
         pool.set_sleeping(false);
-        // From here on no sample is drawn from the old weights, and engines that have the new ones may serve.
-        pool.set_weights(&update.weights);
+        // From here on engines that have the new weights may serve; only samples that ask for the old ones are still drawn from these.
+        pool.set_weights(&update.weights, update.mode == PauseSetting::Wait);
         let version = update.weights.number;
         let engines = on_each(pool, |pool, engine| {
             let update = update.clone();

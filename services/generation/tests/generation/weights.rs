@@ -106,6 +106,73 @@ async fn samples_in_flight_are_finished_with_the_old_weights_and_queued_ones_get
 }
 
 #[tokio::test]
+async fn accepted_samples_that_ask_for_the_old_weights_are_finished_with_them() {
+    bounded(async {
+        let (slow, quick) = (FakeEngine::start(), FakeEngine::start());
+        slow.script(|_| Reply::Tick(Duration::from_millis(60)));
+        quick.script(|_| SLOW);
+        let mut config = settings(&[&slow, &quick]);
+        config.max_in_flight = 2;
+        config.affinity_samples = 0;
+        let service = Service::with(config).await;
+        let mut stream = service.stream().await;
+        let pinned = |name: String, version| GenerateItem { policy_version: Some(version), ..item(&name, 1) };
+        for number in 0..12 {
+            stream.send(pinned(format!("old-{number}"), 0)).await;
+        }
+        until(|| slow.live() + quick.live() == 4).await;
+        let (response, ()) = tokio::join!(service.update(with_mode(2, PauseMode::Wait)), async {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            for number in 0..4 {
+                stream.send(pinned(format!("new-{number}"), 2)).await;
+            }
+            // It comes late, and engines still have the weights that it asks for.
+            stream.send(pinned("old-late".into(), 0)).await;
+        });
+        assert!(response.unwrap().engines.iter().all(|update| update.outcome() == EngineUpdateOutcome::Updated));
+        for _ in 0..17 {
+            let rollout = stream.next().await;
+            assert_eq!((&rollout.failure, rollout.attempts), (&None, 1), "{}", rollout.sample_id);
+            let expected = if rollout.sample_id.starts_with("old") { 0 } else { 2 };
+            assert_eq!(rollout.segments[0].policy_version, Some(expected), "{}", rollout.sample_id);
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_sample_that_loses_its_engine_while_weights_change_goes_on_where_the_old_ones_still_are() {
+    bounded(async {
+        let (mut lost, kept) = (FakeEngine::start(), FakeEngine::start());
+        lost.script(|_| Reply::Tick(Duration::from_millis(20)));
+        kept.script(|_| Reply::Tick(Duration::from_millis(50)));
+        let mut config = settings(&[&lost, &kept]);
+        config.affinity_samples = 0;
+        let service = Service::with(config).await;
+        let mut stream = service.stream().await;
+        for name in ["a", "b", "c", "d"] {
+            stream.send(GenerateItem { policy_version: Some(0), ..with_tokens(item(name, 1), 20) }).await;
+        }
+        until(|| lost.live() == 2 && kept.live() == 2).await;
+        let updating = service.update(with_mode(2, PauseMode::Wait));
+        let (response, ()) = tokio::join!(updating, async {
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            lost.kill();
+        });
+        use EngineUpdateOutcome::{Failed, Updated};
+        let outcomes: Vec<_> = response.unwrap().engines.iter().map(|update| update.outcome()).collect();
+        assert_eq!(outcomes, [Failed, Updated]);
+        for _ in 0..4 {
+            let rollout = stream.next().await;
+            assert_eq!(rollout.failure, None, "{}", rollout.sample_id);
+            assert_eq!(rollout.segments[0].policy_version, Some(0));
+            assert_eq!(rollout.engine, kept.name());
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn samples_in_flight_are_aborted_on_request() {
     bounded(async {
         let engine = FakeEngine::start();

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_item};
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
-use tokio::sync::Mutex;
 
 use super::group::GroupPlan;
 use super::health::RolloutHealth;
 use super::sample::{Components, Rewards, Sample};
 use super::shaping::{Judged, Shaping};
+use super::turns::{Turn, WeightTurns};
 use super::validation::Requirements;
 use super::verification::VerifyRequest;
 use crate::clients::Services;
@@ -30,6 +30,7 @@ pub(crate) struct RolloutContext {
     seed: u64,
     vocabulary_size: u32,
     shaping: Shaping,
+    turns: Arc<WeightTurns>,
 }
 
 impl RolloutContext {
@@ -47,7 +48,13 @@ impl RolloutContext {
             seed: settings.run.seed,
             vocabulary_size,
             shaping: Shaping::new(&settings.shaping, &settings.sampling),
+            turns: Arc::default(),
         }
+    }
+
+    /// The weights of the samples in flight.
+    pub(crate) fn turns(&self) -> &WeightTurns {
+        &self.turns
     }
 
     pub(crate) fn services(&self) -> &Services {
@@ -79,8 +86,8 @@ pub(super) struct Batch {
     spec: RolloutSpec,
     requirements: Requirements,
     pub(super) health: RolloutHealth,
-    /// How often engines were moved to the weights.
-    weight_updates: Mutex<u64>,
+    /// That samples of its weights are in flight.
+    _turn: Option<Turn>,
 }
 
 impl Batch {
@@ -90,7 +97,8 @@ impl Batch {
             vocabulary_size: context.vocabulary_size,
             for_training: spec.for_training,
         };
-        Self { context, spec, requirements, health: RolloutHealth::new(), weight_updates: Mutex::new(0) }
+        let _turn = requirements.policy_version.map(|version| context.turns.enter(version));
+        Self { context, spec, requirements, health: RolloutHealth::new(), _turn }
     }
 
     pub(super) fn services(&self) -> &Services {
@@ -105,21 +113,18 @@ impl Batch {
         self.context.shaping.rewards(judged, tokens)
     }
 
-    /// How often engines were moved to the weights so far. Waits while they are being moved.
-    pub(super) async fn weight_updates(&self) -> u64 {
-        *self.weight_updates.lock().await
+    /// How often engines were moved so far. Waits while they are moved back to weights.
+    pub(super) async fn weight_moves(&self) -> u64 {
+        self.context.turns.moves().await
     }
 
-    /// Moves engines that lack the weights to them, as after a restart of the generation service. Does nothing where another sample did so
-    /// since `seen`.
-    pub(super) async fn restore_weights(&self, seen: u64) -> Result<(), Halt> {
-        let Some(weights) = &self.spec.weights else { return Ok(()) };
-        let mut updates = self.weight_updates.lock().await;
-        if *updates == seen {
-            self.services().generation().update_weights(weights).await?;
-            *updates += 1;
+    /// Has the engines moved to the weights that they lack, unless that was done since there were `seen` moves. Returns whether a sample has
+    /// a reason to find its weights now.
+    pub(super) async fn restore_weights(&self, seen: u64) -> Result<bool, Halt> {
+        match &self.spec.weights {
+            Some(weights) => self.context.turns.restore(self.services(), weights, seen).await,
+            None => Ok(true),
         }
-        Ok(())
     }
 
     pub(super) fn is_for_training(&self) -> bool {

@@ -244,7 +244,7 @@ pub(super) mod tests {
         assert_eq!((message.samples[1].valid, message.samples[1].raw_reward), (false, None));
         assert_eq!(message.responses().unwrap()[1].trainable_count(), 0);
         let tokens: Vec<_> = group.samples().iter().map(|sample| (sample.segments.len(), sample.tokens)).collect();
-        assert_eq!(tokens, [(0, 1), (0, 0)], "its tokens are in the message alone, its lengths stay");
+        assert_eq!(tokens, [(0, 1), (0, 1)], "its tokens are in the message alone, its lengths stay");
     }
 
     #[test]

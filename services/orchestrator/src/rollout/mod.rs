@@ -12,6 +12,7 @@ mod scheduler;
 mod selection;
 mod shaping;
 mod spans;
+mod turns;
 mod validation;
 mod verification;
 

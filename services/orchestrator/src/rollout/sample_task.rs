@@ -93,7 +93,7 @@ impl SampleTask {
         let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
         let mut refusals = 0;
         loop {
-            let weight_updates = self.batch.weight_updates().await;
+            let moves = self.batch.weight_moves().await;
             let item = self.batch.generate_item(&self.plan, self.number, self.span);
             let answer = self.services().generation().generate(item).await;
             self.batch.health.rollout_ended();
@@ -115,8 +115,7 @@ impl SampleTask {
                         return Err(RunError::Refused { service: "generation", what, message: text(failure) }.into());
                     }
                     Some(failure) if failure.code() == FailureCode::FailedPrecondition => {
-                        self.batch.restore_weights(weight_updates).await?;
-                        refusals += 1;
+                        refusals += u32::from(self.batch.restore_weights(moves).await?);
                         // An attempt only where engines refuse again and again although they were moved to the weights.
                         let counts = refusals > self.services().settings().sample_attempts;
                         AttemptFailure { message: text(failure), late: false, counts }

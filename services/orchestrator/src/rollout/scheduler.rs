@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
@@ -37,6 +37,8 @@ pub(crate) struct RolloutScheduler {
     permits: Arc<Semaphore>,
     monitor: HealthMonitor,
     finished: Finished,
+    /// Told once every sample that was added is with the generation service.
+    started: Option<oneshot::Sender<()>>,
 }
 
 /// Samples whose tasks are over.
@@ -66,7 +68,15 @@ impl RolloutScheduler {
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             monitor,
             finished: Finished::default(),
+            started: None,
         }
+    }
+
+    /// Completes once every sample that was added before [`Self::next_group`] is on its way to the generation service.
+    pub(crate) fn all_started(&mut self) -> oneshot::Receiver<()> {
+        let (sender, receiver) = oneshot::channel();
+        self.started = Some(sender);
+        receiver
     }
 
     /// Adds a group; its samples start within [`Self::next_group`].
@@ -106,6 +116,10 @@ impl RolloutScheduler {
         let task = SampleTask::new(Arc::clone(&self.batch), Arc::clone(group.plan()), key.sample);
         let span = tracing::info_span!("sample", sample = task.id());
         self.tasks.spawn(async move { (key, task.run(permit).await) }.instrument(span));
+        if let Some(started) = self.started.take_if(|_| self.queue.is_empty()) {
+            // Nobody waits for it any more.
+            let _ = started.send(());
+        }
     }
 
     /// Places a finished sample. Returns its group where it was the last one missing.

@@ -48,7 +48,7 @@ impl WarmStart {
         if position.warm_start_steps() >= self.settings.steps {
             return Ok(RunOutcome::Completed);
         }
-        self.services.events().begin_samples();
+        self.services.events().forget_samples();
         self.services.events().enter_phase(RunState::WarmStart);
         self.weights.sleep_keeping_weights().await?;
         while position.warm_start_steps() < self.settings.steps {

@@ -1,6 +1,7 @@
 //! Weights on their way from the learner to the engines, and engines that sleep while the learner trains.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_proto::v1::{SleepLevel, WeightsRef};
 
@@ -9,6 +10,9 @@ use crate::error::Halt;
 use crate::events::Activity;
 use crate::settings::Engines;
 use crate::settings::LoopSettings;
+
+/// How often the generation service is asked for what it has accepted.
+const ACCEPTED_INTERVAL: Duration = Duration::from_millis(5);
 
 /// Keeps the engines on the learner's weights.
 pub(super) struct WeightSync {
@@ -37,6 +41,20 @@ impl WeightSync {
     pub(super) async fn move_engines(&self, weights: &WeightsRef) -> Result<(), Halt> {
         let _during = self.services.events().during(Activity::Publishing);
         self.services.generation().update_weights(weights).await
+    }
+
+    /// Waits until the generation service has accepted every sample that is on its way: an update that overtakes one would take the engines
+    /// away from it.
+    pub(super) async fn until_accepted(&self) {
+        let generation = self.services.generation();
+        while generation.pending() > 0 {
+            // A service that does not answer has other troubles, which the samples in flight notice.
+            let Some(queue) = generation.peek().await.and_then(|status| status.queue) else { return };
+            if queue.queued_items + queue.running_items >= generation.pending() as u64 {
+                return;
+            }
+            tokio::time::sleep(ACCEPTED_INTERVAL).await;
+        }
     }
 
     /// Whether engines sleep while the learner trains.

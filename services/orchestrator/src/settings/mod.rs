@@ -47,7 +47,6 @@ pub struct LoopSettings {
     /// How the policy is sampled.
     pub sampling: SamplingSettings,
     /// Sampling ahead of training.
-    #[serde(skip_serializing_if = "PipelineSettings::is_default")]
     pub pipeline: PipelineSettings,
     /// From raw to shaped rewards.
     pub shaping: ShapingSettings,
@@ -222,14 +221,6 @@ mod tests {
             let error = load(text).unwrap_err();
             assert!(error.starts_with(words), "{text}: {error}");
         }
-    }
-
-    #[test]
-    fn a_section_pipeline_that_changes_nothing_leaves_no_trace() {
-        let text = |text: &str| toml::to_string(&load(text).unwrap()).unwrap();
-        assert_eq!(text("[pipeline]\nmax_lag = 0"), text(""));
-        assert!(!text("").contains("pipeline"));
-        assert!(text("[pipeline]\nmax_lag = 2").contains("[pipeline]\nmax_lag = 2"));
     }
 
     #[test]

@@ -21,12 +21,6 @@ section! {
 }
 
 impl PipelineSettings {
-    /// Whether every value is the default. Such a section is left out of what a run is recognised by, which runs of earlier versions of
-    /// the program do not have it in.
-    pub(super) fn is_default(&self) -> bool {
-        *self == Self::default()
-    }
-
     pub(super) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
         if self.max_lag > MOST {
             return Err(FieldError::new("max_lag", self.max_lag, format!("0 to {MOST}")));

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use crate::support::generation::Fate;
 use crate::support::{
     Cluster, GENERATION, LEARNER, bounded, finish, lines, metrics, mix, recipe, resolved, temp, uninterrupted, until,
 };
@@ -83,6 +84,57 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
             running.await.unwrap().1.unwrap();
             assert_eq!(progress.borrow().step, steps);
             assert_eq!(lines(&path), uninterrupted(&recipe).await);
+        }
+    })
+    .await;
+}
+
+/// A run in which a sample of each step waits until one of the next step has come, and with `loses` is lost then.
+async fn with_stragglers(recipe: &LoopSettings, loses: bool) -> Vec<String> {
+    let (_dir, path) = temp();
+    let cluster = Cluster::start().await;
+    let (state, last) = (Arc::downgrade(&cluster.generation.state), recipe.run.steps - 1);
+    let next_is_seen = move |step: u64| {
+        let state = state.upgrade().unwrap();
+        let seen = state.seen.lock().unwrap();
+        let mut ids = seen.iter().map(|item| item.group_id.parse::<GroupId>().unwrap());
+        ids.any(|id| id.purpose == Purpose::Train && id.step == step + 1)
+    };
+    *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, attempt| {
+        let id: SampleId = id.parse().unwrap();
+        let straggles = id.group.purpose == Purpose::Train && id.group.step < last && id.sample == 1;
+        match straggles && attempt == 1 && id.group.prompt % 4 == 2 {
+            true if !next_is_seen(id.group.step) => Fate::Waits,
+            true if loses => Fate::Lost,
+            _ => Fate::Answered,
+        }
+    }));
+    assert_eq!(cluster.run(&path, recipe).await.1.unwrap().0, RunOutcome::Completed);
+    assert_versions(&cluster, recipe, 0);
+    lines(&path)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn weights_switch_once_the_last_sample_of_a_step_has_started() {
+    bounded(async {
+        for max_lag in [1, 2] {
+            let mut recipe = lagging(max_lag);
+            recipe.evaluation.before = false;
+            recipe.evaluation.after = false;
+            // A step that waited for its last sample would wait for the next step, for ever.
+            assert_eq!(with_stragglers(&recipe, false).await, uninterrupted(&recipe).await);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_that_loses_its_engine_after_the_switch_still_gets_its_weights() {
+    bounded(async {
+        for max_lag in [1, 2] {
+            let mut recipe = lagging(max_lag);
+            recipe.evaluation.every = 2;
+            assert_eq!(with_stragglers(&recipe, true).await, uninterrupted(&recipe).await);
         }
     })
     .await;

@@ -35,8 +35,8 @@ pub(super) struct EnginesAt {
 pub(super) struct OpenStep {
     pub(super) step: u64,
     pub(super) feed: TrainFeed,
-    /// The weights that sample it.
-    pub(super) engines: EnginesAt,
+    /// GRPO steps before the weights that sample it.
+    pub(super) weights: u64,
     /// How long sampling waited for these weights.
     pub(super) waited: Duration,
     /// Everything about its groups, once all are sampled.
@@ -65,7 +65,7 @@ struct Visited {
 struct Board {
     published: watch::Sender<BTreeMap<u64, Published>>,
     learner: watch::Sender<LearnerAt>,
-    engines: watch::Sender<Option<EnginesAt>>,
+    engines: watch::Sender<BTreeMap<u64, EnginesAt>>,
     visited: watch::Sender<Option<Visited>>,
 }
 
@@ -131,7 +131,9 @@ impl SamplingEnd {
 
     /// The engines were moved to other weights.
     pub(super) fn moved(&self, engines: EnginesAt) {
-        self.board.engines.send_replace(Some(engines));
+        self.board.engines.send_modify(|all| {
+            all.insert(engines.weights, engines);
+        });
     }
 
     /// An evaluation is finished.
@@ -181,10 +183,19 @@ impl LearningEnd {
         }
     }
 
-    /// Waits until the engines have the weights after so many steps, or later ones.
+    /// Waits until the engines have any weights of the run.
+    pub(super) async fn first_engines(&self) {
+        until(&self.board.engines, |all| !all.is_empty()).await;
+    }
+
+    /// Waits until the engines have, or had, the weights after so many steps. Earlier ones are not asked for again.
     pub(super) async fn engines(&self, after: u64) -> EnginesAt {
-        let reached = until(&self.board.engines, |at| at.is_some_and(|at| at.weights >= after)).await;
-        reached.unwrap_or(EnginesAt { weights: after, moved: Duration::ZERO, proof: None })
+        let all = until(&self.board.engines, |all| all.contains_key(&after)).await;
+        self.board.engines.send_if_modified(|all| {
+            *all = all.split_off(&after);
+            false
+        });
+        all[&after]
     }
 
     /// Waits until nothing is left to evaluate of the weights after so many steps. Returns whether everything was evaluated.

@@ -55,7 +55,7 @@ struct Trained {
 impl LearningSide<'_> {
     /// Steps and checkpoints in their order, to the last step or to a stop.
     pub(super) async fn run(mut self) -> Result<RunOutcome, Halt> {
-        self.end.engines(0).await;
+        self.end.first_engines().await;
         self.balance.begin();
         loop {
             let step = self.position.step();
@@ -128,7 +128,7 @@ impl LearningSide<'_> {
         self.end.publish(step + 1, Published { weights: weights.clone(), took: published_in });
         // Where the next step cannot begin before, engines come first: the line includes what the whole step took.
         let (engines, moved) = match self.plan.samples_ahead() {
-            true => (open.engines, Duration::ZERO),
+            true => (self.end.engines(open.weights).await, Duration::ZERO),
             false => {
                 let engines = self.end.engines(step + 1).await;
                 (engines, engines.moved)
@@ -142,7 +142,7 @@ impl LearningSide<'_> {
             update_weights: published_in + moved,
             step: began.elapsed(),
         };
-        let waits = Waits { lag: step - open.engines.weights, learner: waited, sampling: open.waited };
+        let waits = Waits { lag: step - open.weights, learner: waited, sampling: open.waited };
         self.balance.add(waits.learner, waits.sampling);
         let finished = FinishedStep {
             sampled: &sampled,

@@ -3,6 +3,7 @@
 
 mod balance;
 mod handover;
+mod in_flight;
 mod learning;
 mod plan;
 mod sampling;
@@ -22,6 +23,7 @@ use super::weight_sync::WeightSync;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
+use crate::rollout::RolloutContext;
 use handover::{Published, handover};
 use learning::LearningSide;
 use sampling::{SamplingSide, SamplingStart};
@@ -36,7 +38,8 @@ pub(super) struct Pipeline<'a> {
     pub(super) weights: &'a WeightSync,
     pub(super) proof: &'a Proof,
     pub(super) evaluator: &'a Evaluator,
-    pub(super) sampler: &'a mut StepSampler,
+    pub(super) sampler: &'a StepSampler,
+    pub(super) rollouts: &'a RolloutContext,
     pub(super) writer: &'a StepWriter,
     pub(super) checkpoints: &'a mut CheckpointKeeper,
     pub(super) journal: &'a mut RunJournal,
@@ -54,6 +57,7 @@ impl Pipeline<'_> {
     ) -> Result<RunOutcome, Halt> {
         let step = position.step();
         check_published(plan, &position)?;
+        self.services.events().forget_samples();
         let (sampling_end, end, lines) = handover(step);
         for weights in position.published() {
             end.publish(weights.step(), Published { weights: weights.reference(), took: Duration::ZERO });
@@ -70,6 +74,7 @@ impl Pipeline<'_> {
             proof: self.proof,
             evaluator: self.evaluator,
             sampler: self.sampler,
+            rollouts: self.rollouts,
             plan,
             end: sampling_end,
             start: SamplingStart {

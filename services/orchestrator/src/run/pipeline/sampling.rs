@@ -1,21 +1,30 @@
 //! The sampling side: moves the engines from weights to weights, evaluates these where that is due, and samples the steps that are theirs.
+//!
+//! Weights switch once the last sample of a step has started: the engines finish what asks for the weights that they have, each on its own,
+//! and serve the next step while others still do.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{RunState, WeightsRef};
 use tokio::sync::oneshot;
+use tracing::Instrument;
 
 use super::handover::{EnginesAt, OpenStep, SamplingEnd};
+use super::in_flight::InFlight;
 use super::plan::VersionPlan;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, Phase};
+use crate::rollout::RolloutContext;
 use crate::run::evaluator::Evaluator;
 use crate::run::proof::Proof;
-use crate::run::step_sampler::StepSampler;
+use crate::run::step_sampler::{StepSampler, StepStart};
 use crate::run::train_session::TrainSession;
 use crate::run::weight_sync::WeightSync;
+
+/// Steps before the one that begins that may still have samples out.
+const OVERLAPPING: usize = 1;
 
 /// The part of a run that uses the engines.
 pub(super) struct SamplingSide<'a> {
@@ -24,7 +33,8 @@ pub(super) struct SamplingSide<'a> {
     pub(super) weights: &'a WeightSync,
     pub(super) proof: &'a Proof,
     pub(super) evaluator: &'a Evaluator,
-    pub(super) sampler: &'a mut StepSampler,
+    pub(super) sampler: &'a StepSampler,
+    pub(super) rollouts: &'a RolloutContext,
     pub(super) plan: VersionPlan,
     pub(super) end: SamplingEnd,
     pub(super) start: SamplingStart,
@@ -42,10 +52,20 @@ pub(super) struct SamplingStart {
     pub(super) evaluated: BTreeSet<u64>,
 }
 
+/// Weights that something is left to sample by.
+struct Visit {
+    /// GRPO steps before them.
+    weights: u64,
+    reference: WeightsRef,
+    published_in: Duration,
+    /// Nothing was sampled before since the run was started.
+    is_first: bool,
+}
+
 impl SamplingSide<'_> {
     /// Goes through all weights that something is left to sample by.
-    pub(super) async fn run(mut self) -> Result<(), Halt> {
-        let mut is_first = true;
+    pub(super) async fn run(self) -> Result<(), Halt> {
+        let (mut in_flight, mut is_first, mut cursor) = (InFlight::default(), true, self.start.cursor);
         for weights in self.plan.weights_of(self.start.step)..=self.plan.steps() {
             let steps = self.plan.steps_of(weights, self.start.step);
             let evaluates = self.evaluator.is_due(weights) && !self.start.evaluated.contains(&weights);
@@ -54,43 +74,59 @@ impl SamplingSide<'_> {
                 continue;
             }
             let since = Instant::now();
-            let published = self.end.weights(weights).await;
+            let published = in_flight.during(self.end.weights(weights)).await?;
             let mut waited = since.elapsed();
-            let reference = published.weights;
-            let engines = self.move_engines(weights, &reference, published.took, is_first).await?;
+            in_flight.until_moved().await?;
+            in_flight.until_steps(OVERLAPPING).await?;
+            in_flight.during(self.weights.until_accepted()).await?;
+            let (reference, published_in) = (published.weights, published.took);
+            let visit = Visit { weights, reference: reference.clone(), published_in, is_first };
+            in_flight.add_move(self.move_engines(visit));
             is_first = false;
-            let complete = !evaluates || self.evaluate(weights, &reference).await?;
+            let mut complete = true;
+            if evaluates {
+                in_flight.until_moved().await?;
+                complete = in_flight.during(self.evaluate(weights, &reference)).await??;
+            }
+            if steps.is_empty() {
+                in_flight.until_moved().await?;
+            }
             self.end.visited(weights, complete);
             for step in steps {
-                self.end.may_begin(step, self.plan.samples_ahead(), self.services.stop()).await;
-                self.sample(step, engines, &reference, std::mem::take(&mut waited)).await?;
+                let may_begin = self.end.may_begin(step, self.plan.samples_ahead(), self.services.stop());
+                in_flight.during(may_begin).await?;
+                in_flight.until_steps(OVERLAPPING).await?;
+                let (started, next_cursor) = oneshot::channel();
+                let start = StepStart { step, cursor, started };
+                let waited = std::mem::take(&mut waited);
+                let sampling = self.sample(start, weights, reference.clone(), waited);
+                in_flight.add_step(sampling.instrument(tracing::info_span!("step", step)));
+                let next = in_flight.during(next_cursor).await?;
+                // It is always told before a step ends well, and one that fails ends the run.
+                cursor = next.map_err(|_| RunError::Defect(format!("step {step} ended without its last sample")))?;
             }
         }
-        Ok(())
+        in_flight.until_ended().await
     }
 
-    async fn move_engines(
-        &self,
-        weights: u64,
-        reference: &WeightsRef,
-        published_in: Duration,
-        is_first: bool,
-    ) -> Result<EnginesAt, Halt> {
+    async fn move_engines(&self, visit: Visit) -> Result<(), Halt> {
+        let Visit { weights, reference, published_in, is_first } = visit;
         let since = Instant::now();
-        let moved = self.weights.move_engines(reference).await;
+        let moving = self.rollouts.turns().begin_move(reference.version);
+        let moved = self.weights.move_engines(&reference).await;
         if weights < self.start.step {
-            moved.map_err(|halt| gone(halt, weights, reference))?;
+            moved.map_err(|halt| gone(halt, weights, &reference))?;
         } else {
             moved?;
         }
+        moving.succeeded(reference.version);
         let moved = since.elapsed();
         instruments::phase(Phase::UpdateWeights, published_in + moved);
         // The learner waits for the first weights, and for all of them where nothing is sampled ahead; elsewhere it has begun a step.
         let learner_waits = !self.plan.samples_ahead() || (is_first && weights == self.start.step);
-        let proof = self.proof.prove(reference, learner_waits).await?;
-        let engines = EnginesAt { weights, moved, proof };
-        self.end.moved(engines);
-        Ok(engines)
+        let proof = self.proof.prove(&reference, learner_waits).await?;
+        self.end.moved(EnginesAt { weights, moved, proof });
+        Ok(())
     }
 
     /// Returns whether it was finished; a stop that is requested meanwhile leaves the rest to the resumed run.
@@ -107,15 +143,14 @@ impl SamplingSide<'_> {
         Ok(complete)
     }
 
-    #[tracing::instrument(name = "step", skip_all, fields(step))]
     async fn sample(
-        &mut self,
-        step: u64,
-        engines: EnginesAt,
-        weights: &WeightsRef,
+        &self,
+        start: StepStart,
+        weights: u64,
+        reference: WeightsRef,
         waited: Duration,
     ) -> Result<(), Halt> {
-        let events = self.services.events();
+        let (events, step) = (self.services.events(), start.step);
         events.begin_samples();
         if self.plan.samples_ahead() && !self.services.stop().is_requested() {
             events.enter_phase(RunState::Training);
@@ -124,10 +159,9 @@ impl SamplingSide<'_> {
         let version = self.start.version + (step - self.start.step);
         let feed = self.session.open_step(step, version);
         let (sender, sampled) = oneshot::channel();
-        self.end.hand_over(OpenStep { step, feed: feed.clone(), engines, waited, sampled });
-        let sampling = self.sampler.sample(step, self.start.cursor, weights, &feed, self.weights);
+        self.end.hand_over(OpenStep { step, feed: feed.clone(), weights, waited, sampled });
+        let sampling = self.sampler.sample(start, &reference, &feed, self.weights);
         let sampled = self.session.trace(step).scope(sampling).await?;
-        self.start.cursor = sampled.next_cursor;
         // The other end is gone only when the run ends.
         let _ = sender.send(sampled);
         Ok(())

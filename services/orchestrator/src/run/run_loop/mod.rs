@@ -24,6 +24,7 @@ use crate::directory::RunDirectory;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, RunOutcome};
 use crate::instruments;
+use crate::rollout::RolloutContext;
 use crate::settings::LoopSettings;
 use crate::summary::Summary;
 
@@ -45,6 +46,7 @@ pub(super) struct RunLoop {
     evaluator: Evaluator,
     session: Arc<TrainSession>,
     sampler: StepSampler,
+    rollouts: Arc<RolloutContext>,
     writer: StepWriter,
     balance: Balance,
     journal: RunJournal,
@@ -168,7 +170,8 @@ impl RunLoop {
             weights: &self.weights,
             proof: &self.proof,
             evaluator: &self.evaluator,
-            sampler: &mut self.sampler,
+            sampler: &self.sampler,
+            rollouts: &self.rollouts,
             writer: &self.writer,
             checkpoints: &mut self.checkpoints,
             journal: &mut self.journal,

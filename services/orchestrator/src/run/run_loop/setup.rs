@@ -82,7 +82,8 @@ pub(in crate::run) fn prepare(
         checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory),
         evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, &settings, directory.path().to_owned()),
         writer: StepWriter::new(Arc::clone(&session), &prompts),
-        sampler: StepSampler::new(rollouts, prompts, &settings),
+        sampler: StepSampler::new(Arc::clone(&rollouts), prompts, &settings),
+        rollouts,
         balance: Balance::default(),
         warm_start: WarmStart::new(
             Arc::clone(&services),

@@ -25,6 +25,17 @@ pub(crate) type Script = Box<dyn Fn(&str, u32) -> Option<FailureCode> + Send + S
 /// Default of [`FakeState::certain_from`].
 const CERTAIN_FROM: u64 = 12;
 
+/// What becomes of an item that has its weights, by its id and attempt; asked again and again while it waits.
+pub(crate) type Fates = Box<dyn Fn(&str, u32) -> Fate + Send + Sync>;
+
+/// What becomes of an item.
+pub(crate) enum Fate {
+    Answered,
+    Waits,
+    /// With its engine.
+    Lost,
+}
+
 /// Whether all responses of a group are identical, by its id.
 pub(crate) type IdenticalResponses = Box<dyn Fn(&str) -> bool + Send + Sync>;
 
@@ -37,6 +48,7 @@ pub(crate) struct FakeState {
     pub(crate) seen: Mutex<Vec<GenerateItem>>,
     attempts: Mutex<BTreeMap<String, u32>>,
     pub(crate) script: Mutex<Option<Script>>,
+    pub(crate) fates: Mutex<Option<Fates>>,
     /// Groups whose responses are all identical.
     pub(crate) identical: Mutex<Option<IdenticalResponses>>,
     pub(crate) answers: Mutex<Option<Answers>>,
@@ -150,6 +162,14 @@ async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem
     let any_weights = state.any_weights.load(Ordering::Relaxed) && item.policy_version.is_none();
     if !any_weights && (item.policy_version != Some(weights.version) || weights.digest.is_empty()) {
         return failed(FailureCode::FailedPrecondition);
+    }
+    loop {
+        let fate = state.fates.lock().unwrap().as_ref().map(|fates| fates(&item.sample_id, attempt));
+        match fate {
+            None | Some(Fate::Answered) => break,
+            Some(Fate::Waits) => tokio::time::sleep(Duration::from_millis(1)).await,
+            Some(Fate::Lost) => return failed(FailureCode::Unavailable),
+        }
     }
     // The order is different in every run, so that a dependence on it shows.
     let max_delay = state.max_delay_ms.load(Ordering::Relaxed).max(5);

@@ -1,0 +1,74 @@
+//! What the sampling side has begun and not ended: steps whose last samples are still out, and moves of the engines.
+
+use std::pin::Pin;
+
+use futures_util::StreamExt;
+use futures_util::stream::FuturesUnordered;
+
+use crate::error::Halt;
+
+type Work<'a> = Pin<Box<dyn Future<Output = Result<(), Halt>> + Send + 'a>>;
+
+/// Work that goes on while the sampling side waits for something else. Dropping it cancels all of it.
+#[derive(Default)]
+pub(super) struct InFlight<'a> {
+    steps: FuturesUnordered<Work<'a>>,
+    moves: FuturesUnordered<Work<'a>>,
+}
+
+impl<'a> InFlight<'a> {
+    /// Begins to sample a step.
+    pub(super) fn add_step(&mut self, work: impl Future<Output = Result<(), Halt>> + Send + 'a) {
+        self.steps.push(Box::pin(work));
+    }
+
+    /// Begins to move the engines.
+    pub(super) fn add_move(&mut self, work: impl Future<Output = Result<(), Halt>> + Send + 'a) {
+        self.moves.push(Box::pin(work));
+    }
+
+    /// Waits for something else meanwhile.
+    pub(super) async fn during<T>(&mut self, work: impl Future<Output = T>) -> Result<T, Halt> {
+        let mut work = std::pin::pin!(work);
+        loop {
+            tokio::select! {
+                biased;
+                // Moves first: the engines are asked for weights before samples of these are.
+                Some(moved) = self.moves.next() => moved?,
+                Some(sampled) = self.steps.next() => sampled?,
+                value = &mut work => return Ok(value),
+            }
+        }
+    }
+
+    /// Waits until the engines are moved.
+    pub(super) async fn until_moved(&mut self) -> Result<(), Halt> {
+        while !self.moves.is_empty() {
+            self.next().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until at most so many steps have samples out.
+    pub(super) async fn until_steps(&mut self, most: usize) -> Result<(), Halt> {
+        while self.steps.len() > most {
+            self.next().await?;
+        }
+        Ok(())
+    }
+
+    /// Waits until everything has ended.
+    pub(super) async fn until_ended(&mut self) -> Result<(), Halt> {
+        self.until_moved().await?;
+        self.until_steps(0).await
+    }
+
+    async fn next(&mut self) -> Result<(), Halt> {
+        tokio::select! {
+            biased;
+            Some(moved) = self.moves.next() => moved,
+            Some(sampled) = self.steps.next() => sampled,
+            else => Ok(()),
+        }
+    }
+}
