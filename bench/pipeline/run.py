@@ -25,7 +25,6 @@ WARM_UP = 3
 TURNS = 2
 RECIPE = """
 [run]
-name = "pipeline"
 seed = 1
 steps = {steps}
 
@@ -107,7 +106,7 @@ def processes(binary, folder, recipe, model, options):
 def run(binary, folder, lag, steps, options):
     """The end of each step on this clock, and its line."""
     folder.mkdir()
-    recipe, model = folder / "recipe.toml", folder / "model"
+    recipe, model = folder / "pipeline.toml", folder / "model"
     recipe.write_text(RECIPE.format(lag=lag, steps=steps))
     subprocess.run([binary, "model", "--recipe", recipe, "--out", model], check=True, stdout=subprocess.DEVNULL)
     metrics, ends = folder / "runs/pipeline/metrics.jsonl", []
