@@ -1,5 +1,6 @@
 //! A group: all samples of one prompt in one step, from its plan to the message for the learner.
 
+use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -89,8 +90,11 @@ impl InFlightGroup {
 
     /// The group with the samples that it has.
     pub(super) fn finish(self) -> SampledGroup {
-        let samples = self.samples.into_iter().flatten().collect();
-        SampledGroup { plan: self.plan, sampled: (self.began, SystemTime::now()), samples }
+        let samples: Vec<Sample> = self.samples.into_iter().flatten().collect();
+        let segments = samples.iter().flat_map(|sample| &sample.segments);
+        let versions = segments.filter_map(|segment| segment.policy_version).map(|version| version..=version);
+        let versions = versions.reduce(|all, one| *all.start().min(one.start())..=*all.end().max(one.end()));
+        SampledGroup { plan: self.plan, sampled: (self.began, SystemTime::now()), versions, samples }
     }
 }
 
@@ -100,6 +104,8 @@ pub(crate) struct SampledGroup {
     plan: Arc<GroupPlan>,
     /// From when to when.
     sampled: (SystemTime, SystemTime),
+    /// The versions that sampled its tokens, which outlive them here.
+    versions: Option<RangeInclusive<u64>>,
     /// By number, whichever finished first.
     samples: Vec<Sample>,
 }
@@ -116,6 +122,11 @@ impl SampledGroup {
     /// When it was added, and when its last verdict was in.
     pub(super) fn sampled(&self) -> (SystemTime, SystemTime) {
         self.sampled
+    }
+
+    /// The oldest and the newest version that sampled tokens of it. `None` where no sample has a token.
+    pub(crate) fn versions(&self) -> Option<&RangeInclusive<u64>> {
+        self.versions.as_ref()
     }
 
     /// What answers are judged against.
@@ -237,6 +248,7 @@ pub(super) mod tests {
     fn a_group_is_sent_whole_and_a_failed_sample_keeps_its_place() {
         let mut group = group(2, &[Some(1.0), None]);
         let message = group.take_train(4, true);
+        assert_eq!(group.versions(), Some(&(3..=3)), "they are known when the tokens have gone");
         assert_eq!((message.group_id.as_str(), message.index), ("train/1/2", 4));
         assert!(message.responses().is_ok());
         assert!(message.samples[0].valid && message.samples[0].exclude_from_loss);

@@ -21,11 +21,7 @@ pub(super) fn prompt_line(step: u64, next: u64, batch: &StepBatch, report: &Trai
 }
 
 fn record(group: &SampledGroup, is_sent: bool) -> GroupRecord {
-    let versions = || {
-        let segments = group.samples().iter().flat_map(|sample| &sample.segments);
-        segments.filter_map(|segment| segment.policy_version)
-    };
-    let (oldest, newest) = (versions().min(), versions().max());
+    let (oldest, newest) = group.versions().map(|versions| (*versions.start(), *versions.end())).unzip();
     let lengths = |are_judged: bool| {
         let of_kind = group.samples().iter().filter(move |sample| sample.rewards().is_some() == are_judged);
         of_kind.map(length).collect()

@@ -103,7 +103,7 @@ pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) 
 async fn until<T: Clone>(board: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
     let mut value = board.subscribe();
     let reached = value.wait_for(holds).await.map(|value| value.clone());
-    reached.unwrap_or_else(|_| unreachable!("the sender is borrowed here"))
+    reached.expect("the sender is borrowed here, so that it is not gone")
 }
 
 impl SamplingEnd {
