@@ -68,18 +68,32 @@ impl ResolvedRecipe {
 pub fn identity(rules: &impl Serialize) -> String {
     // Settings are structs and sorted maps: the order in which a file has its keys does not matter.
     let mut value = serde_json::to_value(rules).expect("settings are texts, numbers and tables with text keys");
-    leave_out_later_sections(&mut value);
+    for (path, changes_nothing) in later_settings() {
+        leave_out(&mut value, path, &changes_nothing);
+    }
     evenkeel_files::sha256(value.to_string())
 }
 
-/// Leaves out sections that earlier versions of the program did not have, where they change nothing: runs of these can be resumed.
-fn leave_out_later_sections(rules: &mut Value) {
-    let Some(sections) = rules.as_object_mut() else { return };
-    let changes_nothing = serde_json::to_value(PipelineSettings::default()).ok();
-    if sections.get("pipeline") == changes_nothing.as_ref() {
-        sections.remove("pipeline");
+/// Settings that earlier versions of the program did not have, with the value at which they change nothing: a run of such a version is then the
+/// same run, and can be resumed. A setting is added here with the version that brings it.
+fn later_settings() -> [(&'static [&'static str], Value); 3] {
+    let pipeline = || serde_json::to_value(PipelineSettings::default()).unwrap_or_default();
+    [
+        (&["pipeline"], pipeline()),
+        (&["orchestrator", "pipeline"], pipeline()),
+        (&["generation", "weights", "routes_required"], Value::Bool(false)),
+    ]
+}
+
+/// Removes what is at a path, if it has this value.
+fn leave_out(settings: &mut Value, path: &[&str], value: &Value) {
+    let Some((key, sections)) = path.split_last() else { return };
+    let inner = sections.iter().try_fold(settings, |section, key| section.get_mut(key));
+    let Some(section) = inner.and_then(Value::as_object_mut) else { return };
+    if section.get(*key) == Some(value) {
+        // Keys keep their order, which the digest is of.
+        section.shift_remove(*key);
     }
-    sections.get_mut("orchestrator").into_iter().for_each(leave_out_later_sections);
 }
 
 /// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a name stays:
@@ -148,16 +162,24 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_section_that_changes_nothing_is_no_part_of_what_a_run_is_recognised_by() {
+    fn a_later_setting_that_changes_nothing_is_no_part_of_what_a_run_is_recognised_by() {
         let rules = |max_lag: u32| {
             let mut settings = LoopSettings::default();
             settings.pipeline.max_lag = max_lag;
             serde_json::to_value(settings).unwrap()
         };
         let mut earlier = rules(0);
-        earlier.as_object_mut().unwrap().remove("pipeline");
+        // In the order in which it was written without the section.
+        earlier.as_object_mut().unwrap().shift_remove("pipeline");
         assert_eq!(identity(&rules(0)), identity(&earlier));
         assert_eq!(identity(&json!({ "orchestrator": rules(0) })), identity(&json!({ "orchestrator": earlier })));
         assert_ne!(identity(&rules(1)), identity(&earlier));
+        let generation = |weights: Value| json!({ "generation": { "weights": weights } });
+        let earlier = generation(json!({ "pause_mode": "wait" }));
+        assert_eq!(
+            identity(&generation(json!({ "routes_required": false, "pause_mode": "wait" }))),
+            identity(&earlier)
+        );
+        assert_ne!(identity(&generation(json!({ "routes_required": true, "pause_mode": "wait" }))), identity(&earlier));
     }
 }
