@@ -7,9 +7,16 @@ use crate::support::{
     Process, Processes, count_lines, lines, resume, small, succeed, summary, train, wait_for, written_model,
 };
 
+/// Settings with which a run may have a lag: which policy is in the denominator, and weights that engines may be brought back to.
+const SAMPLED_BEFORE: [&str; 2] = ["learner.old_logp=proximal", "checkpoint.keep_weights=3"];
+
 fn lagging(out: &Path, max_lag: u32) -> Command {
     let mut command = train(out);
-    command.arg("--set").arg(format!("pipeline.max_lag={max_lag}"));
+    let lag = format!("pipeline.max_lag={max_lag}");
+    let others = SAMPLED_BEFORE.iter().filter(|_| max_lag > 0).map(|setting| (*setting).to_owned());
+    for setting in std::iter::once(lag).chain(others) {
+        command.args(["--set", &setting]);
+    }
     command
 }
 
@@ -43,8 +50,9 @@ fn a_run_with_a_lag_agrees_to_the_bit_in_one_process_in_five_and_killed() {
 
     let model = written_model(dir.path());
     let recipe = dir.path().join("small.toml");
-    let text = std::fs::read_to_string(small()).unwrap();
-    std::fs::write(&recipe, format!("{text}\n[pipeline]\nmax_lag = 2\n")).unwrap();
+    let text = std::fs::read_to_string(small()).unwrap().replace("[checkpoint]\n", "[checkpoint]\nkeep_weights = 3\n");
+    std::fs::write(&recipe, format!("{text}\n[pipeline]\nmax_lag = 2\n\n[learner]\nold_logp = \"proximal\"\n"))
+        .unwrap();
     let _services = Processes::start(dir.path(), &recipe, &model, &[]);
     let run = dir.path().join("runs/small");
     wait_for("the run's end", || summary(&run).is_some_and(|summary| summary["state"] == "completed"));

@@ -54,7 +54,7 @@ fn a_study_that_is_killed_goes_on_to_the_same_result() {
     assert_eq!(all["across_tasks"][0]["arms"].as_array().unwrap().len(), 2, "the arms that all tasks have");
     for folder in [&whole, &whole.join("equal-narrow"), &whole.join("equal-varied")] {
         let text = std::fs::read_to_string(folder.join("compare.md")).unwrap();
-        assert!(text.contains("## Conclusions") && text.contains("| token |"), "{text}");
+        assert!(text.contains("## What can and what cannot be concluded") && text.contains("| token |"), "{text}");
         assert!(folder.join("compare.html").exists());
     }
 }

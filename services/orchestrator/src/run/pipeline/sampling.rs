@@ -113,7 +113,12 @@ impl SamplingSide<'_> {
         let Visit { weights, reference, published_in, is_first } = visit;
         let since = Instant::now();
         let moving = self.rollouts.turns().begin_move(reference.version);
-        let moved = self.weights.move_engines(&reference).await;
+        let moving_engines = self.weights.move_engines(&reference);
+        // It belongs to the step that made the weights.
+        let moved = match weights.checked_sub(1).filter(|_| !is_first) {
+            Some(step) => self.session.trace(step).scope(moving_engines).await,
+            None => moving_engines.await,
+        };
         if weights < self.start.step {
             moved.map_err(|halt| gone(halt, weights, &reference))?;
         } else {
