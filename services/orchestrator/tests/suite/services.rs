@@ -109,7 +109,8 @@ async fn a_service_that_stays_away_ends_the_run_by_its_name() {
             recipe.services.outage_timeout = Duration::from_secs(20);
             cluster.up(service).await;
             finish(cluster.resume(&path, &recipe)).await.1.unwrap();
-            assert_eq!(lines(&path).len(), 2 + 6 + 2);
+            // Of the warm start, the steps, the evaluations and the prompts of each step.
+            assert_eq!(lines(&path).len(), 2 + 6 + 2 + 6);
         }
     })
     .await;
