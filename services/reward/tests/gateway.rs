@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome};
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::{GatewaySettings, bind};
-use support::{Occupied, Stream, Worker, bounded, item};
+use support::{Occupied, Stream, Worker, bounded, item, long_item};
 
 async fn worker(name: &str) -> Worker {
     Worker::with(RewardSettings { name: name.to_owned(), ..RewardSettings::default() }).await
@@ -69,8 +69,8 @@ fn two_clients_may_use_the_same_id_and_each_gets_its_own_verdict() {
         let gateway = gateway(&[&only]).await;
         let (mut right, mut wrong) = (Stream::open(&gateway).await, Stream::open(&gateway).await);
         let occupied = Occupied::thread().await;
-        right.send(item("same", "1", "\\boxed{1}")).await;
-        wrong.send(item("same", "1", "\\boxed{2}")).await;
+        right.send(long_item("same", "1", "\\boxed{1}")).await;
+        wrong.send(long_item("same", "1", "\\boxed{2}")).await;
         only.running(2).await;
         drop(occupied);
         let (right, wrong) = (right.verdict().await, wrong.verdict().await);
@@ -86,7 +86,7 @@ fn an_item_that_is_cancelled_is_cancelled_at_its_worker() {
         let gateway = gateway(&[&only]).await;
         let mut stream = Stream::open(&gateway).await;
         let _occupied = Occupied::thread().await;
-        stream.send(item("a", "1", "\\boxed{1}")).await;
+        stream.send(long_item("a", "1", "\\boxed{1}")).await;
         only.running(1).await;
         stream.send(CancelItem::new("a")).await;
         assert_eq!(stream.verdict().await.invalid_reason(), InvalidReason::Cancelled);
@@ -103,7 +103,7 @@ fn an_item_whose_worker_is_lost_gets_its_verdict_from_another() {
         let mut stream = Stream::open(&gateway).await;
         let occupied = Occupied::thread().await;
         for id in ["a", "b"] {
-            stream.send(item(id, "1", "\\boxed{1}")).await;
+            stream.send(long_item(id, "1", "\\boxed{1}")).await;
         }
         lost.running(1).await;
         other.running(1).await;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use evenkeel_proto::v1::{CancelItem, InvalidReason, Outcome, VerifyItem};
 use evenkeel_reward::{RewardError, RewardSettings, bind};
 use evenkeel_rpc::server::{ServerSettings, ShutdownOutcome};
-use support::{Occupied, Stream, Worker, bounded, item};
+use support::{Occupied, Stream, Worker, bounded, item, long_item};
 
 #[test]
 fn thousands_of_items_are_answered_exactly_once_in_any_order() {
@@ -58,13 +58,13 @@ fn an_item_has_its_own_deadline() {
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
         for deadline_ms in [0, 30] {
-            stream.send(VerifyItem { deadline_ms: Some(deadline_ms), ..item("late", "1", "\\boxed{1}") }).await;
+            stream.send(VerifyItem { deadline_ms: Some(deadline_ms), ..long_item("late", "1", "\\boxed{1}") }).await;
             let verdict = stream.verdict().await;
             assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Deadline));
             assert_eq!(verdict.reward, None);
         }
         drop(occupied);
-        stream.send(item("next", "1", "\\boxed{1}")).await;
+        stream.send(long_item("next", "1", "\\boxed{1}")).await;
         assert_eq!(stream.verdict().await.outcome(), Outcome::Correct);
     });
 }
@@ -75,7 +75,7 @@ fn an_item_can_be_cancelled() {
         let worker = Worker::start().await;
         let mut stream = Stream::open(&worker).await;
         let _occupied = Occupied::thread().await;
-        stream.send(item("a", "1", "\\boxed{1}")).await;
+        stream.send(long_item("a", "1", "\\boxed{1}")).await;
         worker.running(1).await;
         stream.send(CancelItem::new("unknown")).await;
         stream.send(CancelItem::new("a")).await;
@@ -92,7 +92,7 @@ fn items_beyond_the_capacity_are_refused_and_may_be_sent_again() {
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
         for id in ["running", "waiting", "refused"] {
-            stream.send(item(id, "1", "\\boxed{1}")).await;
+            stream.send(long_item(id, "1", "\\boxed{1}")).await;
         }
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("refused", InvalidReason::Overloaded));
@@ -101,12 +101,12 @@ fn items_beyond_the_capacity_are_refused_and_may_be_sent_again() {
         worker.running(1).await;
         let queue = worker.status().await.queue.unwrap();
         assert_eq!((queue.queued_items, queue.running_items, queue.capacity_items), (1, 1, 2));
-        assert_eq!(worker.one(item("one", "1", "\\boxed{1}")).await.invalid_reason(), InvalidReason::Overloaded);
+        assert_eq!(worker.one(long_item("one", "1", "\\boxed{1}")).await.invalid_reason(), InvalidReason::Overloaded);
         drop(occupied);
         for _ in 0..2 {
             assert_eq!(stream.verdict().await.outcome(), Outcome::Correct);
         }
-        stream.send(item("refused", "1", "\\boxed{1}")).await;
+        stream.send(long_item("refused", "1", "\\boxed{1}")).await;
         assert_eq!(stream.verdict().await.outcome(), Outcome::Correct);
     });
 }
@@ -118,13 +118,13 @@ fn a_client_that_disconnects_frees_its_capacity() {
         let occupied = Occupied::thread().await;
         let stream = Stream::open(&worker).await;
         for id in 0..8 {
-            stream.send(item(id.to_string(), "1", "\\boxed{1}")).await;
+            stream.send(long_item(id.to_string(), "1", "\\boxed{1}")).await;
         }
         worker.running(4).await;
         drop(stream);
         worker.running(0).await;
         drop(occupied);
-        assert_eq!(worker.one(item("a", "1", "\\boxed{1}")).await.outcome(), Outcome::Correct);
+        assert_eq!(worker.one(long_item("a", "1", "\\boxed{1}")).await.outcome(), Outcome::Correct);
     });
 }
 
@@ -148,7 +148,7 @@ fn a_drain_completes_items_in_progress_and_nothing_else() {
         let worker = Worker::with(RewardSettings { server, ..RewardSettings::default() }).await;
         let mut stream = Stream::open(&worker).await;
         let occupied = Occupied::thread().await;
-        stream.send(item("begun", "1", "\\boxed{1}")).await;
+        stream.send(long_item("begun", "1", "\\boxed{1}")).await;
         worker.running(1).await;
         let stopping = tokio::spawn(worker.server.stop());
         tokio::time::sleep(Duration::from_millis(50)).await;

@@ -130,6 +130,11 @@ pub(crate) fn item(id: impl Into<String>, gold: &str, completion: &str) -> Verif
     task(id, completion, MathTask { gold: gold.into(), ..MathTask::default() })
 }
 
+/// The same with a solution before the answer: too long to be judged where it is read, so that [`Occupied`] keeps it pending.
+pub(crate) fn long_item(id: impl Into<String>, gold: &str, completion: &str) -> VerifyItem {
+    item(id, gold, &format!("{}{completion}", "We add both sides and compare. ".repeat(100)))
+}
+
 /// An item with a completion and a mathematical task.
 pub(crate) fn task(id: impl Into<String>, completion: &str, task: MathTask) -> VerifyItem {
     VerifyItem {
