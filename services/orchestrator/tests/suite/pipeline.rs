@@ -89,16 +89,21 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
     .await;
 }
 
-/// A run in which a sample of each step waits until one of the next step has come, and with `loses` is lost then.
+/// A run in which a sample of each step waits until one of later weights has come, of the next step or of the evaluation before it, and with
+/// `loses` is lost then.
 async fn with_stragglers(recipe: &LoopSettings, loses: bool) -> Vec<String> {
     let (_dir, path) = temp();
     let cluster = Cluster::start().await;
     let (state, last) = (Arc::downgrade(&cluster.generation.state), recipe.run.steps - 1);
+    let lag = u64::from(recipe.pipeline.max_lag);
     let next_is_seen = move |step: u64| {
         let state = state.upgrade().unwrap();
         let seen = state.seen.lock().unwrap();
         let mut ids = seen.iter().map(|item| item.group_id.parse::<GroupId>().unwrap());
-        ids.any(|id| id.purpose == Purpose::Train && id.step == step + 1)
+        ids.any(|id| match id.purpose {
+            Purpose::Train => id.step == step + 1,
+            Purpose::Eval => id.step + lag == step + 1,
+        })
     };
     *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, attempt| {
         let id: SampleId = id.parse().unwrap();
