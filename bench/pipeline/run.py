@@ -55,6 +55,9 @@ every = 1000
 [proof]
 every = 0
 
+[learner]
+old_logp = "proximal"
+
 [learner.compute]
 threads = 1
 
