@@ -11,7 +11,8 @@ fn root() -> PathBuf {
 /// README.md and every page of docs/, by name.
 fn pages() -> Vec<(String, String)> {
     let mut paths = vec![root().join("README.md")];
-    paths.extend(std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path()));
+    let docs = std::fs::read_dir(root().join("docs")).unwrap().map(|entry| entry.unwrap().path());
+    paths.extend(docs.filter(|path| path.extension().is_some_and(|extension| extension == "md")));
     let read = |path: PathBuf| {
         let name = path.file_name().unwrap().to_string_lossy().into_owned();
         (name, std::fs::read_to_string(path).unwrap())
