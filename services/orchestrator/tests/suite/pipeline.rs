@@ -7,7 +7,8 @@ use std::time::Duration;
 
 use crate::support::generation::Fate;
 use crate::support::{
-    Cluster, GENERATION, LEARNER, bounded, finish, lines, metrics, mix, recipe, resolved, temp, uninterrupted, until,
+    Cluster, GENERATION, LEARNER, bounded, finish, kill_and_resume, lines, metrics, recipe, resolved, temp,
+    uninterrupted, until,
 };
 use evenkeel_orchestrator::{
     Event, LoopSettings, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode, may_differ,
@@ -145,41 +146,13 @@ async fn a_sample_that_loses_its_engine_after_the_switch_still_gets_its_weights(
     .await;
 }
 
-/// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
-async fn kill_and_resume(recipe: &LoopSettings, with_learner: bool, seed: u64) {
-    let (_dir, path) = temp();
-    let mut cluster = Cluster::start().await;
-    let mut kills = 0;
-    let mut handle = cluster.begin(&path, recipe);
-    loop {
-        for _ in 0..1 + mix(seed ^ kills) % (3 + 2 * kills) {
-            handle.next_event().await;
-        }
-        tokio::time::sleep(Duration::from_millis(mix(!seed ^ kills) % 8)).await;
-        let is_through = handle.progress().borrow().step == recipe.run.steps;
-        if kills > 0 && (is_through || kills == 10) {
-            break;
-        }
-        handle.kill().await;
-        kills += 1;
-        if with_learner {
-            cluster.down(LEARNER).await;
-            cluster.up(LEARNER).await;
-        }
-        handle = cluster.resume(&path, recipe);
-    }
-    assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
-    assert_versions(&cluster, recipe, 0);
-    assert_eq!(lines(&path), uninterrupted(recipe).await, "after {kills} kills");
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_anywhere_and_resumed_it_is_the_same_run() {
     bounded(async {
         for (seed, max_lag) in [(0, 1), (1, 2), (2, 2), (3, 3)] {
             let mut recipe = lagging(max_lag);
             recipe.evaluation.every = 2;
-            kill_and_resume(&recipe, seed % 2 == 1, seed).await;
+            assert_versions(&kill_and_resume(&recipe, seed % 2 == 1, seed).await, &recipe, 0);
         }
     })
     .await;
@@ -190,7 +163,7 @@ async fn dynamic_sampling_replays_with_a_lag_too() {
     bounded(async {
         let mut recipe = lagging(2);
         recipe.sampling.dynamic = true;
-        kill_and_resume(&recipe, true, 21).await;
+        assert_versions(&kill_and_resume(&recipe, true, 21).await, &recipe, 0);
     })
     .await;
 }

@@ -2,45 +2,16 @@
 
 use std::time::Duration;
 
-use crate::support::{Cluster, LEARNER, bounded, finish, lines, mix, recipe, resolved, temp, uninterrupted};
+use crate::support::{
+    Cluster, LEARNER, bounded, finish, kill_and_resume, lines, recipe, resolved, temp, uninterrupted,
+};
 use evenkeel_orchestrator::{Event, RunDirectory, RunError, RunOutcome, StopMode};
-
-/// Kills a run again and again after random times until it comes through; `with_learner` kills that, too.
-async fn kill_and_resume(with_learner: bool, seed: u64) {
-    let (_dir, path) = temp();
-    let mut cluster = Cluster::start().await;
-    let recipe = recipe();
-    let mut kills = 0;
-    let mut handle = cluster.begin(&path, &recipe);
-    loop {
-        // Later tries get farther, so that one of them comes through. The moment within a step is left to chance.
-        for _ in 0..1 + mix(seed ^ kills) % (3 + 2 * kills) {
-            handle.next_event().await;
-        }
-        tokio::time::sleep(Duration::from_millis(mix(!seed ^ kills) % 8)).await;
-        let is_through = handle.progress().borrow().step == recipe.run.steps;
-        if kills > 0 && (is_through || kills == 12) {
-            break;
-        }
-        handle.kill().await;
-        kills += 1;
-        if with_learner {
-            cluster.down(LEARNER).await;
-            cluster.up(LEARNER).await;
-        }
-        handle = cluster.resume(&path, &recipe);
-    }
-    let (_, result) = finish(handle).await;
-    assert_eq!(result.unwrap().0, RunOutcome::Completed);
-    assert!(kills > 0);
-    assert_eq!(lines(&path), uninterrupted(&recipe).await, "after {kills} kills");
-}
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_anywhere_and_resumed_beside_a_learner_that_lives() {
     bounded(async {
         for seed in 0..3 {
-            kill_and_resume(false, seed).await;
+            kill_and_resume(&recipe(), false, seed).await;
         }
     })
     .await;
@@ -50,7 +21,7 @@ async fn killed_anywhere_and_resumed_beside_a_learner_that_lives() {
 async fn killed_anywhere_with_the_learner_and_resumed() {
     bounded(async {
         for seed in 10..13 {
-            kill_and_resume(true, seed).await;
+            kill_and_resume(&recipe(), true, seed).await;
         }
     })
     .await;

@@ -232,3 +232,34 @@ pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
+
+/// Kills a run again and again after random times until it comes through, and compares it with the undisturbed one; `with_learner` kills that,
+/// too. Returns the services.
+pub(crate) async fn kill_and_resume(recipe: &LoopSettings, with_learner: bool, seed: u64) -> Cluster {
+    let (_dir, path) = temp();
+    let mut cluster = Cluster::start().await;
+    let mut kills = 0;
+    let mut handle = cluster.begin(&path, recipe);
+    loop {
+        // Later tries get farther, so that one of them comes through. The moment within a step is left to chance.
+        for _ in 0..1 + mix(seed ^ kills) % (3 + 2 * kills) {
+            handle.next_event().await;
+        }
+        tokio::time::sleep(Duration::from_millis(mix(!seed ^ kills) % 8)).await;
+        let is_through = handle.progress().borrow().step == recipe.run.steps;
+        if kills > 0 && (is_through || kills == 12) {
+            break;
+        }
+        handle.kill().await;
+        kills += 1;
+        if with_learner {
+            cluster.down(LEARNER).await;
+            cluster.up(LEARNER).await;
+        }
+        handle = cluster.resume(&path, recipe);
+    }
+    assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
+    assert!(kills > 0);
+    assert_eq!(lines(&path), uninterrupted(recipe).await, "after {kills} kills");
+    cluster
+}
