@@ -3,7 +3,8 @@
 #
 #   deploy/certificates.sh [FOLDER]        FOLDER: deploy/certificates, or $EVENKEEL_CERTIFICATES
 #
-# Each service gets a folder of its own with ca.pem, certificate.pem and key.pem; `client` is for people. A certificate names its service, as
+# Each service gets a folder of its own with ca.pem, certificate.pem and key.pem; `client` is for people who start and stop runs, `reader` for
+# those who watch. A certificate names its service, as
 # clients in the network do (`reward`), and localhost, as clients on this machine do. Certificates are valid for $DAYS days (365). Run again,
 # it makes new certificates with the same authority. Whoever has authority/key.pem can make more: keep it elsewhere.
 #
@@ -14,7 +15,7 @@ cd "$(dirname "$0")/.."
 folder=${1:-${EVENKEEL_CERTIFICATES:-deploy/certificates}}
 days=${DAYS:-365}
 user=10001
-services=(generation reward learner orchestrator gateway client)
+services=(generation reward learner orchestrator gateway client reader)
 command -v openssl >/dev/null || { echo "certificates.sh needs openssl" >&2; exit 1; }
 
 umask 077
@@ -47,7 +48,8 @@ cp "$folder/engine/engine-key" "$folder/generation/engine-key"
 
 chmod 755 "$folder"
 for service in engine "${services[@]}"; do
-  if [ "$service" = client ]; then continue; fi
+  # Those of people belong to whoever runs this.
+  case $service in client | reader) continue ;; esac
   if [ "$(id -u)" = 0 ]; then
     chown -R "$user:$user" "$folder/$service"
   else

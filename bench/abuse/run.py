@@ -31,7 +31,6 @@ import re
 import resource
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -40,7 +39,9 @@ import time
 import zlib
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build, free_port  # noqa: E402
+
 RECIPE = ROOT / "services/evenkeel/tests/suite/small.toml"
 TICKS = os.sysconf("SC_CLK_TCK")
 DESCRIPTORS = 1024
@@ -54,19 +55,10 @@ SIGNALS_S = {signal.SIGKILL: 20, signal.SIGSTOP: 90}
 REHEARSAL_MINUTES = 1
 
 
-def build(folder):
-    command = ["cargo", "build", "--release", "--workspace", "--bins", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    for artifact in map(json.loads, lines):
+def build_into(folder):
+    for program in build("evenkeel", "evenkeel-bench-abuse"):
         # Copies: a build of somebody else replaces what it built while this runs.
-        if artifact.get("executable") and artifact["target"]["name"] in ("evenkeel", "evenkeel-bench-abuse"):
-            shutil.copy2(artifact["executable"], folder)
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
+        shutil.copy2(program, folder)
 
 
 def at(port):
@@ -405,7 +397,7 @@ def main():
             for name in ("evenkeel", "evenkeel-bench-abuse"):
                 shutil.copy2(arguments.binaries / name, folder)
         else:
-            build(folder)
+            build_into(folder)
         binary, bench = folder / "evenkeel", folder / "evenkeel-bench-abuse"
         services = Services(binary, folder)
         watch = Watch(services)

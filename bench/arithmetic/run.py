@@ -18,7 +18,6 @@ PEER is the PyTorch program (default ../shared/reference/tiny_grpo.py).
 """
 import json
 import os
-import shlex
 import statistics
 import subprocess
 import sys
@@ -26,25 +25,14 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parent.parent.parent
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build, torch_python  # noqa: E402
+
 PEER = Path(os.environ.get("PEER", ROOT.parent / "shared/reference/tiny_grpo.py"))
 WARM_START, STEPS = 400, 40
 LIMITS = {"warm start": 0.7, "step": 0.5, "step, each token": 0.5, "dapo step": 0.5, "dapo step, each token": 0.5}
 HERE = Path(__file__).resolve().parent
 OVERHEAD_LIMIT, MEMORY_LIMIT_MIB = 0.10, 1024
-
-
-def torch_python():
-    tool = ROOT.parent / "shared/tools/vllm-cpu"
-    default = f"{tool} python" if tool.exists() else "python3"
-    return shlex.split(os.environ.get("TORCH_PYTHON", default))
-
-
-def build():
-    command = ["cargo", "build", "--release", "--message-format", "json-render-diagnostics"]
-    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    artifacts = (json.loads(line) for line in out.splitlines())
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
 
 
 def cpu_ticks(pid, seen):
@@ -100,7 +88,7 @@ def peer(python, program=PEER, name="step"):
 
 def main():
     rounds = int(sys.argv[1]) if len(sys.argv) > 1 else 2
-    binary, python, theirs, mine = build(), torch_python(), [], []
+    binary, python, theirs, mine = build("evenkeel"), torch_python(), [], []
     with tempfile.TemporaryDirectory() as folder:
         for number in range(rounds):
             theirs.append(peer(python, HERE / "dapo_peer.py", "dapo step") | peer(python))

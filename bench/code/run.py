@@ -29,7 +29,9 @@ import zlib
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build  # noqa: E402
+
 CORES = os.cpu_count() or 1
 
 # Programs whose tests take longer natively are not counted as short.
@@ -111,14 +113,6 @@ print(len(root.down))""",
 }
 # What no allocation kernel may exceed, and the mean of all kernels.
 KERNEL_LIMIT, MEAN_LIMIT = 4.0, 2.2
-
-
-def build() -> str:
-    # The features of the whole workspace, so that nothing is built twice.
-    command = ["cargo", "build", "--release", "--workspace", "--bins", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    artifacts = map(json.loads, lines)
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel-bench-code")
 
 
 def rows(path: Path) -> list:
@@ -247,7 +241,7 @@ def main() -> None:
     if not options.data.exists():
         sys.exit(f"{options.data} is not there")
     load_before = os.getloadavg()[0]
-    binary = build()
+    binary = build("evenkeel-bench-code")
     work = load(options.data, options.programs)
     with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
         json.dump(work, file)

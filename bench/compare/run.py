@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Kills and jobs of a comparison: python3 bench/compare/run.py [--kills 10] [--seeds 2] [--no-time] [--set KEY=VALUE ...]
 
-Two questions about `evenkeel compare`, on a small recipe with two rules:
+Two questions about `evenkeel compare`, with two rules:
 
-kills   The comparison is done once undisturbed, with two jobs. Then the same command is started again and again in another folder and killed with
+kills   On a recipe of seconds. The comparison is done once undisturbed, with two jobs. Then the same command is started again and again in another folder and killed with
         SIGKILL at a random moment, until it was killed that often; the last call runs to its end. `compare.json` must be the same bytes.
-time    The comparison with two jobs of one thread each, and with one job of two threads. They compute other bits, so that only their time is
-        compared; the goal is 0.9 or less. CPU seconds are printed as well: on a machine that does other things too they say what wall time cannot.
+time    The recipe `arithmetic`, cut to 16 steps, with two jobs of one thread each, and with one job of two threads. They compute other bits, so that
+        only their time is compared; the goal is 0.9 or less. CPU seconds are printed as well: on a machine that does other things too they say what wall time cannot.
 
 The moments are uniform over the time of the undisturbed comparison, from a fixed seed (--seed). Exits with 1 where compare.json differs, and with
 --strict also where the time is above the goal.
@@ -22,34 +22,32 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build  # noqa: E402
+
 GOAL = 0.9
 RULES = "learner.objective.aggregation=token,balanced"
+SECONDS = ROOT / "services/evenkeel/tests/suite/small.toml"
+# In a recipe of seconds a step is mostly the disk's work, which more threads or jobs do not change.
+TIMED = ("arithmetic", ("run.steps=16", "warm_start.steps=200"))
 
 
-def build():
-    command = ["cargo", "build", "--release", "--workspace", "--bin", "evenkeel", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    artifacts = (json.loads(line) for line in lines)
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
-
-
-def command(arguments, folder, jobs, threads):
-    words = [arguments.binary, "compare", *arguments.recipe, "--vary", RULES, "--seeds", arguments.seeds]
+def command(arguments, folder, jobs, threads, recipe=SECONDS, settings=()):
+    words = [arguments.binary, "compare", *(arguments.recipe or [recipe]), "--vary", RULES, "--seeds", arguments.seeds]
     words += ["--jobs", jobs, "--threads", threads, "--out", folder]
-    words += [word for one in arguments.set for word in ("--set", one)]
+    words += [word for one in (*settings, *arguments.set) for word in ("--set", one)]
     return [str(word) for word in words]
 
 
-def start(arguments, folder, jobs, threads):
+def start(arguments, folder, jobs, threads, *of):
     log = folder.with_suffix(".log").open("ab")
-    return subprocess.Popen(command(arguments, folder, jobs, threads), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
+    return subprocess.Popen(command(arguments, folder, jobs, threads, *of), stdout=log, stderr=log, stdin=subprocess.DEVNULL)
 
 
-def compare(arguments, folder, jobs, threads):
+def compare(arguments, folder, jobs, threads, *of):
     """Wall and CPU seconds of a comparison."""
     before, began = resource.getrusage(resource.RUSAGE_CHILDREN), time.monotonic()
-    status = start(arguments, folder, jobs, threads).wait()
+    status = start(arguments, folder, jobs, threads, *of).wait()
     if status:
         sys.exit(f"the comparison ended with status {status}:\n{folder.with_suffix('.log').read_text(errors='replace')[-2000:]}")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
@@ -87,8 +85,8 @@ def kills(arguments, folder):
 
 def timed(arguments, folder):
     """The share that two jobs of one thread take of the time of one job of two."""
-    two, two_cpu = compare(arguments, folder / "two-jobs", 2, 1)
-    one, one_cpu = compare(arguments, folder / "one-job", 1, 2)
+    two, two_cpu = compare(arguments, folder / "two-jobs", 2, 1, *TIMED)
+    one, one_cpu = compare(arguments, folder / "one-job", 1, 2, *TIMED)
     print(f"two jobs of one thread: {two:.1f} s, {two_cpu:.1f} s of CPU ({two_cpu / two:.2f} cores)")
     print(f"one job of two threads: {one:.1f} s, {one_cpu:.1f} s of CPU ({one_cpu / one:.2f} cores)")
     print(f"share: {two / one:.2f} of the time (goal {GOAL}), {two_cpu / one_cpu:.2f} of the CPU")
@@ -101,13 +99,12 @@ def main():
     parser.add_argument("--kills", type=int, default=10)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--seeds", type=int, default=2)
-    parser.add_argument("--recipe", action="append", default=[])
+    parser.add_argument("--recipe", action="append", default=[], help="instead of those of the two parts")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     parser.add_argument("--no-time", action="store_true", help="kills alone")
     parser.add_argument("--strict", action="store_true", help="exit with 1 where the time is above the goal")
     arguments = parser.parse_args()
-    arguments.binary = arguments.binary or build()
-    arguments.recipe = arguments.recipe or [ROOT / "services/evenkeel/tests/suite/small.toml"]
+    arguments.binary = arguments.binary or build("evenkeel")
     failed = False
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)

@@ -22,21 +22,16 @@ import tempfile
 import time
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 SHARED = Path(os.environ.get("EVENKEEL_OUTSIDE_DATA", ROOT.parent / "shared"))
 SMALL = SHARED / "data/parquet/dapo-math.parquet"
 MODEL = SHARED / "data/chat/qwen3"
 PACKAGES = ["datasets", "transformers", "pyarrow", "jinja2"]
 LIMITS = {"rows": (30.0, 1 << 30), "prompts": (5.0, 1 << 30)}
 PROMPTS, ROWS = 17_398, 1_791_700
-
-
-def build():
-    command = ["cargo", "build", "--release", "-p", "evenkeel", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    artifacts = (json.loads(line) for line in lines)
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
 
 
 def environment(folder):
@@ -93,7 +88,7 @@ def main():
     options = parser.parse_args()
     if not SMALL.exists():
         sys.exit(f"{SMALL} does not exist; EVENKEEL_OUTSIDE_DATA names the folder with data/parquet and data/chat")
-    binary = options.binary or build()
+    binary = options.binary or build("evenkeel")
     python = environment(options.environment)
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:2])
     failed = False

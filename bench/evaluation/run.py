@@ -15,7 +15,6 @@ import argparse
 import json
 import re
 import signal
-import socket
 import subprocess
 import sys
 import tempfile
@@ -24,24 +23,13 @@ import time
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import build, free_port  # noqa: E402
+
 LIMIT = 0.05
 STEPS = 12
 # Seconds between two looks at the engine.
 INTERVAL = 0.01
-
-
-def build():
-    command = ["cargo", "build", "--release", "--workspace", "--bin", "evenkeel", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    artifacts = (json.loads(line) for line in lines)
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def look(url):
@@ -96,7 +84,7 @@ def main():
     parser.add_argument("--binary", type=Path, help="evenkeel, instead of a build")
     parser.add_argument("--problems", type=int, default=256, help="of each of the two benchmarks")
     arguments = parser.parse_args()
-    binary = arguments.binary or build()
+    binary = arguments.binary or build("evenkeel")
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         run([binary, "model", "--recipe", "arithmetic", "--out", folder / "model"])

@@ -19,7 +19,6 @@ import argparse
 import json
 import os
 import signal
-import socket
 import statistics
 import subprocess
 import sys
@@ -28,25 +27,11 @@ import time
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build, free_port  # noqa: E402
+
 TICKS = os.sysconf("SC_CLK_TCK")
 LIMITS = {"share": 0.95, "p50_ms": 2.0, "p99_ms": 5.0, "engine_cpu": 0.05, "per_core": 5000, "memory": 1.05}
-
-
-def build():
-    command = ["cargo", "build", "--release", "--workspace", "--bins", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    found = {}
-    for artifact in map(json.loads, lines):
-        if artifact.get("executable"):
-            found[artifact["target"]["name"]] = artifact["executable"]
-    return found["evenkeel"], found["evenkeel-bench-generation"]
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 class Server:
@@ -235,7 +220,7 @@ def main():
     parser.add_argument("--samples", type=int, default=2048)
     parser.add_argument("--pairs", type=int, default=5)
     arguments = parser.parse_args()
-    binary, bench = build()
+    binary, bench = build("evenkeel", "evenkeel-bench-generation")
     good = True
     with tempfile.TemporaryDirectory() as folder:
         back = engine(binary, folder)

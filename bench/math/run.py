@@ -15,8 +15,10 @@ import sys
 import tempfile
 from pathlib import Path
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build  # noqa: E402
+
 HERE = Path(__file__).resolve().parent
-ROOT = HERE.parent.parent
 DATA = Path(os.environ.get("EVENKEEL_OUTSIDE_DATA", ROOT.parent / "shared")) / "data/math"
 PYTHON = shlex.split(os.environ.get("MATH_VERIFY_PYTHON", "python3"))
 SECONDS = os.environ.get("SECONDS_PER_GROUP", "2")
@@ -29,13 +31,6 @@ GOLDS = {
     "olympiadbench": lambda row: row["final_answer"],
     "minerva": lambda row: row["reward_model"]["ground_truth"],
 }
-
-
-def build():
-    command = ["cargo", "build", "--release", "-p", "evenkeel-bench-math", "--message-format", "json-render-diagnostics"]
-    out = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout
-    artifacts = (json.loads(line) for line in out.splitlines())
-    return next(a["executable"] for a in artifacts if a.get("executable"))
 
 
 def rows(name):
@@ -133,7 +128,7 @@ def show(title, ours, peer):
 
 
 def main():
-    binary = build()
+    binary = build("evenkeel-bench-math")
     benchmarks, labelled = list(benchmark_pairs()), list(labelled_pairs())
     compared = [pair for pair in benchmarks if pair["set"] == "math500"]
     verdicts, ours = judge([binary], benchmarks + labelled)

@@ -10,10 +10,8 @@ The limits are 1 % and 20 MiB. The exit status is 1 where the cost is above one 
 """
 
 import argparse
-import json
 import os
 import re
-import socket
 import statistics
 import subprocess
 import sys
@@ -23,21 +21,10 @@ import time
 import urllib.request
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build, free_port  # noqa: E402
+
 LIMIT_SHARE, LIMIT_MIB = 0.01, 20.0
-
-
-def build():
-    command = ["cargo", "build", "--release", "--workspace", "--bin", "evenkeel", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    artifacts = (json.loads(line) for line in lines)
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
-
-
-def free_port():
-    with socket.socket() as listener:
-        listener.bind(("127.0.0.1", 0))
-        return listener.getsockname()[1]
 
 
 def get(address, path):
@@ -101,7 +88,7 @@ def main():
     parser.add_argument("--readers", type=int, default=3)
     parser.add_argument("--steps", type=int, default=150)
     arguments = parser.parse_args()
-    arguments.binary = arguments.binary or build()
+    arguments.binary = arguments.binary or build("evenkeel")
     if arguments.pairs < 2:
         parser.error("--pairs must be at least 2: one pair has no standard error")
     shares, sizes = [], []

@@ -7,7 +7,6 @@ their standard errors, their ratio, and what that makes of a run with a probe at
 """
 
 import argparse
-import json
 import os
 import statistics
 import subprocess
@@ -16,16 +15,11 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import build  # noqa: E402
+
 RECIPES = ["arithmetic", "trails/wrong-longer"]
 PAUSE = 0.01
-
-
-def build():
-    command = ["cargo", "build", "--release", "--workspace", "--bin", "evenkeel", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    artifacts = (json.loads(line) for line in lines)
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
 
 
 def cpu_seconds(process):
@@ -69,7 +63,7 @@ def main():
     parser.add_argument("--steps", type=int, default=40)
     parser.add_argument("--every", type=int, default=20)
     arguments = parser.parse_args()
-    arguments.binary = arguments.binary or build()
+    arguments.binary = arguments.binary or build("evenkeel")
     with tempfile.TemporaryDirectory() as folder:
         for index, recipe in enumerate(arguments.recipes):
             steps = steps_of(arguments.binary, recipe, arguments.steps, Path(folder) / str(index))

@@ -1,13 +1,20 @@
 #!/usr/bin/env python3
-"""Kills at random moments of a run, compared with the undisturbed run: python3 bench/resume/run.py [--kills 30] [--recipe RECIPE] [--set KEY=VALUE ...]
+"""Kills at random moments of a run, compared with the undisturbed run: python3 bench/resume/run.py [--kills 30] [--processes] [--recipe RECIPE] [--set KEY=VALUE ...]
 
 Trains once undisturbed. Then starts the same run again and again with --resume in one run directory and kills it with SIGKILL at a random
 moment, until it was killed so often; the last start runs to its end. Every line of metrics, of evaluations and of the warm start must equal
-that of the undisturbed run, but for what measures time (`timing_s/`, `perf/`) and counts repetitions (`rollout/begun_again`,
-`rollout/verified_again`), and the published weights must be the same bytes. A run that finishes before all kills are spent begins again in
-a new directory. Exits with 1 where something differs.
+that of the undisturbed run, but for what measures time (`timing_s/`, `perf/`, `pipeline/*_waited_s`), counts repetitions
+(`rollout/begun_again`, `rollout/verified_again`) or is of proofs (`proof/`, whose changes are those since the proof before); so must
+`prompts.jsonl`, and the published weights must be the same bytes. A run that finishes before all kills are spent begins again in a new
+directory. Exits with 1 where something differs.
+
+With --processes each service is a process of its own: once undisturbed, which must equal the run in one process, and then killed. At each
+moment one of the five is killed, whichever chance takes, and started again.
 
 The moments are uniform over the time that the undisturbed run took, from a fixed seed (--seed).
+
+    python3 bench/resume/run.py --lag 2               thirty kills of a run that samples two steps ahead
+    python3 bench/resume/run.py --lag 2 --processes   thirty kills of its services
 """
 
 import argparse
@@ -20,18 +27,17 @@ import tempfile
 import time
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-FILES = ["metrics.jsonl", "evaluation.jsonl", "warm_start.jsonl"]
-# What differs between two runs of the same seed by nature.
-OF_TIME = ("timing_s/", "perf/")
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+from common import ROOT, build  # noqa: E402
+from services import NAMES, Services, tail  # noqa: E402
+
+FILES = ["metrics.jsonl", "evaluation.jsonl", "warm_start.jsonl", "prompts.jsonl"]
+# What differs between two runs of the same seed by nature, as `may_differ` of the orchestrator has it.
+OF_TIME = ("timing_s/", "perf/", "pipeline/learner_waited_s", "pipeline/sampling_waited_s")
 OF_REPETITION = ("rollout/begun_again", "rollout/verified_again")
-
-
-def build():
-    command = ["cargo", "build", "--release", "--workspace", "--bin", "evenkeel", "--message-format", "json-render-diagnostics"]
-    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
-    artifacts = (json.loads(line) for line in lines)
-    return next(a["executable"] for a in artifacts if a.get("executable") and a["target"]["name"] == "evenkeel")
+OF_PROOFS = ("proof/",)
+# Services that are killed oftener than this share of the run's time would never let it get anywhere.
+SHORTEST = 0.15
 
 
 def start(binary, options, folder, resume):
@@ -45,7 +51,7 @@ def train(binary, options, folder, resume=False):
     began = time.monotonic()
     status = start(binary, options, folder, resume).wait()
     if status:
-        sys.exit(f"the run ended with status {status}:\n{(folder.parent / f'{folder.name}.log').read_text(errors='replace')[-2000:]}")
+        sys.exit(f"the run ended with status {status}:\n{tail(folder.parent / f'{folder.name}.log')}")
     return time.monotonic() - began
 
 
@@ -54,14 +60,15 @@ def lines(folder):
     found = {}
     for name in FILES:
         path = folder / name
-        rows = [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
-        found[name] = [{key: value for key, value in row.items() if not key.startswith(OF_TIME) and key not in OF_REPETITION} for row in rows]
+        # A line that is being written is none yet.
+        rows = [json.loads(line) for line in path.read_text().splitlines(keepends=True) if line.endswith("\n")] if path.exists() else []
+        found[name] = [{key: value for key, value in row.items() if not key.startswith(OF_TIME + OF_REPETITION + OF_PROOFS)} for row in rows]
     return found
 
 
 def weights(folder):
     """Digest of the newest published weights."""
-    newest = max((folder / "weights").iterdir(), key=lambda path: int(path.name.rpartition("-")[2]) if path.is_dir() else -1)
+    newest = max((path for path in folder.iterdir() if path.is_dir()), key=lambda path: int(path.name.rpartition("-")[2]))
     digest = hashlib.sha256()
     for path in sorted(newest.rglob("*.safetensors")):
         digest.update(path.read_bytes())
@@ -78,49 +85,131 @@ def differences(one, other):
                     yield f"{name}:{number + 1}: {key} is {left.get(key)}, killed {right.get(key)}"
 
 
+def other_weights(expected, folder):
+    return [] if weights(folder) == expected else [f"weights: {expected}, killed {weights(folder)}"]
+
+
+class Kills:
+    """Moments at which something is killed."""
+
+    def __init__(self, seed, kills, seconds):
+        self.random, self.left, self.spent, self.seconds = random.Random(seed), kills, 0, seconds
+
+    def moment(self, shortest=0.0):
+        return self.random.uniform(shortest * self.seconds, self.seconds)
+
+    def note(self, what, run):
+        self.left -= 1
+        self.spent += 1
+        steps = len(lines(run)["metrics.jsonl"]) if run.exists() else 0
+        print(f"kill {self.spent}: {what}, {steps} steps are written", flush=True)
+
+
+def kill_run(binary, options, folder, kills):
+    """A run in one process, killed again and again. Returns its directory and that of its weights."""
+    while kills.left:
+        # Before the directory holds a run there is nothing to resume.
+        process = start(binary, options, folder, (folder / "run.json").exists())
+        try:
+            status = process.wait(kills.moment())
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            kills.note("the run", folder)
+            continue
+        if status:
+            sys.exit(f"the run ended with status {status}:\n{tail(folder.parent / f'{folder.name}.log')}")
+        break
+    train(binary, options, folder, resume=(folder / "run.json").exists())
+    return folder, folder / "weights"
+
+
+def kill_services(binary, recipe, options, folder, kills):
+    """A run of five processes, one of which is killed again and again. Returns the same."""
+    folder.mkdir()
+    model = folder / "model"
+    command = [binary, "model", "--recipe", recipe, *options, "--out", model]
+    subprocess.run([str(word) for word in command], check=True, stdout=subprocess.DEVNULL)
+    run = folder / "runs" / Path(recipe).stem
+
+    def is_over():
+        summary = run / "summary.json"
+        try:
+            return summary.exists() and json.loads(summary.read_text())["state"] == "completed"
+        except json.JSONDecodeError:
+            return False
+
+    with Services(binary, folder, recipe, model, options) as services:
+        moment = time.monotonic() + kills.moment(SHORTEST)
+        while not is_over():
+            services.check()
+            time.sleep(0.02)
+            if kills.left and time.monotonic() >= moment:
+                name = kills.random.choice(NAMES)
+                services.kill(name)
+                services.start(name)
+                kills.note(name, run)
+                moment = time.monotonic() + kills.moment(SHORTEST)
+    return run, folder / "weights"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary", type=Path, help="evenkeel, instead of a build")
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
-    parser.add_argument("--recipe", action="append", default=[])
+    parser.add_argument("--processes", action="store_true", help="kill the services of a run, each a process of its own")
+    parser.add_argument("--lag", type=int, default=0, help="pipeline.max_lag, with what it needs")
+    parser.add_argument("--recipe", type=Path, default=ROOT / "services/evenkeel/tests/suite/small.toml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
-    binary = arguments.binary or build()
-    recipes = arguments.recipe or [ROOT / "services/evenkeel/tests/suite/small.toml"]
-    options = [word for recipe in recipes for word in ("--recipe", recipe)] + [word for one in arguments.set for word in ("--set", one)]
-    moments, kills, completed, found = random.Random(arguments.seed), 0, 0, []
+    binary, recipe = arguments.binary or build("evenkeel"), arguments.recipe
+    lag = [f"pipeline.max_lag={arguments.lag}", "learner.old_logp=proximal", f"checkpoint.keep_weights={arguments.lag + 1}"]
+    settings = (lag if arguments.lag else []) + arguments.set
+    found, completed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
-        seconds = train(binary, options, folder / "undisturbed")
-        expected, expected_weights = lines(folder / "undisturbed"), weights(folder / "undisturbed")
+        # The services read their settings from the recipe: what is set besides is appended as a recipe of its own.
+        if settings and arguments.processes:
+            recipe = with_settings(recipe, settings, folder)
+            settings = []
+        options = [word for one in settings for word in ("--set", one)]
+        alone = ["--recipe", recipe, *options]
+        seconds = train(binary, alone, folder / "undisturbed")
+        expected, expected_weights = lines(folder / "undisturbed"), weights(folder / "undisturbed/weights")
         print(f"undisturbed: {seconds:.1f} s, {len(expected['metrics.jsonl'])} steps", flush=True)
-        while kills < arguments.kills:
+        if arguments.processes:
+            began = time.monotonic()
+            run, published = kill_services(binary, recipe, options, folder / "processes", Kills(0, 0, 0.0))
+            seconds = time.monotonic() - began
+            print(f"undisturbed, five processes: {seconds:.1f} s", flush=True)
+            found += [*differences(expected, lines(run)), *other_weights(expected_weights, published)]
+        kills = Kills(arguments.seed, arguments.kills, seconds)
+        while kills.left:
             killed = folder / f"killed-{completed}"
-            while kills < arguments.kills:
-                # Before the directory holds a run there is nothing to resume.
-                process = start(binary, options, killed, (killed / "run.json").exists())
-                try:
-                    status = process.wait(moments.uniform(0.0, seconds))
-                except subprocess.TimeoutExpired:
-                    process.kill()
-                    process.wait()
-                    kills += 1
-                    steps = len(lines(killed)["metrics.jsonl"]) if killed.exists() else 0
-                    print(f"kill {kills}: {steps} steps are written", flush=True)
-                    continue
-                if status:
-                    sys.exit(f"the run ended with status {status}:\n{(folder / f'{killed.name}.log').read_text(errors='replace')[-2000:]}")
-                break
-            train(binary, options, killed, resume=(killed / "run.json").exists())
+            if arguments.processes:
+                run, published = kill_services(binary, recipe, options, killed, kills)
+            else:
+                run, published = kill_run(binary, alone, killed, kills)
             completed += 1
-            found += differences(expected, lines(killed))
-            if weights(killed) != expected_weights:
-                found.append(f"weights: {expected_weights}, killed {weights(killed)}")
+            found += [*differences(expected, lines(run)), *other_weights(expected_weights, published)]
     for line in found[:20]:
         print(line)
-    print(f"{kills} kills in {completed} runs, {len(found)} differences")
+    print(f"{kills.spent} kills in {completed} runs, {len(found)} differences")
     sys.exit(1 if found else 0)
+
+
+def with_settings(recipe, settings, folder):
+    """A recipe of the same name that builds on another one."""
+    path = folder / recipe.name
+    text = [f'base = "{recipe}"']
+    for one in settings:
+        key, _, value = one.partition("=")
+        section, _, name = key.rpartition(".")
+        plain = value in ("true", "false") or value.replace(".", "", 1).lstrip("-").isdigit()
+        text.append(f"[{section}]\n{name} = {value if plain else json.dumps(value)}")
+    path.write_text("\n".join(text) + "\n")
+    return path
 
 
 if __name__ == "__main__":

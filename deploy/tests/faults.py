@@ -4,6 +4,7 @@ import contextlib, os, signal, time
 import hostile
 from stack import Stack, check, command
 
+SERVICES = ["engine", "generation", "reward", "gateway", "learner", "orchestrator"]
 ENDED = {"RUN_STATE_COMPLETED", "RUN_STATE_FAILED", "RUN_STATE_STOPPED"}
 _undisturbed = None
 
@@ -146,10 +147,12 @@ def replaced():
 
 
 def stopped_and_started():
-    """`docker compose stop` in the middle, and `up` again."""
+    """`docker compose stop` in the middle, and `up` again. Every service must end by itself, before Docker kills it."""
     def prepare(stack):
         def fault():
             stack.compose("stop")
+            status = {name: stack.inspect(name)[0]["State"]["ExitCode"] for name in SERVICES}
+            check(not any(status.values()), f"not every service ends well when it is stopped: {status}")
             stack.up()
         return fault
     return disturbed(prepare)
@@ -172,7 +175,7 @@ def hostile_clients():
 
 
 FAULTS = {
-    **{f"kill_{service}": kill(service) for service in ["engine", "generation", "reward", "learner", "orchestrator"]},
+    **{f"kill_{service}": kill(service) for service in SERVICES},
     "pause_engine": pause("engine", 60),
     "pause_learner": pause("learner", 60),
     "pause_reward": pause("reward", 20),

@@ -75,6 +75,26 @@ def a_published_port_that_is_taken():
         return said.strip().splitlines()[-1]
 
 
+def half_written_certificate():
+    with once() as stack:
+        certificates = stack.folder / "certificates"
+        stack.env["EVENKEEL_CERTIFICATES"] = str(certificates)
+        command(["deploy/certificates.sh", certificates])
+        certificate = certificates / "reward/certificate.pem"
+        certificate.write_bytes(certificate.read_bytes()[:200])
+        stack.files.insert(1, "deploy/compose.tls.yml")
+        return refused(stack, "reward", "server.tls.certificate_file", "/certificates/certificate.pem", "PEM")
+
+
+def short_token():
+    with once() as stack:
+        (stack.folder / "token").write_text("hunter2\n")
+        overlay(stack, "services:\n  reward: { environment: { EVENKEEL__SERVER__TOKEN_FILE: data/token } }\n")
+        last = refused(stack, "reward", "server.token_file", "data/token", "16 or more")
+        check("hunter2" not in last, f"the token is shown: {last}")
+        return last
+
+
 def empty_data_folder():
     with once() as stack:
         (stack.folder / "rows.toml").write_text('base = "arithmetic"\n[data]\nfiles = ["data/rows/*.jsonl"]\n[warm_start]\nsteps = 0\n')
@@ -128,8 +148,8 @@ def vllm_without_routes():
         return refused(stack, "generation", "VLLM_SERVER_DEV_MODE")
 
 
-CASES = [missing_volume, volume_without_permission, unknown_recipe, a_port_that_is_taken, a_published_port_that_is_taken, empty_data_folder,
-         missing_model, gpu_that_is_not_there, gpu_that_docker_does_not_have, engine_without_routes, vllm_without_routes]
+CASES = [missing_volume, volume_without_permission, unknown_recipe, a_port_that_is_taken, a_published_port_that_is_taken, half_written_certificate,
+         short_token, empty_data_folder, missing_model, gpu_that_is_not_there, gpu_that_docker_does_not_have, engine_without_routes, vllm_without_routes]
 
 
 def run(only=None):

@@ -1,5 +1,7 @@
 //! Sampling settings with every field there and in range.
 
+use evenkeel_seeds::Stream;
+
 use crate::FieldError;
 use crate::v1::Sampling;
 
@@ -46,6 +48,26 @@ impl SamplingSettings {
             stop_token_ids: Vec::new(),
             ignore_eos: false,
         }
+    }
+
+    /// Settings for the rest of a response that has `sampled` tokens, fewer than `max_tokens`: what is left of the limits, and a seed of its
+    /// own, since the same one would repeat the random numbers of the first tokens.
+    pub fn rest(&self, sampled: u32) -> Self {
+        if sampled == 0 {
+            return self.clone();
+        }
+        Self {
+            max_tokens: self.max_tokens - sampled,
+            min_tokens: self.min_tokens.saturating_sub(sampled),
+            seed: evenkeel_seeds::seed(self.seed, Stream::Continuation { tokens: sampled.into() }),
+            ..self.clone()
+        }
+    }
+
+    /// The same for at most so many tokens, 1 or more.
+    pub fn at_most(self, tokens: u32) -> Self {
+        let max_tokens = self.max_tokens.min(tokens);
+        Self { max_tokens, min_tokens: self.min_tokens.min(max_tokens), ..self }
     }
 
     /// Whether every token of the vocabulary can be drawn, so that the log-probabilities are those of the whole distribution.
@@ -123,6 +145,25 @@ mod tests {
         let mut sampling = Sampling::from(SamplingSettings::plain(16, 1));
         change(&mut sampling);
         SamplingSettings::try_from(&sampling).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn the_rest_of_a_response_has_its_own_seed_and_what_is_left_of_the_limits() {
+        let sampling = SamplingSettings { min_tokens: 3, ..SamplingSettings::plain(10, 7) };
+        assert_eq!(sampling.rest(0), sampling);
+        let rest = sampling.rest(4);
+        assert_eq!((rest.max_tokens, rest.min_tokens), (6, 0));
+        assert_ne!(rest.seed, 7);
+        assert_eq!(rest.seed, sampling.rest(4).seed);
+        assert_ne!(rest.seed, sampling.rest(5).seed);
+    }
+
+    #[test]
+    fn fewer_tokens_may_be_asked_for_than_the_response_may_have() {
+        let sampling = SamplingSettings { min_tokens: 3, ..SamplingSettings::plain(10, 7) };
+        let first = sampling.clone().at_most(2);
+        assert_eq!((first.max_tokens, first.min_tokens, first.seed), (2, 2, 7));
+        assert_eq!(sampling.clone().at_most(50), sampling);
     }
 
     #[test]

@@ -16,14 +16,14 @@ mod search;
 pub use driver::{Device, Driver, DriverError};
 pub use library::Library;
 pub use probe::{LibraryReport, Probe, StatusOfDriver};
-pub use search::{FOLDERS, Missing, Opened, open};
+pub use search::{FOLDERS, LoadedLibrary, Missing, open};
 
 /// The first CUDA version whose libraries this program calls, as `cuDriverGetVersion` gives it: 1000 * major + 10 * minor.
 pub const CUDA: i32 = 13_000;
 
 /// Why CUDA cannot be used.
 #[derive(Debug, thiserror::Error)]
-pub enum Unusable {
+pub enum CudaUnavailable {
     /// A library is not there or cannot be loaded.
     #[error(transparent)]
     Missing(#[from] Missing),
@@ -36,7 +36,7 @@ pub enum Unusable {
 ///
 /// # Errors
 /// The first library that is missing, with the places that were searched; a driver older than the libraries; no device.
-pub fn require() -> Result<Driver, Unusable> {
+pub fn require() -> Result<Driver, CudaUnavailable> {
     let driver = Driver::open()?;
     for library in Library::LINKED {
         open(library)?;

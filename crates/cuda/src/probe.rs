@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use crate::driver::{Device, Driver, capability_text, version};
 use crate::library::Library;
-use crate::search::{Opened, open};
+use crate::search::{LoadedLibrary, open};
 
 /// What a machine has.
 #[derive(Clone, Debug, Serialize)]
@@ -116,7 +116,7 @@ impl LibraryReport {
 }
 
 /// The version that a library gives of itself.
-fn version_of(opened: Opened) -> Option<String> {
+fn version_of(opened: LoadedLibrary) -> Option<String> {
     type Number = unsafe extern "C" fn() -> usize;
     type Into = unsafe extern "C" fn(*mut c_int) -> c_int;
     type Pair = unsafe extern "C" fn(*mut c_int, *mut c_int) -> c_int;

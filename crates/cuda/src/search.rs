@@ -14,14 +14,14 @@ pub const FOLDERS: &str = "EVENKEEL_CUDA_LIBRARIES";
 
 /// A library in this process. It stays open until the process ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Opened {
+pub struct LoadedLibrary {
     /// Which one.
     pub library: Library,
     handle: &'static libloading::Library,
     path: &'static Path,
 }
 
-impl Opened {
+impl LoadedLibrary {
     /// The file.
     pub fn path(&self) -> &'static Path {
         self.path
@@ -69,8 +69,8 @@ impl fmt::Display for Missing {
 ///
 /// # Errors
 /// It was found nowhere, or cannot be loaded.
-pub fn open(library: Library) -> Result<Opened, Missing> {
-    static OPEN: Mutex<BTreeMap<Library, Opened>> = Mutex::new(BTreeMap::new());
+pub fn open(library: Library) -> Result<LoadedLibrary, Missing> {
+    static OPEN: Mutex<BTreeMap<Library, LoadedLibrary>> = Mutex::new(BTreeMap::new());
     let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(opened) = open.get(&library) {
         return Ok(*opened);
@@ -95,7 +95,7 @@ impl Places {
     }
 }
 
-fn find(library: Library, places: &Places) -> Result<Opened, Missing> {
+fn find(library: Library, places: &Places) -> Result<LoadedLibrary, Missing> {
     let mut missing = Missing { library, searched: Vec::new(), broken: Vec::new(), other_versions: Vec::new() };
     for folder in &places.first {
         if let Some(opened) = load_from(folder, &mut missing) {
@@ -126,7 +126,7 @@ fn find(library: Library, places: &Places) -> Result<Opened, Missing> {
     Err(missing)
 }
 
-fn load_from(folder: &Path, missing: &mut Missing) -> Option<Opened> {
+fn load_from(folder: &Path, missing: &mut Missing) -> Option<LoadedLibrary> {
     missing.searched.push(folder.display().to_string());
     let path = folder.join(missing.library.file());
     if !path.exists() {
@@ -177,8 +177,8 @@ fn load(path: &Path) -> Result<libloading::Library, String> {
 }
 
 /// Leaks the handle: these libraries register handlers that must outlive whatever used them.
-fn keep(library: Library, handle: libloading::Library, path: PathBuf) -> Opened {
-    Opened { library, handle: Box::leak(Box::new(handle)), path: Box::leak(path.into_boxed_path()) }
+fn keep(library: Library, handle: libloading::Library, path: PathBuf) -> LoadedLibrary {
+    LoadedLibrary { library, handle: Box::leak(Box::new(handle)), path: Box::leak(path.into_boxed_path()) }
 }
 
 /// The file that is mapped into this process under that name.

@@ -10,7 +10,7 @@ use std::ffi::{CString, c_char, c_int, c_void};
 use std::process::ExitCode;
 use std::ptr;
 
-use evenkeel_cuda::{Library, Opened, open};
+use evenkeel_cuda::{Library, LoadedLibrary, open};
 use evenkeel_kernels::{Source, sources};
 use evenkeel_testing::{Trial, run, test};
 
@@ -38,7 +38,7 @@ struct Usage {
     spilled: u32,
 }
 
-fn compiles(nvrtc: Opened, architecture: u32) {
+fn compiles(nvrtc: LoadedLibrary, architecture: u32) {
     let mut kernels = BTreeMap::new();
     for source in sources() {
         kernels.extend(usage(&log(nvrtc, architecture, &source)));
@@ -56,7 +56,7 @@ fn compiles(nvrtc: Opened, architecture: u32) {
 }
 
 /// What NVRTC writes of a source that it compiles to machine code.
-fn log(nvrtc: Opened, architecture: u32, source: &Source) -> String {
+fn log(nvrtc: LoadedLibrary, architecture: u32, source: &Source) -> String {
     type Create = unsafe extern "C" fn(
         *mut *mut c_void,
         *const c_char,

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use crate::extract::{Extracted, NoAnswer, boxed, extract};
 use crate::parse::{ParseError, parse, plain};
-use crate::{DecimalComma, Fuel, Marker, Outcome, Policy, Reason, Value, Verdict, Written, choice, equality};
+use crate::{DecimalComma, Fuel, Marker, Notation, Outcome, Policy, Reason, Value, Verdict, choice, equality};
 
 /// What is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -161,8 +161,7 @@ impl Gold {
 
     /// The verdict with commas between digits read as decimal points, if the other side has a decimal point.
     fn with_decimal_point(&self, answer: &str, value: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
-        let is_decimal =
-            |value: &Value| matches!(value, Value::Number(number) if matches!(number.written, Written::Decimal { .. }));
+        let is_decimal = |value: &Value| matches!(value, Value::Number(number) if matches!(number.notation, Notation::Decimal { .. }));
         let reason = match (&self.with_point, value) {
             (Some(gold), value) if is_decimal(value) => equality::compare(gold, value, policy, fuel),
             _ if is_decimal(&self.value) => {

@@ -60,7 +60,7 @@ pub use expr::Expr;
 pub use fuel::{Fuel, OutOfFuel};
 pub use gold::{BadGold, Gold, Submission, check};
 pub use lint::{Finding, lint};
-pub use number::{Huge, MAX_EXACT_DIGITS, Magnitude, Number, Written};
+pub use number::{LongDecimal, MAX_EXACT_DIGITS, Magnitude, Notation, Number};
 pub use policy::{
     DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, TextCase, Thinking, Units,
 };

@@ -16,7 +16,7 @@ pub struct Number {
     /// Its value, before any percent sign.
     pub magnitude: Magnitude,
     /// How it was written.
-    pub written: Written,
+    pub notation: Notation,
     /// Whether a percent sign follows it.
     pub percent: bool,
     /// The currency sign before or after it.
@@ -29,13 +29,13 @@ pub enum Magnitude {
     /// As a rational in lowest terms.
     Exact(RBig),
     /// As digits, because there are more than [`MAX_EXACT_DIGITS`].
-    Huge(Huge),
+    LongDecimal(LongDecimal),
 }
 
 /// `±digits · 10^exponent`, the normal form of a long decimal: no zeros at either end, so that two numbers are equal if and only if their
 /// fields are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Huge {
+pub struct LongDecimal {
     /// Whether it is negative.
     pub negative: bool,
     /// Its digits, as an integer.
@@ -46,7 +46,7 @@ pub struct Huge {
 
 /// How a number was written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Written {
+pub enum Notation {
     /// Digits only.
     Integer,
     /// Digits with a decimal point.
@@ -63,7 +63,7 @@ pub enum Written {
 impl Default for Number {
     /// Zero.
     fn default() -> Self {
-        Self::plain(Magnitude::Exact(RBig::ZERO), Written::Integer)
+        Self::plain(Magnitude::Exact(RBig::ZERO), Notation::Integer)
     }
 }
 
@@ -73,18 +73,19 @@ impl Number {
         let integer = integer.trim_start_matches('0');
         let leading = if integer.is_empty() { fraction.len() - fraction.trim_start_matches('0').len() } else { 0 };
         let significant = integer.len() + fraction.len() - leading;
-        let written = if point { Written::Decimal { significant, places: fraction.len() } } else { Written::Integer };
+        let notation =
+            if point { Notation::Decimal { significant, places: fraction.len() } } else { Notation::Integer };
         let magnitude = if integer.len() + fraction.len() <= MAX_EXACT_DIGITS {
             exact(integer, fraction)
         } else {
             normalised(integer, fraction)
         };
-        Self::plain(magnitude, written)
+        Self::plain(magnitude, notation)
     }
 
     /// A number without sign, percent or currency sign.
-    pub(crate) fn plain(magnitude: Magnitude, written: Written) -> Self {
-        Self { magnitude, written, percent: false, currency: None }
+    pub(crate) fn plain(magnitude: Magnitude, notation: Notation) -> Self {
+        Self { magnitude, notation, percent: false, currency: None }
     }
 
     /// The number times a power of ten. `None` unless it is stored exactly.
@@ -92,22 +93,22 @@ impl Number {
         let value = self.exact()?;
         let scale = RBig::from(UBig::from(10_u8).pow(usize::try_from(exponent.unsigned_abs()).ok()?));
         let value = if exponent < 0 { value / scale } else { value * scale };
-        let written = match self.written {
-            Written::Fraction => Written::Fraction,
-            Written::Integer if exponent >= 0 => Written::Integer,
-            written => {
-                let (significant, places) = match written {
-                    Written::Decimal { significant, places } => (significant, places),
+        let notation = match self.notation {
+            Notation::Fraction => Notation::Fraction,
+            Notation::Integer if exponent >= 0 => Notation::Integer,
+            notation => {
+                let (significant, places) = match notation {
+                    Notation::Decimal { significant, places } => (significant, places),
                     _ => (value.numerator().bit_len() * 3 / 10 + 1, 0),
                 };
                 match i64::try_from(places).ok()? - exponent {
-                    places @ 1.. => Written::Decimal { significant, places: usize::try_from(places).ok()? },
+                    places @ 1.. => Notation::Decimal { significant, places: usize::try_from(places).ok()? },
                     // The last digit is before the point.
-                    _ => Written::Fraction,
+                    _ => Notation::Fraction,
                 }
             }
         };
-        Some(Self { magnitude: Magnitude::Exact(value), written, ..self.clone() })
+        Some(Self { magnitude: Magnitude::Exact(value), notation, ..self.clone() })
     }
 
     /// Whether it has neither a percent nor a currency sign.
@@ -119,7 +120,7 @@ impl Number {
     pub fn exact(&self) -> Option<&RBig> {
         match &self.magnitude {
             Magnitude::Exact(value) => Some(value),
-            Magnitude::Huge(_) => None,
+            Magnitude::LongDecimal(_) => None,
         }
     }
 
@@ -128,7 +129,7 @@ impl Number {
     pub(crate) fn negated(mut self) -> Self {
         match &mut self.magnitude {
             Magnitude::Exact(value) => *value = -std::mem::take(value),
-            Magnitude::Huge(huge) => huge.negative = !huge.negative,
+            Magnitude::LongDecimal(huge) => huge.negative = !huge.negative,
         }
         self
     }
@@ -144,7 +145,7 @@ impl Number {
         match &self.magnitude {
             Magnitude::Exact(value) => (value.numerator().bit_len() + value.denominator().bit_len()) / 64,
             // These are never computed with.
-            Magnitude::Huge(huge) => huge.digits.len() / 64,
+            Magnitude::LongDecimal(huge) => huge.digits.len() / 64,
         }
     }
 }
@@ -162,7 +163,7 @@ fn normalised(integer: &str, fraction: &str) -> Magnitude {
     }
     // Lengths of slices fit in an i64.
     let exponent = trailing as i64 - fraction.len() as i64;
-    Magnitude::Huge(Huge { negative: false, digits: digits.to_owned(), exponent })
+    Magnitude::LongDecimal(LongDecimal { negative: false, digits: digits.to_owned(), exponent })
 }
 
 fn exact(integer: &str, fraction: &str) -> Magnitude {
@@ -197,7 +198,7 @@ impl fmt::Display for Number {
         match &self.magnitude {
             Magnitude::Exact(value) if value.is_int() => write!(f, "{}", value.numerator())?,
             Magnitude::Exact(value) => write!(f, "{}/{}", value.numerator(), value.denominator())?,
-            Magnitude::Huge(Huge { negative, digits, exponent }) => {
+            Magnitude::LongDecimal(LongDecimal { negative, digits, exponent }) => {
                 let sign = if *negative { "-" } else { "" };
                 write!(f, "{sign}{digits}")?;
                 if *exponent != 0 {
@@ -225,9 +226,9 @@ mod tests {
 
     #[test]
     fn significant_digits_begin_at_the_first_that_is_not_zero() {
-        let written = |integer, fraction| Number::from_digits(integer, fraction, true).written;
-        assert_eq!(written("0", "0830"), Written::Decimal { significant: 3, places: 4 });
-        assert_eq!(written("12", "05"), Written::Decimal { significant: 4, places: 2 });
+        let notation = |integer, fraction| Number::from_digits(integer, fraction, true).notation;
+        assert_eq!(notation("0", "0830"), Notation::Decimal { significant: 3, places: 4 });
+        assert_eq!(notation("12", "05"), Notation::Decimal { significant: 4, places: 2 });
     }
 
     #[test]

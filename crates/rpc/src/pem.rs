@@ -11,8 +11,9 @@ use webpki::EndEntityCert;
 
 use crate::files::{FileError, read};
 
-/// HTTP/2, as TLS negotiates it.
-pub(crate) const ALPN: &[u8] = b"h2";
+/// HTTP/2 and HTTP/1.1, as TLS negotiates them.
+pub(crate) const HTTP_2: &[u8] = b"h2";
+pub(crate) const HTTP_1: &[u8] = b"http/1.1";
 
 /// Where a setting is, and the file that it names.
 #[derive(Clone, Copy)]

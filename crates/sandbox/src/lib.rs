@@ -47,7 +47,7 @@ mod worker_process;
 
 pub use interpreter::Interpreter;
 pub use limits::Limits;
-pub use pool::{Full, Pool, PoolSettings, PoolUsage};
+pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
 pub use sandbox::Cancel;
 pub use task::{Mode, RewardRule, Submission, Task};
 pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, Outcome, Verdict};

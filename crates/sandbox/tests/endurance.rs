@@ -86,7 +86,7 @@ fn a_cancelled_program_ends_and_has_no_verdict() {
 fn a_full_queue_refuses_programs_and_a_dropped_pool_answers_all() {
     use std::sync::Arc;
 
-    use evenkeel_sandbox::{Full, Pool, PoolSettings};
+    use evenkeel_sandbox::{Pool, PoolSettings, QueueFull};
 
     let pool =
         Pool::in_process(Arc::clone(&support::INTERPRETER), PoolSettings { workers: 1, queue: 2, memory_bytes: None })
@@ -99,7 +99,7 @@ fn a_full_queue_refuses_programs_and_a_dropped_pool_answers_all() {
     };
     assert_eq!(submit(sender.clone()), Ok(()));
     assert_eq!(submit(sender.clone()), Ok(()));
-    assert_eq!(submit(sender), Err(Full));
+    assert_eq!(submit(sender), Err(QueueFull));
     drop(pool);
     let ended: Vec<Outcome> = receiver.into_iter().collect();
     assert_eq!(ended, [Outcome::Invalid(Invalid::Cancelled); 2]);

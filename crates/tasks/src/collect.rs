@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use crate::merge::MergedProblems;
-use crate::read::{self, Columns, Limits, Unread};
+use crate::read::{self, Columns, Limits, ReadError};
 use crate::report::Part;
 use crate::{
     Cancel, DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules,
@@ -67,8 +67,8 @@ impl<'a> Collector<'a> {
                     self.report.files[file].shape.get_or_insert_with(|| rules.fields.shape(&row));
                     (row.place(), read_row(&row, rules, origin, || format!("{shown}#{index}")))
                 }
-                Err(Unread::Row(place, error)) => (place, Err(error)),
-                Err(Unread::File(error)) => {
+                Err(ReadError::Row(place, error)) => (place, Err(error)),
+                Err(ReadError::File(error)) => {
                     if index == 0 {
                         self.report.forget_last();
                     }

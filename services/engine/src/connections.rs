@@ -7,10 +7,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use evenkeel_rpc::server::ServerCertificates;
 use evenkeel_rpc::stall_timeout::StallTimeout;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{AbortHandle, JoinSet};
@@ -31,7 +33,8 @@ const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) connections: usize,
-    /// From the opening of a connection, or the end of a response, to the end of the next request's header.
+    /// From the opening of a connection, or the end of a response, to the end of the next request's header. With TLS, also from the opening
+    /// of a connection to the end of its handshake.
     pub(crate) header: Duration,
     /// How long a client may take nothing of a response.
     pub(crate) unread: Duration,
@@ -58,6 +61,7 @@ fn descriptors() -> Option<usize> {
 /// Serves until `stop`, then until the last response has ended. Connections beyond the limit are served by `probes`.
 pub(crate) async fn serve(
     listener: TcpListener,
+    tls: Option<ServerCertificates>,
     router: Router,
     probes: Router,
     limits: Limits,
@@ -81,7 +85,7 @@ pub(crate) async fn serve(
         };
         match Arc::clone(&regular).try_acquire_owned() {
             Ok(permit) => {
-                let connection = connection(stream, router.clone(), limits, stop.clone());
+                let connection = connection(stream, tls.clone(), router.clone(), limits, stop.clone());
                 connections.spawn(async move {
                     let _permit: OwnedSemaphorePermit = permit;
                     connection.await;
@@ -90,7 +94,8 @@ pub(crate) async fn serve(
             Err(_) => {
                 let limits = Limits { header: limits.header.min(RESERVE_DEADLINE), ..limits };
                 reserve.make_room();
-                reserve.0.push_back(connections.spawn(connection(stream, probes.clone(), limits, stop.clone())));
+                let connection = connection(stream, tls.clone(), probes.clone(), limits, stop.clone());
+                reserve.0.push_back(connections.spawn(connection));
             }
         }
     }
@@ -115,22 +120,42 @@ impl Reserve {
     }
 }
 
-async fn connection(stream: TcpStream, router: Router, limits: Limits, stop: CancellationToken) {
+async fn connection(
+    stream: TcpStream,
+    tls: Option<ServerCertificates>,
+    router: Router,
+    limits: Limits,
+    stop: CancellationToken,
+) {
     // Without this, small frames of a stream would be delayed. A system without the option is no error.
     let _ = stream.set_nodelay(true);
+    let stream = StallTimeout::new(stream, limits.unread);
+    let Some(tls) = tls else { return answer(stream, router, limits, &stop).await };
+    let handshake = tokio::time::timeout(limits.header, tls.acceptor().accept(stream));
+    match stop.run_until_cancelled(handshake).await {
+        Some(Ok(Ok(stream))) => answer(stream, router, limits, &stop).await,
+        Some(Ok(Err(error))) => tracing::debug!(%error, "a connection is refused by TLS"),
+        Some(Err(_)) => tracing::debug!("a connection was not encrypted in time"),
+        None => {}
+    }
+}
+
+/// Answers the requests of a connection.
+async fn answer<I>(stream: I, router: Router, limits: Limits, stop: &CancellationToken)
+where
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
+{
     let service = TowerToHyperService::new(router);
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(MAX_HEADER);
-    let stream = TokioIo::new(StallTimeout::new(stream, limits.unread));
-    let connection = std::pin::pin!(builder.serve_connection(stream, service));
-    drive(connection, &stop).await;
+    let connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
+    drive(connection, stop).await;
 }
 
 /// Drives a connection to its end; after `stop`, to the end of the response in progress. Errors only concern the client.
-async fn drive<S>(
-    mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<StallTimeout<TcpStream>>, S>>,
-    stop: &CancellationToken,
-) where
+async fn drive<I, S>(mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<I>, S>>, stop: &CancellationToken)
+where
+    I: AsyncRead + AsyncWrite + Unpin + 'static,
     S: hyper::service::HttpService<hyper::body::Incoming, ResBody = axum::body::Body, Error = Infallible>,
     S::Future: Future,
 {

@@ -9,6 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use evenkeel_config::Settings;
 use evenkeel_rpc::exposure::warn_of_plaintext;
 use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::server::{ServerCertificates, ServerTlsSettings};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -18,7 +19,7 @@ use crate::folder::Model;
 use crate::http::{App, probes, router};
 use crate::metrics::Metrics;
 use crate::scheduler::{Admission, Command, Scheduler};
-use crate::settings::EngineSettings;
+use crate::settings::{EngineSettings, EngineTlsSettings};
 
 /// How long aborted responses may take to reach their clients.
 const FLUSH_TIMEOUT: Duration = Duration::from_secs(1);
@@ -39,9 +40,12 @@ impl Engine {
         let address = listener.local_addr().map_err(listen)?;
 
         let keys = settings.api_key_file.as_deref().map(|path| Tokens::open("api_key_file", path)).transpose()?;
-        let open =
-            if keys.is_none() { ", where anybody can use and change it without a key (api_key_file)" } else { "" };
-        warn_of_plaintext(&format!("the engine{open}"), address, "insecure");
+        let tls = settings.tls.as_ref().map(certificates).transpose()?;
+        if tls.is_none() {
+            let open =
+                if keys.is_none() { ", where anybody can use and change it without a key (api_key_file)" } else { "" };
+            warn_of_plaintext(&format!("the engine{open}"), address, "insecure");
+        }
 
         let from = settings.clone();
         let loading = tokio::task::spawn_blocking(move || {
@@ -66,16 +70,25 @@ impl Engine {
 
         let stop = CancellationToken::new();
         let (routes, probes) = (router(Arc::clone(&app), keys), probes(app));
-        let serving = connections::serve(listener, routes, probes, limits.within_descriptors(), stop.clone());
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        let serving = connections::serve(listener, tls, routes, probes, limits.within_descriptors(), stop.clone());
         let server = tokio::spawn(serving);
         tracing::info!(model = model_name, %address, threads, "engine started");
-        Ok(RunningEngine { address, model_name, drain, scheduler, thread, stop: stop.drop_guard(), server })
+        Ok(RunningEngine { address, scheme, model_name, drain, scheduler, thread, stop: stop.drop_guard(), server })
     }
+}
+
+fn certificates(tls: &EngineTlsSettings) -> Result<ServerCertificates, EngineError> {
+    let EngineTlsSettings { certificate_file, key_file } = tls.clone();
+    // Clients prove themselves by their key.
+    let settings = ServerTlsSettings { certificate_file, key_file, client_ca_file: None };
+    Ok(ServerCertificates::for_http1("tls", &settings)?)
 }
 
 /// A running engine. Dropping it stops it without waiting for anything.
 pub struct RunningEngine {
     address: SocketAddr,
+    scheme: &'static str,
     model_name: String,
     drain: Duration,
     scheduler: Scheduler,
@@ -107,7 +120,7 @@ impl RunningEngine {
                 if address.is_ipv4() { ([127, 0, 0, 1], 0).into() } else { ([0, 0, 0, 0, 0, 0, 0, 1], 0).into() };
             address.set_ip(loopback.ip());
         }
-        format!("http://{address}")
+        format!("{}://{address}", self.scheme)
     }
 
     /// The name under which clients request the model.

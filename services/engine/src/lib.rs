@@ -24,4 +24,4 @@ pub use engine::{Engine, RunningEngine, Shutdown, check_folder};
 pub use error::EngineError;
 pub use http::VLLM_VERSION;
 pub use metrics::SERIES;
-pub use settings::{EngineSettings, LogprobsMode};
+pub use settings::{EngineSettings, EngineTlsSettings, LogprobsMode};

@@ -22,8 +22,10 @@ pub struct EngineSettings {
     pub per_request_metrics: bool,
     /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
     pub listen: String,
-    /// Whether other machines may be served, which is in plaintext.
+    /// Whether other machines may be served in plaintext.
     pub insecure: bool,
+    /// TLS certificate, like vLLM's `--ssl-certfile` and `--ssl-keyfile`. Absent: plaintext.
+    pub tls: Option<EngineTlsSettings>,
     /// Decoding threads; 0 for one per core.
     pub threads: usize,
     /// Longest sequence, prompt and completion together, in tokens. Absent: the model's own limit.
@@ -71,6 +73,16 @@ pub struct EngineSettings {
     pub drain: Duration,
 }
 
+/// The TLS certificate of an engine, as PEM files, which are read again when they change.
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct EngineTlsSettings {
+    /// The certificate, followed by its intermediate certificates.
+    pub certificate_file: PathBuf,
+    /// Its private key.
+    pub key_file: PathBuf,
+}
+
 /// Which distribution a log-probability belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
@@ -100,6 +112,7 @@ impl Default for EngineSettings {
             per_request_metrics: false,
             listen: "127.0.0.1:8000".to_owned(),
             insecure: false,
+            tls: None,
             threads: 0,
             max_model_len: None,
             max_sequences: 256,
@@ -192,8 +205,15 @@ impl Settings for EngineSettings {
         if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
             return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
         }
-        let remedy = "or `insecure = true` beside it for a network that is trusted";
-        validate_plaintext("listen", &self.listen, self.insecure, remedy)?;
+        let remedy = "certificates (`tls`), or `insecure = true` beside it for a network that is trusted";
+        validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), remedy)?;
+        if let Some(tls) = &self.tls {
+            for (field, path) in [("tls.certificate_file", &tls.certificate_file), ("tls.key_file", &tls.key_file)] {
+                if path.as_os_str().is_empty() {
+                    return Err(FieldError::missing(field, "a PEM file"));
+                }
+            }
+        }
         if self.development_routes && self.weights_roots.is_empty() && !is_loopback(&self.listen) {
             let allowed = "folders that contain the weights, since others reach `listen` ([\"/\"] for any)";
             return Err(FieldError::new("weights_roots", "empty", allowed));
@@ -229,6 +249,7 @@ mod tests {
             ("listen", EngineSettings { listen: "8000".into(), ..good.clone() }),
             ("listen", EngineSettings { listen: "0.0.0.0:8000".into(), ..good.clone() }),
             ("weights_roots", EngineSettings { listen: "0.0.0.0:8000".into(), insecure: true, ..good.clone() }),
+            ("tls.certificate_file", EngineSettings { tls: Some(EngineTlsSettings::default()), ..good.clone() }),
             ("served_model_name", EngineSettings { served_model_name: Some(String::new()), ..good }),
         ];
         for (field, config) in cases {

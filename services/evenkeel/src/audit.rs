@@ -4,7 +4,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_orchestrator::{Audit, LagLengths, Lengths, RunRecord};
+use evenkeel_orchestrator::{Audit, LagLengths, Lengths, OvertakenLengths, RunRecord};
 
 use crate::arguments::AuditOptions;
 use crate::columns::aligned;
@@ -27,6 +27,10 @@ fn table(audit: &Audit) -> String {
     for LagLengths { lag, sampled, trained } in audit.lengths() {
         lengths.push(row(format!("{lag}, sampled"), *sampled));
         lengths.push(row(format!("{lag}, trained"), *trained));
+    }
+    if let Some(OvertakenLengths { taken, left }) = audit.overtaken() {
+        lengths.push(row("by steps that left prompts, taken".to_owned(), Some(*taken)));
+        lengths.push(row("by steps that left prompts, left".to_owned(), Some(*left)));
     }
     [fates, lengths].into_iter().filter(|rows| rows.len() > 1).map(|rows| aligned(&rows) + "\n").collect()
 }

@@ -51,7 +51,7 @@ impl Cluster {
                     ..recipe.engine.clone()
                 };
                 let engine = Engine::start(config).await.context("the engine")?;
-                generation.endpoints = vec![format!("http://{}", engine.address())];
+                generation.endpoints = vec![engine.endpoint()];
                 Some(engine)
             }
         };

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, Health, ServerAddress};
-use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::arguments::HealthOptions;
@@ -16,7 +16,7 @@ use crate::show::escaped;
 const PATIENCE: Duration = Duration::from_secs(5);
 /// Bytes of the first line of an answer over HTTP.
 const MOST_BYTES: u64 = 1 << 10;
-const ALLOWED: &str = "allowed: http://HOST:PORT or https://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP)";
+const ALLOWED: &str = "allowed: http://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP), and the same with https";
 
 /// What to ask.
 #[derive(Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ enum Target<'u> {
     /// The health of a gRPC server.
     Grpc(&'u str),
     /// A page.
-    Http { host: &'u str, path: &'u str },
+    Http { encrypted: bool, address: &'u str, path: &'u str },
 }
 
 impl<'u> Target<'u> {
@@ -36,8 +36,8 @@ impl<'u> Target<'u> {
         let is_plain = !url.chars().any(|character| character.is_whitespace() || character.is_control());
         match (scheme, rest.find('/')) {
             ("http" | "https", None) if is_plain => Ok(Self::Grpc(url)),
-            ("http", Some(at)) if is_plain && rest[..at].contains(':') => {
-                Ok(Self::Http { host: &rest[..at], path: &rest[at..] })
+            ("http" | "https", Some(at)) if is_plain && rest[..at].contains(':') => {
+                Ok(Self::Http { encrypted: scheme == "https", address: &rest[..at], path: &rest[at..] })
             }
             _ => bail!(refused()),
         }
@@ -57,8 +57,8 @@ pub(crate) async fn check(options: &HealthOptions) -> Result<ExitCode> {
     for url in &options.urls {
         let what = match Target::of(url)? {
             Target::Grpc(url) => grpc(&connector, url, &options.service).await?,
-            Target::Http { host, path } => {
-                let answer = tokio::time::timeout(PATIENCE, http(host, path)).await;
+            Target::Http { encrypted, address, path } => {
+                let answer = tokio::time::timeout(PATIENCE, http(&connector, encrypted, address, path)).await;
                 answer.with_context(|| format!("{url} did not answer within {PATIENCE:?}"))?.context(url.clone())?
             }
         };
@@ -77,13 +77,22 @@ async fn grpc(connector: &Connector, url: &str, service: &str) -> Result<&'stati
 }
 
 /// One request over a connection of its own.
-async fn http(host: &str, path: &str) -> Result<&'static str> {
-    let mut stream = TcpStream::connect(host).await?;
-    stream.write_all(format!("GET {path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n").as_bytes()).await?;
-    let mut answer = Vec::new();
-    stream.take(MOST_BYTES).read_to_end(&mut answer).await?;
-    let answer = String::from_utf8_lossy(&answer);
-    let line = answer.lines().next().unwrap_or_default();
+async fn http(connector: &Connector, encrypted: bool, address: &str, path: &str) -> Result<&'static str> {
+    let stream = TcpStream::connect(address).await?;
+    if !encrypted {
+        return get(stream, address, path).await;
+    }
+    let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
+    get(connector.encrypt_http1(host, stream).await?, address, path).await
+}
+
+async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, address: &str, path: &str) -> Result<&'static str> {
+    let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).await?;
+    let mut line = Vec::new();
+    BufReader::new(stream.take(MOST_BYTES)).read_until(b'\n', &mut line).await?;
+    let line = String::from_utf8_lossy(&line);
+    let line = line.trim_end();
     match line.split(' ').nth(1) {
         Some("200") if line.starts_with("HTTP/1.") => Ok("answers 200"),
         Some(status) if line.starts_with("HTTP/1.") => bail!("it answers {}", escaped(status)),
@@ -99,9 +108,10 @@ mod tests {
     fn a_url_with_a_path_is_a_page_and_one_without_is_a_server() {
         assert_eq!(Target::of("http://127.0.0.1:1").unwrap(), Target::Grpc("http://127.0.0.1:1"));
         assert_eq!(Target::of("https://reward:1").unwrap(), Target::Grpc("https://reward:1"));
-        let page = Target::Http { host: "[::1]:8000", path: "/health?a=b" };
-        assert_eq!(Target::of("http://[::1]:8000/health?a=b").unwrap(), page);
-        for url in ["", "reward:50052", "ftp://a:1/b", "https://a:1/health", "http://a/b", "http://a:1/b c"] {
+        let page = |encrypted, address, path| Target::Http { encrypted, address, path };
+        assert_eq!(Target::of("http://[::1]:8000/health?a=b").unwrap(), page(false, "[::1]:8000", "/health?a=b"));
+        assert_eq!(Target::of("https://engine:1/health").unwrap(), page(true, "engine:1", "/health"));
+        for url in ["", "reward:50052", "ftp://a:1/b", "http://a/b", "https://a/b", "http://a:1/b c"] {
             let error = Target::of(url).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{url}` cannot be asked, allowed: http://HOST:PORT")), "{error}");
         }

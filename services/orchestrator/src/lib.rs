@@ -35,7 +35,7 @@ mod summary;
 mod tensorboard;
 mod text;
 
-pub use audit::{Audit, Fate, LagLengths, Lengths};
+pub use audit::{Audit, Fate, LagLengths, Lengths, OvertakenLengths};
 pub use clients::Endpoints;
 pub use directory::{
     ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, flat_settings, overviews,
@@ -56,7 +56,7 @@ pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve
 pub use settings::{
     BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
     InvalidRows, LoopSettings, Overlong, PageSettings, PipelineSettings, ProgramMode, ProgramReward, ProgramWording,
-    ProofSettings, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
+    ProofSettings, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, StepOrder,
     TrailsSettings, VerifierSettings, WarmStartSettings,
 };
 pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::error::RunError;
 use crate::load::LoadLimits;
-use crate::settings::{LoopSettings, PipelineSettings};
+use crate::settings::{LoopSettings, PipelineSettings, StepOrder};
 
 /// A recipe whose sections are all validated, and what follows from them.
 #[derive(Debug, Clone)]
@@ -75,12 +75,22 @@ pub fn identity(rules: &impl Serialize) -> String {
 }
 
 /// Settings that earlier versions of the program did not have, with the value at which they change nothing: a run of such a version is then the
-/// same run, and can be resumed. A setting is added here with the version that brings it.
-fn later_settings() -> [(&'static [&'static str], Value); 3] {
+/// same run, and can be resumed. A setting is added here with the version that brings it, a section before its later keys.
+fn later_settings() -> Vec<(&'static [&'static str], Value)> {
     let pipeline = || serde_json::to_value(PipelineSettings::default()).unwrap_or_default();
-    [
+    let order = || serde_json::to_value(StepOrder::default()).unwrap_or_default();
+    let versions = PipelineSettings::default().max_versions;
+    vec![
         (&["pipeline"], pipeline()),
+        (&["pipeline", "split"], 0.into()),
+        (&["pipeline", "partial"], false.into()),
+        (&["pipeline", "max_versions"], versions.into()),
         (&["orchestrator", "pipeline"], pipeline()),
+        (&["orchestrator", "pipeline", "split"], 0.into()),
+        (&["orchestrator", "pipeline", "partial"], false.into()),
+        (&["orchestrator", "pipeline", "max_versions"], versions.into()),
+        (&["pipeline", "order"], order()),
+        (&["orchestrator", "pipeline", "order"], order()),
         (&["generation", "weights", "routes_required"], Value::Bool(false)),
     ]
 }
@@ -174,6 +184,11 @@ mod tests {
         assert_eq!(identity(&rules(0)), identity(&earlier));
         assert_eq!(identity(&json!({ "orchestrator": rules(0) })), identity(&json!({ "orchestrator": earlier })));
         assert_ne!(identity(&rules(1)), identity(&earlier));
+        let mut lagging = rules(1);
+        *lagging.get_mut("pipeline").unwrap() = json!({ "max_lag": 1 });
+        assert_eq!(identity(&rules(1)), identity(&lagging), "the section had no other key at first");
+        lagging["pipeline"]["order"] = "completion".into();
+        assert_ne!(identity(&rules(1)), identity(&lagging));
         let generation = |weights: Value| json!({ "generation": { "weights": weights } });
         let earlier = generation(json!({ "pause_mode": "wait" }));
         assert_eq!(

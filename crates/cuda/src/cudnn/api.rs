@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 
 use super::CudnnError;
 use crate::library::Library;
-use crate::search::{Opened, open};
+use crate::search::{LoadedLibrary, open};
 
 /// The first version whose plans were checked: that of PyTorch 2.11.
 const OLDEST: usize = 91_900;
@@ -54,7 +54,7 @@ impl Api {
         Ok(API.get_or_init(|| api))
     }
 
-    fn of(opened: Opened) -> Result<Self, CudnnError> {
+    fn of(opened: LoadedLibrary) -> Result<Self, CudnnError> {
         let path: &'static str = Box::leak(opened.path().display().to_string().into_boxed_str());
         /// The function of that name.
         macro_rules! function {

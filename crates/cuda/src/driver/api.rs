@@ -3,7 +3,7 @@
 use std::ffi::{c_char, c_int};
 
 use super::error::DriverError;
-use crate::search::Opened;
+use crate::search::LoadedLibrary;
 
 type Call<T> = unsafe extern "C" fn(T) -> c_int;
 type Text = unsafe extern "C" fn(c_int, *mut *const c_char) -> c_int;
@@ -25,7 +25,7 @@ pub(super) struct Api {
 }
 
 impl Api {
-    pub(super) fn of(opened: Opened) -> Result<Self, DriverError> {
+    pub(super) fn of(opened: LoadedLibrary) -> Result<Self, DriverError> {
         /// The function of that name.
         macro_rules! function {
             ($name:literal as $type:ty) => {{

@@ -4,7 +4,7 @@ use dashu_int::ops::{Abs, UnsignedAbs};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use crate::{Decimals, Magnitude, Number, Percent, Policy, Reason, Units, Written};
+use crate::{Decimals, Magnitude, Notation, Number, Percent, Policy, Reason, Units};
 
 /// Digits after the point from which a gold decimal stands for every number that rounds to it.
 const GOLD_DIGITS: usize = 2;
@@ -23,7 +23,7 @@ pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason
         (Magnitude::Exact(gold), Magnitude::Exact(answer)) => (gold, answer),
         _ => return compare_huge(gold, answer),
     };
-    let plain = |side: &Number, value: &RBig| Interpretation { value: value.clone(), written: side.written };
+    let plain = |side: &Number, value: &RBig| Interpretation { value: value.clone(), notation: side.notation };
     if gold.percent == answer.percent {
         // The percent signs cancel; a decimal keeps the digits it was written with.
         return compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy);
@@ -49,12 +49,12 @@ fn is_equal(reason: Reason) -> bool {
 
 /// Numbers too long for arithmetic: normal forms are compared, and nothing else is claimed.
 fn compare_huge(gold: &Number, answer: &Number) -> Reason {
-    let digits = |side: &Number| !matches!(side.written, Written::Fraction);
+    let digits = |side: &Number| !matches!(side.notation, Notation::Fraction);
     if gold.percent != answer.percent || !digits(gold) || !digits(answer) {
         return Reason::TooLarge;
     }
     match (&gold.magnitude, &answer.magnitude) {
-        (Magnitude::Huge(gold), Magnitude::Huge(answer)) if gold == answer => Reason::EqualDecimal,
+        (Magnitude::LongDecimal(gold), Magnitude::LongDecimal(answer)) if gold == answer => Reason::EqualDecimal,
         // One normal form is longer than the other, or their digits differ.
         _ => Reason::DifferentNumber,
     }
@@ -63,34 +63,34 @@ fn compare_huge(gold: &Number, answer: &Number) -> Reason {
 /// A number under one interpretation of its percent sign.
 struct Interpretation {
     value: RBig,
-    written: Written,
+    notation: Notation,
 }
 
 impl Interpretation {
     /// Digits after the point. `None` unless it is a decimal.
     fn places(&self) -> Option<usize> {
-        match self.written {
-            Written::Decimal { places, .. } => Some(places),
-            Written::Integer | Written::Fraction => None,
+        match self.notation {
+            Notation::Decimal { places, .. } => Some(places),
+            Notation::Integer | Notation::Fraction => None,
         }
     }
 
     /// Significant digits after the point.
     fn significant_places(&self) -> usize {
-        match self.written {
-            Written::Decimal { significant, places } => significant.min(places),
-            Written::Integer | Written::Fraction => 0,
+        match self.notation {
+            Notation::Decimal { significant, places } => significant.min(places),
+            Notation::Integer | Notation::Fraction => 0,
         }
     }
 }
 
 /// The number divided by 100.
 fn as_hundredth(number: &Number, value: &RBig) -> Interpretation {
-    let written = match number.written {
-        Written::Decimal { significant, places } => Written::Decimal { significant, places: places + 2 },
-        written => written,
+    let notation = match number.notation {
+        Notation::Decimal { significant, places } => Notation::Decimal { significant, places: places + 2 },
+        notation => notation,
     };
-    Interpretation { value: value / IBig::from(100), written }
+    Interpretation { value: value / IBig::from(100), notation }
 }
 
 fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, policy: &Policy) -> Reason {

@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::{is_equal, scalar};
 use crate::expr::{Builder, Constant, Expr, Node};
 use crate::unit::Unit;
-use crate::{Fuel, Magnitude, Number, Percent, Policy, Reason, Units, Value, Written};
+use crate::{Fuel, Magnitude, Notation, Number, Percent, Policy, Reason, Units, Value};
 
 /// A scalar with its unit.
 struct Measured<'v> {
@@ -117,11 +117,11 @@ fn times(value: &Value, factor: &RBig) -> Option<Value> {
     match value {
         Value::Number(number) if number.exact().is_some() => {
             let value = number.exact()? * factor;
-            let written = if value.is_int() { Written::Integer } else { Written::Fraction };
-            Some(Value::Number(Number { magnitude: Magnitude::Exact(value), written, ..number.clone() }))
+            let notation = if value.is_int() { Notation::Integer } else { Notation::Fraction };
+            Some(Value::Number(Number { magnitude: Magnitude::Exact(value), notation, ..number.clone() }))
         }
         value => {
-            let factor = Expr::from(Number::plain(Magnitude::Exact(factor.clone()), Written::Fraction));
+            let factor = Expr::from(Number::plain(Magnitude::Exact(factor.clone()), Notation::Fraction));
             Some(Value::Expr(Builder::binary(&factor, &value.scalar()?, Node::Multiply)))
         }
     }

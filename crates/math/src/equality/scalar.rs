@@ -6,7 +6,7 @@ use super::{is_equal, number};
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Modular, Point, Surd, Variables, evaluate, exact};
 use crate::expr::{Constant, Expr, Function, Node};
-use crate::{Decimals, Fuel, Magnitude, Number, Policy, Reason, Value, Written};
+use crate::{Decimals, Fuel, Magnitude, Notation, Number, Policy, Reason, Value};
 
 /// Precisions tried in turn, in bits.
 const PRECISIONS: [usize; 3] = [64, 320, 1280];
@@ -114,15 +114,15 @@ fn exact_form(value: &Value, expr: &Expr, fuel: &mut Fuel) -> Result<Option<Exac
     let Some(surd) = exact(expr, fuel)? else { return Ok(None) };
     Ok(Some(match surd.as_rational() {
         Some(value) => {
-            let written = if value.is_int() { Written::Integer } else { Written::Fraction };
-            ExactForm::Number(Number::plain(Magnitude::Exact(value), written))
+            let notation = if value.is_int() { Notation::Integer } else { Notation::Fraction };
+            ExactForm::Number(Number::plain(Magnitude::Exact(value), notation))
         }
         None => ExactForm::Surd(surd),
     }))
 }
 
 fn has_decimals(expr: &Expr) -> bool {
-    expr.any(|node| matches!(node, Node::Literal(number) if matches!(number.written, Written::Decimal { .. })))
+    expr.any(|node| matches!(node, Node::Literal(number) if matches!(number.notation, Notation::Decimal { .. })))
 }
 
 /// Compares two expressions.

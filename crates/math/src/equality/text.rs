@@ -1,7 +1,7 @@
 //! Text in canonical spelling.
 
 use crate::expr::{Constant, Expr, Node};
-use crate::{Policy, Reason, Text, TextCase, Value, Written};
+use crate::{Notation, Policy, Reason, Text, TextCase, Value};
 
 pub(super) fn compare(gold: &Text, answer: &Text, policy: &Policy) -> Reason {
     compare_str(gold.as_str(), answer.as_str(), policy)
@@ -26,7 +26,7 @@ pub(super) fn compare_spelled(text: &Text, expr: &Expr, policy: &Policy) -> Reas
 /// Digits in a base, against the same or against bare digits.
 pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
     let digits = |value: &Value| match value {
-        Value::Number(number) if number.written == Written::Integer && number.is_bare() => {
+        Value::Number(number) if number.notation == Notation::Integer && number.is_bare() => {
             number.exact().map(|value| value.numerator().to_string())
         }
         Value::Based(based) => Some(based.digits.clone()),

@@ -9,7 +9,7 @@ use super::complex::Complex;
 use super::points::Point;
 use super::real::{Precision, Real, Result};
 use crate::expr::{Constant, Function};
-use crate::{Fuel, Number, Written};
+use crate::{Fuel, Notation, Number};
 
 /// Largest number whose factorial is computed.
 const MAX_FACTORIAL: i64 = 1_000;
@@ -171,7 +171,7 @@ impl Algebra for Enclosure<'_> {
 
     fn literal(&mut self, number: &Number) -> Result<Complex> {
         let value = self.precision.rational(number.exact().ok_or(EvalError::TooLarge)?)?;
-        if let (Some(least), Written::Decimal { significant, places }) = (self.options.rounded_from, number.written)
+        if let (Some(least), Notation::Decimal { significant, places }) = (self.options.rounded_from, number.notation)
             && significant.min(places) >= least
             && places < 1000
         {

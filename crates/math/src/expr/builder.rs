@@ -3,7 +3,7 @@
 use dashu_ratio::RBig;
 
 use super::{Constant, Expr, Function, Node, NodeId};
-use crate::{Magnitude, Number, Written};
+use crate::{Magnitude, Notation, Number};
 
 /// Most nodes of an expression.
 pub(crate) const MAX_NODES: usize = 4096;
@@ -66,7 +66,7 @@ impl Builder {
     }
 
     pub(crate) fn integer(&mut self, integer: i64) -> NodeId {
-        self.literal(Number::plain(Magnitude::Exact(RBig::from(integer)), Written::Integer))
+        self.literal(Number::plain(Magnitude::Exact(RBig::from(integer)), Notation::Integer))
     }
 
     /// `-operand`, folded for a number.
@@ -88,7 +88,7 @@ impl Builder {
             && let (Some(value), Some(divisor)) = (integer(numerator), integer(denominator))
             && !divisor.is_zero()
         {
-            let quotient = Number::plain(Magnitude::Exact(value / divisor), Written::Fraction);
+            let quotient = Number::plain(Magnitude::Exact(value / divisor), Notation::Fraction);
             self.nodes.truncate(above as usize);
             return self.literal(quotient);
         }
@@ -171,8 +171,8 @@ impl Builder {
 
 /// The value of a number that was written as an integer.
 fn integer(number: &Number) -> Option<&RBig> {
-    match number.written {
-        Written::Integer if number.is_bare() => number.exact(),
+    match number.notation {
+        Notation::Integer if number.is_bare() => number.exact(),
         _ => None,
     }
 }

@@ -8,7 +8,7 @@ use super::ParseError;
 use super::structure::Tokens;
 use super::token::Kind;
 use crate::slicing::SafeSlice;
-use crate::{Fuel, Magnitude, Number, Written};
+use crate::{Fuel, Magnitude, Notation, Number};
 
 /// Deepest nesting of numbers: `\frac{\frac{1}{2}}{3}` has two levels. Deeper ones are text.
 const MAX_DEPTH: usize = 32;
@@ -78,7 +78,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             number = if negative { quotient.negated() } else { quotient };
         } else if let Some(exponent) = self.exponent() {
             number = some!(number.shifted(exponent));
-        } else if number.written == Written::Integer
+        } else if number.notation == Notation::Integer
             && let Some(part) = self.proper_fraction()?
         {
             number = some!(sum(&number, &part));
@@ -225,8 +225,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             Some(Kind::GroupOpen | Kind::Open('(')) => {
                 // A bracketed number is not part of a mixed number.
                 let number = some!(self.group()?);
-                let written = if number.written == Written::Integer { Written::Fraction } else { number.written };
-                Ok(Some(Number { written, ..number }))
+                let notation = if number.notation == Notation::Integer { Notation::Fraction } else { number.notation };
+                Ok(Some(Number { notation, ..number }))
             }
             _ => Ok(None),
         }
@@ -292,7 +292,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     fn arguments(&mut self) -> Read {
         let numerator = some!(self.argument()?);
         let denominator = some!(self.argument()?);
-        let integers = numerator.written == Written::Integer && denominator.written == Written::Integer;
+        let integers = numerator.notation == Notation::Integer && denominator.notation == Notation::Integer;
         if self.digit > 0 || !integers { Ok(None) } else { self.quotient(&numerator, &denominator) }
     }
 
@@ -304,7 +304,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         }
         self.spaces();
         let denominator = some!(self.operand()?);
-        let integers = numerator.written == Written::Integer && denominator.written == Written::Integer;
+        let integers = numerator.notation == Notation::Integer && denominator.notation == Notation::Integer;
         if integers { self.quotient(&numerator, &denominator) } else { Ok(None) }
     }
 
@@ -318,14 +318,14 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             return Err(ParseError::Undefined);
         }
         self.fuel.spend(numerator.cost(denominator))?;
-        Ok(Some(Number::plain(Magnitude::Exact(above / below), Written::Fraction)))
+        Ok(Some(Number::plain(Magnitude::Exact(above / below), Notation::Fraction)))
     }
 }
 
 /// A mixed number.
 fn sum(whole: &Number, part: &Number) -> Option<Number> {
     let (Magnitude::Exact(whole), Magnitude::Exact(part)) = (&whole.magnitude, &part.magnitude) else { return None };
-    Some(Number::plain(Magnitude::Exact(whole + part), Written::Fraction))
+    Some(Number::plain(Magnitude::Exact(whole + part), Notation::Fraction))
 }
 
 #[cfg(test)]

@@ -207,7 +207,7 @@ fn named(name: &str) -> Kind<'_> {
         "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => Kind::Wrapper(false),
         "left" | "right" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" => Kind::Space,
         "bf" | "rm" | "it" | "sf" | "tt" | "tiny" | "small" | "normalsize" | "large" | "Large" | "LARGE" | "huge"
-        | "Huge" => Kind::Space,
+        | "LongDecimal" => Kind::Space,
         "quad" | "qquad" | "enspace" | "enskip" | "thinspace" | "negthinspace" => Kind::Space,
         "lbrace" => Kind::Open('{'),
         "rbrace" => Kind::Close('}'),

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use evenkeel_config::human;
 use http::Uri;
+use tokio::net::TcpStream;
+use tokio_rustls::client::TlsStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
@@ -77,6 +79,17 @@ impl Connector {
         Ok(InterceptedService::new(channel, self.headers.clone()))
     }
 
+    /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. `host` is whom the server's certificate must be issued for,
+    /// unless the settings name another.
+    ///
+    /// # Errors
+    /// Settings without certificates, a server that proves itself otherwise.
+    pub async fn encrypt_http1(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, ClientError> {
+        let failed = |message: String| ClientError::Tls { url: format!("https://{host}"), message };
+        let name = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref()).unwrap_or(host);
+        self.certificates().map_err(failed)?.over_http1(name, stream).await.map_err(failed)
+    }
+
     /// `max_message` of the settings in bytes, for `max_decoding_message_size` and `max_encoding_message_size`.
     pub fn max_message(&self) -> usize {
         self.settings.max_message.bytes_usize()
@@ -109,11 +122,14 @@ impl Connector {
 
     fn encrypted(&self, url: &Uri, address: &ServerAddress) -> Result<Encrypted, ClientError> {
         let failed = |message: String| ClientError::Tls { url: address.url.clone(), message };
-        let certificates =
-            self.certificates.as_ref().ok_or_else(|| failed("the settings have no certificates (`tls`)".to_owned()))?;
+        let certificates = self.certificates().map_err(failed)?;
         let named = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
         let name = named.or(address.host.as_deref()).or(url.host()).unwrap_or_default();
         certificates.to(name).map_err(failed)
+    }
+
+    fn certificates(&self) -> Result<&ClientCertificates, String> {
+        self.certificates.as_ref().ok_or_else(|| "the settings have no certificates (`tls`)".to_owned())
     }
 }
 

@@ -18,7 +18,7 @@ use tower::Service;
 
 use super::ClientTlsSettings;
 use crate::files::FileError;
-use crate::pem::{ALPN, Named, authorities, certificates, key, mismatch, provider};
+use crate::pem::{HTTP_1, HTTP_2, Named, authorities, certificates, key, mismatch, provider};
 use crate::reload::Reloading;
 
 /// The certificates of a client. New connections use those that the files hold then.
@@ -34,12 +34,23 @@ impl ClientCertificates {
         Reloading::open(section.clone(), files, move || load(&section, &settings)).map(Self)
     }
 
-    /// Connects to a server whose certificate must be issued for `name`.
+    /// Connects to a gRPC server whose certificate must be issued for `name`.
     pub(super) fn to(&self, name: &str) -> Result<Encrypted, String> {
-        let unbracketed = name.trim_matches(['[', ']']).to_owned();
-        let name = ServerName::try_from(unbracketed).map_err(|error| format!("`{name}` is no server name: {error}"))?;
-        Ok(Encrypted { certificates: self.clone(), name })
+        Ok(Encrypted { certificates: self.clone(), name: server_name(name)? })
     }
+
+    /// Encrypts a connection to a server of HTTP/1.1 whose certificate must be issued for `name`.
+    pub(super) async fn over_http1(&self, name: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+        let mut config = ClientConfig::clone(&self.0.current());
+        config.alpn_protocols = vec![HTTP_1.to_vec()];
+        let connecting = TlsConnector::from(Arc::new(config)).connect(server_name(name)?, stream);
+        connecting.await.map_err(|error| error.to_string())
+    }
+}
+
+fn server_name(name: &str) -> Result<ServerName<'static>, String> {
+    let unbracketed = name.trim_matches(['[', ']']).to_owned();
+    ServerName::try_from(unbracketed).map_err(|error| format!("`{name}` is no server name: {error}"))
 }
 
 fn load(section: &str, settings: &ClientTlsSettings) -> Result<ClientConfig, FileError> {
@@ -59,7 +70,7 @@ fn load(section: &str, settings: &ClientTlsSettings) -> Result<ClientConfig, Fil
         }
         _ => builder.with_no_client_auth(),
     };
-    config.alpn_protocols = vec![ALPN.to_vec()];
+    config.alpn_protocols = vec![HTTP_2.to_vec()];
     Ok(config)
 }
 
@@ -76,7 +87,7 @@ impl Encrypted {
         stream.set_nodelay(true)?;
         let connector = TlsConnector::from(Arc::clone(&self.certificates.0.current()));
         let stream = connector.connect(self.name, stream).await?;
-        if stream.get_ref().1.alpn_protocol() != Some(ALPN) {
+        if stream.get_ref().1.alpn_protocol() != Some(HTTP_2) {
             return Err(io::Error::other("the server does not speak HTTP/2"));
         }
         Ok(TokioIo::new(stream))

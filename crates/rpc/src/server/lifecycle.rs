@@ -69,7 +69,7 @@ impl Server {
         let (listener, address) = bind(format!("{section}.listen"), &settings.listen).await?;
         let access = AccessLayer::open(section, settings.token_file.as_deref(), &settings.auth)?;
         let optional = settings.certificates_are_optional();
-        let tls = settings.tls.as_ref().map(|tls| ServerCertificates::open(section, tls, optional)).transpose()?;
+        let tls = settings.tls.as_ref().map(|tls| ServerCertificates::for_grpc(section, tls, optional)).transpose()?;
         if tls.is_none() {
             warn_of_plaintext(&format!("gRPC ({name})"), address, &format!("{section}.insecure"));
         }

@@ -34,3 +34,4 @@ pub use role::Role;
 pub use running::RunningServer;
 pub use settings::{AuthSettings, ServerSettings, ServerTlsSettings};
 pub use signal::{exit_on_early_signal, shutdown_signal};
+pub use tls::ServerCertificates;

@@ -9,24 +9,48 @@ use tokio_rustls::rustls::server::WebPkiClientVerifier;
 
 use super::ServerTlsSettings;
 use crate::files::FileError;
-use crate::pem::{ALPN, Named, authorities, certificates, key, mismatch, provider};
+use crate::pem::{HTTP_1, HTTP_2, Named, authorities, certificates, key, mismatch, provider};
 use crate::reload::Reloading;
 
 /// The certificates of a server. New connections get those that the files hold then.
 #[derive(Debug, Clone)]
-pub(super) struct ServerCertificates(Reloading<ServerConfig>);
+pub struct ServerCertificates(Reloading<ServerConfig>);
 
 impl ServerCertificates {
-    /// Reads the files of the settings. `optional`: whether clients may come without a certificate where an authority for them is set.
-    pub(super) fn open(section: &str, settings: &ServerTlsSettings, optional: bool) -> Result<Self, FileError> {
+    /// Reads the files of the settings, for gRPC. `optional`: whether clients may come without a certificate where an authority for them is
+    /// set.
+    pub(super) fn for_grpc(section: &str, settings: &ServerTlsSettings, optional: bool) -> Result<Self, FileError> {
+        Self::open(&format!("{section}.tls"), settings, optional, HTTP_2)
+    }
+
+    /// Reads the files of the settings, for a server of HTTP/1.1. `section` is their path, for errors: `engine.tls`. Where they name an
+    /// authority for clients, each client needs a certificate.
+    ///
+    /// # Errors
+    /// A file that cannot be used, by setting and path.
+    pub fn for_http1(section: &str, settings: &ServerTlsSettings) -> Result<Self, FileError> {
+        Self::open(section, settings, false, HTTP_1)
+    }
+
+    fn open(
+        section: &str,
+        settings: &ServerTlsSettings,
+        optional: bool,
+        protocol: &'static [u8],
+    ) -> Result<Self, FileError> {
         let files = [&settings.certificate_file, &settings.key_file].into_iter().chain(&settings.client_ca_file);
         let files: Vec<PathBuf> = files.cloned().collect();
-        let (section, settings) = (format!("{section}.tls"), settings.clone());
-        Reloading::open(section.clone(), files, move || load(&section, &settings, optional)).map(Self)
+        let (setting, settings) = (section.to_owned(), settings.clone());
+        let load = move || {
+            let mut config = load(&setting, &settings, optional)?;
+            config.alpn_protocols = vec![protocol.to_vec()];
+            Ok(config)
+        };
+        Reloading::open(section, files, load).map(Self)
     }
 
     /// Takes the next connection.
-    pub(super) fn acceptor(&self) -> TlsAcceptor {
+    pub fn acceptor(&self) -> TlsAcceptor {
         TlsAcceptor::from(self.0.current())
     }
 }
@@ -47,9 +71,7 @@ fn load(section: &str, settings: &ServerTlsSettings, optional: bool) -> Result<S
             builder.with_client_cert_verifier(verifier.build().map_err(|error| file.refuse(error))?)
         }
     };
-    let mut config = builder
+    builder
         .with_single_cert(certificates(certificate_file)?, key(key_file)?)
-        .map_err(|error| mismatch(certificate_file, key_file, &error))?;
-    config.alpn_protocols = vec![ALPN.to_vec()];
-    Ok(config)
+        .map_err(|error| mismatch(certificate_file, key_file, &error))
 }

@@ -42,7 +42,7 @@ pub struct PoolSettings {
 /// The queue is full: submit the program elsewhere or later.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the queue is full")]
-pub struct Full;
+pub struct QueueFull;
 
 /// Threads that judge programs. Dropping the pool cancels all programs and joins the threads.
 pub struct Pool {
@@ -95,8 +95,13 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Full`], and `done` is dropped without being called.
-    pub fn submit(&self, task: Task, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) -> Result<(), Full> {
+    /// [`QueueFull`], and `done` is dropped without being called.
+    pub fn submit(
+        &self,
+        task: Task,
+        cancel: Cancel,
+        done: impl FnOnce(Verdict) + Send + 'static,
+    ) -> Result<(), QueueFull> {
         self.queue.push(Job::new(task, cancel, Box::new(done)))
     }
 
@@ -104,14 +109,14 @@ impl Pool {
     ///
     /// # Errors
     ///
-    /// [`Full`].
-    pub fn judge(&self, task: Task) -> Result<Verdict, Full> {
+    /// [`QueueFull`].
+    pub fn judge(&self, task: Task) -> Result<Verdict, QueueFull> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.submit(task, Cancel::new(), move |verdict| {
             // The receiver waits below.
             let _ = sender.send(verdict);
         })?;
-        receiver.recv().map_err(|_| Full)
+        receiver.recv().map_err(|_| QueueFull)
     }
 
     /// Number of programs that are queued or running.

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::Full;
+use super::QueueFull;
 use super::job::{Done, Job, UnitResult, WorkUnit};
 use crate::verdict::{Invalid, Outcome, Verdict};
 
@@ -68,10 +68,10 @@ impl Queue {
         }
     }
 
-    pub(super) fn push(&self, job: Job) -> Result<(), Full> {
+    pub(super) fn push(&self, job: Job) -> Result<(), QueueFull> {
         let mut state = self.lock();
         if state.closed || state.jobs.len() >= self.capacity {
-            return Err(Full);
+            return Err(QueueFull);
         }
         let id = state.next_id;
         state.next_id += 1;

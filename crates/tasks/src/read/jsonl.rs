@@ -4,7 +4,7 @@ use std::fs::File;
 use std::io::{BufReader, Read, Take};
 use std::path::Path;
 
-use super::{Limits, Lines, RowReader, Unread};
+use super::{Limits, Lines, ReadError, RowReader};
 use crate::row::RowLocation;
 use crate::{Cancel, DataError, Reason, Row, RowError};
 
@@ -31,7 +31,7 @@ impl<'a> JsonLines<'a> {
 }
 
 impl RowReader for JsonLines<'_> {
-    fn read(&mut self) -> Result<Option<Row>, Unread> {
+    fn read(&mut self) -> Result<Option<Row>, ReadError> {
         self.cancel.check().map_err(DataError::from)?;
         let line = self.lines.next_line().map_err(|error| self.refused(format!("cannot be read: {error}")))?;
         let Some(line) = line else { return Ok(None) };
@@ -44,7 +44,7 @@ impl RowReader for JsonLines<'_> {
             return Err(self.refused(message).into());
         }
         self.rows += 1;
-        let unread = |error| Unread::Row(RowLocation::Line(line.number), error);
+        let unread = |error| ReadError::Row(RowLocation::Line(line.number), error);
         let text = line.text.map_err(|error| unread(RowError::new(Reason::InvalidRow, error.to_string())))?;
         Row::parse(line.number, text).map(Some).map_err(unread)
     }

@@ -40,14 +40,14 @@ impl Default for Limits {
 
 /// Why there is no row where one was expected.
 #[derive(Debug)]
-pub enum Unread {
+pub enum ReadError {
     /// This row alone cannot be read; others follow.
     Row(RowLocation, RowError),
     /// The file cannot be read any further.
     File(DataError),
 }
 
-impl From<DataError> for Unread {
+impl From<DataError> for ReadError {
     fn from(error: DataError) -> Self {
         Self::File(error)
     }
@@ -62,7 +62,7 @@ pub struct Rows<'a> {
 /// A file format.
 trait RowReader {
     /// The next row; `None` at the end.
-    fn read(&mut self) -> Result<Option<Row>, Unread>;
+    fn read(&mut self) -> Result<Option<Row>, ReadError>;
 }
 
 impl<'a> Rows<'a> {
@@ -72,14 +72,14 @@ impl<'a> Rows<'a> {
 }
 
 impl Iterator for Rows<'_> {
-    type Item = Result<Row, Unread>;
+    type Item = Result<Row, ReadError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.ended {
             return None;
         }
         let row = self.reader.read().transpose();
-        self.ended = matches!(row, None | Some(Err(Unread::File(_))));
+        self.ended = matches!(row, None | Some(Err(ReadError::File(_))));
         row
     }
 }
@@ -89,7 +89,7 @@ const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
 
 /// The rows of a data file, one after the other, so that rows that are not kept are never in memory together: a parquet file, recognised
 /// by its first bytes or its name, or else a JSON object on each line. Of a parquet file only `columns` are read. Ends at the first
-/// [`Unread::File`].
+/// [`ReadError::File`].
 ///
 /// # Errors
 /// A file that cannot be opened, is no regular file, is larger than the limit, or is a parquet file that is cut off or damaged.

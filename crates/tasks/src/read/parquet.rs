@@ -17,7 +17,7 @@ use arrow_schema::{Fields, Schema};
 use serde_json::{Map, Value};
 
 use super::arrow::{Values, values, viewed};
-use super::{Columns, Limits, RowReader, Unread};
+use super::{Columns, Limits, ReadError, RowReader};
 use crate::row::RowLocation;
 use crate::{Cancel, DataError, Reason, Row, RowError};
 
@@ -95,7 +95,7 @@ impl<'a> Table<'a> {
 }
 
 impl RowReader for Table<'_> {
-    fn read(&mut self) -> Result<Option<Row>, Unread> {
+    fn read(&mut self) -> Result<Option<Row>, ReadError> {
         while self.batch_rows.is_empty() {
             self.cancel.check().map_err(DataError::from)?;
             // Its decoders check what they read; a file that gets past them must not end the process.
@@ -120,7 +120,7 @@ impl RowReader for Table<'_> {
         let most_bytes = self.limits.max_row_bytes;
         if most_bytes < usize::MAX && row.values().map(text_bytes).sum::<usize>() > most_bytes {
             let message = format!("longer than {most_bytes} bytes, allowed: at most {most_bytes}");
-            return Err(Unread::Row(RowLocation::Row(index), RowError::new(Reason::InvalidRow, message)));
+            return Err(ReadError::Row(RowLocation::Row(index), RowError::new(Reason::InvalidRow, message)));
         }
         Ok(Some(Row::of_table(index, row, Arc::clone(&self.names))))
     }

@@ -58,14 +58,14 @@ impl Usage {
 
 /// Usage in a whole response.
 #[derive(Serialize)]
-pub(super) struct WholeUsage {
+pub(super) struct CompletionUsage {
     #[serde(flatten)]
     usage: Usage,
     prompt_tokens_details: (),
     completion_tokens_details: (),
 }
 
-impl From<Usage> for WholeUsage {
+impl From<Usage> for CompletionUsage {
     fn from(usage: Usage) -> Self {
         Self { usage, prompt_tokens_details: (), completion_tokens_details: () }
     }
@@ -99,7 +99,7 @@ pub(super) struct Part<'a> {
 
 /// A whole response, not streamed.
 #[derive(Serialize)]
-pub(super) struct Whole<'a> {
+pub(super) struct Completion<'a> {
     pub(super) id: &'a str,
     pub(super) object: &'static str,
     pub(super) created: u64,
@@ -107,7 +107,7 @@ pub(super) struct Whole<'a> {
     pub(super) choices: Vec<Choice<'a>>,
     pub(super) service_tier: (),
     pub(super) system_fingerprint: &'a str,
-    pub(super) usage: WholeUsage,
+    pub(super) usage: CompletionUsage,
     pub(super) kv_transfer_params: (),
     pub(super) ec_transfer_params: (),
     pub(super) metrics: Option<Timings>,

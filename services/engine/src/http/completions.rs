@@ -8,7 +8,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 
-use super::answer::{Choice, PromptLogprobs, StopReason, Timings, Usage, Whole, Writer, finish_reason};
+use super::answer::{Choice, Completion, PromptLogprobs, StopReason, Timings, Usage, Writer, finish_reason};
 use super::error::{ApiError, json_response};
 use super::request::{Body, Request};
 use super::submit::{Submission, submit};
@@ -81,7 +81,7 @@ fn render(app: &App, submission: &Submission, found: &[Output]) -> Result<Vec<u8
         }
     });
     let generated = found.iter().map(|output| output.ids.len()).sum();
-    let answer = Whole {
+    let answer = Completion {
         id: &submission.id,
         object: "text_completion",
         created: submission.created,

@@ -10,4 +10,5 @@ mod seeds;
 mod start;
 mod stopping;
 mod support;
+mod tls;
 mod vllm;

@@ -4,6 +4,7 @@
 use evenkeel_generation::LogProbabilitySetting;
 use evenkeel_learner::{LearnerError, OldLogp, SampledVersions, VersionMix};
 use evenkeel_objective::Correction;
+use evenkeel_orchestrator::StepOrder;
 use evenkeel_proto::FieldError;
 
 use super::Recipe;
@@ -13,7 +14,7 @@ pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     let max_lag = recipe.pipeline.max_lag;
     check_retention(max_lag, recipe.checkpoint.keep_weights)?;
     check_log_probabilities(recipe)?;
-    let mix = version_mix(recipe.sampling.prompts_per_step as usize, 0, false);
+    let mix = version_mix(recipe);
     recipe.learner.validate_versions(SampledVersions { max_lag, mix }).map_err(|error| match error {
         LearnerError::Setting(error) => error.within("learner"),
         other => FieldError::new("pipeline.max_lag", other, "what its message says"),
@@ -26,7 +27,7 @@ pub(super) fn note(recipe: &Recipe) -> Option<String> {
     let is_bare = learner.old_logp == OldLogp::Proximal && learner.objective.correction == Correction::None;
     (max_lag > 0 && is_bare).then(|| {
         format!(
-            "samples of weights that are {max_lag} steps old (pipeline.max_lag) count as if the step's own weights had drawn them: without \
+            "samples of weights that are up to {max_lag} steps old (pipeline.max_lag) count as if the step's own weights had drawn them: without \
              learner.objective.correction the gradient is biased"
         )
     })
@@ -73,12 +74,16 @@ fn check_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
     }
 }
 
-/// How the groups of a step divide among versions: the last `split` of them are of a later one, or any token of any (`is_mixed`).
-fn version_mix(prompts_per_step: usize, split: usize, is_mixed: bool) -> VersionMix {
-    match prompts_per_step.saturating_sub(split) {
-        _ if is_mixed => VersionMix::Any,
-        first if split > 0 && first > 0 => VersionMix::SplitAt(first),
-        _ => VersionMix::One,
+/// How the samples of a step divide among versions.
+fn version_mix(recipe: &Recipe) -> VersionMix {
+    let (pipeline, groups) = (&recipe.pipeline, recipe.sampling.prompts_per_step as usize);
+    match pipeline.split as usize {
+        _ if pipeline.order == StepOrder::Completion => VersionMix::Any("pipeline.order = \"completion\""),
+        _ if pipeline.partial => VersionMix::Any("pipeline.partial = true"),
+        0 => VersionMix::One,
+        // Which groups of a step are the later ones depends on those that are filtered.
+        _ if recipe.sampling.dynamic => VersionMix::Any("pipeline.split with sampling.dynamic = true"),
+        split => VersionMix::SplitAt(groups.saturating_sub(split)),
     }
 }
 
@@ -105,9 +110,35 @@ mod tests {
                 "`pipeline.max_lag` is 3 in test, allowed: at most 2 with checkpoint.keep_weights = 3",
             ),
             (
+                "[pipeline]\nmax_lag = 1\norder = \"completion\"\n[learner]\nold_logp = \"proximal\"",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
+                 (learner.mini_batch_groups = 0) take samples of several versions: pipeline.order = \"completion\" mixes them",
+            ),
+            (
+                "[pipeline]\norder = \"completion\"",
+                "`pipeline.order` is \"completion\" in test, allowed: \"data\" with pipeline.max_lag = 0",
+            ),
+            (
                 "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntemperature = 0.5\n[learner.objective]\ncorrection = \"tis\"",
                 "`generation.log_probabilities` is raw in test, allowed: processed with sampling.temperature = 0.5 and \
                  learner.objective.correction = token-truncate",
+            ),
+            (
+                "[pipeline]\nmax_lag = 1\nsplit = 2\n[sampling]\nprompts_per_step = 8\n[learner]\nold_logp = \"proximal\"\nmini_batch_groups = 4",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
+                 (learner.mini_batch_groups = 4) take samples of several versions: pipeline.split divides a step after 6 groups",
+            ),
+            (
+                "[pipeline]\nmax_lag = 1\nsplit = 4\n[sampling]\nprompts_per_step = 8\ndynamic = true\n[learner]\nold_logp = \"proximal\"\n\
+                 mini_batch_groups = 4",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
+                 (learner.mini_batch_groups = 4) take samples of several versions: pipeline.split with sampling.dynamic = true \
+                 mixes them",
+            ),
+            (
+                "[pipeline]\nmax_lag = 1\npartial = true\n[learner]\nold_logp = \"proximal\"",
+                "`learner.objective.correction` is none in defaults, allowed: a correction, or learner.old_logp = rollout, where mini-batches \
+                 (learner.mini_batch_groups = 0) take samples of several versions: pipeline.partial = true mixes them",
             ),
             (
                 "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntop_k = 5\n[learner]\nold_logp = \"rollout\"",
@@ -123,7 +154,10 @@ mod tests {
     fn what_goes_together_passes() {
         for text in [
             "[pipeline]\nmax_lag = 1\n[learner]\nold_logp = \"proximal\"",
+            "[pipeline]\nmax_lag = 1\norder = \"completion\"\n[learner]\nold_logp = \"rollout\"",
             "[pipeline]\nmax_lag = 16\n[checkpoint]\nkeep_weights = 0\n[learner]\nold_logp = \"rollout\"",
+            "[pipeline]\nmax_lag = 1\nsplit = 4\n[sampling]\nprompts_per_step = 8\n[learner]\nold_logp = \"proximal\"\nmini_batch_groups = 4",
+            "[pipeline]\nmax_lag = 1\nsplit = 2\n[sampling]\nprompts_per_step = 8\n[learner]\nold_logp = \"rollout\"",
             "[generation]\nlog_probabilities = \"raw\"\n[learner.objective]\ncorrection = \"tis\"",
             "[generation]\nlog_probabilities = \"raw\"\n[sampling]\ntemperature = 0.5",
         ] {
@@ -143,12 +177,5 @@ mod tests {
         assert!(!is_said(&corrected));
         assert!(corrected[0].starts_with("objective: loss = - sum of w c phi"), "{corrected:?}");
         assert!(corrected[0].ends_with("whichever version sampled [proximal]"), "{corrected:?}");
-    }
-
-    #[test]
-    fn a_split_divides_a_step_unless_it_takes_all_or_nothing() {
-        let mix = |split| version_mix(16, split, false);
-        assert_eq!([0, 4, 16].map(mix), [VersionMix::One, VersionMix::SplitAt(12), VersionMix::One]);
-        assert_eq!(version_mix(16, 4, true), VersionMix::Any);
     }
 }

@@ -1,10 +1,12 @@
 //! Secrets: a run with tokens, keys and certificates everywhere leaves nothing of them in what it writes, logs and answers.
 
-use std::io::{Read, Write};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 
+use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector};
 use rcgen::{BasicConstraints, CertificateParams, IsCa, Issuer, KeyPair};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::free_ports;
 use crate::support::{Process, evenkeel, refused, small, succeed, summary, wait_for, written_model};
@@ -58,17 +60,15 @@ impl Secrets {
         ]
     }
 
-    /// Settings of the run, as the orchestrator's `start.set`.
-    fn client(&self, model: &Path) -> String {
-        let file = |key: &str, name: &str| format!("services.client.{key}={}", self.path(name).display());
-        let set = [
-            format!("model.path={}", model.display()),
+    /// How the orchestrator calls the services.
+    fn client(&self) -> Vec<String> {
+        let file = |key: &str, name: &str| format!("client.{key}={}", self.path(name).display());
+        vec![
             file("token_file", "orchestrator.token"),
             file("tls.ca_file", "ca.pem"),
             file("tls.certificate_file", "orchestrator.pem"),
             file("tls.key_file", "orchestrator.key"),
-        ];
-        format!("start.set={set:?}")
+        ]
     }
 
     /// What is seen of them in a text.
@@ -87,15 +87,29 @@ fn files(folder: &Path) -> Vec<PathBuf> {
     all
 }
 
+fn head(path: &str, authorization: &str) -> String {
+    format!("GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\nConnection: close\r\n\r\n")
+}
+
 /// The answer to a request with that `authorization` header.
 fn get(port: u16, path: &str, authorization: &str) -> String {
     let mut stream = TcpStream::connect(("127.0.0.1", port)).unwrap();
-    let head = format!(
-        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAuthorization: {authorization}\r\nConnection: close\r\n\r\n"
-    );
-    stream.write_all(head.as_bytes()).unwrap();
+    stream.write_all(head(path, authorization).as_bytes()).unwrap();
     let mut answer = String::new();
     stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// The same over TLS.
+#[tokio::main(flavor = "current_thread")]
+async fn get_encrypted(ca_file: PathBuf, port: u16, path: &str, authorization: &str) -> String {
+    let tls = Some(ClientTlsSettings { ca_file, ..ClientTlsSettings::default() });
+    let connector = Connector::new("client", ClientSettings { tls, ..ClientSettings::default() }).unwrap();
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut stream = connector.encrypt_http1("localhost", stream).await.unwrap();
+    stream.write_all(head(path, authorization).as_bytes()).await.unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).await.unwrap();
     answer
 }
 
@@ -122,19 +136,29 @@ fn nothing_that_a_secured_run_writes_logs_or_answers_holds_a_secret() {
     let metrics_address = format!("127.0.0.1:{metrics}");
     let on_orchestrator = [
         place("runs"),
-        secrets.client(&model),
+        format!("start.set={:?}", [format!("model.path={}", model.display())]),
         format!("page.listen=127.0.0.1:{page}"),
         file("page.token_file", "reader.token"),
         format!("endpoints.generation=https://localhost:{generation}"),
         format!("endpoints.reward=[\"https://localhost:{reward}\"]"),
         format!("endpoints.learner=https://localhost:{learner}"),
     ];
-    let on_generation = [format!("endpoints=[\"http://127.0.0.1:{engine}\"]"), file("api_key_file", "engine.token")];
-    let on_engine = [format!("listen=127.0.0.1:{engine}"), place("model"), file("api_key_file", "engine.token")];
+    let on_generation = [
+        format!("endpoints=[\"https://localhost:{engine}\"]"),
+        file("api_key_file", "engine.token"),
+        file("ca_file", "ca.pem"),
+    ];
+    let on_engine = [
+        format!("listen=127.0.0.1:{engine}"),
+        place("model"),
+        file("api_key_file", "engine.token"),
+        file("tls.certificate_file", "localhost.pem"),
+        file("tls.key_file", "localhost.key"),
+    ];
     let _services = [
         start(
             "orchestrator",
-            &[&listen(orchestrator)[..], &on_orchestrator].concat(),
+            &[&listen(orchestrator)[..], &on_orchestrator, &secrets.client()].concat(),
             &["--metrics", &metrics_address],
         ),
         start("learner", &[&listen(learner)[..], &["model", "checkpoints", "weights"].map(place)].concat(), &[]),
@@ -152,8 +176,14 @@ fn nothing_that_a_secured_run_writes_logs_or_answers_holds_a_secret() {
         assert!(answer.starts_with("HTTP/1.1 200"), "{path}: {answer}");
         assert_eq!(secrets.seen(answer.as_bytes()), None, "{path}");
     }
-    let keyed = get(engine, "/server_info", &format!("Bearer {PLANTED}-engine"));
+    let authority = secrets.path("ca.pem");
+    let keyed = get_encrypted(authority.clone(), engine, "/server_info", &format!("Bearer {PLANTED}-engine"));
+    assert!(keyed.starts_with("HTTP/1.1 200"), "{keyed}");
     assert_eq!(secrets.seen(keyed.as_bytes()), None, "{keyed}");
+    let probe = format!("https://localhost:{engine}/health");
+    let healthy = succeed(evenkeel(&["health", &probe, "--ca", authority.to_str().unwrap()]));
+    assert_eq!(String::from_utf8(healthy.stdout).unwrap(), format!("{probe} answers 200\n"));
+    assert!(refused(evenkeel(&["health", &probe])).contains("no certificates"), "nobody is trusted by default");
     let written = files(&data);
     assert!(written.len() > 10 && written.iter().any(|file| file.ends_with("report.html")), "{written:?}");
     for file in written {

@@ -8,13 +8,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::append_sampled;
 use evenkeel_proto::v1::{Failure, FailureCode, GenerateItem, Segment};
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::ItemContext;
 use evenkeel_rpc::retry::RetryPolicy;
-use evenkeel_seeds::Stream;
 use tokio::time::Instant;
 
 use super::plan::Plan;
@@ -164,7 +162,7 @@ async fn attempt(
     progress: &mut Progress,
 ) -> Result<AttemptEnd, EngineError> {
     let session = lease.session();
-    let sampling = remaining(&plan.sampling, progress.sampled);
+    let sampling = plan.sampling.rest(progress.sampled);
     let token_ids = so_far(plan, item, progress);
     let request_id = format!("{}#{}", item.sample_id, REQUESTS.fetch_add(1, Ordering::Relaxed));
     let request = SampleRequest {
@@ -213,34 +211,4 @@ fn so_far<'a>(plan: &'a Plan, item: &GenerateItem, progress: &Progress) -> Cow<'
     let mut token_ids = item.prompt_token_ids.clone();
     progress.segments.iter().for_each(|segment| token_ids.extend_from_slice(&segment.token_ids));
     Cow::Owned(token_ids)
-}
-
-/// Settings for the rest of a sample that has `sampled` tokens.
-fn remaining(sampling: &SamplingSettings, sampled: u32) -> SamplingSettings {
-    if sampled == 0 {
-        return sampling.clone();
-    }
-    SamplingSettings {
-        max_tokens: sampling.max_tokens - sampled,
-        min_tokens: sampling.min_tokens.saturating_sub(sampled),
-        // The same seed would repeat the random numbers of the first tokens.
-        seed: evenkeel_seeds::seed(sampling.seed, Stream::Continuation { tokens: sampled.into() }),
-        ..sampling.clone()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_rest_of_a_sample_has_its_own_seed_and_what_is_left_of_the_limits() {
-        let sampling = SamplingSettings { min_tokens: 3, ..SamplingSettings::plain(10, 7) };
-        assert_eq!(remaining(&sampling, 0), sampling);
-        let rest = remaining(&sampling, 4);
-        assert_eq!((rest.max_tokens, rest.min_tokens), (6, 0));
-        assert_ne!(rest.seed, 7);
-        assert_eq!(rest.seed, remaining(&sampling, 4).seed);
-        assert_ne!(rest.seed, remaining(&sampling, 5).seed);
-    }
 }

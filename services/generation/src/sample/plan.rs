@@ -37,7 +37,7 @@ impl Plan {
             check_token_ids("prefix_segments[].token_ids", &prefix.token_ids, vocabulary)?;
         }
         let sampling = item.sampling.as_ref().ok_or_else(|| FieldError::missing("sampling", "settings"))?;
-        let mut sampling = SamplingSettings::try_from(sampling).map_err(|error| error.within("sampling"))?;
+        let sampling = SamplingSettings::try_from(sampling).map_err(|error| error.within("sampling"))?;
         if sampling.temperature > 0.0 && sampling.temperature < MIN_TEMPERATURE {
             let allowed = format!("0, or at least {MIN_TEMPERATURE}, below which engines round");
             return Err(FieldError::new("sampling.temperature", sampling.temperature, allowed));
@@ -58,8 +58,7 @@ impl Plan {
         }
         // The context ends a sample as `max_tokens` does; engines refuse what might not fit.
         let left = u32::try_from(context - taken).unwrap_or(u32::MAX);
-        sampling.max_tokens = sampling.max_tokens.min(left);
-        sampling.min_tokens = sampling.min_tokens.min(sampling.max_tokens);
+        let sampling = sampling.at_most(left);
         let token_ids = [item.prompt_token_ids.as_slice(), &prefix.token_ids].concat();
         Ok(Self { token_ids, prompt_tokens, sampling })
     }

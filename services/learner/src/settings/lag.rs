@@ -12,8 +12,8 @@ pub enum VersionMix {
     One,
     /// The groups of a step before this one, in data order, are of one and the others of another; 1 or more.
     SplitAt(usize),
-    /// Any token may be of any of them.
-    Any,
+    /// Any token may be of any of them, by the setting that it names.
+    Any(&'static str),
 }
 
 /// Which versions sample a run's batches, as far as its settings determine it.
@@ -48,8 +48,9 @@ impl LearnerSettings {
                  versions: {}",
                 self.mini_batch_groups,
                 match mix {
+                    VersionMix::One => String::new(),
                     VersionMix::SplitAt(first) => format!("pipeline.split divides a step after {first} groups"),
-                    VersionMix::One | VersionMix::Any => "pipeline.order or pipeline.partial mixes them".to_owned(),
+                    VersionMix::Any(setting) => format!("{setting} mixes them"),
                 }
             );
             return Err(LearnerError::setting("objective.correction", self.objective.correction, allowed));
@@ -61,7 +62,7 @@ impl LearnerSettings {
     fn straddles(&self, mix: VersionMix) -> bool {
         match mix {
             VersionMix::One => false,
-            VersionMix::Any => true,
+            VersionMix::Any(_) => true,
             VersionMix::SplitAt(first) => {
                 let size = self.mini_batch_groups;
                 size == 0 || self.shuffle || !first.is_multiple_of(size)
@@ -87,7 +88,7 @@ mod tests {
     #[test]
     fn recomputing_with_weights_that_are_gone_is_refused() {
         let settings = with(OldLogp::Recompute, Correction::TokenMask);
-        assert_eq!(refused(&settings, 0, VersionMix::Any), None);
+        assert_eq!(refused(&settings, 0, VersionMix::Any("pipeline.partial")), None);
         let error = refused(&settings, 2, VersionMix::One).unwrap();
         let words = "old_logp is recompute, allowed: proximal or rollout with pipeline.max_lag = 2";
         assert!(error.starts_with(words), "{error}");
@@ -103,7 +104,7 @@ mod tests {
             (VersionMix::One, false),
             (VersionMix::SplitAt(8), false),
             (VersionMix::SplitAt(6), true),
-            (VersionMix::Any, true),
+            (VersionMix::Any("pipeline.partial"), true),
         ] {
             assert_eq!(refused(&bare, 1, mix).is_some(), straddles, "{mix:?}");
             assert_eq!(refused(&with(OldLogp::Proximal, Correction::SequenceMask), 1, mix), None);

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use super::lengths::{LagLengths, LengthsByLag};
+use super::lengths::{LagLengths, LengthsByLag, OvertakenLengths};
 use super::record::{Fate, GroupRecord, PromptLine};
 
 /// Faults that are told one by one.
@@ -17,6 +17,7 @@ pub struct Audit {
     waiting: u64,
     fates: BTreeMap<Fate, u64>,
     lengths: Vec<LagLengths>,
+    overtaken: Option<OvertakenLengths>,
     faults: Faults,
 }
 
@@ -72,6 +73,7 @@ impl Audit {
             waiting: waiting.len() as u64,
             fates,
             lengths: lengths.finish(),
+            overtaken: OvertakenLengths::of(lines),
             faults,
         }
     }
@@ -94,6 +96,11 @@ impl Audit {
     /// Lengths of answers for each lag that occurs, ascending.
     pub fn lengths(&self) -> &[LagLengths] {
         &self.lengths
+    }
+
+    /// Lengths of what steps took and of what they left for later ones. `None` where steps were filled in data order.
+    pub fn overtaken(&self) -> Option<&OvertakenLengths> {
+        self.overtaken.as_ref()
     }
 
     /// The result in a sentence.
@@ -127,6 +134,13 @@ impl Audit {
             true => write!(text, "; all {sampled} answers that were sampled were trained on"),
             false => write!(text, "; {trained} of the {sampled} answers that were sampled were trained on"),
         };
+        if let Some(OvertakenLengths { taken, left }) = &self.overtaken {
+            let _ = write!(
+                text,
+                "; in order of completion, steps took answers of {:.1} tokens on average and left answers of {:.1} for later steps",
+                taken.mean, left.mean
+            );
+        }
         text
     }
 }

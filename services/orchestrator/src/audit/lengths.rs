@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use super::record::{Fate, GroupRecord, PromptLine};
+
 /// Lengths of some answers in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lengths {
@@ -38,6 +40,33 @@ pub struct LagLengths {
     pub sampled: Option<Lengths>,
     /// Those that the learner was trained on: with a verdict, and in a group that was not dropped.
     pub trained: Option<Lengths>,
+}
+
+/// What filling steps in order of completion did to lengths.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct OvertakenLengths {
+    /// Answers in the steps that left prompts for a later step although they took later prompts.
+    pub taken: Lengths,
+    /// The answers to the prompts that they left, once for each step that did.
+    pub left: Lengths,
+}
+
+impl OvertakenLengths {
+    /// `None` where no step left a prompt whose answers are known by now.
+    pub(super) fn of(lines: &[PromptLine]) -> Option<Self> {
+        if lines.iter().all(|line| line.waiting.is_empty()) {
+            return None;
+        }
+        let groups = lines.iter().flat_map(|line| &line.groups);
+        let known: BTreeMap<u64, &GroupRecord> = groups.map(|group| (group.prompt, group)).collect();
+        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        for line in lines.iter().filter(|line| !line.waiting.is_empty()) {
+            let sent = line.groups.iter().filter(|group| Fate::from_label(&group.fate).is_some_and(Fate::is_sent));
+            taken.extend(sent.flat_map(GroupRecord::answers));
+            left.extend(line.waiting.iter().filter_map(|prompt| known.get(prompt)).flat_map(|group| group.answers()));
+        }
+        Some(Self { taken: Lengths::of(taken)?, left: Lengths::of(left)? })
+    }
 }
 
 /// Gathers lengths by lag.
@@ -79,6 +108,35 @@ mod tests {
         assert_eq!(lengths, Lengths { answers: 4, mean: 26.25, quartiles: [17.5, 27.5, 36.25] });
         assert_eq!(Lengths::of(vec![7]).unwrap().quartiles, [7.0; 3]);
         assert_eq!(Lengths::of(vec![]), None);
+    }
+
+    #[test]
+    fn what_a_step_left_for_later_ones_has_the_lengths_that_it_turned_out_to_have() {
+        let group = |prompt, length| GroupRecord {
+            prompt,
+            fate: Fate::Trained.label().to_owned(),
+            lengths: vec![length; 2],
+            ..GroupRecord::default()
+        };
+        let line = |step, waiting: &[u64], groups| PromptLine {
+            step,
+            waiting: waiting.to_vec(),
+            groups,
+            ..PromptLine::default()
+        };
+        let lines = [
+            line(0, &[1], vec![group(0, 10), group(2, 20)]),
+            line(1, &[1, 9], vec![group(3, 30)]),
+            line(2, &[], vec![group(1, 80)]),
+        ];
+        let found = OvertakenLengths::of(&lines).unwrap();
+        assert_eq!((found.taken.answers, found.taken.mean), (6, 20.0), "step 2 left nothing");
+        assert_eq!(
+            (found.left.answers, found.left.mean),
+            (4, 80.0),
+            "both steps left prompt 1, and 9 is not answered yet"
+        );
+        assert_eq!(OvertakenLengths::of(&lines[2..]), None);
     }
 
     #[test]

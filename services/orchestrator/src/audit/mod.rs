@@ -9,6 +9,6 @@ mod lengths;
 mod record;
 
 pub use check::Audit;
-pub use lengths::{LagLengths, Lengths};
+pub use lengths::{LagLengths, Lengths, OvertakenLengths};
 pub use record::Fate;
 pub(crate) use record::{GroupRecord, PromptLine, Received};

@@ -91,6 +91,13 @@ pub(crate) struct GroupRecord {
     pub(crate) invalid: Vec<u32>,
 }
 
+impl GroupRecord {
+    /// Response tokens of each sample that was generated.
+    pub(crate) fn answers(&self) -> impl Iterator<Item = u32> {
+        self.lengths.iter().chain(self.invalid.iter().filter(|length| **length > 0)).copied()
+    }
+}
+
 impl PromptLine {
     /// The line without its line break.
     pub(crate) fn to_json(&self) -> String {

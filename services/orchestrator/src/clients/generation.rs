@@ -5,7 +5,7 @@ use std::time::Duration;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{
     EngineProof, EngineUpdateOutcome, FailureCode, GenerateItem, GenerationGetStatusRequest,
-    GenerationGetStatusResponse, LogProbabilityMode, ProveWeightsRequest, Rollout, SleepLevel, SleepRequest,
+    GenerationGetStatusResponse, LogProbabilityMode, PauseMode, ProveWeightsRequest, Rollout, SleepLevel, SleepRequest,
     TokenSequence, UpdateWeightsRequest, WeightsRef,
 };
 use evenkeel_rpc::client::ClientChannel;
@@ -98,9 +98,11 @@ impl Generation {
         Some(self.client.clone().get_status(request).await.ok()?.into_inner())
     }
 
-    /// Moves the engines to weights. A warning reports engines that fail; where all fail the call is retried.
-    pub(crate) async fn update_weights(&self, weights: &WeightsRef) -> Result<(), Halt> {
-        let request = UpdateWeightsRequest { weights: Some(weights.clone()), ..UpdateWeightsRequest::default() };
+    /// Moves the engines to weights. A warning reports engines that fail; where all fail the call is retried. Nobody calls it but
+    /// `EngineWeights`, which knows whose turn it is.
+    pub(crate) async fn update_weights(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
+        let (pause_mode, weights_ref) = (in_flight.into(), Some(weights.clone()));
+        let request = UpdateWeightsRequest { weights: weights_ref, pause_mode, ..UpdateWeightsRequest::default() };
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move {
@@ -128,26 +130,21 @@ impl Generation {
     }
 
     /// Scores the same tokens on every engine. A warning reports engines that could not be asked; where none could the call is retried.
+    /// `None` where the engines have another version.
     pub(crate) async fn prove_weights(
         &self,
-        weights: &WeightsRef,
+        version: u64,
         sequences: &[Vec<u32>],
         temperature: f32,
-    ) -> Result<Vec<ProvenEngine>, Halt> {
+    ) -> Result<Option<Vec<ProvenEngine>>, Halt> {
         let sequences = sequences.iter().map(|ids| TokenSequence { token_ids: ids.clone() }).collect();
-        let (version, temperature) = (Some(weights.version), Some(temperature));
+        let (version, temperature) = (Some(version), Some(temperature));
         let request = ProveWeightsRequest { version, sequences, temperature, ..ProveWeightsRequest::default() };
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move {
                 let response = match client.prove_weights(self.retrier.request(request)).await {
-                    // It was restarted since the update.
-                    Err(status) if reason_of(&status).as_deref() == Some("OTHER_VERSION") => {
-                        let weights = Some(weights.clone());
-                        let update = UpdateWeightsRequest { weights, ..UpdateWeightsRequest::default() };
-                        client.update_weights(self.retrier.request(update)).await?;
-                        return Err(Status::unavailable(status.message()));
-                    }
+                    Err(status) if reason_of(&status).as_deref() == Some("OTHER_VERSION") => return Ok(None),
                     response => response?,
                 };
                 let engines = response.into_inner().engines;
@@ -170,16 +167,17 @@ impl Generation {
                 let failures = failures.collect::<Vec<_>>().join("; ");
                 match proven.is_empty() {
                     true => Err(Status::unavailable(format!("no engine scores tokens: {failures}"))),
-                    false => Ok((proven, failures)),
+                    false => Ok(Some((proven, failures))),
                 }
             }
         };
-        let (proven, failures) = self.retrier.call("generation", &self.endpoint, "ProveWeights", call).await?;
+        let answer = self.retrier.call("generation", &self.endpoint, "ProveWeights", call).await?;
+        let Some((proven, failures)) = answer else { return Ok(None) };
         if !failures.is_empty() {
             let message = format!("the weights of some engines are not proven: {failures}");
             self.events.emit(Event::Warning { message });
         }
-        proven.into_iter().map(|engine| scores_of(engine, &request)).collect()
+        proven.into_iter().map(|engine| scores_of(engine, &request)).collect::<Result<_, _>>().map(Some)
     }
 
     /// Puts every engine to sleep. All must: the learner needs the memory of each.

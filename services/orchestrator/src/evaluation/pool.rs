@@ -11,7 +11,7 @@ use super::benchmark::Benchmarks;
 use super::manifest::Manifest;
 use super::scores::Scores;
 use crate::error::{Halt, RunError};
-use crate::rollout::{RolloutContext, RolloutScheduler, RolloutSpec};
+use crate::rollout::{RolloutContext, RolloutScheduler, RolloutSpec, SampledBy};
 
 /// What is evaluated.
 #[derive(Debug, Clone)]
@@ -49,7 +49,8 @@ pub(crate) async fn evaluate(
     retrier.write(folder, || open(benchmarks, asked, rollouts.seed(), folder).map(|open| opened = Some(open))).await?;
     let mut all = opened.unwrap_or_default();
 
-    let spec = RolloutSpec { weights: asked.weights.clone(), for_training: false };
+    let weights = asked.weights.as_ref().map_or(SampledBy::Any, |weights| rollouts.sampled_by(weights));
+    let spec = RolloutSpec { weights, for_training: false };
     let mut scheduler = RolloutScheduler::new(Arc::clone(rollouts), spec);
     let mut missing = 0;
     // The longest answers first, so that engines are not left with a few of them at the end.
@@ -78,8 +79,9 @@ pub(crate) async fn evaluate(
         retrier.write(&path, || progress.file.append(index, &answers)).await?;
         progress.scores.add(index, &answers);
     }
-    scheduler.check_late(&format!("evaluation at step {}", asked.step))?;
-    scheduler.check_invalid(&format!("evaluation at step {}", asked.step))?;
+    let what = format!("evaluation at step {}", asked.step);
+    scheduler.left_out().check_late(&what, services.settings())?;
+    scheduler.left_out().check_invalid(&what, services.settings())?;
     for progress in &all {
         retrier.write(progress.file.path(), || progress.file.finish()).await?;
     }

@@ -2,6 +2,7 @@
 
 mod benchmarks;
 mod charts;
+mod completion;
 mod dropped;
 mod laboratory;
 mod lag;
@@ -68,7 +69,11 @@ pub(crate) fn sections(data: &RunData<'_>) -> Vec<Section> {
         Section::new("overview", "", overview::overview(summary)),
         Section::new("results", "Results", curves.with(benchmarks::table(summary, evaluations))),
         Section::new("aggregation", "Aggregation", rules::section(summary, steps)),
-        Section::new("training", "Training", training(steps, warm_start).with(lag::section(steps))),
+        Section::new(
+            "training",
+            "Training",
+            training(steps, warm_start).with(lag::section(steps)).with(completion::section(steps)),
+        ),
         Section::new("dropped", "Dropped or invalid", dropped::section(steps, evaluations, data.data)),
         Section::new("time", "Time", time::section(summary, steps)),
         Section::new("samples", "Answers worth reading", data.gallery.to_html()),

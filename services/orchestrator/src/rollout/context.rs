@@ -6,11 +6,13 @@ use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_i
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
+use super::engine_weights::EngineWeights;
 use super::group::GroupPlan;
 use super::health::RolloutHealth;
+use super::part::Part;
+use super::rounds::Rounds;
 use super::sample::{Components, Rewards, Sample};
 use super::shaping::{Judged, Shaping};
-use super::turns::{Turn, WeightTurns};
 use super::validation::Requirements;
 use super::verification::VerifyRequest;
 use crate::clients::Services;
@@ -30,12 +32,13 @@ pub(crate) struct RolloutContext {
     seed: u64,
     vocabulary_size: u32,
     shaping: Shaping,
-    turns: Arc<WeightTurns>,
+    engines: Arc<EngineWeights>,
 }
 
 impl RolloutContext {
     pub(crate) fn new(
         services: Arc<Services>,
+        engines: Arc<EngineWeights>,
         tokenizer: Tokenizer,
         run_id: &str,
         vocabulary_size: u32,
@@ -48,13 +51,18 @@ impl RolloutContext {
             seed: settings.run.seed,
             vocabulary_size,
             shaping: Shaping::new(&settings.shaping, &settings.sampling),
-            turns: Arc::default(),
+            engines,
         }
     }
 
-    /// The weights of the samples in flight.
-    pub(crate) fn turns(&self) -> &WeightTurns {
-        &self.turns
+    /// Rounds that have not begun, as many as that.
+    pub(crate) fn rounds(&self, rounds: usize) -> Arc<Rounds> {
+        Rounds::new(self.engines.turns(), rounds)
+    }
+
+    /// Sampling by those weights alone.
+    pub(crate) fn sampled_by(&self, weights: &WeightsRef) -> SampledBy {
+        SampledBy::Rounds(Rounds::single(self.engines.turns(), weights))
     }
 
     pub(crate) fn services(&self) -> &Services {
@@ -74,10 +82,37 @@ impl RolloutContext {
 /// What the samples of one step or evaluation share.
 #[derive(Debug, Clone)]
 pub(crate) struct RolloutSpec {
-    /// The weights that must generate them. `None`: those that the engines have, whichever they are.
-    pub(crate) weights: Option<WeightsRef>,
+    pub(crate) weights: SampledBy,
     /// Whether samples are trained on, not only scored.
     pub(crate) for_training: bool,
+}
+
+/// The weights that must generate samples.
+#[derive(Debug, Clone)]
+pub(crate) enum SampledBy {
+    /// Those of the rounds, each its part, and no others.
+    Rounds(Arc<Rounds>),
+    /// Those that the run has moved the engines to when a sample is requested, and later ones. A sample may have tokens of several versions.
+    Newest,
+    /// Whichever the engines have.
+    Any,
+}
+
+/// What an attempt at a sample starts from.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct AttemptStart {
+    /// How often engines were moved before it.
+    moves: u64,
+    /// The earliest version that may sample it, if it need not be a certain one.
+    earliest: Option<u64>,
+}
+
+impl AttemptStart {
+    /// The version that sampled a token although later ones had to, as engines do that were restarted with the generation service.
+    pub(super) fn outdated(&self, rollout: &Rollout) -> Option<u64> {
+        let oldest = rollout.segments.iter().filter_map(|segment| segment.policy_version).min()?;
+        self.earliest.is_some_and(|earliest| oldest < earliest).then_some(oldest)
+    }
 }
 
 /// A step's or evaluation's samples in flight, as its sample tasks see them.
@@ -86,19 +121,18 @@ pub(super) struct Batch {
     spec: RolloutSpec,
     requirements: Requirements,
     pub(super) health: RolloutHealth,
-    /// That samples of its weights are in flight.
-    _turn: Option<Turn>,
+}
+
+impl Drop for Batch {
+    fn drop(&mut self) {
+        self.rounds().into_iter().for_each(|rounds| rounds.close());
+    }
 }
 
 impl Batch {
     pub(super) fn new(context: Arc<RolloutContext>, spec: RolloutSpec) -> Self {
-        let requirements = Requirements {
-            policy_version: spec.weights.as_ref().map(|weights| weights.version),
-            vocabulary_size: context.vocabulary_size,
-            for_training: spec.for_training,
-        };
-        let _turn = requirements.policy_version.map(|version| context.turns.enter(version));
-        Self { context, spec, requirements, health: RolloutHealth::new(), _turn }
+        let requirements = Requirements { vocabulary_size: context.vocabulary_size, for_training: spec.for_training };
+        Self { context, spec, requirements, health: RolloutHealth::new() }
     }
 
     pub(super) fn services(&self) -> &Services {
@@ -113,17 +147,40 @@ impl Batch {
         self.context.shaping.rewards(judged, tokens)
     }
 
-    /// How often engines were moved so far. Waits while they are moved back to weights.
-    pub(super) async fn weight_moves(&self) -> u64 {
-        self.context.turns.moves().await
+    /// Its rounds. `None` where samples have no weights of their own.
+    pub(super) fn rounds(&self) -> Option<&Arc<Rounds>> {
+        match &self.spec.weights {
+            SampledBy::Rounds(rounds) => Some(rounds),
+            SampledBy::Newest | SampledBy::Any => None,
+        }
     }
 
-    /// Has the engines moved to the weights that they lack, unless that was done since there were `seen` moves. Returns whether a sample has
-    /// a reason to find its weights now.
-    pub(super) async fn restore_weights(&self, seen: u64) -> Result<bool, Halt> {
-        match &self.spec.weights {
-            Some(weights) => self.context.turns.restore(self.services(), weights, seen).await,
-            None => Ok(true),
+    /// The weights of a round, once it begins. `None` where samples have none of their own.
+    pub(super) async fn weights(&self, round: usize) -> Option<WeightsRef> {
+        match self.rounds() {
+            Some(rounds) => Some(rounds.weights(round).await),
+            None => None,
+        }
+    }
+
+    /// An attempt at a part of a sample begins. Waits while weights are restored.
+    pub(super) async fn begin_attempt(&self) -> AttemptStart {
+        let engines = &self.context.engines;
+        let moves = engines.moves().await;
+        let earliest = match self.spec.weights {
+            SampledBy::Newest => engines.target(),
+            SampledBy::Rounds(_) | SampledBy::Any => None,
+        };
+        AttemptStart { moves, earliest }
+    }
+
+    /// Has the engines moved to the weights of a part that they lack, unless that was done since the attempt began. Returns whether the sample
+    /// has a reason to find its weights now.
+    pub(super) async fn restore_weights(&self, part: &Part, start: AttemptStart) -> Result<bool, Halt> {
+        match (&self.spec.weights, &part.weights) {
+            (_, Some(weights)) => self.context.engines.restore(weights, start.moves).await,
+            (SampledBy::Newest, None) => self.context.engines.restore_target(start.moves).await,
+            (_, None) => Ok(true),
         }
     }
 
@@ -135,17 +192,24 @@ impl Batch {
         &self.context.run_id
     }
 
-    /// The request for one sample of a group, as a part of that span.
-    pub(super) fn generate_item(&self, plan: &GroupPlan, sample: u32, span: TraceContext) -> GenerateItem {
-        let id = plan.id.sample(sample);
-        let sampling = SamplingSettings { seed: id.seed(self.context.seed), ..plan.sampling.settings.clone() };
+    /// How the whole answer of a sample is drawn.
+    pub(super) fn sampling(&self, plan: &GroupPlan, sample: u32) -> SamplingSettings {
+        let seed = plan.id.sample(sample).seed(self.context.seed);
+        SamplingSettings { seed, ..plan.sampling.settings.clone() }
+    }
+
+    /// The request for a part of the answer of a sample, as a part of that span.
+    pub(super) fn generate_item(&self, plan: &GroupPlan, sample: u32, part: &Part, span: TraceContext) -> GenerateItem {
+        let sample_id = plan.id.sample(sample).to_string();
         GenerateItem {
-            sample_id: id.to_string(),
             group_id: plan.id.to_string(),
             prompt_token_ids: plan.prompt_token_ids.to_vec(),
-            sampling: Some(sampling.into()),
+            prefix_segments: part.before.clone(),
+            parent_sample_id: (!part.before.is_empty()).then(|| sample_id.clone()),
+            sample_id,
+            sampling: Some(part.sampling.clone().into()),
             engine_deadline_ms: Some(self.services().settings().rollout_deadline.as_millis() as u64),
-            policy_version: self.requirements.policy_version,
+            policy_version: part.version(),
             traceparent: span.to_string(),
             ..GenerateItem::default()
         }

@@ -8,6 +8,7 @@ use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 use evenkeel_tasks::Task;
 
+use super::parts::Parts;
 use super::sample::Sample;
 use crate::data::Prompt;
 
@@ -32,6 +33,8 @@ pub(crate) struct GroupPlan {
     /// The same with long tests named by their digest.
     pub(super) named: Option<Task>,
     pub(super) sampling: Arc<GroupSampling>,
+    /// Which rounds sample it.
+    pub(super) parts: Parts,
 }
 
 impl GroupPlan {
@@ -50,7 +53,13 @@ impl GroupPlan {
             data_source: Arc::clone(&prompt.data_source),
             named: prompt.task.named(),
             sampling: Arc::clone(sampling),
+            parts: Parts::whole(0),
         }
+    }
+
+    /// The same, sampled by these rounds instead of the first alone.
+    pub(crate) fn in_parts(self, parts: Parts) -> Self {
+        Self { parts, ..self }
     }
 
     /// The number of its prompt.
@@ -86,6 +95,16 @@ impl InFlightGroup {
             self.missing -= 1;
         }
         self.missing == 0
+    }
+
+    /// The samples that are over.
+    pub(super) fn finished(&self) -> impl Iterator<Item = &Sample> {
+        self.samples.iter().flatten()
+    }
+
+    /// How many are not.
+    pub(super) fn missing(&self) -> usize {
+        self.missing
     }
 
     /// The group with the samples that it has.
@@ -187,6 +206,11 @@ impl SampledGroup {
         }
     }
 
+    /// Drops the tokens of its samples, which nobody needs any more.
+    pub(crate) fn forget_tokens(&mut self) {
+        self.samples.iter_mut().for_each(|sample| drop(sample.take_segments()));
+    }
+
     /// The response of a sample that failed. The sample stays in its group but enters no statistic and no loss, so the content does not
     /// matter; the protocol wants at least one token.
     fn placeholder(&self) -> Vec<Segment> {
@@ -212,6 +236,7 @@ pub(super) mod tests {
             named: None,
             data_source: "sums".into(),
             sampling: sampling.into(),
+            parts: Parts::whole(0),
         };
         let mut group = InFlightGroup::new(plan);
         for (number, raw) in (0..).zip(raw) {

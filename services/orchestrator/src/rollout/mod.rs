@@ -1,11 +1,17 @@
 //! From prompts to scored groups: samples are generated and verified concurrently, groups come out whole.
 //!
 //! [`RolloutScheduler`] starts one task for each sample and assembles their results into groups; a task (`sample_task`) takes its sample
-//! from the request to the reward. [`StepSelection`] decides which groups make a step.
+//! from the request to the reward. [`Rounds`] are the weights that sample, one after the other; [`StepSelection`] decides which groups make a
+//! step.
 
 mod context;
+mod engine_weights;
 mod group;
 mod health;
+mod left_out;
+mod part;
+mod parts;
+mod rounds;
 mod sample;
 mod sample_task;
 mod scheduler;
@@ -16,8 +22,13 @@ mod turns;
 mod validation;
 mod verification;
 
-pub(crate) use context::{RolloutContext, RolloutSpec};
+pub(crate) use context::{RolloutContext, RolloutSpec, SampledBy};
+pub(crate) use engine_weights::EngineWeights;
+pub(crate) use engine_weights::Move;
 pub(crate) use group::{GroupPlan, GroupSampling, SampledGroup};
+pub(crate) use left_out::LeftOut;
+pub(crate) use parts::Division;
+pub(crate) use rounds::Rounds;
 pub(crate) use sample::{Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;
 pub(crate) use selection::{StepBatch, StepSelection};

@@ -3,14 +3,16 @@
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, Rollout};
+use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, Rollout, WeightsRef};
 use evenkeel_rpc::dispatch::DispatchError;
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
-use tokio::sync::OwnedSemaphorePermit;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::context::Batch;
+use super::context::{AttemptStart, Batch};
 use super::group::GroupPlan;
+use super::part::Part;
+use super::rounds::Passage;
 use super::sample::{Judgement, Sample, SampleStatus};
 use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{Verified, verify};
@@ -27,11 +29,14 @@ pub(super) struct SampleTask {
     plan: Arc<GroupPlan>,
     number: u32,
     attempts: Attempts,
+    passage: Passage,
+    /// What the generation service may have at once.
+    permits: Arc<Semaphore>,
     /// Its span. All samples of a prompt share a trace.
     span: TraceContext,
 }
 
-/// Attempts at a sample that count as its own.
+/// Attempts at the parts of a sample that count as its own.
 #[derive(Debug, Default)]
 struct Attempts {
     failed: u32,
@@ -47,31 +52,31 @@ struct AttemptFailure {
     counts: bool,
 }
 
-/// A rollout that passed validation, with its number of response tokens.
+/// A rollout that passed validation: the answer up to its last part, and how many tokens that is.
 struct Accepted {
     rollout: Rollout,
     tokens: usize,
 }
 
 impl SampleTask {
-    pub(super) fn new(batch: Arc<Batch>, plan: Arc<GroupPlan>, number: u32) -> Self {
+    pub(super) fn new(batch: &Arc<Batch>, plan: Arc<GroupPlan>, number: u32, permits: &Arc<Semaphore>) -> Self {
         let span = trace_of_prompt(batch.run_id(), &plan).child();
-        Self { batch, plan, number, attempts: Attempts::default(), span }
+        let (attempts, passage) = (Attempts::default(), Passage::new(batch.rounds().cloned(), plan.parts));
+        Self { batch: Arc::clone(batch), plan, number, attempts, passage, permits: Arc::clone(permits), span }
     }
 
     pub(super) fn id(&self) -> String {
         self.plan.id.sample(self.number).to_string()
     }
 
-    /// Takes the sample to its reward, or to the reason why it has none. `permit` is held while the sample is with the generation service.
+    /// Takes the sample to its reward, or to the reason why it has none. `permit` is for the first part of its answer.
     ///
     /// # Errors
     /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
     pub(super) async fn run(mut self, permit: OwnedSemaphorePermit) -> Result<Sample, Halt> {
         let (began, span, prompt) = (SystemTime::now(), self.span, trace_of_prompt(self.batch.run_id(), &self.plan));
-        let stage = AtStage::enter(Stage::Generating);
-        let generated = self.generate().await?;
-        drop((permit, stage));
+        let generated = self.generate(permit).await?;
+        self.passage.finish();
         let sample = match generated {
             Ok(accepted) => {
                 let _stage = AtStage::enter(Stage::Verifying);
@@ -87,20 +92,72 @@ impl SampleTask {
         self.batch.services()
     }
 
-    /// Generates until a rollout is accepted or the attempts are used up; then the last message is returned.
-    async fn generate(&mut self) -> Result<Result<Accepted, String>, Halt> {
+    /// Generates the answer part by part. A permit is held while a part is with the generation service, not while its weights are waited
+    /// for. Returns the last message where the attempts at a part are used up.
+    async fn generate(&mut self, permit: OwnedSemaphorePermit) -> Result<Result<Accepted, String>, Halt> {
+        let (parts, whole) = (self.plan.parts, self.batch.sampling(&self.plan, self.number));
+        let (mut round, last) = parts.rounds().into_inner();
+        let (mut permit, mut before, mut sampled) = (Some(permit), Vec::new(), 0);
+        loop {
+            let weights = self.weights(round).await;
+            let held = match permit.take() {
+                Some(permit) => permit,
+                None => self.permit().await?,
+            };
+            let sampling = parts.sampling(&whole, round, sampled);
+            let part = Part {
+                weights,
+                before,
+                is_last: round == last || sampling.max_tokens + sampled == whole.max_tokens,
+                sampling,
+            };
+            self.passage.begin(round);
+            let stage = AtStage::enter(Stage::Generating);
+            let generated = self.generate_part(&part).await?;
+            drop((held, stage));
+            let accepted = match generated {
+                Ok(accepted) => accepted,
+                Err(message) => return Ok(Err(message)),
+            };
+            let tokens = accepted.tokens as u32;
+            if part.ends(tokens - sampled, accepted.rollout.finish_reason()) {
+                return Ok(Ok(accepted));
+            }
+            self.passage.end(round);
+            (round, before, sampled) = (round + 1, accepted.rollout.segments, tokens);
+        }
+    }
+
+    /// The weights of a round, once it begins.
+    async fn weights(&self, round: usize) -> Option<WeightsRef> {
+        let _stage = AtStage::enter(Stage::Queued);
+        self.batch.weights(round).await
+    }
+
+    async fn permit(&self) -> Result<OwnedSemaphorePermit, RunError> {
+        let _stage = AtStage::enter(Stage::Queued);
+        Arc::clone(&self.permits).acquire_owned().await.map_err(|error| RunError::Defect(error.to_string()))
+    }
+
+    /// Generates a part until its rollout is accepted or the attempts are used up; then the last message is returned.
+    async fn generate_part(&mut self, part: &Part) -> Result<Result<Accepted, String>, Halt> {
         let policy = *self.services().retry_policy();
         let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
-        let mut refusals = 0;
+        let (mut refusals, earlier) = (0, self.attempts.failed);
         loop {
-            let moves = self.batch.weight_moves().await;
-            let item = self.batch.generate_item(&self.plan, self.number, self.span);
+            let start = self.batch.begin_attempt().await;
+            let item = self.batch.generate_item(&self.plan, self.number, part, self.span);
             let answer = self.services().generation().generate(item).await;
             self.batch.health.rollout_ended();
             let failure = match answer {
                 Err(error) => self.lost(&error),
-                Ok(rollout) => match &rollout.failure {
-                    None => match self.batch.requirements().validate(&rollout, &self.plan) {
+                Ok(rollout) => match (&rollout.failure, start.outdated(&rollout)) {
+                    (None, Some(version)) => {
+                        let message =
+                            format!("engine {}: sampled by version {version}, which is outdated", rollout.engine);
+                        self.lacks_weights(part, start, message, &mut refusals).await?
+                    }
+                    (None, None) => match self.batch.requirements().validate(&rollout, &self.plan, part) {
                         Ok(tokens) => {
                             self.batch.health.engines_available();
                             return Ok(Ok(Accepted { rollout, tokens }));
@@ -110,24 +167,21 @@ impl SampleTask {
                             AttemptFailure { message, late: false, counts: true }
                         }
                     },
-                    Some(failure) if failure.code() == FailureCode::InvalidArgument => {
+                    (Some(failure), _) if failure.code() == FailureCode::InvalidArgument => {
                         let what = format!("sample `{}`", self.id());
                         return Err(RunError::Refused { service: "generation", what, message: text(failure) }.into());
                     }
-                    Some(failure) if failure.code() == FailureCode::FailedPrecondition => {
-                        refusals += u32::from(self.batch.restore_weights(moves).await?);
-                        // An attempt only where engines refuse again and again although they were moved to the weights.
-                        let counts = refusals > self.services().settings().sample_attempts;
-                        AttemptFailure { message: text(failure), late: false, counts }
+                    (Some(failure), _) if failure.code() == FailureCode::FailedPrecondition => {
+                        self.lacks_weights(part, start, text(failure), &mut refusals).await?
                     }
                     // No engine is available, or all are busy with the samples of others.
-                    Some(failure) if failure.is_retryable() => {
+                    (Some(failure), _) if failure.is_retryable() => {
                         self.batch.health.engines_unavailable(text(failure));
                         let pause = unavailable.next_retry().map_or(policy.initial_pause(), |retry| retry.pause);
                         tokio::time::sleep(pause).await;
                         continue;
                     }
-                    Some(failure) => {
+                    (Some(failure), _) => {
                         let late = failure.code() == FailureCode::DeadlineExceeded;
                         AttemptFailure { message: text(failure), late, counts: true }
                     }
@@ -137,12 +191,25 @@ impl SampleTask {
                 self.attempts.failed += 1;
                 self.attempts.late |= failure.late;
             }
-            if self.attempts.failed >= self.services().settings().sample_attempts {
+            if self.attempts.failed - earlier >= self.services().settings().sample_attempts {
                 return Ok(Err(failure.message));
             }
             instruments::retry("generation");
             tracing::debug!(message = failure.message, attempts = self.attempts.failed, "generating the sample again");
         }
+    }
+
+    /// The engines lack the sample's weights. It counts as an attempt only where that happens again and again although they were moved to them.
+    async fn lacks_weights(
+        &self,
+        part: &Part,
+        start: AttemptStart,
+        message: String,
+        times: &mut u32,
+    ) -> Result<AttemptFailure, Halt> {
+        *times += u32::from(self.batch.restore_weights(part, start).await?);
+        let counts = *times > self.services().settings().sample_attempts;
+        Ok(AttemptFailure { message, late: false, counts })
     }
 
     /// While the service is unreachable a lost sample is an outage and no attempt.

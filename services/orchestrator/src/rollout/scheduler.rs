@@ -4,14 +4,15 @@ use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
 use super::context::{Batch, RolloutContext, RolloutSpec};
 use super::group::{GroupPlan, InFlightGroup, SampledGroup};
 use super::health::HealthMonitor;
-use super::sample::{Sample, SampleStatus};
+use super::left_out::LeftOut;
+use super::sample::Sample;
 use super::sample_task::SampleTask;
 use super::spans::record_prompt;
 use crate::error::{Halt, RunError};
@@ -36,23 +37,7 @@ pub(crate) struct RolloutScheduler {
     /// What the generation service may have at once.
     permits: Arc<Semaphore>,
     monitor: HealthMonitor,
-    finished: Finished,
-    /// Told once every sample that was added is with the generation service.
-    started: Option<oneshot::Sender<()>>,
-}
-
-/// Samples whose tasks are over.
-#[derive(Debug, Default)]
-struct Finished {
-    samples: usize,
-    /// Those that took too long.
-    late: usize,
-    /// Those that were generated and have no verdict, for another reason.
-    invalid: usize,
-    /// Why one of these has none last; empty where all have one.
-    last_invalid: String,
-    /// Why one was left out last; empty where none was.
-    last_failure: String,
+    left_out: LeftOut,
 }
 
 impl RolloutScheduler {
@@ -67,21 +52,14 @@ impl RolloutScheduler {
             tasks: JoinSet::new(),
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             monitor,
-            finished: Finished::default(),
-            started: None,
+            left_out: LeftOut::default(),
         }
-    }
-
-    /// Completes once every sample that was added before [`Self::next_group`] is on its way to the generation service.
-    pub(crate) fn all_started(&mut self) -> oneshot::Receiver<()> {
-        let (sender, receiver) = oneshot::channel();
-        self.started = Some(sender);
-        receiver
     }
 
     /// Adds a group; its samples start within [`Self::next_group`].
     pub(crate) fn add(&mut self, plan: GroupPlan) {
         let (group, size) = (plan.number(), plan.sampling.samples);
+        self.batch.rounds().into_iter().for_each(|rounds| rounds.add(plan.parts, size as usize));
         let queued = |sample| (SampleKey { group, sample }, AtStage::enter(Stage::Queued));
         self.queue.extend((0..size).map(queued));
         self.groups.insert(group, InFlightGroup::new(plan));
@@ -93,6 +71,7 @@ impl RolloutScheduler {
         let batch = Arc::clone(&self.batch);
         let services = batch.services();
         loop {
+            let next_permit = self.next_permit();
             tokio::select! {
                 biased;
                 halt = services.stop().now() => return Err(halt),
@@ -101,25 +80,29 @@ impl RolloutScheduler {
                         return Ok(group);
                     }
                 }
-                permit = Arc::clone(&self.permits).acquire_owned(), if !self.queue.is_empty() => {
-                    let permit = permit.map_err(|error| RunError::Defect(error.to_string()))?;
-                    self.start_next(permit);
-                }
+                permit = next_permit, if !self.queue.is_empty() => self.start_next(permit?),
                 () = self.monitor.tick() => self.monitor.check(services, &batch.health)?,
             }
         }
     }
 
-    fn start_next(&mut self, permit: tokio::sync::OwnedSemaphorePermit) {
+    /// What the next sample may start with, once its first round has begun: those after it in the data order begin no sooner.
+    fn next_permit(&self) -> impl Future<Output = Result<OwnedSemaphorePermit, RunError>> + use<> {
+        let next = self.queue.front().and_then(|(key, _)| self.groups.get(&key.group));
+        let round = next.map_or(0, |group| *group.plan().parts.rounds().start());
+        let (batch, permits) = (Arc::clone(&self.batch), Arc::clone(&self.permits));
+        async move {
+            batch.weights(round).await;
+            permits.acquire_owned().await.map_err(|error| RunError::Defect(error.to_string()))
+        }
+    }
+
+    fn start_next(&mut self, permit: OwnedSemaphorePermit) {
         let Some((key, _queued)) = self.queue.pop_front() else { return };
         let Some(group) = self.groups.get(&key.group) else { return };
-        let task = SampleTask::new(Arc::clone(&self.batch), Arc::clone(group.plan()), key.sample);
+        let task = SampleTask::new(&self.batch, Arc::clone(group.plan()), key.sample, &self.permits);
         let span = tracing::info_span!("sample", sample = task.id());
         self.tasks.spawn(async move { (key, task.run(permit).await) }.instrument(span));
-        if let Some(started) = self.started.take_if(|_| self.queue.is_empty()) {
-            // Nobody waits for it any more.
-            let _ = started.send(());
-        }
     }
 
     /// Places a finished sample. Returns its group where it was the last one missing.
@@ -127,7 +110,7 @@ impl RolloutScheduler {
         let (key, sample) = result.map_err(|defect| RunError::Defect(defect.to_string()))?;
         let sample = sample?;
         instruments::sample(sample.label(), sample.tokens);
-        self.finished.add(&sample);
+        self.left_out.add(&sample);
         self.batch.services().events().update(|progress| progress.samples_done += 1);
         if let Some(group) = self.groups.get(&key.group) {
             self.batch.show(group.plan(), &sample);
@@ -141,57 +124,28 @@ impl RolloutScheduler {
         Ok(group)
     }
 
-    /// Refuses what was sampled for `what` where more samples took too long than may be left out.
-    ///
-    /// # Errors
-    /// [`RunError::Late`].
-    pub(crate) fn check_late(&self, what: &str) -> Result<(), RunError> {
-        let (Finished { samples, late, last_failure, .. }, settings) =
-            (&self.finished, self.batch.services().settings());
-        let allowed = settings.max_late_share;
-        if *late as f64 <= allowed * *samples as f64 {
-            return Ok(());
-        }
-        let (what, last) = (what.to_owned(), last_failure.clone());
-        Err(RunError::Late { what, late: *late, samples: *samples, allowed, last })
+    /// The samples that are over, and those among them that are left out.
+    pub(crate) fn left_out(&self) -> &LeftOut {
+        &self.left_out
     }
 
-    /// Refuses what was sampled for `what` where more samples have no verdict, for another reason than time, than may be left out.
-    ///
-    /// # Errors
-    /// [`RunError::Invalid`].
-    pub(crate) fn check_invalid(&self, what: &str) -> Result<(), RunError> {
-        let (Finished { samples, invalid, last_invalid, .. }, settings) =
-            (&self.finished, self.batch.services().settings());
-        let allowed = settings.max_invalid_share;
-        if *invalid as f64 <= allowed * *samples as f64 {
-            return Ok(());
-        }
-        let (what, last) = (what.to_owned(), last_invalid.clone());
-        Err(RunError::Invalid { what, invalid: *invalid, samples: *samples, allowed, last })
+    /// Whether nothing is in flight.
+    pub(crate) fn is_idle(&self) -> bool {
+        self.groups.is_empty()
+    }
+
+    /// The samples that are over of groups that are not complete.
+    pub(crate) fn finished_samples(&self) -> impl Iterator<Item = &Sample> {
+        self.groups.values().flat_map(InFlightGroup::finished)
+    }
+
+    /// Samples that are not over.
+    pub(crate) fn unfinished_samples(&self) -> usize {
+        self.groups.values().map(InFlightGroup::missing).sum()
     }
 
     /// When the last generation ended.
     pub(crate) fn last_rollout(&self) -> Instant {
         self.batch.health.last_rollout()
-    }
-
-    /// Why a sample was left out last; empty where none was.
-    pub(crate) fn last_failure(&self) -> &str {
-        &self.finished.last_failure
-    }
-}
-
-impl Finished {
-    fn add(&mut self, sample: &Sample) {
-        self.samples += 1;
-        self.late += usize::from(sample.is_late());
-        if let SampleStatus::Invalid { reason, late: false } = &sample.status {
-            self.invalid += 1;
-            reason.clone_into(&mut self.last_invalid);
-        }
-        if let Some(failure) = sample.failure() {
-            failure.clone_into(&mut self.last_failure);
-        }
     }
 }

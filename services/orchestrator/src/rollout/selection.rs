@@ -2,8 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::SampledGroup;
+use super::{Sample, SampledGroup};
 use crate::instruments;
+use crate::metrics::Statistics;
 
 /// A step's groups as they are trained on.
 #[derive(Debug)]
@@ -23,6 +24,25 @@ pub(crate) struct StepBatch {
 }
 
 impl StepBatch {
+    /// A step of these groups, `filled_up` of them without an advantage, beside those that were `dropped`.
+    pub(crate) fn of(groups: Vec<SampledGroup>, dropped: Vec<SampledGroup>, dynamic: bool, filled_up: u64) -> Self {
+        let samples = groups.iter().chain(&dropped).flat_map(SampledGroup::samples);
+        let rewards = samples.filter_map(|sample| sample.rewards()).map(|rewards| rewards.raw);
+        let mean_reward_of_all = Statistics::of(rewards).mean();
+        let prompts_tried = (groups.len() + dropped.len()) as u64;
+        Self { groups, dynamic, prompts_tried, dropped, filled_up, mean_reward_of_all }
+    }
+
+    /// Every sample that was drawn for it.
+    pub(crate) fn samples(&self) -> impl Iterator<Item = &Sample> {
+        self.groups.iter().chain(&self.dropped).flat_map(SampledGroup::samples)
+    }
+
+    /// The oldest version that sampled a token of what is trained on. `None` where no sample has a token.
+    pub(crate) fn oldest_version(&self) -> Option<u64> {
+        self.groups.iter().filter_map(|group| group.versions().map(|versions| *versions.start())).min()
+    }
+
     /// Counts its groups for Prometheus.
     pub(crate) fn record(&self) {
         let zero_advantage = self.groups.iter().filter(|group| group.is_zero_advantage()).count() as u64;

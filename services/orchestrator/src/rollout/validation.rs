@@ -1,15 +1,14 @@
 //! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
-use evenkeel_proto::{check_token_ids, flatten};
+use evenkeel_proto::{ResponseTokens, check_token_ids, flatten};
 
 use super::group::GroupPlan;
+use super::part::Part;
 
 /// What a rollout must satisfy.
 #[derive(Debug, Clone)]
 pub(super) struct Requirements {
-    /// Whose samples they must be; `None` where any version will do.
-    pub(super) policy_version: Option<u64>,
     /// Token ids are below it.
     pub(super) vocabulary_size: u32,
     /// The learner uses the log-probabilities, so they must be those of the distribution that was sampled.
@@ -17,12 +16,12 @@ pub(super) struct Requirements {
 }
 
 impl Requirements {
-    /// Returns the number of response tokens.
+    /// Returns the number of response tokens so far. `part` was asked for.
     ///
     /// # Errors
     /// What differs from the request.
-    pub(super) fn validate(&self, rollout: &Rollout, plan: &GroupPlan) -> Result<usize, String> {
-        let (reason, sampling) = (rollout.finish_reason(), &plan.sampling.settings);
+    pub(super) fn validate(&self, rollout: &Rollout, plan: &GroupPlan, part: &Part) -> Result<usize, String> {
+        let (reason, sampling) = (rollout.finish_reason(), &part.sampling);
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
             return Err(format!("its finish reason is {}", reason.as_str_name()));
         }
@@ -31,15 +30,24 @@ impl Requirements {
         }
         let response = flatten(&rollout.segments).map_err(|error| error.to_string())?;
         check_token_ids("segments", &response.token_ids, self.vocabulary_size).map_err(|error| error.to_string())?;
-        if response.token_ids.len() > sampling.max_tokens as usize {
-            let (tokens, most) = (response.token_ids.len(), sampling.max_tokens);
-            return Err(format!("the response has {tokens} tokens, allowed: at most {most}"));
+        let before = flatten(&part.before).map_err(|error| error.to_string())?;
+        if !begins_with(&response, &before) {
+            return Err("it does not continue the response that was sent".to_owned());
         }
-        match (self.policy_version, response.policy_versions) {
-            (None, _) => {}
-            (Some(wanted), Some(versions)) if versions == (wanted..=wanted) => {}
-            (Some(wanted), found) => {
-                return Err(format!("it was sampled by version {found:?}, requested was {wanted}"));
+        let tokens = response.token_ids.len() - before.token_ids.len();
+        if tokens == 0 || tokens > sampling.max_tokens as usize {
+            let most = sampling.max_tokens;
+            return Err(format!("{tokens} tokens were added to the response, allowed: 1 to {most}"));
+        }
+        if let Some(version) = part.version() {
+            let mut wanted = before.versions;
+            match wanted.last_mut() {
+                Some((last, count)) if *last == version => *count += tokens,
+                _ => wanted.push((version, tokens)),
+            }
+            if response.versions != wanted {
+                let found = response.versions;
+                return Err(format!("it was sampled by versions (with tokens) {found:?}, requested were {wanted:?}"));
             }
         }
         let plain = sampling.temperature == 1.0 && sampling.is_untruncated() && sampling.repetition_penalty == 1.0;
@@ -52,13 +60,20 @@ impl Requirements {
     }
 }
 
+fn begins_with(response: &ResponseTokens, before: &ResponseTokens) -> bool {
+    response.token_ids.starts_with(&before.token_ids)
+        && response.log_probabilities.starts_with(&before.log_probabilities)
+        && response.trainable.starts_with(&before.trainable)
+}
+
 #[cfg(test)]
 mod tests {
-    use evenkeel_proto::v1::Segment;
+    use evenkeel_proto::v1::{Segment, WeightsRef};
     use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 
     use super::*;
     use crate::rollout::group::GroupSampling;
+    use crate::rollout::parts::Parts;
 
     fn plan() -> GroupPlan {
         with_temperature(1.0)
@@ -73,6 +88,7 @@ mod tests {
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
+            parts: Parts::whole(0),
             sampling: GroupSampling { settings, samples: 1 }.into(),
         }
     }
@@ -87,22 +103,31 @@ mod tests {
         }
     }
 
+    /// The whole answer by that version.
+    fn part(version: Option<u64>, plan: &GroupPlan) -> Part {
+        let weights = version.map(|version| WeightsRef::at_path(version, "sha256:ab", "/w", 0));
+        Part { weights, before: Vec::new(), sampling: plan.sampling.settings.clone(), is_last: true }
+    }
+
+    fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, String> {
+        requirements().validate(rollout, &plan(), &part(version, &plan()))
+    }
+
     fn requirements() -> Requirements {
-        Requirements { policy_version: Some(3), vocabulary_size: 10, for_training: true }
+        Requirements { vocabulary_size: 10, for_training: true }
     }
 
     #[test]
     fn the_requested_sample_passes() {
-        assert_eq!(requirements().validate(&rollout(), &plan()), Ok(2));
+        assert_eq!(validate(&rollout(), Some(3)), Ok(2));
     }
 
     #[test]
     fn any_version_passes_where_none_was_requested() {
-        let any = Requirements { policy_version: None, ..requirements() };
-        assert_eq!(any.validate(&rollout(), &plan()), Ok(2));
+        assert_eq!(validate(&rollout(), None), Ok(2));
         let mut mixed = rollout();
         mixed.segments[0].policy_version = Some(7);
-        assert_eq!(any.validate(&mixed, &plan()), Ok(2));
+        assert_eq!(validate(&mixed, None), Ok(2));
     }
 
     #[test]
@@ -114,17 +139,44 @@ mod tests {
             (|r| r.segments[0].policy_version = Some(2), "sampled by version"),
             (|r| r.segments.clear(), "segments is empty"),
             (|r| r.finish_reason = FinishReason::Aborted.into(), "ABORTED"),
-            (|r| r.segments.push(Segment::sampled(vec![1; 3], vec![-0.1; 3], 3)), "at most 4"),
+            (
+                |r| r.segments.push(Segment::sampled(vec![1; 3], vec![-0.1; 3], 3)),
+                "5 tokens were added to the response, allowed: 1 to 4",
+            ),
         ];
         for (change, words) in cases {
             let mut other = rollout();
             change(&mut other);
-            let error = requirements().validate(&other, &plan()).unwrap_err();
+            let error = validate(&other, Some(3)).unwrap_err();
             assert!(error.contains(words), "{error}");
         }
         let (mut warm, plan) = (requirements(), with_temperature(0.7));
-        assert!(warm.validate(&rollout(), &plan).unwrap_err().contains("processed"));
+        let part = part(Some(3), &plan);
+        assert!(warm.validate(&rollout(), &plan, &part).unwrap_err().contains("processed"));
         warm.for_training = false;
-        assert!(warm.validate(&rollout(), &plan).is_ok());
+        assert!(warm.validate(&rollout(), &plan, &part).is_ok());
+    }
+
+    #[test]
+    fn a_later_part_continues_what_was_sent_and_nothing_else() {
+        let before = vec![Segment::sampled(vec![4, 7], vec![-0.5, -0.2], 3)];
+        let whole = part(Some(4), &plan());
+        let part = Part { before: before.clone(), sampling: whole.sampling.rest(2), ..whole };
+        let continued =
+            |segments: Vec<Segment>| requirements().validate(&Rollout { segments, ..rollout() }, &plan(), &part);
+        let added = Segment::sampled(vec![1], vec![-0.1], 4);
+        assert_eq!(continued(vec![before[0].clone(), added.clone()]), Ok(3));
+        let mut other = before[0].clone();
+        other.log_probabilities[1] = -0.3;
+        for (segments, words) in [
+            (vec![added.clone()], "does not continue"),
+            (vec![other, added.clone()], "does not continue"),
+            (before.clone(), "0 tokens were added"),
+            (vec![Segment::sampled(vec![4, 7, 1], vec![-0.5, -0.2, -0.1], 3)], "sampled by versions"),
+            (vec![Segment { policy_version: Some(2), ..before[0].clone() }, added], "sampled by versions"),
+        ] {
+            let error = continued(segments).unwrap_err();
+            assert!(error.contains(words), "{error}");
+        }
     }
 }

@@ -23,7 +23,7 @@ use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, named_prompts, r
 use crate::events::{Events, Progress, Subscription};
 use crate::load::LoadLimits;
 use crate::metrics::MetricsLine;
-use crate::rollout::RolloutContext;
+use crate::rollout::{EngineWeights, RolloutContext};
 use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
 
@@ -93,7 +93,8 @@ impl EvaluationRequest {
         let services = Arc::new(services);
         let preflight =
             Preflight::of_evaluation(Arc::clone(&services), vocabulary_size, &tokenizer, &benchmarks, &settings);
-        let rollouts = RolloutContext::new(services, tokenizer, "eval", vocabulary_size, &settings);
+        let engines = EngineWeights::new(Arc::clone(&services));
+        let rollouts = RolloutContext::new(services, engines, tokenizer, "eval", vocabulary_size, &settings);
         let parts =
             Parts { preflight, rollouts: Arc::new(rollouts), benchmarks, asked, output, events: events.clone() };
         let task = tokio::spawn(async move {

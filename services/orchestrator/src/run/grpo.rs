@@ -53,7 +53,8 @@ impl StepWriter {
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof.add_to(&mut line));
         waits.iter().for_each(|waits| waits.add_to(&mut line));
-        journal.append_prompts(&prompt_line(step, sampled.next_cursor, &sampled.batch, report)).await?;
+        sampled.lengths.iter().for_each(|lengths| lengths.add_to(&mut line));
+        journal.append_prompts(&prompt_line(step, sampled, report)).await?;
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();

@@ -21,6 +21,7 @@ mod source_metrics;
 mod spans;
 mod step_metrics;
 mod step_sampler;
+mod taken_lengths;
 mod train_session;
 mod warm_start;
 mod weight_sync;

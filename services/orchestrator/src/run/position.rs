@@ -1,10 +1,12 @@
 //! The position of a run: everything that the loop must know to continue.
 
+use std::ops::Range;
+
 use evenkeel_proto::v1::{WeightsRef, weights_ref};
 use serde::{Deserialize, Serialize};
 
-/// The format with published weights. One without any is written as format 1, which had none.
-const FORMAT: u32 = 2;
+/// The newest format: 2 has published weights, 3 prompts that wait. A position is written in the oldest one that has what it needs.
+const FORMAT: u32 = 3;
 
 /// The state of the loop. It is stored inside of the learner's checkpoints, so that both sides return to the same moment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +25,12 @@ pub(super) struct Position {
     /// The published weights before these, in order, that steps which are not trained yet are sampled by.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     published: Vec<PublishedWeights>,
+    /// Number of the first prompt that no step had begun: those before it are in flight, and drawn again after a return.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    begun: Option<u64>,
+    /// Numbers before `cursor` that were started and are in no step, ascending.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    waiting: Vec<u64>,
 }
 
 /// Weights that were published: the reference that engines need to load them again.
@@ -72,6 +80,8 @@ impl Position {
             cursor: 0,
             version: 0,
             published: Vec::new(),
+            begun: None,
+            waiting: Vec::new(),
         }
     }
 
@@ -102,8 +112,37 @@ impl Position {
 
     /// Replaces the published weights that a resumed run needs.
     pub(super) fn set_published(&mut self, published: Vec<PublishedWeights>) {
-        self.format = if published.is_empty() { 1 } else { FORMAT };
         self.published = published;
+        self.set_format();
+    }
+
+    /// Numbers of prompts before the cursor that are in no step so far.
+    pub(super) fn waiting(&self) -> &[u64] {
+        &self.waiting
+    }
+
+    /// Replaces them.
+    pub(super) fn set_waiting(&mut self, waiting: Vec<u64>) {
+        self.waiting = waiting;
+        self.set_format();
+    }
+
+    fn set_format(&mut self) {
+        self.format = match (self.published.is_empty(), self.waiting.is_empty()) {
+            (_, false) => 3,
+            (false, true) => 2,
+            (true, true) => 1,
+        };
+    }
+
+    /// Numbers of the prompts that were in flight, for steps that are not trained yet.
+    pub(super) fn in_flight(&self) -> Range<u64> {
+        self.cursor..self.begun.unwrap_or_default().max(self.cursor)
+    }
+
+    /// Notes that the prompts from the next one to before `begun` are in flight.
+    pub(super) fn set_begun(&mut self, begun: u64) {
+        self.begun = Some(begun).filter(|begun| *begun > self.cursor);
     }
 
     /// A supervised step is done.
@@ -143,6 +182,7 @@ impl Position {
         let mut position = Self { identity: identity.to_owned(), ..Self::parse(bytes)? };
         // Its first steps are sampled by the weights that it starts with.
         position.set_published(Vec::new());
+        position.begun = None;
         Ok(position)
     }
 
@@ -176,8 +216,8 @@ mod tests {
         let forked = Position::forked(&position.to_bytes(), "sha256:cd").unwrap();
         assert_eq!((forked.step(), forked.cursor(), forked.version()), (1, 131, 401));
         assert_eq!(Position::from_bytes(&forked.to_bytes(), "sha256:cd"), Ok(forked));
-        let newer = Position { format: 3, ..position };
-        assert_eq!(read(&newer.to_bytes()).unwrap_err(), "has format 3, allowed: 1 to 2");
+        let newer = Position { format: 4, ..position };
+        assert_eq!(read(&newer.to_bytes()).unwrap_err(), "has format 4, allowed: 1 to 3");
     }
 
     #[test]
@@ -194,6 +234,30 @@ mod tests {
         assert_eq!((again.format, again.published()[0].step(), again.published()[0].version()), (2, 0, 400));
         assert_eq!(again.published()[0].reference(), weights);
         assert!(Position::forked(&position.to_bytes(), "sha256:cd").unwrap().published().is_empty());
+    }
+
+    #[test]
+    fn prompts_in_flight_are_read_back_and_a_fork_has_none() {
+        let mut position = Position::start("sha256:ab");
+        position.finish_step(8, 1);
+        position.set_begun(8);
+        assert!(position.in_flight().is_empty() && !String::from_utf8(position.to_bytes()).unwrap().contains("begun"));
+        position.set_begun(20);
+        let again = Position::from_bytes(&position.to_bytes(), "sha256:ab").unwrap();
+        assert_eq!(again.in_flight(), 8..20);
+        assert!(Position::forked(&position.to_bytes(), "sha256:cd").unwrap().in_flight().is_empty());
+    }
+
+    #[test]
+    fn prompts_that_wait_are_read_back_also_by_a_fork() {
+        let mut position = Position::start("sha256:ab");
+        position.finish_step(9, 1);
+        position.set_waiting(vec![2, 7]);
+        let again = Position::from_bytes(&position.to_bytes(), "sha256:ab").unwrap();
+        assert_eq!((again.format, again.waiting()), (3, &[2, 7][..]));
+        assert_eq!(Position::forked(&position.to_bytes(), "sha256:cd").unwrap().waiting(), [2, 7]);
+        position.set_waiting(Vec::new());
+        assert_eq!(Position::from_bytes(&position.to_bytes(), "sha256:ab").unwrap().format, 1);
     }
 
     #[test]

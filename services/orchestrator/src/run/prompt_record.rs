@@ -2,19 +2,21 @@
 
 use evenkeel_proto::v1::TrainReport;
 
+use super::step_sampler::SampledStep;
 use crate::audit::{Fate, GroupRecord, PromptLine, Received};
-use crate::rollout::{Sample, SampledGroup, StepBatch};
+use crate::rollout::{Sample, SampledGroup};
 
-/// The line of a step that is done; the data order goes on with prompt `next`.
-pub(super) fn prompt_line(step: u64, next: u64, batch: &StepBatch, report: &TrainReport) -> PromptLine {
+/// The line of a step that is done.
+pub(super) fn prompt_line(step: u64, sampled: &SampledStep, report: &TrainReport) -> PromptLine {
+    let batch = &sampled.batch;
     let sent = batch.groups.iter().map(|group| record(group, true));
     let dropped = batch.dropped.iter().map(|group| record(group, false));
     let samples = report.samples.saturating_sub(report.invalid_samples);
     PromptLine {
         step,
         base_version: report.base_version,
-        next,
-        waiting: Vec::new(),
+        next: sampled.next_cursor,
+        waiting: sampled.waiting.clone(),
         learner: Received { samples: samples.into(), tokens: report.response_tokens },
         groups: sent.chain(dropped).collect(),
     }

@@ -3,16 +3,18 @@
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use evenkeel_proto::v1::{TrainGroup, WeightsRef};
+use evenkeel_proto::v1::TrainGroup;
 use evenkeel_proto::{Purpose, SamplingSettings};
 use tokio::sync::oneshot;
 
+use super::taken_lengths::TakenLengths;
 use super::weight_sync::WeightSync;
 use crate::clients::TrainFeed;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::{Halt, RunError};
 use crate::rollout::{
-    GroupPlan, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, SampledGroup, StepBatch, StepSelection,
+    Division, GroupPlan, GroupSampling, LeftOut, RolloutContext, RolloutScheduler, RolloutSpec, Rounds, SampledBy,
+    SampledGroup, StepBatch, StepSelection,
 };
 use crate::settings::LoopSettings;
 
@@ -22,6 +24,7 @@ pub(super) struct StepSampler {
     prompts: Arc<Prompts>,
     order: Mutex<PromptSampler>,
     settings: crate::settings::SamplingSettings,
+    division: Division,
     /// How each group is drawn.
     group: Arc<GroupSampling>,
     mask_truncated: bool,
@@ -32,8 +35,10 @@ pub(super) struct StepStart {
     pub(super) step: u64,
     /// Number of its first prompt in the data order.
     pub(super) cursor: u64,
-    /// Gets the number of the prompt that the next step begins with, once all samples of this one have started and no more can follow.
-    pub(super) started: oneshot::Sender<u64>,
+    /// The weights that sample it, one after the other.
+    pub(super) rounds: Arc<Rounds>,
+    /// Gets the number of the prompt that the next step begins with, once that is known.
+    pub(super) next: oneshot::Sender<u64>,
 }
 
 /// The sampled groups of a step, and when they were complete. Their tokens are in the feed and nowhere else.
@@ -41,8 +46,12 @@ pub(super) struct SampledStep {
     pub(super) batch: StepBatch,
     /// The pass over the data that its first prompt is in, from 0.
     pub(super) epoch: u64,
-    /// Number of the prompt that the next step begins with.
+    /// Number of the prompt with which the data order goes on.
     pub(super) next_cursor: u64,
+    /// Numbers before it that are in no step so far.
+    pub(super) waiting: Vec<u64>,
+    /// What the order of completion did to lengths. `None` in data order.
+    pub(super) lengths: Option<TakenLengths>,
     pub(super) last_rollout: Instant,
     pub(super) last_verdict: Instant,
 }
@@ -56,66 +65,102 @@ impl StepSampler {
             order: Mutex::new(PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle)),
             prompts,
             settings: settings.sampling.clone(),
+            division: Division::new(settings),
             group: Arc::new(group_sampling(&settings.sampling)),
             mask_truncated: settings.shaping.mask_truncated,
         }
+    }
+
+    /// How a step divides among its rounds.
+    pub(super) fn division(&self) -> Division {
+        self.division
     }
 
     /// Samples a step until it is full. Groups go to the feed as soon as they are next in data order.
     pub(super) async fn sample(
         &self,
         start: StepStart,
-        weights: &WeightsRef,
         feed: &TrainFeed,
         engines: &WeightSync,
     ) -> Result<SampledStep, Halt> {
-        let StepStart { step, cursor, started: next } = start;
+        let StepStart { step, cursor, rounds, next } = start;
         let target = u64::from(self.settings.prompts_per_step);
         let mut selection = StepSelection::new(self.settings.dynamic, target, self.settings.prompts_limit(), cursor);
-        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), spec(weights));
-        // With dynamic sampling any group may need another one, so that only the end of the step tells.
-        let mut next = Some(next);
-        let mut all_started = scheduler.all_started();
-        let mut started = 0;
+        let spec = RolloutSpec { weights: SampledBy::Rounds(Arc::clone(&rounds)), for_training: true };
+        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), spec);
+        let (mut next, mut started) = (Some(next), 0);
         // Engines that sleep share the learner's memory: it gets the groups once they do.
         let mut held: Vec<TrainGroup> = Vec::new();
         while !selection.is_full() {
             while started < selection.prompts_needed() {
-                scheduler.add(self.plan(step, cursor + started));
+                scheduler.add(self.plan(step, cursor + started).in_parts(self.division.parts(started)));
                 started += 1;
             }
-            let group = tokio::select! {
-                biased;
-                Ok(()) = &mut all_started, if !self.settings.dynamic && next.is_some() => {
+            // With dynamic sampling any group may need another one, so that only the end of the step tells.
+            match self.settings.dynamic {
+                true => rounds.complete_before(self.division.rounds() - 1),
+                false => {
+                    rounds.complete_before(self.division.rounds());
                     tell(&mut next, cursor + target);
-                    continue;
                 }
-                group = scheduler.next_group() => group?,
-            };
+            }
+            let group = scheduler.next_group().await?;
             let released = selection.add(group).into_iter();
             let released = released.map(|(index, group)| group.take_train(index, self.mask_truncated));
             if engines.engines_sleep() { held.extend(released) } else { released.for_each(|group| feed.push(group)) }
         }
         let (batch, next_cursor) = selection.finish();
         tell(&mut next, next_cursor);
-        scheduler.check_late(&format!("step {step}"))?;
-        let mut samples = batch.groups.iter().flat_map(SampledGroup::samples);
-        if !samples.any(|sample| sample.rewards().is_some()) {
-            return Err(RunError::NoSamples { step, last: scheduler.last_failure().to_owned() }.into());
-        }
-        scheduler.check_invalid(&format!("step {step}"))?;
+        self.check(step, &batch)?;
         engines.sleep().await?;
         held.into_iter().for_each(|group| feed.push(group));
         // Only now, after every check: without its end the learner keeps nothing of a step.
         feed.close();
-        let epoch = self.order().epoch_of(cursor);
+        let epoch = self.epoch_of(cursor);
         let (last_rollout, last_verdict) = (scheduler.last_rollout(), Instant::now());
-        Ok(SampledStep { batch, epoch, next_cursor, last_rollout, last_verdict })
+        let (waiting, lengths) = (Vec::new(), None);
+        Ok(SampledStep { batch, epoch, next_cursor, waiting, lengths, last_rollout, last_verdict })
     }
 
-    fn plan(&self, step: u64, number: u64) -> GroupPlan {
-        let place = self.order().at(number);
-        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[place], &self.group)
+    /// Refuses a step of which too much is left out.
+    ///
+    /// # Errors
+    /// [`RunError::Late`], [`RunError::Invalid`]; [`RunError::NoSamples`] where nothing is left.
+    pub(super) fn check(&self, step: u64, batch: &StepBatch) -> Result<(), RunError> {
+        let (what, settings) = (format!("step {step}"), self.rollouts.services().settings());
+        let left_out: LeftOut = batch.samples().collect();
+        left_out.check_late(&what, settings)?;
+        let mut samples = batch.groups.iter().flat_map(SampledGroup::samples);
+        if !samples.any(|sample| sample.rewards().is_some()) {
+            return Err(RunError::NoSamples { step, last: left_out.last_failure().to_owned() });
+        }
+        left_out.check_invalid(&what, settings)
+    }
+
+    /// What rollouts share.
+    pub(super) fn rollouts(&self) -> &Arc<RolloutContext> {
+        &self.rollouts
+    }
+
+    /// How steps are sampled.
+    pub(super) fn settings(&self) -> &crate::settings::SamplingSettings {
+        &self.settings
+    }
+
+    /// Whether answers that were cut off stay out of the loss.
+    pub(super) fn masks_truncated(&self) -> bool {
+        self.mask_truncated
+    }
+
+    /// The pass over the data that a prompt is in, from 0.
+    pub(super) fn epoch_of(&self, number: u64) -> u64 {
+        self.order().epoch_of(number)
+    }
+
+    /// The group of a prompt, which is called after that step.
+    pub(super) fn plan(&self, step: u64, number: u64) -> GroupPlan {
+        let row = self.order().at(number);
+        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[row], &self.group)
     }
 
     fn order(&self) -> MutexGuard<'_, PromptSampler> {
@@ -128,10 +173,6 @@ fn tell(next: &mut Option<oneshot::Sender<u64>>, cursor: u64) {
     if let Some(next) = next.take() {
         let _ = next.send(cursor);
     }
-}
-
-fn spec(weights: &WeightsRef) -> RolloutSpec {
-    RolloutSpec { weights: Some(weights.clone()), for_training: true }
 }
 
 fn group_sampling(settings: &crate::settings::SamplingSettings) -> GroupSampling {

@@ -3,11 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_proto::v1::{SleepLevel, WeightsRef};
+use evenkeel_proto::v1::{PauseMode, SleepLevel, WeightsRef};
 
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::events::Activity;
+use crate::rollout::{EngineWeights, Move};
 use crate::settings::Engines;
 use crate::settings::LoopSettings;
 
@@ -17,6 +18,7 @@ const ACCEPTED_INTERVAL: Duration = Duration::from_millis(5);
 /// Keeps the engines on the learner's weights.
 pub(super) struct WeightSync {
     services: Arc<Services>,
+    weights: Arc<EngineWeights>,
     run_id: String,
     /// Published versions that the learner keeps; 0 for all.
     keep: u32,
@@ -24,9 +26,14 @@ pub(super) struct WeightSync {
 }
 
 impl WeightSync {
-    pub(super) fn new(services: Arc<Services>, run_id: &str, settings: &LoopSettings) -> Self {
+    pub(super) fn new(
+        services: Arc<Services>,
+        weights: Arc<EngineWeights>,
+        run_id: &str,
+        settings: &LoopSettings,
+    ) -> Self {
         let (keep, engines) = (settings.checkpoint.keep_weights, settings.sampling.engines_while_training);
-        Self { services, run_id: run_id.to_owned(), keep, engines }
+        Self { services, weights, run_id: run_id.to_owned(), keep, engines }
     }
 
     /// Publishes the weights of that version. The versions `besides` stay besides the last ones.
@@ -36,11 +43,16 @@ impl WeightSync {
         self.services.learner().publish(&self.run_id, version, self.keep, besides).await
     }
 
+    /// Samples of these weights wait for [`Self::move_engines`] from now on. `in_flight` says what becomes of samples in flight.
+    pub(super) fn begin_move(&self, weights: &WeightsRef, in_flight: PauseMode) -> Move<'_> {
+        self.weights.begin_move(weights, in_flight)
+    }
+
     /// Moves the engines to weights, which wakes engines that sleep.
-    #[tracing::instrument(name = "update_weights", skip_all, fields(version = weights.version))]
-    pub(super) async fn move_engines(&self, weights: &WeightsRef) -> Result<(), Halt> {
+    #[tracing::instrument(name = "update_weights", skip_all, fields(version = moving.version()))]
+    pub(super) async fn move_engines(&self, moving: Move<'_>) -> Result<(), Halt> {
         let _during = self.services.events().during(Activity::Publishing);
-        self.services.generation().update_weights(weights).await
+        moving.run().await
     }
 
     /// Waits until the generation service has accepted every sample that is on its way: an update that overtakes one would take the engines

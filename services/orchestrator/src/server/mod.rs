@@ -12,7 +12,9 @@ mod start;
 
 use std::sync::Arc;
 
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::orchestrator_server::OrchestratorServer;
+use evenkeel_rpc::client::{ClientError, Connector};
 use evenkeel_rpc::server::{Server, ServerError};
 
 use crate::page::PageServer;
@@ -37,6 +39,9 @@ pub async fn serve(
         None => None,
     };
     let server = Server::bind(NAME, "server", config.server.clone()).await?;
+    if let Some(client) = &config.client {
+        Connector::new("client", client.clone()).map_err(refused)?;
+    }
     let service = OrchestratorService::new(config, reader, server.drain());
     if let Some(page) = page {
         tracing::info!(url = page.url(), "page");
@@ -46,4 +51,11 @@ pub async fn serve(
     let grpc =
         OrchestratorServer::new(service.clone()).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok((server.with_service(grpc), service))
+}
+
+fn refused(error: ClientError) -> ServerError {
+    match error {
+        ClientError::File(error) => error.into(),
+        other => FieldError::new("client", "set", other.to_string()).into(),
+    }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_rpc::server::ServerSettings;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -23,6 +24,9 @@ pub struct OrchestratorSettings {
     pub runs: PathBuf,
     /// Where the other services are.
     pub endpoints: Endpoints,
+    /// How its runs call them, in place of `services.client` of their recipes: with certificates and tokens that no client has to name.
+    /// Absent: as each recipe says.
+    pub client: Option<ClientSettings>,
     /// A run to start with the server.
     pub start: StartSettings,
     /// What loading the runs of its clients may cost.
@@ -71,6 +75,7 @@ impl Default for OrchestratorSettings {
                 learner: "http://127.0.0.1:50053".to_owned(),
                 verifiers: BTreeMap::new(),
             },
+            client: None,
             start: StartSettings::default(),
             limits: LoadLimits::default(),
             page: PageSettings::default(),
@@ -82,6 +87,12 @@ impl Settings for OrchestratorSettings {
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         self.limits.validate().map_err(|error| error.within("limits"))?;
+        if let Some(client) = &self.client {
+            client.validate().map_err(|error| error.within("client"))?;
+            let allowed = "false beside `client.token_file`: a recipe could have the token sent anywhere";
+            let token_stays = client.token_file.is_none() || !self.limits.verifier_addresses;
+            FieldError::ensure(token_stays, "limits.verifier_addresses", "true", allowed)?;
+        }
         self.page.address(None)?;
         if self.runs.as_os_str().is_empty() {
             return Err(FieldError::missing("runs", "a folder"));
@@ -102,5 +113,28 @@ impl Settings for OrchestratorSettings {
         named("endpoints.reward".to_owned(), &self.endpoints.reward)?;
         let mut verifiers = self.endpoints.verifiers.iter();
         verifiers.try_for_each(|(name, urls)| named(format!("endpoints.verifiers.{name}"), urls))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_servers_own_token_goes_to_no_address_of_a_recipe() {
+        let client = ClientSettings { token_file: Some("/run/secrets/token".into()), ..ClientSettings::default() };
+        let mut settings = OrchestratorSettings { client: Some(client), ..OrchestratorSettings::default() };
+        assert_eq!(settings.validate(), Ok(()));
+        settings.limits.verifier_addresses = true;
+        assert_eq!(settings.validate().unwrap_err().field, "limits.verifier_addresses");
+        settings.client = None;
+        assert_eq!(settings.validate(), Ok(()), "the token of a recipe is its author's");
+    }
+
+    #[test]
+    fn settings_of_the_servers_own_client_are_checked_by_name() {
+        let client = ClientSettings { tls: Some(Default::default()), ..ClientSettings::default() };
+        let settings = OrchestratorSettings { client: Some(client), ..OrchestratorSettings::default() };
+        assert_eq!(settings.validate().unwrap_err().field, "client.tls.ca_file");
     }
 }

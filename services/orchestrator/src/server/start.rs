@@ -113,12 +113,15 @@ impl OrchestratorService {
 
     /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
     fn decide(&self, starter: Starter, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
-        let (recipe, run_id, path) = resolve(request, &self.shared.config.runs, &*self.shared.reader)?;
+        let (mut recipe, run_id, path) = resolve(request, &self.shared.config.runs, &*self.shared.reader)?;
         // The settings of an existing run were accepted when it was started.
         let is_as_it_was = !matches!(request.configuration, Some(Configuration::Recipe(_) | Configuration::Toml(_)))
             && request.overrides.is_empty();
         if starter == Starter::Client && !is_as_it_was {
             confine(&recipe, &self.shared.config)?;
+        }
+        if let Some(client) = &self.shared.config.client {
+            recipe.settings.services.client = client.clone();
         }
         let (done, waiting) = watch::channel(());
         let starting = Starting {

@@ -27,7 +27,7 @@ pub use loop_sections::{
     CheckpointSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 pub use page_section::PageSettings;
-pub use pipeline_section::PipelineSettings;
+pub use pipeline_section::{PipelineSettings, StepOrder};
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
@@ -141,8 +141,45 @@ mod tests {
             ),
             ("[pipeline]\nmax_lag = 17", "`pipeline.max_lag` is 17 in test, allowed: 0 to 16"),
             (
+                "[pipeline]\norder = \"completion\"",
+                "`pipeline.order` is \"completion\" in test, allowed: \"data\" with pipeline.max_lag = 0",
+            ),
+            (
                 "[pipeline]\nmax_lag = 1\n[sampling]\nengines_while_training = \"offload\"",
                 "`pipeline.max_lag` is 1 in test, allowed: 0 with sampling.engines_while_training = \"offload\"",
+            ),
+            ("[pipeline]\nsplit = 2", "`pipeline.split` is 2 in test, allowed: 0 with pipeline.max_lag = 0"),
+            (
+                "[pipeline]\nmax_lag = 1\nsplit = 8\n[sampling]\nprompts_per_step = 8",
+                "`pipeline.split` is 8 in test, allowed: 0 to 7 with sampling.prompts_per_step = 8",
+            ),
+            (
+                "[pipeline]\nmax_versions = 3",
+                "`pipeline.max_versions` is 3 in test, allowed: absent without pipeline.partial = true",
+            ),
+            (
+                "[pipeline]\npartial = true",
+                "`pipeline.partial` is true in test, allowed: false with pipeline.max_lag = 0",
+            ),
+            (
+                "[pipeline]\npartial = true\nmax_lag = 1\nsplit = 2",
+                "`pipeline.partial` is true in test, allowed: false with pipeline.max_lag = 1 and pipeline.split = 2",
+            ),
+            (
+                "[pipeline]\npartial = true\nmax_lag = 2\nmax_versions = 4",
+                "`pipeline.max_versions` is 4 in test, allowed: 2 to 3 with pipeline.max_lag = 2",
+            ),
+            (
+                "[pipeline]\npartial = true\nmax_lag = 3\nmax_versions = 4\n[sampling]\nmax_tokens = 3",
+                "`pipeline.max_versions` is 4 in test, allowed: at most sampling.max_tokens = 3",
+            ),
+            (
+                "[pipeline]\npartial = true\nmax_lag = 2\nmax_versions = 3\n[sampling]\ndynamic = true",
+                "`pipeline.max_versions` is 3 in test, allowed: 2 with sampling.dynamic",
+            ),
+            (
+                "[pipeline]\npartial = true\nmax_lag = 2\nsplit = 1\n[sampling]\ndynamic = true",
+                "`pipeline.split` is 1 in test, allowed: 0 with pipeline.partial and sampling.dynamic",
             ),
             ("[sampling]\ntemperature = 0.0", "`sampling.temperature` is 0 in test, allowed: a finite number above 0"),
             (
@@ -229,6 +266,8 @@ mod tests {
         assert_eq!(of(""), of("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
         assert_ne!(of(""), of("[sampling]\ngroup_size = 3"));
         assert_ne!(of(""), of("[pipeline]\nmax_lag = 1"));
+        assert_ne!(of("[pipeline]\nmax_lag = 1"), of("[pipeline]\nmax_lag = 1\nsplit = 1"));
+        assert_ne!(of("[pipeline]\nmax_lag = 1"), of("[pipeline]\nmax_lag = 1\norder = \"completion\""));
         let benchmark = "[[evaluation.benchmarks]]\nfiles = [\"x\"]\n";
         assert_eq!(of(benchmark), of(&format!("{benchmark}samples = 1\nmax_tokens = 9\nname = \"y\"")));
         assert_ne!(of(benchmark), of(""), "what it asks is not trained on");

@@ -287,8 +287,6 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continue
         let model = dir.path().join("model");
         let cluster = Cluster::start().await;
         recipe::write_model(&model);
-        // Engines answer without having been given weights.
-        cluster.generation.state.any_weights.store(true, std::sync::atomic::Ordering::Relaxed);
         *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(scripted));
         let settings = on_benchmarks(vec![sums(dir.path(), "ones", 1, 2), sums(dir.path(), "twos", 2, 1)]);
         let endpoints = cluster.endpoints();

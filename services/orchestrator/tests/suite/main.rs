@@ -1,11 +1,13 @@
 //! The loop against scripted services over real loopback gRPC.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod completion;
 mod data;
 mod evaluation;
 mod observability;
 mod order;
 mod page;
+mod partial;
 mod pipeline;
 mod proof;
 mod report;
@@ -14,6 +16,7 @@ mod sampling;
 mod server;
 mod services;
 mod sleep;
+mod split;
 mod starts;
 mod support;
 mod tokenizer;

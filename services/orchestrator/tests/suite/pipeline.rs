@@ -174,19 +174,8 @@ async fn a_learner_and_a_generation_service_that_die_change_nothing() {
         let recipe = lagging(2);
         let (_dir, path) = temp();
         let mut cluster = Cluster::start().await;
-        cluster.generation.state.max_delay_ms.store(20, Ordering::Relaxed);
-        let handle = cluster.begin(&path, &recipe);
-        let progress = handle.progress();
-        let following = tokio::spawn(finish(handle));
-        for (step, service) in [(1, LEARNER), (3, GENERATION), (4, LEARNER), (5, GENERATION)] {
-            until(|| progress.borrow().step >= step).await;
-            cluster.down(service).await;
-            tokio::time::sleep(Duration::from_millis(20)).await;
-            cluster.up(service).await;
-        }
-        let (events, result) = following.await.unwrap();
-        assert_eq!(result.unwrap().0, RunOutcome::Completed);
-        assert!(events.iter().any(|event| matches!(&**event, Event::Rewound { .. })));
+        let losses = [(1, LEARNER), (3, GENERATION), (4, LEARNER), (5, GENERATION)];
+        cluster.run_with_losses(&path, &recipe, &losses).await;
         assert_versions(&cluster, &recipe, 0);
         assert_eq!(lines(&path), uninterrupted(&recipe).await);
     })

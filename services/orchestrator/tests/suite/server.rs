@@ -21,12 +21,13 @@ pub(crate) struct TestServer {
 }
 
 pub(crate) async fn serve_runs(cluster: &Cluster) -> TestServer {
+    serve_runs_with(cluster, OrchestratorSettings::default()).await
+}
+
+/// A server with other settings than the defaults.
+pub(crate) async fn serve_runs_with(cluster: &Cluster, settings: OrchestratorSettings) -> TestServer {
     let dir = tempfile::tempdir().unwrap();
-    let settings = OrchestratorSettings {
-        runs: dir.path().to_owned(),
-        endpoints: cluster.endpoints(),
-        ..OrchestratorSettings::default()
-    };
+    let settings = OrchestratorSettings { runs: dir.path().to_owned(), endpoints: cluster.endpoints(), ..settings };
     let (server, _) = serve(settings, reader()).await.unwrap();
     let running = server.spawn();
     let connector = Connector::new("client", ClientSettings::default()).unwrap();

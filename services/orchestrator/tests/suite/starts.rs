@@ -8,7 +8,12 @@ use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{GetRunRequest, ListRunsRequest, RunState, StartRunRequest, StopRunRequest};
 use tonic::Code;
 
-use crate::server::{TestServer, serve_runs, start};
+use evenkeel_orchestrator::{OrchestratorSettings, serve};
+use evenkeel_rpc::client::ClientSettings;
+use evenkeel_rpc::server::ServerSettings;
+
+use crate::server::{TestServer, serve_runs, serve_runs_with, start};
+use crate::support::recipe::reader;
 use crate::support::{Cluster, LEARNER, bounded, until_async};
 
 fn with(run_id: &str, overrides: &[&str]) -> StartRunRequest {
@@ -211,4 +216,31 @@ async fn a_run_that_its_services_refuse_never_began_and_its_name_is_free() {
         completes(&server, "second").await;
     })
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn runs_of_clients_call_the_services_with_the_servers_own_token() {
+    bounded(async {
+        let files = tempfile::tempdir().unwrap();
+        let token = files.path().join("token");
+        std::fs::write(&token, "the-token-of-the-orchestrator\n").unwrap();
+        let services = ServerSettings { token_file: Some(token.clone()), ..ServerSettings::default() };
+        let cluster = Cluster::start_with(services).await;
+        let client = ClientSettings { token_file: Some(token.clone()), ..ClientSettings::default() };
+        let settings = OrchestratorSettings { client: Some(client), ..OrchestratorSettings::default() };
+        let mut server = serve_runs_with(&cluster, settings).await;
+        server.client.start_run(start("named-by-nobody")).await.unwrap();
+        completes(&server, "named-by-nobody").await;
+        let written = std::fs::read_to_string(server.dir.path().join("named-by-nobody/config.toml")).unwrap();
+        assert!(!written.contains("token_file"), "{written}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_server_whose_own_token_cannot_be_read_does_not_start() {
+    let client = ClientSettings { token_file: Some("/nowhere/token".into()), ..ClientSettings::default() };
+    let settings = OrchestratorSettings { client: Some(client), ..OrchestratorSettings::default() };
+    let error = serve(settings, reader()).await.err().unwrap().to_string();
+    assert!(error.starts_with("`client.token_file` names /nowhere/token"), "{error}");
 }

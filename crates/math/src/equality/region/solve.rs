@@ -4,7 +4,7 @@ use dashu_ratio::RBig;
 
 use crate::evaluate::exact_at;
 use crate::expr::{Builder, Expr, Function, Node};
-use crate::{End, Magnitude, Number, Region, Relation, Sign, Value, Written};
+use crate::{End, Magnitude, Notation, Number, Region, Relation, Sign, Value};
 
 /// A solved relation.
 pub(super) struct Solved {
@@ -140,7 +140,7 @@ fn linear(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
     }
     let sign = if slope < RBig::ZERO { sign.flipped() } else { sign };
     let root = -zero / slope;
-    let written = if root.is_int() { Written::Integer } else { Written::Fraction };
-    let bound = Value::Number(Number::plain(Magnitude::Exact(root), written));
+    let notation = if root.is_int() { Notation::Integer } else { Notation::Fraction };
+    let bound = Value::Number(Number::plain(Magnitude::Exact(root), notation));
     Some((name.clone(), half(sign, bound)))
 }

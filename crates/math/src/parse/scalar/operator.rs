@@ -4,7 +4,7 @@ use super::frame::OnClose;
 use super::{LastOperand, Parser, PlusMinus, ScalarError, ScalarResult};
 use crate::expr::{Function, Node, NodeId};
 use crate::parse::token::Kind;
-use crate::{Number, Written};
+use crate::{Notation, Number};
 
 /// An operator that waits for its right operand.
 #[derive(Debug, Clone)]
@@ -142,7 +142,7 @@ impl Parser<'_, '_, '_> {
         };
         let is_proper =
             |part: &Number| part.exact().is_some_and(|p| *p >= dashu_ratio::RBig::ZERO && *p < dashu_ratio::RBig::ONE);
-        whole.written == Written::Integer && part.written == Written::Fraction && is_proper(part)
+        whole.notation == Notation::Integer && part.notation == Notation::Fraction && is_proper(part)
     }
 
     fn push(&mut self, operator: Operator, least: u8) -> ScalarResult {

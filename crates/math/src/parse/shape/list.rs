@@ -6,7 +6,7 @@ use dashu_ratio::RBig;
 
 use super::{Context, Read, value};
 use crate::parse::ParseError;
-use crate::{Magnitude, Number, Sign, Value, Written, fuel};
+use crate::{Magnitude, Notation, Number, Sign, Value, fuel};
 
 /// Most items that an ellipsis may stand for.
 const MAX_CONTINUED: i128 = 1000;
@@ -56,7 +56,7 @@ pub(super) fn continued(mut items: Vec<Value>) -> Vec<Value> {
         |value: &Value| matches!(value, Value::Text(text) if matches!(text.as_str(), "\\ldots" | "..." | "\\vdots"));
     let Some(at) = items.iter().position(is_ellipsis) else { return items };
     let integer = |at: Option<usize>| match items.get(at?) {
-        Some(Value::Number(number)) if number.written == Written::Integer && number.is_bare() => {
+        Some(Value::Number(number)) if number.notation == Notation::Integer && number.is_bare() => {
             i64::try_from(number.exact()?.numerator()).ok().map(i128::from)
         }
         _ => None,
@@ -70,8 +70,9 @@ pub(super) fn continued(mut items: Vec<Value>) -> Vec<Value> {
     if step == 0 || gap % step != 0 || !(1..=MAX_CONTINUED).contains(&(gap / step)) {
         return items;
     }
-    let between = (1..gap / step)
-        .map(|index| Value::Number(Number::plain(Magnitude::Exact(RBig::from(last + index * step)), Written::Integer)));
+    let between = (1..gap / step).map(|index| {
+        Value::Number(Number::plain(Magnitude::Exact(RBig::from(last + index * step)), Notation::Integer))
+    });
     let between: Vec<Value> = between.collect();
     items.splice(at..=at, between);
     items

@@ -35,7 +35,7 @@ pub(super) struct EnginesAt {
 pub(super) struct OpenStep {
     pub(super) step: u64,
     pub(super) feed: TrainFeed,
-    /// GRPO steps before the weights that sample it.
+    /// GRPO steps before the first weights that sample it.
     pub(super) weights: u64,
     /// How long sampling waited for these weights.
     pub(super) waited: Duration,
@@ -50,6 +50,8 @@ struct LearnerAt {
     done: u64,
     /// The step that it has begun last.
     begun: Option<u64>,
+    /// The step from which on it can begin none, since they are not sampled: the run stops before.
+    end: Option<u64>,
 }
 
 /// How far the engines are.
@@ -67,6 +69,8 @@ struct Board {
     learner: watch::Sender<LearnerAt>,
     engines: watch::Sender<BTreeMap<u64, EnginesAt>>,
     visited: watch::Sender<Option<Visited>>,
+    /// Number of the first prompt that no step has begun.
+    prompts: watch::Sender<u64>,
 }
 
 /// The sampling side's end.
@@ -90,9 +94,10 @@ pub(super) struct EvaluatedLines(mpsc::UnboundedReceiver<MetricsLine>);
 pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) {
     let board = Arc::new(Board {
         published: watch::Sender::default(),
-        learner: watch::Sender::new(LearnerAt { done, begun: None }),
+        learner: watch::Sender::new(LearnerAt { done, begun: None, end: None }),
         engines: watch::Sender::default(),
         visited: watch::Sender::default(),
+        prompts: watch::Sender::default(),
     });
     let ((steps, next_steps), (lines, next_lines)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
     let sampling = SamplingEnd { board: Arc::clone(&board), steps, lines };
@@ -117,11 +122,34 @@ impl SamplingEnd {
         published[&after].clone()
     }
 
-    /// Waits until a step may be sampled. `ahead`: before the learner begins it; once a stop is requested none is any more.
-    pub(super) async fn may_begin(&self, step: u64, ahead: bool, stop: &Stop) {
-        if !ahead || stop.is_requested() {
-            until(&self.board.learner, |at| at.begun.is_some_and(|begun| begun >= step)).await;
+    /// The newest published weights, or earlier ones from `first` on at which something `stops`. Waits until there are some.
+    pub(super) async fn newest_weights(&self, first: u64, stops: impl Fn(u64) -> bool) -> (u64, Published) {
+        let published = until(&self.board.published, |all| all.range(first..).next().is_some()).await;
+        let newest = published.last_key_value().map_or(first, |(weights, _)| *weights);
+        let weights = (first..newest).find(|weights| stops(*weights)).unwrap_or(newest);
+        (weights, self.weights(weights).await)
+    }
+
+    /// Waits until a step may be sampled. `ahead`: before the learner begins it. Returns false once a stop is requested before the learner
+    /// has begun it, which then never does.
+    pub(super) async fn may_begin(&self, step: u64, ahead: bool, stop: &Stop) -> bool {
+        let has_begun = |at: &LearnerAt| at.begun.is_some_and(|begun| begun >= step);
+        if !ahead {
+            until(&self.board.learner, has_begun).await;
+        } else if stop.is_requested() {
+            self.board.learner.send_if_modified(|at| {
+                if !has_begun(at) {
+                    at.end = Some(at.end.map_or(step, |end| end.min(step)));
+                }
+                false
+            });
         }
+        self.board.learner.borrow().end.is_none_or(|end| step < end)
+    }
+
+    /// No step from this one on is sampled: the run stops before, even where the learner waits for it already.
+    pub(super) fn end_before(&self, step: u64) {
+        self.board.learner.send_modify(|at| at.end = Some(at.end.map_or(step, |end| end.min(step))));
     }
 
     /// Waits until the lines of so many steps are written.
@@ -150,6 +178,11 @@ impl SamplingEnd {
         });
     }
 
+    /// A step has begun the prompts before this number.
+    pub(super) fn begun(&self, prompts: u64) {
+        self.board.prompts.send_replace(prompts);
+    }
+
     /// Hands over a step, which may still be empty.
     pub(super) fn hand_over(&self, step: OpenStep) {
         let _ = self.steps.send(step);
@@ -164,9 +197,20 @@ impl LearningEnd {
         });
     }
 
-    /// The step begins.
-    pub(super) fn begin(&self, step: u64) {
-        self.board.learner.send_modify(|at| at.begun = Some(step));
+    /// The step begins. Returns false where it is not sampled, since a stop was requested.
+    pub(super) fn begin(&self, step: u64) -> bool {
+        self.board.learner.send_if_modified(|at| {
+            let is_sampled = at.end.is_none_or(|end| step < end);
+            if is_sampled {
+                at.begun = Some(step);
+            }
+            is_sampled
+        })
+    }
+
+    /// Number of the first prompt that no step has begun.
+    pub(super) fn prompts_begun(&self) -> u64 {
+        *self.board.prompts.borrow()
     }
 
     /// The lines of so many steps are written.
@@ -174,12 +218,16 @@ impl LearningEnd {
         self.board.learner.send_modify(|at| at.done = steps);
     }
 
-    /// The next step in order. Waits for the sampling side to begin it.
-    pub(super) async fn next_step(&mut self) -> OpenStep {
-        match self.steps.recv().await {
-            Some(step) => step,
-            // The sampling side has failed, which ends the run.
-            None => std::future::pending().await,
+    /// The next step in order, once the sampling side begins it. `None` where it never does, since a stop was requested.
+    pub(super) async fn next_step(&mut self) -> Option<OpenStep> {
+        tokio::select! {
+            biased;
+            step = self.steps.recv() => match step {
+                Some(step) => Some(step),
+                // The sampling side has failed, which ends the run.
+                None => std::future::pending().await,
+            },
+            _ = until(&self.board.learner, |at| at.end.is_some_and(|end| at.begun.is_some_and(|begun| begun >= end))) => None,
         }
     }
 

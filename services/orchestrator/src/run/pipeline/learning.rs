@@ -1,35 +1,27 @@
 //! The learning side: trains the steps in their order, publishes the weights of each, and writes lines and checkpoints.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{RunState, TrainReport, WeightsRef};
 
+use super::Parts;
 use super::balance::Balance;
 use super::handover::{EvaluatedLines, LearningEnd, OpenStep, Published};
 use super::plan::VersionPlan;
-use crate::clients::Services;
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::run::checkpoints::CheckpointKeeper;
-use crate::run::evaluator::Evaluator;
 use crate::run::grpo::{FinishedStep, StepWriter};
 use crate::run::journal::RunJournal;
 use crate::run::position::{Position, PublishedWeights};
-use crate::run::proof::Proof;
 use crate::run::step_metrics::{StepTimes, Waits};
 use crate::run::step_sampler::SampledStep;
-use crate::run::train_session::TrainSession;
-use crate::run::weight_sync::WeightSync;
+use crate::settings::StepOrder;
 
 /// The part of a run that uses the learner.
 pub(super) struct LearningSide<'a> {
-    pub(super) services: &'a Services,
-    pub(super) session: &'a Arc<TrainSession>,
-    pub(super) weights: &'a WeightSync,
-    pub(super) proof: &'a Proof,
-    pub(super) evaluator: &'a Evaluator,
+    pub(super) parts: Parts<'a>,
     pub(super) writer: &'a StepWriter,
     pub(super) checkpoints: &'a mut CheckpointKeeper,
     pub(super) journal: &'a mut RunJournal,
@@ -40,7 +32,7 @@ pub(super) struct LearningSide<'a> {
     pub(super) position: Position,
     /// The weights at this position.
     pub(super) current: WeightsRef,
-    /// Whether the learner has just loaded this position from a checkpoint.
+    /// Whether this position is that of a checkpoint.
     pub(super) is_saved: bool,
 }
 
@@ -61,27 +53,39 @@ impl LearningSide<'_> {
             let step = self.position.step();
             let is_done = step >= self.plan.steps();
             let is_evaluated = !self.waits_for_evaluation(step, is_done) || self.evaluation(step).await?;
-            let stopping = !(is_done && is_evaluated) && self.services.stop().is_requested();
-            if stopping {
-                self.services.events().enter_phase(RunState::Stopping);
+            if !(is_done && is_evaluated) && self.parts.services.stop().is_requested() {
+                return self.stop().await;
             }
-            self.keep(is_done || stopping).await?;
-            if stopping {
-                return Ok(RunOutcome::Stopped);
-            }
+            self.keep(is_done).await?;
             if is_done {
                 return Ok(RunOutcome::Completed);
             }
-            self.services.events().enter_phase(RunState::Training);
-            self.step().await?;
+            // A stop may have been requested since.
+            if !self.end.begin(step) {
+                return self.stop().await;
+            }
+            self.parts.services.events().enter_phase(RunState::Training);
+            if !self.step().await? {
+                return self.stop().await;
+            }
             self.is_saved = false;
         }
     }
 
+    /// Ends the run at this position.
+    async fn stop(&mut self) -> Result<RunOutcome, Halt> {
+        self.parts.services.events().enter_phase(RunState::Stopping);
+        self.keep(true).await?;
+        Ok(RunOutcome::Stopped)
+    }
+
     /// Whether the evaluation of the weights after so many steps comes before the next step. Where steps are sampled ahead it overlaps with
-    /// training, except at the end and where it decides whether the checkpoint stays.
+    /// training, except at the end and where it decides whether the checkpoint stays. In order of completion it does not: a run that is resumed
+    /// after the next step never comes back to these weights.
     fn waits_for_evaluation(&self, step: u64, is_done: bool) -> bool {
-        is_done || !self.plan.samples_ahead() || (self.checkpoints.keeps_best() && self.evaluator.is_due(step))
+        let is_due = || self.parts.evaluator.is_due(step);
+        let must_precede = self.checkpoints.keeps_best() || self.plan.order() == StepOrder::Completion;
+        is_done || !self.plan.samples_ahead() || (must_precede && is_due())
     }
 
     /// Waits for it and writes its line. Returns whether nothing is left to evaluate.
@@ -99,7 +103,9 @@ impl LearningSide<'_> {
     async fn keep(&mut self, at_end: bool) -> Result<(), Halt> {
         let is_best = self.checkpoints.is_best(&self.position, self.journal)?;
         if !self.is_saved && (is_best || self.checkpoints.is_due(&self.position, at_end)) {
+            self.position.set_begun(self.end.prompts_begun());
             self.checkpoints.save(&self.position, self.journal).await?;
+            self.is_saved = true;
         }
         if is_best {
             self.checkpoints.note_best(&self.position, &self.current, self.journal).await?;
@@ -107,24 +113,23 @@ impl LearningSide<'_> {
         Ok(())
     }
 
-    /// Does the next step and moves the position past it; its line is written then.
+    /// Does the next step and moves the position past it; its line is written then. Returns false where it is not sampled any more.
     #[tracing::instrument(name = "step", skip_all, fields(step = self.position.step()))]
-    async fn step(&mut self) -> Result<(), Halt> {
-        let trace = self.session.trace(self.position.step());
+    async fn step(&mut self) -> Result<bool, Halt> {
+        let trace = self.parts.session.trace(self.position.step());
         trace.scope(self.step_within()).await
     }
 
-    async fn step_within(&mut self) -> Result<(), Halt> {
+    async fn step_within(&mut self) -> Result<bool, Halt> {
         let (began, step) = (Instant::now(), self.position.step());
-        let events = self.services.events();
+        let events = self.parts.services.events();
         events.at_step(step, self.position.warm_start_steps());
-        self.end.begin(step);
-        let Trained { open, sampled, report, waited } = self.train(step).await?;
+        let Some(Trained { open, sampled, report, waited }) = self.train(step).await? else { return Ok(false) };
         let reported = Instant::now();
 
         let weights = self.publish(step + 1, report.version).await?;
         let published_in = reported.elapsed();
-        self.proof.note(report.version, step + 1).await?;
+        self.parts.proof.note(report.version, step + 1).await?;
         self.end.publish(step + 1, Published { weights: weights.clone(), took: published_in });
         // Where the next step cannot begin before, engines come first: the line includes what the whole step took.
         let (engines, moved) = match self.plan.samples_ahead() {
@@ -142,7 +147,9 @@ impl LearningSide<'_> {
             update_weights: published_in + moved,
             step: began.elapsed(),
         };
-        let waits = Waits { lag: step - open.weights, learner: waited, sampling: open.waited };
+        let oldest = sampled.batch.oldest_version();
+        let lag = oldest.map_or(step - open.weights, |oldest| report.base_version - oldest);
+        let waits = Waits { lag, learner: waited, sampling: open.waited };
         self.balance.add(waits.learner, waits.sampling);
         let finished = FinishedStep {
             sampled: &sampled,
@@ -152,33 +159,34 @@ impl LearningSide<'_> {
             waits: self.plan.samples_ahead().then_some(waits),
         };
         let line = self.writer.write(step, &finished, self.journal).await?;
-        self.advance(sampled.next_cursor, report.version, weights);
+        self.advance(&sampled, report.version, weights);
         events.at_step(self.position.step(), self.position.warm_start_steps());
         self.journal.announce(line);
         self.end.done(self.position.step());
-        Ok(())
+        Ok(true)
     }
 
-    /// Trains the groups of a step, which may still be sampled. Lines of evaluations are written meanwhile.
-    async fn train(&mut self, step: u64) -> Result<Trained, Halt> {
-        let Self { end, lines, journal, session, .. } = self;
+    /// Trains the groups of a step, which may still be sampled. Lines of evaluations are written meanwhile. `None` where it is not sampled
+    /// any more.
+    async fn train(&mut self, step: u64) -> Result<Option<Trained>, Halt> {
+        let Self { end, lines, journal, parts: Parts { session, .. }, .. } = self;
         let what = format!("step {step}");
         let work = async {
             let since = Instant::now();
-            let mut open = end.next_step().await;
+            let Some(mut open) = end.next_step().await else { return Ok(None) };
             let feed = open.feed.clone();
             let not_begun = since.elapsed();
             let sampled = async { Ok::<_, Halt>(open.sampled().await) };
             let (sampled, report) = tokio::try_join!(sampled, session.train(&feed, &what))?;
-            Ok::<_, Halt>(Trained { waited: not_begun + idle(&report), open, sampled, report })
+            Ok::<_, Halt>(Some(Trained { waited: not_begun + idle(&report), open, sampled, report }))
         };
-        let trained = recording(lines, journal, work).await??;
+        let Some(trained) = recording(lines, journal, work).await?? else { return Ok(None) };
         let expected = self.position.version() + 1;
         if (trained.open.step, trained.report.version) != (step, expected) {
             let message = format!("it made version {} of version {}", trained.report.version, expected - 1);
             return Err(RunError::Refused { service: "learner", what, message }.into());
         }
-        Ok(trained)
+        Ok(Some(trained))
     }
 
     /// Publishes the weights after `steps` steps, and says which ones stay besides.
@@ -187,7 +195,7 @@ impl LearningSide<'_> {
         // The newest checkpoint may be returned to at any moment, also while the next one is written.
         besides.extend(self.checkpoints.needed_versions());
         besides.extend(self.published_at(steps).iter().map(PublishedWeights::version));
-        self.weights.publish(version, besides.into_iter().collect()).await
+        self.parts.weights.publish(version, besides.into_iter().collect()).await
     }
 
     /// The weights that a checkpoint after `steps` steps needs: those before it that later steps are sampled by.
@@ -197,9 +205,10 @@ impl LearningSide<'_> {
         all.filter(|weights| self.plan.is_needed_at(steps, weights.step())).collect()
     }
 
-    fn advance(&mut self, cursor: u64, version: u64, weights: WeightsRef) {
+    fn advance(&mut self, sampled: &SampledStep, version: u64, weights: WeightsRef) {
         let published = self.published_at(self.position.step() + 1);
-        self.position.finish_step(cursor, version);
+        self.position.finish_step(sampled.next_cursor, version);
+        self.position.set_waiting(sampled.waiting.clone());
         self.position.set_published(published);
         self.current = weights;
     }

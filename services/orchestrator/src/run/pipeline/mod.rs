@@ -2,13 +2,14 @@
 //! the same code, in which each waits for the other.
 
 mod balance;
+mod completion;
 mod handover;
 mod in_flight;
 mod learning;
+mod open_rounds;
 mod plan;
 mod sampling;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use super::checkpoints::CheckpointKeeper;
@@ -23,7 +24,7 @@ use super::weight_sync::WeightSync;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
-use crate::rollout::RolloutContext;
+use crate::settings::StepOrder;
 use handover::{Published, handover};
 use learning::LearningSide;
 use sampling::{SamplingSide, SamplingStart};
@@ -31,15 +32,20 @@ use sampling::{SamplingSide, SamplingStart};
 pub(super) use balance::Balance;
 pub(super) use plan::VersionPlan;
 
-/// The parts of a run that its steps need.
-pub(super) struct Pipeline<'a> {
+/// The parts of a run that both sides use.
+#[derive(Clone, Copy)]
+pub(super) struct Parts<'a> {
     pub(super) services: &'a Services,
-    pub(super) session: &'a Arc<TrainSession>,
+    pub(super) session: &'a TrainSession,
     pub(super) weights: &'a WeightSync,
     pub(super) proof: &'a Proof,
     pub(super) evaluator: &'a Evaluator,
+}
+
+/// The parts of a run that its steps need.
+pub(super) struct Pipeline<'a> {
+    pub(super) parts: Parts<'a>,
     pub(super) sampler: &'a StepSampler,
-    pub(super) rollouts: &'a RolloutContext,
     pub(super) writer: &'a StepWriter,
     pub(super) checkpoints: &'a mut CheckpointKeeper,
     pub(super) journal: &'a mut RunJournal,
@@ -57,39 +63,33 @@ impl Pipeline<'_> {
     ) -> Result<RunOutcome, Halt> {
         let step = position.step();
         check_published(plan, &position)?;
-        self.services.events().forget_samples();
+        check_waiting(plan, &position)?;
+        let Parts { services, weights, proof, .. } = self.parts;
+        services.events().forget_samples();
         let (sampling_end, end, lines) = handover(step);
-        for weights in position.published() {
-            end.publish(weights.step(), Published { weights: weights.reference(), took: Duration::ZERO });
+        for published in position.published() {
+            end.publish(published.step(), Published { weights: published.reference(), took: Duration::ZERO });
         }
         let mut besides: Vec<u64> = self.checkpoints.best_version().into_iter().collect();
         besides.extend(position.published().iter().map(PublishedWeights::version));
-        let current = self.weights.publish(position.version(), besides).await?;
-        self.proof.begin(position.version()).await?;
+        let current = weights.publish(position.version(), besides).await?;
+        proof.begin(position.version()).await?;
         end.publish(step, Published { weights: current.clone(), took: Duration::ZERO });
         let sampling = SamplingSide {
-            services: self.services,
-            session: self.session,
-            weights: self.weights,
-            proof: self.proof,
-            evaluator: self.evaluator,
+            parts: self.parts,
             sampler: self.sampler,
-            rollouts: self.rollouts,
             plan,
             end: sampling_end,
             start: SamplingStart {
                 step,
                 cursor: position.cursor(),
+                waiting: position.waiting().to_vec(),
                 version: position.version(),
                 evaluated: self.journal.evaluated(),
             },
         };
         let learning = LearningSide {
-            services: self.services,
-            session: self.session,
-            weights: self.weights,
-            proof: self.proof,
-            evaluator: self.evaluator,
+            parts: self.parts,
             writer: self.writer,
             checkpoints: self.checkpoints,
             journal: self.journal,
@@ -102,7 +102,13 @@ impl Pipeline<'_> {
             position,
             current,
         };
-        let (mut sampling, mut learning) = (std::pin::pin!(sampling.run()), std::pin::pin!(learning.run()));
+        let sampling = async {
+            match plan.order() {
+                StepOrder::Data => sampling.run_in_data_order().await,
+                StepOrder::Completion => sampling.run_in_order_of_completion().await,
+            }
+        };
+        let (mut sampling, mut learning) = (std::pin::pin!(sampling), std::pin::pin!(learning.run()));
         tokio::select! {
             outcome = &mut learning => outcome,
             sampled = &mut sampling => {
@@ -123,5 +129,17 @@ fn check_published(plan: VersionPlan, position: &Position) -> Result<(), RunErro
             "the checkpoint after step {step} does not name the weights after step {weights}, which step {} is sampled by",
             (step..).find(|&step| plan.weights_of(step) == weights).unwrap_or(step)
         ))),
+    }
+}
+
+/// Refuses prompts without a step where data order would go past them.
+fn check_waiting(plan: VersionPlan, position: &Position) -> Result<(), RunError> {
+    match (plan.order(), position.waiting()) {
+        (StepOrder::Data, [first, ..]) => Err(RunError::Mismatch(format!(
+            "the checkpoint after step {} is of a run in order of completion, whose prompt {first} is in no step yet: go on with \
+             pipeline.order = \"completion\"",
+            position.step()
+        ))),
+        _ => Ok(()),
     }
 }

@@ -1,40 +1,33 @@
-//! The sampling side: moves the engines from weights to weights, evaluates these where that is due, and samples the steps that are theirs.
+//! The sampling side: moves the engines from weights to weights, evaluates these where that is due, and samples the rounds of steps that are
+//! theirs.
 //!
-//! Weights switch once the last sample of a step has started: the engines finish what asks for the weights that they have, each on its own,
-//! and serve the next step while others still do.
+//! Weights switch once the last sample of their rounds has started: the engines finish what asks for the weights that they have, each on
+//! its own, and serve the next rounds while others still do.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use evenkeel_proto::v1::{RunState, WeightsRef};
+use evenkeel_proto::v1::{PauseMode, RunState, WeightsRef};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
+use super::Parts;
 use super::handover::{EnginesAt, OpenStep, SamplingEnd};
 use super::in_flight::InFlight;
+use super::open_rounds::OpenRounds;
 use super::plan::VersionPlan;
-use crate::clients::Services;
+use crate::clients::TrainFeed;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, Phase};
-use crate::rollout::RolloutContext;
-use crate::run::evaluator::Evaluator;
-use crate::run::proof::Proof;
-use crate::run::step_sampler::{StepSampler, StepStart};
-use crate::run::train_session::TrainSession;
-use crate::run::weight_sync::WeightSync;
-
-/// Steps before the one that begins that may still have samples out.
-const OVERLAPPING: usize = 1;
+use crate::rollout::Move;
+use crate::run::step_sampler::{SampledStep, StepSampler, StepStart};
+use crate::settings::StepOrder;
 
 /// The part of a run that uses the engines.
 pub(super) struct SamplingSide<'a> {
-    pub(super) services: &'a Services,
-    pub(super) session: &'a TrainSession,
-    pub(super) weights: &'a WeightSync,
-    pub(super) proof: &'a Proof,
-    pub(super) evaluator: &'a Evaluator,
+    pub(super) parts: Parts<'a>,
     pub(super) sampler: &'a StepSampler,
-    pub(super) rollouts: &'a RolloutContext,
     pub(super) plan: VersionPlan,
     pub(super) end: SamplingEnd,
     pub(super) start: SamplingStart,
@@ -46,6 +39,8 @@ pub(super) struct SamplingStart {
     pub(super) step: u64,
     /// Number of its first prompt in the data order.
     pub(super) cursor: u64,
+    /// Numbers before it that are in no step so far; none in data order.
+    pub(super) waiting: Vec<u64>,
     /// Version of the weights that it is trained from.
     pub(super) version: u64,
     /// Evaluations that have a line, by the steps before them.
@@ -53,70 +48,100 @@ pub(super) struct SamplingStart {
 }
 
 /// Weights that something is left to sample by.
-struct Visit {
+pub(super) struct Visit {
     /// GRPO steps before them.
-    weights: u64,
-    reference: WeightsRef,
-    published_in: Duration,
+    pub(super) weights: u64,
+    pub(super) reference: WeightsRef,
+    pub(super) published_in: Duration,
     /// Nothing was sampled before since the run was started.
-    is_first: bool,
+    pub(super) is_first: bool,
 }
 
 impl SamplingSide<'_> {
-    /// Goes through all weights that something is left to sample by.
-    pub(super) async fn run(self) -> Result<(), Halt> {
-        let (mut in_flight, mut is_first, mut cursor) = (InFlight::default(), true, self.start.cursor);
+    /// Goes through all weights that something is left to sample by, as the schedule of data order has it.
+    pub(super) async fn run_in_data_order(self) -> Result<(), Halt> {
+        let (mut in_flight, mut open, mut is_first) = (InFlight::default(), OpenRounds::new(self.plan), true);
+        let mut next_cursor = known(self.start.cursor);
         for weights in self.plan.weights_of(self.start.step)..=self.plan.steps() {
-            let steps = self.plan.steps_of(weights, self.start.step);
-            let evaluates = self.evaluator.is_due(weights) && !self.start.evaluated.contains(&weights);
+            let evaluates = self.evaluates(weights);
+            let is_needed = self.plan.samples(weights, self.start.step);
             // The engines end with the last weights, whether or not anything is sampled by them.
-            if steps.is_empty() && !evaluates && weights < self.plan.steps() {
+            if !is_needed && !evaluates && weights < self.plan.steps() {
                 continue;
             }
             let since = Instant::now();
             let published = in_flight.during(self.end.weights(weights)).await?;
             let mut waited = since.elapsed();
             in_flight.until_moved().await?;
-            in_flight.until_steps(OVERLAPPING).await?;
-            in_flight.during(self.weights.until_accepted()).await?;
+            in_flight.until_steps(self.plan.rounds()).await?;
+            in_flight.during(self.parts.weights.until_accepted()).await?;
             let (reference, published_in) = (published.weights, published.took);
+            let moving = self.begin_move(&reference);
             let visit = Visit { weights, reference: reference.clone(), published_in, is_first };
-            in_flight.add_move(self.move_engines(visit));
+            in_flight.add_move(self.move_engines(visit, moving));
             is_first = false;
+            open.begin(weights, &reference);
             let mut complete = true;
             if evaluates {
                 in_flight.until_moved().await?;
                 complete = in_flight.during(self.evaluate(weights, &reference)).await??;
             }
-            if steps.is_empty() {
+            if !is_needed {
                 in_flight.until_moved().await?;
             }
             self.end.visited(weights, complete);
-            for step in steps {
-                let may_begin = self.end.may_begin(step, self.plan.samples_ahead(), self.services.stop());
-                in_flight.during(may_begin).await?;
-                in_flight.until_steps(OVERLAPPING).await?;
-                let (started, next_cursor) = oneshot::channel();
-                let start = StepStart { step, cursor, started };
-                let waited = std::mem::take(&mut waited);
-                let sampling = self.sample(start, weights, reference.clone(), waited);
-                in_flight.add_step(sampling.instrument(tracing::info_span!("step", step)));
-                let next = in_flight.during(next_cursor).await?;
+            for step in self.plan.steps_of(weights, self.start.step) {
+                if !complete {
+                    // A resumed run begins with these weights, and evaluates them, as long as this step is not done.
+                    self.end.end_before(step);
+                    break;
+                }
+                let may_begin = self.end.may_begin(step, self.plan.samples_ahead(), self.parts.services.stop());
+                if !in_flight.during(may_begin).await? {
+                    // Those that are being sampled may need later weights.
+                    break;
+                }
+                in_flight.until_steps(self.plan.rounds()).await?;
                 // It is always told before a step ends well, and one that fails ends the run.
-                cursor = next.map_err(|_| RunError::Defect(format!("step {step} ended without its last sample")))?;
+                let cursor = in_flight.during(next_cursor).await?;
+                let cursor = cursor.map_err(|_| RunError::Defect(format!("where step {step} begins is not known")))?;
+                self.end.begun(cursor + self.sampler.division().groups());
+                let (next, told) = oneshot::channel();
+                next_cursor = told;
+                let rounds = self.sampler.rollouts().rounds(self.plan.rounds());
+                open.add(step, Arc::clone(&rounds), weights, &reference);
+                let waited = std::mem::take(&mut waited);
+                let sampling = self.sample(StepStart { step, cursor, rounds, next }, weights, waited);
+                in_flight.add_step(sampling.instrument(tracing::info_span!("step", step)));
+                in_flight.during(open.all_begun()).await?;
             }
+            in_flight.during(open.all_begun()).await?;
         }
         in_flight.until_ended().await
     }
 
-    async fn move_engines(&self, visit: Visit) -> Result<(), Halt> {
+    /// Whether an evaluation of the weights after so many steps is due.
+    pub(super) fn evaluates(&self, weights: u64) -> bool {
+        self.parts.evaluator.is_due(weights) && !self.start.evaluated.contains(&weights)
+    }
+
+    /// Samples of these weights wait for [`Self::move_engines`] from now on.
+    pub(super) fn begin_move(&self, reference: &WeightsRef) -> Move<'_> {
+        let in_flight = match self.plan.order() {
+            StepOrder::Data => PauseMode::Unspecified,
+            StepOrder::Completion => PauseMode::Keep,
+        };
+        self.parts.weights.begin_move(reference, in_flight)
+    }
+
+    /// Moves the engines, and proves their weights.
+    pub(super) async fn move_engines(&self, visit: Visit, moving: Move<'_>) -> Result<(), Halt> {
         let Visit { weights, reference, published_in, is_first } = visit;
         let since = Instant::now();
-        let moving = self.rollouts.turns().begin_move(reference.version);
-        let moving_engines = self.weights.move_engines(&reference);
+        let moving_engines = self.parts.weights.move_engines(moving);
         // It belongs to the step that made the weights.
         let moved = match weights.checked_sub(1).filter(|_| !is_first) {
-            Some(step) => self.session.trace(step).scope(moving_engines).await,
+            Some(step) => self.parts.session.trace(step).scope(moving_engines).await,
             None => moving_engines.await,
         };
         if weights < self.start.step {
@@ -124,53 +149,68 @@ impl SamplingSide<'_> {
         } else {
             moved?;
         }
-        moving.succeeded(reference.version);
         let moved = since.elapsed();
         instruments::phase(Phase::UpdateWeights, published_in + moved);
         // The learner waits for the first weights, and for all of them where nothing is sampled ahead; elsewhere it has begun a step.
         let learner_waits = !self.plan.samples_ahead() || (is_first && weights == self.start.step);
-        let proof = self.proof.prove(&reference, learner_waits).await?;
+        let proof = self.parts.proof.prove(&reference, learner_waits).await?;
         self.end.moved(EnginesAt { weights, moved, proof });
         Ok(())
     }
 
     /// Returns whether it was finished; a stop that is requested meanwhile leaves the rest to the resumed run.
-    async fn evaluate(&self, weights: u64, reference: &WeightsRef) -> Result<bool, Halt> {
+    pub(super) async fn evaluate(&self, weights: u64, reference: &WeightsRef) -> Result<bool, Halt> {
         if !self.plan.samples_ahead() {
             self.end.until_done(weights).await;
         }
-        let events = self.services.events();
+        let events = self.parts.services.events();
         events.begin_samples();
         events.enter_phase(RunState::Evaluating);
-        let line = self.evaluator.evaluate(weights, reference).await?;
+        let line = self.parts.evaluator.evaluate(weights, reference).await?;
         let complete = line.is_some();
         line.into_iter().for_each(|line| self.end.evaluated(line));
         Ok(complete)
     }
 
-    async fn sample(
-        &self,
-        start: StepStart,
-        weights: u64,
-        reference: WeightsRef,
-        waited: Duration,
-    ) -> Result<(), Halt> {
-        let (events, step) = (self.services.events(), start.step);
-        events.begin_samples();
-        if self.plan.samples_ahead() && !self.services.stop().is_requested() {
-            events.enter_phase(RunState::Training);
-        }
-        // Every step makes one version, whether or not the optimizer moves the weights.
-        let version = self.start.version + (step - self.start.step);
-        let feed = self.session.open_step(step, version);
-        let (sender, sampled) = oneshot::channel();
-        self.end.hand_over(OpenStep { step, feed: feed.clone(), weights, waited, sampled });
-        let sampling = self.sampler.sample(start, &reference, &feed, self.weights);
-        let sampled = self.session.trace(step).scope(sampling).await?;
+    /// Samples a step. `weights`: GRPO steps before those of its first round.
+    async fn sample(&self, start: StepStart, weights: u64, waited: Duration) -> Result<(), Halt> {
+        let step = start.step;
+        let (feed, sender) = self.open_step(step, weights, waited);
+        let sampling = self.sampler.sample(start, &feed, self.parts.weights);
+        let sampled = self.parts.session.trace(step).scope(sampling).await?;
         // The other end is gone only when the run ends.
         let _ = sender.send(sampled);
         Ok(())
     }
+
+    /// Hands a step over, whose groups go to its feed, and then everything about them to the sender. `weights` sample it, or the first groups
+    /// of it; sampling `waited` for them.
+    pub(super) fn open_step(
+        &self,
+        step: u64,
+        weights: u64,
+        waited: Duration,
+    ) -> (TrainFeed, oneshot::Sender<SampledStep>) {
+        let events = self.parts.services.events();
+        events.begin_samples();
+        if self.plan.samples_ahead() && !self.parts.services.stop().is_requested() {
+            events.enter_phase(RunState::Training);
+        }
+        // Every step makes one version, whether or not the optimizer moves the weights.
+        let version = self.start.version + (step - self.start.step);
+        let feed = self.parts.session.open_step(step, version);
+        let (sender, sampled) = oneshot::channel();
+        self.end.hand_over(OpenStep { step, feed: feed.clone(), weights, waited, sampled });
+        (feed, sender)
+    }
+}
+
+/// What tells a number that is known already.
+fn known(number: u64) -> oneshot::Receiver<u64> {
+    let (sender, receiver) = oneshot::channel();
+    // The other end is in this very function.
+    let _ = sender.send(number);
+    receiver
 }
 
 /// Weights of an earlier step that a resumed run samples by, and that the engines cannot load any more.

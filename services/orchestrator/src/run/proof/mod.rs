@@ -19,6 +19,7 @@ use crate::clients::{ProvenEngine, Services};
 use crate::error::{Halt, RunError};
 use crate::events::Activity;
 use crate::metrics::MetricsLine;
+use crate::rollout::EngineWeights;
 use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
 use history::History;
@@ -28,9 +29,13 @@ use scores::Scores;
 /// The tolerance where a type narrower than f32 may be involved.
 const DEFAULT_TOLERANCE: f64 = 0.25;
 
+/// How often engines that do not have the weights to be proven are moved to them.
+const MOVES: u32 = 10;
+
 /// Proves the weights of the engines.
 pub(super) struct Proof {
     services: Arc<Services>,
+    weights: Arc<EngineWeights>,
     every: u64,
     sequences: Vec<Vec<u32>>,
     /// The temperature of the run, at which each engine also samples a token behind each sequence.
@@ -63,6 +68,7 @@ impl Proof {
     /// A proof over tokens of the run's own, which follow from its seed and vocabulary.
     pub(super) fn new(
         services: Arc<Services>,
+        weights: Arc<EngineWeights>,
         settings: &LoopSettings,
         tokenizer: &Tokenizer,
         vocabulary_size: u32,
@@ -72,6 +78,7 @@ impl Proof {
         let length = (proof.tokens as usize).min(context.saturating_sub(1));
         Self {
             services,
+            weights,
             every: proof.every,
             sequences: tokens::sequences(settings.run.seed, tokenizer, vocabulary_size, proof.sequences, length),
             temperature: settings.sampling.temperature,
@@ -127,8 +134,8 @@ impl Proof {
     async fn compare(&self, weights: &WeightsRef, noted: Noted, learner_waits: bool) -> Result<ProofReport, Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
-        let (version, generation, learner) = (weights.version, self.services.generation(), noted.scores);
-        let engines = generation.prove_weights(weights, &self.sequences, self.temperature).await?;
+        let (version, learner) = (weights.version, noted.scores);
+        let engines = self.engine_scores(weights).await?;
         let sampled = match learner_waits {
             true => self.sampled_scores(version, &engines).await?,
             false => vec![Scores::new(); engines.len()],
@@ -150,6 +157,23 @@ impl Proof {
         report.change = history.add(version, learner, engines, self.judge.resolution());
         report.took = noted.took + began.elapsed();
         Ok(report)
+    }
+
+    /// The scores of every engine. Engines that lost the weights since they were moved to them, as with a restart of the generation service,
+    /// are moved to them again.
+    async fn engine_scores(&self, weights: &WeightsRef) -> Result<Vec<ProvenEngine>, Halt> {
+        let generation = self.services.generation();
+        for _ in 0..MOVES {
+            let moves = self.weights.moves().await;
+            let scores = generation.prove_weights(weights.version, &self.sequences, self.temperature).await?;
+            match scores {
+                Some(scores) => return Ok(scores),
+                None => self.weights.restore(weights, moves).await?,
+            };
+        }
+        let message =
+            format!("the engines were moved to version {} {MOVES} times and have another one", weights.version);
+        Err(RunError::Refused { service: "generation", what: "ProveWeights".to_owned(), message }.into())
     }
 
     /// The learner's log-probabilities of every token but the first of each sequence, at temperature 1 as engines score prompts.

@@ -11,7 +11,7 @@ use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
 use super::grpo::StepWriter;
 use super::journal::RunJournal;
-use super::pipeline::{Balance, Pipeline, VersionPlan};
+use super::pipeline::{Balance, Parts, Pipeline, VersionPlan};
 use super::position::Position;
 use super::preflight::Preflight;
 use super::proof::Proof;
@@ -24,7 +24,6 @@ use crate::directory::RunDirectory;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, RunOutcome};
 use crate::instruments;
-use crate::rollout::RolloutContext;
 use crate::settings::LoopSettings;
 use crate::summary::Summary;
 
@@ -46,7 +45,6 @@ pub(super) struct RunLoop {
     evaluator: Evaluator,
     session: Arc<TrainSession>,
     sampler: StepSampler,
-    rollouts: Arc<RolloutContext>,
     writer: StepWriter,
     balance: Balance,
     journal: RunJournal,
@@ -150,6 +148,14 @@ impl RunLoop {
         if let Some(message) = lost {
             self.services.events().emit(Event::Rewound { step: position.step(), message });
         }
+        let in_flight = position.in_flight();
+        if let Some(last) = in_flight.clone().last() {
+            let message = format!(
+                "prompts {} to {last} of the data order were being sampled at the checkpoint and are sampled again",
+                in_flight.start
+            );
+            self.services.events().emit(Event::Note { message });
+        }
         if self.settings.run.steps < position.step() {
             let allowed = format!("at least {}, the steps that are done", position.step());
             return Err(FieldError::new("run.steps", self.settings.run.steps, allowed).into());
@@ -163,15 +169,17 @@ impl RunLoop {
     /// Evaluations, checkpoints and GRPO steps.
     async fn steps(&mut self, position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
         let origin = self.directory.forked_from().map_or(0, |fork| fork.step);
-        let plan = VersionPlan::new(self.settings.pipeline.max_lag, origin, self.settings.run.steps);
+        let rounds = self.sampler.division().rounds();
+        let plan = VersionPlan::new(&self.settings.pipeline, rounds, origin, self.settings.run.steps);
         let pipeline = Pipeline {
-            services: &self.services,
-            session: &self.session,
-            weights: &self.weights,
-            proof: &self.proof,
-            evaluator: &self.evaluator,
+            parts: Parts {
+                services: &self.services,
+                session: &self.session,
+                weights: &self.weights,
+                proof: &self.proof,
+                evaluator: &self.evaluator,
+            },
             sampler: &self.sampler,
-            rollouts: &self.rollouts,
             writer: &self.writer,
             checkpoints: &mut self.checkpoints,
             journal: &mut self.journal,

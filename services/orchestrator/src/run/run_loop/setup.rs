@@ -18,7 +18,7 @@ use crate::evaluation::{Benchmarks, named_prompts};
 use crate::events::Events;
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
-use crate::rollout::RolloutContext;
+use crate::rollout::{EngineWeights, RolloutContext};
 use crate::run::RunOptions;
 use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::evaluator::Evaluator;
@@ -54,6 +54,7 @@ pub(in crate::run) fn prepare(
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
     notes.extend(directory.forked_from().into_iter().flat_map(ForkPoint::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
+    notes.extend(settings.pipeline.note());
     let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), benchmarks)?;
     let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
     let needed = &prompts.verifiers() | &benchmarks.verifiers();
@@ -63,10 +64,13 @@ pub(in crate::run) fn prepare(
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
     let (seed, groups, max_lag) = (settings.run.seed, settings.sampling.prompts_per_step, settings.pipeline.max_lag);
     let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
-    let weights = Arc::new(WeightSync::new(Arc::clone(&services), run_id, &settings));
-    let proof = Proof::new(Arc::clone(&services), &settings, &tokenizer, vocabulary_size, context);
+    let engines = EngineWeights::new(Arc::clone(&services));
+    let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), run_id, &settings));
+    let proof =
+        Proof::new(Arc::clone(&services), Arc::clone(&engines), &settings, &tokenizer, vocabulary_size, context);
     let proof = Arc::new(proof);
-    let rollouts = RolloutContext::new(Arc::clone(&services), tokenizer.clone(), run_id, vocabulary_size, &settings);
+    let rollouts =
+        RolloutContext::new(Arc::clone(&services), engines, tokenizer.clone(), run_id, vocabulary_size, &settings);
     let rollouts = Arc::new(rollouts);
     let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning() };
     Ok(RunLoop {
@@ -82,8 +86,7 @@ pub(in crate::run) fn prepare(
         checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory),
         evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, &settings, directory.path().to_owned()),
         writer: StepWriter::new(Arc::clone(&session), &prompts),
-        sampler: StepSampler::new(Arc::clone(&rollouts), prompts, &settings),
-        rollouts,
+        sampler: StepSampler::new(rollouts, prompts, &settings),
         balance: Balance::default(),
         warm_start: WarmStart::new(
             Arc::clone(&services),

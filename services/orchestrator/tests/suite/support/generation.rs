@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evenkeel_proto::append_sampled;
 use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
     EngineProof, EngineSleep, EngineUpdate, EngineUpdateOutcome, Failure, FailureCode, FinishReason, GenerateItem,
@@ -52,8 +53,6 @@ pub(crate) struct FakeState {
     /// Groups whose responses are all identical.
     pub(crate) identical: Mutex<Option<IdenticalResponses>>,
     pub(crate) answers: Mutex<Option<Answers>>,
-    /// Whether weights were never given and any version is asked for.
-    pub(crate) any_weights: AtomicBool,
     /// Versions whose folders are gone.
     pub(crate) gone: Mutex<BTreeSet<u64>>,
     /// Longest delay of a response in milliseconds.
@@ -138,7 +137,23 @@ pub(crate) fn score(digest: &str, before: u32, id: u32) -> f32 {
     -1.0 - 3.0 * share(pair) + 0.2 * share(pair ^ hash(digest))
 }
 
-async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem, _: ItemContext) -> Rollout {
+/// The response of an item, begun by the first weights and ended by the last ones.
+fn segments(before: Vec<Segment>, ids: &[u32], first: &WeightsRef, last: &WeightsRef) -> Vec<Segment> {
+    let mut segments = before;
+    let (begun, ended) = ids.split_at(if first.version == last.version { 0 } else { ids.len() / 2 });
+    for (ids, version) in [(begun, first.version), (ended, last.version)] {
+        let logps: Vec<f32> = ids.iter().map(|&id| -0.01 * id as f32).collect();
+        append_sampled(&mut segments, ids, &logps, version);
+    }
+    segments
+}
+
+async fn generate(
+    state: Arc<FakeState>,
+    current: Arc<Mutex<WeightsRef>>,
+    item: GenerateItem,
+    _: ItemContext,
+) -> Rollout {
     state.seen.lock().unwrap().push(item.clone());
     let attempt = {
         let mut attempts = state.attempts.lock().unwrap();
@@ -159,8 +174,9 @@ async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem
     if let Some(code) = scripted {
         return failed(code);
     }
-    let any_weights = state.any_weights.load(Ordering::Relaxed) && item.policy_version.is_none();
-    if !any_weights && (item.policy_version != Some(weights.version) || weights.digest.is_empty()) {
+    let weights = current.lock().unwrap().clone();
+    // Without a version the engines answer with whatever they have.
+    if item.policy_version.is_some_and(|version| version != weights.version || weights.digest.is_empty()) {
         return failed(FailureCode::FailedPrecondition);
     }
     loop {
@@ -185,15 +201,21 @@ async fn generate(state: Arc<FakeState>, weights: WeightsRef, item: GenerateItem
         Some(text) => ids_of(&text).into_iter().chain([1]).collect(),
         None => answer(&item, &weights, identical, certain_from),
     };
+    // Of an answer that was begun it writes what is missing, which may be the end alone.
+    let begun: usize = item.prefix_segments.iter().map(|segment| segment.token_ids.len()).sum();
+    let ids = ids.get(begun..).filter(|rest| !rest.is_empty()).unwrap_or(&[1]);
     let most = item.sampling.as_ref().and_then(|sampling| sampling.max_tokens).unwrap() as usize;
     let cut = ids.len() > most;
-    let ids = ids[..ids.len().min(most)].to_vec();
-    let logps = ids.iter().map(|&id| -0.01 * id as f32).collect();
+    let ids = &ids[..ids.len().min(most)];
+    let last = match item.policy_version {
+        Some(_) => weights.clone(),
+        None => current.lock().unwrap().clone(),
+    };
     Rollout {
         sample_id: item.sample_id.clone(),
         group_id: item.group_id.clone(),
         prompt_token_ids: item.prompt_token_ids.clone(),
-        segments: vec![Segment::sampled(ids, logps, weights.version)],
+        segments: segments(item.prefix_segments.clone(), ids, &weights, &last),
         finish_reason: if cut { FinishReason::Length } else { FinishReason::Stop }.into(),
         log_probability_mode: LogProbabilityMode::Processed.into(),
         engine: "fake".into(),
@@ -211,7 +233,7 @@ impl Generation for FakeGeneration {
         request: Request<Streaming<GenerateRequest>>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
         let (state, weights) = (Arc::clone(&self.state), Arc::clone(&self.weights));
-        let handler = move |item, context| generate(Arc::clone(&state), weights.lock().unwrap().clone(), item, context);
+        let handler = move |item, context| generate(Arc::clone(&state), Arc::clone(&weights), item, context);
         Ok(self.items.as_ref().unwrap().serve(request, handler))
     }
 

@@ -4,9 +4,11 @@ pub(crate) mod generation;
 pub(crate) mod learner;
 pub(crate) mod recipe;
 pub(crate) mod reward;
+pub(crate) mod rounds;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
@@ -70,6 +72,7 @@ pub(crate) struct Cluster {
     pub(crate) generation: FakeGeneration,
     pub(crate) reward: FakeReward,
     pub(crate) learner: FakeLearner,
+    settings: ServerSettings,
     servers: [Option<RunningServer>; 3],
     addresses: [String; 3],
 }
@@ -78,8 +81,8 @@ pub(crate) const GENERATION: usize = 0;
 pub(crate) const REWARD: usize = 1;
 pub(crate) const LEARNER: usize = 2;
 
-async fn bind(address: &str) -> Server {
-    let config = ServerSettings { drain: Duration::from_millis(500), ..ServerSettings::on(address) };
+async fn bind(address: &str, settings: &ServerSettings) -> Server {
+    let config = ServerSettings { listen: address.to_owned(), drain: Duration::from_millis(500), ..settings.clone() };
     for _ in 0..200 {
         match Server::bind("fake", "server", config.clone()).await {
             Ok(server) => return server,
@@ -91,10 +94,16 @@ async fn bind(address: &str) -> Server {
 
 impl Cluster {
     pub(crate) async fn start() -> Self {
+        Self::start_with(ServerSettings::default()).await
+    }
+
+    /// With settings of all three servers.
+    pub(crate) async fn start_with(settings: ServerSettings) -> Self {
         let mut cluster = Self {
             generation: FakeGeneration::default(),
             reward: FakeReward::default(),
             learner: FakeLearner::default(),
+            settings,
             servers: [None, None, None],
             addresses: std::array::from_fn(|_| "127.0.0.1:0".to_owned()),
         };
@@ -106,7 +115,7 @@ impl Cluster {
 
     /// Starts a service on its previous port, with empty memory.
     pub(crate) async fn up(&mut self, service: usize) {
-        let server = bind(&self.addresses[service]).await;
+        let server = bind(&self.addresses[service], &self.settings).await;
         self.addresses[service] = server.address().to_string();
         let drain = server.drain();
         let server = match service {
@@ -163,6 +172,24 @@ impl Cluster {
         recipe: &LoopSettings,
     ) -> (Vec<Arc<Event>>, Result<(RunOutcome, Summary), RunError>) {
         finish(self.begin(path, recipe)).await
+    }
+
+    /// Runs a recipe to its end while services are lost and come back, each once a step has begun. One of them is the learner, after which
+    /// the run goes on from a checkpoint.
+    pub(crate) async fn run_with_losses(&mut self, path: &Path, recipe: &LoopSettings, losses: &[(u64, usize)]) {
+        self.generation.state.max_delay_ms.store(20, Ordering::Relaxed);
+        let handle = self.begin(path, recipe);
+        let progress = handle.progress();
+        let following = tokio::spawn(finish(handle));
+        for &(step, service) in losses {
+            until(|| progress.borrow().step >= step).await;
+            self.down(service).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            self.up(service).await;
+        }
+        let (events, result) = following.await.unwrap();
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
+        assert!(events.iter().any(|event| matches!(&**event, Event::Rewound { .. })));
     }
 }
 
@@ -233,13 +260,16 @@ pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Kills a run again and again after random times until it comes through, and compares it with the undisturbed one; `with_learner` kills that,
-/// too. Returns the services.
-pub(crate) async fn kill_and_resume(recipe: &LoopSettings, with_learner: bool, seed: u64) -> Cluster {
-    let (_dir, path) = temp();
-    let mut cluster = Cluster::start().await;
+/// Kills a run again and again after random times until it comes through; `with_learner` kills that, too. Returns how often it was killed.
+pub(crate) async fn kill_until_it_comes_through(
+    cluster: &mut Cluster,
+    path: &Path,
+    recipe: &LoopSettings,
+    with_learner: bool,
+    seed: u64,
+) -> u64 {
     let mut kills = 0;
-    let mut handle = cluster.begin(&path, recipe);
+    let mut handle = cluster.begin(path, recipe);
     loop {
         // Later tries get farther, so that one of them comes through. The moment within a step is left to chance.
         for _ in 0..1 + mix(seed ^ kills) % (3 + 2 * kills) {
@@ -256,10 +286,18 @@ pub(crate) async fn kill_and_resume(recipe: &LoopSettings, with_learner: bool, s
             cluster.down(LEARNER).await;
             cluster.up(LEARNER).await;
         }
-        handle = cluster.resume(&path, recipe);
+        handle = cluster.resume(path, recipe);
     }
     assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
     assert!(kills > 0);
+    kills
+}
+
+/// The same, compared with the undisturbed run. Returns the services.
+pub(crate) async fn kill_and_resume(recipe: &LoopSettings, with_learner: bool, seed: u64) -> Cluster {
+    let (_dir, path) = temp();
+    let mut cluster = Cluster::start().await;
+    let kills = kill_until_it_comes_through(&mut cluster, &path, recipe, with_learner, seed).await;
     assert_eq!(lines(&path), uninterrupted(recipe).await, "after {kills} kills");
     cluster
 }

