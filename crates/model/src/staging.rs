@@ -2,6 +2,7 @@
 //! full speed of its bus.
 
 use candle_core::{CpuStorage, DType, Device, Storage, Tensor};
+use half::{bf16, f16};
 
 use crate::error::{ModelError, Result};
 #[cfg(feature = "cuda")]
@@ -31,42 +32,58 @@ impl Staging {
         }
     }
 
-    /// The bytes of a contiguous piece, in the order of its values, little-endian.
+    /// The bytes of values of the host in a type, little-endian.
     ///
     /// # Errors
-    /// A piece that is not contiguous, of another type than F32, BF16 and F16, or larger than the buffer of a GPU; a failure of the device.
-    pub(crate) fn copy(&mut self, piece: &Tensor) -> Result<&[u8]> {
-        let (storage, layout) = piece.storage_and_layout();
-        let (first, end) = layout.contiguous_offsets().ok_or_else(|| refused(piece))?;
-        self.bytes.clear();
-        match &*storage {
-            Storage::Cpu(CpuStorage::F32(values)) => self.fill(&values[first..end], |value| value.to_le_bytes()),
-            Storage::Cpu(CpuStorage::BF16(values)) => self.fill(&values[first..end], |value| value.to_le_bytes()),
-            Storage::Cpu(CpuStorage::F16(values)) => self.fill(&values[first..end], |value| value.to_le_bytes()),
-            #[cfg(feature = "cuda")]
-            Storage::Cuda(values) => {
-                let pinned = self.pinned.as_mut().ok_or_else(|| refused(piece))?;
-                return pinned.copy(values, first, end);
-            }
-            _ => return Err(refused(piece)),
+    /// Another type than F32, BF16 and F16.
+    pub(crate) fn convert(&mut self, values: &[f32], dtype: DType) -> Result<&[u8]> {
+        match dtype {
+            DType::F32 => self.fill(values, f32::to_le_bytes),
+            DType::BF16 => self.fill(values, |value| bf16::from_f32(value).to_le_bytes()),
+            DType::F16 => self.fill(values, |value| f16::from_f32(value).to_le_bytes()),
+            other => return Err(refused(other, values.len())),
         }
         Ok(&self.bytes)
     }
 
-    fn fill<T: Copy, const N: usize>(&mut self, values: &[T], bytes: impl Fn(T) -> [u8; N]) {
-        self.bytes.resize(N * values.len(), 0);
+    /// The bytes of a contiguous fp32 tensor in a type, little-endian, converted where it lies.
+    ///
+    /// # Errors
+    /// A tensor that is not contiguous, of another type than fp32, or to be copied as another one than F32, BF16 and F16, or larger than the
+    /// buffer of a GPU; a failure of the device.
+    pub(crate) fn copy(&mut self, tensor: &Tensor, dtype: DType) -> Result<&[u8]> {
+        #[cfg(feature = "cuda")]
+        if let Some(pinned) = self.pinned.as_mut() {
+            let converted = tensor.to_dtype(dtype)?;
+            let (storage, layout) = converted.storage_and_layout();
+            let offsets = layout.contiguous_offsets();
+            return match (&*storage, offsets) {
+                (Storage::Cuda(values), Some((first, end))) => pinned.copy(values, first, end),
+                _ => Err(refused(tensor.dtype(), tensor.elem_count())),
+            };
+        }
+        let (storage, layout) = tensor.storage_and_layout();
+        match (&*storage, layout.contiguous_offsets()) {
+            (Storage::Cpu(CpuStorage::F32(values)), Some((first, end))) => self.convert(&values[first..end], dtype),
+            _ => Err(refused(tensor.dtype(), tensor.elem_count())),
+        }
+    }
+
+    /// Without a branch in the loop, so that it is compiled to vector instructions.
+    fn fill<const N: usize>(&mut self, values: &[f32], bytes: impl Fn(f32) -> [u8; N]) {
+        let length = N * values.len();
+        if self.bytes.len() < length {
+            self.bytes.resize(length, 0);
+        }
+        self.bytes.truncate(length);
         for (to, &value) in self.bytes.as_chunks_mut().0.iter_mut().zip(values) {
             *to = bytes(value);
         }
     }
 }
 
-fn refused(piece: &Tensor) -> ModelError {
-    let found = format!("{:?} of {} values", piece.dtype(), piece.elem_count());
-    let kinds = [DType::F32, DType::BF16, DType::F16];
-    ModelError::input(
-        "values to copy to the host",
-        found,
-        format!("contiguous values of {kinds:?} that fit the buffer"),
-    )
+fn refused(dtype: DType, count: usize) -> ModelError {
+    let found = format!("{count} values of {dtype:?}");
+    let allowed = "contiguous fp32 values that fit the buffer, as F32, BF16 or F16";
+    ModelError::input("values to copy to the host", found, allowed)
 }

@@ -37,9 +37,9 @@ pub struct PublishOptions {
 }
 
 impl PublishOptions {
-    /// As a run publishes them: files of half a GiB, which are digested and written at the same time.
+    /// As a run publishes them: files of a quarter of a GiB, which are digested and written at the same time.
     pub fn for_engines(dtype: impl Into<DType>) -> Self {
-        Self::new(dtype, Some(512 << 20))
+        Self::new(dtype, Some(256 << 20))
     }
 
     /// Weights of a type, in files of at most that many bytes (as transformers' by default).

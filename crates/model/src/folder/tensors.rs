@@ -12,8 +12,10 @@ use safetensors::tensor::{Metadata, TensorInfo};
 use crate::error::{ModelError, Result};
 use crate::staging::Staging;
 
-/// Values that are converted and copied at once.
-const PIECE: usize = 1 << 20;
+/// Values that are converted and copied at once: of a processor as many as stay in its cache until they are digested, of a GPU as many as its
+/// bus copies at full speed.
+const HOST_PIECE: usize = 1 << 17;
+const DEVICE_PIECE: usize = 1 << 20;
 
 /// The location of fp32 values.
 #[derive(Clone, Copy, Debug)]
@@ -43,13 +45,12 @@ impl Values<'_> {
         }
     }
 
-    /// Some of the values in a type, as a tensor on their device.
-    fn piece(&self, first: usize, count: usize, dtype: DType) -> Result<Tensor> {
-        let piece = match self {
-            Self::Tensor(tensor) => tensor.flatten_all()?.narrow(0, first, count)?,
-            Self::Host(values) => Tensor::from_slice(&values[first..first + count], count, &Device::Cpu)?,
-        };
-        Ok(piece.to_dtype(dtype)?)
+    /// The bytes of some of the values in a type.
+    fn bytes<'s>(&self, first: usize, count: usize, dtype: DType, staging: &'s mut Staging) -> Result<&'s [u8]> {
+        match self {
+            Self::Tensor(tensor) => staging.copy(&tensor.flatten_all()?.narrow(0, first, count)?, dtype),
+            Self::Host(values) => staging.convert(&values[first..first + count], dtype),
+        }
     }
 }
 
@@ -69,12 +70,13 @@ pub fn write_tensors(
     let mut out = DigestWriter::new(file);
     out.write_all(&header(path, &tensors, dtype, metadata)?).map_err(ModelError::file(path))?;
     let device = tensors.first().map_or(Device::Cpu, |tensor| tensor.values.device());
-    let mut staging = Staging::new(&device, PIECE * dtype.size_in_bytes())?;
+    let most = if device.is_cpu() { HOST_PIECE } else { DEVICE_PIECE };
+    let mut staging = Staging::new(&device, most * dtype.size_in_bytes())?;
     for NamedValues { shape, values, .. } in &tensors {
         let count: usize = shape.iter().product();
-        for first in (0..count).step_by(PIECE) {
-            let piece = values.piece(first, PIECE.min(count - first), dtype)?;
-            out.write_all(staging.copy(&piece)?).map_err(ModelError::file(path))?;
+        for first in (0..count).step_by(most) {
+            let bytes = values.bytes(first, most.min(count - first), dtype, &mut staging)?;
+            out.write_all(bytes).map_err(ModelError::file(path))?;
         }
     }
     let (file, digest) = out.finish();
@@ -118,7 +120,7 @@ mod tests {
     fn a_file_has_the_bytes_that_the_library_writes_and_their_digest() {
         let folder = tempfile::tempdir().unwrap();
         // More than one piece, an empty tensor, and a part of a larger one.
-        let large = Tensor::randn(0.0f32, 1.0, (3, PIECE / 2 + 7), &Device::Cpu).unwrap();
+        let large = Tensor::randn(0.0f32, 1.0, (3, HOST_PIECE / 2 + 7), &Device::Cpu).unwrap();
         let empty = Tensor::zeros((0, 4), DType::F32, &Device::Cpu).unwrap();
         let rows = large.narrow(0, 1, 1).unwrap();
         let host: Vec<f32> = vec![1.0, f32::NAN, -0.0, 1e-40, 3.1, f32::INFINITY];

@@ -5,11 +5,11 @@ use std::time::Duration;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{
     EngineProof, EngineUpdateOutcome, FailureCode, GenerateItem, GenerationGetStatusRequest,
-    GenerationGetStatusResponse, LogProbabilityMode, PauseMode, ProveWeightsRequest, Rollout, SleepLevel, SleepRequest,
+    GenerationGetStatusResponse, LogProbabilityMode, PauseMode, ProveWeightsRequest, SleepLevel, SleepRequest,
     TokenSequence, UpdateWeightsRequest, WeightsRef,
 };
 use evenkeel_rpc::client::ClientChannel;
-use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
+use evenkeel_rpc::dispatch::{DispatchError, Dispatcher, Pending};
 use evenkeel_rpc::error::reason_of;
 use evenkeel_rpc::items::GenerateItems;
 use tonic::Status;
@@ -66,12 +66,12 @@ impl Generation {
         &self.endpoint
     }
 
-    /// Generates one sample. Dropping the future cancels it.
-    pub(crate) async fn generate(&self, item: GenerateItem) -> Result<Rollout, DispatchError> {
-        self.dispatcher.call(item).await
+    /// Sends the request for a sample on its way; what is returned is its answer. Dropping that cancels it.
+    pub(crate) async fn submit(&self, item: GenerateItem) -> Result<Pending<GenerateItems>, DispatchError> {
+        self.dispatcher.submit(item).await
     }
 
-    /// Samples that the service has not answered.
+    /// Samples on their way that the service has not answered.
     pub(crate) fn pending(&self) -> usize {
         self.dispatcher.pending()
     }

@@ -36,13 +36,12 @@ impl LeftOut {
     /// # Errors
     /// [`RunError::Late`].
     pub(crate) fn check_late(&self, what: &str, settings: &ServicesSettings) -> Result<(), RunError> {
-        let Self { samples, late, last_failure, .. } = self;
+        let Self { samples, late, .. } = *self;
         let allowed = settings.max_late_share;
-        if *late as f64 <= allowed * *samples as f64 {
+        if self.may_lack(late, allowed) {
             return Ok(());
         }
-        let (what, last) = (what.to_owned(), last_failure.clone());
-        Err(RunError::Late { what, late: *late, samples: *samples, allowed, last })
+        Err(RunError::Late { what: what.to_owned(), late, samples, allowed, last: self.last_failure.clone() })
     }
 
     /// Refuses what was sampled for `what` where more samples have no verdict, for another reason than time, than may be left out.
@@ -50,13 +49,16 @@ impl LeftOut {
     /// # Errors
     /// [`RunError::Invalid`].
     pub(crate) fn check_invalid(&self, what: &str, settings: &ServicesSettings) -> Result<(), RunError> {
-        let Self { samples, invalid, last_invalid, .. } = self;
+        let Self { samples, invalid, .. } = *self;
         let allowed = settings.max_invalid_share;
-        if *invalid as f64 <= allowed * *samples as f64 {
+        if self.may_lack(invalid, allowed) {
             return Ok(());
         }
-        let (what, last) = (what.to_owned(), last_invalid.clone());
-        Err(RunError::Invalid { what, invalid: *invalid, samples: *samples, allowed, last })
+        Err(RunError::Invalid { what: what.to_owned(), invalid, samples, allowed, last: self.last_invalid.clone() })
+    }
+
+    fn may_lack(&self, samples: usize, share: f64) -> bool {
+        samples as f64 <= share * self.samples as f64
     }
 
     /// Why a sample was left out last; empty where none was.

@@ -111,9 +111,8 @@ impl SampleTask {
                 is_last: round == last || sampling.max_tokens + sampled == whole.max_tokens,
                 sampling,
             };
-            self.passage.begin(round);
             let stage = AtStage::enter(Stage::Generating);
-            let generated = self.generate_part(&part).await?;
+            let generated = self.generate_part(&part, round).await?;
             drop((held, stage));
             let accepted = match generated {
                 Ok(accepted) => accepted,
@@ -139,15 +138,21 @@ impl SampleTask {
         Arc::clone(&self.permits).acquire_owned().await.map_err(|error| RunError::Defect(error.to_string()))
     }
 
-    /// Generates a part until its rollout is accepted or the attempts are used up; then the last message is returned.
-    async fn generate_part(&mut self, part: &Part) -> Result<Result<Accepted, String>, Halt> {
+    /// Generates a part until its rollout is accepted or the attempts are used up; then the last message is returned. Its round has begun once
+    /// it is on its way: until then the engines keep its weights.
+    async fn generate_part(&mut self, part: &Part, round: usize) -> Result<Result<Accepted, String>, Halt> {
         let policy = *self.services().retry_policy();
         let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
         let (mut refusals, earlier) = (0, self.attempts.failed);
         loop {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.plan, self.number, part, self.span);
-            let answer = self.services().generation().generate(item).await;
+            let submitted = self.services().generation().submit(item).await;
+            self.passage.begin(round);
+            let answer = match submitted {
+                Ok(pending) => pending.await,
+                Err(error) => Err(error),
+            };
             self.batch.health.rollout_ended();
             let failure = match answer {
                 Err(error) => self.lost(&error),

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{RunState, TrainReport, WeightsRef};
 
-use super::Parts;
+use super::PipelineParts;
 use super::balance::Balance;
 use super::handover::{EvaluatedLines, LearningEnd, OpenStep, Published};
 use super::plan::VersionPlan;
@@ -21,7 +21,7 @@ use crate::settings::StepOrder;
 
 /// The part of a run that uses the learner.
 pub(super) struct LearningSide<'a> {
-    pub(super) parts: Parts<'a>,
+    pub(super) parts: PipelineParts<'a>,
     pub(super) writer: &'a StepWriter,
     pub(super) checkpoints: &'a mut CheckpointKeeper,
     pub(super) journal: &'a mut RunJournal,
@@ -169,7 +169,7 @@ impl LearningSide<'_> {
     /// Trains the groups of a step, which may still be sampled. Lines of evaluations are written meanwhile. `None` where it is not sampled
     /// any more.
     async fn train(&mut self, step: u64) -> Result<Option<Trained>, Halt> {
-        let Self { end, lines, journal, parts: Parts { session, .. }, .. } = self;
+        let Self { end, lines, journal, parts: PipelineParts { session, .. }, .. } = self;
         let what = format!("step {step}");
         let work = async {
             let since = Instant::now();

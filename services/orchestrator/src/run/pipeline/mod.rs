@@ -34,7 +34,7 @@ pub(super) use plan::VersionPlan;
 
 /// The parts of a run that both sides use.
 #[derive(Clone, Copy)]
-pub(super) struct Parts<'a> {
+pub(super) struct PipelineParts<'a> {
     pub(super) services: &'a Services,
     pub(super) session: &'a TrainSession,
     pub(super) weights: &'a WeightSync,
@@ -44,7 +44,7 @@ pub(super) struct Parts<'a> {
 
 /// The parts of a run that its steps need.
 pub(super) struct Pipeline<'a> {
-    pub(super) parts: Parts<'a>,
+    pub(super) parts: PipelineParts<'a>,
     pub(super) sampler: &'a StepSampler,
     pub(super) writer: &'a StepWriter,
     pub(super) checkpoints: &'a mut CheckpointKeeper,
@@ -64,7 +64,7 @@ impl Pipeline<'_> {
         let step = position.step();
         check_published(plan, &position)?;
         check_waiting(plan, &position)?;
-        let Parts { services, weights, proof, .. } = self.parts;
+        let PipelineParts { services, weights, proof, .. } = self.parts;
         services.events().forget_samples();
         let (sampling_end, end, lines) = handover(step);
         for published in position.published() {

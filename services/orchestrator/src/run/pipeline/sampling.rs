@@ -12,7 +12,7 @@ use evenkeel_proto::v1::{PauseMode, RunState, WeightsRef};
 use tokio::sync::oneshot;
 use tracing::Instrument;
 
-use super::Parts;
+use super::PipelineParts;
 use super::handover::{EnginesAt, OpenStep, SamplingEnd};
 use super::in_flight::InFlight;
 use super::open_rounds::OpenRounds;
@@ -26,7 +26,7 @@ use crate::settings::StepOrder;
 
 /// The part of a run that uses the engines.
 pub(super) struct SamplingSide<'a> {
-    pub(super) parts: Parts<'a>,
+    pub(super) parts: PipelineParts<'a>,
     pub(super) sampler: &'a StepSampler,
     pub(super) plan: VersionPlan,
     pub(super) end: SamplingEnd,

@@ -11,7 +11,7 @@ use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
 use super::grpo::StepWriter;
 use super::journal::RunJournal;
-use super::pipeline::{Balance, Parts, Pipeline, VersionPlan};
+use super::pipeline::{Balance, Pipeline, PipelineParts, VersionPlan};
 use super::position::Position;
 use super::preflight::Preflight;
 use super::proof::Proof;
@@ -172,7 +172,7 @@ impl RunLoop {
         let rounds = self.sampler.division().rounds();
         let plan = VersionPlan::new(&self.settings.pipeline, rounds, origin, self.settings.run.steps);
         let pipeline = Pipeline {
-            parts: Parts {
+            parts: PipelineParts {
                 services: &self.services,
                 session: &self.session,
                 weights: &self.weights,

@@ -10,7 +10,7 @@ use evenkeel_proto::v1::generation_server::Generation;
 use evenkeel_proto::v1::{
     EngineProof, EngineSleep, EngineUpdate, EngineUpdateOutcome, Failure, FailureCode, FinishReason, GenerateItem,
     GenerateRequest, GenerationGetStatusRequest, GenerationGetStatusResponse, LogProbabilityMode, ModelInfo,
-    ProveWeightsRequest, ProveWeightsResponse, Rollout, Segment, SequenceScores, SleepLevel, SleepRequest,
+    ProveWeightsRequest, ProveWeightsResponse, QueueStatus, Rollout, Segment, SequenceScores, SleepLevel, SleepRequest,
     SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, WeightsRef,
 };
 use evenkeel_rpc::error::ServiceError;
@@ -79,7 +79,25 @@ pub(crate) struct FakeState {
 pub(crate) struct FakeGeneration {
     pub(crate) state: Arc<FakeState>,
     weights: Arc<Mutex<WeightsRef>>,
+    /// Items that have been given weights and are not answered.
+    begun: Arc<AtomicU64>,
     items: Option<ItemServer<GenerateItems>>,
+}
+
+/// An item that has been given weights, until it is answered.
+struct Begun(Arc<AtomicU64>);
+
+impl Begun {
+    fn count(all: &Arc<AtomicU64>) -> Self {
+        all.fetch_add(1, Ordering::SeqCst);
+        Self(Arc::clone(all))
+    }
+}
+
+impl Drop for Begun {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 impl FakeGeneration {
@@ -90,7 +108,20 @@ impl FakeGeneration {
             max_running: 10_000,
             grace: Duration::ZERO,
         };
-        Self { state: Arc::clone(&self.state), weights: Arc::default(), items: Some(ItemServer::new(limits, drain)) }
+        let (state, items) = (Arc::clone(&self.state), Some(ItemServer::new(limits, drain)));
+        Self { state, items, ..Self::default() }
+    }
+
+    fn queue(&self) -> QueueStatus {
+        self.items.as_ref().unwrap().status()
+    }
+
+    /// Waits until every item that was accepted has been given weights, as the service serves them before it moves its engines.
+    async fn until_all_begun(&self) {
+        let accepted = |queue: QueueStatus| queue.queued_items + queue.running_items;
+        while accepted(self.queue()) > self.begun.load(Ordering::SeqCst) {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
     }
 }
 
@@ -151,8 +182,8 @@ fn segments(before: Vec<Segment>, ids: &[u32], first: &WeightsRef, last: &Weight
 async fn generate(
     state: Arc<FakeState>,
     current: Arc<Mutex<WeightsRef>>,
+    begun: Arc<AtomicU64>,
     item: GenerateItem,
-    _: ItemContext,
 ) -> Rollout {
     state.seen.lock().unwrap().push(item.clone());
     let attempt = {
@@ -174,7 +205,7 @@ async fn generate(
     if let Some(code) = scripted {
         return failed(code);
     }
-    let weights = current.lock().unwrap().clone();
+    let (weights, _begun) = (current.lock().unwrap().clone(), Begun::count(&begun));
     // Without a version the engines answer with whatever they have.
     if item.policy_version.is_some_and(|version| version != weights.version || weights.digest.is_empty()) {
         return failed(FailureCode::FailedPrecondition);
@@ -232,8 +263,9 @@ impl Generation for FakeGeneration {
         &self,
         request: Request<Streaming<GenerateRequest>>,
     ) -> Result<Response<Self::GenerateStream>, Status> {
-        let (state, weights) = (Arc::clone(&self.state), Arc::clone(&self.weights));
-        let handler = move |item, context| generate(Arc::clone(&state), Arc::clone(&weights), item, context);
+        let (state, weights, begun) = (Arc::clone(&self.state), Arc::clone(&self.weights), Arc::clone(&self.begun));
+        let handler =
+            move |item, _: ItemContext| generate(Arc::clone(&state), Arc::clone(&weights), Arc::clone(&begun), item);
         Ok(self.items.as_ref().unwrap().serve(request, handler))
     }
 
@@ -248,6 +280,7 @@ impl Generation for FakeGeneration {
             let message = format!("weights.path.path is `{:?}`, which is not a folder here", weights.source);
             return Err(Status::invalid_argument(message));
         }
+        self.until_all_begun().await;
         self.state.updates.fetch_add(1, Ordering::Relaxed);
         if !self.state.is_stuck.load(Ordering::Relaxed) {
             self.state.digest.lock().unwrap().clone_from(&weights.digest);
@@ -310,6 +343,7 @@ impl Generation for FakeGeneration {
         _: Request<GenerationGetStatusRequest>,
     ) -> Result<Response<GenerationGetStatusResponse>, Status> {
         let model = ModelInfo { vocabulary_size: 128, context_tokens: 128, ..ModelInfo::default() };
-        Ok(Response::new(GenerationGetStatusResponse { model: Some(model), ..Default::default() }))
+        let queue = Some(self.queue());
+        Ok(Response::new(GenerationGetStatusResponse { model: Some(model), queue, ..Default::default() }))
     }
 }
