@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::MomentsPlace;
-use evenkeel_model::kernels::cuda::{Chip, Counter, Counts, Cuda, Tally};
+use evenkeel_learner::MomentsLocation;
+use evenkeel_model::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties, Tally};
 use evenkeel_model::kernels::{AdamW, AttentionOptions, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{NetworkOptions, count_pass, count_update_from_host, parameter_specs};
 use serde_json::{Value, json};
@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 use crate::shapes::{Case, PEAK, cases};
 
 /// An H200: multiprocessors, bytes a second.
-const CHIP: Chip = Chip { multiprocessors: 132 };
+const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 const BANDWIDTH: f64 = 4.8e12;
 
 /// The recipes' micro-batches, with attention by cuDNN and in blocks.
@@ -96,11 +96,11 @@ impl Case {
         cuda.norm(&arrays)?;
         let numbers = AdamW { betas: [0.9, 0.95], step: 1e-6, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
         let all = UpdateArrays { weights: &arrays, first: &arrays, second: &arrays, gradients: &arrays };
-        if self.moments == MomentsPlace::Device {
+        if self.moments == MomentsLocation::Device {
             cuda.update(all, 1.0, &vec![numbers; arrays.len()])?;
         }
         let mut counts = cuda.device().take();
-        if self.moments == MomentsPlace::Host {
+        if self.moments == MomentsLocation::Host {
             let from_host = count_update_from_host(&self.config, CHIP)?;
             counts.streamed = from_host.streamed;
             counts.kernels.extend(from_host.kernels);

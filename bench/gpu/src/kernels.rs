@@ -7,7 +7,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use anyhow::{Context, bail};
 use candle_core::Device as CandleCoreDevice;
 use evenkeel_kernel_checks::{Block, CHECKS, Runner};
-use evenkeel_kernels::{Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
+use evenkeel_kernels::{Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 use evenkeel_model::kernels::cuda::{CandleDevice, Device};
 
 use serde_json::json;
@@ -20,8 +20,8 @@ pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> anyhow::R
     let (library, reason) = (device.attention_library().ok(), device.attention_library().err());
     part.fact(json!({"what": "attention in one call", "library": library, "not": reason}));
     // Blocks with one piece of work each, and with several.
-    for multiprocessors in [device.chip().multiprocessors, 1] {
-        let card = Card { device: &device, chip: Chip { multiprocessors } };
+    for multiprocessors in [device.properties().multiprocessors, 1] {
+        let card = Card { device: &device, properties: DeviceProperties { multiprocessors } };
         for (name, check) in CHECKS {
             let failed = catch_unwind(AssertUnwindSafe(|| check(&card))).is_err();
             // The panic has said what differs.
@@ -34,14 +34,14 @@ pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> anyhow::R
 /// Runs launches and products on the device, with copies of the buffers that they lead into.
 struct Card<'a> {
     device: &'a CandleDevice,
-    chip: Chip,
+    properties: DeviceProperties,
 }
 
 type Copies = BTreeMap<Block, <CandleDevice as Device>::Memory>;
 
 impl Runner for Card<'_> {
-    fn chip(&self) -> Chip {
-        self.chip
+    fn properties(&self) -> DeviceProperties {
+        self.properties
     }
 
     fn run(&self, launch: &Launch, _seed: u32) {

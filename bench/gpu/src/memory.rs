@@ -3,7 +3,7 @@
 use anyhow::{Context, Result};
 use candle_core::Device;
 use evenkeel_learner::{
-    Group, Learner, LearnerSettings, MeasuredMemory, MemoryPlan, MomentsPlace, Response, host_memory,
+    Group, Learner, LearnerSettings, MeasuredMemory, MemoryPlan, MomentsLocation, Response, host_memory,
 };
 use evenkeel_model::{GpuMemory, forget_peak, release_unused};
 use serde_json::json;
@@ -75,7 +75,7 @@ impl Case {
             .into_iter()
             .find(|&recompute| evenkeel_model::Recompute::from(recompute) == self.recompute)
             .unwrap_or_default();
-        settings.optimizer.moments = if device.is_cuda() { self.moments } else { MomentsPlace::Device };
+        settings.optimizer.moments = if device.is_cuda() { self.moments } else { MomentsLocation::Device };
         settings
     }
 }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{MomentsPlace, host_memory};
+use evenkeel_learner::{MomentsLocation, host_memory};
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, Train, release_unused};
 use serde_json::json;
@@ -119,7 +119,7 @@ fn update(network: &mut dyn Train, case: &Case, device: &Device) -> Result<Resul
     let numbers = vec![numbers; gradients.len()];
     let factor = |kernels: &dyn OptimizerKernels| Ok::<_, anyhow::Error>(1.0 / (kernels.norm(&gradients)? + 1e-6));
     let weights = parameters.values();
-    if case.moments == MomentsPlace::Device {
+    if case.moments == MomentsLocation::Device {
         // What the pass leaves to the pool has other sizes.
         release_unused(device)?;
         let zeros = || gradients.iter().map(Tensor::zeros_like).collect::<candle_core::Result<Vec<_>>>();

@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use candle_core::{Device, Tensor};
-use evenkeel_learner::MomentsPlace;
+use evenkeel_learner::MomentsLocation;
 use evenkeel_model::kernels::AttentionOptions;
 use evenkeel_model::{Config, Family, Packed, Parameters, Recompute, parameter_specs};
 
@@ -18,7 +18,7 @@ pub(crate) struct Case {
     pub(crate) length: usize,
     pub(crate) recompute: Recompute,
     pub(crate) attention: AttentionOptions,
-    pub(crate) moments: MomentsPlace,
+    pub(crate) moments: MomentsLocation,
     /// The least share of the peak that training is to reach.
     pub(crate) aim: f64,
 }
@@ -85,7 +85,7 @@ pub(crate) fn cases() -> [Case; 4] {
         length: 4096,
         recompute: Recompute::None,
         attention: AttentionOptions::default(),
-        moments: MomentsPlace::Device,
+        moments: MomentsLocation::Device,
         aim: 0.45,
     };
     let long = Case { sequences: 2, length: 16_384, ..small.clone() };
@@ -97,7 +97,7 @@ pub(crate) fn cases() -> [Case; 4] {
         aim: 0.40,
         ..small.clone()
     };
-    let streamed = Case { recompute: Recompute::Selective, moments: MomentsPlace::Host, ..large.clone() };
+    let streamed = Case { recompute: Recompute::Selective, moments: MomentsLocation::Host, ..large.clone() };
     [small, long, large, streamed]
 }
 

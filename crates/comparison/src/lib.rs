@@ -39,7 +39,7 @@ pub use bands::{Band, BandPoint, Quantity};
 pub use collapse::Collapse;
 pub use comparison::Comparison;
 pub use conclusions::{Conclusion, ConclusionKind};
-pub use criterion::{ArmCourse, Claim, ClaimKind, Criterion, OrderedTasks, Place, Preference, Verdict};
+pub use criterion::{ArmCourse, Claim, ClaimKind, Criterion, OrderedTasks, PlanePoint, Preference, Verdict};
 pub use mean::Mean;
 pub use measure::Measure;
 pub use options::Options;

@@ -7,7 +7,7 @@ use evenkeel_statistics::Interval;
 use crate::across::AcrossTasks;
 use crate::arms::{ArmSummary, BenchmarkSummary, ByChance, MeasureSummary, Peak};
 use crate::comparison::Comparison;
-use crate::criterion::{ArmCourse, Criterion, Place, Preference};
+use crate::criterion::{ArmCourse, Criterion, PlanePoint, Preference};
 use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};
@@ -183,7 +183,7 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Table {
         let words = of_arm.map(|claim| format!("over {}: {}", task.arms[claim.other].label, claim.verdict.name()));
         words.collect::<Vec<_>>().join("; ")
     };
-    let mut row = |name: String, place: &Place, preference: Preference, verdict: String| {
+    let mut row = |name: String, place: &PlanePoint, preference: Preference, verdict: String| {
         let deviations = place.deviations().map_or_else(|| NONE.to_owned(), |of| format!("{of:.2}"));
         let [gap, share] = place.shown_gap();
         let numbers = [format!("{:.3}", place.variation), gap, share, deviations];

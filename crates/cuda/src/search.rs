@@ -75,27 +75,27 @@ pub fn open(library: Library) -> Result<LoadedLibrary, Missing> {
     if let Some(opened) = open.get(&library) {
         return Ok(*opened);
     }
-    let opened = find(library, &Places::of_this_process())?;
+    let opened = find(library, &SearchPaths::of_this_process())?;
     open.insert(library, opened);
     Ok(opened)
 }
 
 /// Where to search.
 #[derive(Debug, Default)]
-struct Places {
+struct SearchPaths {
     first: Vec<PathBuf>,
     /// Whether the dynamic loader is asked by bare file name.
     loader: bool,
     last: Vec<PathBuf>,
 }
 
-impl Places {
+impl SearchPaths {
     fn of_this_process() -> Self {
         Self { first: listed(std::env::var_os(FOLDERS)), loader: true, last: usual(|name| std::env::var_os(name)) }
     }
 }
 
-fn find(library: Library, places: &Places) -> Result<LoadedLibrary, Missing> {
+fn find(library: Library, places: &SearchPaths) -> Result<LoadedLibrary, Missing> {
     let mut missing = Missing { library, searched: Vec::new(), broken: Vec::new(), other_versions: Vec::new() };
     for folder in &places.first {
         if let Some(opened) = load_from(folder, &mut missing) {
@@ -234,7 +234,7 @@ mod tests {
 
     #[test]
     fn a_missing_library_names_every_place_that_was_searched_and_how_to_get_it() {
-        let places = Places { first: vec!["/nowhere".into()], loader: false, last: vec!["/nor/here".into()] };
+        let places = SearchPaths { first: vec!["/nowhere".into()], loader: false, last: vec!["/nor/here".into()] };
         let missing = find(Library::Cublas, &places).unwrap_err();
         assert_eq!(missing.searched, ["/nowhere", "/nor/here"]);
         let text = missing.to_string();
@@ -249,7 +249,7 @@ mod tests {
         for name in ["libcublas.so", "libcublas.so.12", "libcublas.so.12.9.1", "libcublasLt.so.12", "libnvrtc.so.12"] {
             std::fs::write(folder.path().join(name), "").unwrap();
         }
-        let places = Places { first: vec![folder.path().into()], ..Places::default() };
+        let places = SearchPaths { first: vec![folder.path().into()], ..SearchPaths::default() };
         let missing = find(Library::Cublas, &places).unwrap_err();
         assert_eq!(missing.other_versions, [folder.path().join("libcublas.so.12").display().to_string()]);
         let text = missing.to_string();
@@ -262,7 +262,7 @@ mod tests {
     fn a_file_that_is_no_library_is_reported_with_the_reason_of_the_loader() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libnvrtc.so.13"), "not a library").unwrap();
-        let places = Places { first: vec![folder.path().into()], ..Places::default() };
+        let places = SearchPaths { first: vec![folder.path().into()], ..SearchPaths::default() };
         let missing = find(Library::Nvrtc, &places).unwrap_err();
         assert_eq!(missing.broken.len(), 1, "{missing}");
         assert!(missing.to_string().contains("cannot be loaded"), "{missing}");

@@ -64,14 +64,17 @@ pub(crate) fn heads(runner: &dyn Runner) {
             let offset = case.one_of(&[0, 1]);
             let (x_at, y_at, dots) =
                 (Buffer::values(kind, &x, offset), Buffer::values(kind, &y, 0), Buffer::blank_f32(rows * heads));
-            runner.run(&of.dots(runner.chip(), x_at.pointer(), y_at.pointer(), dots.pointer()).unwrap(), seed as u32);
+            runner.run(
+                &of.dots(runner.properties(), x_at.pointer(), y_at.pointer(), dots.pointer()).unwrap(),
+                seed as u32,
+            );
             let pairs = x.chunks_exact(dim).zip(y.chunks_exact(dim));
             let wanted: Vec<f32> = pairs.map(|(x, y)| x.iter().zip(y).map(|(x, y)| x * y).sum()).collect();
             assert_close(&format!("dots of {of:?}"), Type::F32, 8.0, &dots.read_f32(), &wanted);
 
             let shared = case.of(kind, rows * kv_heads * dim);
             let (from, to) = (Buffer::values(kind, &shared, offset), Buffer::blank(kind, rows * heads * dim));
-            runner.run(&of.repeat(runner.chip(), from.pointer(), to.pointer()).unwrap(), seed as u32);
+            runner.run(&of.repeat(runner.properties(), from.pointer(), to.pointer()).unwrap(), seed as u32);
             let each = heads / kv_heads;
             let source = |at: usize| at / (each * dim) * dim + at % dim;
             let wanted: Vec<f32> = (0..rows * heads * dim).map(|at| shared[source(at)]).collect();
@@ -79,7 +82,7 @@ pub(crate) fn heads(runner: &dyn Runner) {
 
             let sums = case.normal(rows * heads * dim);
             let (from, to) = (Buffer::f32(&sums), Buffer::blank(kind, rows * kv_heads * dim));
-            runner.run(&of.sum(runner.chip(), from.pointer(), to.pointer()).unwrap(), seed as u32);
+            runner.run(&of.sum(runner.properties(), from.pointer(), to.pointer()).unwrap(), seed as u32);
             let mut wanted = vec![0.0; rows * kv_heads * dim];
             sums.iter().enumerate().for_each(|(at, value)| wanted[source(at)] += value);
             assert_close(&format!("sums of {of:?}"), kind, 4.0, &to.read(kind), &wanted);
@@ -94,14 +97,17 @@ pub(crate) fn sums(runner: &dyn Runner) {
         for kind in TYPES {
             let y = case.of(kind, rows * width);
             let (at, of) = (Buffer::values(kind, &y, case.one_of(&[0, 1])), Buffer::f32(&bias));
-            runner.run(&add_bias(runner.chip(), kind, [rows, width], at.pointer(), of.pointer()).unwrap(), seed as u32);
+            runner.run(
+                &add_bias(runner.properties(), kind, [rows, width], at.pointer(), of.pointer()).unwrap(),
+                seed as u32,
+            );
             let wanted: Vec<f32> =
                 y.iter().enumerate().map(|(at, value)| rounded(kind, value + bias[at % width])).collect();
             assert_eq!(at.read(kind), wanted, "{rows} rows of {width} {kind:?}");
         }
         let (a, b) = (case.normal(rows * width), case.normal(rows * width));
         let (into, other) = (Buffer::f32(&a), Buffer::f32(&b));
-        runner.run(&add(runner.chip(), a.len(), into.pointer(), other.pointer()).unwrap(), seed as u32);
+        runner.run(&add(runner.properties(), a.len(), into.pointer(), other.pointer()).unwrap(), seed as u32);
         let wanted: Vec<f32> = a.iter().zip(&b).map(|(a, b)| a + b).collect();
         assert_eq!(into.read_f32(), wanted);
     }

@@ -51,7 +51,7 @@ pub(crate) fn rotary(runner: &dyn Runner) {
                 let (at, buffer) = (Buffer::u32(&positions), Buffer::values(kind, &x, case.one_of(&[0, 1])));
                 let rotation = Rotation { kind, rows, heads, half, back: turn == Turn::Backward };
                 let launch = rotate(
-                    runner.chip(),
+                    runner.properties(),
                     rotation,
                     buffer.pointer(),
                     [cosines.pointer(), sines.pointer()],
@@ -74,9 +74,9 @@ pub(crate) fn swiglu(runner: &dyn Runner) {
             let [dy, g, u] = inputs.each_ref().map(|values| Buffer::values(kind, values, 0));
             let y = Buffer::blank(kind, count);
             let both = [g.pointer(), u.pointer()];
-            runner.run(&gate(runner.chip(), kind, count, both, y.pointer()).unwrap(), seed as u32);
+            runner.run(&gate(runner.properties(), kind, count, both, y.pointer()).unwrap(), seed as u32);
             // In place, as the backward pass does.
-            let launch = gate_backward(runner.chip(), kind, count, dy.pointer(), both, both).unwrap();
+            let launch = gate_backward(runner.properties(), kind, count, dy.pointer(), both, both).unwrap();
             runner.run(&launch, seed as u32);
 
             let [dy_in, g_in, u_in] = inputs.each_ref().map(|values| matrix(values, count));
@@ -98,8 +98,9 @@ pub(crate) fn casts(runner: &dyn Runner) {
             *to = special;
         }
         let (from, narrow, wide) = (Buffer::f32(&values), Buffer::blank(Type::Bf16, count), Buffer::blank_f32(count));
-        let down = cast(runner.chip(), count, (Type::F32, from.pointer()), (Type::Bf16, narrow.pointer())).unwrap();
-        let up = cast(runner.chip(), count, (Type::Bf16, narrow.pointer()), (Type::F32, wide.pointer())).unwrap();
+        let down =
+            cast(runner.properties(), count, (Type::F32, from.pointer()), (Type::Bf16, narrow.pointer())).unwrap();
+        let up = cast(runner.properties(), count, (Type::Bf16, narrow.pointer()), (Type::F32, wide.pointer())).unwrap();
         runner.run(&down, seed as u32);
         runner.run(&up, seed as u32);
         for (found, value) in wide.read_f32().into_iter().zip(&values) {
@@ -108,5 +109,5 @@ pub(crate) fn casts(runner: &dyn Runner) {
         }
     }
     let at = Buffer::blank_f32(1).pointer();
-    assert!(cast(runner.chip(), 1, (Type::F32, at), (Type::F32, at)).is_err());
+    assert!(cast(runner.properties(), 1, (Type::F32, at), (Type::F32, at)).is_err());
 }

@@ -45,7 +45,7 @@ fn run_scores(runner: &dyn Runner, chunk: &Chunk, seed: u32, offset: usize) -> [
     let (logits, targets) = (Buffer::values(Type::F32, &chunk.logits, offset), Buffer::u32(&chunk.targets));
     let out = [(); 3].map(|()| Buffer::blank_f32(chunk.rows));
     let launch =
-        token_scores(runner.chip(), chunk.at(&logits, &targets), [0, 1, 2].map(|at| out[at].pointer())).unwrap();
+        token_scores(runner.properties(), chunk.at(&logits, &targets), [0, 1, 2].map(|at| out[at].pointer())).unwrap();
     runner.run(&launch, seed);
     out.map(|buffer| buffer.read_f32())
 }
@@ -83,7 +83,7 @@ pub(crate) fn gradients(runner: &dyn Runner) {
             // In fp32 the gradients replace the logits.
             let out = if kind == Type::F32 { &logits } else { &separate };
             let launch = logit_gradients(
-                runner.chip(),
+                runner.properties(),
                 chunk.at(&logits, &targets),
                 [log_sum_at, entropy_at],
                 [dlogp, dentropy],

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Mutex, PoisonError};
 
 use candle_core::{CpuStorage, Shape, Storage, Tensor, TensorId};
-use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 use evenkeel_model::kernels::HostValues;
 use evenkeel_model::kernels::cuda::{Device, Lane};
 use evenkeel_model::{ModelError, Result};
@@ -37,8 +37,8 @@ impl Device for Host<'_> {
     type Memory = Buffer;
     type Event = ();
 
-    fn chip(&self) -> Chip {
-        self.runner.chip()
+    fn properties(&self) -> DeviceProperties {
+        self.runner.properties()
     }
 
     fn allocate(&self, bytes: usize) -> Result<Buffer> {

@@ -19,7 +19,7 @@ mod optimizer;
 mod product;
 mod rows;
 
-use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Product};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
 
 pub use emulation::multiply_in_fp32;
 pub use host::Host;
@@ -30,7 +30,7 @@ pub use product::multiply;
 /// Runs kernels.
 pub trait Runner: Send + Sync {
     /// The device whose launches are computed.
-    fn chip(&self) -> Chip;
+    fn properties(&self) -> DeviceProperties;
     /// Runs a launch to its end. Its pointers lead into buffers of this process. The seed chooses a schedule, where there is a choice.
     ///
     /// # Panics

@@ -23,7 +23,7 @@ pub(crate) fn forward(runner: &dyn Runner) {
         let offset = case.one_of(&[0, 1]);
         let buffers = [Buffer::values(kind, &x, offset), Buffer::f32(&weight), Buffer::blank(kind, x.len())];
         let [from, weights, to] = [0, 1, 2].map(|at| buffers[at].pointer());
-        runner.run(&norm.forward(runner.chip(), from, weights, to).unwrap(), seed as u32);
+        runner.run(&norm.forward(runner.properties(), from, weights, to).unwrap(), seed as u32);
         let wanted = cpu().rms_norm(&matrix(&x, width), &tensor(&weight, &[width]), 1e-6).unwrap();
         assert_close(&format!("{norm:?}"), kind, 4.0, &buffers[2].read(kind), &values(&wanted));
     }
@@ -40,7 +40,7 @@ pub(crate) fn backward(runner: &dyn Runner) {
 
         // In place, as the network adds to a residual stream.
         let dx = if adds { Buffer::values(kind, &into, 0) } else { Buffer::blank(kind, count) };
-        let rows = norm.partial_rows(runner.chip());
+        let rows = norm.partial_rows(runner.properties());
         let [partial, gradient] = [Buffer::blank_f32(rows * width), Buffer::f32(&before)];
         let (dy_at, x_at, weight_at) =
             (Buffer::values(kind, &dy, 0), Buffer::values(kind, &x, 0), Buffer::f32(&weight));
@@ -52,7 +52,7 @@ pub(crate) fn backward(runner: &dyn Runner) {
             dx: dx.pointer(),
             partial: partial.pointer(),
         };
-        runner.run(&norm.backward(runner.chip(), at).unwrap(), seed as u32);
+        runner.run(&norm.backward(runner.properties(), at).unwrap(), seed as u32);
         add_columns(runner, ColumnSum { kind: Type::F32, rows, width }, &partial, &gradient, seed as u32);
 
         let mut wanted = before.clone();
@@ -65,8 +65,8 @@ pub(crate) fn backward(runner: &dyn Runner) {
 }
 
 fn add_columns(runner: &dyn Runner, sum: ColumnSum, x: &Buffer, out: &Buffer, seed: u32) {
-    let workspace = Buffer::blank_f32(sum.workspace(runner.chip()));
-    for launch in sum.launches(runner.chip(), x.pointer(), out.pointer(), workspace.pointer()).unwrap() {
+    let workspace = Buffer::blank_f32(sum.workspace(runner.properties()));
+    for launch in sum.launches(runner.properties(), x.pointer(), out.pointer(), workspace.pointer()).unwrap() {
         runner.run(&launch, seed);
     }
     workspace.bytes();
@@ -80,7 +80,7 @@ pub(crate) fn column_sums(runner: &dyn Runner) {
             let (x, before) = (case.of(kind, rows * width), case.normal(width));
             let (from, out) = (Buffer::values(kind, &x, 0), Buffer::f32(&before));
             let sum = ColumnSum { kind, rows, width };
-            assert_eq!(sum.workspace(runner.chip()) > 0, rows > 512, "{sum:?}");
+            assert_eq!(sum.workspace(runner.properties()) > 0, rows > 512, "{sum:?}");
             add_columns(runner, sum, &from, &out, seed as u32);
             let mut wanted = before.clone();
             cpu().linear_bias(&matrix(&x, width), &mut wanted).unwrap();

@@ -10,13 +10,14 @@ use crate::memory::{Buffer, rounded};
 
 /// The norm and the factor of gradients.
 fn norm(runner: &dyn Runner, gradients: &[Vec<f32>], clipping: Clip, seed: u32) -> (f64, f32) {
-    let parts: Vec<usize> = gradients.iter().map(|gradient| square_parts(runner.chip(), gradient.len())).collect();
+    let parts: Vec<usize> =
+        gradients.iter().map(|gradient| square_parts(runner.properties(), gradient.len())).collect();
     let all = Buffer::blank_f64(parts.iter().sum());
     let mut first = 0;
     for (gradient, count) in gradients.iter().zip(parts) {
         let x = Buffer::f32(gradient);
         let at = Pointer(all.pointer().0 + 8 * first as u64);
-        runner.run(&squares(runner.chip(), x.pointer(), gradient.len(), at).unwrap(), seed);
+        runner.run(&squares(runner.properties(), x.pointer(), gradient.len(), at).unwrap(), seed);
         first += count;
     }
     let (length, factor) = (Buffer::blank_f64(1), Buffer::blank_f32(1));
@@ -49,7 +50,7 @@ fn update(runner: &dyn Runner, before: &[Vec<f32>; 4], factor: f32, narrows: boo
     let (factor, narrowed) = (Buffer::f32(&[factor]), Buffer::blank(Type::Bf16, count));
     let narrow = if narrows { narrowed.pointer() } else { Pointer::NULL };
     let launch =
-        adamw(runner.chip(), UPDATE, count, [weight, first, second], gradient, factor.pointer(), narrow).unwrap();
+        adamw(runner.properties(), UPDATE, count, [weight, first, second], gradient, factor.pointer(), narrow).unwrap();
     runner.run(&launch, 0);
     let [weight, first, second, _] = buffers.map(|buffer| buffer.read_f32());
     [weight, first, second, narrowed.read(Type::Bf16)]

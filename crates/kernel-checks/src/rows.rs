@@ -16,7 +16,7 @@ pub(crate) fn embedding(runner: &dyn Runner) {
             let (table, ids) = (case.normal(vocabulary * width), case.ids(rows, vocabulary));
             let copy = RowCopy { kind, rows, width };
             let (from, chosen, y) = (Buffer::f32(&table), Buffer::u32(&ids), Buffer::blank(kind, rows * width));
-            runner.run(&embed(runner.chip(), copy, from.pointer(), chosen.pointer(), y.pointer()).unwrap(), 0);
+            runner.run(&embed(runner.properties(), copy, from.pointer(), chosen.pointer(), y.pointer()).unwrap(), 0);
             let wanted = values(&cpu().embed(&tensor(&table, &[vocabulary, width]), &ids).unwrap());
             let wanted: Vec<f32> = wanted.into_iter().map(|value| rounded(kind, value)).collect();
             assert_eq!(y.read(kind), wanted, "{copy:?}");
@@ -29,7 +29,8 @@ pub(crate) fn embedding(runner: &dyn Runner) {
             let dy_at = Buffer::values(kind, &dy, case.one_of(&[0, 1]));
             let sizes = [rows, segments.ids.len(), width];
             let launch =
-                embed_backward(runner.chip(), kind, sizes, dy_at.pointer(), lists_at, gradient.pointer()).unwrap();
+                embed_backward(runner.properties(), kind, sizes, dy_at.pointer(), lists_at, gradient.pointer())
+                    .unwrap();
             runner.run(&launch, seed as u32);
             let mut wanted = before.clone();
             cpu().embed_backward(&matrix(&dy, width), &ids, &mut wanted).unwrap();
@@ -41,7 +42,8 @@ pub(crate) fn embedding(runner: &dyn Runner) {
     let lists = [Buffer::u32(&[0]), Buffer::u32(&[0, 0, 1]), Buffer::u32(&[0, 1])];
     let dy = Buffer::f32(&[5.0]);
     let at = [0, 1, 2].map(|at| lists[at].pointer());
-    let launch = embed_backward(runner.chip(), Type::F32, [1, 2, 1], dy.pointer(), at, gradient.pointer()).unwrap();
+    let launch =
+        embed_backward(runner.properties(), Type::F32, [1, 2, 1], dy.pointer(), at, gradient.pointer()).unwrap();
     runner.run(&launch, 0);
     assert_eq!(gradient.read_f32(), [1.0, 7.0]);
 }
@@ -54,12 +56,12 @@ pub(crate) fn selection(runner: &dyn Runner) {
             let (x, chosen) = (case.of(kind, total * width), case.distinct(rows, total));
             let copy = RowCopy { kind, rows, width };
             let (from, ids, y) = (Buffer::values(kind, &x, 0), Buffer::u32(&chosen), Buffer::blank(kind, rows * width));
-            runner.run(&gather(runner.chip(), copy, from.pointer(), ids.pointer(), y.pointer()).unwrap(), 0);
+            runner.run(&gather(runner.properties(), copy, from.pointer(), ids.pointer(), y.pointer()).unwrap(), 0);
             let selected = cpu().select_rows(&matrix(&x, width), &chosen).unwrap();
             assert_eq!(y.read(kind), values(&selected), "{copy:?}");
 
             let back = Buffer::values(kind, &vec![0.0; total * width], 0);
-            runner.run(&scatter(runner.chip(), copy, y.pointer(), ids.pointer(), back.pointer()).unwrap(), 0);
+            runner.run(&scatter(runner.properties(), copy, y.pointer(), ids.pointer(), back.pointer()).unwrap(), 0);
             let wanted = cpu().scatter_rows(&selected, &chosen, total).unwrap();
             assert_eq!(back.read(kind), values(&wanted), "{copy:?}");
         }

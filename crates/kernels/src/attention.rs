@@ -1,6 +1,8 @@
 //! What runs between the products of blocked attention.
 
-use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of};
+use crate::launch::{
+    BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of,
+};
 
 /// The scores of a block of queries of one sequence: fp32 (heads, queries, stride).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -36,7 +38,7 @@ impl ScoreBlock {
     /// More keys than the last query sees, scores that are not aligned to 16 bytes, or too many rows.
     pub fn softmax(
         &self,
-        chip: Chip,
+        properties: DeviceProperties,
         scores: Pointer,
         probabilities: Pointer,
         log_sum: Pointer,
@@ -45,7 +47,7 @@ impl ScoreBlock {
         let arguments = arguments![scores, probabilities, log_sum, heads, queries, keys, stride, offset, self.scale];
         let name = format!("attention_softmax_{}", self.kind.name());
         let bytes = self.values() * (4 + self.kind.size()) + self.heads * self.queries * 4;
-        Launch::new(name, self.blocks(chip), (BLOCK / WARP) as usize * 8, bytes, arguments)
+        Launch::new(name, self.blocks(properties), (BLOCK / WARP) as usize * 8, bytes, arguments)
     }
 
     /// Probabilities and the gradients of the products of queries and keys, from the scores, the gradients of the probabilities (fp32),
@@ -55,7 +57,7 @@ impl ScoreBlock {
     /// As [`ScoreBlock::softmax`].
     pub fn gradients(
         &self,
-        chip: Chip,
+        properties: DeviceProperties,
         [scores, dprobabilities]: [Pointer; 2],
         [log_sum, dots]: [Pointer; 2],
         [probabilities, dscores]: [Pointer; 2],
@@ -77,11 +79,11 @@ impl ScoreBlock {
         ];
         let name = format!("attention_gradients_{}", self.kind.name());
         let bytes = self.values() * (8 + 2 * self.kind.size()) + self.heads * self.queries * 8;
-        Launch::new(name, self.blocks(chip), 0, bytes, arguments)
+        Launch::new(name, self.blocks(properties), 0, bytes, arguments)
     }
 
-    fn blocks(&self, chip: Chip) -> u32 {
-        chip.blocks((self.heads * self.queries) as u64)
+    fn blocks(&self, properties: DeviceProperties) -> u32 {
+        properties.blocks((self.heads * self.queries) as u64)
     }
 
     fn sizes(&self, pointers: &[Pointer]) -> Result<[u32; 5], Unsupported> {
@@ -119,12 +121,18 @@ impl HeadRows {
     ///
     /// # Errors
     /// A width of 0, or too many rows.
-    pub fn dots(&self, chip: Chip, x: Pointer, y: Pointer, to: Pointer) -> Result<Launch, Unsupported> {
+    pub fn dots(
+        &self,
+        properties: DeviceProperties,
+        x: Pointer,
+        y: Pointer,
+        to: Pointer,
+    ) -> Result<Launch, Unsupported> {
         self.check()?;
         let wide = is_wide(self.kind, self.dim, &[x, y]);
         let runs = self.rows * self.heads;
         let arguments = arguments![x, y, to, u32_of("heads of all rows", runs)?, u32_of("width of a head", self.dim)?];
-        let grid = chip.blocks(runs.div_ceil((BLOCK / WARP) as usize) as u64);
+        let grid = properties.blocks(runs.div_ceil((BLOCK / WARP) as usize) as u64);
         let bytes = runs * (2 * self.dim * self.kind.size() + 4);
         Launch::new(self.kernel("dots", wide), grid, 0, bytes, arguments)
     }
@@ -133,10 +141,10 @@ impl HeadRows {
     ///
     /// # Errors
     /// A width of 0, heads that are not shared evenly, or too many rows.
-    pub fn repeat(&self, chip: Chip, x: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    pub fn repeat(&self, properties: DeviceProperties, x: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
         let wide = is_wide(self.kind, self.dim, &[x, y]);
         let [rows, kv_heads, each, dim] = self.sizes()?;
-        let grid = self.threads(chip, self.heads, wide);
+        let grid = self.threads(properties, self.heads, wide);
         let bytes = self.rows * self.dim * (self.heads + self.kv_heads) * self.kind.size();
         Launch::new(self.kernel("repeat_heads", wide), grid, 0, bytes, arguments![x, y, rows, kv_heads, each, dim])
     }
@@ -145,17 +153,17 @@ impl HeadRows {
     ///
     /// # Errors
     /// As [`HeadRows::repeat`].
-    pub fn sum(&self, chip: Chip, x: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    pub fn sum(&self, properties: DeviceProperties, x: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
         let wide = is_wide(self.kind, self.dim, &[x, y]);
         let [rows, kv_heads, each, dim] = self.sizes()?;
-        let grid = self.threads(chip, self.kv_heads, wide);
+        let grid = self.threads(properties, self.kv_heads, wide);
         let bytes = self.rows * self.dim * (4 * self.heads + self.kind.size() * self.kv_heads);
         Launch::new(self.kernel("sum_heads", wide), grid, 0, bytes, arguments![x, y, rows, kv_heads, each, dim])
     }
 
-    fn threads(&self, chip: Chip, heads: usize, wide: bool) -> u32 {
+    fn threads(&self, properties: DeviceProperties, heads: usize, wide: bool) -> u32 {
         let each = if wide { 16 / self.kind.size() } else { 1 };
-        chip.blocks(((self.rows * heads * self.dim / each) as u64).div_ceil(u64::from(BLOCK)))
+        properties.blocks(((self.rows * heads * self.dim / each) as u64).div_ceil(u64::from(BLOCK)))
     }
 
     fn kernel(&self, name: &str, wide: bool) -> String {
@@ -184,7 +192,7 @@ impl HeadRows {
 mod tests {
     use super::*;
 
-    const CHIP: Chip = Chip { multiprocessors: 132 };
+    const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 
     #[test]
     fn scores_that_a_step_of_16_bytes_would_miss_are_refused() {

@@ -1,6 +1,6 @@
 //! Sums of columns: gradients of biases, and of a norm's weight from its parts.
 
-use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, WARP, arguments, u32_of};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, u32_of};
 
 /// Rows that are worth a run of their own.
 const ROWS: usize = 512;
@@ -18,17 +18,17 @@ pub struct ColumnSum {
 
 impl ColumnSum {
     /// fp32 values of workspace.
-    pub fn workspace(&self, chip: Chip) -> usize {
-        match self.splits(chip) {
+    pub fn workspace(&self, properties: DeviceProperties) -> usize {
+        match self.splits(properties) {
             1 => 0,
             splits => splits * self.width,
         }
     }
 
-    /// Runs of rows that are summed by different blocks: enough to fill the chip.
-    fn splits(&self, chip: Chip) -> usize {
+    /// Runs of rows that are summed by different blocks: enough to fill the device.
+    fn splits(&self, properties: DeviceProperties) -> usize {
         let tiles = self.tiles() as u64;
-        let wanted = u64::from(chip.blocks(u64::MAX)).div_ceil(tiles) as usize;
+        let wanted = u64::from(properties.blocks(u64::MAX)).div_ceil(tiles) as usize;
         self.rows.div_ceil(ROWS).clamp(1, wanted.max(1))
     }
 
@@ -42,12 +42,12 @@ impl ColumnSum {
     /// Too many rows or columns.
     pub fn launches(
         &self,
-        chip: Chip,
+        properties: DeviceProperties,
         x: Pointer,
         out: Pointer,
         workspace: Pointer,
     ) -> Result<Vec<Launch>, Unsupported> {
-        let splits = self.splits(chip);
+        let splits = self.splits(properties);
         if splits == 1 {
             return Ok(vec![self.launch(x, out, 1, true)?]);
         }

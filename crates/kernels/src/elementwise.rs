@@ -1,6 +1,6 @@
 //! What needs no other thread.
 
-use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
 
 /// Rotates every head of x (rows, heads * 2 * half) in place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +22,7 @@ pub struct Rotation {
 /// # Errors
 /// A half of 0, or too many rows.
 pub fn rotary(
-    chip: Chip,
+    properties: DeviceProperties,
     rotation: Rotation,
     x: Pointer,
     [cosines, sines]: [Pointer; 2],
@@ -34,7 +34,7 @@ pub fn rotary(
     }
     let wide = is_wide(kind, half, &[x, cosines, sines]);
     let each = if wide { 16 / kind.size() } else { 1 };
-    let grid = threads(chip, (rows * heads * half / each) as u64);
+    let grid = threads(properties, (rows * heads * half / each) as u64);
     let bytes = rows * (4 * heads * half * kind.size() + 8 * half + 4);
     let (rows, heads, half) = (u32_of("rows", rows)?, u32_of("heads", heads)?, u32_of("half of a head", half)?);
     let sign = if back { -1.0f32 } else { 1.0 };
@@ -47,7 +47,7 @@ pub fn rotary(
 /// # Errors
 /// None today.
 pub fn swiglu(
-    chip: Chip,
+    properties: DeviceProperties,
     kind: Type,
     count: usize,
     [gate, up]: [Pointer; 2],
@@ -55,7 +55,13 @@ pub fn swiglu(
 ) -> Result<Launch, Unsupported> {
     let wide = is_wide(kind, count, &[gate, up, y]);
     let name = format!("swiglu_{}_{}", kind.name(), step(wide));
-    Launch::new(name, grid(chip, kind, wide, count), 0, 3 * count * kind.size(), arguments![gate, up, y, count as u64])
+    Launch::new(
+        name,
+        grid(properties, kind, wide, count),
+        0,
+        3 * count * kind.size(),
+        arguments![gate, up, y, count as u64],
+    )
 }
 
 /// The gradients of gate and up, which may replace them.
@@ -63,7 +69,7 @@ pub fn swiglu(
 /// # Errors
 /// None today.
 pub fn swiglu_backward(
-    chip: Chip,
+    properties: DeviceProperties,
     kind: Type,
     count: usize,
     dy: Pointer,
@@ -73,7 +79,7 @@ pub fn swiglu_backward(
     let wide = is_wide(kind, count, &[dy, gate, up, dgate, dup]);
     let name = format!("swiglu_backward_{}_{}", kind.name(), step(wide));
     let arguments = arguments![dy, gate, up, dgate, dup, count as u64];
-    Launch::new(name, grid(chip, kind, wide, count), 0, 5 * count * kind.size(), arguments)
+    Launch::new(name, grid(properties, kind, wide, count), 0, 5 * count * kind.size(), arguments)
 }
 
 /// Adds an fp32 row to each row of y (rows, width).
@@ -81,7 +87,7 @@ pub fn swiglu_backward(
 /// # Errors
 /// A width of 0, or too many rows.
 pub fn add_bias(
-    chip: Chip,
+    properties: DeviceProperties,
     kind: Type,
     [rows, width]: [usize; 2],
     y: Pointer,
@@ -94,24 +100,29 @@ pub fn add_bias(
     let (name, count) = (format!("add_bias_{}_{}", kind.name(), step(wide)), rows * width);
     let (rows, width) = (u32_of("rows", rows)?, u32_of("width of a row", width)?);
     let arguments = arguments![y, bias, rows, width];
-    Launch::new(name, grid(chip, kind, wide, count), 0, 2 * count * kind.size(), arguments)
+    Launch::new(name, grid(properties, kind, wide, count), 0, 2 * count * kind.size(), arguments)
 }
 
 /// Adds `count` fp32 values to others.
 ///
 /// # Errors
 /// None today.
-pub fn add(chip: Chip, count: usize, y: Pointer, x: Pointer) -> Result<Launch, Unsupported> {
+pub fn add(properties: DeviceProperties, count: usize, y: Pointer, x: Pointer) -> Result<Launch, Unsupported> {
     let wide = is_wide(Type::F32, count, &[y, x]);
     let arguments = arguments![y, x, count as u64];
-    Launch::new(format!("add_{}", step(wide)), grid(chip, Type::F32, wide, count), 0, 12 * count, arguments)
+    Launch::new(format!("add_{}", step(wide)), grid(properties, Type::F32, wide, count), 0, 12 * count, arguments)
 }
 
 /// `count` values of one type as another.
 ///
 /// # Errors
 /// The same type twice: that is a copy.
-pub fn cast(chip: Chip, count: usize, from: (Type, Pointer), to: (Type, Pointer)) -> Result<Launch, Unsupported> {
+pub fn cast(
+    properties: DeviceProperties,
+    count: usize,
+    from: (Type, Pointer),
+    to: (Type, Pointer),
+) -> Result<Launch, Unsupported> {
     if from.0 == to.0 {
         return Err(Unsupported::new(
             "bytes of the type that is cast to",
@@ -123,13 +134,13 @@ pub fn cast(chip: Chip, count: usize, from: (Type, Pointer), to: (Type, Pointer)
     let wide = is_wide(Type::Bf16, count, &[from.1, to.1]);
     let name = format!("cast_{}_{}_{}", from.0.name(), to.0.name(), step(wide));
     let bytes = count * (from.0.size() + to.0.size());
-    Launch::new(name, grid(chip, Type::Bf16, wide, count), 0, bytes, arguments![from.1, to.1, count as u64])
+    Launch::new(name, grid(properties, Type::Bf16, wide, count), 0, bytes, arguments![from.1, to.1, count as u64])
 }
 
-fn grid(chip: Chip, kind: Type, wide: bool, count: usize) -> u32 {
-    threads(chip, (if wide { count / (16 / kind.size()) } else { count }) as u64)
+fn grid(properties: DeviceProperties, kind: Type, wide: bool, count: usize) -> u32 {
+    threads(properties, (if wide { count / (16 / kind.size()) } else { count }) as u64)
 }
 
-fn threads(chip: Chip, threads: u64) -> u32 {
-    chip.blocks(threads.div_ceil(u64::from(BLOCK)))
+fn threads(properties: DeviceProperties, threads: u64) -> u32 {
+    properties.blocks(threads.div_ceil(u64::from(BLOCK)))
 }

@@ -1,6 +1,8 @@
 //! Log-probabilities, entropies and their gradients over a chunk of logits.
 
-use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of};
+use crate::launch::{
+    BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of,
+};
 
 /// A chunk of fp32 logits (rows, vocabulary) and the id to score in each row (u32).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -30,14 +32,18 @@ impl Logits {
 ///
 /// # Errors
 /// An empty vocabulary.
-pub fn token_scores(chip: Chip, input: Logits, [logp, entropy, log_sum]: [Pointer; 3]) -> Result<Launch, Unsupported> {
+pub fn token_scores(
+    properties: DeviceProperties,
+    input: Logits,
+    [logp, entropy, log_sum]: [Pointer; 3],
+) -> Result<Launch, Unsupported> {
     let [rows, vocabulary] = input.sizes()?;
     let wide = is_wide(Type::F32, input.vocabulary, &[input.logits]);
     let (logits, targets, inverse) = (input.logits, input.targets, 1.0 / input.temperature);
     let arguments = arguments![logits, targets, logp, entropy, log_sum, rows, vocabulary, inverse];
     let shared = (BLOCK / WARP) as usize * 12;
     let bytes = input.rows * (4 * input.vocabulary + 16);
-    Launch::new(format!("token_scores_{}", step(wide)), chip.blocks(input.rows as u64), shared, bytes, arguments)
+    Launch::new(format!("token_scores_{}", step(wide)), properties.blocks(input.rows as u64), shared, bytes, arguments)
 }
 
 /// d loss / d logits in the compute type. In fp32 they may replace the logits.
@@ -47,7 +53,7 @@ pub fn token_scores(chip: Chip, input: Logits, [logp, entropy, log_sum]: [Pointe
 /// # Errors
 /// An empty vocabulary.
 pub fn logit_gradients(
-    chip: Chip,
+    properties: DeviceProperties,
     input: Logits,
     [log_sum, entropy]: [Pointer; 2],
     [dlogp, dentropy]: [Pointer; 2],
@@ -60,5 +66,5 @@ pub fn logit_gradients(
         arguments![logits, targets, log_sum, entropy, dlogp, dentropy, gradients, rows, vocabulary, inverse];
     let name = format!("logit_gradients_{}_{}", kind.name(), step(wide));
     let bytes = input.rows * ((4 + kind.size()) * input.vocabulary + 20);
-    Launch::new(name, chip.blocks(input.rows as u64), 0, bytes, arguments)
+    Launch::new(name, properties.blocks(input.rows as u64), 0, bytes, arguments)
 }

@@ -118,13 +118,13 @@ impl Unsupported {
 
 /// The device, as far as launches depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Chip {
+pub struct DeviceProperties {
     /// Its multiprocessors.
     pub multiprocessors: u32,
 }
 
-impl Chip {
-    /// Blocks for so many pieces of work, where a block takes one after another: enough to fill the chip.
+impl DeviceProperties {
+    /// Blocks for so many pieces of work, where a block takes one after another: enough to fill the device.
     pub(crate) fn blocks(self, pieces: u64) -> u32 {
         /// Blocks of 256 threads that a multiprocessor holds at a time.
         const RESIDENT: u64 = 8;
@@ -192,7 +192,7 @@ mod tests {
 
     #[test]
     fn a_chip_is_filled_and_not_overfilled() {
-        let chip = Chip { multiprocessors: 132 };
-        assert_eq!((chip.blocks(0), chip.blocks(7), chip.blocks(1 << 40)), (1, 7, 1056));
+        let properties = DeviceProperties { multiprocessors: 132 };
+        assert_eq!((properties.blocks(0), properties.blocks(7), properties.blocks(1 << 40)), (1, 7, 1056));
     }
 }

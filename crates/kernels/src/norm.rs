@@ -1,6 +1,8 @@
 //! RMSNorm.
 
-use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of};
+use crate::launch::{
+    BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of,
+};
 
 /// Runs up to this width are taken by a warp.
 const WARP_WIDTH: usize = 512;
@@ -42,31 +44,37 @@ impl Norm {
     ///
     /// # Errors
     /// A width of 0.
-    pub fn forward(&self, chip: Chip, x: Pointer, weight: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    pub fn forward(
+        &self,
+        properties: DeviceProperties,
+        x: Pointer,
+        weight: Pointer,
+        y: Pointer,
+    ) -> Result<Launch, Unsupported> {
         let wide = self.is_wide(&[x, weight, y]);
         let [runs, width] = self.sizes()?;
         let arguments = arguments![x, weight, y, runs, width, self.epsilon];
         let bytes = 2 * self.runs * self.width * self.kind.size();
-        Launch::new(self.kernel("rms_norm", wide), self.blocks(chip), SCRATCH * 4, bytes, arguments)
+        Launch::new(self.kernel("rms_norm", wide), self.blocks(properties), SCRATCH * 4, bytes, arguments)
     }
 
     /// The gradient of x, and the blocks' parts of the weight's gradient.
     ///
     /// # Errors
     /// A width of 0, or above 12,272.
-    pub fn backward(&self, chip: Chip, at: NormBackward) -> Result<Launch, Unsupported> {
+    pub fn backward(&self, properties: DeviceProperties, at: NormBackward) -> Result<Launch, Unsupported> {
         let wide = self.is_wide(&[at.dy, at.x, at.weight, at.into, at.dx]);
         let [runs, width] = self.sizes()?;
         let shared = 4 * (SCRATCH + self.slots() * self.width);
         let arguments = arguments![at.dy, at.x, at.weight, at.into, at.dx, at.partial, runs, width, self.epsilon];
         let arrays = if at.into == Pointer::NULL { 3 } else { 4 };
-        let bytes = self.width * (arrays * self.runs * self.kind.size() + 4 * self.partial_rows(chip));
-        Launch::new(self.kernel("rms_norm_backward", wide), self.blocks(chip), shared, bytes, arguments)
+        let bytes = self.width * (arrays * self.runs * self.kind.size() + 4 * self.partial_rows(properties));
+        Launch::new(self.kernel("rms_norm_backward", wide), self.blocks(properties), shared, bytes, arguments)
     }
 
     /// Rows of [`NormBackward::partial`].
-    pub fn partial_rows(&self, chip: Chip) -> usize {
-        self.blocks(chip) as usize
+    pub fn partial_rows(&self, properties: DeviceProperties) -> usize {
+        self.blocks(properties) as usize
     }
 
     fn sizes(&self) -> Result<[u32; 2], Unsupported> {
@@ -85,8 +93,8 @@ impl Norm {
         if self.takes_warp() { (BLOCK / WARP) as usize } else { 1 }
     }
 
-    fn blocks(&self, chip: Chip) -> u32 {
-        chip.blocks(self.runs.div_ceil(self.slots()) as u64)
+    fn blocks(&self, properties: DeviceProperties) -> u32 {
+        properties.blocks(self.runs.div_ceil(self.slots()) as u64)
     }
 
     fn is_wide(&self, pointers: &[Pointer]) -> bool {
@@ -103,7 +111,7 @@ impl Norm {
 mod tests {
     use super::*;
 
-    const CHIP: Chip = Chip { multiprocessors: 132 };
+    const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 
     #[test]
     fn heads_are_taken_by_warps_and_rows_by_blocks() {

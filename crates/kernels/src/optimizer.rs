@@ -1,19 +1,24 @@
 //! The global norm, clipping and AdamW.
 
-use crate::launch::{BLOCK, Chip, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
 
 /// f64 values that [`squares`] writes for a gradient of so many values.
-pub fn square_parts(chip: Chip, count: usize) -> usize {
-    chip.blocks((count as u64).div_ceil(4 * u64::from(BLOCK))) as usize
+pub fn square_parts(properties: DeviceProperties, count: usize) -> usize {
+    properties.blocks((count as u64).div_ceil(4 * u64::from(BLOCK))) as usize
 }
 
 /// The sums of squares of parts of an fp32 gradient, f64 ([`square_parts`]).
 ///
 /// # Errors
 /// None today.
-pub fn squares(chip: Chip, x: Pointer, count: usize, partial: Pointer) -> Result<Launch, Unsupported> {
+pub fn squares(
+    properties: DeviceProperties,
+    x: Pointer,
+    count: usize,
+    partial: Pointer,
+) -> Result<Launch, Unsupported> {
     let wide = is_wide(Type::F32, count, &[x]);
-    let grid = square_parts(chip, count) as u32;
+    let grid = square_parts(properties, count) as u32;
     Launch::new(
         format!("squares_{}", step(wide)),
         grid,
@@ -63,7 +68,7 @@ pub struct AdamW {
 /// # Errors
 /// None today.
 pub fn adamw(
-    chip: Chip,
+    properties: DeviceProperties,
     update: AdamW,
     count: usize,
     [weight, first, second]: [Pointer; 3],
@@ -91,5 +96,11 @@ pub fn adamw(
         update.shrink as f32
     ];
     let bytes = count * if narrowed == Pointer::NULL { 28 } else { 30 };
-    Launch::new(format!("adamw_{}", step(wide)), chip.blocks(threads.div_ceil(u64::from(BLOCK))), 0, bytes, arguments)
+    Launch::new(
+        format!("adamw_{}", step(wide)),
+        properties.blocks(threads.div_ceil(u64::from(BLOCK))),
+        0,
+        bytes,
+        arguments,
+    )
 }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::launch::{Chip, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+use crate::launch::{DeviceProperties, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
 
 /// A copy of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ impl RowCopy {
     /// With the bytes of a value that is read.
     fn launch(
         self,
-        chip: Chip,
+        properties: DeviceProperties,
         name: &str,
         size: usize,
         wide: bool,
@@ -28,7 +28,7 @@ impl RowCopy {
         let bytes = self.rows * self.width * (size + self.kind.size());
         let (rows, width) = (u32_of("rows", self.rows)?, u32_of("width of a row", self.width)?);
         let name = format!("{name}_{}_{}", self.kind.name(), step(wide));
-        Launch::new(name, chip.blocks(self.rows as u64), 0, bytes, arguments![from, ids, to, rows, width])
+        Launch::new(name, properties.blocks(self.rows as u64), 0, bytes, arguments![from, ids, to, rows, width])
     }
 
     fn is_wide(self, pointers: &[Pointer]) -> bool {
@@ -40,24 +40,42 @@ impl RowCopy {
 ///
 /// # Errors
 /// Too many rows.
-pub fn embed(chip: Chip, copy: RowCopy, table: Pointer, ids: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
-    copy.launch(chip, "embed", 4, copy.is_wide(&[table, y]), [table, ids, y])
+pub fn embed(
+    properties: DeviceProperties,
+    copy: RowCopy,
+    table: Pointer,
+    ids: Pointer,
+    y: Pointer,
+) -> Result<Launch, Unsupported> {
+    copy.launch(properties, "embed", 4, copy.is_wide(&[table, y]), [table, ids, y])
 }
 
 /// y\[i\] = x\[ids\[i\]\].
 ///
 /// # Errors
 /// Too many rows.
-pub fn gather(chip: Chip, copy: RowCopy, x: Pointer, ids: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
-    copy.launch(chip, "gather", copy.kind.size(), copy.is_wide(&[x, y]), [x, ids, y])
+pub fn gather(
+    properties: DeviceProperties,
+    copy: RowCopy,
+    x: Pointer,
+    ids: Pointer,
+    y: Pointer,
+) -> Result<Launch, Unsupported> {
+    copy.launch(properties, "gather", copy.kind.size(), copy.is_wide(&[x, y]), [x, ids, y])
 }
 
 /// y\[to\[i\]\] = x\[i\] for distinct rows of a y of zeros.
 ///
 /// # Errors
 /// Too many rows.
-pub fn scatter(chip: Chip, copy: RowCopy, x: Pointer, to: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
-    copy.launch(chip, "scatter", copy.kind.size(), copy.is_wide(&[x, y]), [x, to, y])
+pub fn scatter(
+    properties: DeviceProperties,
+    copy: RowCopy,
+    x: Pointer,
+    to: Pointer,
+    y: Pointer,
+) -> Result<Launch, Unsupported> {
+    copy.launch(properties, "scatter", copy.kind.size(), copy.is_wide(&[x, y]), [x, to, y])
 }
 
 /// The rows of a batch by the id that they embed, so that each row of the table is added to by one block, in one order.
@@ -93,7 +111,7 @@ impl Segments {
 /// # Errors
 /// Too many rows.
 pub fn embed_backward(
-    chip: Chip,
+    properties: DeviceProperties,
     kind: Type,
     [rows, segments, width]: [usize; 3],
     dy: Pointer,
@@ -105,7 +123,7 @@ pub fn embed_backward(
     let (count, width) = (u32_of("distinct ids", segments)?, u32_of("width of a row", width)?);
     let arguments = arguments![dy, order, starts, ids, table, count, width];
     let name = format!("embed_backward_{}_{}", kind.name(), step(wide));
-    Launch::new(name, chip.blocks(segments as u64), 0, bytes, arguments)
+    Launch::new(name, properties.blocks(segments as u64), 0, bytes, arguments)
 }
 
 #[cfg(test)]

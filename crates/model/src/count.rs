@@ -4,7 +4,7 @@ use candle_core::{DType, Tensor};
 
 use crate::config::Config;
 use crate::error::{BoxError, ModelError, Result};
-use crate::kernels::cuda::{Chip, Counter, Counts, Cuda};
+use crate::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties};
 use crate::kernels::{AdamW, Coefficients, OptimizerKernels, Scores};
 use crate::network::{Network, NetworkOptions, TokenLoss, Train};
 use crate::pack::Packed;
@@ -20,7 +20,7 @@ pub fn count_pass(
     lengths: &[usize],
     compute: DType,
     options: NetworkOptions,
-    chip: Chip,
+    properties: DeviceProperties,
 ) -> Result<Counts> {
     let mut batch = Packed::default();
     // The token behind the last one is scored, and no input.
@@ -32,7 +32,7 @@ pub fn count_pass(
         return Err(ModelError::input("sequences of a micro-batch", 0, "1 or more"));
     }
     let parameters = Parameters::described(&config)?;
-    let kernels = Cuda::new(Counter::new(chip), compute)?.with_attention(options.attention);
+    let kernels = Cuda::new(Counter::new(properties), compute)?.with_attention(options.attention);
     let mut network = Network::new(config, parameters, kernels, options)?;
     network.accumulate(&[batch], 1.0, &NoLoss)?;
     Ok(network.kernels().device().take())
@@ -42,9 +42,9 @@ pub fn count_pass(
 ///
 /// # Errors
 /// As [`count_pass`].
-pub fn count_update_from_host(config: &Config, chip: Chip) -> Result<Counts> {
+pub fn count_update_from_host(config: &Config, properties: DeviceProperties) -> Result<Counts> {
     let parameters = Parameters::described(config)?;
-    let kernels = Cuda::new(Counter::new(chip), DType::F32)?;
+    let kernels = Cuda::new(Counter::new(properties), DType::F32)?;
     let counts: Vec<usize> = parameters.values().iter().map(Tensor::elem_count).collect();
     let mut moments = kernels.host_moments(&counts)?;
     let numbers = AdamW { betas: [0.9, 0.999], step: 0.0, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
@@ -90,7 +90,7 @@ mod tests {
 
     fn counts(lengths: &[usize], recompute: Recompute) -> Counts {
         let options = NetworkOptions { recompute, ..NetworkOptions::default() };
-        count_pass(&config(), lengths, DType::BF16, options, Chip { multiprocessors: 132 }).unwrap()
+        count_pass(&config(), lengths, DType::BF16, options, DeviceProperties { multiprocessors: 132 }).unwrap()
     }
 
     #[test]
@@ -120,7 +120,9 @@ mod tests {
             let of = |layers: usize| {
                 let config = Config { num_layers: layers, ..config() };
                 let options = NetworkOptions { recompute, ..NetworkOptions::default() };
-                let counts = count_pass(&config, &[256], DType::BF16, options, Chip { multiprocessors: 132 }).unwrap();
+                let counts =
+                    count_pass(&config, &[256], DType::BF16, options, DeviceProperties { multiprocessors: 132 })
+                        .unwrap();
                 counts.peak - 4 * Parameters::described(&config).unwrap().count() as u64
             };
             let grown = of(9) - of(8);
@@ -132,7 +134,13 @@ mod tests {
     #[test]
     fn sequences_beyond_the_context_are_refused() {
         let of = |lengths: &[usize]| {
-            count_pass(&config(), lengths, DType::BF16, NetworkOptions::default(), Chip { multiprocessors: 1 })
+            count_pass(
+                &config(),
+                lengths,
+                DType::BF16,
+                NetworkOptions::default(),
+                DeviceProperties { multiprocessors: 1 },
+            )
         };
         assert!(of(&[256]).is_ok());
         assert!(of(&[257]).is_err());

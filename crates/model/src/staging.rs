@@ -52,20 +52,21 @@ impl Staging {
     /// A tensor that is not contiguous, of another type than fp32, or to be copied as another one than F32, BF16 and F16, or larger than the
     /// buffer of a GPU; a failure of the device.
     pub(crate) fn copy(&mut self, tensor: &Tensor, dtype: DType) -> Result<&[u8]> {
-        #[cfg(feature = "cuda")]
-        if let Some(pinned) = self.pinned.as_mut() {
-            let converted = tensor.to_dtype(dtype)?;
-            let (storage, layout) = converted.storage_and_layout();
-            let offsets = layout.contiguous_offsets();
-            return match (&*storage, offsets) {
-                (Storage::Cuda(values), Some((first, end))) => pinned.copy(values, first, end),
-                _ => Err(refused(tensor.dtype(), tensor.elem_count())),
-            };
-        }
+        let converted;
+        let tensor = if tensor.device().is_cpu() {
+            tensor
+        } else {
+            converted = tensor.to_dtype(dtype)?;
+            &converted
+        };
+        let refused = || refused(tensor.dtype(), tensor.elem_count());
         let (storage, layout) = tensor.storage_and_layout();
-        match (&*storage, layout.contiguous_offsets()) {
-            (Storage::Cpu(CpuStorage::F32(values)), Some((first, end))) => self.convert(&values[first..end], dtype),
-            _ => Err(refused(tensor.dtype(), tensor.elem_count())),
+        let (first, end) = layout.contiguous_offsets().ok_or_else(refused)?;
+        match &*storage {
+            Storage::Cpu(CpuStorage::F32(values)) => self.convert(&values[first..end], dtype),
+            #[cfg(feature = "cuda")]
+            Storage::Cuda(values) => self.pinned.as_mut().ok_or_else(refused)?.copy(values, first, end),
+            _ => Err(refused()),
         }
     }
 

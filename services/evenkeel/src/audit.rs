@@ -18,10 +18,10 @@ pub(crate) fn print(options: &AuditOptions) -> Result<ExitCode> {
     Ok(if audit.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Groups by fate, then lengths by lag.
+/// Groups by outcome, then lengths by lag.
 fn table(audit: &Audit) -> String {
-    let mut fates = vec![["fate", "prompts"].map(str::to_owned).to_vec()];
-    fates.extend(audit.fates().map(|(fate, count)| vec![fate.label().to_owned(), count.to_string()]));
+    let mut outcomes = vec![["outcome", "prompts"].map(str::to_owned).to_vec()];
+    outcomes.extend(audit.outcomes().map(|(outcome, count)| vec![outcome.label().to_owned(), count.to_string()]));
     let header = ["lag, answers", "number", "mean", "first quartile", "median", "third quartile"];
     let mut lengths = vec![header.map(str::to_owned).to_vec()];
     for LagLengths { lag, sampled, trained } in audit.lengths() {
@@ -32,7 +32,7 @@ fn table(audit: &Audit) -> String {
         lengths.push(row("by steps that left prompts, taken".to_owned(), Some(*taken)));
         lengths.push(row("by steps that left prompts, left".to_owned(), Some(*left)));
     }
-    [fates, lengths].into_iter().filter(|rows| rows.len() > 1).map(|rows| aligned(&rows) + "\n").collect()
+    [outcomes, lengths].into_iter().filter(|rows| rows.len() > 1).map(|rows| aligned(&rows) + "\n").collect()
 }
 
 fn row(name: String, lengths: Option<Lengths>) -> Vec<String> {

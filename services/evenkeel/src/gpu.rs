@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_cuda::Probe;
-use evenkeel_learner::{Compute, ComputeType, LearnerSettings, MemoryPart, MemoryPlan, MomentsPlace, Recompute};
+use evenkeel_learner::{Compute, ComputeType, LearnerSettings, MemoryPart, MemoryPlan, MomentsLocation, Recompute};
 use evenkeel_model::Config;
 use serde_json::{Value, json};
 
@@ -72,7 +72,7 @@ impl Way {
         self.settings.compute.recompute.name()
     }
 
-    fn moments(&self) -> MomentsPlace {
+    fn moments(&self) -> MomentsLocation {
         self.settings.optimizer.moments
     }
 }
@@ -100,7 +100,7 @@ struct Table<'a> {
 
 impl fmt::Display for Table<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (number, place) in [MomentsPlace::Device, MomentsPlace::Host].into_iter().enumerate() {
+        for (number, place) in [MomentsLocation::Device, MomentsLocation::Host].into_iter().enumerate() {
             let ways: Vec<&Way> = self.ways.iter().filter(|way| way.moments() == place).collect();
             if number > 0 && !ways.is_empty() && ways.len() < self.ways.len() {
                 writeln!(f)?;
@@ -156,9 +156,9 @@ impl GpuPlanOptions {
     /// The settings that are asked for, as far as memory depends on them.
     fn ways(&self) -> impl Iterator<Item = LearnerSettings> {
         let places = match self.moments {
-            None => vec![MomentsPlace::Device, MomentsPlace::Host],
-            Some(MomentsOption::Device) => vec![MomentsPlace::Device],
-            Some(MomentsOption::Host) => vec![MomentsPlace::Host],
+            None => vec![MomentsLocation::Device, MomentsLocation::Host],
+            Some(MomentsOption::Device) => vec![MomentsLocation::Device],
+            Some(MomentsOption::Host) => vec![MomentsLocation::Host],
         };
         let recompute = self.recompute.map_or_else(|| Recompute::ALL.to_vec(), |chosen| vec![chosen.into()]);
         let ways: Vec<_> =
@@ -166,7 +166,7 @@ impl GpuPlanOptions {
         ways.into_iter().map(|(what, place)| self.settings(what, place))
     }
 
-    fn settings(&self, recompute: Recompute, moments: MomentsPlace) -> LearnerSettings {
+    fn settings(&self, recompute: Recompute, moments: MomentsLocation) -> LearnerSettings {
         let compute = Compute {
             device: "cuda".into(),
             dtype: if self.f32 { ComputeType::F32 } else { ComputeType::Bf16 },

@@ -13,7 +13,7 @@ use crate::arguments::HealthOptions;
 use crate::show::escaped;
 
 /// Time limit of one answer.
-const PATIENCE: Duration = Duration::from_secs(5);
+const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of the first line of an answer over HTTP.
 const MOST_BYTES: u64 = 1 << 10;
 const ALLOWED: &str = "allowed: http://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP), and the same with https";
@@ -53,13 +53,15 @@ pub(crate) async fn check(options: &HealthOptions) -> Result<ExitCode> {
         key_file: options.key.clone(),
     });
     let connector =
-        Connector::new("--", ClientSettings { connect_timeout: PATIENCE, tls, ..ClientSettings::default() })?;
+        Connector::new("--", ClientSettings { connect_timeout: HEALTH_TIMEOUT, tls, ..ClientSettings::default() })?;
     for url in &options.urls {
         let what = match Target::of(url)? {
             Target::Grpc(url) => grpc(&connector, url, &options.service).await?,
             Target::Http { encrypted, address, path } => {
-                let answer = tokio::time::timeout(PATIENCE, http(&connector, encrypted, address, path)).await;
-                answer.with_context(|| format!("{url} did not answer within {PATIENCE:?}"))?.context(url.clone())?
+                let answer = tokio::time::timeout(HEALTH_TIMEOUT, http(&connector, encrypted, address, path)).await;
+                answer
+                    .with_context(|| format!("{url} did not answer within {HEALTH_TIMEOUT:?}"))?
+                    .context(url.clone())?
             }
         };
         println!("{url} {what}");

@@ -40,7 +40,7 @@ pub use service::{
     CheckpointType, PublishType, SERIES, ServiceSettings, StartError, bind, checkpoints_of, published_versions,
 };
 pub use settings::{
-    AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, MomentsPlace, OldLogp, OptimizerSettings,
+    AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, MomentsLocation, OldLogp, OptimizerSettings,
     ProbeSettings, Recompute, SampledVersions, Schedule, VersionMix,
 };
 pub use step::{

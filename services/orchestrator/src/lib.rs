@@ -35,7 +35,7 @@ mod summary;
 mod tensorboard;
 mod text;
 
-pub use audit::{Audit, Fate, LagLengths, Lengths, OvertakenLengths};
+pub use audit::{Audit, LagLengths, Lengths, OvertakenLengths, PromptOutcome};
 pub use clients::Endpoints;
 pub use directory::{
     ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, flat_settings, overviews,

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 pub use claims::{Claim, ClaimKind, Verdict};
 pub use order::OrderedTasks;
 pub(crate) use order::{TaskInPlane, between_tasks};
-pub use place::{Place, Preference};
+pub use place::{PlanePoint, Preference};
 
 use crate::arms::ArmSummary;
 use crate::measure::Measure;
@@ -27,7 +27,7 @@ const ENDS: usize = 10;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Criterion {
     /// Mean over all runs of the place in their first ten steps, where the arms have hardly parted.
-    pub start: Place,
+    pub start: PlanePoint,
     /// What the criterion prefers there.
     pub preference: Preference,
     /// Each arm with lengths.
@@ -42,7 +42,7 @@ pub struct ArmCourse {
     /// The arm, by position among the task's arms.
     pub arm: usize,
     /// Mean over its runs of the place in their last ten steps.
-    pub end: Place,
+    pub end: PlanePoint,
     /// What the criterion prefers there.
     pub preference: Preference,
     /// Mean over its runs at each step that all of them have.
@@ -58,12 +58,13 @@ impl Criterion {
         primary: Option<Measure>,
     ) -> Option<Self> {
         let all = || runs.iter().flatten().filter(|run| !run.lengths.is_empty());
-        let start = Place::mean(all().filter_map(|run| Place::of(&run.lengths[..ENDS.min(run.lengths.len())])))?;
+        let start =
+            PlanePoint::mean(all().filter_map(|run| PlanePoint::of(&run.lengths[..ENDS.min(run.lengths.len())])))?;
         let course = |(arm, runs): (usize, &Vec<&Run>)| {
             let known: Vec<&[Lengths]> =
                 runs.iter().map(|run| run.lengths.as_slice()).filter(|known| !known.is_empty()).collect();
-            let ends = known.iter().filter_map(|known| Place::of(&known[known.len().saturating_sub(ENDS)..]));
-            let end = Place::mean(ends)?;
+            let ends = known.iter().filter_map(|known| PlanePoint::of(&known[known.len().saturating_sub(ENDS)..]));
+            let end = PlanePoint::mean(ends)?;
             Some(ArmCourse { arm, end, preference: end.preference(), course: place::mean_course(&known) })
         };
         let preference = start.preference();

@@ -6,7 +6,7 @@ use evenkeel_statistics::{Sample, holm};
 use serde::{Deserialize, Serialize};
 
 use super::claims::{SEQUENCE, TOKEN, Verdict, twins};
-use super::place::Place;
+use super::place::PlanePoint;
 use crate::arms::ArmSummary;
 use crate::mean::Mean;
 use crate::measure::Measure;
@@ -20,7 +20,7 @@ const APART: f64 = 0.05;
 /// A task with what its place and its arms say.
 pub(crate) struct TaskInPlane<'a> {
     pub(crate) task: &'a str,
-    pub(crate) start: Place,
+    pub(crate) start: PlanePoint,
     pub(crate) arms: &'a [ArmSummary],
 }
 
@@ -90,7 +90,7 @@ pub(crate) fn between_tasks(
 }
 
 /// Whether the criterion prefers token in the first place more than in the second.
-fn is_before(one: &Place, other: &Place) -> bool {
+fn is_before(one: &PlanePoint, other: &PlanePoint) -> bool {
     one.variation >= MORE * other.variation && one.relative_gap().abs() + APART <= other.relative_gap().abs()
 }
 

@@ -20,7 +20,7 @@ const ALIKE: f64 = 0.1;
 
 /// A place in the plane.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Place {
+pub struct PlanePoint {
     /// Coefficient of variation of lengths within a group.
     pub variation: f64,
     /// How many tokens longer answers with a negative advantage are.
@@ -43,7 +43,7 @@ pub enum Preference {
     Alike,
 }
 
-impl Place {
+impl PlanePoint {
     /// The mean over steps. `None` without steps.
     pub fn of(steps: &[Lengths]) -> Option<Self> {
         Self::mean(steps.iter().map(|at| Self { variation: at.variation, gap: at.gap, length: at.mean }))
@@ -128,7 +128,7 @@ pub(super) fn mean_course(runs: &[&[Lengths]]) -> Vec<Lengths> {
         by_step.entry(at.step).or_default().push(*at);
     }
     let mean = |(step, all): (u64, Vec<Lengths>)| {
-        let Place { variation, gap, length } = Place::of(&all)?;
+        let PlanePoint { variation, gap, length } = PlanePoint::of(&all)?;
         (all.len() == runs.len()).then_some(Lengths { step, variation, gap, mean: length })
     };
     by_step.into_iter().filter_map(mean).collect()
@@ -138,8 +138,8 @@ pub(super) fn mean_course(runs: &[&[Lengths]]) -> Vec<Lengths> {
 mod tests {
     use super::*;
 
-    fn place(variation: f64, gap: f64) -> Place {
-        Place { variation, gap, length: 20.0 }
+    fn place(variation: f64, gap: f64) -> PlanePoint {
+        PlanePoint { variation, gap, length: 20.0 }
     }
 
     #[test]

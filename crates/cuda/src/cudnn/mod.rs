@@ -42,7 +42,7 @@ pub enum CudnnError {
         found: String,
     },
     /// The library lacks a function that every version 9 has.
-    #[error("{path} has no function {function}: allowed is cuDNN 9.19 or a later 9")]
+    #[error("{path} has no function {function}, allowed: cuDNN 9.19 or a later 9")]
     Function {
         /// The library's file.
         path: &'static str,

@@ -10,7 +10,7 @@ pub enum DriverError {
     #[error(transparent)]
     Missing(#[from] Missing),
     /// The driver lacks a function that every driver has had for years.
-    #[error("{path} has no function {function}: allowed is a driver of version 580 or later")]
+    #[error("{path} has no function {function}, allowed: a driver of version 580 or later")]
     Function {
         /// The driver's library.
         path: String,
@@ -28,7 +28,7 @@ pub enum DriverError {
         name: String,
     },
     /// Older than the libraries.
-    #[error("the driver supports CUDA {}, older than the libraries' {}: allowed is a driver of version 580 or later", version(*.0), version(CUDA))]
+    #[error("the driver supports CUDA {}, older than the libraries' {}, allowed: a driver of version 580 or later", version(*.0), version(CUDA))]
     TooOld(i32),
     /// A device that the kernels cannot be compiled for.
     #[error("device {number} ({name}) has compute capability {}, allowed: 8.0 or later (A100, RTX 30 and newer)", capability_text(*capability))]

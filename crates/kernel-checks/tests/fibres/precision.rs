@@ -7,7 +7,7 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_kernel_checks::{Factors, Host, Runner, attend, multiply_in_fp32};
-use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Product};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::cuda::Cuda;
@@ -52,7 +52,7 @@ struct Emulated<'a> {
 }
 
 impl Runner for Emulated<'_> {
-    fn chip(&self) -> Chip {
+    fn properties(&self) -> DeviceProperties {
         CHIP
     }
 

@@ -9,11 +9,12 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 use evenkeel_kernel_checks::case::Case;
 use evenkeel_kernel_checks::{Buffer, Factors, Runner, attend, multiply};
 use evenkeel_kernels::{
-    Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Norm, NormBackward, Pointer, Product, Type,
+    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Norm, NormBackward, Pointer, Product,
+    Type,
 };
 
 /// So small that a block has several pieces of work.
-pub(crate) const CHIP: Chip = Chip { multiprocessors: 1 };
+pub(crate) const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 1 };
 
 type LaunchFn =
     unsafe extern "C" fn(*const c_char, c_uint, c_uint, usize, c_uint, c_uint, *mut *mut c_void, c_uint) -> c_int;
@@ -112,7 +113,7 @@ impl Shim {
 }
 
 impl Runner for Shim {
-    fn chip(&self) -> Chip {
+    fn properties(&self) -> DeviceProperties {
         CHIP
     }
 

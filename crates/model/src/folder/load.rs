@@ -149,7 +149,7 @@ impl Shards {
         }
         let dtype = DType::try_from(view.dtype()).ok();
         if !matches!(dtype, Some(DType::F32 | DType::F16 | DType::BF16)) {
-            return Err(wrong(format!("has type {:?}, allowed are F32, F16 and BF16", view.dtype())));
+            return Err(wrong(format!("has type {:?}, allowed: F32, F16 and BF16", view.dtype())));
         }
         Ok(at)
     }

@@ -1,6 +1,6 @@
 //! Where the runs of a comparison lie in the plane of the paper's criterion.
 
-use evenkeel_comparison::{ArmCourse, Criterion, Lengths, OrderedTasks, Place, Preference, TaskComparison};
+use evenkeel_comparison::{ArmCourse, Criterion, Lengths, OrderedTasks, PlanePoint, Preference, TaskComparison};
 use evenkeel_report::{Html, Plane, Table, Trajectory};
 
 const NONE: &str = "–";
@@ -39,7 +39,7 @@ fn places(task: &TaskComparison, criterion: &Criterion) -> Html {
         let words = of_arm.map(|claim| format!("over {}: {}", task.arms[claim.other].label, claim.verdict.name()));
         words.collect::<Vec<_>>().join("; ")
     };
-    let mut row = |name: String, place: &Place, preference: Preference, verdicts: String| {
+    let mut row = |name: String, place: &PlanePoint, preference: Preference, verdicts: String| {
         let deviations = place.deviations().map_or_else(|| NONE.to_owned(), |of| format!("{of:.2}"));
         let [gap, share] = place.shown_gap();
         let numbers = [format!("{:.3}", place.variation), gap, share, deviations];

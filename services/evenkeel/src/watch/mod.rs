@@ -36,7 +36,7 @@ impl Source {
             return Ok(Self::Page(Page::at(run)?));
         }
         if run.starts_with("https://") {
-            bail!("{run}: allowed is http://HOST:PORT/run/NAME, as a page is served, or the directory of a run");
+            bail!("{run}, allowed: http://HOST:PORT/run/NAME, as a page is served, or the directory of a run");
         }
         let directory = Path::new(run);
         if !directory.join("run.json").is_file() {
@@ -147,7 +147,7 @@ mod tests {
     fn what_is_no_run_is_refused_by_what_it_is() {
         let refused = |run: &str| Source::of(run).err().unwrap().to_string();
         assert!(refused("/nowhere").contains("there is no run.json"));
-        assert!(refused("https://a/run/b").contains("allowed is http://HOST:PORT/run/NAME"));
+        assert!(refused("https://a/run/b").contains("allowed: http://HOST:PORT/run/NAME"));
         assert!(refused("http://127.0.0.1:1/").contains("/run/NAME"));
         assert!(Source::of("http://127.0.0.1:1/run/a").is_ok());
     }

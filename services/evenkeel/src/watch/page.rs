@@ -20,7 +20,7 @@ pub(super) struct Page {
 
 impl Page {
     pub(super) fn at(url: &str) -> Result<Self> {
-        let allowed = "allowed is http://HOST:PORT/run/NAME, as `evenkeel train` prints it";
+        let allowed = "allowed: http://HOST:PORT/run/NAME, as `evenkeel train` prints it";
         let rest = url.strip_prefix("http://").with_context(|| format!("{url}: {allowed}"))?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let path = path.trim_end_matches('/');

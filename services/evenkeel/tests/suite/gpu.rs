@@ -159,7 +159,7 @@ fn a_driver_older_than_the_libraries_is_refused_with_both_versions() {
     let (json, text) = probed(folder.path());
     assert_eq!(json["usable"], false);
     let words =
-        "the driver supports CUDA 12.8, older than the libraries' 13.0: allowed is a driver of version 580 or later";
+        "the driver supports CUDA 12.8, older than the libraries' 13.0, allowed: a driver of version 580 or later";
     assert_eq!(json["driver"]["problem"], words);
     assert!(text.contains(words) && text.contains("no GPU can be used here"), "{text}");
 }

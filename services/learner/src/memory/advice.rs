@@ -6,7 +6,7 @@ use evenkeel_model::ModelError;
 
 use super::{MemoryPlan, gibibytes};
 use crate::error::LearnerError;
-use crate::settings::{LearnerSettings, MomentsPlace, Recompute};
+use crate::settings::{LearnerSettings, MomentsLocation, Recompute};
 
 /// What a learner was doing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,7 +47,7 @@ pub(super) fn device(settings: &LearnerSettings) -> Vec<String> {
         Recompute::Selective => advice.push("set compute.recompute = full".into()),
         Recompute::Full => {}
     }
-    if settings.optimizer.moments == MomentsPlace::Device {
+    if settings.optimizer.moments == MomentsLocation::Device {
         advice.push("set optimizer.moments = host".into());
     }
     advice.extend(fewer_updates(settings));
@@ -99,7 +99,7 @@ impl MemoryPlan {
 mod tests {
     use candle_core::DType;
     use evenkeel_model::Network;
-    use evenkeel_model::kernels::cuda::{Chip, Counter, Cuda};
+    use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceProperties};
 
     use super::*;
     use crate::test_model::{config, groups, learner_with, parameters};
@@ -123,12 +123,12 @@ mod tests {
 
     /// What a step says on a device without the last byte that it needs.
     fn refusal(settings: &LearnerSettings) -> String {
-        let counter = Counter::new(Chip { multiprocessors: 4 });
+        let counter = Counter::new(DeviceProperties { multiprocessors: 4 });
         learner(&counter, settings.clone()).train(groups()).unwrap();
         let needed = counter.take().peak;
-        let enough = Counter::new(Chip { multiprocessors: 4 }).with_memory(needed);
+        let enough = Counter::new(DeviceProperties { multiprocessors: 4 }).with_memory(needed);
         learner(&enough, settings.clone()).train(groups()).unwrap();
-        let short = Counter::new(Chip { multiprocessors: 4 }).with_memory(needed - 1);
+        let short = Counter::new(DeviceProperties { multiprocessors: 4 }).with_memory(needed - 1);
         learner(&short, settings.clone()).train(groups()).unwrap_err().to_string()
     }
 
@@ -153,7 +153,7 @@ mod tests {
         let said = refusal(&settings);
         let advice = "(now 64), or set optimizer.moments = host, or take one update for each batch (mini_batch_groups = 0, epochs = 1)";
         assert!(said.ends_with(advice), "{said}");
-        settings.optimizer.moments = MomentsPlace::Host;
+        settings.optimizer.moments = MomentsLocation::Host;
         settings.epochs = 1;
         let said = refusal(&settings);
         assert!(said.ends_with("to need less, lower compute.micro_batch_tokens (now 64)"), "{said}");
@@ -162,7 +162,7 @@ mod tests {
     #[test]
     fn an_update_that_is_out_of_memory_is_named_as_one() {
         // As much as an opened model takes: the rotation's table.
-        let counter = Counter::new(Chip { multiprocessors: 4 });
+        let counter = Counter::new(DeviceProperties { multiprocessors: 4 });
         let opened = learner(&counter, settings());
         let live = counter.take().live;
         drop(opened);

@@ -45,14 +45,14 @@ impl fmt::Display for MeasuredMemory {
 #[cfg(test)]
 mod tests {
     use evenkeel_model::Network;
-    use evenkeel_model::kernels::cuda::{Chip, Counter, Cuda};
+    use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceProperties};
 
     use super::*;
     use crate::settings::Recompute;
     use crate::test_model::{config, learner_with, parameters};
     use crate::{Group, LearnerSettings, Response};
 
-    const CHIP: Chip = Chip { multiprocessors: 132 };
+    const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
     /// Input tokens of each sequence, and sequences of a micro-batch.
     const LONGEST: usize = 15;
     const SEQUENCES: usize = 4;

@@ -9,11 +9,11 @@ use std::fmt;
 
 use candle_core::Device;
 
-use evenkeel_model::kernels::cuda::Chip;
+use evenkeel_model::kernels::cuda::DeviceProperties;
 use evenkeel_model::{Config, attention_library, count_pass, count_update_from_host, parameter_specs};
 
 use crate::error::{LearnerError, Result};
-use crate::settings::{AttentionPath, LearnerSettings, MomentsPlace};
+use crate::settings::{AttentionPath, LearnerSettings, MomentsLocation};
 pub(crate) use advice::Phase;
 pub use disk::DiskPlan;
 pub(crate) use disk::checkpoint_bytes;
@@ -25,7 +25,7 @@ const LIBRARIES: u64 = 1 << 30;
 /// Of activations and workspace: what is lost between blocks of the pool, an estimate.
 const LOST_SHARE: u64 = 20;
 /// An H200's. More or fewer change the workspace by little.
-const CHIP: Chip = Chip { multiprocessors: 132 };
+const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 
 /// A part of the memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,7 +71,7 @@ impl MemoryPlan {
         );
         let mut parts = vec![stays("weights, fp32", 4 * count), passes("gradients, fp32", 4 * count)];
         let mut host = Vec::new();
-        let on_host = settings.optimizer.moments == MomentsPlace::Host;
+        let on_host = settings.optimizer.moments == MomentsLocation::Host;
         if on_host {
             let update = count_update_from_host(config, CHIP)?;
             // An update's buffers are allocated when activations are not.
@@ -254,7 +254,7 @@ mod tests {
         let config = config(3584, 18_944, 28, 4, false);
         let mut settings = settings(16_384, Recompute::Selective);
         let on_device = MemoryPlan::of(&config, &settings, 2048).unwrap();
-        settings.optimizer.moments = MomentsPlace::Host;
+        settings.optimizer.moments = MomentsLocation::Host;
         let on_host = MemoryPlan::of(&config, &settings, 2048).unwrap();
         let moments = 2 * on_device.parts[0].bytes;
         assert_eq!(on_device.total() - on_host.total(), moments);

@@ -10,7 +10,7 @@ use evenkeel_model::kernels::{AdamW, HostMoments, HostValues, Moment, OptimizerK
 use super::adamw::Update;
 use super::norm;
 use crate::test_model::{TestModel, groups, state};
-use crate::{Example, Learner, LearnerSettings, MomentsPlace};
+use crate::{Example, Learner, LearnerSettings, MomentsLocation};
 
 /// The loops of a CPU as kernels, and how many updates took moments from the host's memory.
 struct Loops(Arc<AtomicUsize>);
@@ -70,7 +70,7 @@ impl OptimizerKernels for Loops {
 }
 
 /// A learner whose backward passes fail after some, and its counter of updates from the host.
-fn learner(place: MomentsPlace, passes: usize) -> (Learner, Arc<AtomicUsize>) {
+fn learner(place: MomentsLocation, passes: usize) -> (Learner, Arc<AtomicUsize>) {
     let mut settings = LearnerSettings { mini_batch_groups: 1, ..LearnerSettings::default() };
     settings.optimizer.learning_rate = 1e-2;
     settings.optimizer.moments = place;
@@ -92,8 +92,8 @@ fn both_places_give_the_same_bits_through_a_change_of_phase() {
         train(&mut learner, 1);
         (state(&mut learner), updates.load(Ordering::Relaxed))
     };
-    let (device, none) = run(MomentsPlace::Device);
-    let (host, all) = run(MomentsPlace::Host);
+    let (device, none) = run(MomentsLocation::Device);
+    let (host, all) = run(MomentsLocation::Host);
     assert_eq!(device, host);
     // Three updates a step, and one of the supervised step.
     assert_eq!((none, all), (0, 10));
@@ -102,8 +102,8 @@ fn both_places_give_the_same_bits_through_a_change_of_phase() {
 #[test]
 fn a_checkpoint_of_one_place_is_resumed_in_the_other_to_the_same_bits() {
     let folder = tempfile::tempdir().unwrap();
-    let places = [MomentsPlace::Device, MomentsPlace::Host];
-    let (mut whole, _) = learner(MomentsPlace::Device, usize::MAX);
+    let places = [MomentsLocation::Device, MomentsLocation::Host];
+    let (mut whole, _) = learner(MomentsLocation::Device, usize::MAX);
     train(&mut whole, 4);
     for (from, to) in places.into_iter().flat_map(|from| places.map(|to| (from, to))) {
         let path = folder.path().join(format!("{}-{}", from.name(), to.name()));
@@ -124,7 +124,7 @@ fn a_checkpoint_of_one_place_is_resumed_in_the_other_to_the_same_bits() {
 
 #[test]
 fn a_step_that_fails_after_an_update_leaves_moments_in_the_hosts_memory_as_they_were() {
-    let (mut learner, updates) = learner(MomentsPlace::Host, 5);
+    let (mut learner, updates) = learner(MomentsLocation::Host, 5);
     train(&mut learner, 1);
     let before = state(&mut learner);
     learner.train(groups()).unwrap_err();
@@ -135,7 +135,7 @@ fn a_step_that_fails_after_an_update_leaves_moments_in_the_hosts_memory_as_they_
 #[test]
 fn a_checkpoint_that_fails_while_it_is_read_leaves_a_learner_that_refuses_to_work_until_one_is_restored() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut learner, _) = learner(MomentsPlace::Host, usize::MAX);
+    let (mut learner, _) = learner(MomentsLocation::Host, usize::MAX);
     train(&mut learner, 1);
     let before = state(&mut learner);
     let path = folder.path().join("whole");

@@ -12,7 +12,7 @@ use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
-use crate::settings::{MomentsPlace, OptimizerSettings};
+use crate::settings::{MomentsLocation, OptimizerSettings};
 use adamw::Update;
 pub(crate) use moments::{Both, Moments};
 pub(crate) use norm::{dot, global as norm};
@@ -101,7 +101,7 @@ pub(crate) struct Optimizer {
 
 impl Optimizer {
     /// Moments of policy steps before the first update.
-    pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, place: MomentsPlace) -> Result<Self> {
+    pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, place: MomentsLocation) -> Result<Self> {
         let UpdateTarget { kernels, parameters } = target.into();
         let moments = Moments::zeros(place, kernels, parameters)?;
         Ok(Self { moments, progress: Progress { updates: 0, steps: 0, phase: Phase::Policy } })

@@ -6,7 +6,7 @@ use evenkeel_model::folder::Values;
 use evenkeel_model::kernels::{HostMoments, Moment, OptimizerKernels};
 
 use crate::error::Result;
-use crate::settings::MomentsPlace;
+use crate::settings::MomentsLocation;
 
 /// Both fp32 moments of every parameter.
 pub(crate) enum Moments {
@@ -44,12 +44,12 @@ impl<T> Both<T> {
 impl Moments {
     /// Zeros. Without kernels the parameters are on a CPU, where both places are the same.
     pub(crate) fn zeros(
-        place: MomentsPlace,
+        place: MomentsLocation,
         kernels: Option<&dyn OptimizerKernels>,
         parameters: &Parameters,
     ) -> Result<Self> {
         match (place, kernels) {
-            (MomentsPlace::Host, Some(kernels)) => {
+            (MomentsLocation::Host, Some(kernels)) => {
                 let counts: Vec<usize> = parameters.values().iter().map(Tensor::elem_count).collect();
                 Ok(Self::Host(kernels.host_moments(&counts)?))
             }

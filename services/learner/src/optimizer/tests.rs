@@ -2,7 +2,7 @@ use candle_core::{Device, Tensor};
 use evenkeel_model::{Config, Family, Parameters};
 
 use super::{Optimizer, Phase, SkipReason};
-use crate::settings::{MomentsPlace, OptimizerSettings};
+use crate::settings::{MomentsLocation, OptimizerSettings};
 
 fn parameters() -> Parameters {
     let config = Config {
@@ -43,7 +43,7 @@ fn weight_decay_shrinks_matrices_and_spares_norms() {
     let before = flat(parameters.values());
     let settings = OptimizerSettings { weight_decay: 0.5, ..plain() };
     let gradients = constant(&parameters, 0.0);
-    Optimizer::new(&mut parameters, MomentsPlace::Device)
+    Optimizer::new(&mut parameters, MomentsLocation::Device)
         .unwrap()
         .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
         .unwrap();
@@ -61,7 +61,7 @@ fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient(
     let before = flat(parameters.values());
     let settings = OptimizerSettings { weight_decay: 0.0, ..plain() };
     let gradients = constant(&parameters, -3.0);
-    Optimizer::new(&mut parameters, MomentsPlace::Device)
+    Optimizer::new(&mut parameters, MomentsLocation::Device)
         .unwrap()
         .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
         .unwrap();
@@ -73,7 +73,7 @@ fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient(
 #[test]
 fn a_gradient_that_is_not_finite_changes_nothing_and_is_reported() {
     let mut parameters = parameters();
-    let mut optimizer = Optimizer::new(&mut parameters, MomentsPlace::Device).unwrap();
+    let mut optimizer = Optimizer::new(&mut parameters, MomentsLocation::Device).unwrap();
     let before = flat(parameters.values());
     for poison in [f64::NAN, f64::INFINITY] {
         let mut gradients = constant(&parameters, 1.0);
@@ -88,7 +88,7 @@ fn a_gradient_that_is_not_finite_changes_nothing_and_is_reported() {
 #[test]
 fn a_loss_that_is_not_finite_changes_nothing_and_is_reported_with_the_norm_of_its_gradient() {
     let mut parameters = parameters();
-    let mut optimizer = Optimizer::new(&mut parameters, MomentsPlace::Device).unwrap();
+    let mut optimizer = Optimizer::new(&mut parameters, MomentsLocation::Device).unwrap();
     let before = flat(parameters.values());
     let gradients = constant(&parameters, 1.0);
     let report = optimizer.update(Phase::Policy, &plain(), &mut parameters, &gradients, 1.0, false).unwrap();
@@ -103,7 +103,7 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     let mut scaled = parameters();
     let gradients = constant(&clipped, 2.0);
     let settings = OptimizerSettings { max_grad_norm: Some(0.5), epsilon: 1e-2, ..plain() };
-    let report = Optimizer::new(&mut clipped, MomentsPlace::Device)
+    let report = Optimizer::new(&mut clipped, MomentsLocation::Device)
         .unwrap()
         .update(Phase::Policy, &settings, &mut clipped, &gradients, 3.0, true)
         .unwrap();
@@ -111,7 +111,7 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     assert!((report.grad_norm - 6.0 * count.sqrt()).abs() < 1e-9 * report.grad_norm);
     let by_hand = 0.5 / (report.grad_norm + 1e-6) * 3.0;
     let settings = OptimizerSettings { max_grad_norm: None, ..settings };
-    Optimizer::new(&mut scaled, MomentsPlace::Device)
+    Optimizer::new(&mut scaled, MomentsLocation::Device)
         .unwrap()
         .update(Phase::Policy, &settings, &mut scaled, &gradients, by_hand, true)
         .unwrap();

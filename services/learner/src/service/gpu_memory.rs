@@ -18,7 +18,7 @@ pub(super) struct MemoryWatch {
 
 /// What there is to say of a peak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum News {
+enum PeakChange {
     Nothing,
     Grown,
     AboveThePlan,
@@ -38,24 +38,24 @@ impl MemoryWatch {
         metrics::gauge!("evenkeel_learner_device_peak_bytes").set(measured.peak as f64);
         metrics::gauge!("evenkeel_learner_device_planned_bytes").set(measured.planned as f64);
         report.insert("perf/max_memory_reserved_gb".into(), measured.peak as f64 / f64::from(1 << 30));
-        match self.news(&measured) {
-            News::Nothing => {}
-            News::Grown => tracing::info!("memory of the GPU: {measured}"),
-            News::AboveThePlan => tracing::warn!(
+        match self.change(&measured) {
+            PeakChange::Nothing => {}
+            PeakChange::Grown => tracing::info!("memory of the GPU: {measured}"),
+            PeakChange::AboveThePlan => tracing::warn!(
                 "memory of the GPU: {measured}; `evenkeel gpu plan` has said less than this run takes, which is a defect worth reporting"
             ),
         }
     }
 
-    fn news(&mut self, measured: &MeasuredMemory) -> News {
+    fn change(&mut self, measured: &MeasuredMemory) -> PeakChange {
         let exceeds = measured.exceeds_plan();
         if (measured.peak as f64) <= self.said as f64 * (1.0 + GROWTH) && (self.warned || !exceeds) {
-            return News::Nothing;
+            return PeakChange::Nothing;
         }
         self.said = measured.peak;
         match std::mem::replace(&mut self.warned, exceeds) || !exceeds {
-            true => News::Grown,
-            false => News::AboveThePlan,
+            true => PeakChange::Grown,
+            false => PeakChange::AboveThePlan,
         }
     }
 }
@@ -65,12 +65,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peak_is_told_when_it_grows_and_once_when_it_leaves_the_plan_behind() {
+    fn a_peak_is_logged_when_it_grows_and_once_when_it_leaves_the_plan_behind() {
         let mut watch = MemoryWatch::default();
         let peaks = [500, 500, 505, 900, 1095, 1101, 1102, 1300];
-        let told = peaks.map(|peak| watch.news(&MeasuredMemory { planned: 1000, peak }));
-        let (nothing, grown, above) = (News::Nothing, News::Grown, News::AboveThePlan);
-        assert_eq!(told, [grown, nothing, nothing, grown, grown, above, nothing, grown]);
+        let changes = peaks.map(|peak| watch.change(&MeasuredMemory { planned: 1000, peak }));
+        let (nothing, grown, above) = (PeakChange::Nothing, PeakChange::Grown, PeakChange::AboveThePlan);
+        assert_eq!(changes, [grown, nothing, nothing, grown, grown, above, nothing, grown]);
     }
 
     #[test]

@@ -9,7 +9,7 @@ mod probe;
 pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType, Recompute};
 pub use lag::{SampledVersions, VersionMix};
-pub use optimizer::{MomentsPlace, OptimizerSettings, Schedule};
+pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
 pub use probe::ProbeSettings;
 
 use evenkeel_objective::{Correction, Error, MAX_REWARD};
@@ -133,7 +133,7 @@ impl LearnerSettings {
         self.compute.validate()?;
         self.probe_gradients.validate(&self.objective)?;
         // Both phases use the same memory.
-        if self.supervised.moments != MomentsPlace::Device {
+        if self.supervised.moments != MomentsLocation::Device {
             let allowed = "device: optimizer.moments holds for supervised steps too";
             return Err(LearnerError::setting("supervised.moments", self.supervised.moments.name(), allowed));
         }
@@ -203,7 +203,7 @@ impl LearnerSettings {
             recompute: Recompute::default(),
             ..self.compute.clone()
         };
-        let optimizer = OptimizerSettings { moments: MomentsPlace::default(), ..self.optimizer.clone() };
+        let optimizer = OptimizerSettings { moments: MomentsLocation::default(), ..self.optimizer.clone() };
         Self { compute, optimizer, probe_gradients: ProbeSettings::default(), ..self.clone() }
     }
 

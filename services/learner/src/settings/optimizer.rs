@@ -20,7 +20,7 @@ pub enum Schedule {
 /// Where AdamW's moments are kept.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum MomentsPlace {
+pub enum MomentsLocation {
     /// On the device that trains.
     #[default]
     Device,
@@ -28,7 +28,7 @@ pub enum MomentsPlace {
     Host,
 }
 
-impl MomentsPlace {
+impl MomentsLocation {
     /// Its name in settings.
     pub const fn name(self) -> &'static str {
         match self {
@@ -73,7 +73,7 @@ pub struct OptimizerSettings {
     pub final_fraction: f64,
     /// Where the moments are kept: `device`, or `host` for page-locked memory of the host, which spares a GPU 8 bytes for each parameter and takes
     /// longer, with the same bits. On a CPU both are the same. `optimizer.moments` holds for supervised steps too.
-    pub moments: MomentsPlace,
+    pub moments: MomentsLocation,
 }
 
 impl Default for OptimizerSettings {
@@ -91,7 +91,7 @@ impl Default for OptimizerSettings {
             total_updates: 0,
             total_steps: 0,
             final_fraction: 0.1,
-            moments: MomentsPlace::Device,
+            moments: MomentsLocation::Device,
         }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use super::lengths::{LagLengths, LengthsByLag, OvertakenLengths};
-use super::record::{Fate, GroupRecord, PromptLine};
+use super::record::{GroupRecord, PromptLine, PromptOutcome};
 
-/// Faults that are told one by one.
-const TOLD: usize = 20;
+/// Faults that are reported one by one.
+const MAX_REPORTED: usize = 20;
 
 /// What the lines of `prompts.jsonl` show.
 #[derive(Debug, Clone, PartialEq)]
@@ -15,7 +15,7 @@ pub struct Audit {
     steps: u64,
     prompts: u64,
     waiting: u64,
-    fates: BTreeMap<Fate, u64>,
+    outcomes: BTreeMap<PromptOutcome, u64>,
     lengths: Vec<LagLengths>,
     overtaken: Option<OvertakenLengths>,
     faults: Faults,
@@ -24,15 +24,15 @@ pub struct Audit {
 /// What is wrong, up to a number of sentences.
 #[derive(Debug, Clone, Default, PartialEq)]
 struct Faults {
-    told: Vec<String>,
+    reported: Vec<String>,
     count: u64,
 }
 
 impl Faults {
     fn add(&mut self, fault: String) {
         self.count += 1;
-        if self.told.len() < TOLD {
-            self.told.push(fault);
+        if self.reported.len() < MAX_REPORTED {
+            self.reported.push(fault);
         }
     }
 }
@@ -40,26 +40,26 @@ impl Faults {
 impl Audit {
     /// Audits the lines of a run, in their order, which has done `steps` GRPO steps.
     pub(crate) fn of(lines: &[PromptLine], steps: u64) -> Self {
-        let (mut faults, mut fates, mut lengths) = (Faults::default(), BTreeMap::new(), LengthsByLag::default());
+        let (mut faults, mut outcomes, mut lengths) = (Faults::default(), BTreeMap::new(), LengthsByLag::default());
         check_steps(lines, steps, &mut faults);
         let mut seen: Vec<(u64, u64)> = Vec::new();
         for line in lines {
             let mut sent = (0, 0);
             for group in &line.groups {
                 seen.push((group.prompt, line.step));
-                let Some(fate) = Fate::from_label(&group.fate) else {
-                    faults.add(unknown_fate(line, group));
+                let Some(outcome) = PromptOutcome::from_label(&group.outcome) else {
+                    faults.add(unknown_outcome(line, group));
                     continue;
                 };
-                *fates.entry(fate).or_default() += 1;
-                if fate.is_sent() {
+                *outcomes.entry(outcome).or_default() += 1;
+                if outcome.is_sent() {
                     sent.0 += group.lengths.len() as u64;
                     // A sample that was not generated is sent as one token.
                     let tokens = group.lengths.iter().copied().chain(group.invalid.iter().map(|&length| length.max(1)));
                     sent.1 += tokens.map(u64::from).sum::<u64>();
                 }
                 if let Some(lag) = lag(line, group, &mut faults) {
-                    lengths.add(lag, &group.lengths, fate.is_sent(), &group.invalid);
+                    lengths.add(lag, &group.lengths, outcome.is_sent(), &group.invalid);
                 }
             }
             check_received(line, sent, &mut faults);
@@ -71,7 +71,7 @@ impl Audit {
             steps: lines.len() as u64,
             prompts,
             waiting: waiting.len() as u64,
-            fates,
+            outcomes,
             lengths: lengths.finish(),
             overtaken: OvertakenLengths::of(lines),
             faults,
@@ -85,12 +85,12 @@ impl Audit {
 
     /// What is wrong, a sentence each; the first twenty.
     pub fn faults(&self) -> &[String] {
-        &self.faults.told
+        &self.faults.reported
     }
 
-    /// How many prompts had each fate that occurs.
-    pub fn fates(&self) -> impl Iterator<Item = (Fate, u64)> {
-        self.fates.iter().map(|(fate, count)| (*fate, *count))
+    /// How many prompts had each outcome that occurs.
+    pub fn outcomes(&self) -> impl Iterator<Item = (PromptOutcome, u64)> {
+        self.outcomes.iter().map(|(outcome, count)| (*outcome, *count))
     }
 
     /// Lengths of answers for each lag that occurs, ascending.
@@ -106,22 +106,23 @@ impl Audit {
     /// The result in a sentence.
     pub fn sentence(&self) -> String {
         if !self.is_clean() {
-            let Faults { told, count } = &self.faults;
-            let first = told.first().map_or("", String::as_str);
+            let Faults { reported, count } = &self.faults;
+            let first = reported.first().map_or("", String::as_str);
             let more = if *count > 1 { format!(" (and {} more)", count - 1) } else { String::new() };
             return format!("the record of prompts has faults: {first}{more}");
         }
         if self.steps == 0 {
             return "no prompt was sampled for a step yet".to_owned();
         }
-        let count = |fates: &[Fate]| fates.iter().filter_map(|fate| self.fates.get(fate)).sum::<u64>();
+        let count =
+            |outcomes: &[PromptOutcome]| outcomes.iter().filter_map(|outcome| self.outcomes.get(outcome)).sum::<u64>();
         let mut text = format!(
             "each of the first {} prompts of the data order was trained on ({}), filtered for lack of an advantage ({}) or invalid ({}), \
              exactly once",
             self.prompts - self.waiting,
-            count(&[Fate::Trained, Fate::TrainedZeroAdvantage]),
-            count(&[Fate::DroppedZeroAdvantage]),
-            count(&[Fate::Invalid, Fate::DroppedInvalid]),
+            count(&[PromptOutcome::Trained, PromptOutcome::TrainedZeroAdvantage]),
+            count(&[PromptOutcome::DroppedZeroAdvantage]),
+            count(&[PromptOutcome::Invalid, PromptOutcome::DroppedInvalid]),
         );
         if self.waiting > 0 {
             let _ = write!(text, "; {} more are still being sampled", self.waiting);
@@ -230,9 +231,9 @@ fn lag(line: &PromptLine, group: &GroupRecord, faults: &mut Faults) -> Option<u6
     Some(line.base_version - oldest)
 }
 
-fn unknown_fate(line: &PromptLine, group: &GroupRecord) -> String {
-    let allowed = Fate::ALL.map(Fate::label).join(", ");
-    format!("the fate of prompt {} of step {} is {:?}, allowed: {allowed}", group.prompt, line.step, group.fate)
+fn unknown_outcome(line: &PromptLine, group: &GroupRecord) -> String {
+    let allowed = PromptOutcome::ALL.map(PromptOutcome::label).join(", ");
+    format!("the outcome of prompt {} of step {} is {:?}, allowed: {allowed}", group.prompt, line.step, group.outcome)
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use proptest::prelude::*;
 use super::super::record::Received;
 use super::*;
 
-/// A group of that fate with answers of some lengths.
-fn group(prompt: u64, fate: Fate, base: u64, lag: u64) -> GroupRecord {
-    let judged = !matches!(fate, Fate::Invalid | Fate::DroppedInvalid);
+/// A group of that outcome with answers of some lengths.
+fn group(prompt: u64, outcome: PromptOutcome, base: u64, lag: u64) -> GroupRecord {
+    let judged = !matches!(outcome, PromptOutcome::Invalid | PromptOutcome::DroppedInvalid);
     GroupRecord {
         prompt,
-        fate: fate.label().to_owned(),
+        outcome: outcome.label().to_owned(),
         version: Some(base - lag.min(base)),
         newest: None,
         lengths: if judged { vec![prompt as u32 % 7 + 1, 9] } else { Vec::new() },
@@ -19,22 +19,25 @@ fn group(prompt: u64, fate: Fate, base: u64, lag: u64) -> GroupRecord {
 }
 
 fn line(step: u64, next: u64, groups: Vec<GroupRecord>) -> PromptLine {
-    let sent: Vec<&GroupRecord> =
-        groups.iter().filter(|group| Fate::from_label(&group.fate).is_some_and(Fate::is_sent)).collect();
+    let sent: Vec<&GroupRecord> = groups
+        .iter()
+        .filter(|group| PromptOutcome::from_label(&group.outcome).is_some_and(PromptOutcome::is_sent))
+        .collect();
     let samples = sent.iter().map(|group| group.lengths.len() as u64).sum();
     let tokens = sent.iter().flat_map(|group| group.lengths.iter().chain(&group.invalid));
     let tokens = tokens.map(|&length| u64::from(length.max(1))).sum();
     PromptLine { step, base_version: step, next, waiting: Vec::new(), learner: Received { samples, tokens }, groups }
 }
 
-/// A run whose steps take these fates in data order; within a step what was trained on comes first.
-fn run(steps: &[Vec<Fate>], lag: u64) -> Vec<PromptLine> {
+/// A run whose steps take these outcomes in data order; within a step what was trained on comes first.
+fn run(steps: &[Vec<PromptOutcome>], lag: u64) -> Vec<PromptLine> {
     let mut next = 0;
-    let step = |(step, fates): (u64, &Vec<Fate>)| {
-        let numbered = fates.iter().zip(next..);
-        let mut groups: Vec<GroupRecord> = numbered.map(|(fate, number)| group(number, *fate, step, lag)).collect();
-        next += fates.len() as u64;
-        groups.sort_by_key(|group| !Fate::from_label(&group.fate).is_some_and(Fate::is_sent));
+    let step = |(step, outcomes): (u64, &Vec<PromptOutcome>)| {
+        let numbered = outcomes.iter().zip(next..);
+        let mut groups: Vec<GroupRecord> =
+            numbered.map(|(outcome, number)| group(number, *outcome, step, lag)).collect();
+        next += outcomes.len() as u64;
+        groups.sort_by_key(|group| !PromptOutcome::from_label(&group.outcome).is_some_and(PromptOutcome::is_sent));
         line(step, next, groups)
     };
     (0..).zip(steps).map(step).collect()
@@ -45,13 +48,16 @@ fn audit(lines: &[PromptLine]) -> Audit {
 }
 
 fn runs() -> impl Strategy<Value = (Vec<PromptLine>, u64)> {
-    let fates = prop::collection::vec(prop::sample::select(Fate::ALL.to_vec()), 1..9);
-    (prop::collection::vec(fates, 1..9), 0..3_u64).prop_map(|(steps, lag)| (run(&steps, lag), lag))
+    let outcomes = prop::collection::vec(prop::sample::select(PromptOutcome::ALL.to_vec()), 1..9);
+    (prop::collection::vec(outcomes, 1..9), 0..3_u64).prop_map(|(steps, lag)| (run(&steps, lag), lag))
 }
 
 #[test]
 fn a_run_that_filters_nothing_trains_on_what_it_samples() {
-    let found = audit(&run(&[vec![Fate::Trained; 3], vec![Fate::Trained, Fate::TrainedZeroAdvantage]], 0));
+    let found = audit(&run(
+        &[vec![PromptOutcome::Trained; 3], vec![PromptOutcome::Trained, PromptOutcome::TrainedZeroAdvantage]],
+        0,
+    ));
     assert!(found.is_clean(), "{:?}", found.faults());
     assert_eq!(
         found.sentence(),
@@ -64,7 +70,15 @@ fn a_run_that_filters_nothing_trains_on_what_it_samples() {
 
 #[test]
 fn what_is_filtered_or_invalid_is_counted_and_its_answers_are_among_the_sampled() {
-    let found = audit(&run(&[vec![Fate::Trained, Fate::DroppedZeroAdvantage, Fate::Invalid, Fate::DroppedInvalid]], 0));
+    let found = audit(&run(
+        &[vec![
+            PromptOutcome::Trained,
+            PromptOutcome::DroppedZeroAdvantage,
+            PromptOutcome::Invalid,
+            PromptOutcome::DroppedInvalid,
+        ]],
+        0,
+    ));
     assert!(found.is_clean(), "{:?}", found.faults());
     assert!(found.sentence().contains("trained on (1), filtered for lack of an advantage (1) or invalid (2)"));
     // Two of the two groups with verdicts, and one of each of the others: their second sample was not generated.
@@ -80,7 +94,7 @@ fn nothing_is_clean_and_steps_without_lines_are_not() {
 
 #[test]
 fn prompts_that_wait_are_not_missing_unless_they_are_in_a_step_as_well() {
-    let mut lines = run(&[vec![Fate::Trained; 4]], 0);
+    let mut lines = run(&[vec![PromptOutcome::Trained; 4]], 0);
     lines[0].groups.remove(1);
     lines[0] = PromptLine { waiting: vec![1, 4], ..line(0, 5, lines[0].groups.clone()) };
     let found = audit(&lines);
@@ -92,7 +106,7 @@ fn prompts_that_wait_are_not_missing_unless_they_are_in_a_step_as_well() {
 
 #[test]
 fn answers_of_versions_that_cannot_be_and_other_counts_than_the_learners_are_faults() {
-    let mut lines = run(&[vec![Fate::Trained; 2], vec![Fate::Trained; 2]], 0);
+    let mut lines = run(&[vec![PromptOutcome::Trained; 2], vec![PromptOutcome::Trained; 2]], 0);
     lines[1].groups[0].newest = Some(2);
     lines[1].learner.tokens += 1;
     let found = audit(&lines);
@@ -102,10 +116,10 @@ fn answers_of_versions_that_cannot_be_and_other_counts_than_the_learners_are_fau
 
 #[test]
 fn many_faults_are_counted_and_the_first_are_told() {
-    let mut lines = run(&[vec![Fate::Trained; 50]], 0);
-    lines[0].groups.iter_mut().for_each(|group| group.fate = "lost".into());
+    let mut lines = run(&[vec![PromptOutcome::Trained; 50]], 0);
+    lines[0].groups.iter_mut().for_each(|group| group.outcome = "lost".into());
     let found = audit(&lines);
-    assert_eq!(found.faults().len(), TOLD);
+    assert_eq!(found.faults().len(), MAX_REPORTED);
     assert!(found.sentence().ends_with("(and 50 more)"), "{}", found.sentence());
 }
 
@@ -114,7 +128,7 @@ proptest! {
     fn whole_runs_are_clean_at_any_lag((lines, lag) in runs()) {
         let found = audit(&lines);
         prop_assert!(found.is_clean(), "{:?}", found.faults());
-        let counted: u64 = found.fates().map(|(_, count)| count).sum();
+        let counted: u64 = found.outcomes().map(|(_, count)| count).sum();
         prop_assert_eq!(counted, lines.last().unwrap().next);
         prop_assert!(found.lengths().iter().all(|of_lag| of_lag.lag <= lag));
     }
@@ -146,14 +160,14 @@ proptest! {
     }
 
     #[test]
-    fn an_unknown_fate_is_found_and_named((mut lines, _) in runs(), at: prop::sample::Index) {
+    fn an_unknown_outcome_is_found_and_named((mut lines, _) in runs(), at: prop::sample::Index) {
         let (step, place) = pick(&lines, at);
-        lines[step].groups[place].fate = "lost".into();
+        lines[step].groups[place].outcome = "lost".into();
         lines[step] = line(lines[step].step, lines[step].next, lines[step].groups.clone());
         let prompt = lines[step].groups[place].prompt;
         let found = audit(&lines);
         prop_assert_eq!(found.faults().len(), 1);
-        let start = format!("the fate of prompt {prompt} of step {step} is \"lost\", allowed: trained,");
+        let start = format!("the outcome of prompt {prompt} of step {step} is \"lost\", allowed: trained,");
         prop_assert!(found.faults()[0].starts_with(&start), "{:?}", found.faults());
     }
 
@@ -162,8 +176,8 @@ proptest! {
         let steps = lines.len() as u64;
         let gone = lines.remove(at.index(lines.len()));
         let found = Audit::of(&lines, steps);
-        let told = format!("step {} has no line", gone.step);
-        prop_assert!(found.faults().contains(&told), "{:?}", found.faults());
+        let reported = format!("step {} has no line", gone.step);
+        prop_assert!(found.faults().contains(&reported), "{:?}", found.faults());
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::record::{Fate, GroupRecord, PromptLine};
+use super::record::{GroupRecord, PromptLine, PromptOutcome};
 
 /// Lengths of some answers in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,7 +61,10 @@ impl OvertakenLengths {
         let known: BTreeMap<u64, &GroupRecord> = groups.map(|group| (group.prompt, group)).collect();
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for line in lines.iter().filter(|line| !line.waiting.is_empty()) {
-            let sent = line.groups.iter().filter(|group| Fate::from_label(&group.fate).is_some_and(Fate::is_sent));
+            let sent = line
+                .groups
+                .iter()
+                .filter(|group| PromptOutcome::from_label(&group.outcome).is_some_and(PromptOutcome::is_sent));
             taken.extend(sent.flat_map(GroupRecord::answers));
             left.extend(line.waiting.iter().filter_map(|prompt| known.get(prompt)).flat_map(|group| group.answers()));
         }
@@ -114,7 +117,7 @@ mod tests {
     fn what_a_step_left_for_later_ones_has_the_lengths_that_it_turned_out_to_have() {
         let group = |prompt, length| GroupRecord {
             prompt,
-            fate: Fate::Trained.label().to_owned(),
+            outcome: PromptOutcome::Trained.label().to_owned(),
             lengths: vec![length; 2],
             ..GroupRecord::default()
         };

@@ -10,5 +10,5 @@ mod record;
 
 pub use check::Audit;
 pub use lengths::{LagLengths, Lengths, OvertakenLengths};
-pub use record::Fate;
+pub use record::PromptOutcome;
 pub(crate) use record::{GroupRecord, PromptLine, Received};

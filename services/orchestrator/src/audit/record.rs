@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// What became of a prompt's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fate {
+pub enum PromptOutcome {
     /// The learner got it.
     Trained,
     /// The learner got it, and all its advantages are 0: it counts in means over groups and has no gradient.
@@ -17,7 +17,7 @@ pub enum Fate {
     DroppedInvalid,
 }
 
-impl Fate {
+impl PromptOutcome {
     /// All of them.
     pub const ALL: [Self; 5] =
         [Self::Trained, Self::TrainedZeroAdvantage, Self::DroppedZeroAdvantage, Self::Invalid, Self::DroppedInvalid];
@@ -33,9 +33,9 @@ impl Fate {
         }
     }
 
-    /// The fate of that name.
+    /// The outcome of that name.
     pub fn from_label(label: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|fate| fate.label() == label)
+        Self::ALL.into_iter().find(|outcome| outcome.label() == label)
     }
 
     /// Whether the learner got the group.
@@ -76,8 +76,8 @@ pub(crate) struct Received {
 pub(crate) struct GroupRecord {
     /// Number of its prompt in the data order.
     pub(crate) prompt: u64,
-    /// A [`Fate`] by its name.
-    pub(crate) fate: String,
+    /// A [`PromptOutcome`] by its name.
+    pub(crate) outcome: String,
     /// The oldest version that sampled a token of it; absent where no sample was generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<u64>,
@@ -119,12 +119,12 @@ mod tests {
         let groups = vec![
             GroupRecord {
                 prompt: 7,
-                fate: "trained".into(),
+                outcome: "trained".into(),
                 version: Some(3),
                 lengths: vec![12, 4],
                 ..Default::default()
             },
-            GroupRecord { prompt: 8, fate: "invalid".into(), invalid: vec![0, 9], ..Default::default() },
+            GroupRecord { prompt: 8, outcome: "invalid".into(), invalid: vec![0, 9], ..Default::default() },
         ];
         let line = PromptLine {
             step: 2,
@@ -138,18 +138,18 @@ mod tests {
         assert_eq!(
             text,
             "{\"step\":2,\"base_version\":4,\"next\":9,\"learner\":{\"samples\":2,\"tokens\":26},\"groups\":[\
-             {\"prompt\":7,\"fate\":\"trained\",\"version\":3,\"lengths\":[12,4]},\
-             {\"prompt\":8,\"fate\":\"invalid\",\"lengths\":[],\"invalid\":[0,9]}]}"
+             {\"prompt\":7,\"outcome\":\"trained\",\"version\":3,\"lengths\":[12,4]},\
+             {\"prompt\":8,\"outcome\":\"invalid\",\"lengths\":[],\"invalid\":[0,9]}]}"
         );
         assert_eq!(PromptLine::from_json(&text), Some(line));
         assert_eq!(PromptLine::from_json("{\"step\":2}"), None);
     }
 
     #[test]
-    fn fates_have_names_of_their_own() {
-        for fate in Fate::ALL {
-            assert_eq!(Fate::from_label(fate.label()), Some(fate));
+    fn outcomes_have_names_of_their_own() {
+        for outcome in PromptOutcome::ALL {
+            assert_eq!(PromptOutcome::from_label(outcome.label()), Some(outcome));
         }
-        assert_eq!(Fate::from_label("lost"), None);
+        assert_eq!(PromptOutcome::from_label("lost"), None);
     }
 }

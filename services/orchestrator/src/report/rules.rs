@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_comparison::Place;
+use evenkeel_comparison::PlanePoint;
 use evenkeel_report::{Bar, Bars, Chart, Figure, Html, Plane, Point, Series, Style, Trajectory, figures, number};
 
 use super::charts::{averaged, lengths, points};
@@ -153,7 +153,7 @@ fn criterion(steps: &Curves) -> Option<String> {
     };
     let share = length.filter(|length| *length > 0.0);
     let share = share.map_or(String::new(), |length| format!(" ({:.0} % of a mean answer)", 100.0 * gap1 / length));
-    let at = |cv: f64, gap: f64, length: Option<f64>| Some(Place { variation: cv, gap, length: length? });
+    let at = |cv: f64, gap: f64, length: Option<f64>| Some(PlanePoint { variation: cv, gap, length: length? });
     let (start, end) = (at(cv0, gap0, steps.first(LENGTH, ENDS)), at(cv1, gap1, length));
     let expected = start.zip(end).map_or_else(String::new, |(start, end)| expectation(&start, &end));
     let course = match (change(cv0, cv1), change(gap0.abs(), gap1.abs())) {
@@ -186,10 +186,10 @@ fn criterion(steps: &Curves) -> Option<String> {
 }
 
 /// What the criterion prefers at either end, by the convention of comparisons.
-fn expectation(start: &Place, end: &Place) -> String {
+fn expectation(start: &PlanePoint, end: &PlanePoint) -> String {
     let read = "By the convention of comparisons (token where the gap is at most half a deviation of length, sequence where it is one or more)";
     let (first, last) = (start.preference(), end.preference());
-    let deviations = |place: &Place| place.deviations().map_or_else(|| "–".to_owned(), number);
+    let deviations = |place: &PlanePoint| place.deviations().map_or_else(|| "–".to_owned(), number);
     let (from, to) = (deviations(start), deviations(end));
     match first == last {
         true => format!(

@@ -57,12 +57,12 @@ impl RolloutContext {
 
     /// Rounds that have not begun, as many as that.
     pub(crate) fn rounds(&self, rounds: usize) -> Arc<Rounds> {
-        Rounds::new(self.engines.turns(), rounds)
+        Rounds::new(self.engines.versions(), rounds)
     }
 
     /// Sampling by those weights alone.
     pub(crate) fn sampled_by(&self, weights: &WeightsRef) -> SampledBy {
-        SampledBy::Rounds(Rounds::single(self.engines.turns(), weights))
+        SampledBy::Rounds(Rounds::single(self.engines.versions(), weights))
     }
 
     pub(crate) fn services(&self) -> &Services {

@@ -7,7 +7,7 @@ use std::time::Duration;
 use evenkeel_proto::v1::{PauseMode, WeightsRef};
 use tokio::sync::{Mutex, watch};
 
-use super::turns::WeightTurns;
+use super::versions_in_flight::VersionsInFlight;
 use crate::clients::Services;
 use crate::error::Halt;
 
@@ -17,7 +17,7 @@ const PAUSE: Duration = Duration::from_millis(20);
 /// What engines were moved to, and whose turn it is to have them.
 pub(crate) struct EngineWeights {
     services: Arc<Services>,
-    turns: Arc<WeightTurns>,
+    versions: Arc<VersionsInFlight>,
     state: watch::Sender<State>,
     /// Held while weights are restored.
     restoring: Mutex<()>,
@@ -49,13 +49,13 @@ pub(crate) struct Move<'a> {
 
 impl EngineWeights {
     pub(crate) fn new(services: Arc<Services>) -> Arc<Self> {
-        let (turns, state) = (Arc::default(), watch::Sender::default());
-        Arc::new(Self { services, turns, state, restoring: Mutex::default() })
+        let (versions, state) = (Arc::default(), watch::Sender::default());
+        Arc::new(Self { services, versions, state, restoring: Mutex::default() })
     }
 
     /// The versions of the samples in flight.
-    pub(crate) fn turns(&self) -> &Arc<WeightTurns> {
-        &self.turns
+    pub(crate) fn versions(&self) -> &Arc<VersionsInFlight> {
+        &self.versions
     }
 
     /// From now on samples of these weights wait for [`Move::run`], which moves the engines to them. `in_flight` says what becomes of samples
@@ -98,7 +98,7 @@ impl EngineWeights {
             tokio::time::sleep(PAUSE).await;
             return Ok(false);
         }
-        self.turns.until_earliest(version).await;
+        self.versions.until_earliest(version).await;
         let _restoring = self.restoring.lock().await;
         let is_there = {
             let state = self.state.borrow();

@@ -18,9 +18,9 @@ mod scheduler;
 mod selection;
 mod shaping;
 mod spans;
-mod turns;
 mod validation;
 mod verification;
+mod versions_in_flight;
 
 pub(crate) use context::{RolloutContext, RolloutSpec, SampledBy};
 pub(crate) use engine_weights::EngineWeights;

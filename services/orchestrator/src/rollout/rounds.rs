@@ -7,14 +7,14 @@ use evenkeel_proto::v1::WeightsRef;
 use tokio::sync::watch;
 
 use super::parts::Parts;
-use super::turns::{Turn, WeightTurns};
+use super::versions_in_flight::{VersionGuard, VersionsInFlight};
 
 /// The rounds in which a step or an evaluation is sampled. A round begins once its weights are there. Its samples are counted, so that
 /// engines get the next weights no sooner than all samples of a round have begun it, and earlier weights again as long as one has not
 /// ended it.
 #[derive(Debug)]
 pub(crate) struct Rounds {
-    turns: Arc<WeightTurns>,
+    versions: Arc<VersionsInFlight>,
     state: watch::Sender<State>,
 }
 
@@ -23,7 +23,7 @@ struct State {
     /// The weights of the rounds that have begun, in order.
     weights: Vec<WeightsRef>,
     /// That their samples are in flight.
-    turns: Vec<Option<Turn>>,
+    guards: Vec<Option<VersionGuard>>,
     /// Samples that have not begun each round, and one more while others may be added.
     to_begin: Vec<usize>,
     /// The same for those that have not ended it.
@@ -34,26 +34,26 @@ struct State {
 
 impl Rounds {
     /// So many rounds, none of which has begun.
-    pub(crate) fn new(turns: &Arc<WeightTurns>, rounds: usize) -> Arc<Self> {
+    pub(crate) fn new(versions: &Arc<VersionsInFlight>, rounds: usize) -> Arc<Self> {
         let (to_begin, to_end) = (vec![1; rounds], vec![1; rounds]);
-        let state = State { weights: Vec::new(), turns: Vec::new(), to_begin, to_end, complete: 0 };
-        Arc::new(Self { turns: Arc::clone(turns), state: watch::Sender::new(state) })
+        let state = State { weights: Vec::new(), guards: Vec::new(), to_begin, to_end, complete: 0 };
+        Arc::new(Self { versions: Arc::clone(versions), state: watch::Sender::new(state) })
     }
 
     /// A single round with these weights.
-    pub(crate) fn single(turns: &Arc<WeightTurns>, weights: &WeightsRef) -> Arc<Self> {
-        let rounds = Self::new(turns, 1);
+    pub(crate) fn single(versions: &Arc<VersionsInFlight>, weights: &WeightsRef) -> Arc<Self> {
+        let rounds = Self::new(versions, 1);
         rounds.open(weights);
         rounds
     }
 
     /// The next round begins, with these weights.
     pub(crate) fn open(&self, weights: &WeightsRef) {
-        let turn = self.turns.enter(weights.version);
+        let guard = self.versions.enter(weights.version);
         self.state.send_modify(|state| {
             let round = state.weights.len();
             state.weights.push(weights.clone());
-            state.turns.push((state.to_end[round] > 0).then_some(turn));
+            state.guards.push((state.to_end[round] > 0).then_some(guard));
         });
     }
 
@@ -82,7 +82,7 @@ impl Rounds {
         self.state.send_modify(|state| {
             state.to_begin.fill(0);
             state.to_end.fill(0);
-            state.turns.iter_mut().for_each(|turn| *turn = None);
+            state.guards.iter_mut().for_each(|guard| *guard = None);
             state.complete = state.to_end.len();
         });
     }
@@ -125,8 +125,8 @@ impl Rounds {
     fn end(&self, round: usize) {
         self.state.send_if_modified(|state| {
             let is_last = decrease(&mut state.to_end[round]);
-            if is_last && let Some(turn) = state.turns.get_mut(round) {
-                *turn = None;
+            if is_last && let Some(guard) = state.guards.get_mut(round) {
+                *guard = None;
             }
             is_last
         });
@@ -141,14 +141,14 @@ fn decrease(samples: &mut usize) -> bool {
 
 /// A sample on its way through its rounds. Those that it does not come to count as begun and ended once it is dropped.
 #[derive(Debug)]
-pub(super) struct Passage {
+pub(super) struct SampleProgress {
     /// Absent where any weights will do.
     rounds: Option<Arc<Rounds>>,
     to_begin: Range<usize>,
     to_end: Range<usize>,
 }
 
-impl Passage {
+impl SampleProgress {
     pub(super) fn new(rounds: Option<Arc<Rounds>>, parts: Parts) -> Self {
         let (first, last) = parts.rounds().into_inner();
         Self { rounds, to_begin: first..last + 1, to_end: first..last + 1 }
@@ -183,7 +183,7 @@ impl Passage {
     }
 }
 
-impl Drop for Passage {
+impl Drop for SampleProgress {
     fn drop(&mut self) {
         self.finish();
     }
@@ -209,7 +209,7 @@ mod tests {
         rounds.open(&weights(1));
         rounds.add(Parts::whole(0), 1);
         rounds.add(Parts::whole(1), 1);
-        let mut first = Passage::new(Some(Arc::clone(&rounds)), Parts::whole(0));
+        let mut first = SampleProgress::new(Some(Arc::clone(&rounds)), Parts::whole(0));
         first.begin(0);
         assert!(rounds.all_begun().now_or_never().is_none(), "another may be added");
         rounds.complete_before(1);
@@ -217,7 +217,7 @@ mod tests {
         rounds.open(&weights(2));
         assert!(rounds.all_begun().now_or_never().is_none());
         rounds.complete_before(2);
-        drop(Passage::new(Some(Arc::clone(&rounds)), Parts::whole(1)));
+        drop(SampleProgress::new(Some(Arc::clone(&rounds)), Parts::whole(1)));
         assert!(rounds.all_begun().now_or_never().is_some(), "a sample that fails counts, too");
         assert!(!rounds.is_over());
         drop(first);
@@ -237,13 +237,13 @@ mod tests {
 
     #[test]
     fn samples_of_a_round_are_in_flight_until_the_last_has_ended_it() {
-        let turns = Arc::<WeightTurns>::default();
-        let rounds = Rounds::new(&turns, 2);
-        let open = || [1, 2].map(|version| turns.is_open(version));
+        let versions = Arc::<VersionsInFlight>::default();
+        let rounds = Rounds::new(&versions, 2);
+        let open = || [1, 2].map(|version| versions.is_open(version));
         rounds.open(&weights(1));
         rounds.add(Parts::whole(0), 1);
         rounds.complete_before(1);
-        let mut sample = Passage::new(Some(Arc::clone(&rounds)), Parts::whole(0));
+        let mut sample = SampleProgress::new(Some(Arc::clone(&rounds)), Parts::whole(0));
         sample.begin(0);
         assert_eq!(open(), [true, false]);
         rounds.open(&weights(2));

@@ -12,7 +12,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use super::context::{AttemptStart, Batch};
 use super::group::GroupPlan;
 use super::part::Part;
-use super::rounds::Passage;
+use super::rounds::SampleProgress;
 use super::sample::{Judgement, Sample, SampleStatus};
 use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{Verified, verify};
@@ -29,7 +29,7 @@ pub(super) struct SampleTask {
     plan: Arc<GroupPlan>,
     number: u32,
     attempts: Attempts,
-    passage: Passage,
+    progress: SampleProgress,
     /// What the generation service may have at once.
     permits: Arc<Semaphore>,
     /// Its span. All samples of a prompt share a trace.
@@ -61,8 +61,8 @@ struct Accepted {
 impl SampleTask {
     pub(super) fn new(batch: &Arc<Batch>, plan: Arc<GroupPlan>, number: u32, permits: &Arc<Semaphore>) -> Self {
         let span = trace_of_prompt(batch.run_id(), &plan).child();
-        let (attempts, passage) = (Attempts::default(), Passage::new(batch.rounds().cloned(), plan.parts));
-        Self { batch: Arc::clone(batch), plan, number, attempts, passage, permits: Arc::clone(permits), span }
+        let (attempts, progress) = (Attempts::default(), SampleProgress::new(batch.rounds().cloned(), plan.parts));
+        Self { batch: Arc::clone(batch), plan, number, attempts, progress, permits: Arc::clone(permits), span }
     }
 
     pub(super) fn id(&self) -> String {
@@ -76,7 +76,7 @@ impl SampleTask {
     pub(super) async fn run(mut self, permit: OwnedSemaphorePermit) -> Result<Sample, Halt> {
         let (began, span, prompt) = (SystemTime::now(), self.span, trace_of_prompt(self.batch.run_id(), &self.plan));
         let generated = self.generate(permit).await?;
-        self.passage.finish();
+        self.progress.finish();
         let sample = match generated {
             Ok(accepted) => {
                 let _stage = AtStage::enter(Stage::Verifying);
@@ -122,7 +122,7 @@ impl SampleTask {
             if part.ends(tokens - sampled, accepted.rollout.finish_reason()) {
                 return Ok(Ok(accepted));
             }
-            self.passage.end(round);
+            self.progress.end(round);
             (round, before, sampled) = (round + 1, accepted.rollout.segments, tokens);
         }
     }
@@ -148,7 +148,7 @@ impl SampleTask {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.plan, self.number, part, self.span);
             let submitted = self.services().generation().submit(item).await;
-            self.passage.begin(round);
+            self.progress.begin(round);
             let answer = match submitted {
                 Ok(pending) => pending.await,
                 Err(error) => Err(error),

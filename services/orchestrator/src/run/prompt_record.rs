@@ -3,7 +3,7 @@
 use evenkeel_proto::v1::TrainReport;
 
 use super::step_sampler::SampledStep;
-use crate::audit::{Fate, GroupRecord, PromptLine, Received};
+use crate::audit::{GroupRecord, PromptLine, PromptOutcome, Received};
 use crate::rollout::{Sample, SampledGroup};
 
 /// The line of a step that is done.
@@ -30,7 +30,7 @@ fn record(group: &SampledGroup, is_sent: bool) -> GroupRecord {
     };
     GroupRecord {
         prompt: group.number(),
-        fate: fate(group, is_sent).label().to_owned(),
+        outcome: outcome(group, is_sent).label().to_owned(),
         version: oldest,
         newest: newest.filter(|newest| Some(*newest) != oldest),
         lengths: lengths(true),
@@ -38,14 +38,14 @@ fn record(group: &SampledGroup, is_sent: bool) -> GroupRecord {
     }
 }
 
-fn fate(group: &SampledGroup, is_sent: bool) -> Fate {
+fn outcome(group: &SampledGroup, is_sent: bool) -> PromptOutcome {
     let is_judged = group.samples().iter().any(|sample| sample.rewards().is_some());
     match (is_sent, is_judged) {
-        (true, false) => Fate::Invalid,
-        (false, false) => Fate::DroppedInvalid,
-        (true, true) if group.is_zero_advantage() => Fate::TrainedZeroAdvantage,
-        (true, true) => Fate::Trained,
-        (false, true) => Fate::DroppedZeroAdvantage,
+        (true, false) => PromptOutcome::Invalid,
+        (false, false) => PromptOutcome::DroppedInvalid,
+        (true, true) if group.is_zero_advantage() => PromptOutcome::TrainedZeroAdvantage,
+        (true, true) => PromptOutcome::Trained,
+        (false, true) => PromptOutcome::DroppedZeroAdvantage,
     }
 }
 

@@ -201,8 +201,16 @@ async fn a_run_that_its_services_refuse_never_began_and_its_name_is_free() {
                 && run_folders(&server) == ["first"]
         })
         .await;
+        // It says that it failed a moment before it makes way, too.
         let resume = StartRunRequest { resume: true, ..start("second") };
-        assert_eq!(server.client.start_run(resume).await.unwrap_err().code(), Code::NotFound);
+        until_async(async || match server.client.clone().start_run(resume.clone()).await {
+            Ok(response) => {
+                assert_eq!(response.into_inner().run.unwrap().state(), RunState::Failed);
+                false
+            }
+            Err(status) => status.code() == Code::NotFound,
+        })
+        .await;
 
         cluster.down(LEARNER).await;
         cluster.up(LEARNER).await;

@@ -11,7 +11,7 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 
 /// How long one worker may take to tell its status; without it the others are told.
-const PATIENCE: Duration = Duration::from_secs(2);
+const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The workers of a gateway.
 pub(super) struct Workers {
@@ -33,7 +33,7 @@ impl Workers {
         let mut asked = JoinSet::new();
         for address in addresses {
             let connector = self.connector.clone();
-            asked.spawn(tokio::time::timeout(PATIENCE, ask(connector, address)));
+            asked.spawn(tokio::time::timeout(STATUS_TIMEOUT, ask(connector, address)));
         }
         let (mut together, mut answered) = (None, 0_u64);
         while let Some(answer) = asked.join_next().await {

@@ -68,13 +68,13 @@ impl<D: Device> Attention for Cuda<D> {
 #[cfg(test)]
 mod tests {
     use candle_core::DType;
-    use evenkeel_kernels::Chip;
+    use evenkeel_kernels::DeviceProperties;
 
     use super::*;
     use crate::kernels::cuda::{Counter, Counts};
 
     fn cuda(compute: DType, attention: AttentionOptions) -> Cuda<Counter> {
-        Cuda::new(Counter::new(Chip { multiprocessors: 132 }), compute).unwrap().with_attention(attention)
+        Cuda::new(Counter::new(DeviceProperties { multiprocessors: 132 }), compute).unwrap().with_attention(attention)
     }
 
     fn passes(cuda: &Cuda<Counter>, shape: HeadShape, starts: &[usize]) -> Counts {

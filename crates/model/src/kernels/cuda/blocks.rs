@@ -33,7 +33,7 @@ impl<D: Device> Cuda<D> {
             for (offset, queries) in chunks(rows.length, self.attention_block) {
                 let (block, row) = (self.block(shape, offset, queries), rows.first + offset);
                 self.multiply(block_scores(block, q.operand(row), keys.operand, shape, scores.at()))?;
-                self.run(block.softmax(self.device.chip(), scores.at(), weights.at(), log_sum.row(row)))?;
+                self.run(block.softmax(self.device.properties(), scores.at(), weights.at(), log_sum.row(row)))?;
                 let to = out.operand(row).every(shape.dim);
                 let sizes = [queries, block.keys, shape.dim];
                 let weights = of_block(block, self.kind, weights.at());
@@ -51,11 +51,11 @@ impl<D: Device> Cuda<D> {
         starts: &[usize],
     ) -> Result<[Matrix<D::Memory>; 3]> {
         let AttentionForward { q, k, v, out, log_sum } = forward;
-        let chip = self.device.chip();
+        let properties = self.device.properties();
         let [dq, dk, dv] =
             [self.blank(q.rows(), q.width())?, self.blank(k.rows(), k.width())?, self.blank(v.rows(), v.width())?];
         let dots = self.blank_of(Type::F32, q.rows(), shape.heads)?;
-        self.run(self.heads(shape, q.rows()).dots(chip, dout.at(), out.at(), dots.at()))?;
+        self.run(self.heads(shape, q.rows()).dots(properties, dout.at(), out.at(), dots.at()))?;
         for rows in sequences(starts) {
             let (keys, values) = (self.shared(k, rows, shape)?, self.shared(v, rows, shape)?);
             let [dkeys, dvalues] = [self.sums(rows, shape)?, self.sums(rows, shape)?];
@@ -69,7 +69,7 @@ impl<D: Device> Cuda<D> {
                 self.multiply(block_scores(block, dquery, values.operand, shape, dweights.at()))?;
                 let inputs = [scores.at(), dweights.at()];
                 let of_rows = [log_sum.row(row), dots.row(row)];
-                self.run(block.gradients(chip, inputs, of_rows, [weights.at(), dscores.at()]))?;
+                self.run(block.gradients(properties, inputs, of_rows, [weights.at(), dscores.at()]))?;
 
                 let [weights, dscores] = [weights, dscores].map(|matrix| of_block(block, self.kind, matrix.at()));
                 let sizes = [block.keys, queries, shape.dim];
@@ -82,8 +82,8 @@ impl<D: Device> Cuda<D> {
                 self.multiply(Product::new(sizes, dscores, keys.operand, to).batch(shape.heads))?;
             }
             let heads = self.heads(shape, rows.length);
-            self.run(heads.sum(chip, dkeys.at(), dk.row(rows.first)))?;
-            self.run(heads.sum(chip, dvalues.at(), dv.row(rows.first)))?;
+            self.run(heads.sum(properties, dkeys.at(), dk.row(rows.first)))?;
+            self.run(heads.sum(properties, dvalues.at(), dv.row(rows.first)))?;
         }
         Ok([dq, dk, dv])
     }
@@ -103,7 +103,7 @@ impl<D: Device> Cuda<D> {
         }
         let repeated = self.blank(rows.length, shape.heads * shape.dim)?;
         let heads = self.heads(shape, rows.length);
-        self.run(heads.repeat(self.device.chip(), x.row(rows.first), repeated.at()))?;
+        self.run(heads.repeat(self.device.properties(), x.row(rows.first), repeated.at()))?;
         Ok(Shared { operand: repeated.operand(0).every(shape.dim), _memory: Some(repeated) })
     }
 

@@ -12,7 +12,9 @@ use candle_core::cuda_backend::cudarc::driver::{
 use candle_core::cuda_backend::cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts};
 use candle_core::op::BackpropOp;
 use candle_core::{CudaDevice, CudaStorage, Shape, Storage, Tensor};
-use evenkeel_kernels::{Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, sources};
+use evenkeel_kernels::{
+    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, sources,
+};
 
 use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
@@ -30,7 +32,7 @@ pub struct CandleDevice {
     functions: HashMap<String, CudaFunction>,
     products: CublasLt,
     attention: Library,
-    chip: Chip,
+    properties: DeviceProperties,
 }
 
 impl CandleDevice {
@@ -62,8 +64,8 @@ impl CandleDevice {
         let products = CublasLt::new(&stream)?;
         let attention = Library::new(&stream, capability);
         let copies = [context.new_stream().map_err(failed)?, context.new_stream().map_err(failed)?];
-        let chip = Chip { multiprocessors };
-        Ok(Self { device: device.clone(), stream, copies, functions, products, attention, chip })
+        let properties = DeviceProperties { multiprocessors };
+        Ok(Self { device: device.clone(), stream, copies, functions, products, attention, properties })
     }
 }
 
@@ -121,8 +123,8 @@ impl Device for CandleDevice {
     type Memory = CudaSlice<u8>;
     type Event = CudaEvent;
 
-    fn chip(&self) -> Chip {
-        self.chip
+    fn properties(&self) -> DeviceProperties {
+        self.properties
     }
 
     fn allocate(&self, bytes: usize) -> Result<CudaSlice<u8>> {

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{Shape, Tensor};
-use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
 use super::{Device, Lane};
 use crate::error::{ModelError, Result};
@@ -62,7 +62,7 @@ const ALIGNMENT: u64 = 256;
 /// A device that only counts. What is read from it is zeros, and tensors that it makes are. A clone is the same device.
 #[derive(Clone)]
 pub struct Counter {
-    chip: Chip,
+    properties: DeviceProperties,
     /// Bytes that there are.
     memory: u64,
     counts: Arc<Mutex<Counts>>,
@@ -77,9 +77,9 @@ pub struct Counted {
 
 impl Counter {
     /// Counts what a device with these multiprocessors would be given.
-    pub fn new(chip: Chip) -> Self {
+    pub fn new(properties: DeviceProperties) -> Self {
         let end = PARAMETER.0 + ALIGNMENT;
-        Self { chip, memory: u64::MAX, counts: Arc::new(Mutex::new(Counts { end, ..Counts::default() })) }
+        Self { properties, memory: u64::MAX, counts: Arc::new(Mutex::new(Counts { end, ..Counts::default() })) }
     }
 
     /// With so many bytes of memory, beyond which an allocation is refused.
@@ -133,8 +133,8 @@ impl Device for Counter {
     type Memory = Counted;
     type Event = ();
 
-    fn chip(&self) -> Chip {
-        self.chip
+    fn properties(&self) -> DeviceProperties {
+        self.properties
     }
 
     fn allocate(&self, bytes: usize) -> Result<Counted> {
@@ -238,7 +238,7 @@ mod tests {
 
     #[test]
     fn an_allocation_beyond_the_memory_is_refused_with_what_was_asked_and_what_was_free() {
-        let counter = Counter::new(Chip { multiprocessors: 1 }).with_memory(4 << 20);
+        let counter = Counter::new(DeviceProperties { multiprocessors: 1 }).with_memory(4 << 20);
         let _kept = counter.allocate(3 << 20).unwrap();
         let error = counter.zeros(2 << 20).err().unwrap().to_string();
         assert_eq!(error, "out of memory of the device: 2.0 MiB were asked for (1048576 of 4194304 bytes are free)");
@@ -247,7 +247,7 @@ mod tests {
 
     #[test]
     fn the_peak_is_of_what_is_allocated_together() {
-        let counter = Counter::new(Chip { multiprocessors: 1 });
+        let counter = Counter::new(DeviceProperties { multiprocessors: 1 });
         let kept = counter.allocate(1000).unwrap();
         drop(counter.allocate(512).unwrap());
         drop(counter.allocate(256).unwrap());

@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use candle_core::{Shape, Tensor};
-use evenkeel_kernels::{Chip, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 
 use crate::error::Result;
 use crate::kernels::HostValues;
@@ -17,7 +17,7 @@ pub trait Device: Send + Sync {
     type Event: Send + Sync;
 
     /// What launches depend on.
-    fn chip(&self) -> Chip;
+    fn properties(&self) -> DeviceProperties;
     /// Memory whose content is undefined.
     fn allocate(&self, bytes: usize) -> Result<Self::Memory>;
     /// Memory that is all zeros.

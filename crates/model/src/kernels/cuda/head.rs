@@ -30,7 +30,7 @@ impl<D: Device> Head for Cuda<D> {
         for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
             let logits = self.logits(hidden, &all, input, (first, rows))?;
             let to = [&logp, &entropy, &log_sum].map(|column| column.row(first));
-            self.run(token_scores(self.device.chip(), logits, to))?;
+            self.run(token_scores(self.device.properties(), logits, to))?;
         }
         // The one point of a pass where the host waits.
         let host = |column: &Matrix<D::Memory>| -> Result<Vec<f32>> {
@@ -64,7 +64,7 @@ impl<D: Device> Head for Cuda<D> {
             let [log_sum, entropy] = [&kept.log_sum, &kept.entropy].map(|column| column.row(first));
             let coefficients = [&dlogp, &dentropy].map(|column| column.row(first));
             let to = (self.kind, dlogits.at());
-            self.run(logit_gradients(self.device.chip(), logits, [log_sum, entropy], coefficients, to))?;
+            self.run(logit_gradients(self.device.properties(), logits, [log_sum, entropy], coefficients, to))?;
             let from = (dlogits.operand(0), vocabulary);
             self.add_weight_gradient(rows, from, (hidden.operand(first), width), grad)?;
             let weight = Operand::rows(all.weight.at, self.kind, width);

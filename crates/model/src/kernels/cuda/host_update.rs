@@ -87,7 +87,7 @@ impl<D: Device> Cuda<D> {
         let weight = part(&update.weights[parameter])?;
         let state = [weight, device.address(&buffer.first), device.address(&buffer.second)];
         let (gradient, numbers) = (part(&update.gradients[parameter])?, update.numbers[parameter]);
-        self.run(adamw(device.chip(), numbers, count, state, gradient, update.factor, Pointer::NULL))?;
+        self.run(adamw(device.properties(), numbers, count, state, gradient, update.factor, Pointer::NULL))?;
 
         device.wait(Lane::Out, &device.record(Lane::Compute)?)?;
         device.copy_out(&buffer.first, moments.of_mut(Moment::First, parameter), range.clone())?;
@@ -111,7 +111,7 @@ mod tests {
     use std::sync::Mutex;
 
     use candle_core::{DType, Shape};
-    use evenkeel_kernels::{Argument, Chip, FusedAttention, FusedPass, FusedShape, Launch, Product};
+    use evenkeel_kernels::{Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
 
     use super::*;
     use crate::kernels::{HostValues, OptimizerKernels};
@@ -174,8 +174,8 @@ mod tests {
         type Memory = u64;
         type Event = Clock;
 
-        fn chip(&self) -> Chip {
-            Chip { multiprocessors: 4 }
+        fn properties(&self) -> DeviceProperties {
+            DeviceProperties { multiprocessors: 4 }
         }
 
         fn allocate(&self, _: usize) -> Result<u64> {
@@ -303,7 +303,7 @@ mod tests {
 
     #[test]
     fn every_moment_goes_to_the_device_and_back_once_and_only_two_pieces_are_on_it_at_a_time() {
-        let counter = crate::kernels::cuda::Counter::new(Chip { multiprocessors: 132 });
+        let counter = crate::kernels::cuda::Counter::new(DeviceProperties { multiprocessors: 132 });
         let kernels = Cuda::new(counter, DType::F32).unwrap().with_moment_piece(1 << 10).unwrap();
         let counts = [3000, 10, 1 << 20];
         let tensors = counts.map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());

@@ -23,7 +23,7 @@ impl<D: Device> Linear for Cuda<D> {
         self.multiply(product.plus(add.map_or(Pointer::NULL, Matrix::at)))?;
         if let Some(bias) = bias {
             let at = self.device.parameter(bias)?;
-            self.run(add_bias(self.device.chip(), self.kind, [y.rows(), out], y.at(), at))?;
+            self.run(add_bias(self.device.properties(), self.kind, [y.rows(), out], y.at(), at))?;
         }
         Ok(y)
     }

@@ -37,7 +37,7 @@ pub use candle::CandleDevice;
 pub(crate) use candle::attention_library;
 pub use count::{Counter, Counts, Tally};
 pub use device::{Device, Lane};
-pub use evenkeel_kernels::Chip;
+pub use evenkeel_kernels::DeviceProperties;
 pub use head::Kept;
 pub use matrix::{Gradient, Matrix};
 pub use rotary::Table;
@@ -147,7 +147,7 @@ impl<D: Device> Cuda<D> {
         let count = parameter.elem_count();
         let memory = self.device.allocate(count * self.kind.size())?;
         let to = self.device.address(&memory);
-        self.run(cast(self.device.chip(), count, (Type::F32, at), (self.kind, to)))?;
+        self.run(cast(self.device.properties(), count, (Type::F32, at), (self.kind, to)))?;
         Ok(Weight { at: to, _memory: Some(memory) })
     }
 
@@ -160,9 +160,9 @@ impl<D: Device> Cuda<D> {
     }
 
     fn add_columns(&self, sum: ColumnSum, x: Pointer, to: &Gradient<D::Memory>) -> Result<()> {
-        let chip = self.device.chip();
-        let workspace = self.device.allocate(4 * sum.workspace(chip))?;
-        let launches = sum.launches(chip, x, to.at(), self.device.address(&workspace)).map_err(unsupported)?;
+        let properties = self.device.properties();
+        let workspace = self.device.allocate(4 * sum.workspace(properties))?;
+        let launches = sum.launches(properties, x, to.at(), self.device.address(&workspace)).map_err(unsupported)?;
         launches.iter().try_for_each(|launch| self.device.launch(launch))
     }
 }
@@ -194,7 +194,7 @@ impl<D: Device> Arrays for Cuda<D> {
     }
 
     fn add_gradient(&self, into: &mut Self::Gradient, other: &Self::Gradient) -> Result<()> {
-        self.run(add(self.device.chip(), into.count(), into.at(), other.at()))
+        self.run(add(self.device.properties(), into.count(), into.at(), other.at()))
     }
 
     fn gradient_tensor(&self, gradient: Self::Gradient, parameter: &Tensor) -> Result<Tensor> {
@@ -218,7 +218,8 @@ mod tests {
     #[test]
     fn a_compute_type_without_kernels_is_refused_with_those_that_have() {
         for compute in [DType::F16, DType::F64, DType::U8] {
-            let refused = Cuda::new(Counter::new(Chip { multiprocessors: 1 }), compute).err().unwrap().to_string();
+            let refused =
+                Cuda::new(Counter::new(DeviceProperties { multiprocessors: 1 }), compute).err().unwrap().to_string();
             assert_eq!(refused, format!("compute type is {compute:?}, allowed: F32 or BF16"));
         }
     }

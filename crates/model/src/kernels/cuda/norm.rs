@@ -11,7 +11,7 @@ impl<D: Device> RmsNorm for Cuda<D> {
     fn rms_norm(&self, x: &Self::Matrix, weight: &Tensor, epsilon: f64) -> Result<Self::Matrix> {
         let y = self.blank(x.rows(), x.width())?;
         let at = self.device.parameter(weight)?;
-        self.run(norm_of(x, weight, epsilon).forward(self.device.chip(), x.at(), at, y.at()))?;
+        self.run(norm_of(x, weight, epsilon).forward(self.device.properties(), x.at(), at, y.at()))?;
         Ok(y)
     }
 
@@ -24,10 +24,10 @@ impl<D: Device> RmsNorm for Cuda<D> {
         grad: &mut Gradient<D::Memory>,
         into: Option<Self::Matrix>,
     ) -> Result<Self::Matrix> {
-        let (norm, chip) = (norm_of(x, weight, epsilon), self.device.chip());
+        let (norm, properties) = (norm_of(x, weight, epsilon), self.device.properties());
         let added = into.as_ref().map_or(Pointer::NULL, Matrix::at);
         let dx = into.map_or_else(|| self.blank(x.rows(), x.width()), Ok)?;
-        let parts = self.blank_of(Type::F32, norm.partial_rows(chip), norm.width)?;
+        let parts = self.blank_of(Type::F32, norm.partial_rows(properties), norm.width)?;
         let at = NormBackward {
             dy: dy.at(),
             x: x.at(),
@@ -36,7 +36,7 @@ impl<D: Device> RmsNorm for Cuda<D> {
             dx: dx.at(),
             partial: parts.at(),
         };
-        self.run(norm.backward(chip, at))?;
+        self.run(norm.backward(properties, at))?;
         self.add_columns(ColumnSum { kind: Type::F32, rows: parts.rows(), width: parts.width() }, parts.at(), grad)?;
         Ok(dx)
     }

@@ -10,13 +10,14 @@ use crate::kernels::{HostMoments, OptimizerKernels, UpdateArrays};
 
 impl<D: Device> OptimizerKernels for Cuda<D> {
     fn norm(&self, gradients: &[Tensor]) -> Result<f64> {
-        let chip = self.device.chip();
-        let parts: Vec<usize> = gradients.iter().map(|gradient| square_parts(chip, gradient.elem_count())).collect();
+        let properties = self.device.properties();
+        let parts: Vec<usize> =
+            gradients.iter().map(|gradient| square_parts(properties, gradient.elem_count())).collect();
         let all = parts.iter().sum();
         let sums = self.device.allocate(8 * all)?;
         let mut to = self.device.address(&sums);
         for (gradient, parts) in gradients.iter().zip(&parts) {
-            self.run(squares(chip, self.device.parameter(gradient)?, gradient.elem_count(), to))?;
+            self.run(squares(properties, self.device.parameter(gradient)?, gradient.elem_count(), to))?;
             to = Pointer(to.0 + 8 * *parts as u64);
         }
         let (norm, factor) = (self.device.allocate(8)?, self.device.allocate(4)?);
@@ -38,7 +39,7 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
             let at = |tensor: &Tensor| self.device.parameter(tensor);
             let (state, gradient) = ([at(weight)?, at(first)?, at(second)?], at(gradient)?);
             let count = weight.elem_count();
-            self.run(adamw(self.device.chip(), *numbers, count, state, gradient, factor, Pointer::NULL))?;
+            self.run(adamw(self.device.properties(), *numbers, count, state, gradient, factor, Pointer::NULL))?;
         }
         Ok(())
     }
@@ -65,14 +66,14 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
 #[cfg(test)]
 mod tests {
     use candle_core::DType;
-    use evenkeel_kernels::Chip;
+    use evenkeel_kernels::DeviceProperties;
 
     use super::*;
     use crate::kernels::cuda::Counter;
 
     #[test]
     fn an_update_reads_and_writes_each_value_once_and_the_host_reads_one_number() {
-        let cuda = Cuda::new(Counter::new(Chip { multiprocessors: 132 }), DType::F32).unwrap();
+        let cuda = Cuda::new(Counter::new(DeviceProperties { multiprocessors: 132 }), DType::F32).unwrap();
         let tensors = [8, 1000, 4096].map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
         let numbers = AdamW { betas: [0.9, 0.95], step: 1e-3, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
         cuda.norm(&tensors).unwrap();

@@ -44,7 +44,7 @@ impl<D: Device> Rotary for Cuda<D> {
         };
         let at = self.device.address(&uploaded.1);
         *last = Some(uploaded);
-        self.run(rotary(self.device.chip(), rotation, x.at(), angles, at))?;
+        self.run(rotary(self.device.properties(), rotation, x.at(), angles, at))?;
         Ok(x)
     }
 }

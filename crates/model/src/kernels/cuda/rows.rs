@@ -11,7 +11,7 @@ impl<D: Device> Rows for Cuda<D> {
     fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Self::Matrix> {
         let y = self.blank(ids.len(), table.dim(1)?)?;
         let (from, list) = (self.device.parameter(table)?, self.upload_ids(ids)?);
-        self.run(embed(self.device.chip(), self.copy(&y), from, self.device.address(&list), y.at()))?;
+        self.run(embed(self.device.properties(), self.copy(&y), from, self.device.address(&list), y.at()))?;
         Ok(y)
     }
 
@@ -22,12 +22,12 @@ impl<D: Device> Rows for Cuda<D> {
         let (order, starts, distinct) = (order?, starts?, distinct?);
         let lists = [&order, &starts, &distinct].map(|list| self.device.address(list));
         let sizes = [dy.rows(), segments.ids.len(), dy.width()];
-        self.run(embed_backward(self.device.chip(), dy.kind(), sizes, dy.at(), lists, table.at()))
+        self.run(embed_backward(self.device.properties(), dy.kind(), sizes, dy.at(), lists, table.at()))
     }
 
     fn select_rows(&self, x: &Self::Matrix, rows: &[u32]) -> Result<Self::Matrix> {
         let (y, list) = (self.blank(rows.len(), x.width())?, self.upload_ids(rows)?);
-        self.run(gather(self.device.chip(), self.copy(&y), x.at(), self.device.address(&list), y.at()))?;
+        self.run(gather(self.device.properties(), self.copy(&y), x.at(), self.device.address(&list), y.at()))?;
         Ok(y)
     }
 
@@ -35,7 +35,7 @@ impl<D: Device> Rows for Cuda<D> {
         let memory = self.device.zeros(total * dy.width() * dy.kind().size())?;
         let y = Matrix::new(self.device.address(&memory), memory, dy.kind(), [total, dy.width()]);
         let list = self.upload_ids(rows)?;
-        self.run(scatter(self.device.chip(), self.copy(dy), dy.at(), self.device.address(&list), y.at()))?;
+        self.run(scatter(self.device.properties(), self.copy(dy), dy.at(), self.device.address(&list), y.at()))?;
         Ok(y)
     }
 }

@@ -9,14 +9,14 @@ use crate::kernels::SwiGlu;
 impl<D: Device> SwiGlu for Cuda<D> {
     fn swiglu(&self, gate: &Self::Matrix, up: &Self::Matrix) -> Result<Self::Matrix> {
         let y = self.blank(gate.rows(), gate.width())?;
-        self.run(swiglu(self.device.chip(), gate.kind(), gate.values(), [gate.at(), up.at()], y.at()))?;
+        self.run(swiglu(self.device.properties(), gate.kind(), gate.values(), [gate.at(), up.at()], y.at()))?;
         Ok(y)
     }
 
     fn swiglu_backward(&self, dy: &Self::Matrix, gate: &Self::Matrix, up: &Self::Matrix) -> Result<[Self::Matrix; 2]> {
         let [dgate, dup] = [self.blank(gate.rows(), gate.width())?, self.blank(gate.rows(), gate.width())?];
         let (inputs, outputs) = ([gate.at(), up.at()], [dgate.at(), dup.at()]);
-        self.run(swiglu_backward(self.device.chip(), gate.kind(), gate.values(), dy.at(), inputs, outputs))?;
+        self.run(swiglu_backward(self.device.properties(), gate.kind(), gate.values(), dy.at(), inputs, outputs))?;
         Ok([dgate, dup])
     }
 }

@@ -56,7 +56,7 @@ struct LearnerAt {
 
 /// How far the engines are.
 #[derive(Debug, Clone, Copy)]
-struct Visited {
+struct WeightsDone {
     /// GRPO steps before the newest weights that nothing is left to evaluate of.
     weights: u64,
     /// Whether every evaluation so far was finished; a stop leaves one unfinished.
@@ -64,25 +64,25 @@ struct Visited {
 }
 
 /// What both sides look at. Neither waits for the other but through it.
-struct Board {
+struct SharedProgress {
     published: watch::Sender<BTreeMap<u64, Published>>,
     learner: watch::Sender<LearnerAt>,
     engines: watch::Sender<BTreeMap<u64, EnginesAt>>,
-    visited: watch::Sender<Option<Visited>>,
+    weights_done: watch::Sender<Option<WeightsDone>>,
     /// Number of the first prompt that no step has begun.
     prompts: watch::Sender<u64>,
 }
 
 /// The sampling side's end.
 pub(super) struct SamplingEnd {
-    board: Arc<Board>,
+    shared: Arc<SharedProgress>,
     steps: mpsc::UnboundedSender<OpenStep>,
     lines: mpsc::UnboundedSender<MetricsLine>,
 }
 
 /// The learning side's end.
 pub(super) struct LearningEnd {
-    board: Arc<Board>,
+    shared: Arc<SharedProgress>,
     steps: mpsc::UnboundedReceiver<OpenStep>,
 }
 
@@ -92,21 +92,21 @@ pub(super) struct EvaluatedLines(mpsc::UnboundedReceiver<MetricsLine>);
 /// The ends of a run that has done `done` GRPO steps. Neither queue needs a bound of its own: there are at most `pipeline.max_lag` steps
 /// before the learner's, since the weights that would sample more do not exist yet.
 pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) {
-    let board = Arc::new(Board {
+    let shared = Arc::new(SharedProgress {
         published: watch::Sender::default(),
         learner: watch::Sender::new(LearnerAt { done, begun: None, end: None }),
         engines: watch::Sender::default(),
-        visited: watch::Sender::default(),
+        weights_done: watch::Sender::default(),
         prompts: watch::Sender::default(),
     });
     let ((steps, next_steps), (lines, next_lines)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-    let sampling = SamplingEnd { board: Arc::clone(&board), steps, lines };
-    (sampling, LearningEnd { board, steps: next_steps }, EvaluatedLines(next_lines))
+    let sampling = SamplingEnd { shared: Arc::clone(&shared), steps, lines };
+    (sampling, LearningEnd { shared, steps: next_steps }, EvaluatedLines(next_lines))
 }
 
-/// Waits until the value of a board is such, which this end of it keeps open.
-async fn until<T: Clone>(board: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
-    let mut value = board.subscribe();
+/// Waits until the value of a shared is such, which this end of it keeps open.
+async fn until<T: Clone>(shared: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
+    let mut value = shared.subscribe();
     let reached = value.wait_for(holds).await.map(|value| value.clone());
     reached.expect("the sender is borrowed here, so that it is not gone")
 }
@@ -114,8 +114,8 @@ async fn until<T: Clone>(board: &watch::Sender<T>, holds: impl FnMut(&T) -> bool
 impl SamplingEnd {
     /// The weights after so many steps, once they are published. Those before them are not asked for again.
     pub(super) async fn weights(&self, after: u64) -> Published {
-        let published = until(&self.board.published, |published| published.contains_key(&after)).await;
-        self.board.published.send_if_modified(|published| {
+        let published = until(&self.shared.published, |published| published.contains_key(&after)).await;
+        self.shared.published.send_if_modified(|published| {
             *published = published.split_off(&after);
             false
         });
@@ -124,7 +124,7 @@ impl SamplingEnd {
 
     /// The newest published weights, or earlier ones from `first` on at which something `stops`. Waits until there are some.
     pub(super) async fn newest_weights(&self, first: u64, stops: impl Fn(u64) -> bool) -> (u64, Published) {
-        let published = until(&self.board.published, |all| all.range(first..).next().is_some()).await;
+        let published = until(&self.shared.published, |all| all.range(first..).next().is_some()).await;
         let newest = published.last_key_value().map_or(first, |(weights, _)| *weights);
         let weights = (first..newest).find(|weights| stops(*weights)).unwrap_or(newest);
         (weights, self.weights(weights).await)
@@ -135,31 +135,31 @@ impl SamplingEnd {
     pub(super) async fn may_begin(&self, step: u64, ahead: bool, stop: &Stop) -> bool {
         let has_begun = |at: &LearnerAt| at.begun.is_some_and(|begun| begun >= step);
         if !ahead {
-            until(&self.board.learner, has_begun).await;
+            until(&self.shared.learner, has_begun).await;
         } else if stop.is_requested() {
-            self.board.learner.send_if_modified(|at| {
+            self.shared.learner.send_if_modified(|at| {
                 if !has_begun(at) {
                     at.end = Some(at.end.map_or(step, |end| end.min(step)));
                 }
                 false
             });
         }
-        self.board.learner.borrow().end.is_none_or(|end| step < end)
+        self.shared.learner.borrow().end.is_none_or(|end| step < end)
     }
 
     /// No step from this one on is sampled: the run stops before, even where the learner waits for it already.
     pub(super) fn end_before(&self, step: u64) {
-        self.board.learner.send_modify(|at| at.end = Some(at.end.map_or(step, |end| end.min(step))));
+        self.shared.learner.send_modify(|at| at.end = Some(at.end.map_or(step, |end| end.min(step))));
     }
 
     /// Waits until the lines of so many steps are written.
     pub(super) async fn until_done(&self, steps: u64) {
-        until(&self.board.learner, |at| at.done >= steps).await;
+        until(&self.shared.learner, |at| at.done >= steps).await;
     }
 
     /// The engines were moved to other weights.
     pub(super) fn moved(&self, engines: EnginesAt) {
-        self.board.engines.send_modify(|all| {
+        self.shared.engines.send_modify(|all| {
             all.insert(engines.weights, engines);
         });
     }
@@ -171,16 +171,16 @@ impl SamplingEnd {
     }
 
     /// Nothing is left to evaluate of the weights after so many steps, or a stop has left something.
-    pub(super) fn visited(&self, weights: u64, complete: bool) {
-        self.board.visited.send_modify(|visited| {
-            let complete = complete && visited.is_none_or(|before| before.complete);
-            *visited = Some(Visited { weights, complete });
+    pub(super) fn weights_done(&self, weights: u64, complete: bool) {
+        self.shared.weights_done.send_modify(|weights_done| {
+            let complete = complete && weights_done.is_none_or(|before| before.complete);
+            *weights_done = Some(WeightsDone { weights, complete });
         });
     }
 
     /// A step has begun the prompts before this number.
     pub(super) fn begun(&self, prompts: u64) {
-        self.board.prompts.send_replace(prompts);
+        self.shared.prompts.send_replace(prompts);
     }
 
     /// Hands over a step, which may still be empty.
@@ -192,14 +192,14 @@ impl SamplingEnd {
 impl LearningEnd {
     /// The weights after so many steps are published.
     pub(super) fn publish(&self, after: u64, published: Published) {
-        self.board.published.send_modify(|all| {
+        self.shared.published.send_modify(|all| {
             all.insert(after, published);
         });
     }
 
     /// The step begins. Returns false where it is not sampled, since a stop was requested.
     pub(super) fn begin(&self, step: u64) -> bool {
-        self.board.learner.send_if_modified(|at| {
+        self.shared.learner.send_if_modified(|at| {
             let is_sampled = at.end.is_none_or(|end| step < end);
             if is_sampled {
                 at.begun = Some(step);
@@ -210,12 +210,12 @@ impl LearningEnd {
 
     /// Number of the first prompt that no step has begun.
     pub(super) fn prompts_begun(&self) -> u64 {
-        *self.board.prompts.borrow()
+        *self.shared.prompts.borrow()
     }
 
     /// The lines of so many steps are written.
     pub(super) fn done(&self, steps: u64) {
-        self.board.learner.send_modify(|at| at.done = steps);
+        self.shared.learner.send_modify(|at| at.done = steps);
     }
 
     /// The next step in order, once the sampling side begins it. `None` where it never does, since a stop was requested.
@@ -227,19 +227,19 @@ impl LearningEnd {
                 // The sampling side has failed, which ends the run.
                 None => std::future::pending().await,
             },
-            _ = until(&self.board.learner, |at| at.end.is_some_and(|end| at.begun.is_some_and(|begun| begun >= end))) => None,
+            _ = until(&self.shared.learner, |at| at.end.is_some_and(|end| at.begun.is_some_and(|begun| begun >= end))) => None,
         }
     }
 
     /// Waits until the engines have any weights of the run.
     pub(super) async fn first_engines(&self) {
-        until(&self.board.engines, |all| !all.is_empty()).await;
+        until(&self.shared.engines, |all| !all.is_empty()).await;
     }
 
     /// Waits until the engines have, or had, the weights after so many steps. Earlier ones are not asked for again.
     pub(super) async fn engines(&self, after: u64) -> EnginesAt {
-        let all = until(&self.board.engines, |all| all.contains_key(&after)).await;
-        self.board.engines.send_if_modified(|all| {
+        let all = until(&self.shared.engines, |all| all.contains_key(&after)).await;
+        self.shared.engines.send_if_modified(|all| {
             *all = all.split_off(&after);
             false
         });
@@ -247,8 +247,9 @@ impl LearningEnd {
     }
 
     /// Waits until nothing is left to evaluate of the weights after so many steps. Returns whether everything was evaluated.
-    pub(super) async fn visited(&self, after: u64) -> bool {
-        let reached = until(&self.board.visited, |at| at.is_some_and(|at| at.weights >= after || !at.complete)).await;
+    pub(super) async fn weights_done(&self, after: u64) -> bool {
+        let reached =
+            until(&self.shared.weights_done, |at| at.is_some_and(|at| at.weights >= after || !at.complete)).await;
         reached.is_some_and(|at| at.complete)
     }
 }

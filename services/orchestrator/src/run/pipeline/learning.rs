@@ -91,7 +91,7 @@ impl LearningSide<'_> {
     /// Waits for it and writes its line. Returns whether nothing is left to evaluate.
     async fn evaluation(&mut self, step: u64) -> Result<bool, Halt> {
         let Self { end, lines, journal, .. } = self;
-        let complete = recording(lines, journal, end.visited(step)).await?;
+        let complete = recording(lines, journal, end.weights_done(step)).await?;
         while let Some(line) = lines.ready() {
             journal.append(&line).await?;
             journal.announce(line);

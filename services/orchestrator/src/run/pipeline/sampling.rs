@@ -48,7 +48,7 @@ pub(super) struct SamplingStart {
 }
 
 /// Weights that something is left to sample by.
-pub(super) struct Visit {
+pub(super) struct SamplingWeights {
     /// GRPO steps before them.
     pub(super) weights: u64,
     pub(super) reference: WeightsRef,
@@ -77,8 +77,8 @@ impl SamplingSide<'_> {
             in_flight.during(self.parts.weights.until_accepted()).await?;
             let (reference, published_in) = (published.weights, published.took);
             let moving = self.begin_move(&reference);
-            let visit = Visit { weights, reference: reference.clone(), published_in, is_first };
-            in_flight.add_move(self.move_engines(visit, moving));
+            let to = SamplingWeights { weights, reference: reference.clone(), published_in, is_first };
+            in_flight.add_move(self.move_engines(to, moving));
             is_first = false;
             open.begin(weights, &reference);
             let mut complete = true;
@@ -89,7 +89,7 @@ impl SamplingSide<'_> {
             if !is_needed {
                 in_flight.until_moved().await?;
             }
-            self.end.visited(weights, complete);
+            self.end.weights_done(weights, complete);
             for step in self.plan.steps_of(weights, self.start.step) {
                 if !complete {
                     // A resumed run begins with these weights, and evaluates them, as long as this step is not done.
@@ -135,8 +135,8 @@ impl SamplingSide<'_> {
     }
 
     /// Moves the engines, and proves their weights.
-    pub(super) async fn move_engines(&self, visit: Visit, moving: Move<'_>) -> Result<(), Halt> {
-        let Visit { weights, reference, published_in, is_first } = visit;
+    pub(super) async fn move_engines(&self, to: SamplingWeights, moving: Move<'_>) -> Result<(), Halt> {
+        let SamplingWeights { weights, reference, published_in, is_first } = to;
         let since = Instant::now();
         let moving_engines = self.parts.weights.move_engines(moving);
         // It belongs to the step that made the weights.

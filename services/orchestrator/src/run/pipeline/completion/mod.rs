@@ -1,10 +1,10 @@
 //! Steps in order of completion: prompts are started in data order by the newest weights, and a step takes the groups that are complete first.
-//! A group that would become too old is waited for (`room.rs`), so that nothing is dropped.
+//! A group that would become too old is waited for (`staleness.rs`), so that nothing is dropped.
 //!
 //! Weights switch while samples are in flight, which go on with the new ones.
 
 mod backlog;
-mod room;
+mod staleness;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
@@ -13,14 +13,14 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 
 use super::in_flight::InFlight;
-use super::sampling::{SamplingSide, Visit};
+use super::sampling::{SamplingSide, SamplingWeights};
 use crate::clients::TrainFeed;
 use crate::error::Halt;
 use crate::rollout::{RolloutScheduler, RolloutSpec, SampledBy, SampledGroup, StepBatch};
 use crate::run::step_sampler::SampledStep;
 use crate::run::taken_lengths::TakenLengths;
 use backlog::Backlog;
-use room::Room;
+use staleness::StalenessBudget;
 
 impl SamplingSide<'_> {
     /// Moves the engines to the newest weights whenever there are new ones, while steps fill in order of completion.
@@ -33,14 +33,14 @@ impl SamplingSide<'_> {
             let due = self.end.newest_weights(next, |weights| self.evaluates(weights));
             let (weights, published) = in_flight.during(due).await?;
             let (reference, published_in) = (published.weights, published.took);
-            let visit = Visit { weights, reference: reference.clone(), published_in, is_first };
+            let to = SamplingWeights { weights, reference: reference.clone(), published_in, is_first };
             let moving = self.begin_move(&reference);
-            in_flight.during(self.move_engines(visit, moving)).await??;
+            in_flight.during(self.move_engines(to, moving)).await??;
             let mut complete = true;
             if self.evaluates(weights) {
                 complete = in_flight.during(self.evaluate(weights, &reference)).await??;
             }
-            self.end.visited(weights, complete);
+            self.end.weights_done(weights, complete);
             newest.send_replace(Some(weights));
             (next, is_first) = (weights + 1, false);
         }
@@ -52,7 +52,7 @@ impl SamplingSide<'_> {
 struct Composer<'a> {
     side: &'a SamplingSide<'a>,
     scheduler: RolloutScheduler,
-    room: Room,
+    budget: StalenessBudget,
     backlog: Backlog,
     /// The groups that are in no step, by the number of their prompt: the weights that started each.
     out: BTreeMap<u64, u64>,
@@ -83,7 +83,12 @@ impl<'a> Composer<'a> {
         Self {
             side,
             scheduler: RolloutScheduler::new(Arc::clone(sampler.rollouts()), spec),
-            room: Room::new(sampler.settings().prompts_per_step.into(), side.plan.lag(), side.plan.steps(), start.step),
+            budget: StalenessBudget::new(
+                sampler.settings().prompts_per_step.into(),
+                side.plan.lag(),
+                side.plan.steps(),
+                start.step,
+            ),
             backlog: Backlog::new(&start.waiting, start.cursor),
             out: BTreeMap::new(),
             complete: VecDeque::new(),
@@ -95,10 +100,10 @@ impl<'a> Composer<'a> {
     /// Fills every step of the run, in order. `newest` are the weights that the engines were moved to last.
     async fn run(mut self, mut newest: watch::Receiver<Option<u64>>) -> Result<(), Halt> {
         let mut weights = moved(&mut newest).await;
-        while !self.room.is_over() {
+        while !self.budget.is_over() {
             let Some(mut filling) = self.begin_step(weights).await else { return Ok(()) };
             self.take_complete(&mut filling);
-            while !self.room.is_full() {
+            while !self.budget.is_full() {
                 self.start_prompts(weights);
                 let idle_since = self.scheduler.is_idle().then(Instant::now);
                 tokio::select! {
@@ -110,14 +115,14 @@ impl<'a> Composer<'a> {
                 self.take_complete(&mut filling);
             }
             self.finish_step(filling)?;
-            self.room.next_step();
+            self.budget.next_step();
         }
         Ok(())
     }
 
     /// Hands the next step over to the learner, which trains its groups as they come. `None` where a stop was requested.
     async fn begin_step(&mut self, weights: u64) -> Option<Filling> {
-        let (side, step) = (self.side, self.room.step());
+        let (side, step) = (self.side, self.budget.step());
         if !side.end.may_begin(step, true, side.parts.services.stop()).await {
             return None;
         }
@@ -126,15 +131,15 @@ impl<'a> Composer<'a> {
     }
 
     fn start_prompts(&mut self, weights: u64) {
-        let mut prompts = self.room.may_start(weights);
+        let mut prompts = self.budget.may_start(weights);
         if self.side.parts.services.stop().is_requested() {
             // Only what the step that is being filled needs.
-            prompts = prompts.min(self.room.missing().saturating_sub(self.room.out()));
+            prompts = prompts.min(self.budget.missing().saturating_sub(self.budget.out()));
         }
         for _ in 0..prompts {
             let number = self.backlog.next();
             self.scheduler.add(self.side.sampler.plan(weights, number));
-            self.room.start(weights);
+            self.budget.start(weights);
             self.out.insert(number, weights);
         }
     }
@@ -145,7 +150,7 @@ impl<'a> Composer<'a> {
         let may_drop = sampling.prompts_limit().saturating_sub(sampling.prompts_per_step.into());
         if sampling.dynamic && group.is_zero_advantage() && (filling.dropped.len() as u64) < may_drop {
             if let Some(weights) = self.out.remove(&group.number()) {
-                self.room.leave(weights);
+                self.budget.leave(weights);
             }
             group.forget_tokens();
             filling.dropped.push(group);
@@ -154,19 +159,19 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// The step takes what is complete, as far as older groups leave it room.
+    /// The step takes what is complete, as far as older groups let it.
     fn take_complete(&mut self, filling: &mut Filling) {
         let sampler = self.side.sampler;
         let weights_of = |out: &BTreeMap<u64, u64>, group: &SampledGroup| out.get(&group.number()).copied();
         while let Some(at) = self
             .complete
             .iter()
-            .position(|group| weights_of(&self.out, group).is_some_and(|weights| self.room.takes(weights)))
+            .position(|group| weights_of(&self.out, group).is_some_and(|weights| self.budget.takes(weights)))
         {
             let Some(mut group) = self.complete.remove(at) else { return };
             let number = group.number();
             if let Some(weights) = self.out.remove(&number) {
-                self.room.take(weights);
+                self.budget.take(weights);
             }
             filling.overtaken += u64::from(self.highest > Some(number));
             filling.filled_up += u64::from(sampler.settings().dynamic && group.is_zero_advantage());
@@ -207,7 +212,7 @@ impl<'a> Composer<'a> {
 async fn moved(newest: &mut watch::Receiver<Option<u64>>) -> u64 {
     loop {
         if newest.changed().await.is_err() {
-            // The last weights were visited: those that come after the last step.
+            // The last weights were sampled by: those that come after the last step.
             return std::future::pending().await;
         }
         if let Some(weights) = *newest.borrow_and_update() {

@@ -1,4 +1,4 @@
-//! Whose turn it is: the versions whose samples are in flight. Samples of several versions may be: the last ones of a round, and those of the
+//! The versions whose samples are in flight. Samples of several versions may be: the last ones of a round, and those of the
 //! next one by later weights.
 
 use std::collections::BTreeMap;
@@ -7,25 +7,25 @@ use std::sync::Arc;
 use tokio::sync::watch;
 
 /// The versions of the samples in flight. Earlier weights come first: engines that were moved back to them stay until their samples have ended,
-/// so that two rounds never take the engines from each other in turns.
+/// so that two rounds never move the engines back and forth.
 #[derive(Debug, Default)]
-pub(crate) struct WeightTurns {
+pub(crate) struct VersionsInFlight {
     /// Rounds whose samples are in flight, by version.
     open: watch::Sender<BTreeMap<u64, usize>>,
 }
 
 /// A round of samples of one version, until it is dropped.
 #[derive(Debug)]
-pub(super) struct Turn {
-    turns: Arc<WeightTurns>,
+pub(super) struct VersionGuard {
+    versions: Arc<VersionsInFlight>,
     version: u64,
 }
 
-impl WeightTurns {
+impl VersionsInFlight {
     /// Samples of that version are in flight from now on.
-    pub(super) fn enter(self: &Arc<Self>, version: u64) -> Turn {
+    pub(super) fn enter(self: &Arc<Self>, version: u64) -> VersionGuard {
         self.open.send_modify(|open| *open.entry(version).or_default() += 1);
-        Turn { turns: Arc::clone(self), version }
+        VersionGuard { versions: Arc::clone(self), version }
     }
 
     /// Waits until no samples of earlier versions are in flight.
@@ -41,9 +41,9 @@ impl WeightTurns {
     }
 }
 
-impl Drop for Turn {
+impl Drop for VersionGuard {
     fn drop(&mut self) {
-        self.turns.open.send_modify(|open| {
+        self.versions.open.send_modify(|open| {
             if let Some(rounds) = open.get_mut(&self.version) {
                 *rounds -= 1;
                 if *rounds == 0 {

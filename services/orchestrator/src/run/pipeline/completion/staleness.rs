@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 /// steps must be in step w + lag at the latest. Both rules follow: a prompt is started only where all groups that are out still fit into the
 /// steps up to its last one, and a step takes a group only where older ones keep the room that they need.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct StalenessBudget {
     /// Groups of a step.
     size: u64,
     lag: u64,
@@ -19,7 +19,7 @@ pub(super) struct Room {
     out: BTreeMap<u64, u64>,
 }
 
-impl Room {
+impl StalenessBudget {
     /// The room of a run that goes on with a step and has nothing out.
     pub(super) fn new(size: u64, lag: u64, steps: u64, step: u64) -> Self {
         Self { size, lag, steps, step, filled: 0, out: BTreeMap::new() }
@@ -92,7 +92,7 @@ impl Room {
         self.filled = 0;
     }
 
-    /// Room for groups that were started by these weights or older ones.
+    /// StalenessBudget for groups that were started by these weights or older ones.
     fn until(&self, weights: u64) -> u64 {
         let end = (weights + self.lag + 1).min(self.steps);
         (end.saturating_sub(self.step) * self.size).saturating_sub(self.filled)
@@ -107,14 +107,14 @@ mod tests {
 
     #[test]
     fn the_first_weights_start_what_fits_into_the_steps_up_to_their_last_one() {
-        let mut room = Room::new(4, 2, 100, 7);
-        assert_eq!(room.may_start(7), 12);
-        (0..12).for_each(|_| room.start(7));
-        assert_eq!(room.may_start(7), 0);
-        (0..4).for_each(|_| room.take(7));
-        room.next_step();
+        let mut budget = StalenessBudget::new(4, 2, 100, 7);
+        assert_eq!(budget.may_start(7), 12);
+        (0..12).for_each(|_| budget.start(7));
+        assert_eq!(budget.may_start(7), 0);
+        (0..4).for_each(|_| budget.take(7));
+        budget.next_step();
         assert_eq!(
-            (room.may_start(7), room.may_start(8)),
+            (budget.may_start(7), budget.may_start(8)),
             (0, 4),
             "a step that is full makes no room, newer weights do"
         );
@@ -122,41 +122,41 @@ mod tests {
 
     #[test]
     fn nothing_is_started_that_no_step_of_the_run_could_take() {
-        let room = Room::new(4, 2, 9, 7);
-        assert_eq!(room.may_start(7), 8);
-        assert_eq!(Room::new(4, 2, 9, 9).may_start(9), 0);
+        let budget = StalenessBudget::new(4, 2, 9, 7);
+        assert_eq!(budget.may_start(7), 8);
+        assert_eq!(StalenessBudget::new(4, 2, 9, 9).may_start(9), 0);
     }
 
     #[test]
     fn a_step_keeps_room_for_groups_that_would_be_too_old_for_the_next_one() {
-        let mut room = Room::new(2, 1, 100, 0);
-        (0..4).for_each(|_| room.start(0));
-        (0..2).for_each(|_| room.take(0));
-        room.next_step();
-        (0..2).for_each(|_| room.start(1));
+        let mut budget = StalenessBudget::new(2, 1, 100, 0);
+        (0..4).for_each(|_| budget.start(0));
+        (0..2).for_each(|_| budget.take(0));
+        budget.next_step();
+        (0..2).for_each(|_| budget.start(1));
         assert!(
-            room.takes(0) && !room.takes(1),
+            budget.takes(0) && !budget.takes(1),
             "both places of step 1 belong to the two that are left of step 0's weights"
         );
-        room.leave(0);
-        assert!(room.takes(1), "one of them has no use for its place");
-        room.take(1);
-        assert!(!room.takes(1) && room.takes(0));
+        budget.leave(0);
+        assert!(budget.takes(1), "one of them has no use for its place");
+        budget.take(1);
+        assert!(!budget.takes(1) && budget.takes(0));
     }
 
     /// What happens next, as far as it is possible then.
     #[derive(Debug, Clone)]
-    enum Happening {
+    enum Action {
         /// New weights reach the engines.
         Weights(u64),
         /// A group is complete, and has no use for a step or has.
         Complete(usize, bool),
     }
 
-    fn happening() -> impl Strategy<Value = Happening> {
+    fn action() -> impl Strategy<Value = Action> {
         prop_oneof![
-            1 => (1..3_u64).prop_map(Happening::Weights),
-            4 => (any::<usize>(), prop::bool::weighted(0.9)).prop_map(|(at, kept)| Happening::Complete(at, kept)),
+            1 => (1..3_u64).prop_map(Action::Weights),
+            4 => (any::<usize>(), prop::bool::weighted(0.9)).prop_map(|(at, kept)| Action::Complete(at, kept)),
         ]
     }
 
@@ -166,39 +166,39 @@ mod tests {
             size in 1..5_u64,
             lag in 1..4_u64,
             steps in 1..12_u64,
-            happenings in prop::collection::vec(happening(), 1..200),
+            actions in prop::collection::vec(action(), 1..200),
         ) {
-            let mut room = Room::new(size, lag, steps, 0);
+            let mut budget = StalenessBudget::new(size, lag, steps, 0);
             let (mut weights, mut in_flight, mut waiting, mut taken) = (0, Vec::new(), Vec::new(), 0);
-            let mut happenings = happenings.into_iter();
-            while !room.is_over() {
-                while let Some(at) = waiting.iter().position(|&group| room.takes(group)) {
+            let mut actions = actions.into_iter();
+            while !budget.is_over() {
+                while let Some(at) = waiting.iter().position(|&group| budget.takes(group)) {
                     let group: u64 = waiting.remove(at);
-                    prop_assert!(group + lag >= room.step() && group <= room.step());
-                    room.take(group);
+                    prop_assert!(group + lag >= budget.step() && group <= budget.step());
+                    budget.take(group);
                     taken += 1;
                 }
-                if room.is_full() {
-                    room.next_step();
+                if budget.is_full() {
+                    budget.next_step();
                     continue;
                 }
-                for _ in 0..room.may_start(weights) {
-                    room.start(weights);
+                for _ in 0..budget.may_start(weights) {
+                    budget.start(weights);
                     in_flight.push(weights);
                 }
                 prop_assert!(in_flight.len() + waiting.len() <= ((lag + 1) * size) as usize);
                 // In the end everything completes, and the newest weights come.
-                let happening = happenings.next().unwrap_or(match in_flight.is_empty() {
-                    true => Happening::Weights(u64::MAX),
-                    false => Happening::Complete(0, true),
+                let action = actions.next().unwrap_or(match in_flight.is_empty() {
+                    true => Action::Weights(u64::MAX),
+                    false => Action::Complete(0, true),
                 });
-                match happening {
+                match action {
                     // The weights after a step exist once it is full.
-                    Happening::Weights(more) => weights = weights.saturating_add(more).min(room.step()),
-                    Happening::Complete(..) if in_flight.is_empty() => {}
-                    Happening::Complete(at, is_kept) => {
+                    Action::Weights(more) => weights = weights.saturating_add(more).min(budget.step()),
+                    Action::Complete(..) if in_flight.is_empty() => {}
+                    Action::Complete(at, is_kept) => {
                         let group = in_flight.swap_remove(at % in_flight.len());
-                        if is_kept { waiting.push(group) } else { room.leave(group) }
+                        if is_kept { waiting.push(group) } else { budget.leave(group) }
                     }
                 }
             }
