@@ -7,9 +7,9 @@ use candle_core::Device;
 use evenkeel_chat::Prompt;
 use evenkeel_learner::{Example, Group, Response};
 use evenkeel_model::decode::Step;
-use evenkeel_model::fresh::{FreshShape, character_tokenizer};
+use evenkeel_model::fresh::{FreshModel, FreshShape, character_tokenizer};
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::{Config, Decoder, Family, Parameters};
+use evenkeel_model::{Config, Decoder, Parameters};
 use evenkeel_seeds::{Stream, Uniforms, rng, seed};
 use evenkeel_tasks::{Problem, Rules, arithmetic};
 use rand::Rng;
@@ -46,25 +46,9 @@ impl Recipe {
 
     /// Its fresh model.
     pub(crate) fn model() -> Result<(Config, Parameters)> {
-        let shape = FreshShape::default();
-        let config = Config {
-            family: Family::Qwen3,
-            vocab_size: shape.vocabulary_size,
-            hidden_size: shape.hidden_size,
-            intermediate_size: shape.intermediate_size,
-            num_layers: shape.layers,
-            num_heads: shape.heads,
-            num_kv_heads: shape.kv_heads,
-            head_dim: shape.head_dim,
-            max_position_embeddings: shape.context_tokens,
-            rms_norm_eps: 1e-6,
-            rope_theta: 10_000.0,
-            qkv_bias: false,
-            output_bias: false,
-            tie_word_embeddings: shape.tied,
-            eos_token_ids: vec![END],
-        };
-        let parameters = Parameters::random(&config, SEED, shape.deviation, &Device::Cpu)?;
+        let model = FreshModel { shape: FreshShape::default(), seed: SEED };
+        let config = model.config();
+        let parameters = Parameters::random(&config, SEED, model.shape.deviation, &Device::Cpu)?;
         Ok((config, parameters))
     }
 

@@ -1,12 +1,11 @@
 //! Deadlines: the earlier of an item's `deadline_ms` and its call's `grpc-timeout`.
 //!
-//! The transport enforces a deadline only until the response headers and does not propagate it to nested calls; this module does both.
+//! The transport enforces a deadline only until the response headers; this module enforces it to the end of a call.
 
 use std::future::Future;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tonic::Request;
 use tonic::metadata::MetadataMap;
 
 use crate::error::ServiceError;
@@ -61,11 +60,6 @@ impl Deadline {
         self.at.map(|at| at.saturating_duration_since(Instant::now()))
     }
 
-    /// Whether it has passed.
-    pub fn has_passed(self) -> bool {
-        self.remaining().is_some_and(|left| left.is_zero())
-    }
-
     /// Completes at the deadline, or never.
     pub async fn passed(self) {
         match self.at {
@@ -81,13 +75,6 @@ impl Deadline {
             biased;
             output = future => Ok(output),
             () = self.passed() => Err(ServiceError::Deadline(started.elapsed())),
-        }
-    }
-
-    /// Sets the remaining time as the timeout of a nested call.
-    pub fn propagate_to<T>(self, request: &mut Request<T>) {
-        if let Some(left) = self.remaining() {
-            request.set_timeout(left);
         }
     }
 }
@@ -112,6 +99,8 @@ fn parse_timeout(text: &str) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use tonic::Request;
+
     use super::*;
 
     #[test]
@@ -131,7 +120,7 @@ mod tests {
         assert_eq!(call.and_item(Some(30_000)).remaining(), Some(Duration::from_secs(10)));
         assert_eq!(call.and_item(None), call);
         assert_eq!(Deadline::NEVER.and_item(None).remaining(), None);
-        assert!(Deadline::NEVER.and_item(Some(0)).has_passed());
+        assert_eq!(Deadline::NEVER.and_item(Some(0)).remaining(), Some(Duration::ZERO));
     }
 
     #[tokio::test(start_paused = true)]
@@ -143,11 +132,9 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn the_remaining_time_is_propagated() {
-        let deadline = Deadline::after(Duration::from_secs(10));
-        tokio::time::advance(Duration::from_secs(4)).await;
+    async fn the_timeout_of_a_call_is_its_deadline() {
         let mut request = Request::new(());
-        deadline.propagate_to(&mut request);
+        request.set_timeout(Duration::from_secs(6));
         assert_eq!(Deadline::of_call(request.metadata()).remaining(), Some(Duration::from_secs(6)));
     }
 

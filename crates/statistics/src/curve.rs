@@ -51,11 +51,6 @@ impl Curve {
         if span > 0.0 { trapezoids.sum::<f64>() / span } else { self.0[0].1 }
     }
 
-    /// The mean of the first so many points; of all, where there are fewer.
-    pub fn first_mean(&self, points: usize) -> f64 {
-        mean(&self.0[..points.clamp(1, self.0.len())])
-    }
-
     /// The mean of the last so many points; of all, where there are fewer.
     pub fn last_mean(&self, points: usize) -> f64 {
         mean(&self.0[self.0.len() - points.clamp(1, self.0.len())..])
@@ -105,10 +100,9 @@ mod tests {
     }
 
     #[test]
-    fn ends_are_means() {
+    fn the_end_is_a_mean_of_the_last_points_or_of_all() {
         let curve = curve(&[0.0, 0.5, 1.0, 0.25]);
-        assert_eq!((curve.first_mean(2), curve.last_mean(2)), (0.25, 0.625));
-        assert_eq!(curve.first_mean(9), curve.last_mean(4));
+        assert_eq!((curve.last_mean(2), curve.last_mean(4), curve.last_mean(9)), (0.625, 0.4375, 0.4375));
     }
 
     #[test]

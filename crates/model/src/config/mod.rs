@@ -132,11 +132,6 @@ impl Config {
         Ok(())
     }
 
-    /// Query heads that share one key and value head.
-    pub fn heads_per_kv(&self) -> usize {
-        self.num_heads / self.num_kv_heads
-    }
-
     /// Total width of all query heads.
     pub fn query_width(&self) -> usize {
         self.num_heads * self.head_dim

@@ -103,7 +103,7 @@ impl Reference {
 
     fn attention(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {
         let (heads, rows, dim) = q.dims3().unwrap();
-        let each = self.config.heads_per_kv();
+        let each = self.config.num_heads / self.config.num_kv_heads;
         let shared = |x: &Tensor| {
             let x = x.unsqueeze(1).unwrap().broadcast_as((heads / each, each, rows, dim)).unwrap();
             x.contiguous().unwrap().reshape((heads, rows, dim)).unwrap()
