@@ -9,12 +9,14 @@ that of the undisturbed run, but for what measures time (`timing_s/`, `perf/`, `
 directory. Exits with 1 where something differs.
 
 With --processes each service is a process of its own: once undisturbed, which must equal the run in one process, and then killed. At each
-moment one of the five is killed, whichever chance takes, and started again.
+moment one of the five is killed, whichever chance takes, and started again. With --switches it is the engine, within SWITCH seconds after
+weights were published: while it is on its way to them.
 
 The moments are uniform over the time that the undisturbed run took, from a fixed seed (--seed).
 
     python3 bench/resume/run.py --lag 2               thirty kills of a run that samples two steps ahead
     python3 bench/resume/run.py --lag 2 --processes   thirty kills of its services
+    python3 bench/resume/run.py --lag 2 --switches    thirty kills of its engine in the middle of a switch of weights
 """
 
 import argparse
@@ -38,6 +40,8 @@ OF_REPETITION = ("rollout/begun_again", "rollout/verified_again")
 OF_PROOFS = ("proof/",)
 # Services that are killed oftener than this share of the run's time would never let it get anywhere.
 SHORTEST = 0.15
+# Seconds from the moment at which weights are there to that at which the engines of a small model have them, about.
+SWITCH = 0.06
 
 
 def start(binary, options, folder, resume):
@@ -66,9 +70,15 @@ def lines(folder):
     return found
 
 
+def published(folder):
+    """The folder of the newest published weights, if any are."""
+    versions = [path for path in folder.glob("step-*")] if folder.is_dir() else []
+    return max(versions, key=lambda path: int(path.name.rpartition("-")[2]), default=None)
+
+
 def weights(folder):
     """Digest of the newest published weights."""
-    newest = max((path for path in folder.iterdir() if path.is_dir()), key=lambda path: int(path.name.rpartition("-")[2]))
+    newest = published(folder)
     digest = hashlib.sha256()
     for path in sorted(newest.rglob("*.safetensors")):
         digest.update(path.read_bytes())
@@ -92,8 +102,9 @@ def other_weights(expected, folder):
 class Kills:
     """Moments at which something is killed."""
 
-    def __init__(self, seed, kills, seconds):
+    def __init__(self, seed, kills, seconds, at_switches=False):
         self.random, self.left, self.spent, self.seconds = random.Random(seed), kills, 0, seconds
+        self.at_switches = at_switches
 
     def moment(self, shortest=0.0):
         return self.random.uniform(shortest * self.seconds, self.seconds)
@@ -139,17 +150,34 @@ def kill_services(binary, recipe, options, folder, kills):
         except json.JSONDecodeError:
             return False
 
+    def next_victim():
+        """Waits for the next moment, or for a while. Returns whom it takes, if anybody."""
+        nonlocal moment, switched
+        if not kills.left:
+            time.sleep(0.02)
+        elif kills.at_switches:
+            time.sleep(0.002)
+            newest, before = published(folder / "weights"), switched
+            switched = newest
+            if newest != before and before is not None:
+                time.sleep(kills.random.uniform(0, SWITCH))
+                return "engine"
+        else:
+            time.sleep(0.02)
+            if time.monotonic() >= moment:
+                moment = time.monotonic() + kills.moment(SHORTEST)
+                return kills.random.choice(NAMES)
+        return None
+
     with Services(binary, folder, recipe, model, options) as services:
-        moment = time.monotonic() + kills.moment(SHORTEST)
+        moment, switched = time.monotonic() + kills.moment(SHORTEST), None
         while not is_over():
             services.check()
-            time.sleep(0.02)
-            if kills.left and time.monotonic() >= moment:
-                name = kills.random.choice(NAMES)
+            name = next_victim()
+            if name:
                 services.kill(name)
                 services.start(name)
                 kills.note(name, run)
-                moment = time.monotonic() + kills.moment(SHORTEST)
     return run, folder / "weights"
 
 
@@ -159,18 +187,20 @@ def main():
     parser.add_argument("--kills", type=int, default=30)
     parser.add_argument("--seed", type=int, default=0, help="of the moments")
     parser.add_argument("--processes", action="store_true", help="kill the services of a run, each a process of its own")
+    parser.add_argument("--switches", action="store_true", help="kill the engine in the middle of switches of weights")
     parser.add_argument("--lag", type=int, default=0, help="pipeline.max_lag, with what it needs")
     parser.add_argument("--recipe", type=Path, default=ROOT / "services/evenkeel/tests/suite/small.toml")
     parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
     arguments = parser.parse_args()
     binary, recipe = arguments.binary or build("evenkeel"), arguments.recipe
+    processes = arguments.processes or arguments.switches
     lag = [f"pipeline.max_lag={arguments.lag}", "learner.old_logp=proximal", f"checkpoint.keep_weights={arguments.lag + 1}"]
     settings = (lag if arguments.lag else []) + arguments.set
     found, completed = [], 0
     with tempfile.TemporaryDirectory() as folder:
         folder = Path(folder)
         # The services read their settings from the recipe: what is set besides is appended as a recipe of its own.
-        if settings and arguments.processes:
+        if settings and processes:
             recipe = with_settings(recipe, settings, folder)
             settings = []
         options = [word for one in settings for word in ("--set", one)]
@@ -178,21 +208,21 @@ def main():
         seconds = train(binary, alone, folder / "undisturbed")
         expected, expected_weights = lines(folder / "undisturbed"), weights(folder / "undisturbed/weights")
         print(f"undisturbed: {seconds:.1f} s, {len(expected['metrics.jsonl'])} steps", flush=True)
-        if arguments.processes:
+        if processes:
             began = time.monotonic()
-            run, published = kill_services(binary, recipe, options, folder / "processes", Kills(0, 0, 0.0))
+            run, found_weights = kill_services(binary, recipe, options, folder / "processes", Kills(0, 0, 0.0))
             seconds = time.monotonic() - began
             print(f"undisturbed, five processes: {seconds:.1f} s", flush=True)
-            found += [*differences(expected, lines(run)), *other_weights(expected_weights, published)]
-        kills = Kills(arguments.seed, arguments.kills, seconds)
+            found += [*differences(expected, lines(run)), *other_weights(expected_weights, found_weights)]
+        kills = Kills(arguments.seed, arguments.kills, seconds, arguments.switches)
         while kills.left:
             killed = folder / f"killed-{completed}"
-            if arguments.processes:
-                run, published = kill_services(binary, recipe, options, killed, kills)
+            if processes:
+                run, found_weights = kill_services(binary, recipe, options, killed, kills)
             else:
-                run, published = kill_run(binary, alone, killed, kills)
+                run, found_weights = kill_run(binary, alone, killed, kills)
             completed += 1
-            found += [*differences(expected, lines(run)), *other_weights(expected_weights, published)]
+            found += [*differences(expected, lines(run)), *other_weights(expected_weights, found_weights)]
     for line in found[:20]:
         print(line)
     print(f"{kills.spent} kills in {completed} runs, {len(found)} differences")
