@@ -13,6 +13,10 @@ use crate::error::FolderError;
 pub mod name {
     /// The architecture.
     pub const CONFIG: &str = "config.json";
+    /// The weights of a model in one file.
+    pub const WEIGHTS: &str = "model.safetensors";
+    /// Which file has which tensor, where there are several.
+    pub const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
     /// Defaults for sampling, and the end-of-sequence tokens.
     pub const GENERATION_CONFIG: &str = "generation_config.json";
     /// The tokenizer.

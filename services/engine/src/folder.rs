@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use candle_core::Device;
 use evenkeel_chat::end_tokens;
-use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_hf::{ConfigFile, Folder, name};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Config, Decoder, folder::load_parameters};
 
@@ -62,13 +62,13 @@ impl Model {
     /// # Errors
     /// Missing or damaged files, a tensor of the wrong shape, or a `config.json` of another model.
     pub(crate) fn decoder(&self, folder: &Path) -> Result<Decoder, EngineError> {
-        if folder != self.folder && folder.join("config.json").exists() {
+        if folder != self.folder && folder.join(name::CONFIG).exists() {
             let (other, _) = Config::load(folder).map_err(EngineError::model(folder))?;
             // End tokens were read at the start and do not affect the computation.
             let other = Config { eos_token_ids: self.config.eos_token_ids.clone(), ..other };
             if other != self.config {
                 let reason = format!("describes another model: {other:?}; the running one is {:?}", self.config);
-                return Err(EngineError::file(folder.join("config.json"), reason));
+                return Err(EngineError::file(folder.join(name::CONFIG), reason));
             }
         }
         let parameters = load_parameters(folder, &self.config, &Device::Cpu).map_err(EngineError::model(folder))?;

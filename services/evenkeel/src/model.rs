@@ -6,6 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use evenkeel_hf::name;
 use evenkeel_model::fresh::write_fresh_model;
 
 use crate::arguments::ModelOptions;
@@ -26,7 +27,7 @@ pub(crate) fn write(options: &ModelOptions) -> Result<ExitCode> {
 fn link(model: &Path, out: &Path) -> Result<()> {
     let names = || format!("`model.path` is {}", model.display());
     let folder = fs::canonicalize(model).with_context(names)?;
-    if !folder.join("config.json").is_file() {
+    if !folder.join(name::CONFIG).is_file() {
         bail!("{}, allowed: the folder of a Hugging Face model; it has no config.json", names());
     }
     let cannot = || format!("cannot link {} to {}", out.display(), folder.display());

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
+use evenkeel_hf::name;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -54,7 +55,7 @@ impl ResolvedRecipe {
     /// Those of the source; a folder without config.json or tokenizer.json.
     pub fn model_folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
         let folder = self.model.folder(run_directory, limits)?;
-        for name in ["config.json", "tokenizer.json"] {
+        for name in [name::CONFIG, name::TOKENIZER] {
             if !folder.join(name).exists() {
                 let message = format!("has no {name}, allowed: the folder of a Hugging Face model");
                 return Err(RunError::model(&folder, message));

@@ -4,9 +4,9 @@ use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor, safetensors::MmapedSafetensors};
+use evenkeel_hf::name;
 use serde::Deserialize;
 
-use super::{INDEX, SINGLE};
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs};
@@ -93,9 +93,9 @@ struct Shards {
 
 impl Shards {
     fn open(folder: &Path) -> Result<Self> {
-        let index_path = folder.join(INDEX);
+        let index_path = folder.join(name::WEIGHTS_INDEX);
         if !index_path.exists() {
-            let path = folder.join(SINGLE);
+            let path = folder.join(name::WEIGHTS);
             let file = map(&path)?;
             let file_of = file.tensors().into_iter().map(|(name, _)| (name, 0)).collect();
             return Ok(Self { files: vec![(path, file)], file_of });

@@ -9,10 +9,10 @@ use std::sync::{Mutex, PoisonError};
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
+use evenkeel_hf::name;
 use serde_json::{Value, json};
 
 use super::tensors::{NamedValues, Values, write_tensors};
-use super::{INDEX, SINGLE};
 use crate::error::{ModelError, Result};
 use crate::parameters::Parameters;
 
@@ -51,8 +51,8 @@ pub struct SavedFile {
 pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOptions) -> Result<Vec<SavedFile>> {
     let shards = assign(parameters, options);
     if let [only] = shards.as_slice() {
-        let digest = write_shard(&folder.join(SINGLE), parameters, only, options.dtype)?;
-        return Ok(vec![SavedFile { name: SINGLE.to_owned(), digest }]);
+        let digest = write_shard(&folder.join(name::WEIGHTS), parameters, only, options.dtype)?;
+        return Ok(vec![SavedFile { name: name::WEIGHTS.to_owned(), digest }]);
     }
     let name = |number: usize| format!("model-{:05}-of-{:05}.safetensors", number + 1, shards.len());
     let files = in_parallel(shards.len(), |number| {
@@ -65,7 +65,7 @@ pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOpti
     }
     let total = parameters.count() * options.dtype.size_in_bytes();
     let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
-    write_json(&folder.join(INDEX), &index)?;
+    write_json(&folder.join(name::WEIGHTS_INDEX), &index)?;
     Ok(files)
 }
 
@@ -110,7 +110,7 @@ pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
     if config.get("dtype").is_some() || config.get("torch_dtype").is_none() {
         config["dtype"] = json!(name);
     }
-    write_json(&folder.join("config.json"), &config)
+    write_json(&folder.join(name::CONFIG), &config)
 }
 
 /// Parameter ids of each shard, in order.

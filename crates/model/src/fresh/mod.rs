@@ -6,6 +6,7 @@ mod shape;
 use std::path::Path;
 
 use candle_core::{DType, Device};
+use evenkeel_hf::name;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -108,9 +109,9 @@ fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<()> {
     save_parameters(folder, &parameters, SaveOptions::default())?;
     save_config(folder, &config.to_json(), DType::F32)?;
     let files = [
-        ("tokenizer.json", character_tokenizer()),
-        ("tokenizer_config.json", tokenizer_config(config.max_position_embeddings)),
-        ("generation_config.json", json!({"eos_token_id": END, "pad_token_id": PAD})),
+        (name::TOKENIZER, character_tokenizer()),
+        (name::TOKENIZER_CONFIG, tokenizer_config(config.max_position_embeddings)),
+        (name::GENERATION_CONFIG, json!({"eos_token_id": END, "pad_token_id": PAD})),
         (MARKER, marker.clone()),
     ];
     for (name, value) in files {

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use evenkeel_chat::PromptRenderer;
+use evenkeel_hf::name::{WEIGHTS, WEIGHTS_INDEX};
 use evenkeel_hf::{Folder, TensorShapes, Tokenizer, tensor_shapes, weight_files};
 use evenkeel_model::{Config, parameter_specs};
 use serde::Serialize;
@@ -15,8 +16,6 @@ use crate::recipe::Recipe;
 
 /// How many missing tensors or files are named.
 const NAMED: usize = 3;
-/// Which file has which tensor.
-const INDEX: &str = "model.safetensors.index.json";
 
 /// What is known about the model.
 #[derive(Debug, Serialize)]
@@ -115,7 +114,7 @@ fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
         Ok(files) if files.is_empty() => {
             let hint = published::hint(path);
             findings.problem(format!(
-                "{}: weights are missing: model.safetensors, or shards that {INDEX} names{hint}",
+                "{}: weights are missing: {WEIGHTS}, or shards that {WEIGHTS_INDEX} names{hint}",
                 path.display()
             ));
         }
@@ -129,7 +128,7 @@ fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
 
 /// The files that the index names and that are not there.
 fn absent_shards(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path.join(INDEX)).unwrap_or_default();
+    let text = std::fs::read_to_string(path.join(WEIGHTS_INDEX)).unwrap_or_default();
     let index: Value = serde_json::from_str(&text).unwrap_or_default();
     let named: BTreeSet<&str> =
         index["weight_map"].as_object().into_iter().flat_map(|map| map.values()).filter_map(Value::as_str).collect();
@@ -198,7 +197,7 @@ mod tests {
         std::fs::remove_file(path.join("model.safetensors")).unwrap();
         assert!(found(&path, &config)[0].contains("weights are missing: model.safetensors, or"));
         let index = r#"{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
-        std::fs::write(path.join(INDEX), index).unwrap();
+        std::fs::write(path.join(WEIGHTS_INDEX), index).unwrap();
         let problems = found(&path, &config);
         assert!(problems[0].ends_with("weights are missing: model-1.safetensors, model-2.safetensors"), "{problems:?}");
     }

@@ -13,6 +13,7 @@ mod write;
 use std::collections::BTreeMap;
 
 use evenkeel_files::FileDigest;
+use evenkeel_hf::name;
 use evenkeel_model::ParameterSpec;
 use evenkeel_model::kernels::Moment;
 use serde::{Deserialize, Serialize};
@@ -23,12 +24,11 @@ pub(crate) use write::save;
 use crate::optimizer::Phase;
 
 const STATE: &str = "state.json";
-const CONFIG: &str = "config.json";
 const MOMENTS: &str = "moments.safetensors";
 const CLIENT_STATE: &str = "client_state.bin";
 
 /// The files of a checkpoint other than its state.
-const FILES: [&str; 4] = ["model.safetensors", CONFIG, MOMENTS, CLIENT_STATE];
+const FILES: [&str; 4] = [name::WEIGHTS, name::CONFIG, MOMENTS, CLIENT_STATE];
 
 /// The layout that this version writes.
 const FORMAT: u32 = 2;

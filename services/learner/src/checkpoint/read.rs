@@ -4,6 +4,7 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::FileDigest;
+use evenkeel_hf::name;
 use evenkeel_model::folder::{StoredParameters, StoredTensors};
 use evenkeel_model::kernels::Moment;
 use evenkeel_model::{Config, ParameterSpec, parameter_specs};
@@ -24,7 +25,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     state.files.iter().try_for_each(|(name, expected)| verify(folder, name, expected))?;
     let (config, _) = Config::load(folder)?;
     if config != *trainer.config() {
-        return Err(LearnerError::checkpoint(folder.join("config.json"), "is of another architecture"));
+        return Err(LearnerError::checkpoint(folder.join(name::CONFIG), "is of another architecture"));
     }
     let stored = Stored::open(folder, &config)?;
     let client_state = read_client_state(folder)?;

@@ -5,11 +5,12 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
+use evenkeel_hf::name;
 use evenkeel_model::ParameterSpec;
 use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, save_parameters, write_tensors};
 use evenkeel_model::kernels::Moment;
 
-use super::{CLIENT_STATE, CONFIG, FORMAT, MOMENTS, STATE, State, name_of};
+use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE, State, name_of};
 use crate::error::{LearnerError, Result};
 use crate::files::{check_room, write_file, write_folder};
 use crate::memory::checkpoint_bytes;
@@ -52,8 +53,8 @@ pub(crate) fn save(
             (CLIENT_STATE.to_owned(), FileDigest::of_bytes(client_state)),
         ]);
         files.extend(weights?.into_iter().map(|SavedFile { name, digest }| (name, digest)));
-        let config = folder.join(CONFIG);
-        files.insert(CONFIG.to_owned(), FileDigest::of(&config).map_err(LearnerError::file(&config))?);
+        let config = folder.join(name::CONFIG);
+        files.insert(name::CONFIG.to_owned(), FileDigest::of(&config).map_err(LearnerError::file(&config))?);
         let optimizer = optimizer.progress();
         let state = State {
             format: FORMAT,

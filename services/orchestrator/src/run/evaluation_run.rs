@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use evenkeel_files::sha256;
-use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_hf::{ConfigFile, Folder, name};
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_tasks::{Cancel, Dataset};
 use tokio::sync::watch;
@@ -189,7 +189,7 @@ fn fingerprint(model: &Path) -> Result<String, RunError> {
     files.sort_by_key(std::fs::DirEntry::file_name);
     for file in files {
         let name = file.file_name().to_string_lossy().into_owned();
-        let is_weights = name.ends_with(".safetensors") || name == "config.json" || name == "tokenizer.json";
+        let is_weights = name.ends_with(".safetensors") || [name::CONFIG, name::TOKENIZER].contains(&name.as_str());
         if let (true, Ok(data)) = (is_weights, std::fs::metadata(file.path())) {
             let written = data.modified().unwrap_or(SystemTime::UNIX_EPOCH).duration_since(UNIX_EPOCH);
             text += &format!("{name} {} {}\n", data.len(), written.unwrap_or_default().as_nanos());

@@ -9,10 +9,18 @@ use crate::support::settings;
 
 /// A group whose sampled tokens are all of a version.
 fn of_version(seed: u64, index: u32, version: u64) -> train_request::Kind {
+    of_versions(seed, index, |_| version)
+}
+
+/// A group whose sampled tokens are of versions by their place among those of their answer.
+fn of_versions(seed: u64, index: u32, version: impl Fn(usize) -> u64) -> train_request::Kind {
     let mut message = message(seed, index);
     let train_request::Kind::Group(group) = &mut message else { unreachable!("message makes groups") };
-    let segments = group.samples.iter_mut().flat_map(|sample| &mut sample.segments);
-    segments.filter(|segment| segment.policy_version.is_some()).for_each(|s| s.policy_version = Some(version));
+    for sample in &mut group.samples {
+        // Each has one token.
+        let sampled = sample.segments.iter_mut().filter(|segment| segment.policy_version.is_some());
+        sampled.enumerate().for_each(|(place, segment)| segment.policy_version = Some(version(place)));
+    }
     message
 }
 
@@ -60,6 +68,28 @@ async fn a_report_has_each_lag_that_occurs_where_one_is_allowed() {
     let header = TrainHeader { max_lag: None, ..service.header(TrainKind::Grpo, 3, 3, 2) };
     let metrics = report(&service.train(header, groups()).await.unwrap()).metrics;
     assert!(!metrics.keys().any(|name| name.starts_with("lag/")), "{metrics:?}");
+}
+
+#[tokio::test]
+async fn each_token_of_an_answer_counts_for_the_lag_of_its_own_version() {
+    let mut service = after_two_steps().await;
+    // As answers that are sampled in parts: the first three tokens by older weights than the others.
+    let version = |place| if place < 3 { 0 } else { 1 };
+    let groups = vec![of_versions(4, 0, version), of_versions(5, 1, version)];
+    let (mut older, mut newer) = (0, 0);
+    for message in &groups {
+        let train_request::Kind::Group(group) = message else { unreachable!("message makes groups") };
+        for segment in group.samples.iter().flat_map(|sample| &sample.segments) {
+            older += u32::from(segment.policy_version == Some(0));
+            newer += u32::from(segment.policy_version == Some(1));
+        }
+    }
+    assert!(older > 0 && newer > 0);
+    let header = TrainHeader { max_lag: Some(2), ..service.header(TrainKind::Grpo, 2, 2, 2) };
+    let metrics = report(&service.train(header, groups).await.unwrap()).metrics;
+    let share = |lag: u32| metrics[&format!("lag/{lag}/share")];
+    let expected = f64::from(older) / f64::from(older + newer);
+    assert!((share(2) - expected).abs() < 1e-12 && (share(1) - (1.0 - expected)).abs() < 1e-12, "{metrics:?}");
 }
 
 #[tokio::test]
