@@ -146,9 +146,12 @@ def kill_services(binary, recipe, options, folder, kills):
     def is_over():
         summary = run / "summary.json"
         try:
-            return summary.exists() and json.loads(summary.read_text())["state"] == "completed"
+            state = json.loads(summary.read_text())["state"] if summary.exists() else ""
         except json.JSONDecodeError:
             return False
+        if state == "failed":
+            sys.exit(f"the run failed:\n{tail(folder / 'orchestrator.log')}")
+        return state == "completed"
 
     def next_victim():
         """Waits for the next moment, or for a while. Returns whom it takes, if anybody."""

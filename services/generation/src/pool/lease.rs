@@ -6,7 +6,6 @@ use evenkeel_rpc::error::ServiceError;
 use tokio::sync::oneshot;
 
 use super::EnginePool;
-use super::backend::EngineState;
 use super::balancer::{Assignment, Rejection, Reply};
 use super::engine::PooledEngine;
 use super::weights::Session;
@@ -46,16 +45,7 @@ impl Lease {
 
     /// Makes sure that what the engine has sent so far was sampled from the session's weights.
     pub(crate) async fn verify_weights(&self) -> Result<(), EngineError> {
-        let verified = self.engine.verify_weights(self.session().weights()).await;
-        if let Err(error @ EngineError::WrongWeights { .. }) = &verified {
-            self.pool.eject(&self.engine, EngineState::Stale, &error.to_string());
-            self.engine.request_check();
-        }
-        verified?;
-        if self.session().is_interrupted() {
-            return Err(EngineError::Interrupted { reason: "its engine was lost meanwhile".to_owned() });
-        }
-        Ok(())
+        self.pool.verify_weights(&self.engine, self.session()).await
     }
 }
 

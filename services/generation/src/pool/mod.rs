@@ -169,6 +169,24 @@ impl EnginePool {
         Arc::clone(self.balancer().backend(engine.id()).session())
     }
 
+    /// Makes sure that what an engine has sent since its session began came from the session's weights. One that has others gets no samples
+    /// until it is updated.
+    ///
+    /// # Errors
+    /// Other weights; an engine that was lost meanwhile, or cannot be asked.
+    pub(crate) async fn verify_weights(&self, engine: &PooledEngine, session: &Session) -> Result<(), EngineError> {
+        let verified = engine.verify_weights(session.weights()).await;
+        if let Err(error @ EngineError::WrongWeights { .. }) = &verified {
+            self.eject(engine, EngineState::Stale, &error.to_string());
+            engine.request_check();
+        }
+        verified?;
+        if session.is_interrupted() {
+            return Err(EngineError::Interrupted { reason: "its engine was lost meanwhile".to_owned() });
+        }
+        Ok(())
+    }
+
     /// Gives samples to an engine that serves these weights. Without effect if others became current, or if it is draining.
     pub(crate) fn admit(&self, engine: &PooledEngine, state: EngineState, serves: &WeightsVersion) {
         self.update(engine, |backend, current| {

@@ -80,7 +80,13 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
     }
     let request =
         ScoreRequest { sequences: &proof.sequences, temperature: proof.temperature, cache_salt: &proof.cache_salt };
-    let scored = proof.deadline.run(engine.client().score(request)).await?;
+    // An engine that restarts meanwhile, and has not been missed yet, scores by the weights that it starts with.
+    let session = pool.session(engine);
+    let scored = proof.deadline.run(async {
+        let scores = engine.client().score(request).await?;
+        pool.verify_weights(engine, &session).await.map(|()| scores)
+    });
+    let scored = scored.await?;
     scored.map_err(|error| {
         let message = error.to_string();
         match error {

@@ -1,8 +1,12 @@
 //! Scores of the same tokens by every engine.
 
+use std::time::Duration;
+
 use crate::support::completions::token;
-use crate::support::{FakeEngine, Reply, Service, bounded, label, weights};
-use evenkeel_proto::v1::{FailureCode, LogProbabilityMode, ProveWeightsRequest, ProveWeightsResponse, TokenSequence};
+use crate::support::{FakeEngine, Reply, Service, bounded, label, settings, weights};
+use evenkeel_proto::v1::{
+    EngineHealth, FailureCode, LogProbabilityMode, ProveWeightsRequest, ProveWeightsResponse, TokenSequence,
+};
 use serde_json::json;
 use tonic::{Code, Status};
 
@@ -54,6 +58,31 @@ async fn an_engine_without_scores_fails_alone_and_says_why() {
         let proof = prove(&service, request(1)).await.unwrap();
         let failure = proof.engines[1].failure.as_ref().unwrap();
         assert_eq!((failure.code(), failure.reason.as_str()), (FailureCode::Unavailable, "ENGINE_LOST"));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn what_an_engine_scores_that_restarted_unnoticed_proves_nothing() {
+    bounded(async {
+        let (one, mut two) = (FakeEngine::start(), FakeEngine::start());
+        let mut config = settings(&[&one, &two]);
+        // Nobody looks after it: only the proof itself can find out.
+        config.engine.health_interval = Duration::from_secs(60);
+        let service = Service::with(config).await;
+        service.update(weights(3)).await.unwrap();
+        for _ in 0..5 {
+            // It serves its first weights again.
+            two.restart();
+            let proof = prove(&service, request(3)).await.unwrap();
+            assert!(proof.engines[0].failure.is_none());
+            let failure = proof.engines[1].failure.as_ref().unwrap();
+            assert_eq!((failure.code(), proof.engines[1].scores.len()), (FailureCode::Unavailable, 0), "{failure:?}");
+            service.until_health(&[EngineHealth::Healthy; 2]).await;
+            assert_eq!(two.label(), label(3));
+            let proof = prove(&service, request(3)).await.unwrap();
+            assert_eq!(proof.engines[1].failure, None);
+        }
     })
     .await;
 }
