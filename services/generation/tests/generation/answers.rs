@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use crate::support::{FakeEngine, Reply, Service, bounded, content, item, settings};
 use evenkeel_generation::{GenerationSettings, StreamSetting};
@@ -96,7 +97,9 @@ async fn another_engine_takes_over_from_one_that_fails() {
     bounded(async {
         let (bad, good) = (FakeEngine::start(), FakeEngine::start());
         bad.script(|_| Reply::Status(500, r#"{"error":{"message":"no"}}"#.into()));
-        let settings = settings(&[&bad, &good]);
+        let mut settings = settings(&[&bad, &good]);
+        // However long the samples take, no probe comes between them.
+        (settings.engine.probe_initial, settings.engine.probe_max) = (Duration::from_secs(60), Duration::from_secs(60));
         let threshold = settings.engine.breaker_failures as usize;
         let service = Service::with(settings).await;
         let check = |id: &str, rollout: &Rollout| {
