@@ -250,7 +250,8 @@ mod tests {
             plan(&["arithmetic"], &[RULES, "learner.supervised.learning_rate=1e-3,2e-3"], &[], 1).unwrap();
         let shared: std::collections::BTreeSet<_> = variants.iter().map(Variant::warm_start).collect();
         assert_eq!((variants.len(), shared.len()), (4, 2));
-        let (_, variants) = plan(&["arithmetic"], &["pipeline.max_lag=0,1,2"], &[], 1).unwrap();
+        let lagging = ["learner.old_logp=proximal", "checkpoint.keep_weights=3"];
+        let (_, variants) = plan(&["arithmetic"], &["pipeline.max_lag=0,1,2"], &lagging, 1).unwrap();
         assert!(variants.iter().all(|variant| variant.warm_start() == variants[0].warm_start()));
     }
 
