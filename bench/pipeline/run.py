@@ -2,24 +2,28 @@
 """What a lag gains and what it costs: python3 bench/pipeline/run.py [--binary evenkeel] [--steps 12] [--set SECTION.KEY=VALUE ...]
 
 Runs the same recipe with `pipeline.max_lag` 0 and 1, taking turns. Each service is a process of its own; the engine is pinned to one core and
-the learner to another, each with one thread. All answers have the same length, so that a step has no tail. A step has an update for each
-group, so that the learner cannot begin before it has been sampled: where it has one update, it trains the first groups while later ones are
-sampled, and the two sides overlap without a lag.
+the learner to another, each with one thread. A first run shows what sampling and training cost, and the cheaper side is then throttled to the
+cost of the other: it is stopped for a share of every PERIOD. All answers have the same length, so that a step has no tail. A step has an
+update for each group, so that the learner cannot begin before it has been sampled: where it has one update, it trains the first groups while
+later ones are sampled, and the two sides overlap without a lag.
 
-Printed for each lag: samples a second from the end of the third step to that of the last. What a lag can gain depends on how equal the costs
-of both sides are, so what sampling and training took without a lag is printed as well, and with it the ideal: the sum of both over the larger
-one, 2 where they are equal. Exits with 1 where lag 1 reaches less than 0.85 of the ideal (1.7 of 2).
+Printed for each lag: samples a second from the end of the third step to that of the last, and the ideal gain for what sampling and training
+took without a lag: the sum of both over the larger one, 2 where they are equal. Exits with 1 where lag 1 reaches less than 0.85 of the ideal
+(1.7 of 2).
 
 Printed beside it: the processor time of the orchestrator for a step with and without a lag, and the difference as a share of the step; the
 limit is 1 %.
 """
 
 import argparse
+import contextlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from pathlib import Path
 
@@ -31,6 +35,8 @@ LIMIT = 0.85
 LIMIT_CPU = 0.01
 WARM_UP = 3
 TURNS = 2
+# Seconds in which a throttled process is stopped once.
+PERIOD = 0.02
 RECIPE = """
 [run]
 seed = 1
@@ -85,14 +91,47 @@ def processor_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
-def run(binary, folder, lag, steps, changes):
-    """The end of each step on this clock, its line, and the processor seconds of the orchestrator from the end of the warm-up on."""
+@contextlib.contextmanager
+def throttled(process, share):
+    """Lets a process run for that share of the time."""
+    over = threading.Event()
+
+    def throttle():
+        while not over.is_set():
+            process.send_signal(signal.SIGCONT)
+            time.sleep(PERIOD * share)
+            if share < 1:
+                process.send_signal(signal.SIGSTOP)
+                time.sleep(PERIOD * (1 - share))
+
+    thread = threading.Thread(target=throttle)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+        process.send_signal(signal.SIGCONT)
+
+
+def costs_of(lines):
+    """Mean seconds that sampling and training take of a step."""
+    lines = lines[WARM_UP:]
+    mean = lambda *names: sum(line[name] for line in lines for name in names) / len(lines)  # noqa: E731
+    return mean("timing_s/gen", "timing_s/reward"), mean("timing_s/update_actor")
+
+
+def run(binary, folder, lag, steps, changes, shares):
+    """The end of each step on this clock, its line, and the processor seconds of the orchestrator from the end of the warm-up on. `shares` of
+    the time are left to engine and learner."""
     folder.mkdir()
     recipe, model = folder / "pipeline.toml", folder / "model"
     recipe.write_text(changed(RECIPE.format(lag=lag, steps=steps), changes))
     subprocess.run([binary, "model", "--recipe", recipe, "--out", model], check=True, stdout=subprocess.DEVNULL)
     metrics, ends, cpu = folder / "runs/pipeline/metrics.jsonl", [], 0.0
-    with Services(binary, folder, recipe, model, cores={"engine": 0, "learner": 1}) as services:
+    with Services(binary, folder, recipe, model, cores={"engine": 0, "learner": 1}) as services, contextlib.ExitStack() as stack:
+        for name, share in shares.items():
+            stack.enter_context(throttled(services.processes[name], share))
         while len(ends) < steps:
             services.check()
             lines = metrics.read_text().count("\n") if metrics.exists() else 0
@@ -128,22 +167,26 @@ def main():
     binary = arguments.binary.resolve() if arguments.binary else build("evenkeel")
     rates, costs, cpu, seconds = {0: [], 1: []}, [], {0: [], 1: []}, []
     with tempfile.TemporaryDirectory() as folder:
+        _, lines, _ = run(binary, Path(folder) / "costs", 0, arguments.steps, arguments.set, {})
+        sampling, training = costs_of(lines)
+        shares = {"engine": min(1, sampling / training), "learner": min(1, training / sampling)}
+        print(f"a step without a lag: sampling {sampling:.2f} s, training {training:.2f} s; the engine gets {shares['engine']:.2f} of the time "
+              f"and the learner {shares['learner']:.2f}", flush=True)
         for turn in range(arguments.turns):
             for lag in rates:
-                ends, lines, used = run(binary, Path(folder) / f"{turn}-{lag}", lag, arguments.steps, arguments.set)
+                ends, lines, used = run(binary, Path(folder) / f"{turn}-{lag}", lag, arguments.steps, arguments.set, shares)
                 samples = sum(line["rollout/samples"] for line in lines[WARM_UP:])
                 rates[lag].append(samples / (ends[-1] - ends[WARM_UP - 1]))
                 cpu[lag].append(used / (len(ends) - WARM_UP))
                 if lag == 0:
-                    parts = [(line["timing_s/gen"] + line["timing_s/reward"], line["timing_s/update_actor"]) for line in lines[WARM_UP:]]
-                    costs += parts
+                    costs.append(costs_of(lines))
                 else:
                     seconds.append((ends[-1] - ends[WARM_UP - 1]) / (len(ends) - WARM_UP))
     sampling, training = (sum(part) / len(costs) for part in zip(*costs))
     ideal = (sampling + training) / max(sampling, training)
     best = {lag: max(of_lag) for lag, of_lag in rates.items()}
     gain = best[1] / best[0]
-    print(f"a step without a lag: sampling {sampling:.2f} s, training {training:.2f} s, ideal gain {ideal:.2f}")
+    print(f"throttled: sampling {sampling:.2f} s, training {training:.2f} s, ideal gain {ideal:.2f}")
     for lag in rates:
         print(f"lag {lag}: {best[lag]:.1f} samples/s (turns: {', '.join(f'{rate:.1f}' for rate in rates[lag])})")
     print(f"lag 1 over lag 0: {gain:.2f}, {gain / ideal:.2f} of the ideal (limit {LIMIT})")
