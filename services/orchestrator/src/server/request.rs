@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_config::ConfigError;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::start_run_request::Configuration;
-use evenkeel_proto::v1::{ForkPoint, StartRunRequest};
+use evenkeel_proto::v1::{ForkPoint, RunState, StartRunRequest};
 use evenkeel_rpc::error::ServiceError;
 
 use super::OrchestratorSettings;
@@ -114,7 +114,8 @@ pub(super) fn configured(
     };
     let (recipe, _, path) = resolve(&request, &config.runs, reader)?;
     if let Some(run) = stored(&path).map_err(service_error)? {
-        request.resume = run.step < recipe.settings.run.steps;
+        // All steps may have their lines and the run be without its end: a process that was killed then has not written that.
+        request.resume = run.step < recipe.settings.run.steps || run.state() != RunState::Completed;
     }
     Ok(Some(request))
 }

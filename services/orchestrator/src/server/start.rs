@@ -61,8 +61,8 @@ impl Drop for CancelOnDrop {
 }
 
 impl OrchestratorService {
-    /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name none, or where all its
-    /// steps are done.
+    /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name none, or where it is
+    /// completed.
     ///
     /// # Errors
     /// As StartRun.

@@ -3,8 +3,8 @@
 use std::sync::atomic::Ordering;
 
 use crate::support::recipe::{Program, reader};
-use crate::support::{Cluster, bounded, recipe};
-use evenkeel_orchestrator::{OrchestratorSettings, serve};
+use crate::support::{Cluster, bounded, recipe, until};
+use evenkeel_orchestrator::{OrchestratorSettings, StartSettings, serve};
 use evenkeel_proto::v1::orchestrator_client::OrchestratorClient;
 use evenkeel_proto::v1::{
     ForkPoint, GetRunRequest, ListRunsRequest, OrchestratorGetStatusRequest, RunState, StartRunRequest, StepKind,
@@ -226,6 +226,34 @@ async fn what_is_refused_names_its_field() {
         }
         let missing = server.client.get_run(GetRunRequest { run_id: "unknown".into() }).await.unwrap_err();
         assert_eq!(missing.code(), Code::NotFound);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_configured_run_without_its_end_is_resumed_though_all_its_steps_have_lines() {
+    bounded(async {
+        let cluster = Cluster::start().await;
+        let dir = tempfile::tempdir().unwrap();
+        let (file, runs) = (dir.path().join("own.toml"), dir.path().join("runs"));
+        std::fs::write(&file, toml::to_string(&Program::of(&recipe())).unwrap()).unwrap();
+        let settings = OrchestratorSettings {
+            runs: runs.clone(),
+            endpoints: cluster.endpoints(),
+            start: StartSettings { recipe: vec![file.display().to_string()], ..StartSettings::default() },
+            ..OrchestratorSettings::default()
+        };
+        let path = runs.join("own/summary.json");
+        let summary = || std::fs::read_to_string(&path).unwrap_or_default();
+        for _ in 0..2 {
+            let (server, service) = serve(settings.clone(), reader()).await.unwrap();
+            let running = server.spawn();
+            service.start_configured().await.unwrap();
+            until(|| summary().contains("\"completed\"")).await;
+            running.stop().await.unwrap();
+            // As a process leaves it that is killed before it has written that the run is over.
+            std::fs::write(&path, summary().replace("\"completed\"", "\"training\"")).unwrap();
+        }
     })
     .await;
 }
