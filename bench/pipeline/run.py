@@ -100,9 +100,8 @@ def throttled(process, share):
         while not over.is_set():
             process.send_signal(signal.SIGCONT)
             time.sleep(PERIOD * share)
-            if share < 1:
-                process.send_signal(signal.SIGSTOP)
-                time.sleep(PERIOD * (1 - share))
+            process.send_signal(signal.SIGSTOP)
+            time.sleep(PERIOD * (1 - share))
 
     thread = threading.Thread(target=throttle)
     thread.start()
@@ -116,14 +115,15 @@ def throttled(process, share):
 
 def costs_of(lines):
     """Mean seconds that sampling and training take of a step."""
-    lines = lines[WARM_UP:]
-    mean = lambda *names: sum(line[name] for line in lines for name in names) / len(lines)  # noqa: E731
+    def mean(*names):
+        return sum(line[name] for line in lines[WARM_UP:] for name in names) / len(lines[WARM_UP:])
+
     return mean("timing_s/gen", "timing_s/reward"), mean("timing_s/update_actor")
 
 
 def run(binary, folder, lag, steps, changes, shares):
-    """The end of each step on this clock, its line, and the processor seconds of the orchestrator from the end of the warm-up on. `shares` of
-    the time are left to engine and learner."""
+    """The end of each step on this clock, its line, and the processor seconds of the orchestrator from the end of the warm-up on. Services that
+    are throttled have a share of the time in `shares`."""
     folder.mkdir()
     recipe, model = folder / "pipeline.toml", folder / "model"
     recipe.write_text(changed(RECIPE.format(lag=lag, steps=steps), changes))
@@ -169,9 +169,9 @@ def main():
     with tempfile.TemporaryDirectory() as folder:
         _, lines, _ = run(binary, Path(folder) / "costs", 0, arguments.steps, arguments.set, {})
         sampling, training = costs_of(lines)
-        shares = {"engine": min(1, sampling / training), "learner": min(1, training / sampling)}
-        print(f"a step without a lag: sampling {sampling:.2f} s, training {training:.2f} s; the engine gets {shares['engine']:.2f} of the time "
-              f"and the learner {shares['learner']:.2f}", flush=True)
+        cheaper, left = ("engine", sampling / training) if sampling < training else ("learner", training / sampling)
+        shares = {cheaper: left}
+        print(f"a step without a lag: sampling {sampling:.2f} s, training {training:.2f} s; the {cheaper} gets {left:.2f} of the time", flush=True)
         for turn in range(arguments.turns):
             for lag in rates:
                 ends, lines, used = run(binary, Path(folder) / f"{turn}-{lag}", lag, arguments.steps, arguments.set, shares)

@@ -99,7 +99,7 @@ impl Generation {
     }
 
     /// Moves the engines to weights. A warning reports engines that fail; where all fail the call is retried. Nobody calls it but
-    /// `EngineWeights`, which knows whose turn it is.
+    /// `EngineWeights`, which keeps moves in order.
     pub(crate) async fn update_weights(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
         let (pause_mode, weights_ref) = (in_flight.into(), Some(weights.clone()));
         let request = UpdateWeightsRequest { weights: weights_ref, pause_mode, ..UpdateWeightsRequest::default() };

@@ -14,7 +14,7 @@ use crate::error::Halt;
 /// How long a sample waits for the engines that are on their way to its weights.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What engines were moved to, and whose turn it is to have them.
+/// What the engines were moved to, and the versions whose samples are in flight.
 pub(crate) struct EngineWeights {
     services: Arc<Services>,
     versions: Arc<VersionsInFlight>,

@@ -23,8 +23,7 @@ mod verification;
 mod versions_in_flight;
 
 pub(crate) use context::{RolloutContext, RolloutSpec, SampledBy};
-pub(crate) use engine_weights::EngineWeights;
-pub(crate) use engine_weights::Move;
+pub(crate) use engine_weights::{EngineWeights, Move};
 pub(crate) use group::{GroupPlan, GroupSampling, SampledGroup};
 pub(crate) use left_out::LeftOut;
 pub(crate) use parts::Division;

@@ -104,9 +104,9 @@ pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) 
     (sampling, LearningEnd { shared, steps: next_steps }, EvaluatedLines(next_lines))
 }
 
-/// Waits until the value of a shared is such, which this end of it keeps open.
-async fn until<T: Clone>(shared: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
-    let mut value = shared.subscribe();
+/// Waits until a shared value is such; this end keeps it open.
+async fn until<T: Clone>(value: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
+    let mut value = value.subscribe();
     let reached = value.wait_for(holds).await.map(|value| value.clone());
     reached.expect("the sender is borrowed here, so that it is not gone")
 }

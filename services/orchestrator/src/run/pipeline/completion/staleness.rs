@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-/// The room in steps that are not full yet, for groups that were started and are in no step. A group that was started by the weights after w
+/// How many groups may be out: the room in steps that are not full yet, for groups that were started and are in no step. A group that was started by the weights after w
 /// steps must be in step w + lag at the latest. Both rules follow: a prompt is started only where all groups that are out still fit into the
 /// steps up to its last one, and a step takes a group only where older ones keep the room that they need.
 #[derive(Debug)]
@@ -20,7 +20,7 @@ pub(super) struct StalenessBudget {
 }
 
 impl StalenessBudget {
-    /// The room of a run that goes on with a step and has nothing out.
+    /// The budget of a run that goes on with a step and has nothing out.
     pub(super) fn new(size: u64, lag: u64, steps: u64, step: u64) -> Self {
         Self { size, lag, steps, step, filled: 0, out: BTreeMap::new() }
     }
