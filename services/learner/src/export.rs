@@ -40,7 +40,7 @@ pub fn export(export: &Export, to: &Path) -> Result<()> {
     }
     let (config, json) = Config::load(export.weights)?;
     let parameters = load_parameters(export.weights, &config, &Device::Cpu)?;
-    let source = ModelSource::folder(export.model, json);
+    let source = ModelSource::opened(export.model, json);
     write_folder(to, |aside| {
         let PublishOptions { dtype, max_shard_bytes } = export.options;
         save_parameters(aside, &parameters, SaveOptions { dtype, max_shard_bytes })?;

@@ -9,6 +9,7 @@ use evenkeel_model::{Config, GpuMemory, Parameters, Scores, gpu_memory, release_
 use crate::checkpoint;
 use crate::error::Result;
 use crate::group::Group;
+use crate::initial;
 use crate::memory::{MemoryPlan, Phase, host_memory};
 use crate::micro_batch::Sequence;
 use crate::publish::{PublishOptions, Published, publish};
@@ -44,7 +45,7 @@ impl Learner {
         };
         let explain = |error| MemoryPlan::explain(plan.as_ref(), &settings, Phase::Opening, error);
         let parameters = load_parameters(folder, &config, &device).map_err(|error| explain(error.into()))?;
-        let source = ModelSource::folder(folder, config_json);
+        let source = ModelSource::opened(folder, config_json);
         let mut learner = Self::build(config, parameters, source, settings.clone()).map_err(explain)?;
         learner.trainer.set_plan(plan);
         Ok(learner)
@@ -185,6 +186,15 @@ impl Learner {
     /// learner is unchanged.
     pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<Vec<u8>> {
         checkpoint::restore(&mut self.trainer, folder)
+    }
+
+    /// Returns to the weights in the folder that the learner was opened from: version 0, a fresh optimizer.
+    ///
+    /// # Errors
+    /// A model created in memory, or a folder that no longer holds a model of the same shape. If a file or the device fails after that
+    /// was checked, the learner refuses to work until it is reset or a checkpoint is restored.
+    pub fn reset(&mut self) -> Result<()> {
+        initial::restore(&mut self.trainer, &self.source)
     }
 
     /// Writes the current weights to `folder/step-VERSION`, completely or not at all.

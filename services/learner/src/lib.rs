@@ -14,6 +14,7 @@ mod error;
 mod export;
 mod files;
 mod group;
+mod initial;
 mod learner;
 mod memory;
 mod micro_batch;

@@ -21,13 +21,18 @@ pub(crate) struct ModelSource {
 
 impl ModelSource {
     /// A model that was opened from a folder.
-    pub(crate) fn folder(folder: &Path, config_json: Value) -> Self {
+    pub(crate) fn opened(folder: &Path, config_json: Value) -> Self {
         Self { config_json, folder: Some(folder.to_owned()) }
     }
 
     /// A model without files.
     pub(crate) fn memory(config: &Config) -> Self {
         Self { config_json: config.to_json(), folder: None }
+    }
+
+    /// The folder that the model was opened from; absent for a model created in memory.
+    pub(crate) fn folder(&self) -> Option<&Path> {
+        self.folder.as_deref()
     }
 
     /// Writes `config.json` for weights of a type.

@@ -36,7 +36,7 @@ pub struct WorkDone {
     pub micro_batches: u64,
 }
 
-/// A checkpoint's tensors, which are read one by one: there is no room for a second copy of all of them.
+/// Stored weights and moments, which are read one by one: there is no room for a second copy of all of them.
 pub(crate) trait StoredState {
     /// Where they are.
     fn folder(&self) -> &Path;
@@ -46,7 +46,7 @@ pub(crate) trait StoredState {
     fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor>;
 }
 
-/// A checkpoint's numbers.
+/// The numbers that belong to them.
 #[derive(Clone, Copy)]
 pub(crate) struct StoredNumbers {
     pub(crate) optimizer: Progress,
@@ -69,7 +69,7 @@ pub(crate) struct Trainer {
     version: u64,
     /// Updates skipped since the last that was applied.
     skipped: u64,
-    /// The checkpoint that could not be read to its end, after some of it was in place.
+    /// The folder that could not be read to its end, after some of it was in place.
     torn: Option<PathBuf>,
     /// What the memory plan had said; absent on a CPU.
     plan: Option<MemoryPlan>,
@@ -312,7 +312,7 @@ impl Trainer {
         Ok(Snapshot { weights, optimizer: self.optimizer.state(copy, self.parameters())? })
     }
 
-    /// Replaces weights and moments by those of a checkpoint, one by one.
+    /// Replaces weights and moments by stored ones, one by one.
     ///
     /// # Errors
     /// A failure of a file or of the device. Then weights and moments are those of no step, and nothing can be done with them until a
@@ -341,16 +341,17 @@ impl Trainer {
         Ok(())
     }
 
-    /// Refuses to work with what a checkpoint that could not be read to its end has left.
+    /// Refuses to work with what a folder that could not be read to its end has left.
     ///
     /// # Errors
-    /// That checkpoint, and what to do.
+    /// That folder, and what to do.
     pub(crate) fn check_whole(&self) -> Result<()> {
         match &self.torn {
             None => Ok(()),
-            Some(folder) => {
-                Err(LearnerError::checkpoint(folder, "was not read to its end: load a checkpoint before anything else"))
-            }
+            Some(folder) => Err(LearnerError::checkpoint(
+                folder,
+                "was not read to its end: load a checkpoint, or reset the learner, before anything else",
+            )),
         }
     }
 

@@ -11,7 +11,7 @@ use super::rows::VERIFY_ONE;
 use crate::wire::{self, Failed};
 
 /// A method of each kind of each service.
-const METHODS: [&str; 14] = [
+const METHODS: [&str; 15] = [
     VERIFY_ONE,
     "/evenkeel.v1.Reward/Verify",
     "/evenkeel.v1.Generation/Generate",
@@ -21,6 +21,7 @@ const METHODS: [&str; 14] = [
     "/evenkeel.v1.Learner/Score",
     "/evenkeel.v1.Learner/SaveCheckpoint",
     "/evenkeel.v1.Learner/LoadCheckpoint",
+    "/evenkeel.v1.Learner/Reset",
     "/evenkeel.v1.Orchestrator/StartRun",
     "/evenkeel.v1.Orchestrator/ListRuns",
     "/evenkeel.v1.Orchestrator/WatchRun",

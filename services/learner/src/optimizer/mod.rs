@@ -74,6 +74,11 @@ pub(crate) struct Progress {
     pub(crate) phase: Phase,
 }
 
+impl Progress {
+    /// Before the first step.
+    pub(crate) const START: Self = Self { updates: 0, steps: 0, phase: Phase::Policy };
+}
+
 /// The moments and numbers before a step.
 pub(crate) struct OptimizerState {
     moments: Both<Vec<Tensor>>,
@@ -104,7 +109,7 @@ impl Optimizer {
     pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, place: MomentsLocation) -> Result<Self> {
         let UpdateTarget { kernels, parameters } = target.into();
         let moments = Moments::zeros(place, kernels, parameters)?;
-        Ok(Self { moments, progress: Progress { updates: 0, steps: 0, phase: Phase::Policy } })
+        Ok(Self { moments, progress: Progress::START })
     }
 
     /// The moments.

@@ -1,8 +1,8 @@
 //! Commands for the thread that owns the learner.
 
 use evenkeel_proto::v1::{
-    LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, SaveCheckpointRequest,
-    SaveCheckpointResponse, ScoreItem, ScoreResponse, TrainHeader,
+    LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, ResetRequest, ResetResponse,
+    SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreResponse, TrainHeader,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::oneshot;
@@ -24,6 +24,8 @@ pub(super) enum Command {
     Save { request: SaveCheckpointRequest, reply: Reply<SaveCheckpointResponse> },
     /// A checkpoint to continue from.
     Load { request: LoadCheckpointRequest, reply: Reply<LoadCheckpointResponse> },
+    /// The initial weights.
+    Reset { request: ResetRequest, reply: Reply<ResetResponse> },
 }
 
 /// A sequence to score.

@@ -7,8 +7,8 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse, ModelInfo,
-    PublishRequest, PublishResponse, QueueStatus, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem,
-    ScoreRequest, ScoreResponse, TrainEvent, TrainRequest, train_request,
+    PublishRequest, PublishResponse, QueueStatus, ResetRequest, ResetResponse, SaveCheckpointRequest,
+    SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent, TrainRequest, train_request,
 };
 use evenkeel_rpc::admission::Unit;
 use evenkeel_rpc::error::ServiceError;
@@ -196,6 +196,11 @@ impl Learner for LearnerService {
     ) -> Result<Response<LoadCheckpointResponse>, Status> {
         let request = request.into_inner();
         self.ask(|reply| Command::Load { request, reply }).await
+    }
+
+    async fn reset(&self, request: Request<ResetRequest>) -> Result<Response<ResetResponse>, Status> {
+        let request = request.into_inner();
+        self.ask(|reply| Command::Reset { request, reply }).await
     }
 
     async fn get_status(

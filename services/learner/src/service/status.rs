@@ -49,7 +49,7 @@ impl StatusBoard {
         }
     }
 
-    /// Records that a checkpoint was loaded: no step has been done since.
+    /// Records that the weights were replaced: no step has been done since.
     pub(super) fn restored(&self, version: u64) {
         let mut status = self.lock();
         status.version = version;

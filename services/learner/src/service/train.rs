@@ -59,7 +59,7 @@ impl Training {
         self.grpo_steps
     }
 
-    /// Records that a checkpoint after `grpo_steps` steps was loaded: earlier reports belong to other weights.
+    /// Records that the weights were replaced by those after `grpo_steps` steps: earlier reports belong to others.
     pub(super) fn restored(&mut self, grpo_steps: u64) {
         self.grpo_steps = grpo_steps;
         self.reports.clear();

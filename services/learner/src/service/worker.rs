@@ -4,8 +4,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
-    LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse,
-    SaveCheckpointRequest, SaveCheckpointResponse,
+    LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, ResetRequest,
+    ResetResponse, SaveCheckpointRequest, SaveCheckpointResponse,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::mpsc;
@@ -60,6 +60,7 @@ impl Worker {
                 Command::Publish { request, reply } => answer(reply, self.publish(&request)),
                 Command::Save { request, reply } => answer(reply, self.save(request)),
                 Command::Load { request, reply } => answer(reply, self.load(&request)),
+                Command::Reset { request, reply } => answer(reply, self.reset(&request)),
             }
             self.status.set_state(LearnerState::Idle, self.learner.version());
         }
@@ -107,12 +108,24 @@ impl Worker {
         let loaded = self.checkpoints.load(&mut self.learner, request.which.as_ref(), from);
         let (checkpoint, client_state) = loaded?;
         record("evenkeel_checkpoint_load_seconds", convert::micros(start.elapsed()));
-        self.lease.assign(&request.run_id);
-        // Before the answer, since the caller may request the status right after it.
-        self.status.restored(self.learner.version());
-        self.training.restored(checkpoint.step);
-        self.weights.forget();
+        self.replaced(&request.run_id, checkpoint.step);
         Ok(LoadCheckpointResponse { checkpoint: Some(checkpoint), client_state })
+    }
+
+    fn reset(&mut self, request: &ResetRequest) -> Result<ResetResponse, ServiceError> {
+        self.lease.check_expired(&request.run_id)?;
+        self.learner.reset().map_err(convert::error)?;
+        self.replaced(&request.run_id, 0);
+        Ok(ResetResponse {})
+    }
+
+    /// Records that the weights are now those of a run after `grpo_steps` steps. Before the answer, since the caller may request the
+    /// status right after it.
+    fn replaced(&mut self, run_id: &str, grpo_steps: u64) {
+        self.lease.assign(run_id);
+        self.status.restored(self.learner.version());
+        self.training.restored(grpo_steps);
+        self.weights.forget();
     }
 
     fn check_version(&self, version: Option<u64>) -> Result<(), ServiceError> {
@@ -131,7 +144,9 @@ fn state_of(command: &Command) -> LearnerState {
     match command {
         Command::Train { .. } => LearnerState::Training,
         Command::Score(_) => LearnerState::Scoring,
-        Command::Publish { .. } | Command::Save { .. } | Command::Load { .. } => LearnerState::Writing,
+        Command::Publish { .. } | Command::Save { .. } | Command::Load { .. } | Command::Reset { .. } => {
+            LearnerState::Writing
+        }
     }
 }
 

@@ -6,8 +6,8 @@ use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
-    LoadCheckpointResponse, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent,
-    TrainReport, WeightsRef, score_request, train_event,
+    LoadCheckpointResponse, PublishRequest, ResetRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest,
+    ScoreResponse, TrainEvent, TrainReport, WeightsRef, score_request, train_event,
 };
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::error::reason_of;
@@ -176,6 +176,15 @@ impl Learner {
             async move { client.load_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
         };
         self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
+    }
+
+    /// Returns to the weights that the learner was started with, which are then those of this run at version 0.
+    pub(crate) async fn reset(&self, run_id: &str) -> Result<(), Halt> {
+        let call = || {
+            let (mut client, request) = (self.client.clone(), ResetRequest { run_id: run_id.to_owned() });
+            async move { client.reset(self.retrier.request(request)).await.map(drop) }
+        };
+        self.retrier.call("learner", &self.endpoint, "Reset", call).await
     }
 
     /// Does a training step. The feed may still be filled meanwhile. Over a new connection the same messages are sent again: a learner that

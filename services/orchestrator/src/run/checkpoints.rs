@@ -78,8 +78,11 @@ impl CheckpointKeeper {
                 let loaded = learner.load_checkpoint_of(&self.run_id, run_id, *step).await?;
                 position_in(&loaded, |state| Position::forked(state, &self.identity))?
             }
-            // Without a checkpoint the run starts over; a learner that did steps before answers with its stored reports.
-            (None, None) => Position::start(&self.identity),
+            // Without a checkpoint the run starts over, and so does a learner that outlived it.
+            (None, None) => {
+                learner.reset(&self.run_id).await?;
+                Position::start(&self.identity)
+            }
         };
         journal.truncate(&position).await?;
         self.best.restore(position.step());

@@ -6,6 +6,7 @@ use crate::support::{
     Cluster, LEARNER, bounded, finish, kill_and_resume, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{Event, RunDirectory, RunError, RunOutcome, StopMode};
+use evenkeel_proto::v1::TrainKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_anywhere_and_resumed_beside_a_learner_that_lives() {
@@ -135,6 +136,28 @@ async fn a_stop_in_the_warm_start_and_one_at_once_can_be_resumed() {
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Stopped);
         assert_eq!(finish(cluster.resume(&path, &recipe())).await.1.unwrap().0, RunOutcome::Completed);
         assert_eq!(lines(&path), uninterrupted(&recipe()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_killed_in_its_warm_start_begins_again_with_a_learner_that_lives() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let mut recipe = recipe();
+        recipe.warm_start.steps = 200;
+        let handle = cluster.begin(&path, &recipe);
+        let times =
+            |step| cluster.learner.state.done.lock().unwrap().get(&(TrainKind::Supervised as i32, step)).copied();
+        crate::support::until(|| times(20).is_some()).await;
+        handle.kill().await;
+        assert_eq!(times(199), None, "it was killed in its warm start");
+        let (events, result) = finish(cluster.resume(&path, &recipe)).await;
+        assert_eq!(result.unwrap().0, RunOutcome::Completed);
+        assert_eq!((times(0), times(199)), (Some(2), Some(1)));
+        assert!(!events.iter().any(|event| matches!(&**event, Event::Rewound { .. })), "at the first attempt");
+        assert_eq!(lines(&path), uninterrupted(&recipe).await);
     })
     .await;
 }

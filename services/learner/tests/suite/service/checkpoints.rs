@@ -1,11 +1,15 @@
 //! Saving and loading checkpoints.
 
 use std::path::Path;
+use std::time::Duration;
 
-use evenkeel_proto::v1::{LoadCheckpointRequest, SaveCheckpointRequest, TrainKind, load_checkpoint_request};
+use evenkeel_proto::v1::{
+    LearnerGetStatusRequest, LoadCheckpointRequest, PublishRequest, ResetRequest, SaveCheckpointRequest, TrainKind,
+    TrainReport, load_checkpoint_request, train_event,
+};
 use tonic::Code;
 
-use super::{load_path, save, start};
+use super::{load_path, message, report, save, start, start_with};
 
 #[tokio::test]
 async fn the_newest_intact_checkpoint_is_loaded_the_oldest_are_deleted_and_other_runs_are_refused() {
@@ -35,6 +39,48 @@ async fn the_newest_intact_checkpoint_is_loaded_the_oldest_are_deleted_and_other
     assert_eq!((loaded.client_state, service.version().await), (b"after 2".to_vec(), 3));
     // Training continues from there.
     assert_eq!(service.step(3, 3).await.unwrap().version, 4);
+}
+
+#[tokio::test]
+async fn a_reset_learner_does_its_first_steps_again_to_the_bit() {
+    let mut service = start().await;
+    let reset = |run_id: &str| ResetRequest { run_id: run_id.into() };
+    // Nothing was trained: nothing to do.
+    service.client.reset(reset("run")).await.unwrap();
+    let bits = |report: TrainReport| TrainReport { timings: None, ..report };
+    let first = [service.step(0, 0).await.unwrap(), service.step(1, 1).await.unwrap()].map(bits);
+    let publish = || PublishRequest { run_id: "run".into(), ..PublishRequest::default() };
+    let weights = service.client.publish(publish()).await.unwrap().into_inner().weights;
+    service.step(2, 2).await.unwrap();
+
+    service.client.reset(reset("run")).await.unwrap();
+    let status = service.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
+    assert_eq!((status.version, status.last_grpo_step, status.run_id.as_str()), (0, None, "run"));
+    // No report is answered that was stored for weights that are gone.
+    let header = service.header(TrainKind::Grpo, 0, 0, 2);
+    let events = service.train(header, vec![message(0, 0), message(1, 1)]).await.unwrap();
+    assert!(matches!(&events[0].kind, Some(train_event::Kind::Accepted(accepted)) if !accepted.already_done));
+    let again = [report(&events), service.step(1, 1).await.unwrap()].map(bits);
+    assert_eq!(again, first);
+    let published = service.client.publish(publish()).await.unwrap().into_inner();
+    assert_eq!((published.weights, published.already_published), (weights, false));
+}
+
+#[tokio::test]
+async fn a_reset_of_another_run_or_without_the_initial_model_is_refused() {
+    let mut service = start_with(|settings| settings.lease = Duration::from_secs(600)).await;
+    service.step(0, 0).await.unwrap();
+    let mut client = service.client.clone();
+    let mut reset = async |run_id: &str| client.reset(ResetRequest { run_id: run_id.into() }).await;
+    let status = reset("other").await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable, "{status}");
+    assert_eq!(reset("../run").await.unwrap_err().code(), Code::InvalidArgument);
+    let model = service.folder.path().join("step-0/model.safetensors");
+    std::fs::remove_file(&model).unwrap();
+    let status = reset("run").await.unwrap_err();
+    assert!(status.message().contains("model.safetensors"), "{status}");
+    // Nothing has changed, and training goes on.
+    assert_eq!(service.step(1, 1).await.unwrap().version, 2);
 }
 
 #[tokio::test]

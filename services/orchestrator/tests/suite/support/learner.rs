@@ -10,9 +10,9 @@ use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
-    ModelInfo, PublishRequest, PublishResponse, SaveCheckpointRequest, SaveCheckpointResponse, ScoreRequest,
-    ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample,
-    WeightsRef, score_request, train_request,
+    ModelInfo, PublishRequest, PublishResponse, ResetRequest, ResetResponse, SaveCheckpointRequest,
+    SaveCheckpointResponse, ScoreRequest, ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport,
+    TrainRequest, TrainSample, WeightsRef, score_request, train_request,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio_stream::StreamExt;
@@ -30,7 +30,8 @@ struct Memory {
     run_id: String,
     version: u64,
     digest: u64,
-    reports: BTreeMap<(i32, u64), TrainReport>,
+    /// The last one only: a real learner keeps few.
+    report: Option<TrainReport>,
 }
 
 /// What it knew when it wrote a checkpoint, with the state of its caller.
@@ -113,7 +114,8 @@ impl FakeLearner {
             return Err(Status::failed_precondition("another settings_hash"));
         }
         let before = self.memory.lock().unwrap().clone();
-        let stored = before.reports.get(&key).filter(|_| before.run_id == header.run_id).cloned();
+        let is_same = |report: &TrainReport| (report.kind, report.step) == key && before.run_id == header.run_id;
+        let stored = before.report.clone().filter(is_same);
         let accepted =
             TrainAccepted { run_id: header.run_id.clone(), step: header.step, already_done: stored.is_some() };
         if stored.is_none() && before.version != header.base_version {
@@ -193,7 +195,7 @@ impl FakeLearner {
             let mut memory = self.memory.lock().unwrap();
             let digest = if self.state.is_frozen.load(Ordering::Relaxed) { before.digest } else { digest };
             (memory.run_id, memory.version, memory.digest) = (header.run_id.clone(), report.version, digest);
-            memory.reports.insert(key, report.clone());
+            memory.report = Some(report.clone());
         }
         *self.state.done.lock().unwrap().entry(key).or_default() += 1;
         if header.kind() == TrainKind::Grpo {
@@ -304,6 +306,11 @@ impl Learner for FakeLearner {
             ..CheckpointRef::default()
         };
         Ok(Response::new(LoadCheckpointResponse { checkpoint: Some(checkpoint), client_state: client_state.clone() }))
+    }
+
+    async fn reset(&self, request: Request<ResetRequest>) -> Result<Response<ResetResponse>, Status> {
+        *self.memory.lock().unwrap() = Memory { run_id: request.into_inner().run_id, ..Memory::default() };
+        Ok(Response::new(ResetResponse {}))
     }
 
     async fn get_status(
