@@ -12,6 +12,7 @@
 //! - [`retry`]: the policy of retries.
 #![forbid(unsafe_code)]
 
+pub mod accept;
 pub mod admission;
 pub mod balance;
 pub mod client;

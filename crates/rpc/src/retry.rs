@@ -83,10 +83,11 @@ impl RetryPolicy {
 
     /// Begins a series of attempts.
     pub fn start(&self) -> Retries {
-        Retries { policy: *self, backoff: self.backoff(), since: None }
+        Retries { policy: *self, backoff: self.pauses(), since: None }
     }
 
-    fn backoff(&self) -> ExponentialBackoff {
+    /// The pauses between attempts, without a limit of time.
+    pub(crate) fn pauses(&self) -> ExponentialBackoff {
         // backon adds up to the whole delay as jitter: with half the delay the pause is between half of it and all of it.
         let part = if self.jitter_seed.is_some() { 2 } else { 1 };
         let builder = ExponentialBuilder::new().with_min_delay(self.initial / part).with_max_delay(self.max / part);

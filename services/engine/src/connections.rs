@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use evenkeel_rpc::accept::accept;
 use evenkeel_rpc::server::ServerCertificates;
 use evenkeel_rpc::stall_timeout::StallTimeout;
 use hyper::server::conn::http1;
@@ -26,8 +27,6 @@ const RESERVE_DEADLINE: Duration = Duration::from_secs(1);
 const MAX_HEADER: usize = 64 << 10;
 /// File descriptors reserved for the rest of the process.
 const OTHER_DESCRIPTORS: usize = 128;
-/// Delay after a failure to accept a connection, to avoid a busy loop.
-const ACCEPT_DELAY: Duration = Duration::from_millis(50);
 
 /// Limits of connections.
 #[derive(Debug, Clone, Copy)]
@@ -71,17 +70,10 @@ pub(crate) async fn serve(
     // Aborted when this future ends or is dropped.
     let mut connections = JoinSet::new();
     loop {
-        let stream = tokio::select! {
+        let (stream, _) = tokio::select! {
             () = stop.cancelled() => break,
             Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => match accepted {
-                Ok((stream, _)) => stream,
-                Err(error) => {
-                    tracing::warn!(%error, "no connection can be accepted");
-                    tokio::time::sleep(ACCEPT_DELAY).await;
-                    continue;
-                }
-            },
+            accepted = accept(&listener) => accepted,
         };
         match Arc::clone(&regular).try_acquire_owned() {
             Ok(permit) => {
@@ -127,8 +119,6 @@ async fn connection(
     limits: Limits,
     stop: CancellationToken,
 ) {
-    // Without this, small frames of a stream would be delayed. A system without the option is no error.
-    let _ = stream.set_nodelay(true);
     let stream = StallTimeout::new(stream, limits.unread);
     let Some(tls) = tls else { return answer(stream, router, limits, &stop).await };
     let handshake = tokio::time::timeout(limits.header, tls.acceptor().accept(stream));

@@ -5,7 +5,9 @@
 //! the same ids; every item is answered exactly once. Callers wait while all workers are full; dropping their future cancels the item.
 
 mod actor;
+mod answers;
 mod backlog;
+mod capacity;
 mod connection;
 mod discovery;
 mod options;

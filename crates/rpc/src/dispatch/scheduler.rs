@@ -7,7 +7,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::backlog::{Backlog, Entry, Submission};
-use super::worker::{Slot, Worker, WorkerState};
+use super::worker::{Slot, Worker};
 use super::{DeadlineStart, DispatchError, DispatchOptions, WorkerStatus};
 use crate::balance::{Candidate, least_outstanding};
 use crate::error::millis;
@@ -68,10 +68,7 @@ impl<P: Items> Scheduler<P> {
         let entry = self.backlog.take(ticket)?;
         let id = P::id(&entry.submission.item);
         match entry.worker.and_then(|worker| self.workers.get_mut(&worker)) {
-            Some(worker) => {
-                worker.slots.insert(id.to_owned(), Slot::Abandoned(now));
-                worker.send(P::cancel(id));
-            }
+            Some(worker) => worker.cancel(id, now),
             None => self.backlog.remove_queued(ticket),
         }
         Some(entry)
@@ -116,51 +113,40 @@ impl<P: Items> Scheduler<P> {
     /// Marks a worker that is no longer among the endpoints.
     pub(super) fn set_leaving(&mut self, worker: u64, leaving: bool) {
         if let Some(worker) = self.workers.get_mut(&worker) {
-            worker.leaving = leaving;
+            worker.set_leaving(leaving);
         }
     }
 
     /// Removes leaving workers that have finished their items.
     pub(super) fn take_departed(&mut self) -> Vec<u64> {
-        let gone = |worker: &Worker<P>| worker.leaving && (worker.requests.is_none() || worker.slots.is_empty());
-        let departed: Vec<u64> = self.workers.iter().filter(|(_, worker)| gone(worker)).map(|(&key, _)| key).collect();
-        departed.iter().for_each(|key| drop(self.workers.remove(key)));
-        departed
+        self.workers.extract_if(.., |_, worker| worker.has_departed()).map(|(key, _)| key).collect()
     }
 
     pub(super) fn connected_to(&mut self, worker: u64, requests: mpsc::Sender<P::Request>) {
         if let Some(worker) = self.workers.get_mut(&worker) {
-            worker.connected_to(requests);
+            worker.connected_to(requests, self.options.max_outstanding);
         }
     }
 
     /// The stream of a worker was lost: it no longer counts as connected. [`Self::disconnected_from`] reassigns its items.
     pub(super) fn disconnect(&mut self, key: u64) {
         if let Some(worker) = self.workers.get_mut(&key) {
-            worker.requests = None;
+            worker.disconnect();
         }
     }
 
     /// The stream of a worker was lost: its items go to other workers.
     pub(super) fn disconnected_from(&mut self, key: u64, reason: &str, now: Instant) {
         let Some(worker) = self.workers.get_mut(&key) else { return };
-        (worker.requests, worker.state) = (None, WorkerState::Ready);
-        worker.last_error = reason.to_owned();
-        let slots = std::mem::take(&mut worker.slots);
-        let mut tickets: Vec<u64> = slots
-            .into_values()
-            .filter_map(|slot| if let Slot::Active(ticket) = slot { Some(ticket) } else { None })
-            .collect();
         // Pushed to the front one by one, the newest first, so that the oldest ends up in front.
-        tickets.sort_unstable_by(|a, b| b.cmp(a));
-        for ticket in tickets {
+        for ticket in worker.take_items(reason) {
             self.retry(ticket, key, true, Some(reason), None, now);
         }
     }
 
     pub(super) fn response(&mut self, key: u64, response: P::Response, now: Instant) {
         let Some(worker) = self.workers.get_mut(&key) else { return };
-        let ticket = match worker.slots.remove(P::response_id(&response)) {
+        let ticket = match worker.answered(P::response_id(&response)) {
             Some(Slot::Active(ticket)) => ticket,
             Some(Slot::Abandoned(_)) => return,
             None => {
@@ -175,7 +161,6 @@ impl<P: Items> Scheduler<P> {
                 return;
             }
         };
-        worker.answered(P::response_id(&response));
         match P::disposition(&response) {
             Disposition::Final => {
                 worker.succeeded();
@@ -189,7 +174,7 @@ impl<P: Items> Scheduler<P> {
                 self.retry(ticket, key, false, None, Some(response), now);
             }
             Disposition::Draining => {
-                worker.state = WorkerState::Draining;
+                worker.drain();
                 self.retry(ticket, key, false, None, Some(response), now);
             }
         }
@@ -213,8 +198,8 @@ impl<P: Items> Scheduler<P> {
             let (id, avoid) = (P::id(&entry.submission.item), entry.avoid);
             let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.accepts(id));
             let best = least_outstanding(candidates.map(|(&key, worker)| Candidate {
-                outstanding: worker.slots.len() as u64,
-                last_assigned: worker.last_assigned,
+                outstanding: worker.outstanding(),
+                last_assigned: worker.last_assigned(),
                 avoid: avoid == Some(key),
                 key: (key, worker),
             }));
@@ -227,8 +212,7 @@ impl<P: Items> Scheduler<P> {
                 break;
             };
             self.assignments += 1;
-            worker.last_assigned = self.assignments;
-            worker.slots.insert(id.to_owned(), Slot::Active(ticket));
+            worker.assign(id, ticket, self.assignments);
             let Some(item) = self.backlog.assign(ticket, key, now) else { continue };
             // If the stream broke just now, its reader reports it and the item is assigned again.
             worker.send(P::request(item));
@@ -241,21 +225,18 @@ impl<P: Items> Scheduler<P> {
         let timeout = self.options.abandon_timeout;
         let deadline = self.backlog.first_deadline().map(|(deadline, _)| deadline);
         let waiting = self.backlog.queued() > 0;
-        let backoffs = self.workers.values().filter_map(|worker| match worker.state {
-            WorkerState::BackingOff { until } if waiting => Some(until),
-            _ => None,
-        });
+        let backoffs = self.workers.values().filter_map(Worker::full_until).filter(|_| waiting);
         let stuck = self.workers.values().filter_map(|worker| Some(worker.oldest_abandoned()? + timeout));
         deadline.into_iter().chain(backoffs).chain(stuck).min()
     }
 
     /// Whether the worker was already disconnected for the same reason, which needs no second warning.
     pub(super) fn was_disconnected(&self, worker: u64, reason: &str) -> bool {
-        self.workers.get(&worker).is_some_and(|worker| worker.requests.is_none() && worker.last_error == reason)
+        self.workers.get(&worker).is_some_and(|worker| worker.was_disconnected(reason))
     }
 
     pub(super) fn connected(&self) -> usize {
-        self.workers.values().filter(|worker| worker.requests.is_some() && !worker.leaving).count()
+        self.workers.values().filter(|worker| worker.is_available()).count()
     }
 
     pub(super) fn queued(&self) -> usize {
@@ -263,14 +244,7 @@ impl<P: Items> Scheduler<P> {
     }
 
     pub(super) fn status(&self) -> Vec<WorkerStatus> {
-        let status = |worker: &Worker<P>| WorkerStatus {
-            name: worker.name.clone(),
-            connected: worker.requests.is_some(),
-            outstanding: worker.slots.len(),
-            answered: worker.answered,
-            last_error: worker.last_error.clone(),
-        };
-        let mut all: Vec<WorkerStatus> = self.workers.values().map(status).collect();
+        let mut all: Vec<WorkerStatus> = self.workers.values().map(Worker::status).collect();
         all.sort_by(|a, b| a.name.cmp(&b.name));
         all
     }

@@ -5,7 +5,6 @@ use std::future::Future;
 use std::io::{self, IoSlice};
 use std::pin::Pin;
 use std::task::{Context, Poll};
-use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::{TcpListener, TcpStream};
@@ -19,15 +18,14 @@ use tonic::transport::server::Connected;
 
 use super::connections::{ConnectionHandle, Connections, Registration};
 use super::tls::ServerCertificates;
+use crate::accept::accept;
 use crate::pem::names;
 
 /// Accepted connections that the transport has not taken yet.
 const BACKLOG: usize = 64;
-/// Pause after a failed accept: usually file descriptors have run out, and an immediate retry would only use CPU.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Accepts connections until `stop`. All are closed at `abort`, each also when it has expired.
-pub(super) fn accept(
+pub(super) fn accept_all(
     helpers: &mut JoinSet<()>,
     listener: TcpListener,
     tls: Option<ServerCertificates>,
@@ -40,28 +38,15 @@ pub(super) fn accept(
         // Dropped with this future: a connection that is not ready when the server stops is closed.
         let mut handshakes = JoinSet::new();
         loop {
-            let accepted = tokio::select! {
+            let (stream, peer) = tokio::select! {
                 Some(_) = handshakes.join_next() => continue,
-                accepted = listener.accept() => accepted,
+                accepted = accept(&listener) => accepted,
             };
-            match accepted {
-                Ok((stream, peer)) => {
-                    // Small messages (verdicts, progress) must not be delayed.
-                    if let Err(error) = stream.set_nodelay(true) {
-                        tracing::debug!(%peer, %error, "connection closed before it was served");
-                        continue;
-                    }
-                    let connection = Connection::new(stream, registry.register(peer.ip(), &abort));
-                    if let Some(tls) = &tls {
-                        handshakes.spawn(handshake(tls.acceptor(), connection, connections.clone()));
-                    } else if connections.send(Ok(Stream::Plain(connection))).await.is_err() {
-                        return;
-                    }
-                }
-                Err(error) => {
-                    tracing::warn!(%error, "cannot accept a connection");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
-                }
+            let connection = Connection::new(stream, registry.register(peer.ip(), &abort));
+            if let Some(tls) = &tls {
+                handshakes.spawn(handshake(tls.acceptor(), connection, connections.clone()));
+            } else if connections.send(Ok(Stream::Plain(connection))).await.is_err() {
+                return;
             }
         }
     };

@@ -23,7 +23,7 @@ use super::access::{AccessLayer, Gate};
 use super::bind::bind;
 use super::calls::CallLayer;
 use super::connections::Connections;
-use super::incoming::accept;
+use super::incoming::accept_all;
 use super::metrics_port;
 use super::tls::ServerCertificates;
 use super::{Drain, ServerError, ServerSettings};
@@ -174,7 +174,7 @@ impl Server {
         let stop = CancellationToken::new();
         let connections = Connections::new(&settings);
         helpers.spawn(connections.clone().close_expired());
-        let incoming = accept(helpers, listener, tls, stop.clone(), drain.aborting_token(), connections);
+        let incoming = accept_all(helpers, listener, tls, stop.clone(), drain.aborting_token(), connections);
         let calls = CallLayer {
             draining: drain.draining_token(),
             receiving: Admission::new("receive", Unit::Bytes, settings.max_receive.bytes_usize()),

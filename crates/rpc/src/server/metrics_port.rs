@@ -10,6 +10,8 @@ use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::task::{AbortHandle, JoinSet};
 
+use crate::accept::accept;
+
 /// Concurrent connections. A further one replaces the oldest.
 const MAX_CONNECTIONS: usize = 32;
 /// Time limit of the request headers.
@@ -18,8 +20,6 @@ const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_HEADER: usize = 16 << 10;
 /// Time limit of the whole connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
-/// Pause after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 
 /// Serves until it is dropped.
 pub(super) async fn serve(listener: TcpListener, router: Router) {
@@ -27,17 +27,9 @@ pub(super) async fn serve(listener: TcpListener, router: Router) {
     let mut tasks = JoinSet::new();
     let mut open = VecDeque::<AbortHandle>::new();
     loop {
-        let accepted = tokio::select! {
+        let (stream, _) = tokio::select! {
             Some(_) = tasks.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection for metrics");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+            accepted = accept(&listener) => accepted,
         };
         open.retain(|connection| !connection.is_finished());
         if open.len() >= MAX_CONNECTIONS

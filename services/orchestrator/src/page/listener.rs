@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use evenkeel_rpc::accept::accept;
 use evenkeel_rpc::stall_timeout::StallTimeout;
 use hyper::server::conn::http1;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -34,8 +35,6 @@ impl Default for Limits {
 
 /// Bytes that are kept of a request's header, and of an answer that is not taken yet.
 const BUFFER: usize = 64 << 10;
-/// Pause after a failed accept.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// Refusals that are being sent; further connections are closed without one.
 const REFUSALS: usize = 16;
 /// Time limit of a refusal.
@@ -52,17 +51,9 @@ pub(super) async fn serve(listener: TcpListener, router: Router, limits: Limits)
     // Dropped with this future.
     let mut connections = JoinSet::new();
     loop {
-        let accepted = tokio::select! {
+        let (stream, _) = tokio::select! {
             Some(_) = connections.join_next() => continue,
-            accepted = listener.accept() => accepted,
-        };
-        let stream = match accepted {
-            Ok((stream, _)) => stream,
-            Err(error) => {
-                tracing::warn!(%error, "cannot accept a connection to the page");
-                tokio::time::sleep(ACCEPT_PAUSE).await;
-                continue;
-            }
+            accepted = accept(&listener) => accepted,
         };
         match Arc::clone(&free).try_acquire_owned() {
             Ok(permit) => {
@@ -96,8 +87,6 @@ async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
 
 /// Serves one connection. Its failures concern only its client.
 async fn connection(stream: TcpStream, router: Router, limits: Limits) {
-    // Small events are not delayed; a system without the option is no error.
-    let _ = stream.set_nodelay(true);
     let stream = TokioIo::new(StallTimeout::new(stream, limits.limit));
     let mut builder = http1::Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(BUFFER);
