@@ -83,7 +83,7 @@ impl Loader {
     pub fn load<T: Settings>(mut self) -> Result<Loaded<T>, ConfigError> {
         loop {
             let figment = self.figment::<T>();
-            let error = match figment.extract::<T>() {
+            let error = match extract::<T>(&figment) {
                 Ok(settings) => return finish(settings, figment),
                 Err(error) => error,
             };
@@ -165,6 +165,17 @@ impl Provider for TomlLayer {
     }
 }
 
+/// The settings in the merged layers. Not by [`Figment::extract`]: with the types that it treats specially, each of our types would be compiled
+/// for six deserializers, which is a twentieth of the program.
+fn extract<T: Settings>(figment: &Figment) -> Result<T, Error> {
+    T::deserialize(&Value::from(merged(figment)?))
+}
+
+/// The merged layers.
+fn merged(figment: &Figment) -> Result<Dict, Error> {
+    Ok(figment.data()?.remove(&Profile::Default).unwrap_or_default())
+}
+
 fn finish<T: Settings>(settings: T, figment: Figment) -> Result<Loaded<T>, ConfigError> {
     if let Some(path) = unread(&figment, &settings) {
         let (name, parent) = path.split_last().expect("an unread key has a name");
@@ -196,21 +207,19 @@ fn unread<T: Settings>(figment: &Figment, settings: &T) -> Option<Vec<String>> {
             _ => None,
         })
     }
-    let dict = |figment: &Figment| figment.data().ok()?.remove(&Profile::Default);
-    missing(&dict(figment)?, &dict(&Figment::from(Serialized::defaults(settings)))?)
+    missing(&merged(figment).ok()?, &merged(&Figment::from(Serialized::defaults(settings))).ok()?)
 }
 
 /// The keys of a table; the top-level ones for an empty path.
 fn keys_at(figment: &Figment, path: &str) -> Vec<String> {
     let table = match path {
-        "" => figment.data().ok().and_then(|mut data| data.remove(&Profile::Default)),
+        "" => merged(figment).ok(),
         path => figment.find_value(path).ok().and_then(Value::into_dict),
     };
     table.unwrap_or_default().into_keys().collect()
 }
 
-/// The layer that wrote a key, or the nearest enclosing table that was written.
-/// Where a key was written. What is in a list was written where the list was.
+/// The layer that wrote a key, or the list or table that it is in.
 fn origin(figment: &Figment, key: &str) -> String {
     let list = || figment.find_metadata(key.split_once('[')?.0);
     figment.find_metadata(key).or_else(list).map_or_else(|| "defaults".to_owned(), name_of)
