@@ -30,7 +30,7 @@ WORDS = [
     "{# c #}", "<|im_start|>", "<|im_end|>", "<think>", "</think>", "<tool_response>", "</tool_response>", "\t", "\r\n", "a" * 20,
 ]
 SPACE = ["", " ", "  ", "\n", "\n\n", " \n", "\t"]
-# Of a committed row, in characters.
+# Of a committed row, in characters, with spaces between its values.
 LONGEST_ROW = 2500
 NAMES = ["run", "get_weather", "λ", "items", "keys", "name", "a b", "type"]
 
@@ -267,7 +267,8 @@ def goldens(count):
     with tempfile.TemporaryDirectory() as path:
         tokenizer = folder_of(path, HERE / "templates/turns.jinja")
         for row in expressions():
-            lines.append(json.dumps(rendered(tokenizer, {"template": "turns"} | row), ensure_ascii=False))
+            row = rendered(tokenizer, {"template": "turns"} | row)
+            lines.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
     for template in sorted(HERE.glob("templates/*.jinja")):
         with tempfile.TemporaryDirectory() as path:
             tokenizer = folder_of(path, template)
@@ -279,9 +280,8 @@ def goldens(count):
                 if index % 8:
                     # With a token for every byte the ids are long.
                     row.pop("token_ids", None)
-                line = json.dumps(row, ensure_ascii=False)
-                if len(line) < LONGEST_ROW:
-                    lines.append(line)
+                if len(json.dumps(row, ensure_ascii=False)) < LONGEST_ROW:
+                    lines.append(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
                     index += 1
     (HERE / "renders.jsonl").write_text("\n".join(lines) + "\n")
 
@@ -299,7 +299,7 @@ def main():
     generator = Generator(options.seed)
     rows = (generator.row(index, parts=0.05) for index in range(options.count))
     for row in expressions() if options.expressions else rows:
-        sys.stdout.write(json.dumps(rendered(tokenizer, row)) + "\n")
+        sys.stdout.write(json.dumps(rendered(tokenizer, row), separators=(",", ":")) + "\n")
 
 
 if __name__ == "__main__":

@@ -140,7 +140,7 @@ def main():
 
 def print_row(number, kind, form, gold, answer, equal):
     row = {"id": f"p{number:04}", "kind": kind, "form": form, "gold": gold, "answer": answer, "equal": equal}
-    print(json.dumps(row, ensure_ascii=False))
+    print(json.dumps(row, ensure_ascii=False, separators=(",", ":")))
 
 
 if __name__ == "__main__":

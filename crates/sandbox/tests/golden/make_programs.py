@@ -151,7 +151,7 @@ def main():
                     found, failing = verdict(source, function, tests)
                     assert found == expected, f"{name}: {found} where {expected} is declared:\n{source}"
                 row = {"problem": name, "function": function, "tests": tests, "program": source, "outcome": expected, "failing_test": failing}
-                print(json.dumps(row))
+                print(json.dumps(row, separators=(",", ":")))
 
 
 if __name__ == "__main__":

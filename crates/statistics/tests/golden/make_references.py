@@ -210,4 +210,4 @@ result = {
     "chance": chance(),
     "coverage": mean_coverage(),
 }
-print(json.dumps(result, indent=1, default=float))
+print(json.dumps(result, separators=(",", ":"), default=float))
