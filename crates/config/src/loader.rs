@@ -167,11 +167,13 @@ impl Provider for TomlLayer {
 
 /// The settings in the merged layers. Not by [`Figment::extract`]: with the types that it treats specially, each of our types would be compiled
 /// for six deserializers, which is a twentieth of the program.
+#[expect(clippy::result_large_err, reason = "the error of figment, which is explained at once")]
 fn extract<T: Settings>(figment: &Figment) -> Result<T, Error> {
     T::deserialize(&Value::from(merged(figment)?))
 }
 
 /// The merged layers.
+#[expect(clippy::result_large_err, reason = "the error of figment, which is explained at once")]
 fn merged(figment: &Figment) -> Result<Dict, Error> {
     Ok(figment.data()?.remove(&Profile::Default).unwrap_or_default())
 }
