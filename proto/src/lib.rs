@@ -21,7 +21,7 @@ pub use evenkeel_errors::{FieldError, shown};
 pub use ids::{GroupId, IdError, Purpose, SampleId};
 pub use names::Label;
 pub use sampling::SamplingSettings;
-pub use segments::{ResponseTokens, append_sampled, check_token_ids, flatten};
+pub use segments::{ResponseTokens, append_sampled, flatten, validate_token_ids};
 pub use weights::check_digest;
 
 /// Messages, clients and servers of package `evenkeel.v1`.

@@ -137,7 +137,7 @@ fn append(response: &mut ResponseTokens, segment: &Segment) -> Result<(), FieldE
 }
 
 /// Refuses an empty list and ids outside the vocabulary.
-pub fn check_token_ids(field: &str, token_ids: &[u32], vocabulary_size: u32) -> Result<(), FieldError> {
+pub fn validate_token_ids(field: &str, token_ids: &[u32], vocabulary_size: u32) -> Result<(), FieldError> {
     if token_ids.is_empty() {
         return Err(FieldError::new(field, "empty", "at least one id"));
     }
@@ -233,11 +233,11 @@ mod tests {
 
     #[test]
     fn ids_outside_the_vocabulary_are_named() {
-        assert_eq!(check_token_ids("prompt_token_ids", &[0, 9], 10), Ok(()));
+        assert_eq!(validate_token_ids("prompt_token_ids", &[0, 9], 10), Ok(()));
         assert_eq!(
-            check_token_ids("prompt_token_ids", &[0, 10], 10).unwrap_err().to_string(),
+            validate_token_ids("prompt_token_ids", &[0, 10], 10).unwrap_err().to_string(),
             "prompt_token_ids[1] is 10, allowed: an id below the vocabulary size 10"
         );
-        assert!(check_token_ids("prompt_token_ids", &[], 10).is_err());
+        assert!(validate_token_ids("prompt_token_ids", &[], 10).is_err());
     }
 }

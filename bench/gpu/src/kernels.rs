@@ -21,9 +21,9 @@ pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> anyhow::R
     part.fact(json!({"what": "attention in one call", "library": library, "not": reason}));
     // Blocks with one piece of work each, and with several.
     for multiprocessors in [device.properties().multiprocessors, 1] {
-        let card = Card { device: &device, properties: DeviceProperties { multiprocessors } };
+        let runner = DeviceRunner { device: &device, properties: DeviceProperties { multiprocessors } };
         for (name, check) in CHECKS {
-            let failed = catch_unwind(AssertUnwindSafe(|| check(&card))).is_err();
+            let failed = catch_unwind(AssertUnwindSafe(|| check(&runner))).is_err();
             // The panic has said what differs.
             part.check(format!("{name} with {multiprocessors} multiprocessors"), f64::from(u8::from(failed)), 0.0);
         }
@@ -32,14 +32,14 @@ pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> anyhow::R
 }
 
 /// Runs launches and products on the device, with copies of the buffers that they lead into.
-struct Card<'a> {
+struct DeviceRunner<'a> {
     device: &'a CandleDevice,
     properties: DeviceProperties,
 }
 
 type Copies = BTreeMap<Block, <CandleDevice as Device>::Memory>;
 
-impl Runner for Card<'_> {
+impl Runner for DeviceRunner<'_> {
     fn properties(&self) -> DeviceProperties {
         self.properties
     }
@@ -71,7 +71,7 @@ impl Runner for Card<'_> {
     }
 }
 
-impl Card<'_> {
+impl DeviceRunner<'_> {
     fn launch(&self, launch: &Launch) -> anyhow::Result<()> {
         let (mut copies, mut launch) = (Copies::new(), launch.clone());
         for argument in &mut launch.arguments {

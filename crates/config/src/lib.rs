@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod byte_size;
+mod deserializer;
 mod duration;
 mod error;
 mod loader;
@@ -16,7 +17,7 @@ mod wording;
 pub use byte_size::ByteSize;
 pub use duration::{HumanDuration, OptionalHumanDuration, human};
 pub use error::ConfigError;
-pub use loader::{Loaded, Loader, parse, parse_file};
+pub use loader::{Loaded, Loader, parse, parse_file, to_table, to_toml};
 pub use ranges::{at_least_1ms, at_least_one};
 pub use wording::nearest;
 

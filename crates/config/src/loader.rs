@@ -1,13 +1,16 @@
 //! Layers of settings, and how they are merged into one validated value.
 
+use std::fmt::Display;
 use std::path::Path;
 
 use figment::error::Kind;
 use figment::providers::Serialized;
 use figment::value::{Dict, Map, Value};
 use figment::{Error, Figment, Metadata, Profile, Provider};
+use serde::Serialize;
 
 use super::overrides::{Override, Reading};
+use crate::deserializer::ValueDeserializer;
 use crate::renamed::renamed;
 use crate::{ConfigError, Settings, wording};
 
@@ -123,8 +126,29 @@ impl<T: Settings> Loaded<T> {
 
     /// The settings as TOML, from which the same settings load.
     pub fn to_toml(&self) -> Result<String, ConfigError> {
-        toml::to_string_pretty(&self.settings).map_err(|error| ConfigError::Write(error.to_string()))
+        to_toml(&self.settings)
     }
+}
+
+/// Settings as a table. By way of figment's value, into which the layer of defaults goes too: each type is compiled for one serializer.
+///
+/// # Errors
+/// A number that TOML cannot hold.
+pub fn to_table(settings: &impl Serialize) -> Result<toml::Table, ConfigError> {
+    let value = Value::serialize(settings).map_err(write)?;
+    toml::Table::try_from(value).map_err(write)
+}
+
+/// The same as text.
+///
+/// # Errors
+/// As for [`to_table`].
+pub fn to_toml(settings: &impl Serialize) -> Result<String, ConfigError> {
+    toml::to_string_pretty(&to_table(settings)?).map_err(write)
+}
+
+fn write(error: impl Display) -> ConfigError {
+    ConfigError::Write(error.to_string())
 }
 
 /// Reads TOML; `origin` names it in messages.
@@ -165,11 +189,10 @@ impl Provider for TomlLayer {
     }
 }
 
-/// The settings in the merged layers. Not by [`Figment::extract`]: with the types that it treats specially, each of our types would be compiled
-/// for six deserializers, which is a twentieth of the program.
+/// The settings in the merged layers.
 #[expect(clippy::result_large_err, reason = "the error of figment, which is explained at once")]
 fn extract<T: Settings>(figment: &Figment) -> Result<T, Error> {
-    T::deserialize(&Value::from(merged(figment)?))
+    T::deserialize(ValueDeserializer(&Value::from(merged(figment)?)))
 }
 
 /// The merged layers.

@@ -26,10 +26,17 @@ pub struct FieldError {
 impl FieldError {
     /// `field` is `value`, which is not among the `allowed` values.
     pub fn new(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
-        let value = shown(&value.to_string(), MAX_VALUE_CHARS).into_owned();
-        let field = shown(&field.into(), MAX_PATH_CHARS).into_owned();
-        let allowed = shown(&allowed.into(), MAX_ALLOWED_CHARS).into_owned();
-        Self { field, value, allowed }
+        Self::bounded(&field.into(), &value.to_string(), &allowed.into())
+    }
+
+    /// Not generic, so that it is compiled once.
+    fn bounded(field: &str, value: &str, allowed: &str) -> Self {
+        let text = |text, max_chars| shown(text, max_chars).into_owned();
+        Self {
+            field: text(field, MAX_PATH_CHARS),
+            value: text(value, MAX_VALUE_CHARS),
+            allowed: text(allowed, MAX_ALLOWED_CHARS),
+        }
     }
 
     /// `field` is required and absent.

@@ -10,7 +10,7 @@ use crate::product::{read, write};
 /// # Panics
 /// If the product is refused by [`Product::check`].
 pub fn multiply_in_fp32(product: &Product) {
-    product.check().unwrap();
+    product.validate().unwrap();
     let Product { rows, columns, inner, batch, a, b, to, .. } = *product;
     for element in 0..batch {
         let [left, right] =

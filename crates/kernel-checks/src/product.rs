@@ -12,7 +12,7 @@ use crate::memory::{Buffer, bf16_bits};
 /// # Panics
 /// If the product is refused by [`Product::check`].
 pub fn multiply(product: &Product) {
-    product.check().unwrap();
+    product.validate().unwrap();
     let Product { rows, columns, inner, batch, a, b, to, .. } = *product;
     for element in 0..batch {
         // The result may be added to itself: each value is read before it is written.

@@ -1,8 +1,7 @@
 //! What runs between the products of blocked attention.
 
-use crate::launch::{
-    BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of,
-};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, WARP, arguments, is_wide, step, u32_of};
+use evenkeel_errors::FieldError;
 
 /// The scores of a block of queries of one sequence: fp32 (heads, queries, stride).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -42,7 +41,7 @@ impl ScoreBlock {
         scores: Pointer,
         probabilities: Pointer,
         log_sum: Pointer,
-    ) -> Result<Launch, Unsupported> {
+    ) -> Result<Launch, FieldError> {
         let [heads, queries, keys, stride, offset] = self.sizes(&[scores, probabilities])?;
         let arguments = arguments![scores, probabilities, log_sum, heads, queries, keys, stride, offset, self.scale];
         let name = format!("attention_softmax_{}", self.kind.name());
@@ -61,7 +60,7 @@ impl ScoreBlock {
         [scores, dprobabilities]: [Pointer; 2],
         [log_sum, dots]: [Pointer; 2],
         [probabilities, dscores]: [Pointer; 2],
-    ) -> Result<Launch, Unsupported> {
+    ) -> Result<Launch, FieldError> {
         let [heads, queries, keys, stride, offset] = self.sizes(&[scores, dprobabilities, probabilities, dscores])?;
         let arguments = arguments![
             scores,
@@ -86,13 +85,13 @@ impl ScoreBlock {
         properties.blocks((self.heads * self.queries) as u64)
     }
 
-    fn sizes(&self, pointers: &[Pointer]) -> Result<[u32; 5], Unsupported> {
+    fn sizes(&self, pointers: &[Pointer]) -> Result<[u32; 5], FieldError> {
         if self.keys != self.offset + self.queries {
             let allowed = format!("the {} that the last query sees", self.offset + self.queries);
-            return Err(Unsupported::new("keys of a block of queries", self.keys, allowed));
+            return Err(FieldError::new("keys of a block of queries", self.keys, allowed));
         }
         if let Some(odd) = pointers.iter().find(|pointer| !pointer.0.is_multiple_of(16)) {
-            return Err(Unsupported::new("address of scores", odd.0 as usize, "a multiple of 16"));
+            return Err(FieldError::new("address of scores", odd.0 as usize, "a multiple of 16"));
         }
         u32_of("rows of scores", self.heads * self.queries)?;
         let [heads, queries] = [u32_of("heads", self.heads)?, u32_of("queries", self.queries)?];
@@ -127,8 +126,8 @@ impl HeadRows {
         x: Pointer,
         y: Pointer,
         to: Pointer,
-    ) -> Result<Launch, Unsupported> {
-        self.check()?;
+    ) -> Result<Launch, FieldError> {
+        self.validate()?;
         let wide = is_wide(self.kind, self.dim, &[x, y]);
         let runs = self.rows * self.heads;
         let arguments = arguments![x, y, to, u32_of("heads of all rows", runs)?, u32_of("width of a head", self.dim)?];
@@ -141,7 +140,7 @@ impl HeadRows {
     ///
     /// # Errors
     /// A width of 0, heads that are not shared evenly, or too many rows.
-    pub fn repeat(&self, properties: DeviceProperties, x: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    pub fn repeat(&self, properties: DeviceProperties, x: Pointer, y: Pointer) -> Result<Launch, FieldError> {
         let wide = is_wide(self.kind, self.dim, &[x, y]);
         let [rows, kv_heads, each, dim] = self.sizes()?;
         let grid = self.threads(properties, self.heads, wide);
@@ -153,7 +152,7 @@ impl HeadRows {
     ///
     /// # Errors
     /// As [`HeadRows::repeat`].
-    pub fn sum(&self, properties: DeviceProperties, x: Pointer, y: Pointer) -> Result<Launch, Unsupported> {
+    pub fn sum(&self, properties: DeviceProperties, x: Pointer, y: Pointer) -> Result<Launch, FieldError> {
         let wide = is_wide(self.kind, self.dim, &[x, y]);
         let [rows, kv_heads, each, dim] = self.sizes()?;
         let grid = self.threads(properties, self.kv_heads, wide);
@@ -170,18 +169,18 @@ impl HeadRows {
         format!("{name}_{}_{}", self.kind.name(), step(wide))
     }
 
-    fn check(&self) -> Result<(), Unsupported> {
+    fn validate(&self) -> Result<(), FieldError> {
         if self.dim == 0 {
-            return Err(Unsupported::new("width of a head", 0, "1 or more"));
+            return Err(FieldError::new("width of a head", 0, "1 or more"));
         }
         if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) {
-            return Err(Unsupported::new("key heads", self.kv_heads, format!("a divisor of {} heads", self.heads)));
+            return Err(FieldError::new("key heads", self.kv_heads, format!("a divisor of {} heads", self.heads)));
         }
         Ok(())
     }
 
-    fn sizes(&self) -> Result<[u32; 4], Unsupported> {
-        self.check()?;
+    fn sizes(&self) -> Result<[u32; 4], FieldError> {
+        self.validate()?;
         let [rows, kv_heads] = [u32_of("rows", self.rows)?, u32_of("key heads", self.kv_heads)?];
         let each = u32_of("query heads of a key head", self.heads / self.kv_heads)?;
         Ok([rows, kv_heads, each, u32_of("width of a head", self.dim)?])

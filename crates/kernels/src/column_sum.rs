@@ -1,6 +1,7 @@
 //! Sums of columns: gradients of biases, and of a norm's weight from its parts.
 
-use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, u32_of};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, WARP, arguments, u32_of};
+use evenkeel_errors::FieldError;
 
 /// Rows that are worth a run of their own.
 const ROWS: usize = 512;
@@ -46,7 +47,7 @@ impl ColumnSum {
         x: Pointer,
         out: Pointer,
         workspace: Pointer,
-    ) -> Result<Vec<Launch>, Unsupported> {
+    ) -> Result<Vec<Launch>, FieldError> {
         let splits = self.splits(properties);
         if splits == 1 {
             return Ok(vec![self.launch(x, out, 1, true)?]);
@@ -55,7 +56,7 @@ impl ColumnSum {
         Ok(vec![self.launch(x, workspace, splits, false)?, sums.launch(workspace, out, 1, true)?])
     }
 
-    fn launch(&self, x: Pointer, out: Pointer, splits: usize, add: bool) -> Result<Launch, Unsupported> {
+    fn launch(&self, x: Pointer, out: Pointer, splits: usize, add: bool) -> Result<Launch, FieldError> {
         let (rows, width) = (u32_of("rows of a column sum", self.rows)?, u32_of("width of a column sum", self.width)?);
         let grid = u32_of("blocks of a column sum", splits * self.tiles())?;
         let arguments = arguments![x, out, rows, width, splits as u32, u32::from(add)];

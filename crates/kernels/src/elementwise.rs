@@ -1,6 +1,7 @@
 //! What needs no other thread.
 
-use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
+use evenkeel_errors::FieldError;
 
 /// Rotates every head of x (rows, heads * 2 * half) in place.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -27,10 +28,10 @@ pub fn rotary(
     x: Pointer,
     [cosines, sines]: [Pointer; 2],
     positions: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     let Rotation { kind, rows, heads, half, back } = rotation;
     if half == 0 {
-        return Err(Unsupported::new("half of a head", 0, "1 or more"));
+        return Err(FieldError::new("half of a head", 0, "1 or more"));
     }
     let wide = is_wide(kind, half, &[x, cosines, sines]);
     let each = if wide { 16 / kind.size() } else { 1 };
@@ -52,7 +53,7 @@ pub fn swiglu(
     count: usize,
     [gate, up]: [Pointer; 2],
     y: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     let wide = is_wide(kind, count, &[gate, up, y]);
     let name = format!("swiglu_{}_{}", kind.name(), step(wide));
     Launch::new(
@@ -75,7 +76,7 @@ pub fn swiglu_backward(
     dy: Pointer,
     [gate, up]: [Pointer; 2],
     [dgate, dup]: [Pointer; 2],
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     let wide = is_wide(kind, count, &[dy, gate, up, dgate, dup]);
     let name = format!("swiglu_backward_{}_{}", kind.name(), step(wide));
     let arguments = arguments![dy, gate, up, dgate, dup, count as u64];
@@ -92,9 +93,9 @@ pub fn add_bias(
     [rows, width]: [usize; 2],
     y: Pointer,
     bias: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     if width == 0 {
-        return Err(Unsupported::new("width of a row", 0, "1 or more"));
+        return Err(FieldError::new("width of a row", 0, "1 or more"));
     }
     let wide = is_wide(kind, width, &[y, bias]);
     let (name, count) = (format!("add_bias_{}_{}", kind.name(), step(wide)), rows * width);
@@ -107,7 +108,7 @@ pub fn add_bias(
 ///
 /// # Errors
 /// None today.
-pub fn add(properties: DeviceProperties, count: usize, y: Pointer, x: Pointer) -> Result<Launch, Unsupported> {
+pub fn add(properties: DeviceProperties, count: usize, y: Pointer, x: Pointer) -> Result<Launch, FieldError> {
     let wide = is_wide(Type::F32, count, &[y, x]);
     let arguments = arguments![y, x, count as u64];
     Launch::new(format!("add_{}", step(wide)), grid(properties, Type::F32, wide, count), 0, 12 * count, arguments)
@@ -122,9 +123,9 @@ pub fn cast(
     count: usize,
     from: (Type, Pointer),
     to: (Type, Pointer),
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     if from.0 == to.0 {
-        return Err(Unsupported::new(
+        return Err(FieldError::new(
             "bytes of the type that is cast to",
             to.0.size(),
             "another type than it is cast from",

@@ -1,8 +1,7 @@
 //! Log-probabilities, entropies and their gradients over a chunk of logits.
 
-use crate::launch::{
-    BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of,
-};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, WARP, arguments, is_wide, step, u32_of};
+use evenkeel_errors::FieldError;
 
 /// A chunk of fp32 logits (rows, vocabulary) and the id to score in each row (u32).
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,9 +19,9 @@ pub struct Logits {
 }
 
 impl Logits {
-    fn sizes(&self) -> Result<[u32; 2], Unsupported> {
+    fn sizes(&self) -> Result<[u32; 2], FieldError> {
         if self.vocabulary == 0 {
-            return Err(Unsupported::new("vocabulary", 0, "1 or more"));
+            return Err(FieldError::new("vocabulary", 0, "1 or more"));
         }
         Ok([u32_of("rows of logits", self.rows)?, u32_of("vocabulary", self.vocabulary)?])
     }
@@ -36,7 +35,7 @@ pub fn token_scores(
     properties: DeviceProperties,
     input: Logits,
     [logp, entropy, log_sum]: [Pointer; 3],
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     let [rows, vocabulary] = input.sizes()?;
     let wide = is_wide(Type::F32, input.vocabulary, &[input.logits]);
     let (logits, targets, inverse) = (input.logits, input.targets, 1.0 / input.temperature);
@@ -58,7 +57,7 @@ pub fn logit_gradients(
     [log_sum, entropy]: [Pointer; 2],
     [dlogp, dentropy]: [Pointer; 2],
     (kind, gradients): (Type, Pointer),
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     let [rows, vocabulary] = input.sizes()?;
     let wide = is_wide(Type::F32, input.vocabulary, &[input.logits, gradients]);
     let (logits, targets, inverse) = (input.logits, input.targets, 1.0 / input.temperature);

@@ -1,5 +1,7 @@
 //! What a launch is made of.
 
+use evenkeel_errors::FieldError;
+
 /// The type of activations.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Type {
@@ -98,24 +100,6 @@ pub(crate) const WARP: u32 = 32;
 /// Shared memory that a block has without asking for more.
 const SHARED: u32 = 48 << 10;
 
-/// A shape that a kernel does not take.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{what} is {value}, allowed: {allowed}")]
-pub struct Unsupported {
-    /// The quantity.
-    pub what: &'static str,
-    /// Its value.
-    pub value: usize,
-    /// What is allowed.
-    pub allowed: String,
-}
-
-impl Unsupported {
-    pub(crate) fn new(what: &'static str, value: usize, allowed: impl Into<String>) -> Self {
-        Self { what, value, allowed: allowed.into() }
-    }
-}
-
 /// The device, as far as launches depend on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DeviceProperties {
@@ -139,12 +123,12 @@ impl Launch {
         shared: usize,
         bytes: usize,
         arguments: Vec<Argument>,
-    ) -> Result<Self, Unsupported> {
+    ) -> Result<Self, FieldError> {
         match u32::try_from(shared) {
             Ok(shared) if shared <= SHARED => {
                 Ok(Self { kernel, grid, block: BLOCK, shared, bytes: bytes as u64, arguments })
             }
-            _ => Err(Unsupported::new("shared memory of a block", shared, format!("up to {SHARED} bytes"))),
+            _ => Err(FieldError::new("shared memory of a block", shared, format!("up to {SHARED} bytes"))),
         }
     }
 }
@@ -159,8 +143,8 @@ pub(crate) fn step(wide: bool) -> &'static str {
 }
 
 /// A count as the kernels take it.
-pub(crate) fn u32_of(what: &'static str, value: usize) -> Result<u32, Unsupported> {
-    u32::try_from(value).map_err(|_| Unsupported::new(what, value, format!("up to {}", u32::MAX)))
+pub(crate) fn u32_of(what: &'static str, value: usize) -> Result<u32, FieldError> {
+    u32::try_from(value).map_err(|_| FieldError::new(what, value, format!("up to {}", u32::MAX)))
 }
 
 /// A list of arguments of different types.

@@ -23,7 +23,7 @@ pub use column_sum::ColumnSum;
 pub use elementwise::{Rotation, add, add_bias, cast, rotary, swiglu, swiglu_backward};
 pub use fused::{FusedArrays, FusedAttention, FusedGradients, FusedLayout, FusedPass, FusedShape};
 pub use head::{Logits, logit_gradients, token_scores};
-pub use launch::{Argument, DeviceProperties, Launch, Pointer, Type, Unsupported};
+pub use launch::{Argument, DeviceProperties, Launch, Pointer, Type};
 pub use norm::{Norm, NormBackward};
 pub use optimizer::{AdamW, Clip, adamw, clip, square_parts, squares};
 pub use product::{Operand, Product};

@@ -1,8 +1,8 @@
 //! RMSNorm.
 
-use crate::launch::{
-    BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, WARP, arguments, is_wide, step, u32_of,
-};
+use evenkeel_errors::FieldError;
+
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, WARP, arguments, is_wide, step, u32_of};
 
 /// Runs up to this width are taken by a warp.
 const WARP_WIDTH: usize = 512;
@@ -50,7 +50,7 @@ impl Norm {
         x: Pointer,
         weight: Pointer,
         y: Pointer,
-    ) -> Result<Launch, Unsupported> {
+    ) -> Result<Launch, FieldError> {
         let wide = self.is_wide(&[x, weight, y]);
         let [runs, width] = self.sizes()?;
         let arguments = arguments![x, weight, y, runs, width, self.epsilon];
@@ -62,7 +62,7 @@ impl Norm {
     ///
     /// # Errors
     /// A width of 0, or above 12,272.
-    pub fn backward(&self, properties: DeviceProperties, at: NormBackward) -> Result<Launch, Unsupported> {
+    pub fn backward(&self, properties: DeviceProperties, at: NormBackward) -> Result<Launch, FieldError> {
         let wide = self.is_wide(&[at.dy, at.x, at.weight, at.into, at.dx]);
         let [runs, width] = self.sizes()?;
         let shared = 4 * (SCRATCH + self.slots() * self.width);
@@ -77,9 +77,9 @@ impl Norm {
         self.blocks(properties) as usize
     }
 
-    fn sizes(&self) -> Result<[u32; 2], Unsupported> {
+    fn sizes(&self) -> Result<[u32; 2], FieldError> {
         if self.width == 0 {
-            return Err(Unsupported::new("width of a norm", 0, "1 or more"));
+            return Err(FieldError::new("width of a norm", 0, "1 or more"));
         }
         Ok([u32_of("runs of a norm", self.runs)?, u32_of("width of a norm", self.width)?])
     }

@@ -1,6 +1,7 @@
 //! The global norm, clipping and AdamW.
 
-use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
+use evenkeel_errors::FieldError;
 
 /// f64 values that [`squares`] writes for a gradient of so many values.
 pub fn square_parts(properties: DeviceProperties, count: usize) -> usize {
@@ -11,12 +12,7 @@ pub fn square_parts(properties: DeviceProperties, count: usize) -> usize {
 ///
 /// # Errors
 /// None today.
-pub fn squares(
-    properties: DeviceProperties,
-    x: Pointer,
-    count: usize,
-    partial: Pointer,
-) -> Result<Launch, Unsupported> {
+pub fn squares(properties: DeviceProperties, x: Pointer, count: usize, partial: Pointer) -> Result<Launch, FieldError> {
     let wide = is_wide(Type::F32, count, &[x]);
     let grid = square_parts(properties, count) as u32;
     Launch::new(
@@ -41,7 +37,7 @@ pub struct Clip {
 ///
 /// # Errors
 /// Too many parts.
-pub fn clip(clip: Clip, partial: Pointer, count: usize, norm: Pointer, factor: Pointer) -> Result<Launch, Unsupported> {
+pub fn clip(clip: Clip, partial: Pointer, count: usize, norm: Pointer, factor: Pointer) -> Result<Launch, FieldError> {
     let (bytes, count) = (8 * count, u32_of("parts of a norm", count)?);
     let arguments = arguments![partial, count, clip.scale, clip.limit.unwrap_or(0.0), norm, factor];
     Launch::new("clip".into(), 1, BLOCK as usize * 8, bytes, arguments)
@@ -75,7 +71,7 @@ pub fn adamw(
     gradient: Pointer,
     factor: Pointer,
     narrowed: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     let wide = is_wide(Type::F32, count, &[weight, first, second, gradient, narrowed]);
     let threads = (if wide { count / 4 } else { count }) as u64;
     let [beta1, beta2] = update.betas.map(|beta| beta as f32);

@@ -1,6 +1,7 @@
 //! Matrix products, as values: a library computes them.
 
-use crate::launch::{Pointer, Type, Unsupported};
+use crate::launch::{Pointer, Type};
+use evenkeel_errors::FieldError;
 
 /// A matrix in memory, or one for each element of a batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -77,23 +78,23 @@ impl Product {
     ///
     /// # Errors
     /// Factors of different types, a result narrower than they are or transposed, rows that overlap.
-    pub fn check(&self) -> Result<(), Unsupported> {
+    pub fn validate(&self) -> Result<(), FieldError> {
         let size = self.a.kind.size();
         if self.b.kind != self.a.kind {
-            return Err(Unsupported::new("bytes of a right factor's value", self.b.kind.size(), format!("{size}")));
+            return Err(FieldError::new("bytes of a right factor's value", self.b.kind.size(), format!("{size}")));
         }
         if self.to.kind.size() < size {
-            return Err(Unsupported::new("bytes of a product's value", self.to.kind.size(), format!("{size} or more")));
+            return Err(FieldError::new("bytes of a product's value", self.to.kind.size(), format!("{size} or more")));
         }
         if self.to.transposed {
-            return Err(Unsupported::new("transposed results", 1, "none"));
+            return Err(FieldError::new("transposed results", 1, "none"));
         }
         let shapes =
             [(self.a, self.rows, self.inner), (self.b, self.inner, self.columns), (self.to, self.rows, self.columns)];
         for (operand, rows, columns) in shapes {
             let least = if operand.transposed { rows } else { columns };
             if operand.stride < least {
-                return Err(Unsupported::new("values between rows", operand.stride, format!("{least} or more")));
+                return Err(FieldError::new("values between rows", operand.stride, format!("{least} or more")));
             }
         }
         Ok(())
@@ -140,12 +141,12 @@ mod tests {
 
     #[test]
     fn rows_that_overlap_and_results_that_lose_precision_are_refused() {
-        assert!(product().check().is_ok());
+        assert!(product().validate().is_ok());
         let mut narrow = product();
         narrow.to.stride = 6;
-        assert_eq!(narrow.check().unwrap_err().to_string(), "values between rows is 6, allowed: 7 or more");
+        assert_eq!(narrow.validate().unwrap_err().to_string(), "values between rows is 6, allowed: 7 or more");
         let mut rounded = product();
         (rounded.a.kind, rounded.b.kind) = (Type::F32, Type::F32);
-        assert_eq!(rounded.check().unwrap_err().to_string(), "bytes of a product's value is 2, allowed: 4 or more");
+        assert_eq!(rounded.validate().unwrap_err().to_string(), "bytes of a product's value is 2, allowed: 4 or more");
     }
 }

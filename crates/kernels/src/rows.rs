@@ -1,8 +1,9 @@
 //! Rows selected by number.
 
+use evenkeel_errors::FieldError;
 use std::collections::BTreeMap;
 
-use crate::launch::{DeviceProperties, Launch, Pointer, Type, Unsupported, arguments, is_wide, step, u32_of};
+use crate::launch::{DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
 
 /// A copy of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +25,7 @@ impl RowCopy {
         size: usize,
         wide: bool,
         [from, ids, to]: [Pointer; 3],
-    ) -> Result<Launch, Unsupported> {
+    ) -> Result<Launch, FieldError> {
         let bytes = self.rows * self.width * (size + self.kind.size());
         let (rows, width) = (u32_of("rows", self.rows)?, u32_of("width of a row", self.width)?);
         let name = format!("{name}_{}_{}", self.kind.name(), step(wide));
@@ -46,7 +47,7 @@ pub fn embed(
     table: Pointer,
     ids: Pointer,
     y: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     copy.launch(properties, "embed", 4, copy.is_wide(&[table, y]), [table, ids, y])
 }
 
@@ -60,7 +61,7 @@ pub fn gather(
     x: Pointer,
     ids: Pointer,
     y: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     copy.launch(properties, "gather", copy.kind.size(), copy.is_wide(&[x, y]), [x, ids, y])
 }
 
@@ -74,7 +75,7 @@ pub fn scatter(
     x: Pointer,
     to: Pointer,
     y: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     copy.launch(properties, "scatter", copy.kind.size(), copy.is_wide(&[x, y]), [x, to, y])
 }
 
@@ -117,7 +118,7 @@ pub fn embed_backward(
     dy: Pointer,
     [order, starts, ids]: [Pointer; 3],
     table: Pointer,
-) -> Result<Launch, Unsupported> {
+) -> Result<Launch, FieldError> {
     let wide = is_wide(kind, width, &[dy, table]);
     let bytes = width * (rows * kind.size() + 8 * segments);
     let (count, width) = (u32_of("distinct ids", segments)?, u32_of("width of a row", width)?);

@@ -34,5 +34,5 @@ pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
 pub use kernels::{Coefficients, Scores};
 pub use network::{Network, NetworkOptions, Recompute, TokenLoss, Train, network};
-pub use pack::{Packed, check_ids};
+pub use pack::{Packed, validate_ids};
 pub use parameters::{LayerIds, LinearIds, ModelIds, ParameterId, ParameterSpec, Parameters, parameter_specs};

@@ -39,7 +39,7 @@ impl Packed {
     /// An id outside the vocabulary, a sequence longer than the context, no scored token, or an index out of range or
     /// order; then nothing is appended.
     pub fn push(&mut self, config: &Config, ids: &[u32], scored: impl IntoIterator<Item = usize>) -> Result<()> {
-        check_ids(config, ids)?;
+        validate_ids(config, ids)?;
         let (first_row, first_scored) = (self.ids.len(), self.rows.len());
         let mut last = 0;
         for index in scored {
@@ -105,7 +105,7 @@ impl Packed {
 }
 
 /// Checks that the ids are in the vocabulary.
-pub fn check_ids(config: &Config, ids: &[u32]) -> Result<()> {
+pub fn validate_ids(config: &Config, ids: &[u32]) -> Result<()> {
     if ids.len() > config.max_position_embeddings {
         let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);
         return Err(ModelError::input("sequence length", ids.len(), allowed));

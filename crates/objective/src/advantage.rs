@@ -72,7 +72,7 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
     let (mut count, mut sum, mut largest) = (0_usize, 0.0_f64, 0.0_f64);
     let mut range: Option<(f64, f64)> = None;
     for (i, (&reward, _)) in rewards.iter().zip(valid).enumerate().filter(|(_, (_, valid))| **valid) {
-        check_reward(reward).map_err(|value| Error::input("reward", Location::response(i), value, REWARDS))?;
+        validate_reward(reward).map_err(|value| Error::input("reward", Location::response(i), value, REWARDS))?;
         (count, sum, largest) = (count + 1, sum + reward, largest.max(reward.abs()));
         range = Some(range.map_or((reward, reward), |(low, high)| (low.min(reward), high.max(reward))));
     }
@@ -108,7 +108,7 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
 pub(crate) const REWARDS: &str = "a finite number of at most 1e18 in size";
 
 /// Returns the reward as an error if it is out of range.
-pub(crate) fn check_reward(reward: f64) -> Result<(), f64> {
+pub(crate) fn validate_reward(reward: f64) -> Result<(), f64> {
     // NaN fails the comparison as well.
     if reward.abs() <= MAX_REWARD { Ok(()) } else { Err(reward) }
 }

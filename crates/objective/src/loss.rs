@@ -95,7 +95,7 @@ pub fn response_loss<T: Real>(
     tokens: &ResponseTokens<'_, T>,
     grad: &mut [T],
 ) -> Result<PolicyStats, Error> {
-    tokens.check_lengths()?;
+    tokens.validate_lengths()?;
     same_length("grad", grad.len(), "mask", tokens.mask.len())?;
     let rollout_logp = rollout_logp(settings, tokens)?;
     let trainable = tokens.trainable();

@@ -119,7 +119,7 @@ impl MismatchByLag {
         tokens: &ResponseTokens<'_, T>,
         lags: &[LagRun],
     ) -> Result<(), Error> {
-        tokens.check_lengths()?;
+        tokens.validate_lengths()?;
         let trainable = tokens.trainable();
         let whole = [LagRun { lag: 0, tokens: trainable }];
         let lags = if lags.is_empty() { &whole } else { lags };

@@ -38,7 +38,7 @@ impl<T: Real> ResponseTokens<'_, T> {
     }
 
     /// Refuses slices of different lengths.
-    pub(crate) fn check_lengths(&self) -> Result<(), Error> {
+    pub(crate) fn validate_lengths(&self) -> Result<(), Error> {
         let length = self.mask.len();
         same_length("logp", self.logp.len(), "mask", length)?;
         same_length("old_logp", self.old_logp.len(), "mask", length)?;

@@ -1,7 +1,7 @@
 //! Checks of external input. The arithmetic does not repeat them: it also runs on values that the caller computed, and
 //! checking all tokens again for each loss would only cost time.
 
-use crate::advantage::{REWARDS, check_reward};
+use crate::advantage::{REWARDS, validate_reward};
 use crate::error::{Error, Location};
 use crate::loss::rollout_logp;
 use crate::{Real, Response, ResponseTokens, Settings};
@@ -39,7 +39,7 @@ impl<T: Real> ResponseTokens<'_, T> {
         if self.mask.is_empty() {
             return Err(Error::input("tokens", Location::default(), "empty", "at least one token"));
         }
-        self.check_lengths()?;
+        self.validate_lengths()?;
         validate_logp("logp", self.mask, self.logp)?;
         validate_logp("old_logp", self.mask, self.old_logp)?;
         match self.rollout_logp {
@@ -65,7 +65,7 @@ pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[R
 }
 
 fn validate_response<T: Real>(settings: &Settings, response: &Response<'_, T>) -> Result<(), Error> {
-    check_reward(response.reward).map_err(|value| Error::input("reward", Location::default(), value, REWARDS))?;
+    validate_reward(response.reward).map_err(|value| Error::input("reward", Location::default(), value, REWARDS))?;
     response.tokens.validate(settings)?;
     let mask = response.tokens.mask;
     response.reference_logp.map_or(Ok(()), |logp| validate_logp("reference_logp", mask, logp))

@@ -12,6 +12,8 @@
 //! - [`retry`]: the policy of retries.
 #![forbid(unsafe_code)]
 
+use std::pin::Pin;
+
 pub mod accept;
 pub mod admission;
 pub mod balance;
@@ -31,3 +33,6 @@ pub mod stall_timeout;
 mod files;
 mod peer;
 mod pem;
+
+/// A future of any type. What starts a service returns one: it is then compiled once, with its crate, and not with every program that awaits it.
+pub type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;

@@ -210,8 +210,8 @@ async fn without_the_token_only_health_answers() {
         let status = worker.client().await.get_status(RewardGetStatusRequest {}).await.unwrap_err();
         assert_eq!(status.code(), Code::Unauthenticated);
         assert_eq!(health(worker.server.endpoint(), "").await, Ok(ServingStatus::Serving));
-        let config = ClientSettings { token_file: Some(token_file), ..ClientSettings::default() };
-        let channel = channel(worker.server.endpoint(), config).await;
+        let settings = ClientSettings { token_file: Some(token_file), ..ClientSettings::default() };
+        let channel = channel(worker.server.endpoint(), settings).await;
         let mut client = evenkeel_proto::v1::reward_client::RewardClient::new(channel);
         assert!(client.get_status(RewardGetStatusRequest {}).await.is_ok());
     })

@@ -83,8 +83,8 @@ async fn files_that_are_not_there_are_named() {
     bounded(async {
         let (certificate_file, key_file) = ("/nonexistent/a.pem".into(), "/nonexistent/a.key".into());
         let tls = ServerTlsSettings { certificate_file, key_file, client_ca_file: None };
-        let config = ServerSettings { tls: Some(tls), ..ServerSettings::default() };
-        let error = Server::bind("worker", "server", config).await.err().unwrap().to_string();
+        let settings = ServerSettings { tls: Some(tls), ..ServerSettings::default() };
+        let error = Server::bind("worker", "server", settings).await.err().unwrap().to_string();
         assert!(error.starts_with("`server.tls.certificate_file` names /nonexistent/a.pem"), "{error}");
         let tls =
             ClientTlsSettings { ca_file: Path::new("/nonexistent/ca.pem").into(), ..ClientTlsSettings::default() };

@@ -64,10 +64,10 @@ pub enum TelemetryError {
 }
 
 /// Sets up logging for the whole process. Call it once.
-pub fn init_logging(config: &TelemetrySettings) -> Result<(), TelemetryError> {
+pub fn init_logging(settings: &TelemetrySettings) -> Result<(), TelemetryError> {
     let ansi = io::stderr().is_terminal();
-    let builder = fmt::fmt().with_env_filter(filter(&config.log)?).with_writer(io::stderr).with_ansi(ansi);
-    match config.log_format {
+    let builder = fmt::fmt().with_env_filter(filter(&settings.log)?).with_writer(io::stderr).with_ansi(ansi);
+    match settings.log_format {
         LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,
         LogFormat::Json => {
             // Every line includes its spans: run, step and sample.
@@ -201,8 +201,8 @@ mod tests {
 
     #[test]
     fn a_malformed_filter_is_refused_before_it_is_used() {
-        let config = TelemetrySettings { log: "evenkeel=loud".into(), ..TelemetrySettings::default() };
-        let error = config.validate().unwrap_err();
+        let settings = TelemetrySettings { log: "evenkeel=loud".into(), ..TelemetrySettings::default() };
+        let error = settings.validate().unwrap_err();
         assert_eq!((error.field.as_str(), error.value.as_str()), ("log", "\"evenkeel=loud\""));
         assert_eq!(TelemetrySettings::default().validate(), Ok(()));
     }

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_config::Settings;
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::exposure::warn_of_plaintext;
 use evenkeel_rpc::reload::Tokens;
 use evenkeel_rpc::server::{ServerCertificates, ServerTlsSettings};
@@ -32,7 +33,11 @@ impl Engine {
     ///
     /// # Errors
     /// Invalid settings, a port in use, or a folder without a supported model or with a tokenizer that does not fit it.
-    pub async fn start(settings: EngineSettings) -> Result<RunningEngine, EngineError> {
+    pub fn start(settings: EngineSettings) -> BoxFuture<'static, Result<RunningEngine, EngineError>> {
+        Box::pin(Self::load_and_serve(settings))
+    }
+
+    async fn load_and_serve(settings: EngineSettings) -> Result<RunningEngine, EngineError> {
         settings.validate()?;
         // The port first, so that a port in use is reported before a model is loaded.
         let listen = |source| EngineError::Listen { address: settings.listen.clone(), source };

@@ -44,13 +44,13 @@ impl Cluster {
         let engine = match generation.endpoints.is_empty() {
             false => None,
             true => {
-                let config = EngineSettings {
+                let settings = EngineSettings {
                     model: model.to_owned(),
                     listen: LOOPBACK.into(),
                     per_request_metrics: true,
                     ..recipe.engine.clone()
                 };
-                let engine = Engine::start(config).await.context("the engine")?;
+                let engine = Engine::start(settings).await.context("the engine")?;
                 generation.endpoints = vec![engine.endpoint()];
                 Some(engine)
             }

@@ -20,14 +20,14 @@ const ALLOWED: &str = "allowed: http://HOST:PORT (gRPC), http://HOST:PORT/PATH (
 
 /// What to ask.
 #[derive(Debug, PartialEq, Eq)]
-enum Target<'u> {
+enum HealthProbe<'u> {
     /// The health of a gRPC server.
     Grpc(&'u str),
     /// A page.
     Http { encrypted: bool, address: &'u str, path: &'u str },
 }
 
-impl<'u> Target<'u> {
+impl<'u> HealthProbe<'u> {
     /// # Errors
     /// Neither form.
     fn of(url: &'u str) -> Result<Self> {
@@ -55,9 +55,9 @@ pub(crate) async fn check(options: &HealthOptions) -> Result<ExitCode> {
     let connector =
         Connector::new("--", ClientSettings { connect_timeout: HEALTH_TIMEOUT, tls, ..ClientSettings::default() })?;
     for url in &options.urls {
-        let what = match Target::of(url)? {
-            Target::Grpc(url) => grpc(&connector, url, &options.service).await?,
-            Target::Http { encrypted, address, path } => {
+        let what = match HealthProbe::of(url)? {
+            HealthProbe::Grpc(url) => grpc(&connector, url, &options.service).await?,
+            HealthProbe::Http { encrypted, address, path } => {
                 let answer = tokio::time::timeout(HEALTH_TIMEOUT, http(&connector, encrypted, address, path)).await;
                 answer
                     .with_context(|| format!("{url} did not answer within {HEALTH_TIMEOUT:?}"))?
@@ -108,13 +108,13 @@ mod tests {
 
     #[test]
     fn a_url_with_a_path_is_a_page_and_one_without_is_a_server() {
-        assert_eq!(Target::of("http://127.0.0.1:1").unwrap(), Target::Grpc("http://127.0.0.1:1"));
-        assert_eq!(Target::of("https://reward:1").unwrap(), Target::Grpc("https://reward:1"));
-        let page = |encrypted, address, path| Target::Http { encrypted, address, path };
-        assert_eq!(Target::of("http://[::1]:8000/health?a=b").unwrap(), page(false, "[::1]:8000", "/health?a=b"));
-        assert_eq!(Target::of("https://engine:1/health").unwrap(), page(true, "engine:1", "/health"));
+        assert_eq!(HealthProbe::of("http://127.0.0.1:1").unwrap(), HealthProbe::Grpc("http://127.0.0.1:1"));
+        assert_eq!(HealthProbe::of("https://reward:1").unwrap(), HealthProbe::Grpc("https://reward:1"));
+        let page = |encrypted, address, path| HealthProbe::Http { encrypted, address, path };
+        assert_eq!(HealthProbe::of("http://[::1]:8000/health?a=b").unwrap(), page(false, "[::1]:8000", "/health?a=b"));
+        assert_eq!(HealthProbe::of("https://engine:1/health").unwrap(), page(true, "engine:1", "/health"));
         for url in ["", "reward:50052", "ftp://a:1/b", "http://a/b", "https://a/b", "http://a:1/b c"] {
-            let error = Target::of(url).unwrap_err().to_string();
+            let error = HealthProbe::of(url).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`{url}` cannot be asked, allowed: http://HOST:PORT")), "{error}");
         }
     }

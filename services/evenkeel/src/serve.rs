@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Result;
-use evenkeel_config::{Loader, Settings};
+use evenkeel_config::{Loader, Settings, to_table};
 use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::ServiceSettings;
@@ -74,10 +74,10 @@ fn section_of(recipes: &[String], service: Service) -> Result<Table> {
     let recipe = recipe::load_alone(recipes)?.settings;
     let within = |key: &str, value: toml::Value| Table::from_iter([(key.to_owned(), value)]);
     Ok(match service {
-        Service::Engine => Table::try_from(recipe.engine)?,
-        Service::Generation => Table::try_from(recipe.generation)?,
-        Service::Reward => Table::try_from(recipe.reward)?,
-        Service::Learner => Table::try_from(recipe.learner_service())?,
+        Service::Engine => to_table(&recipe.engine)?,
+        Service::Generation => to_table(&recipe.generation)?,
+        Service::Reward => to_table(&recipe.reward)?,
+        Service::Learner => to_table(&recipe.learner_service())?,
         // A gateway judges nothing itself.
         Service::Gateway => Table::new(),
         Service::Orchestrator => within("start", within("recipe", recipes.to_vec().into()).into()),
@@ -104,17 +104,17 @@ async fn with_metrics(server: Server, options: &ServeOptions) -> Result<Server> 
     })
 }
 
-async fn engine(config: EngineSettings) -> Result<ExitCode> {
-    let running = Engine::start(config).await?;
+async fn engine(settings: EngineSettings) -> Result<ExitCode> {
+    let running = Engine::start(settings).await?;
     shutdown_signal().await;
     running.stop().await;
     Ok(ExitCode::SUCCESS)
 }
 
 async fn orchestrator(options: &ServeOptions) -> Result<ExitCode> {
-    let config: OrchestratorSettings = load(options)?;
+    let settings: OrchestratorSettings = load(options)?;
     let reader = Arc::new(recipe::Reader);
-    let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(config, reader).await?;
+    let (server, service): (Server, OrchestratorService) = evenkeel_orchestrator::serve(settings, reader).await?;
     let server = with_metrics(server, options).await?;
     service.start_configured().await?;
     server.run(shutdown_signal()).await?;

@@ -10,8 +10,8 @@
 //! # async fn example() -> Result<(), Box<dyn std::error::Error>> {
 //! use evenkeel_generation::{GenerationSettings, bind};
 //!
-//! let config = GenerationSettings { endpoints: vec!["http://127.0.0.1:8000".into()], ..GenerationSettings::default() };
-//! let server = bind(config).await?.spawn();
+//! let settings = GenerationSettings { endpoints: vec!["http://127.0.0.1:8000".into()], ..GenerationSettings::default() };
+//! let server = bind(settings).await?.spawn();
 //! println!("{}", server.endpoint());
 //! # Ok(())
 //! # }

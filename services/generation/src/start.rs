@@ -9,6 +9,7 @@ use std::time::Duration;
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_server::GenerationServer;
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::client::ServerAddress;
 use evenkeel_rpc::dispatch::{Endpoints, Resolve, SystemResolver};
 use evenkeel_rpc::error::millis;
@@ -39,31 +40,38 @@ const ANSWER_GRACE: Duration = Duration::from_secs(1);
 ///
 /// # Errors
 /// Invalid settings, a port that is taken, an engine whose samples would bias training, or no engine at all.
-pub async fn bind(config: GenerationSettings) -> Result<Server, GenerationError> {
-    bind_with(config, Arc::new(SystemResolver)).await
+pub fn bind(settings: GenerationSettings) -> BoxFuture<'static, Result<Server, GenerationError>> {
+    bind_with(settings, Arc::new(SystemResolver))
 }
 
 /// [`bind`] with a resolver of names other than the system's.
 ///
 /// # Errors
 /// As for [`bind`].
-pub async fn bind_with(config: GenerationSettings, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
-    config.validate().map_err(GenerationError::Setting)?;
-    let endpoints = Endpoints::parse(&config.endpoints).map_err(GenerationError::Setting)?.with_resolver(resolver);
-    let server = Server::bind(NAME, "generation.server", config.server.clone()).await?;
-    let files = HttpFiles::read(&config)?;
-    let mut addresses = endpoints.watch(config.engine.resolve_interval);
-    first_addresses(&config, &mut addresses).await?;
+pub fn bind_with(
+    settings: GenerationSettings,
+    resolver: Arc<dyn Resolve>,
+) -> BoxFuture<'static, Result<Server, GenerationError>> {
+    Box::pin(start(settings, resolver))
+}
+
+async fn start(settings: GenerationSettings, resolver: Arc<dyn Resolve>) -> Result<Server, GenerationError> {
+    settings.validate().map_err(GenerationError::Setting)?;
+    let endpoints = Endpoints::parse(&settings.endpoints).map_err(GenerationError::Setting)?.with_resolver(resolver);
+    let server = Server::bind(NAME, "generation.server", settings.server.clone()).await?;
+    let files = HttpFiles::read(&settings)?;
+    let mut addresses = endpoints.watch(settings.engine.resolve_interval);
+    first_addresses(&settings, &mut addresses).await?;
 
     let limits = ItemLimits {
-        max_items: config.max_items,
-        max_memory: config.max_memory,
-        max_running: config.max_items,
+        max_items: settings.max_items,
+        max_memory: settings.max_memory,
+        max_running: settings.max_items,
         grace: ANSWER_GRACE,
     };
-    let pool = Arc::new(EnginePool::new(config.clone()));
+    let pool = Arc::new(EnginePool::new(settings.clone()));
     let make_client: MakeClient =
-        Box::new(move |address| Ok(Box::new(VllmClient::new(address, &config, &files)?) as Box<dyn EngineClient>));
+        Box::new(move |address| Ok(Box::new(VllmClient::new(address, &settings, &files)?) as Box<dyn EngineClient>));
     let mut known = BTreeMap::new();
     for address in in_order(pool.settings(), &addresses.borrow_and_update()) {
         let client = make_client(&address).map_err(|error| GenerationError::Engine {
@@ -89,31 +97,31 @@ pub async fn bind_with(config: GenerationSettings, resolver: Arc<dyn Resolve>) -
 /// # Errors
 /// As for [`bind`], and a transport that fails.
 pub async fn serve(
-    config: GenerationSettings,
-    shutdown: impl Future<Output = ()>,
+    settings: GenerationSettings,
+    shutdown: impl Future<Output = ()> + Send + 'static,
 ) -> Result<ShutdownOutcome, GenerationError> {
-    Ok(bind(config).await?.run(shutdown).await?)
+    Ok(bind(settings).await?.run(shutdown).await?)
 }
 
 /// Waits for the first address, if all endpoints are names.
 async fn first_addresses(
-    config: &GenerationSettings,
+    settings: &GenerationSettings,
     addresses: &mut watch::Receiver<BTreeSet<ServerAddress>>,
 ) -> Result<(), GenerationError> {
     let started = Instant::now();
     let found = addresses.wait_for(|addresses| !addresses.is_empty());
-    match tokio::time::timeout(config.engine.startup_timeout, found).await {
+    match tokio::time::timeout(settings.engine.startup_timeout, found).await {
         Ok(Ok(_)) => Ok(()),
         _ => Err(GenerationError::NoEngine {
             waited: since(started),
-            last_errors: format!("{}: no address found", config.endpoints.join(", ")),
+            last_errors: format!("{}: no address found", settings.endpoints.join(", ")),
         }),
     }
 }
 
 /// Addresses in the order of the settings, followed by those behind names.
-fn in_order(config: &GenerationSettings, found: &BTreeSet<ServerAddress>) -> Vec<ServerAddress> {
-    let listed = config.endpoints.iter().map(|endpoint| ServerAddress::new(endpoint.trim_end_matches('/')));
+fn in_order(settings: &GenerationSettings, found: &BTreeSet<ServerAddress>) -> Vec<ServerAddress> {
+    let listed = settings.endpoints.iter().map(|endpoint| ServerAddress::new(endpoint.trim_end_matches('/')));
     let mut addresses: Vec<ServerAddress> = listed.filter(|address| found.contains(address)).collect();
     let others: Vec<ServerAddress> =
         deduplicated(found).into_iter().filter(|address| !addresses.contains(address)).collect();

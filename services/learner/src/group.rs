@@ -1,6 +1,6 @@
 //! The input of a step: groups of responses to one prompt, sampled and verified.
 
-use evenkeel_model::{Config, check_ids};
+use evenkeel_model::{Config, validate_ids};
 use evenkeel_objective::{Error, LagRun, Location, MAX_REWARD, validate_logp};
 use serde::{Serialize, Serializer};
 
@@ -65,7 +65,7 @@ impl Group {
             Error::Setting(error) => LearnerError::input(location("number of responses"), error.value, error.allowed),
             other => other.into(),
         })?;
-        check_ids(config, &self.prompt).map_err(|error| input_error(error, &location("prompt")))?;
+        validate_ids(config, &self.prompt).map_err(|error| input_error(error, &location("prompt")))?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
             let location = |what: &str| format!("{what} of group {index} (`{}`), response {number}", self.id);
             let length = self.prompt.len() + response.tokens.len();
@@ -73,7 +73,7 @@ impl Group {
                 let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);
                 return Err(LearnerError::input(location("length of prompt and response"), length, allowed));
             }
-            check_ids(config, &response.tokens).map_err(|error| input_error(error, &location("response")))?;
+            validate_ids(config, &response.tokens).map_err(|error| input_error(error, &location("response")))?;
             response.validate().map_err(|error| error.at(index, Some(number)))?;
         }
         Ok(())

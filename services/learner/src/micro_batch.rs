@@ -1,6 +1,6 @@
 //! Sequences packed into micro-batches by a token budget.
 
-use evenkeel_model::{Config, Packed, Scores, check_ids};
+use evenkeel_model::{Config, Packed, Scores, validate_ids};
 
 use crate::error::{LearnerError, Result, input_error};
 
@@ -28,7 +28,7 @@ impl Sequence {
             }
         }
         let ids = [prompt, response].concat();
-        check_ids(config, &ids).map_err(|error| input_error(error, name))?;
+        validate_ids(config, &ids).map_err(|error| input_error(error, name))?;
         let scored = (prompt.len()..ids.len()).collect();
         Ok(Self { ids, scored })
     }

@@ -42,7 +42,7 @@ impl ResolvedRecipe {
     /// # Errors
     /// A section that TOML cannot write.
     pub fn new(settings: LoopSettings, model: impl ModelSource + 'static) -> Result<Self, ConfigError> {
-        let toml = toml::to_string_pretty(&settings).map_err(|error| ConfigError::Write(error.to_string()))?;
+        let toml = evenkeel_config::to_toml(&settings)?;
         let identity = identity(&settings.rules());
         let model = Arc::new(model);
         let (learner_settings_hash, aggregation, objective, notes) = (None, None, None, Vec::new());

@@ -4,6 +4,8 @@ use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientError;
 use evenkeel_rpc::server::ServerError;
 
+use crate::judge::SandboxError;
+
 /// Errors of the service.
 #[derive(Debug, thiserror::Error)]
 pub enum RewardError {
@@ -18,7 +20,10 @@ pub enum RewardError {
     Client(ClientError),
     /// The sandbox could not be prepared.
     #[error("reward.code: {0}")]
-    Sandbox(String),
+    Sandbox(#[from] SandboxError),
+    /// A defect: the sandbox's preparation panicked.
+    #[error("reward.code: preparing the sandbox: {0}")]
+    Preparation(tokio::task::JoinError),
     /// A thread could not be started.
     #[error("cannot start a thread for programs: {0}")]
     Threads(std::io::Error),

@@ -32,7 +32,7 @@ mod start;
 mod task_thread;
 
 pub use error::RewardError;
-pub use judge::{Cancel, CodeWork, Judge, MathWork, ReadProgram, Work, WorkerProcesses};
+pub use judge::{Cancel, CodeWork, Judge, MathWork, ReadProgram, SandboxError, Work, WorkerProcesses};
 pub use series::SERIES;
 pub use settings::{
     CodeSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart, UnsupportedSetting,

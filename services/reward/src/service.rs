@@ -28,7 +28,7 @@ pub(crate) struct RewardService {
     worker: Arc<Worker>,
     items: ItemServer<VerifyItems>,
     info: ServerInfo,
-    config: RewardSettings,
+    settings: RewardSettings,
 }
 
 /// Judges items.
@@ -62,15 +62,15 @@ impl RewardService {
     /// # Errors
     /// The system cannot start a thread.
     pub(crate) fn new(
-        config: RewardSettings,
+        settings: RewardSettings,
         judge: Judge,
         items: ItemServer<VerifyItems>,
         drain: Drain,
     ) -> std::io::Result<Self> {
         let (reading, submission) = (TaskThread::start("reward-tests")?, TaskThread::start("reward-programs")?);
         let worker = Worker { judge, counts: VerdictCounts::default(), reading, submission };
-        let info = ServerInfo::new(&config.name, drain);
-        Ok(Self { worker: Arc::new(worker), items, info, config })
+        let info = ServerInfo::new(&settings.name, drain);
+        Ok(Self { worker: Arc::new(worker), items, info, settings })
     }
 }
 
@@ -207,7 +207,7 @@ impl Reward for RewardService {
         &self,
         _: Request<RewardGetStatusRequest>,
     ) -> Result<Response<RewardGetStatusResponse>, Status> {
-        let default = self.config.math.profile;
+        let default = self.settings.math.profile;
         let others = Profile::ALL.into_iter().filter(|profile| *profile != default);
         Ok(Response::new(RewardGetStatusResponse {
             server: Some(self.info.status()),
@@ -216,7 +216,7 @@ impl Reward for RewardService {
             math_profiles: std::iter::once(default).chain(others).map(|profile| profile.name().to_owned()).collect(),
             code: self.worker.judge.judges_code(),
             verdicts: self.worker.counts.by_outcome(),
-            max_completion_bytes: self.config.max_completion.bytes(),
+            max_completion_bytes: self.settings.max_completion.bytes(),
             custom: false,
             components: Vec::new(),
         }))

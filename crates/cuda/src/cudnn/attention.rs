@@ -14,7 +14,7 @@ use super::numbers::{Attribute, DataType, Pointwise, Reduction};
 
 /// The graph of a pass.
 pub(super) fn graph(api: &'static Api, shape: FusedShape, pass: FusedPass) -> Result<OperationGraph, CudnnError> {
-    shape.check()?;
+    shape.validate()?;
     let mut attention = Attention::new(api, shape)?;
     match pass {
         FusedPass::Forward => attention.forward()?,

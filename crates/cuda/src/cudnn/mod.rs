@@ -20,12 +20,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 pub use cache::CACHE;
 pub use plan::AttentionPlan;
 
-use evenkeel_kernels::{FusedAttention, FusedPass, FusedShape, Unsupported};
+use evenkeel_errors::FieldError;
+use evenkeel_kernels::{FusedAttention, FusedPass, FusedShape};
 
 use crate::search::Missing;
 use api::Api;
 use cache::PlanCache;
-use plan::{Handle, Target};
+use plan::{Handle, PlanDevice};
 
 /// Why attention cannot be had from cuDNN.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -61,7 +62,7 @@ pub enum CudnnError {
     },
     /// A shape that no plan is made for.
     #[error(transparent)]
-    Shape(#[from] Unsupported),
+    Shape(#[from] FieldError),
     /// No engine takes the shape on this device.
     #[error("no plan for the {pass} pass of attention {shape}: {reasons}")]
     NoPlan {
@@ -90,7 +91,7 @@ type Known = HashMap<(FusedShape, FusedPass), Result<Arc<AttentionPlan>, CudnnEr
 /// The library for one device, with the plans that were needed so far.
 pub struct Cudnn {
     api: &'static Api,
-    target: Target,
+    target: PlanDevice,
     handle: Option<Handle>,
     cache: Option<PlanCache>,
     plans: Mutex<Known>,
@@ -107,7 +108,7 @@ impl Cudnn {
     /// The library is missing, of another version, or refuses the device.
     pub unsafe fn of_device(number: i32, stream: *mut c_void, name: &str) -> Result<Self, CudnnError> {
         let api = Api::get()?;
-        let target = Target::device(api, number)?;
+        let target = PlanDevice::device(api, number)?;
         let handle = Handle::new(api, stream)?;
         let cache = PlanCache::of_this_process(&api.version(), name);
         Ok(Self { api, target, handle: Some(handle), cache, plans: Mutex::default() })
@@ -120,7 +121,7 @@ impl Cudnn {
     /// The library is missing, of another version, or refuses the description.
     pub fn described(json: &str, cache: Option<&Path>) -> Result<Self, CudnnError> {
         let api = Api::get()?;
-        let target = Target::described(api, json)?;
+        let target = PlanDevice::described(api, json)?;
         let cache = cache.map(|root| PlanCache::new(root, &api.version(), "a described device"));
         Ok(Self { api, target, handle: None, cache, plans: Mutex::default() })
     }

@@ -14,9 +14,9 @@ use super::descriptor::Descriptor;
 use super::numbers::{Attribute, Heuristic, Kind};
 
 /// The device that plans are made for: a real one, or a description of one.
-pub(super) struct Target(Descriptor);
+pub(super) struct PlanDevice(Descriptor);
 
-impl Target {
+impl PlanDevice {
     /// A device of this process, by CUDA's number.
     pub(super) fn device(api: &'static Api, number: i32) -> Result<Self, CudnnError> {
         Self::of(api, |target| target.set(Attribute::DeviceNumber, &[number]))
@@ -80,7 +80,7 @@ impl AttentionPlan {
     /// Builds one: the first engine that the library's heuristic proposes and that compiles.
     pub(super) fn build(
         api: &'static Api,
-        target: &Target,
+        target: &PlanDevice,
         shape: FusedShape,
         pass: FusedPass,
     ) -> Result<Self, CudnnError> {
@@ -105,7 +105,7 @@ impl AttentionPlan {
     }
 
     /// Reads what [`AttentionPlan::json`] gave on the same device with the same version of the library.
-    pub(super) fn read(api: &'static Api, target: &Target, json: &[u8]) -> Result<Self, CudnnError> {
+    pub(super) fn read(api: &'static Api, target: &PlanDevice, json: &[u8]) -> Result<Self, CudnnError> {
         let mut plan = Descriptor::new(api, Kind::Plan)?;
         plan.set(Attribute::PlanJson, json)?;
         plan.refer(Attribute::PlanDevice, &[&target.0])?;
@@ -157,7 +157,7 @@ impl AttentionPlan {
 /// The engines that the library would choose, best first.
 fn proposals(
     api: &'static Api,
-    target: &Target,
+    target: &PlanDevice,
     graph: &Descriptor,
     mode: Heuristic,
 ) -> Result<Vec<Descriptor>, CudnnError> {

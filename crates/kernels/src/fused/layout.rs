@@ -1,7 +1,8 @@
 //! The layout of the sequences of a pass.
 
+use evenkeel_errors::FieldError;
+
 use super::shape::FusedShape;
-use crate::launch::Unsupported;
 
 /// Lengths and offsets of the sequences of a pass, as the device reads them.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,22 +18,22 @@ impl FusedLayout {
     ///
     /// # Errors
     /// More sequences or longer ones than the shape has room for, or rows that an i32 cannot count.
-    pub fn new(shape: FusedShape, sequences: &[(usize, usize)]) -> Result<Self, Unsupported> {
+    pub fn new(shape: FusedShape, sequences: &[(usize, usize)]) -> Result<Self, FieldError> {
         let FusedShape { heads, kv_heads, dim, .. } = shape;
         if sequences.len() > shape.sequences {
-            return Err(Unsupported::new(
+            return Err(FieldError::new(
                 "sequences of attention",
                 sequences.len(),
                 format!("up to {}", shape.sequences),
             ));
         }
         if let Some((_, length)) = sequences.iter().find(|(_, length)| *length > shape.longest) {
-            return Err(Unsupported::new("tokens of a sequence", *length, format!("up to {}", shape.longest)));
+            return Err(FieldError::new("tokens of a sequence", *length, format!("up to {}", shape.longest)));
         }
         let end = sequences.last().map_or(0, |(first, length)| first + length);
         let most = i32::MAX as usize / (heads * dim).max(1);
         if end > most {
-            return Err(Unsupported::new("rows of attention", end, format!("up to {most}")));
+            return Err(FieldError::new("rows of attention", end, format!("up to {most}")));
         }
         let rows: Vec<usize> = sequences.iter().map(|(first, _)| *first).collect();
         let padded = |values: &mut dyn Iterator<Item = usize>, fill: usize, count: usize| -> Vec<i32> {

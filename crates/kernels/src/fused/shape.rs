@@ -1,8 +1,8 @@
 //! The shapes that a library makes plans for.
 
-use std::fmt;
+use evenkeel_errors::FieldError;
 
-use crate::launch::Unsupported;
+use std::fmt;
 
 /// Tokens of the shortest sequence that a plan has room for.
 const SHORTEST: usize = 128;
@@ -67,24 +67,20 @@ impl FusedShape {
     ///
     /// # Errors
     /// No sequence, one without tokens, too many of either, heads of another width, or key heads that the query heads cannot share evenly.
-    pub fn check(&self) -> Result<(), Unsupported> {
+    pub fn validate(&self) -> Result<(), FieldError> {
         for (what, value) in
             [("sequences of attention", self.sequences), ("tokens of the longest sequence", self.longest)]
         {
             if value == 0 || value > MOST {
-                return Err(Unsupported::new(what, value, format!("1 to {MOST}")));
+                return Err(FieldError::new(what, value, format!("1 to {MOST}")));
             }
         }
         if !Self::WIDTHS.contains(&self.dim) {
-            return Err(Unsupported::new(
-                "width of a head",
-                self.dim,
-                Self::WIDTHS.map(|w| w.to_string()).join(" or "),
-            ));
+            return Err(FieldError::new("width of a head", self.dim, Self::WIDTHS.map(|w| w.to_string()).join(" or ")));
         }
         if self.kv_heads == 0 || !self.heads.is_multiple_of(self.kv_heads) {
             let allowed = format!("a divisor of the {} query heads", self.heads);
-            return Err(Unsupported::new("key heads", self.kv_heads, allowed));
+            return Err(FieldError::new("key heads", self.kv_heads, allowed));
         }
         Ok(())
     }
@@ -138,8 +134,8 @@ mod tests {
     #[test]
     fn shapes_without_a_plan_are_refused_by_name() {
         let shape = FusedShape { sequences: 4, longest: 2048, heads: 28, kv_heads: 4, dim: 128 };
-        assert!(shape.check().is_ok());
-        let refused = |shape: FusedShape| shape.check().unwrap_err().to_string();
+        assert!(shape.validate().is_ok());
+        let refused = |shape: FusedShape| shape.validate().unwrap_err().to_string();
         assert_eq!(refused(FusedShape { dim: 96, ..shape }), "width of a head is 96, allowed: 64 or 128");
         assert_eq!(
             refused(FusedShape { kv_heads: 5, ..shape }),

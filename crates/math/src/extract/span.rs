@@ -25,7 +25,7 @@ pub(super) fn formula_at_start(text: &str) -> Option<Formula<'_>> {
 
 /// How a text ends.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Ending<'a> {
+pub(super) enum TextEnd<'a> {
     /// With a complete formula.
     Formula(&'a str),
     /// With a closing delimiter that has no opening one, such as one on a line of its own.
@@ -35,13 +35,13 @@ pub(super) enum Ending<'a> {
 }
 
 /// The formula at the end of the text, ignoring punctuation.
-pub(super) fn ending(text: &str) -> Ending<'_> {
+pub(super) fn text_end(text: &str) -> TextEnd<'_> {
     let ended = |(opener, closer, _): &(&'static str, &str, bool)| Some((*opener, text.strip_suffix(closer)?));
-    let Some((opener, body)) = DELIMITERS.iter().find_map(ended) else { return Ending::Other };
-    let Some((_, formula)) = body.rsplit_once(opener) else { return Ending::Other };
+    let Some((opener, body)) = DELIMITERS.iter().find_map(ended) else { return TextEnd::Other };
+    let Some((_, formula)) = body.rsplit_once(opener) else { return TextEnd::Other };
     // Within a line, a formula does not cross the line.
     let is_inline = matches!(opener, "$" | "\\(");
-    if is_inline && formula.contains('\n') { Ending::Broken } else { Ending::Formula(formula) }
+    if is_inline && formula.contains('\n') { TextEnd::Broken } else { TextEnd::Formula(formula) }
 }
 
 /// The formula between single dollars or `\\(` and `\\)` around a position of a line.
@@ -75,10 +75,10 @@ mod tests {
         assert_eq!(inner("$13$ apples"), Some("13"));
         assert_eq!(inner("\\[\n9\n\\] done"), Some("\n9\n"));
         assert_eq!(inner("$5 and\n$6"), None);
-        assert_eq!(ending("it is $$ 9 $$"), Ending::Formula(" 9 "));
-        assert_eq!(ending("it is \\(x\\)"), Ending::Formula("x"));
-        assert_eq!(ending("it is $ \n 9 \n $"), Ending::Broken);
-        assert_eq!(ending("it is 9"), Ending::Other);
+        assert_eq!(text_end("it is $$ 9 $$"), TextEnd::Formula(" 9 "));
+        assert_eq!(text_end("it is \\(x\\)"), TextEnd::Formula("x"));
+        assert_eq!(text_end("it is $ \n 9 \n $"), TextEnd::Broken);
+        assert_eq!(text_end("it is 9"), TextEnd::Other);
         assert_eq!(formula_around("so $x \\ge 5$ it is", 9), Some("x \\ge 5"));
         assert_eq!(formula_around("so $x$ is 5 $", 10), None);
     }

@@ -1,6 +1,6 @@
 //! The last number or formula of a text without a marker, for comparison with graders that accept it.
 
-use super::span::{Ending, ending, formula_around};
+use super::span::{TextEnd, formula_around, text_end};
 use crate::slicing::SafeSlice;
 
 /// Longest number that is considered.
@@ -9,10 +9,10 @@ const MAX_NUMBER_BYTES: usize = 256;
 /// The formula at the end of the text, or else the last number. `None` if there is neither.
 pub(super) fn last(text: &str) -> Option<&str> {
     let text = text.trim_end_matches(|c: char| c.is_whitespace() || matches!(c, '.' | '*' | '!'));
-    match ending(text) {
-        Ending::Formula(formula) => return Some(formula),
-        Ending::Broken => return None,
-        Ending::Other => {}
+    match text_end(text) {
+        TextEnd::Formula(formula) => return Some(formula),
+        TextEnd::Broken => return None,
+        TextEnd::Other => {}
     }
     // A text without spaces is not a sentence; with an operator it is a formula.
     if text.len() <= MAX_NUMBER_BYTES && !text.contains(char::is_whitespace) && text.contains(['=', '<', '>', '(']) {

@@ -12,7 +12,7 @@ use crate::error::{ModelError, Result};
 use crate::kernels::cpu::Cpu;
 use crate::kernels::{CachedAttention, DecoderKernels, HeadShape, Rows};
 use crate::network::layer::Pass;
-use crate::pack::check_ids;
+use crate::pack::validate_ids;
 use crate::parameters::{ModelIds, Parameters};
 
 /// The keys and values of one sequence, and its length.
@@ -117,7 +117,7 @@ impl<K: DecoderKernels> Decoder<K> {
             if step.ids.is_empty() {
                 return Err(ModelError::input(format!("new tokens of step {number}"), 0, "1 or more"));
             }
-            check_ids(&self.config, step.ids)?;
+            validate_ids(&self.config, step.ids)?;
             let (length, longest) = (step.cache.length + step.ids.len(), self.config.max_position_embeddings);
             if length > longest {
                 let allowed = format!("at most max_position_embeddings = {longest}");

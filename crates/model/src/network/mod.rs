@@ -165,7 +165,7 @@ impl<K: Kernels> Train for Network<K> {
     }
 
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>> {
-        check_temperature(temperature)?;
+        validate_temperature(temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
         let mut unused = vec![(); self.options.threads];
         let done = self.workers.run(&costs, &mut unused, |index, ()| self.score_batch(&batches[index], temperature))?;
@@ -173,7 +173,7 @@ impl<K: Kernels> Train for Network<K> {
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
-        check_temperature(temperature)?;
+        validate_temperature(temperature)?;
         let mut gradients = std::mem::take(&mut self.gradients);
         while gradients.len() < self.options.threads {
             gradients.push(GradientSet::zeros(&self.kernels, &self.parameters)?);
@@ -208,7 +208,7 @@ impl<K: Kernels> Train for Network<K> {
     }
 }
 
-fn check_temperature(temperature: f32) -> Result<()> {
+fn validate_temperature(temperature: f32) -> Result<()> {
     match temperature.is_finite() && temperature > 0.0 {
         true => Ok(()),
         false => Err(ModelError::input("temperature", temperature, "a finite number above 0")),

@@ -5,7 +5,7 @@ use super::layer::{Pass, Saved};
 use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
 use crate::kernels::{HeadInput, Kernels, Scores};
-use crate::pack::{Packed, check_ids};
+use crate::pack::{Packed, validate_ids};
 
 /// What the backward pass needs from the forward pass.
 struct Forward<M> {
@@ -68,7 +68,7 @@ impl<K: Kernels> Network<K> {
     }
 
     pub(super) fn all_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
-        check_ids(&self.config, ids)?;
+        validate_ids(&self.config, ids)?;
         let positions: Vec<u32> = (0..ids.len() as u32).collect();
         let pass = self.pass(&positions);
         let model = self.parameters.ids();

@@ -1,9 +1,7 @@
 //! TLS of a client.
 
-use std::future::Future;
 use std::io;
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -17,6 +15,7 @@ use tokio_rustls::rustls::pki_types::ServerName;
 use tower::Service;
 
 use super::ClientTlsSettings;
+use crate::BoxFuture;
 use crate::files::FileError;
 use crate::pem::{HTTP_1, HTTP_2, Named, authorities, certificates, key, mismatch, provider};
 use crate::reload::Reloading;
@@ -97,7 +96,7 @@ impl Encrypted {
 impl Service<Uri> for Encrypted {
     type Response = TokioIo<TlsStream<TcpStream>>;
     type Error = io::Error;
-    type Future = Pin<Box<dyn Future<Output = io::Result<Self::Response>> + Send>>;
+    type Future = BoxFuture<'static, io::Result<Self::Response>>;
 
     fn poll_ready(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
         Poll::Ready(Ok(()))

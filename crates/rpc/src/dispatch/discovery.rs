@@ -1,26 +1,21 @@
 //! Endpoints of workers and the resolution of their names.
 
 use std::collections::BTreeSet;
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_proto::FieldError;
 use tokio::sync::watch;
 
+use crate::BoxFuture;
 use crate::client::ServerAddress;
 
 /// Resolves names.
 pub trait Resolve: Send + Sync + 'static {
     /// All addresses of `host`, with `port`.
-    fn resolve<'a>(
-        &'a self,
-        host: &'a str,
-        port: u16,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>>;
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>>;
 }
 
 /// The system's resolver.
@@ -28,11 +23,7 @@ pub trait Resolve: Send + Sync + 'static {
 pub struct SystemResolver;
 
 impl Resolve for SystemResolver {
-    fn resolve<'a>(
-        &'a self,
-        host: &'a str,
-        port: u16,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>> {
+    fn resolve<'a>(&'a self, host: &'a str, port: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         Box::pin(async move { Ok(tokio::net::lookup_host((host, port)).await?.collect()) })
     }
 }
@@ -157,11 +148,7 @@ mod tests {
     struct Scripted(Mutex<Option<Vec<SocketAddr>>>);
 
     impl Resolve for Scripted {
-        fn resolve<'a>(
-            &'a self,
-            _: &'a str,
-            _: u16,
-        ) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>> {
+        fn resolve<'a>(&'a self, _: &'a str, _: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
             let answer = self.0.lock().unwrap().clone().ok_or_else(|| io::Error::other("no answer"));
             Box::pin(std::future::ready(answer))
         }

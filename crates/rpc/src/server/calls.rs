@@ -1,6 +1,5 @@
 //! The layer around every call: trace context, metrics, limits on received messages, and the end of streams that never end by themselves.
 
-use std::future::Future;
 use std::pin::Pin;
 use std::task::{Context, Poll};
 use std::time::{Duration, SystemTime};
@@ -18,6 +17,7 @@ use tracing::Instrument;
 use super::connections::{CallGuard, ConnectionHandle};
 use super::receive::ReceivingBody;
 use super::schema::Schema;
+use crate::BoxFuture;
 use crate::admission::Admission;
 use crate::error::ServiceError;
 use crate::peer::ClientId;
@@ -65,7 +65,7 @@ where
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)

@@ -27,6 +27,7 @@ use super::incoming::accept_all;
 use super::metrics_port;
 use super::tls::ServerCertificates;
 use super::{Drain, ServerError, ServerSettings};
+use crate::BoxFuture;
 use crate::admission::{Admission, Unit};
 use crate::exposure::{validate_plaintext, warn_of_plaintext};
 use evenkeel_telemetry::{MetricsHandle, install_metrics, metrics_router};
@@ -64,7 +65,15 @@ pub struct Server {
 
 impl Server {
     /// Binds the port and reads the files of the settings. `section` is the path of the settings for errors, such as `reward.server`.
-    pub async fn bind(name: &str, section: &str, settings: ServerSettings) -> Result<Self, ServerError> {
+    pub fn bind<'a>(
+        name: &'a str,
+        section: &'a str,
+        settings: ServerSettings,
+    ) -> BoxFuture<'a, Result<Self, ServerError>> {
+        Box::pin(Self::bind_port(name, section, settings))
+    }
+
+    async fn bind_port(name: &str, section: &str, settings: ServerSettings) -> Result<Self, ServerError> {
         settings.validate().map_err(|error| error.within(section))?;
         let (listener, address) = bind(format!("{section}.listen"), &settings.listen).await?;
         let access = AccessLayer::open(section, settings.token_file.as_deref(), &settings.auth)?;
@@ -89,7 +98,11 @@ impl Server {
 
     /// Also serves `/metrics` on another port, in plaintext. One server per process is enough. Where the settings have tokens, it takes one
     /// of those of a reader.
-    pub async fn with_metrics(mut self, setting: &str, address: &str) -> Result<Self, ServerError> {
+    pub fn with_metrics<'a>(self, setting: &'a str, address: &'a str) -> BoxFuture<'a, Result<Self, ServerError>> {
+        Box::pin(self.bind_metrics(setting, address))
+    }
+
+    async fn bind_metrics(mut self, setting: &str, address: &str) -> Result<Self, ServerError> {
         let remedy = "or `server.insecure = true` for a network that is trusted";
         validate_plaintext(setting, address, self.settings.insecure, remedy)?;
         let (listener, address) = bind(setting.to_owned(), address).await?;
@@ -144,7 +157,19 @@ impl Server {
     }
 
     /// Serves until `shutdown` completes, then drains.
-    pub async fn run(self, shutdown: impl Future<Output = ()>) -> Result<ShutdownOutcome, ServerError> {
+    pub fn run(
+        self,
+        shutdown: impl Future<Output = ()> + Send + 'static,
+    ) -> BoxFuture<'static, Result<ShutdownOutcome, ServerError>> {
+        self.run_until(Box::pin(shutdown))
+    }
+
+    /// Not generic, so that HTTP/2 and all layers are compiled with this crate and not with each program that serves.
+    fn run_until(self, shutdown: BoxFuture<'static, ()>) -> BoxFuture<'static, Result<ShutdownOutcome, ServerError>> {
+        Box::pin(self.serve_and_clean_up(shutdown))
+    }
+
+    async fn serve_and_clean_up(self, shutdown: BoxFuture<'static, ()>) -> Result<ShutdownOutcome, ServerError> {
         // They own the listeners: once they have ended, the ports are free again.
         let mut helpers = JoinSet::new();
         let result = self.serve(&mut helpers, shutdown).await;
@@ -155,7 +180,7 @@ impl Server {
     async fn serve(
         self,
         helpers: &mut JoinSet<()>,
-        shutdown: impl Future<Output = ()>,
+        shutdown: BoxFuture<'static, ()>,
     ) -> Result<ShutdownOutcome, ServerError> {
         let Self { name, settings, listener, address, metrics, tls, access, mut routes, services, drain } = self;
         if let Some((listener, handle)) = metrics {

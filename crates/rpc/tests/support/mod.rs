@@ -179,8 +179,8 @@ pub(crate) async fn client(endpoint: &str) -> RewardClient<ClientChannel> {
     RewardClient::new(channel(endpoint, ClientSettings::default()).await)
 }
 
-pub(crate) async fn channel(endpoint: &str, config: ClientSettings) -> ClientChannel {
-    Connector::new("client", config).unwrap().connect(&ServerAddress::new(endpoint)).await.unwrap()
+pub(crate) async fn channel(endpoint: &str, settings: ClientSettings) -> ClientChannel {
+    Connector::new("client", settings).unwrap().connect(&ServerAddress::new(endpoint)).await.unwrap()
 }
 
 /// An item that tells the worker what to do.

@@ -76,7 +76,7 @@ pub(super) struct Numbers {
     pub(super) interval: i64,
 }
 
-pub(super) fn check_numbers(numbers: &Numbers, greedy: bool) -> Result<(), ApiError> {
+pub(super) fn validate_numbers(numbers: &Numbers, greedy: bool) -> Result<(), ApiError> {
     let Numbers { samples, temperature, top_p, top_k, min_p, max_tokens, min_tokens, interval } = *numbers;
     // vLLM names some of these in `param` and some only in the message.
     let checks = [
@@ -158,7 +158,7 @@ pub(super) fn ids_in_vocabulary(ids: Vec<i64>, vocabulary: usize) -> Result<Vec<
 }
 
 /// Whether the tokens of the prompt are to be scored. Of vLLM's choices only their own log-probabilities are supported.
-pub(super) fn check_prompt_logprobs(count: Option<i64>, stream: bool) -> Result<bool, ApiError> {
+pub(super) fn validate_prompt_logprobs(count: Option<i64>, stream: bool) -> Result<bool, ApiError> {
     match count {
         None => Ok(false),
         Some(0) if stream => {

@@ -12,7 +12,8 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
 use super::checks::{
-    Numbers, alternatives, before_types, check_numbers, check_prompt_logprobs, ids_in_vocabulary, stream_usage, texts,
+    Numbers, alternatives, before_types, ids_in_vocabulary, stream_usage, texts, validate_numbers,
+    validate_prompt_logprobs,
 };
 use super::error::ApiError;
 use super::fields::Fields;
@@ -148,9 +149,9 @@ impl Request {
             let message = format!("max_tokens is {max_tokens}, allowed: at most max_model_len = {}", model.context);
             return Err(ApiError::bad(Some("max_tokens"), message));
         }
-        let scores_prompt = check_prompt_logprobs(prompt_logprobs, stream)?;
+        let scores_prompt = validate_prompt_logprobs(prompt_logprobs, stream)?;
         let greedy = temperature < GREEDY_BELOW;
-        check_numbers(
+        validate_numbers(
             &Numbers { samples, temperature, top_p, top_k, min_p, max_tokens, min_tokens, interval },
             greedy,
         )?;

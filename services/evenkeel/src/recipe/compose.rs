@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use evenkeel_config::ConfigError;
+use evenkeel_config::{ConfigError, to_toml};
 use evenkeel_learner::{CheckpointType, ComputeType, PublishType};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
@@ -65,8 +65,7 @@ impl Recipe {
 
     /// The recipe as TOML that resolves to the same recipe.
     pub(crate) fn to_toml(&self) -> Result<String, ConfigError> {
-        let text = super::shared::without_derived(self).and_then(|table| toml::to_string_pretty(&table));
-        text.map_err(|error| ConfigError::Write(error.to_string()))
+        to_toml(&super::shared::without_derived(self)?)
     }
 
     /// The recipe as the orchestrator takes it.

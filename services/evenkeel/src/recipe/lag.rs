@@ -12,8 +12,8 @@ use super::Recipe;
 /// Refuses what contradicts the lag.
 pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     let max_lag = recipe.pipeline.max_lag;
-    check_retention(max_lag, recipe.checkpoint.keep_weights)?;
-    check_log_probabilities(recipe)?;
+    validate_retention(max_lag, recipe.checkpoint.keep_weights)?;
+    validate_log_probabilities(recipe)?;
     let mix = version_mix(recipe);
     recipe.learner.validate_versions(SampledVersions { max_lag, mix }).map_err(|error| match error {
         LearnerError::Setting(error) => error.within("learner"),
@@ -34,7 +34,7 @@ pub(super) fn note(recipe: &Recipe) -> Option<String> {
 }
 
 /// Engines may have to be brought back to every version from which samples are drawn: the newest and `max_lag` before it.
-fn check_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError> {
+fn validate_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError> {
     match keep_weights.checked_sub(1) {
         Some(most) if max_lag > most => {
             let allowed = format!(
@@ -47,7 +47,7 @@ fn check_retention(max_lag: u32, keep_weights: u32) -> Result<(), FieldError> {
 }
 
 /// Refuses a loss with the engines' log-probabilities where these are not those of the distribution that is sampled from.
-fn check_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
+fn validate_log_probabilities(recipe: &Recipe) -> Result<(), FieldError> {
     let (sampling, learner) = (&recipe.sampling, &recipe.learner);
     let is_used = if learner.objective.correction != Correction::None {
         format!("learner.objective.correction = {}", learner.objective.correction)

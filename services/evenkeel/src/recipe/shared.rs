@@ -14,7 +14,7 @@
 //! The first three are sections of a recipe themselves and derived here; the others are no keys of a recipe, and
 //! [`Recipe::learner_service`] sets them.
 
-use evenkeel_config::Loaded;
+use evenkeel_config::{ConfigError, Loaded, to_table};
 use evenkeel_learner::ServiceSettings;
 use evenkeel_orchestrator::RunDirectory;
 use evenkeel_proto::FieldError;
@@ -42,8 +42,8 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
 
 /// A recipe as TOML without the values that [`derive()`] adds, so that the settings that they follow can be changed when it is read
 /// again.
-pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, toml::ser::Error> {
-    let mut table = Table::try_from(recipe)?;
+pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, ConfigError> {
+    let mut table = to_table(recipe)?;
     if let Some(learner) = table.get_mut("learner").and_then(Value::as_table_mut) {
         learner.remove("temperature");
         let divides = recipe.learner.objective.aggregation.uses_max_tokens();

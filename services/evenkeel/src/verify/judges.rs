@@ -27,10 +27,10 @@ pub(super) enum Judges {
 }
 
 impl Judges {
-    /// Judges by the services at `endpoints`, or in this process with `config` if there are none.
-    pub(super) fn new(endpoints: &[String], config: &RewardSettings) -> Result<Self> {
+    /// Judges by the services at `endpoints`, or in this process with `settings` if there are none.
+    pub(super) fn new(endpoints: &[String], settings: &RewardSettings) -> Result<Self> {
         if endpoints.is_empty() {
-            return Ok(Self::Local(Arc::new(Judge::new(config, Some(crate::guest::worker_process)))));
+            return Ok(Self::Local(Arc::new(Judge::new(settings, Some(crate::guest::worker_process)))));
         }
         let workers = Endpoints::parse(endpoints)?;
         // A batch is submitted completely before its first verdict is received.

@@ -7,16 +7,14 @@ mod error;
 mod validate;
 pub(crate) mod vllm;
 
-use std::future::Future;
-use std::pin::Pin;
-
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
+use evenkeel_rpc::BoxFuture;
 
 pub(crate) use error::{EngineError, Fault};
 
 /// The future of a trait object's method.
-pub(crate) type Boxed<'a, T> = Pin<Box<dyn Future<Output = Result<T, EngineError>> + Send + 'a>>;
+pub(crate) type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineError>>;
 
 /// A request for one sample.
 #[derive(Debug, Clone, Copy)]

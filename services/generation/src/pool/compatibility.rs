@@ -51,7 +51,7 @@ impl Compatibility {
             return Ok(());
         }
         let info = engine.client().probe().await?;
-        self.check(&info).map_err(EngineError::Incompatible)?;
+        self.validate(&info).map_err(EngineError::Incompatible)?;
         let (name, root) = (info.model.clone(), info.root.clone());
         let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref()))
             .await
@@ -69,7 +69,7 @@ impl Compatibility {
         Ok(())
     }
 
-    fn check(&self, info: &EngineInfo) -> Result<(), FieldError> {
+    fn validate(&self, info: &EngineInfo) -> Result<(), FieldError> {
         // A model that is certain of every token looks processed.
         if self.log_probabilities == LogProbabilityMode::Processed && info.log_probabilities == LogProbabilityMode::Raw
         {

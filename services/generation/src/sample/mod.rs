@@ -34,7 +34,7 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: I
         context_tokens: pool.context_tokens(),
         vocabulary_size: model.map_or(0, |model| model.info.vocabulary_size),
     };
-    let outcome = match Plan::check(&item, limits) {
+    let outcome = match Plan::new(&item, limits) {
         Err(error) => Outcome::Failed(ServiceError::from(error).failure()),
         Ok(plan) => {
             debug_assert_eq!(plan.prompt_tokens, item.prompt_token_ids.len());

@@ -1,7 +1,7 @@
 //! Validation of an item before it costs anything.
 
 use evenkeel_proto::v1::GenerateItem;
-use evenkeel_proto::{FieldError, SamplingSettings, check_token_ids, flatten};
+use evenkeel_proto::{FieldError, SamplingSettings, flatten, validate_token_ids};
 
 /// vLLM raises temperatures between 0 and this to it, with only a line in its log.
 const MIN_TEMPERATURE: f32 = 0.01;
@@ -28,13 +28,13 @@ pub(super) struct Limits {
 
 impl Plan {
     /// Refuses what no engine could sample correctly.
-    pub(super) fn check(item: &GenerateItem, limits: Limits) -> Result<Self, FieldError> {
+    pub(super) fn new(item: &GenerateItem, limits: Limits) -> Result<Self, FieldError> {
         let vocabulary = if limits.vocabulary_size == 0 { u32::MAX } else { limits.vocabulary_size };
-        check_token_ids("prompt_token_ids", &item.prompt_token_ids, vocabulary)?;
+        validate_token_ids("prompt_token_ids", &item.prompt_token_ids, vocabulary)?;
         let prefix = flatten(&item.prefix_segments)
             .map_err(|error| FieldError { field: format!("prefix_{}", error.field), ..error })?;
         if !prefix.token_ids.is_empty() {
-            check_token_ids("prefix_segments[].token_ids", &prefix.token_ids, vocabulary)?;
+            validate_token_ids("prefix_segments[].token_ids", &prefix.token_ids, vocabulary)?;
         }
         let sampling = item.sampling.as_ref().ok_or_else(|| FieldError::missing("sampling", "settings"))?;
         let sampling = SamplingSettings::try_from(sampling).map_err(|error| error.within("sampling"))?;
@@ -43,7 +43,7 @@ impl Plan {
             return Err(FieldError::new("sampling.temperature", sampling.temperature, allowed));
         }
         if !sampling.stop_token_ids.is_empty() {
-            check_token_ids("sampling.stop_token_ids", &sampling.stop_token_ids, vocabulary)?;
+            validate_token_ids("sampling.stop_token_ids", &sampling.stop_token_ids, vocabulary)?;
         }
         let prompt_tokens = item.prompt_token_ids.len();
         let taken = prompt_tokens + prefix.token_ids.len();
@@ -84,7 +84,7 @@ mod tests {
     fn refused(change: impl Fn(&mut GenerateItem)) -> String {
         let mut item = item();
         change(&mut item);
-        Plan::check(&item, LIMITS).unwrap_err().to_string()
+        Plan::new(&item, LIMITS).unwrap_err().to_string()
     }
 
     #[test]
@@ -92,7 +92,7 @@ mod tests {
         let mut item = item();
         item.prefix_segments = vec![Segment::sampled(vec![4, 5], vec![-1.0, -1.0], 0), Segment::injected(vec![6])];
         item.sampling.as_mut().unwrap().max_tokens = Some(50);
-        let plan = Plan::check(&item, LIMITS).unwrap();
+        let plan = Plan::new(&item, LIMITS).unwrap();
         assert_eq!(plan.token_ids, [1, 2, 3, 4, 5, 6]);
         assert_eq!((plan.prompt_tokens, plan.sampling.max_tokens), (3, 4));
     }

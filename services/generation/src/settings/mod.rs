@@ -137,7 +137,7 @@ impl Settings for GenerationSettings {
             let allowed = "folders below which weights may be, since server.listen is not loopback ([\"/\"] for any)";
             return Err(FieldError::new("weights.roots", "empty", allowed));
         }
-        check_endpoints(&self.endpoints)?;
+        validate_endpoints(&self.endpoints)?;
         at_least_one(&[
             ("max_items", self.max_items as u64),
             ("max_in_flight", self.max_in_flight as u64),
@@ -159,7 +159,7 @@ impl Settings for GenerationSettings {
     }
 }
 
-fn check_endpoints(endpoints: &[String]) -> Result<(), FieldError> {
+fn validate_endpoints(endpoints: &[String]) -> Result<(), FieldError> {
     if endpoints.is_empty() {
         return Ok(());
     }
@@ -180,9 +180,9 @@ mod tests {
     use super::*;
 
     fn refused(change: impl Fn(&mut GenerationSettings)) -> String {
-        let mut config = GenerationSettings::default();
-        change(&mut config);
-        config.validate().unwrap_err().to_string()
+        let mut settings = GenerationSettings::default();
+        change(&mut settings);
+        settings.validate().unwrap_err().to_string()
     }
 
     #[test]
@@ -194,10 +194,10 @@ mod tests {
     fn a_server_that_others_reach_must_limit_where_weights_are() {
         let error = refused(|c| (c.server.listen, c.server.insecure) = ("0.0.0.0:50051".into(), true));
         assert!(error.starts_with("weights.roots is empty, allowed: folders below which weights may be"), "{error}");
-        let mut config = GenerationSettings::default();
-        (config.server.listen, config.server.insecure) = ("0.0.0.0:50051".into(), true);
-        config.weights.roots = vec!["/data/weights".into()];
-        assert_eq!(config.validate(), Ok(()));
+        let mut settings = GenerationSettings::default();
+        (settings.server.listen, settings.server.insecure) = ("0.0.0.0:50051".into(), true);
+        settings.weights.roots = vec!["/data/weights".into()];
+        assert_eq!(settings.validate(), Ok(()));
     }
 
     #[test]

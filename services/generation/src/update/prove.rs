@@ -28,7 +28,7 @@ impl Updater {
         call: Deadline,
     ) -> Result<ProveWeightsResponse, ServiceError> {
         let deadline = self.deadline(call, request.deadline_ms);
-        let (version, sequences, temperature) = check(request)?;
+        let (version, sequences, temperature) = parse(request)?;
         let _turn = deadline.run(self.turn.lock()).await?;
         let current = self.pool.weights().number;
         if version != current {
@@ -44,7 +44,7 @@ impl Updater {
     }
 }
 
-fn check(request: ProveWeightsRequest) -> Result<(u64, Vec<Vec<u32>>, f32), FieldError> {
+fn parse(request: ProveWeightsRequest) -> Result<(u64, Vec<Vec<u32>>, f32), FieldError> {
     let version = request.version.ok_or_else(|| FieldError::missing("version", "the version that is current"))?;
     let temperature = request.temperature.ok_or_else(|| FieldError::missing("temperature", "a number above 0"))?;
     if !(temperature.is_finite() && temperature > 0.0) {

@@ -1,14 +1,13 @@
 //! Engines behind a name: they come and go with its addresses, and no sample is lost, doubled or drawn from other weights by it.
 
-use std::future::Future;
 use std::io;
 use std::net::SocketAddr;
-use std::pin::Pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use evenkeel_generation::{GenerationSettings, bind_with};
 use evenkeel_proto::v1::{EngineHealth, EngineUpdateOutcome, FinishReason};
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::dispatch::Resolve;
 
 use crate::support::{
@@ -26,25 +25,21 @@ impl Names {
 }
 
 impl Resolve for Names {
-    fn resolve<'a>(
-        &'a self,
-        host: &'a str,
-        _: u16,
-    ) -> Pin<Box<dyn Future<Output = io::Result<Vec<SocketAddr>>> + Send + 'a>> {
+    fn resolve<'a>(&'a self, host: &'a str, _: u16) -> BoxFuture<'a, io::Result<Vec<SocketAddr>>> {
         assert_eq!(host, "vllm");
         Box::pin(std::future::ready(Ok(self.0.lock().unwrap().clone())))
     }
 }
 
-fn config() -> GenerationSettings {
-    let mut config = settings_of(vec!["dns://vllm:8000".into()]);
-    config.engine.resolve_interval = Duration::from_millis(20);
-    (config.max_in_flight, config.max_attempts) = (32, 50);
-    config
+fn settings() -> GenerationSettings {
+    let mut settings = settings_of(vec!["dns://vllm:8000".into()]);
+    settings.engine.resolve_interval = Duration::from_millis(20);
+    (settings.max_in_flight, settings.max_attempts) = (32, 50);
+    settings
 }
 
 async fn service(names: &Arc<Names>) -> Service {
-    Service::of(bind_with(config(), Arc::clone(names) as Arc<dyn Resolve>).await.unwrap()).await
+    Service::of(bind_with(settings(), Arc::clone(names) as Arc<dyn Resolve>).await.unwrap()).await
 }
 
 async fn until_engines(service: &Service, engines: &[&FakeEngine]) {
@@ -173,7 +168,7 @@ async fn a_name_without_an_address_is_waited_for_and_said() {
     bounded(async {
         let engine = FakeEngine::start();
         let names = Arc::new(Names::default());
-        let mut short = config();
+        let mut short = settings();
         short.engine.startup_timeout = Duration::from_millis(100);
         let refused = bind_with(short, Arc::clone(&names) as Arc<dyn Resolve>).await.err().unwrap().to_string();
         assert!(refused.contains("dns://vllm:8000: no address found"), "{refused}");

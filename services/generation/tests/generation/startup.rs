@@ -9,8 +9,8 @@ use evenkeel_generation::{GenerationSettings, LogProbabilitySetting, bind};
 use evenkeel_proto::v1::{EngineHealth, LogProbabilityMode};
 use evenkeel_rpc::server::ServerSettings;
 
-async fn refused(config: GenerationSettings) -> String {
-    bind(config).await.expect_err("it should be refused").to_string()
+async fn refused(settings: GenerationSettings) -> String {
+    bind(settings).await.expect_err("it should be refused").to_string()
 }
 
 #[tokio::test]
@@ -36,12 +36,12 @@ async fn a_port_that_is_taken_is_refused_before_engines_are_probed() {
     bounded(async {
         let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let listen = taken.local_addr().unwrap().to_string();
-        let config = GenerationSettings {
+        let settings = GenerationSettings {
             server: ServerSettings::on(&listen),
             endpoints: vec!["http://127.0.0.1:1".into()],
             ..GenerationSettings::default()
         };
-        let error = refused(config).await;
+        let error = refused(settings).await;
         assert!(error.contains(&listen) && error.contains("generation.server.listen"), "{error}");
     })
     .await;
@@ -108,10 +108,10 @@ async fn an_engine_without_the_routes_of_weight_updates_is_refused_where_they_ar
 async fn without_any_engine_the_service_does_not_start() {
     bounded(async {
         let mut engine = FakeEngine::start();
-        let mut config = settings(&[&engine]);
-        config.engine.startup_timeout = Duration::from_millis(400);
+        let mut settings = settings(&[&engine]);
+        settings.engine.startup_timeout = Duration::from_millis(400);
         engine.kill();
-        let error = refused(config).await;
+        let error = refused(settings).await;
         assert!(error.starts_with("no engine answered within 4") && error.contains(&engine.endpoint()), "{error}");
     })
     .await;

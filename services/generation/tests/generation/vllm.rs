@@ -13,17 +13,17 @@ use evenkeel_proto::v1::{
 
 use crate::support::{Service, content, item, items, settings_of, with_tokens};
 
-fn config() -> GenerationSettings {
-    let mut config = settings_of(vec![std::env::var("VLLM_URL").expect("VLLM_URL is the engine's URL")]);
-    config.engine.control_timeout = Duration::from_secs(20);
-    config.engine.health_interval = Duration::from_secs(1);
-    config.item_deadline = Duration::from_secs(120);
-    config.weights = WeightsSettings {
+fn settings() -> GenerationSettings {
+    let mut settings = settings_of(vec![std::env::var("VLLM_URL").expect("VLLM_URL is the engine's URL")]);
+    settings.engine.control_timeout = Duration::from_secs(20);
+    settings.engine.health_interval = Duration::from_secs(1);
+    settings.item_deadline = Duration::from_secs(120);
+    settings.weights = WeightsSettings {
         marker: String::new(),
         update_timeout: Duration::from_secs(60),
         ..WeightsSettings::default()
     };
-    config
+    settings
 }
 
 /// A copy of a model's folder with every weight multiplied, so that it samples something else.
@@ -82,7 +82,7 @@ async fn scored_again(service: &Service, version: u64, rollout: &Rollout) -> f32
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "needs a real vLLM at VLLM_URL"]
 async fn a_real_engine() {
-    let service = Service::with(config()).await;
+    let service = Service::with(settings()).await;
     let status = service.status().await;
     println!("{status:#?}");
     let model = status.model.unwrap();
@@ -99,7 +99,7 @@ async fn a_real_engine() {
     // The same seeds are the same samples, whole or streamed.
     let first = service.draw_all(items(64)).await;
     assert!(first.values().all(|rollout| rollout.failure.is_none()), "{first:#?}");
-    let streaming = Service::with(GenerationSettings { stream: StreamSetting::Always, ..config() }).await;
+    let streaming = Service::with(GenerationSettings { stream: StreamSetting::Always, ..settings() }).await;
     let second = streaming.draw_all(items(64)).await;
     let equal = first.iter().filter(|(id, rollout)| content(rollout).0 == content(&second[*id]).0).count();
     println!("{equal} of 64 samples are the same when streamed");

@@ -68,9 +68,9 @@ async fn samples_in_flight_are_finished_with_the_old_weights_and_queued_ones_get
     bounded(async {
         let engine = FakeEngine::start();
         engine.script(|_| SLOW);
-        let mut config = settings(&[&engine]);
-        config.max_in_flight = 4;
-        let service = Service::with(config).await;
+        let mut settings = settings(&[&engine]);
+        settings.max_in_flight = 4;
+        let service = Service::with(settings).await;
         let mut stream = service.stream().await;
         for item in items(8) {
             stream.send(item).await;
@@ -111,10 +111,10 @@ async fn accepted_samples_that_ask_for_the_old_weights_are_finished_with_them() 
         let (slow, quick) = (FakeEngine::start(), FakeEngine::start());
         slow.script(|_| Reply::Tick(Duration::from_millis(60)));
         quick.script(|_| SLOW);
-        let mut config = settings(&[&slow, &quick]);
-        config.max_in_flight = 2;
-        config.affinity_samples = 0;
-        let service = Service::with(config).await;
+        let mut settings = settings(&[&slow, &quick]);
+        settings.max_in_flight = 2;
+        settings.affinity_samples = 0;
+        let service = Service::with(settings).await;
         let mut stream = service.stream().await;
         let pinned = |name: String, version| GenerateItem { policy_version: Some(version), ..item(&name, 1) };
         for number in 0..12 {
@@ -146,9 +146,9 @@ async fn a_sample_that_loses_its_engine_while_weights_change_goes_on_where_the_o
         let (mut lost, kept) = (FakeEngine::start(), FakeEngine::start());
         lost.script(|_| Reply::Tick(Duration::from_millis(20)));
         kept.script(|_| Reply::Tick(Duration::from_millis(50)));
-        let mut config = settings(&[&lost, &kept]);
-        config.affinity_samples = 0;
-        let service = Service::with(config).await;
+        let mut settings = settings(&[&lost, &kept]);
+        settings.affinity_samples = 0;
+        let service = Service::with(settings).await;
         let mut stream = service.stream().await;
         for name in ["a", "b", "c", "d"] {
             stream.send(GenerateItem { policy_version: Some(0), ..with_tokens(item(name, 1), 20) }).await;
@@ -382,9 +382,9 @@ async fn unimplemented_sources_are_refused_by_name() {
 async fn a_missing_or_incomplete_folder_is_refused_before_an_engine_is_paused() {
     bounded(async {
         let engine = FakeEngine::start();
-        let mut config = settings(&[&engine]);
-        config.weights = WeightsSettings { check_folder: true, ..config.weights };
-        let service = Service::with(config).await;
+        let mut settings = settings(&[&engine]);
+        settings.weights = WeightsSettings { check_folder: true, ..settings.weights };
+        let service = Service::with(settings).await;
         let missing = service.update(weights(1)).await.unwrap_err();
         assert_eq!(missing.code(), Code::InvalidArgument);
         assert!(
@@ -419,9 +419,9 @@ async fn weights_come_from_below_the_roots_only() {
             std::fs::write(folder.join("evenkeel-version.json"), b"{}").unwrap();
         }
         std::os::unix::fs::symlink(&other, root.join("step-2")).unwrap();
-        let mut config = settings(&[&engine]);
-        config.weights = WeightsSettings { check_folder: true, roots: vec![root.clone()], ..config.weights };
-        let service = Service::with(config).await;
+        let mut settings = settings(&[&engine]);
+        settings.weights = WeightsSettings { check_folder: true, roots: vec![root.clone()], ..settings.weights };
+        let service = Service::with(settings).await;
         let request = |path: &std::path::Path| {
             let path = path.to_str().unwrap().to_owned();
             let reference = WeightsRef::at_path(1, format!("sha256:{:064x}", 1), path, 0);

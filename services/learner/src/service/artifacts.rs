@@ -162,7 +162,7 @@ impl WeightsStore {
         learner: &Learner,
         request: &PublishRequest,
     ) -> std::result::Result<PublishResponse, ServiceError> {
-        retention::check_kept_weights(request.keep)?;
+        retention::validate_kept_weights(request.keep)?;
         if let Some(weights) = self.latest.clone().filter(|weights| weights.version == learner.version()) {
             return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
         }

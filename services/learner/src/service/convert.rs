@@ -14,7 +14,7 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
         return Err(FieldError::new("index", message.index, format!("{index}, the next in data order")));
     }
     let tokens = message.responses()?;
-    check_versions(&message, header)?;
+    validate_versions(&message, header)?;
     let responses = message.samples.iter().zip(tokens).map(|(sample, tokens)| Response {
         lags: if sample.exclude_from_loss { Vec::new() } else { lags(&tokens, header) },
         tokens: tokens.token_ids,
@@ -29,7 +29,7 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
 }
 
 /// Refuses tokens of versions that the step may not have.
-fn check_versions(message: &TrainGroup, header: &TrainHeader) -> Result<(), FieldError> {
+fn validate_versions(message: &TrainGroup, header: &TrainHeader) -> Result<(), FieldError> {
     let base = header.base_version;
     for (sample, of_sample) in message.samples.iter().enumerate() {
         for (segment, of_segment) in of_sample.segments.iter().enumerate() {

@@ -39,7 +39,7 @@ impl Lease {
     /// Refuses a run other than the owner, unless the weights are untrained (`version` 0) and the owner's lease has
     /// expired.
     pub(super) fn check_owner(&self, run_id: &str, version: u64) -> Result<(), ServiceError> {
-        Self::check_name("run_id", run_id)?;
+        Self::validate_name("run_id", run_id)?;
         let owner = &self.owner;
         if owner.is_empty() || owner == run_id || (version == 0 && self.remaining().is_zero()) {
             return Ok(());
@@ -50,7 +50,7 @@ impl Lease {
 
     /// Refuses to load a checkpoint of another run before the owner's lease has expired.
     pub(super) fn check_expired(&self, run_id: &str) -> Result<(), ServiceError> {
-        Self::check_name("run_id", run_id)?;
+        Self::validate_name("run_id", run_id)?;
         let (owner, remaining) = (&self.owner, self.remaining());
         if owner.is_empty() || owner == run_id || remaining.is_zero() {
             return Ok(());
@@ -67,7 +67,7 @@ impl Lease {
     }
 
     /// Refuses invalid names of runs.
-    pub(super) fn check_name(field: &str, run_id: &str) -> Result<(), FieldError> {
+    pub(super) fn validate_name(field: &str, run_id: &str) -> Result<(), FieldError> {
         let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
         let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
         match run_id.len() {

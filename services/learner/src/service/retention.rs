@@ -9,7 +9,7 @@ use evenkeel_proto::FieldError;
 use crate::error::{LearnerError, Result};
 
 /// Refuses a number of published versions that would remove one that an engine may still read.
-pub(super) fn check_kept_weights(keep: Option<u32>) -> std::result::Result<(), FieldError> {
+pub(super) fn validate_kept_weights(keep: Option<u32>) -> std::result::Result<(), FieldError> {
     match keep {
         Some(1) => {
             let allowed = "0 (all), or 2 or more, since engines may still read the version before";

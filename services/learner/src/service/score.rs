@@ -41,7 +41,7 @@ impl ScoreBatch {
         let start = Instant::now();
         let mut accepted = Vec::with_capacity(self.items.len());
         for command in self.items {
-            match check(learner, &command.item) {
+            match validate(learner, &command.item) {
                 Ok(()) => accepted.push(command),
                 Err(error) => fail(command, &error),
             }
@@ -74,7 +74,7 @@ impl ScoreBatch {
 }
 
 /// Checks an item completely, so that it cannot fail the others.
-fn check(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
+fn validate(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
     match item.temperature {
         Some(temperature) if temperature.is_finite() && temperature > 0.0 => {}
         Some(temperature) => return Err(FieldError::new("temperature", temperature, "a finite number above 0").into()),
@@ -91,7 +91,7 @@ fn check(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
         }
     }
     let ids = [&*item.prompt_token_ids, &*item.response_token_ids].concat();
-    evenkeel_model::check_ids(learner.config(), &ids).map_err(|error| convert::error(error.into()))
+    evenkeel_model::validate_ids(learner.config(), &ids).map_err(|error| convert::error(error.into()))
 }
 
 fn fail(ScoreCommand { item, reply }: ScoreCommand, error: &ServiceError) {

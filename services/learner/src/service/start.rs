@@ -2,6 +2,7 @@
 
 use evenkeel_proto::v1::ModelInfo;
 use evenkeel_proto::v1::learner_server::LearnerServer;
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::server::{Server, ServerError};
 use tokio::sync::{mpsc, oneshot};
 
@@ -29,7 +30,11 @@ pub enum StartError {
 ///
 /// # Errors
 /// A port in use, settings out of range, folders that cannot be written to, or a folder without a supported model.
-pub async fn bind(settings: ServiceSettings) -> Result<Server, StartError> {
+pub fn bind(settings: ServiceSettings) -> BoxFuture<'static, Result<Server, StartError>> {
+    Box::pin(start(settings))
+}
+
+async fn start(settings: ServiceSettings) -> Result<Server, StartError> {
     settings.validate()?;
     for (setting, folder) in [("checkpoints", &settings.checkpoints), ("weights", &settings.weights)] {
         check_writable(setting, folder)?;

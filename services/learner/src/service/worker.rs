@@ -101,7 +101,7 @@ impl Worker {
         let from = match request.from_run_id.as_str() {
             "" => &request.run_id,
             from => {
-                Lease::check_name("from_run_id", from)?;
+                Lease::validate_name("from_run_id", from)?;
                 from
             }
         };

@@ -28,7 +28,7 @@ struct State {
     /// The version that the run itself moves the engines to at the moment.
     moving_to: Option<u64>,
     /// Where the run itself moved them last.
-    target: Option<Target>,
+    target: Option<MoveTarget>,
     /// How often they were moved, and to which version last.
     moves: u64,
     last: Option<u64>,
@@ -36,7 +36,7 @@ struct State {
 
 /// Weights that the run moves the engines to.
 #[derive(Debug, Clone)]
-struct Target {
+struct MoveTarget {
     weights: WeightsRef,
     in_flight: PauseMode,
 }
@@ -44,7 +44,7 @@ struct Target {
 /// A move of the engines by the run, until it is dropped.
 pub(crate) struct Move<'a> {
     engines: &'a EngineWeights,
-    target: Target,
+    target: MoveTarget,
 }
 
 impl EngineWeights {
@@ -62,7 +62,7 @@ impl EngineWeights {
     /// in flight.
     pub(crate) fn begin_move(&self, weights: &WeightsRef, in_flight: PauseMode) -> Move<'_> {
         self.state.send_modify(|state| state.moving_to = Some(weights.version));
-        Move { engines: self, target: Target { weights: weights.clone(), in_flight } }
+        Move { engines: self, target: MoveTarget { weights: weights.clone(), in_flight } }
     }
 
     /// The version that the run moved the engines to last.
@@ -87,7 +87,7 @@ impl EngineWeights {
     pub(super) async fn restore_target(&self, seen: u64) -> Result<bool, Halt> {
         let target = self.state.borrow().target.clone();
         match target {
-            Some(Target { weights, in_flight }) => self.restore_as(&weights, in_flight, seen).await,
+            Some(MoveTarget { weights, in_flight }) => self.restore_as(&weights, in_flight, seen).await,
             None => Ok(true),
         }
     }
@@ -111,7 +111,7 @@ impl EngineWeights {
         Ok(true)
     }
 
-    fn moved(&self, version: u64, target: Option<Target>) {
+    fn moved(&self, version: u64, target: Option<MoveTarget>) {
         self.state.send_modify(|state| {
             state.moves += 1;
             state.last = Some(version);
@@ -133,7 +133,7 @@ impl Move<'_> {
     /// # Errors
     /// Weights that no engine can load; a stop.
     pub(crate) async fn run(self) -> Result<(), Halt> {
-        let Target { weights, in_flight } = &self.target;
+        let MoveTarget { weights, in_flight } = &self.target;
         self.engines.services.generation().update_weights(weights, *in_flight).await?;
         self.engines.moved(weights.version, Some(self.target.clone()));
         Ok(())

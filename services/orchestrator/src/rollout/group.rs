@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 use evenkeel_tasks::Task;
 
-use super::parts::Parts;
+use super::division::RoundSpan;
 use super::sample::Sample;
 use crate::data::Prompt;
 
@@ -34,7 +34,7 @@ pub(crate) struct GroupPlan {
     pub(super) named: Option<Task>,
     pub(super) sampling: Arc<GroupSampling>,
     /// Which rounds sample it.
-    pub(super) parts: Parts,
+    pub(super) parts: RoundSpan,
 }
 
 impl GroupPlan {
@@ -53,12 +53,12 @@ impl GroupPlan {
             data_source: Arc::clone(&prompt.data_source),
             named: prompt.task.named(),
             sampling: Arc::clone(sampling),
-            parts: Parts::whole(0),
+            parts: RoundSpan::whole(0),
         }
     }
 
     /// The same, sampled by these rounds instead of the first alone.
-    pub(crate) fn in_parts(self, parts: Parts) -> Self {
+    pub(crate) fn in_parts(self, parts: RoundSpan) -> Self {
         Self { parts, ..self }
     }
 
@@ -236,7 +236,7 @@ pub(super) mod tests {
             named: None,
             data_source: "sums".into(),
             sampling: sampling.into(),
-            parts: Parts::whole(0),
+            parts: RoundSpan::whole(0),
         };
         let mut group = InFlightGroup::new(plan);
         for (number, raw) in (0..).zip(raw) {

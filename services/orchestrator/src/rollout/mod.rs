@@ -5,12 +5,12 @@
 //! step.
 
 mod context;
+mod division;
 mod engine_weights;
 mod group;
 mod health;
 mod left_out;
 mod part;
-mod parts;
 mod rounds;
 mod sample;
 mod sample_task;
@@ -23,10 +23,10 @@ mod verification;
 mod versions_in_flight;
 
 pub(crate) use context::{RolloutContext, RolloutSpec, SampledBy};
+pub(crate) use division::Division;
 pub(crate) use engine_weights::{EngineWeights, Move};
 pub(crate) use group::{GroupPlan, GroupSampling, SampledGroup};
 pub(crate) use left_out::LeftOut;
-pub(crate) use parts::Division;
 pub(crate) use rounds::Rounds;
 pub(crate) use sample::{Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;

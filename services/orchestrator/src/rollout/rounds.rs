@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::WeightsRef;
 use tokio::sync::watch;
 
-use super::parts::Parts;
+use super::division::RoundSpan;
 use super::versions_in_flight::{VersionGuard, VersionsInFlight};
 
 /// The rounds in which a step or an evaluation is sampled. A round begins once its weights are there. Its samples are counted, so that
@@ -93,7 +93,7 @@ impl Rounds {
     }
 
     /// Adds so many samples.
-    pub(super) fn add(&self, parts: Parts, samples: usize) {
+    pub(super) fn add(&self, parts: RoundSpan, samples: usize) {
         self.state.send_modify(|state| {
             for round in parts.rounds() {
                 state.to_begin[round] += samples;
@@ -149,7 +149,7 @@ pub(super) struct SampleProgress {
 }
 
 impl SampleProgress {
-    pub(super) fn new(rounds: Option<Arc<Rounds>>, parts: Parts) -> Self {
+    pub(super) fn new(rounds: Option<Arc<Rounds>>, parts: RoundSpan) -> Self {
         let (first, last) = parts.rounds().into_inner();
         Self { rounds, to_begin: first..last + 1, to_end: first..last + 1 }
     }
@@ -207,9 +207,9 @@ mod tests {
     fn all_have_begun_once_each_sample_has_and_none_can_be_added() {
         let rounds = two_rounds();
         rounds.open(&weights(1));
-        rounds.add(Parts::whole(0), 1);
-        rounds.add(Parts::whole(1), 1);
-        let mut first = SampleProgress::new(Some(Arc::clone(&rounds)), Parts::whole(0));
+        rounds.add(RoundSpan::whole(0), 1);
+        rounds.add(RoundSpan::whole(1), 1);
+        let mut first = SampleProgress::new(Some(Arc::clone(&rounds)), RoundSpan::whole(0));
         first.begin(0);
         assert!(rounds.all_begun().now_or_never().is_none(), "another may be added");
         rounds.complete_before(1);
@@ -217,7 +217,7 @@ mod tests {
         rounds.open(&weights(2));
         assert!(rounds.all_begun().now_or_never().is_none());
         rounds.complete_before(2);
-        drop(SampleProgress::new(Some(Arc::clone(&rounds)), Parts::whole(1)));
+        drop(SampleProgress::new(Some(Arc::clone(&rounds)), RoundSpan::whole(1)));
         assert!(rounds.all_begun().now_or_never().is_some(), "a sample that fails counts, too");
         assert!(!rounds.is_over());
         drop(first);
@@ -241,9 +241,9 @@ mod tests {
         let rounds = Rounds::new(&versions, 2);
         let open = || [1, 2].map(|version| versions.is_open(version));
         rounds.open(&weights(1));
-        rounds.add(Parts::whole(0), 1);
+        rounds.add(RoundSpan::whole(0), 1);
         rounds.complete_before(1);
-        let mut sample = SampleProgress::new(Some(Arc::clone(&rounds)), Parts::whole(0));
+        let mut sample = SampleProgress::new(Some(Arc::clone(&rounds)), RoundSpan::whole(0));
         sample.begin(0);
         assert_eq!(open(), [true, false]);
         rounds.open(&weights(2));

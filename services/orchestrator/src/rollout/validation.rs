@@ -1,7 +1,7 @@
 //! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
-use evenkeel_proto::{ResponseTokens, check_token_ids, flatten};
+use evenkeel_proto::{ResponseTokens, flatten, validate_token_ids};
 
 use super::group::GroupPlan;
 use super::part::Part;
@@ -29,7 +29,7 @@ impl Requirements {
             return Err("the engine used another prompt than was sent".to_owned());
         }
         let response = flatten(&rollout.segments).map_err(|error| error.to_string())?;
-        check_token_ids("segments", &response.token_ids, self.vocabulary_size).map_err(|error| error.to_string())?;
+        validate_token_ids("segments", &response.token_ids, self.vocabulary_size).map_err(|error| error.to_string())?;
         let before = flatten(&part.before).map_err(|error| error.to_string())?;
         if !begins_with(&response, &before) {
             return Err("it does not continue the response that was sent".to_owned());
@@ -72,8 +72,8 @@ mod tests {
     use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 
     use super::*;
+    use crate::rollout::division::RoundSpan;
     use crate::rollout::group::GroupSampling;
-    use crate::rollout::parts::Parts;
 
     fn plan() -> GroupPlan {
         with_temperature(1.0)
@@ -88,7 +88,7 @@ mod tests {
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
-            parts: Parts::whole(0),
+            parts: RoundSpan::whole(0),
             sampling: GroupSampling { settings, samples: 1 }.into(),
         }
     }

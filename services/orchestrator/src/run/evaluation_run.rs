@@ -95,18 +95,24 @@ impl EvaluationRequest {
             Preflight::of_evaluation(Arc::clone(&services), vocabulary_size, &tokenizer, &benchmarks, &settings);
         let engines = EngineWeights::new(Arc::clone(&services));
         let rollouts = RolloutContext::new(services, engines, tokenizer, "eval", vocabulary_size, &settings);
-        let parts =
-            Parts { preflight, rollouts: Arc::new(rollouts), benchmarks, asked, output, events: events.clone() };
+        let task = EvaluationTask {
+            preflight,
+            rollouts: Arc::new(rollouts),
+            benchmarks,
+            asked,
+            output,
+            events: events.clone(),
+        };
         let task = tokio::spawn(async move {
             let _lock = lock;
-            parts.run().await
+            task.run().await
         });
         Ok(EvaluationHandle { events, stop: StopOnDrop(stop), notes, task })
     }
 }
 
 /// What the task of an evaluation owns.
-struct Parts {
+struct EvaluationTask {
     preflight: Preflight,
     rollouts: Arc<RolloutContext>,
     benchmarks: Benchmarks,
@@ -115,7 +121,7 @@ struct Parts {
     events: Events,
 }
 
-impl Parts {
+impl EvaluationTask {
     /// Its metrics, or `None` where it was stopped.
     async fn run(self) -> Result<Option<MetricsLine>, RunError> {
         let result = self.evaluate().await;

@@ -96,7 +96,7 @@ impl Orchestrator for OrchestratorService {
         _: Request<OrchestratorGetStatusRequest>,
     ) -> Result<Response<OrchestratorGetStatusResponse>, Status> {
         let active = self.active();
-        let endpoints = &self.shared.config.endpoints;
+        let endpoints = &self.shared.settings.endpoints;
         let waiting = active.as_ref().map(|entry| entry.message().message).unwrap_or_default();
         let named = [("generation", &endpoints.generation), ("learner", &endpoints.learner)];
         let all = named.into_iter().chain(endpoints.reward.iter().map(|endpoint| ("reward", endpoint)));

@@ -16,9 +16,9 @@ use crate::settings::LoopSettings;
 ///
 /// # Errors
 /// The recipe's setting.
-pub(super) fn confine(recipe: &ResolvedRecipe, config: &OrchestratorSettings) -> Result<(), FieldError> {
-    let folders = &config.limits.roots;
-    if folders.is_empty() && is_loopback(&config.server.listen) {
+pub(super) fn confine(recipe: &ResolvedRecipe, settings: &OrchestratorSettings) -> Result<(), FieldError> {
+    let folders = &settings.limits.roots;
+    if folders.is_empty() && is_loopback(&settings.server.listen) {
         return Ok(());
     }
     let roots = Roots { setting: "limits.roots", folders };
@@ -77,10 +77,10 @@ mod tests {
         let mut settings = LoopSettings::default();
         change(&mut settings);
         let recipe = ResolvedRecipe::new(settings, model.to_owned()).unwrap();
-        let mut config = OrchestratorSettings::default();
-        config.limits.roots = roots.iter().map(|root| (*root).to_owned()).collect();
-        config.server.listen = listen.to_owned();
-        confine(&recipe, &config).err().map(|error| error.to_string())
+        let mut server = OrchestratorSettings::default();
+        server.limits.roots = roots.iter().map(|root| (*root).to_owned()).collect();
+        server.server.listen = listen.to_owned();
+        confine(&recipe, &server).err().map(|error| error.to_string())
     }
 
     #[test]

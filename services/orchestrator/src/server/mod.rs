@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::orchestrator_server::OrchestratorServer;
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::client::{ClientError, Connector};
 use evenkeel_rpc::server::{Server, ServerError};
 
@@ -29,20 +30,27 @@ pub use settings::{OrchestratorSettings, StartSettings};
 ///
 /// # Errors
 /// A port that is taken, files of the settings that cannot be read.
-pub async fn serve(
-    config: OrchestratorSettings,
+pub fn serve(
+    settings: OrchestratorSettings,
+    reader: Arc<dyn RecipeReader>,
+) -> BoxFuture<'static, Result<(Server, OrchestratorService), ServerError>> {
+    Box::pin(bind(settings, reader))
+}
+
+async fn bind(
+    settings: OrchestratorSettings,
     reader: Arc<dyn RecipeReader>,
 ) -> Result<(Server, OrchestratorService), ServerError> {
     // Invalid settings are refused before; here they would be no page.
-    let page = match config.page.address(None).ok().flatten() {
-        Some(address) => Some(PageServer::bind(&address, &config.runs, &config.page).await?),
+    let page = match settings.page.address(None).ok().flatten() {
+        Some(address) => Some(PageServer::bind(&address, &settings.runs, &settings.page).await?),
         None => None,
     };
-    let server = Server::bind(NAME, "server", config.server.clone()).await?;
-    if let Some(client) = &config.client {
+    let server = Server::bind(NAME, "server", settings.server.clone()).await?;
+    if let Some(client) = &settings.client {
         Connector::new("client", client.clone()).map_err(refused)?;
     }
-    let service = OrchestratorService::new(config, reader, server.drain());
+    let service = OrchestratorService::new(settings, reader, server.drain());
     if let Some(page) = page {
         tracing::info!(url = page.url(), "page");
         service.show_on(page);

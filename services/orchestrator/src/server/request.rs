@@ -94,10 +94,10 @@ pub(super) fn origin(fork: &ForkPoint, runs: &Path) -> Result<PathBuf, ServiceEr
 
 /// The request that the settings `start` stand for: to start the run, or to resume the one that exists and is not done.
 pub(super) fn configured(
-    config: &OrchestratorSettings,
+    settings: &OrchestratorSettings,
     reader: &dyn RecipeReader,
 ) -> Result<Option<StartRunRequest>, ServiceError> {
-    let start = &config.start;
+    let start = &settings.start;
     let Some(last) = start.recipe.last() else { return Ok(None) };
     // A recipe of the operator may build on files, which one of a client may not.
     let refused = |error: ConfigError| service_error(RunError::from(error));
@@ -112,7 +112,7 @@ pub(super) fn configured(
         total_steps: None,
         resume: false,
     };
-    let (recipe, _, path) = resolve(&request, &config.runs, reader)?;
+    let (recipe, _, path) = resolve(&request, &settings.runs, reader)?;
     if let Some(run) = stored(&path).map_err(service_error)? {
         // All steps may have their lines and the run be without its end: a process that was killed then has not written that.
         request.resume = run.step < recipe.settings.run.steps || run.state() != RunState::Completed;

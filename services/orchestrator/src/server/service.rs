@@ -28,7 +28,7 @@ pub struct OrchestratorService {
 }
 
 pub(super) struct Shared {
-    pub(super) config: OrchestratorSettings,
+    pub(super) settings: OrchestratorSettings,
     pub(super) reader: Arc<dyn RecipeReader>,
     pub(super) drain: Drain,
     registry: Mutex<Registry>,
@@ -41,9 +41,9 @@ pub(super) struct Shared {
 
 impl OrchestratorService {
     /// `drain` is the server's: when it begins, the active run is stopped after its step.
-    pub fn new(config: OrchestratorSettings, reader: Arc<dyn RecipeReader>, drain: Drain) -> Self {
+    pub fn new(settings: OrchestratorSettings, reader: Arc<dyn RecipeReader>, drain: Drain) -> Self {
         let shared = Shared {
-            config,
+            settings,
             reader,
             info: ServerInfo::new(NAME, drain.clone()),
             drain,
@@ -100,7 +100,7 @@ impl OrchestratorService {
         match self.find(run_id) {
             Ok(entry) => Ok(entry.message()),
             Err(missing) if is_run_name(run_id) => {
-                stored(&self.shared.config.runs.join(run_id)).map_err(service_error)?.ok_or(missing)
+                stored(&self.shared.settings.runs.join(run_id)).map_err(service_error)?.ok_or(missing)
             }
             Err(missing) => Err(missing),
         }
@@ -117,7 +117,7 @@ impl OrchestratorService {
         let entries = entries.into_iter().filter(|entry| !is_starting(entry));
         runs.extend(entries.map(|entry| (modified(entry.directory()), entry.message())));
         runs.extend(starting.as_ref().map(|starting| (SystemTime::now(), starting.message())));
-        for entry in std::fs::read_dir(&self.shared.config.runs).into_iter().flatten().flatten() {
+        for entry in std::fs::read_dir(&self.shared.settings.runs).into_iter().flatten().flatten() {
             match stored(&entry.path()) {
                 Ok(Some(run)) if !runs.iter().any(|(_, known)| known.run_id == run.run_id) => {
                     runs.push((modified(&entry.path()), run));

@@ -67,7 +67,7 @@ impl OrchestratorService {
     /// # Errors
     /// As StartRun.
     pub async fn start_configured(&self) -> Result<(), ServiceError> {
-        match configured(&self.shared.config, &*self.shared.reader)? {
+        match configured(&self.shared.settings, &*self.shared.reader)? {
             Some(request) => self.start_by(Starter::Operator, request).await.map(drop),
             None => Ok(()),
         }
@@ -113,14 +113,14 @@ impl OrchestratorService {
 
     /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
     fn decide(&self, starter: Starter, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
-        let (mut recipe, run_id, path) = resolve(request, &self.shared.config.runs, &*self.shared.reader)?;
+        let (mut recipe, run_id, path) = resolve(request, &self.shared.settings.runs, &*self.shared.reader)?;
         // The settings of an existing run were accepted when it was started.
         let is_as_it_was = !matches!(request.configuration, Some(Configuration::Recipe(_) | Configuration::Toml(_)))
             && request.overrides.is_empty();
         if starter == Starter::Client && !is_as_it_was {
-            confine(&recipe, &self.shared.config)?;
+            confine(&recipe, &self.shared.settings)?;
         }
-        if let Some(client) = &self.shared.config.client {
+        if let Some(client) = &self.shared.settings.client {
             recipe.settings.services.client = client.clone();
         }
         let (done, waiting) = watch::channel(());
@@ -139,15 +139,15 @@ impl OrchestratorService {
         let directory = match &request.configuration {
             _ if request.resume => RunDirectory::resume(&path, &recipe.identity),
             Some(Configuration::Fork(fork)) => {
-                let origin = origin(fork, &self.shared.config.runs)?;
+                let origin = origin(fork, &self.shared.settings.runs)?;
                 RunDirectory::fork(&path, &recipe, &origin, fork.step)
             }
             _ => RunDirectory::create(&path, &recipe),
         };
         let directory = directory.map_err(service_error)?;
-        let (limits, cancel) = (self.shared.config.limits.clone(), cancel.clone());
+        let (limits, cancel) = (self.shared.settings.limits.clone(), cancel.clone());
         let options = RunOptions { limits, cancel };
-        let endpoints = self.shared.config.endpoints.clone();
+        let endpoints = self.shared.settings.endpoints.clone();
         let handle = Run::start(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
         if let Some(page) = self.shared.page.get() {
             page.attach(handle.live());

@@ -12,6 +12,7 @@ use std::time::Duration;
 
 use evenkeel_config::Settings;
 use evenkeel_proto::v1::reward_server::RewardServer;
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::client::Connector;
 use evenkeel_rpc::dispatch::{DispatchOptions, Dispatcher, Endpoints};
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
@@ -26,27 +27,31 @@ use status::Workers;
 ///
 /// # Errors
 /// Invalid settings, a port that is in use, a missing file.
-pub async fn bind(config: GatewaySettings) -> Result<Server, RewardError> {
-    config.validate().map_err(RewardError::Gateway)?;
-    let endpoints = Endpoints::parse(&config.endpoints).map_err(RewardError::Gateway)?;
-    let connector = Connector::new("gateway.client", config.client.clone()).map_err(RewardError::Client)?;
-    let server = Server::bind(&config.name, "gateway.server", config.server.clone()).await?;
+pub fn bind(settings: GatewaySettings) -> BoxFuture<'static, Result<Server, RewardError>> {
+    Box::pin(start(settings))
+}
+
+async fn start(settings: GatewaySettings) -> Result<Server, RewardError> {
+    settings.validate().map_err(RewardError::Gateway)?;
+    let endpoints = Endpoints::parse(&settings.endpoints).map_err(RewardError::Gateway)?;
+    let connector = Connector::new("gateway.client", settings.client.clone()).map_err(RewardError::Client)?;
+    let server = Server::bind(&settings.name, "gateway.server", settings.server.clone()).await?;
     let options = DispatchOptions {
-        max_outstanding: config.max_outstanding,
-        max_pending: config.max_items,
+        max_outstanding: settings.max_outstanding,
+        max_pending: settings.max_items,
         ..DispatchOptions::default()
     };
     let workers = Workers::new(endpoints.clone().watch(options.resolve_interval), connector.clone());
     let dispatcher = Dispatcher::start(&options, endpoints, connector);
     let limits = ItemLimits {
-        max_items: config.max_items,
-        max_memory: config.max_memory,
+        max_items: settings.max_items,
+        max_memory: settings.max_memory,
         // Those that run wait for a worker, which has a limit of its own.
-        max_running: config.max_items,
+        max_running: settings.max_items,
         grace: Duration::ZERO,
     };
     let items = ItemServer::new(limits, server.drain());
-    let service = GatewayService::new(config.name, dispatcher, workers, items, server.drain());
+    let service = GatewayService::new(settings.name, dispatcher, workers, items, server.drain());
     let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))

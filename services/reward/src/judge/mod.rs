@@ -14,7 +14,7 @@ use crate::settings::RewardSettings;
 use code::CodeJudge;
 use math::MathJudge;
 
-pub use code::{ReadProgram, WorkerProcesses};
+pub use code::{ReadProgram, SandboxError, WorkerProcesses};
 pub use evenkeel_sandbox::Cancel;
 
 /// Judges items. Can be used without a server.
@@ -60,13 +60,13 @@ impl MathWork {
 impl Judge {
     /// A judge with the settings of a worker, which must be valid. Programs run in worker processes if `processes` tells how to start them,
     /// and otherwise on threads, at half the speed.
-    pub fn new(config: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
+    pub fn new(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
-            worker: config.name.clone(),
-            max_completion_bytes: config.max_completion.bytes_usize(),
-            max_field_bytes: config.max_field.bytes_usize(),
-            math: MathJudge::new(config),
-            code: CodeJudge::new(config, processes),
+            worker: settings.name.clone(),
+            max_completion_bytes: settings.max_completion.bytes_usize(),
+            max_field_bytes: settings.max_field.bytes_usize(),
+            math: MathJudge::new(settings),
+            code: CodeJudge::new(settings, processes),
         }
     }
 
@@ -75,7 +75,7 @@ impl Judge {
     ///
     /// # Errors
     /// What is missing on this machine.
-    pub fn prepare_sandbox(&self, progress: &dyn Fn(&str)) -> Result<(), String> {
+    pub fn prepare_sandbox(&self, progress: &dyn Fn(&str)) -> Result<(), SandboxError> {
         self.code.prepare(progress)
     }
 

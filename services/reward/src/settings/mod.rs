@@ -204,36 +204,42 @@ mod tests {
     #[test]
     fn invalid_settings_are_refused_by_name() {
         let refused = |change: fn(&mut RewardSettings)| {
-            let mut config = RewardSettings::default();
-            change(&mut config);
-            config.validate().unwrap_err().to_string()
+            let mut settings = RewardSettings::default();
+            change(&mut settings);
+            settings.validate().unwrap_err().to_string()
         };
-        assert_eq!(refused(|config| config.max_items = 0), "max_items is 0, allowed: at least 1");
-        assert_eq!(refused(|config| config.threads = 1000), "threads is 1000, allowed: 0 (the number of cores) to 512");
+        assert_eq!(refused(|settings| settings.max_items = 0), "max_items is 0, allowed: at least 1");
         assert_eq!(
-            refused(|config| config.max_completion = ByteSize::mib(64)),
+            refused(|settings| settings.threads = 1000),
+            "threads is 1000, allowed: 0 (the number of cores) to 512"
+        );
+        assert_eq!(
+            refused(|settings| settings.max_completion = ByteSize::mib(64)),
             "max_completion is 64MiB, allowed: at most server.max_message, which is 32MiB"
         );
         assert_eq!(
-            refused(|config| config.max_memory = ByteSize::b(1)),
+            refused(|settings| settings.max_memory = ByteSize::b(1)),
             "max_memory is 1B, allowed: at least server.max_message, which is 32MiB"
         );
         assert_eq!(
-            refused(|config| config.math.max_fuel = 1),
+            refused(|settings| settings.math.max_fuel = 1),
             "math.max_fuel is 1, allowed: at least math.fuel, which is 160000"
         );
         assert_eq!(
-            refused(|config| config.code.limits.cpu = Duration::from_secs(90)),
+            refused(|settings| settings.code.limits.cpu = Duration::from_secs(90)),
             "code.limits.cpu is 1m 30s, allowed: 1ms to max_limits.cpu, which is 1m"
         );
-        assert_eq!(refused(|config| config.server.listen = "x".into()), "server.listen is \"x\", allowed: HOST:PORT");
-        assert_eq!(refused(|config| config.name.clear()), "name is \"\", allowed: a name");
         assert_eq!(
-            refused(|config| config.code.max_limits.program_cpu = Some(Duration::from_secs(5))),
+            refused(|settings| settings.server.listen = "x".into()),
+            "server.listen is \"x\", allowed: HOST:PORT"
+        );
+        assert_eq!(refused(|settings| settings.name.clear()), "name is \"\", allowed: a name");
+        assert_eq!(
+            refused(|settings| settings.code.max_limits.program_cpu = Some(Duration::from_secs(5))),
             "code.limits.program_cpu is absent, allowed: 1ms to max_limits.program_cpu, which is 5s"
         );
         assert_eq!(
-            refused(|config| config.code.tests_memory = ByteSize::gib(1)),
+            refused(|settings| settings.code.tests_memory = ByteSize::gib(1)),
             "code.tests_memory is 1GiB, allowed: at least tests_cache and twice max_private_tests, which is 2GiB"
         );
     }

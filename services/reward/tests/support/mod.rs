@@ -67,8 +67,8 @@ impl Worker {
         Self::with(RewardSettings::default()).await
     }
 
-    pub(crate) async fn with(config: RewardSettings) -> Self {
-        Self { server: bind(config).await.unwrap().spawn() }
+    pub(crate) async fn with(settings: RewardSettings) -> Self {
+        Self { server: bind(settings).await.unwrap().spawn() }
     }
 
     pub(crate) async fn client(&self) -> RewardClient<ClientChannel> {

@@ -45,7 +45,8 @@ pub use rotary::Table;
 use std::sync::{Arc, Mutex};
 
 use candle_core::{DType, Tensor};
-use evenkeel_kernels::{ColumnSum, Launch, Pointer, Product, Type, Unsupported, add, cast};
+use evenkeel_errors::FieldError;
+use evenkeel_kernels::{ColumnSum, Launch, Pointer, Product, Type, add, cast};
 
 use super::{Arrays, AttentionOptions, OptimizerKernels};
 use crate::error::{ModelError, Result};
@@ -127,13 +128,13 @@ impl<D: Device> Cuda<D> {
         Ok(Matrix::new(self.device.address(&memory), memory, kind, [rows, width]))
     }
 
-    fn run(&self, launch: Result<Launch, Unsupported>) -> Result<()> {
-        self.device.launch(&launch.map_err(unsupported)?)
+    fn run(&self, launch: Result<Launch, FieldError>) -> Result<()> {
+        self.device.launch(&launch.map_err(ModelError::Input)?)
     }
 
     /// A product without rows, columns or terms changes nothing: its result is empty, or what it is added to.
     fn multiply(&self, product: Product) -> Result<()> {
-        product.check().map_err(unsupported)?;
+        product.validate().map_err(ModelError::Input)?;
         let is_empty = product.flops() == 0;
         if is_empty { Ok(()) } else { self.device.multiply(&product) }
     }
@@ -162,7 +163,8 @@ impl<D: Device> Cuda<D> {
     fn add_columns(&self, sum: ColumnSum, x: Pointer, to: &Gradient<D::Memory>) -> Result<()> {
         let properties = self.device.properties();
         let workspace = self.device.allocate(4 * sum.workspace(properties))?;
-        let launches = sum.launches(properties, x, to.at(), self.device.address(&workspace)).map_err(unsupported)?;
+        let launches =
+            sum.launches(properties, x, to.at(), self.device.address(&workspace)).map_err(ModelError::Input)?;
         launches.iter().try_for_each(|launch| self.device.launch(launch))
     }
 }
@@ -177,10 +179,6 @@ struct Weight<M> {
 #[cfg(feature = "cuda")]
 fn failed(error: impl std::fmt::Display) -> ModelError {
     candle_core::Error::msg(error).into()
-}
-
-fn unsupported(error: Unsupported) -> ModelError {
-    ModelError::input(error.what, error.value, error.allowed)
 }
 
 impl<D: Device> Arrays for Cuda<D> {

@@ -1,8 +1,6 @@
 //! Refuses calls of callers that may not make them.
 
-use std::future::Future;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll};
 
@@ -15,6 +13,7 @@ use tower::{Layer, Service};
 use super::Gate;
 use super::credentials::Credentials;
 use super::methods::{OPEN, least_role};
+use crate::BoxFuture;
 use crate::error::ServiceError;
 use crate::files::FileError;
 use crate::server::connections::ConnectionHandle;
@@ -87,7 +86,7 @@ where
 {
     type Response = Response<Body>;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<Response<Body>, S::Error>> + Send>>;
+    type Future = BoxFuture<'static, Result<Response<Body>, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)

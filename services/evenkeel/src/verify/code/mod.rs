@@ -33,8 +33,7 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
     judges.ready().await?;
     if let Judges::Local(judge) = &judges {
         let judge = Arc::clone(judge);
-        let prepared = tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| eprintln!("{line}"))).await?;
-        prepared.map_err(anyhow::Error::msg)?;
+        tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| eprintln!("{line}"))).await??;
     }
     let began = Instant::now();
     let mut summary = Summary::default();

@@ -1,13 +1,12 @@
 //! HTTP clients: connection pools, and a count of the connections opened.
 
-use std::future::Future;
 use std::net::SocketAddr;
 use std::path::Path;
-use std::pin::Pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Context, Poll};
 
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::client::ServerAddress;
 use evenkeel_rpc::reload::Tokens;
 use evenkeel_rpc::server::ServerError;
@@ -50,7 +49,7 @@ where
 {
     type Response = S::Response;
     type Error = S::Error;
-    type Future = Pin<Box<dyn Future<Output = Result<S::Response, S::Error>> + Send>>;
+    type Future = BoxFuture<'static, Result<S::Response, S::Error>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), S::Error>> {
         self.inner.poll_ready(context)
@@ -75,10 +74,10 @@ pub(crate) struct HttpFiles {
 }
 
 impl HttpFiles {
-    pub(crate) fn read(config: &GenerationSettings) -> Result<Self, GenerationError> {
-        let key = config.api_key_file.as_deref().map(|path| Tokens::open("generation.api_key_file", path));
+    pub(crate) fn read(settings: &GenerationSettings) -> Result<Self, GenerationError> {
+        let key = settings.api_key_file.as_deref().map(|path| Tokens::open("generation.api_key_file", path));
         let key = key.transpose().map_err(ServerError::from)?;
-        Ok(Self { key, ca: config.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default() })
+        Ok(Self { key, ca: settings.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default() })
     }
 
     /// The key that requests carry.
@@ -90,15 +89,15 @@ impl HttpFiles {
     /// has to match that.
     pub(crate) fn client(
         &self,
-        config: &EngineSettings,
+        settings: &EngineSettings,
         address: &ServerAddress,
         counter: Option<ConnectionCounter>,
     ) -> Result<(String, reqwest::Client), EngineError> {
         // An error only says that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
-            .connect_timeout(config.connect_timeout)
-            .pool_idle_timeout(config.idle_connection_timeout)
+            .connect_timeout(settings.connect_timeout)
+            .pool_idle_timeout(settings.idle_connection_timeout)
             .tcp_nodelay(true)
             // Engines are only where the settings say.
             .redirect(reqwest::redirect::Policy::none())

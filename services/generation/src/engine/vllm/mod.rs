@@ -58,23 +58,23 @@ impl VllmClient {
     /// A client of the engine at `address`. Sends nothing yet.
     pub(crate) fn new(
         address: &ServerAddress,
-        config: &GenerationSettings,
+        settings: &GenerationSettings,
         files: &HttpFiles,
     ) -> Result<Self, EngineError> {
         let connections = ConnectionCounter::default();
-        let (base, samples) = files.client(&config.engine, address, Some(connections.clone()))?;
-        let (_, control) = files.client(&config.engine, address, None)?;
+        let (base, samples) = files.client(&settings.engine, address, Some(connections.clone()))?;
+        let (_, control) = files.client(&settings.engine, address, None)?;
         Ok(Self {
             samples: Http::new(&base, samples, files.key()),
             control: Http::new(&base, control, files.key()),
             endpoint: address.url.clone(),
             connections,
-            model: RwLock::new(config.model.as_deref().unwrap_or_default().into()),
-            wanted_model: config.model.clone(),
-            control_timeout: config.engine.control_timeout,
-            wake_timeout: config.weights.update_timeout,
+            model: RwLock::new(settings.model.as_deref().unwrap_or_default().into()),
+            wanted_model: settings.model.clone(),
+            control_timeout: settings.engine.control_timeout,
+            wake_timeout: settings.weights.update_timeout,
             found_paused: AtomicBool::new(false),
-            max_answer: config.max_answer.bytes_usize(),
+            max_answer: settings.max_answer.bytes_usize(),
         })
     }
 

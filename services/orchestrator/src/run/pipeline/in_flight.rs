@@ -1,13 +1,12 @@
 //! What the sampling side has begun and not ended: steps whose last samples are still out, and moves of the engines.
 
-use std::pin::Pin;
-
+use evenkeel_rpc::BoxFuture;
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 
 use crate::error::Halt;
 
-type Work<'a> = Pin<Box<dyn Future<Output = Result<(), Halt>> + Send + 'a>>;
+type Work<'a> = BoxFuture<'a, Result<(), Halt>>;
 
 /// Work that goes on while the sampling side waits for something else. Dropping it cancels all of it.
 #[derive(Default)]

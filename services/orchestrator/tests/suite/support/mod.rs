@@ -82,9 +82,9 @@ pub(crate) const REWARD: usize = 1;
 pub(crate) const LEARNER: usize = 2;
 
 async fn bind(address: &str, settings: &ServerSettings) -> Server {
-    let config = ServerSettings { listen: address.to_owned(), drain: Duration::from_millis(500), ..settings.clone() };
+    let settings = ServerSettings { listen: address.to_owned(), drain: Duration::from_millis(500), ..settings.clone() };
     for _ in 0..200 {
-        match Server::bind("fake", "server", config.clone()).await {
+        match Server::bind("fake", "server", settings.clone()).await {
             Ok(server) => return server,
             Err(_) => tokio::time::sleep(Duration::from_millis(10)).await,
         }

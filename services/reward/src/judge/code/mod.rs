@@ -14,11 +14,11 @@ use crate::settings::{CodeSettings, RewardSettings, SandboxStart};
 use sandbox::Sandbox;
 use test_cache::TestCache;
 
-pub use sandbox::WorkerProcesses;
+pub use sandbox::{SandboxError, WorkerProcesses};
 
 /// Judges with `evenkeel-sandbox`.
 pub(super) struct CodeJudge {
-    config: CodeSettings,
+    settings: CodeSettings,
     max_field_bytes: usize,
     max_text_bytes: usize,
     sandbox: Sandbox,
@@ -26,21 +26,21 @@ pub(super) struct CodeJudge {
 }
 
 impl CodeJudge {
-    pub(super) fn new(config: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
+    pub(super) fn new(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
-            config: config.code.clone(),
-            max_field_bytes: config.max_field.bytes_usize(),
-            max_text_bytes: config.max_text.bytes_usize(),
-            sandbox: Sandbox::new(config, processes),
-            tests: TestCache::new(&config.code),
+            settings: settings.code.clone(),
+            max_field_bytes: settings.max_field.bytes_usize(),
+            max_text_bytes: settings.max_text.bytes_usize(),
+            sandbox: Sandbox::new(settings, processes),
+            tests: TestCache::new(&settings.code),
         }
     }
 
     pub(super) fn is_on(&self) -> bool {
-        self.config.sandbox != SandboxStart::Off
+        self.settings.sandbox != SandboxStart::Off
     }
 
-    pub(super) fn prepare(&self, progress: &dyn Fn(&str)) -> Result<(), String> {
+    pub(super) fn prepare(&self, progress: &dyn Fn(&str)) -> Result<(), SandboxError> {
         if self.is_on() { self.sandbox.pool(progress).map(drop) } else { Ok(()) }
     }
 
@@ -59,11 +59,11 @@ impl CodeJudge {
 
     pub(super) fn submit(&self, work: ReadProgram, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
         let ReadProgram { id, question, task: asked } = work;
-        let (unsupported, max_text) = (self.config.unsupported, self.max_text_bytes);
+        let (unsupported, max_text) = (self.settings.unsupported, self.max_text_bytes);
         let pool = match self.sandbox.pool(&|line| tracing::info!("{line}")) {
             Ok(pool) => pool,
             // Another attempt on this worker would fail as well: something is missing on the machine.
-            Err(missing) => return done(Verdict::invalid(id, InvalidReason::Unimplemented, missing)),
+            Err(error) => return done(Verdict::invalid(id, InvalidReason::Unimplemented, error.to_string())),
         };
         let reply = Reply { id, done: Some(done) };
         // A full queue drops the reply, which sends a verdict as well.
@@ -78,8 +78,8 @@ impl CodeJudge {
             let off = "this worker runs no programs: reward.code.sandbox is off";
             return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, off)));
         }
-        let rules =
-            rules::rules(&task, &self.config).map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
+        let rules = rules::rules(&task, &self.settings)
+            .map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
         let tests = self.tests.get(id, task, self.max_field_bytes, &|| cancel.is_cancelled())?;
         let submission = match answer {
             Answer::Completion(text) => Submission::Completion(text),

@@ -42,9 +42,9 @@ macro_rules! known {
 }
 
 /// The rules of a task. Field paths are relative to the task.
-pub(super) fn rules(task: &CodeTask, config: &CodeSettings) -> Result<Rules, FieldError> {
+pub(super) fn rules(task: &CodeTask, settings: &CodeSettings) -> Result<Rules, FieldError> {
     let mode = match known!(task.mode: CodeMode) {
-        CodeMode::Unspecified => config.mode.into(),
+        CodeMode::Unspecified => settings.mode.into(),
         CodeMode::Strict => Mode::Strict,
         CodeMode::LiveCodeBench => Mode::LiveCodeBench,
     };
@@ -67,12 +67,12 @@ pub(super) fn rules(task: &CodeTask, config: &CodeSettings) -> Result<Rules, Fie
         ));
     }
     let requested = task.limits.unwrap_or_default();
-    let limits = limits(&requested, config).map_err(|error| error.within("limits"))?;
+    let limits = limits(&requested, settings).map_err(|error| error.within("limits"))?;
     Ok(Rules { mode, limits, extraction, reward, run_all_tests: task.run_all_tests })
 }
 
-fn limits(requested: &CodeLimits, config: &CodeSettings) -> Result<Limits, FieldError> {
-    let (default, max) = (&config.limits, &config.max_limits);
+fn limits(requested: &CodeLimits, settings: &CodeSettings) -> Result<Limits, FieldError> {
+    let (default, max) = (&settings.limits, &settings.max_limits);
     let program_cpu = match requested.program_cpu_ms {
         None => default.program_cpu,
         ms => Some(duration("program_cpu_ms", ms, Duration::ZERO, max.program_cpu.unwrap_or(Duration::MAX))?),
@@ -84,7 +84,7 @@ fn limits(requested: &CodeLimits, config: &CodeSettings) -> Result<Limits, Field
         memory_bytes: size("memory_bytes", requested.memory_bytes, default.memory, MIN_MEMORY, max.memory)?,
         output_bytes: size("output_bytes", requested.output_bytes, default.output, ByteSize::b(0), max.output)?,
         source_bytes: size("source_bytes", requested.source_bytes, default.source, ByteSize::b(1), max.source)?,
-        deterministic: requested.deterministic.unwrap_or(config.deterministic),
+        deterministic: requested.deterministic.unwrap_or(settings.deterministic),
     })
 }
 
@@ -123,8 +123,9 @@ mod tests {
     fn a_task_without_settings_has_the_workers_rules_and_the_librarys_limits() {
         let rules = rules_of(CodeTask::default()).unwrap();
         assert_eq!((rules.mode, rules.limits), (Mode::Strict, Limits::default()));
-        let config = CodeSettings { mode: ModeSetting::Livecodebench, deterministic: true, ..CodeSettings::default() };
-        let rules = super::rules(&CodeTask::default(), &config).unwrap();
+        let settings =
+            CodeSettings { mode: ModeSetting::Livecodebench, deterministic: true, ..CodeSettings::default() };
+        let rules = super::rules(&CodeTask::default(), &settings).unwrap();
         assert_eq!((rules.mode, rules.limits.deterministic), (Mode::LiveCodeBench, true));
     }
 

@@ -1,10 +1,12 @@
 //! The sandbox of a worker, prepared when the first program arrives.
 
+use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_config::ByteSize;
+use evenkeel_sandbox::guest::GuestError;
 use evenkeel_sandbox::{Interpreter, Pool, PoolSettings, WorkerProcessCommand, guest};
 use evenkeel_telemetry::on_scrape;
 
@@ -16,6 +18,23 @@ const RETRY_DELAY: Duration = Duration::from_secs(30);
 /// How to start a worker process with the interpreter of a folder: a program that calls [`evenkeel_sandbox::run_worker_process`].
 pub type WorkerProcesses = fn(&Path) -> WorkerProcessCommand;
 
+/// Why a worker cannot run programs.
+#[derive(Debug, Clone, thiserror::Error)]
+pub enum SandboxError {
+    /// The interpreter cannot be built, or not be loaded.
+    #[error(transparent)]
+    Guest(Arc<GuestError>),
+    /// A thread or a worker process cannot be started.
+    #[error(transparent)]
+    Pool(Arc<io::Error>),
+}
+
+impl From<GuestError> for SandboxError {
+    fn from(error: GuestError) -> Self {
+        Self::Guest(Arc::new(error))
+    }
+}
+
 pub(super) struct Sandbox {
     folder: Option<PathBuf>,
     processes: Option<WorkerProcesses>,
@@ -26,29 +45,29 @@ pub(super) struct Sandbox {
 enum State {
     Absent,
     Ready(Arc<Pool>),
-    Failed(String, Instant),
+    Failed(SandboxError, Instant),
 }
 
 impl Sandbox {
-    pub(super) fn new(config: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
+    pub(super) fn new(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
-            folder: config.code.guest_dir.clone(),
+            folder: settings.code.guest_dir.clone(),
             processes,
             settings: PoolSettings {
-                workers: config.code.thread_count(),
-                queue: config.max_items,
-                memory_bytes: config.code.memory.map(ByteSize::bytes),
+                workers: settings.code.thread_count(),
+                queue: settings.max_items,
+                memory_bytes: settings.code.memory.map(ByteSize::bytes),
             },
             state: Mutex::new(State::Absent),
         }
     }
 
     /// The pool, which is started if necessary. Concurrent calls wait for that.
-    pub(super) fn pool(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, String> {
+    pub(super) fn pool(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, SandboxError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             State::Ready(pool) => return Ok(Arc::clone(pool)),
-            State::Failed(missing, when) if when.elapsed() < RETRY_DELAY => return Err(missing.clone()),
+            State::Failed(error, when) if when.elapsed() < RETRY_DELAY => return Err(error.clone()),
             State::Failed(..) | State::Absent => {}
         }
         match self.start(progress) {
@@ -56,20 +75,20 @@ impl Sandbox {
                 *state = State::Ready(Arc::clone(&pool));
                 Ok(pool)
             }
-            Err(missing) => {
-                tracing::error!("programs cannot be judged: {missing}");
-                *state = State::Failed(missing.clone(), Instant::now());
-                Err(missing)
+            Err(error) => {
+                tracing::error!("programs cannot be judged: {error}");
+                *state = State::Failed(error.clone(), Instant::now());
+                Err(error)
             }
         }
     }
 
-    fn start(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, String> {
+    fn start(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, SandboxError> {
         let folder = match &self.folder {
             Some(folder) => folder.clone(),
-            None => guest::default_folder().map_err(|error| error.to_string())?,
+            None => guest::default_folder()?,
         };
-        let interpreter = |workers| Interpreter::load(&folder, workers, progress).map_err(|error| error.to_string());
+        let interpreter = |workers| Interpreter::load(&folder, workers, progress);
         let pool = match &self.processes {
             Some(command) => {
                 // Built and compiled once, before every worker process loads it.
@@ -78,7 +97,7 @@ impl Sandbox {
             }
             None => Pool::in_process(Arc::new(interpreter(self.settings.workers)?), self.settings),
         };
-        let pool = Arc::new(pool.map_err(|error| error.to_string())?);
+        let pool = Arc::new(pool.map_err(|error| SandboxError::Pool(Arc::new(error)))?);
         watch(&pool);
         Ok(pool)
     }

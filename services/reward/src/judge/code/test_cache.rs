@@ -43,17 +43,17 @@ impl Weighter<String, Arc<Tests>> for Memory {
 }
 
 impl TestCache {
-    pub(super) fn new(config: &CodeSettings) -> Self {
+    pub(super) fn new(settings: &CodeSettings) -> Self {
         let options = OptionsBuilder::new()
             .estimated_items_capacity(EXPECTED_ENTRIES)
-            .weight_capacity(config.tests_cache.bytes())
+            .weight_capacity(settings.tests_cache.bytes())
             // A single shard, so that one entry may take the whole cache.
             .shards(1)
             .build()
             .expect("both capacities are set");
         let cache = Cache::with_options(options, Memory, DefaultHashBuilder::default(), DefaultLifecycle::default());
-        let memory = Admission::new("tests", Unit::Bytes, config.tests_memory.bytes_usize());
-        Self { cache, max_private_bytes: config.max_private_tests.bytes_usize(), memory }
+        let memory = Admission::new("tests", Unit::Bytes, settings.tests_memory.bytes_usize());
+        Self { cache, max_private_bytes: settings.max_private_tests.bytes_usize(), memory }
     }
 
     /// Whether the tests of a task are cached or small, so that [`Self::get`] is fast.
@@ -222,9 +222,9 @@ mod tests {
 
     #[test]
     fn tests_take_up_memory_until_nobody_uses_them() {
-        let config =
+        let settings =
             CodeSettings { tests_cache: ByteSize::b(0), tests_memory: ByteSize::b(5_000), ..CodeSettings::default() };
-        let cache = TestCache::new(&config);
+        let cache = TestCache::new(&settings);
         let get = |number: usize| {
             cache.get("a", source(TestsSource::Tests(stdin(&format!("{number:01000}")))), 100, &|| false)
         };

@@ -12,17 +12,17 @@ use crate::settings::{MathDefaults, RewardSettings};
 
 /// Judges with `evenkeel-math`.
 pub(super) struct MathJudge {
-    config: MathDefaults,
+    settings: MathDefaults,
     max_text_bytes: usize,
 }
 
 impl MathJudge {
-    pub(super) fn new(config: &RewardSettings) -> Self {
-        Self { config: config.math.clone(), max_text_bytes: config.max_text.bytes_usize() }
+    pub(super) fn new(settings: &RewardSettings) -> Self {
+        Self { settings: settings.math.clone(), max_text_bytes: settings.max_text.bytes_usize() }
     }
 
     pub(super) fn verdict(&self, MathWork { id, answer, task }: MathWork) -> Verdict {
-        let policy = match rules::policy(&task, &self.config) {
+        let policy = match rules::policy(&task, &self.settings) {
             Ok(policy) => policy,
             Err(error) => return Verdict::refused(id, error.within("math")),
         };

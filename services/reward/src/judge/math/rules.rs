@@ -12,17 +12,17 @@ use evenkeel_proto::{FieldError, v1};
 use crate::settings::MathDefaults;
 
 /// The policy of a task. Field paths are relative to the task.
-pub(crate) fn policy(task: &MathTask, config: &MathDefaults) -> Result<Policy, FieldError> {
+pub(crate) fn policy(task: &MathTask, defaults: &MathDefaults) -> Result<Policy, FieldError> {
     let profile = match task.profile.as_str() {
-        "" => config.profile,
+        "" => defaults.profile,
         name => name
             .parse()
             .map_err(|_| FieldError::new("profile", format_args!("`{name}`"), Profile::names().join(", ")))?,
     };
-    let limits = Limits { max_answer_bytes: config.max_answer.bytes_usize(), fuel: config.fuel };
+    let limits = Limits { max_answer_bytes: defaults.max_answer.bytes_usize(), fuel: defaults.fuel };
     let mut policy = Policy { limits, ..profile.policy() };
     if let Some(settings) = &task.settings {
-        override_with(&mut policy, settings, config).map_err(|error| error.within("settings"))?;
+        override_with(&mut policy, settings, defaults).map_err(|error| error.within("settings"))?;
     }
     Ok(policy)
 }
@@ -36,7 +36,7 @@ macro_rules! known {
     };
 }
 
-fn override_with(policy: &mut Policy, settings: &MathSettings, config: &MathDefaults) -> Result<(), FieldError> {
+fn override_with(policy: &mut Policy, settings: &MathSettings, defaults: &MathDefaults) -> Result<(), FieldError> {
     if !settings.markers.is_empty() {
         policy.markers = markers(&settings.markers)?;
     }
@@ -82,8 +82,8 @@ fn override_with(policy: &mut Policy, settings: &MathSettings, config: &MathDefa
         ThinkingRule::Ignore => policy.thinking = Thinking::Ignore,
     }
     if let Some(fuel) = settings.fuel {
-        if !(1..=config.max_fuel).contains(&fuel) {
-            return Err(FieldError::new("fuel", fuel, format!("1 to {}", config.max_fuel)));
+        if !(1..=defaults.max_fuel).contains(&fuel) {
+            return Err(FieldError::new("fuel", fuel, format!("1 to {}", defaults.max_fuel)));
         }
         policy.limits.fuel = fuel;
     }
@@ -127,8 +127,8 @@ mod tests {
     #[test]
     fn a_task_without_settings_has_the_workers_profile() {
         assert_eq!(of(MathTask::default()), Ok(Policy::default()));
-        let config = MathDefaults { profile: Profile::Gsm8k, ..MathDefaults::default() };
-        assert_eq!(policy(&MathTask::default(), &config), Ok(Profile::Gsm8k.policy()));
+        let defaults = MathDefaults { profile: Profile::Gsm8k, ..MathDefaults::default() };
+        assert_eq!(policy(&MathTask::default(), &defaults), Ok(Profile::Gsm8k.policy()));
     }
 
     #[test]

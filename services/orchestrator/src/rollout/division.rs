@@ -8,14 +8,14 @@ use crate::settings::LoopSettings;
 
 /// The rounds of a step that sample the answers of a group, one part each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Parts {
+pub(crate) struct RoundSpan {
     first: usize,
     last: usize,
     /// Tokens of each part but the last one, which is whatever is left.
     tokens: u32,
 }
 
-impl Parts {
+impl RoundSpan {
     /// All of an answer in that round.
     pub(crate) fn whole(round: usize) -> Self {
         Self { first: round, last: round, tokens: u32::MAX }
@@ -56,7 +56,7 @@ impl Division {
             groups: sampling.prompts_per_step.into(),
             later: pipeline.split.into(),
             parts: versions as usize,
-            // Parts of equal length: no switch of weights waits for more tokens of an answer than it must.
+            // RoundSpan of equal length: no switch of weights waits for more tokens of an answer than it must.
             tokens: sampling.max_tokens.div_ceil(versions),
         }
     }
@@ -73,12 +73,12 @@ impl Division {
 
     /// The rounds that sample the group at that place of a step, from 0. A prompt beyond the groups of the step is tried in place of one
     /// that was filtered, which shows late: it is left to the last round.
-    pub(crate) fn parts(self, place: u64) -> Parts {
+    pub(crate) fn parts(self, place: u64) -> RoundSpan {
         if place >= self.groups {
-            return Parts::whole(self.rounds() - 1);
+            return RoundSpan::whole(self.rounds() - 1);
         }
         let first = usize::from(self.later > 0 && place >= self.groups - self.later);
-        Parts { first, last: first + self.parts - 1, tokens: self.tokens }
+        RoundSpan { first, last: first + self.parts - 1, tokens: self.tokens }
     }
 }
 
@@ -130,7 +130,7 @@ mod tests {
         assert_eq!((first.max_tokens, first.min_tokens, first.seed), (25, 25, 7));
         assert_eq!((second.max_tokens, second.min_tokens), (25, 5));
         assert_ne!(second.seed, 7);
-        assert_eq!(Parts::whole(3).sampling(&whole, 3, 0), whole);
+        assert_eq!(RoundSpan::whole(3).sampling(&whole, 3, 0), whole);
     }
 
     proptest! {
