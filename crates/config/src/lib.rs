@@ -11,6 +11,7 @@ mod error;
 mod loader;
 mod overrides;
 mod ranges;
+mod refusal;
 mod renamed;
 mod wording;
 

@@ -11,6 +11,7 @@ use serde::Serialize;
 
 use super::overrides::{Override, Reading};
 use crate::deserializer::ValueDeserializer;
+use crate::refusal::Refusal;
 use crate::renamed::renamed;
 use crate::{ConfigError, Settings, wording};
 
@@ -94,14 +95,14 @@ impl Loader {
             let reading = match () {
                 () if wording::wants_text(&error) => Reading::Text,
                 () if wording::wants_list(&error) => Reading::List,
-                () => return Err(explain(error, &figment)),
+                () => return Err(explain(&error, &figment)),
             };
             // The last override of the key is the one whose value was refused.
             let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
             match overrides.find(|set| set.wrote(&error.path)) {
                 // Each override is reinterpreted at most once, so that the loop ends.
                 Some(set) if set.reading == Reading::Toml => set.reading = reading,
-                _ => return Err(explain(error, &figment)),
+                _ => return Err(explain(&error, &figment)),
             }
         }
     }
@@ -190,14 +191,13 @@ impl Provider for TomlLayer {
 }
 
 /// The settings in the merged layers.
-#[expect(clippy::result_large_err, reason = "the error of figment, which is explained at once")]
-fn extract<T: Settings>(figment: &Figment) -> Result<T, Error> {
-    T::deserialize(ValueDeserializer(&Value::from(merged(figment)?)))
+fn extract<T: Settings>(figment: &Figment) -> Result<T, Box<Error>> {
+    let merged = Value::from(merged(figment)?);
+    T::deserialize(ValueDeserializer(&merged)).map_err(|Refusal(error)| error)
 }
 
 /// The merged layers.
-#[expect(clippy::result_large_err, reason = "the error of figment, which is explained at once")]
-fn merged(figment: &Figment) -> Result<Dict, Error> {
+fn merged(figment: &Figment) -> Result<Dict, Box<Error>> {
     Ok(figment.data()?.remove(&Profile::Default).unwrap_or_default())
 }
 
@@ -266,7 +266,7 @@ fn unknown_key(parent: Option<&str>, name: &str, allowed: Vec<String>, origin: S
     ConfigError::UnknownKey { key: full(name), origin, renamed, nearest, allowed }
 }
 
-fn explain(error: Error, figment: &Figment) -> ConfigError {
+fn explain(error: &Error, figment: &Figment) -> ConfigError {
     let path = error.path.join(".");
     let origin = match &error.metadata {
         Some(metadata) => name_of(metadata),
