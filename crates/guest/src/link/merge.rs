@@ -71,27 +71,27 @@ impl Writer<'_, '_> {
     }
 }
 
-type Reencoded<T> = Result<T, reencode::Error<LinkError>>;
+type Written<T> = Result<T, reencode::Error<LinkError>>;
 
 impl Reencode for Writer<'_, '_> {
     type Error = LinkError;
 
-    fn type_index(&mut self, ty: u32) -> Reencoded<u32> {
+    fn type_index(&mut self, ty: u32) -> Written<u32> {
         Ok(self.numbers.types[self.module][ty as usize])
     }
 
-    fn function_index(&mut self, function: u32) -> Reencoded<u32> {
+    fn function_index(&mut self, function: u32) -> Written<u32> {
         Ok(self.numbers.functions[self.module][function as usize])
     }
 
-    fn global_index(&mut self, global: u32) -> Reencoded<u32> {
+    fn global_index(&mut self, global: u32) -> Written<u32> {
         match self.numbers.globals[self.module][global as usize] {
             ResolvedGlobal::Mutable(number) => Ok(number),
             ResolvedGlobal::Constant(_) => Err(reencode::Error::UserError(unexpected("a constant that is set"))),
         }
     }
 
-    fn instruction<'b>(&mut self, operator: Operator<'b>) -> Reencoded<Instruction<'b>> {
+    fn instruction<'b>(&mut self, operator: Operator<'b>) -> Written<Instruction<'b>> {
         if let Operator::GlobalGet { global_index } = operator
             && let ResolvedGlobal::Constant(value) = self.numbers.globals[self.module][global_index as usize]
         {
