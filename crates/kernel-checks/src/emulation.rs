@@ -8,7 +8,7 @@ use crate::product::{read, write};
 /// Computes a product over this process's memory: terms and sums in fp32, in an order of the processor's own, the result rounded once.
 ///
 /// # Panics
-/// If the product is refused by [`Product::check`].
+/// If the product is refused by [`Product::validate`].
 pub fn multiply_in_fp32(product: &Product) {
     product.validate().unwrap();
     let Product { rows, columns, inner, batch, a, b, to, .. } = *product;

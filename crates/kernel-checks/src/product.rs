@@ -10,7 +10,7 @@ use crate::memory::{Buffer, bf16_bits};
 /// Computes a product over this process's memory, one value after another.
 ///
 /// # Panics
-/// If the product is refused by [`Product::check`].
+/// If the product is refused by [`Product::validate`].
 pub fn multiply(product: &Product) {
     product.validate().unwrap();
     let Product { rows, columns, inner, batch, a, b, to, .. } = *product;
