@@ -6,7 +6,8 @@
 use evenkeel_model::decode::Step;
 use evenkeel_model::{Config, Decoder, parameter_specs};
 
-use super::sequence::{Finish, Sequence};
+use super::output::Finish;
+use super::sequence::Sequence;
 use crate::sampling::Sampler;
 use crate::settings::LogprobsMode;
 
@@ -19,20 +20,10 @@ const LEAST_SHARE: usize = 32;
 
 /// Decides how many tokens each sequence feeds: one if it is decoding; prompts feed up to `prefill` together. Returns the sum.
 pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
-    let mut total = 0;
-    for sequence in sequences {
-        sequence.drew = false;
-        let pending = sequence.pending();
-        let decodes = pending == 1 && sequence.generated() > 0;
-        // A prompt whose tokens are scored needs the logits behind each of them.
-        let most = if sequence.scores_prompt() { 1 } else { prefill };
-        sequence.planned = if decodes { 1 } else { pending.min(prefill).min(most) };
-        if !decodes {
-            prefill -= sequence.planned;
-        }
-        total += sequence.planned;
+    for sequence in sequences.iter_mut() {
+        prefill = sequence.plan(prefill);
     }
-    total
+    sequences.iter().map(Sequence::planned).sum()
 }
 
 /// Maximum number of shares of a step.
@@ -52,7 +43,7 @@ pub(super) fn step(
     samplers: &mut [Sampler],
     threads: usize,
 ) {
-    let total: usize = sequences.iter().map(|sequence| sequence.planned).sum();
+    let total: usize = sequences.iter().map(Sequence::planned).sum();
     let mut left = (sequences, total);
     let parts = (total / LEAST_SHARE).clamp(threads, samplers.len());
     rayon::scope(|scope| {
@@ -66,7 +57,7 @@ pub(super) fn step(
                     .iter()
                     .position(|sequence| {
                         let enough = taken >= share;
-                        taken += if enough { 0 } else { sequence.planned };
+                        taken += if enough { 0 } else { sequence.planned() };
                         enough
                     })
                     .unwrap_or(sequences.len()),
@@ -85,48 +76,26 @@ pub(super) fn step(
 
 /// One thread's sequences.
 fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sampler: &mut Sampler) {
-    let mut steps: Vec<Step<'_>> = sequences
-        .iter_mut()
-        .filter(|sequence| sequence.planned > 0)
-        .filter_map(|sequence| {
-            let cache = sequence.cache.as_mut()?;
-            let from = cache.len();
-            Some(Step { cache, ids: &sequence.ids[from..from + sequence.planned] })
-        })
-        .collect();
+    let mut steps: Vec<Step<'_>> = sequences.iter_mut().filter_map(Sequence::step).collect();
     if steps.is_empty() {
         return;
     }
     let logits = decoder.step(&mut steps);
     drop(steps);
-    let planned = sequences.iter_mut().filter(|sequence| sequence.planned > 0);
+    let planned = sequences.iter_mut().filter(|sequence| sequence.planned() > 0);
     let mut logits = match logits {
         Ok(logits) => logits,
         Err(error) => {
             // Requests were validated on arrival, so this is a failure of the machine (memory). It fails all sequences of the share.
             tracing::error!(%error, "a decoding step failed");
             for sequence in planned {
-                sequence.finish = Some(Finish::Error(error.to_string()));
+                sequence.end(Finish::Error(error.to_string()));
             }
             return;
         }
     };
     let vocabulary = decoder.config().vocab_size;
     for (sequence, row) in planned.zip(logits.chunks_exact_mut(vocabulary)) {
-        // Nothing is drawn before the whole prompt has been fed.
-        if sequence.pending() > 0 {
-            if let Some(next) = sequence.next_of_prompt() {
-                let score = sampler.score(row, next);
-                sequence.score_prompt(score);
-            }
-            continue;
-        }
-        let generated = sequence.generated();
-        let number = sequence.uniforms.at(generated as u64);
-        let mut top = std::mem::take(sequence.top_mut());
-        let sampling = sequence.sampling();
-        let drawn = sampler.draw(row, sampling, mode, generated < sampling.min_tokens, number, &mut top);
-        *sequence.top_mut() = top;
-        sequence.take(drawn);
+        sequence.advance(row, sampler, mode);
     }
 }

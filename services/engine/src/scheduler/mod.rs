@@ -7,13 +7,14 @@
 
 mod admission;
 mod batch;
+mod output;
 mod pause;
 mod queue;
 mod run;
 mod sequence;
 
 pub(crate) use admission::{Admission, Permit};
-pub(crate) use sequence::{Finish, Output};
+pub(crate) use output::{Finish, Output};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

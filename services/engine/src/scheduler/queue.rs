@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_model::Decoder;
 
-use super::sequence::{Finish, Sequence};
+use super::output::Finish;
+use super::sequence::Sequence;
 use crate::metrics::Metrics;
 use crate::settings::EngineSettings;
 use crate::text::Tokenizer;
@@ -68,7 +69,7 @@ impl Queue {
                     self.running.push(sequence);
                 }
                 Err(error) => {
-                    sequence.finish = Some(Finish::Error(error.to_string()));
+                    sequence.end(Finish::Error(error.to_string()));
                     self.finish(sequence);
                 }
             }
@@ -90,13 +91,13 @@ impl Queue {
     /// Drops the sequences of clients that have gone.
     pub(super) fn remove_cancelled(&mut self) {
         for sequence in self.running.iter_mut().filter(|sequence| sequence.is_cancelled()) {
-            sequence.finish = Some(Finish::Abort);
+            sequence.end(Finish::Abort);
         }
         self.remove_finished();
         let metrics = &self.metrics;
         self.waiting.retain(|sequence| {
             if sequence.is_cancelled() {
-                metrics.finished(&sequence.times, sequence.job.prompt.len(), 0, Finish::Abort.outcome());
+                sequence.record_end(metrics);
             }
             !sequence.is_cancelled()
         });
@@ -107,13 +108,13 @@ impl Queue {
         for sequence in &mut self.running {
             match decoder.sequence() {
                 Ok(cache) => {
-                    sequence.cache = Some(cache);
+                    sequence.restart(cache);
                     self.metrics.preempted();
                 }
-                Err(error) => sequence.finish = Some(Finish::Error(error.to_string())),
+                Err(error) => sequence.end(Finish::Error(error.to_string())),
             }
         }
-        self.end_where(&Finish::Abort, |sequence| sequence.finish.is_some());
+        self.end_where(&Finish::Abort, Sequence::has_ended);
     }
 
     /// Ends all running and waiting sequences, and returns their number.
@@ -132,7 +133,7 @@ impl Queue {
         let count = ended.len() + unstarted.len();
         self.reserved -= ended.iter().map(Sequence::reserved).sum::<usize>();
         for mut sequence in ended.into_iter().chain(unstarted) {
-            sequence.finish.get_or_insert_with(|| finish.clone());
+            sequence.end(finish.clone());
             self.finish(sequence);
         }
         count
@@ -147,10 +148,11 @@ impl Queue {
         let before = self.running.len();
         let (metrics, reserved) = (&self.metrics, &mut self.reserved);
         self.running.retain(|sequence| {
-            let Some(finish) = &sequence.finish else { return true };
-            *reserved -= sequence.reserved();
-            metrics.finished(&sequence.times, sequence.job.prompt.len(), sequence.generated(), finish.outcome());
-            false
+            if sequence.has_ended() {
+                *reserved -= sequence.reserved();
+                sequence.record_end(metrics);
+            }
+            !sequence.has_ended()
         });
         if self.running.len() < before {
             self.measure();
@@ -159,8 +161,7 @@ impl Queue {
 
     /// Counts a sequence that was removed and sends its last output.
     fn finish(&self, mut sequence: Sequence) {
-        let outcome = sequence.finish.as_ref().map_or(Finish::Abort.outcome(), Finish::outcome);
-        self.metrics.finished(&sequence.times, sequence.job.prompt.len(), sequence.generated(), outcome);
+        sequence.record_end(&self.metrics);
         if let Some(output) = sequence.output() {
             let sink = sequence.sink();
             // Frees its capacity before the client has the answer.

@@ -9,9 +9,10 @@ use evenkeel_seeds::Stream;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
+use super::output::Finish;
 use super::pause::Pause;
 use super::queue::Queue;
-use super::sequence::{Finish, Sequence};
+use super::sequence::Sequence;
 use super::{Command, Job, PauseMode, batch, reply};
 use crate::folder::Model;
 use crate::metrics::Metrics;
@@ -156,7 +157,7 @@ impl State {
     fn abort(&mut self, names: Option<&[String]>) -> usize {
         match names {
             Some(names) => {
-                self.queue.end_where(&Finish::Abort, |sequence| names.iter().any(|name| **name == *sequence.job.name));
+                self.queue.end_where(&Finish::Abort, |sequence| names.iter().any(|name| sequence.is_named(name)));
                 names.len()
             }
             None => self.queue.end_all(&Finish::Abort),
@@ -189,8 +190,8 @@ impl State {
         self.metrics.stepped(tokens);
         let now = Instant::now();
         tracing::trace!(sequences = running.len(), tokens, micros = (now - began).as_micros() as u64, "step");
-        for sequence in running.iter_mut().filter(|sequence| sequence.drew) {
-            self.metrics.token(&mut sequence.times, sequence.job.prompt.len(), now);
+        for sequence in running {
+            sequence.record_token(&self.metrics, now);
         }
         self.queue.deliver();
         self.settle();

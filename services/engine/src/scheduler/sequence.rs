@@ -5,75 +5,33 @@ use std::sync::atomic::Ordering;
 use std::time::Instant;
 
 use evenkeel_model::SequenceCache;
+use evenkeel_model::decode::Step;
 use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
 
+use super::output::{Finish, Output};
 use super::{Job, Permit};
-use crate::metrics::{Outcome, Times};
-use crate::sampling::{Drawn, NotFinite, Sampling, Score};
+use crate::metrics::{Metrics, Times};
+use crate::sampling::{Drawn, NotFinite, Sampler, Score};
+use crate::settings::LogprobsMode;
 use crate::text::{Stopped, Tokenizer, Transcript};
 
-/// Why a sample ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Finish {
-    /// The end of sequence.
-    End,
-    /// A token of the request or of the model's own list.
-    StopToken(u32),
-    /// A text of the request.
-    StopText(String),
-    /// `max_tokens`, or the end of the context.
-    Length,
-    /// It was aborted.
-    Abort,
-    /// The step failed, or its logits are not finite.
-    Error(String),
-}
-
-impl Finish {
-    /// The outcome in metrics.
-    pub(super) fn outcome(&self) -> Outcome {
-        match self {
-            Self::End | Self::StopToken(_) | Self::StopText(_) => Outcome::Stop,
-            Self::Length => Outcome::Length,
-            Self::Abort => Outcome::Abort,
-            Self::Error(_) => Outcome::Error,
-        }
-    }
-}
-
-/// Tokens of one sample: all of them, or those since the last output.
-#[derive(Debug)]
-pub(crate) struct Output {
-    /// Index of the sample in the request.
-    pub(crate) index: usize,
-    pub(crate) ids: Vec<u32>,
-    /// Of each token, if requested.
-    pub(crate) logprobs: Vec<f32>,
-    /// The alternatives of each token, as many as the request asked for, most likely first.
-    pub(crate) top: Vec<(u32, f32)>,
-    /// Of each token of the prompt but the first, if requested; in the last output only.
-    pub(crate) prompt: Vec<Score>,
-    pub(crate) finish: Option<Finish>,
-    /// Its timestamps so far.
-    pub(crate) times: Times,
-}
-
+/// A sample that waits or is generated. Only its own methods change it.
 pub(super) struct Sequence {
-    pub(super) job: Arc<Job>,
-    pub(super) index: usize,
+    job: Arc<Job>,
+    index: usize,
     /// The random numbers by position, which depend on the seed of the sample only.
-    pub(super) uniforms: Uniforms,
+    uniforms: Uniforms,
     /// The prompt, then what was generated. Empty until it is admitted.
-    pub(super) ids: Vec<u32>,
+    ids: Vec<u32>,
     /// Keys and values of the first of them. `None` until it is admitted.
-    pub(super) cache: Option<SequenceCache>,
+    cache: Option<SequenceCache>,
     /// Ids that the next step feeds.
-    pub(super) planned: usize,
+    planned: usize,
     /// Whether the last step drew a token.
-    pub(super) drew: bool,
-    pub(super) finish: Option<Finish>,
-    pub(super) times: Times,
+    drew: bool,
+    finish: Option<Finish>,
+    times: Times,
     logprobs: Vec<f32>,
     top: Vec<(u32, f32)>,
     prompt_scores: Vec<Score>,
@@ -118,53 +76,96 @@ impl Sequence {
         }
     }
 
+    /// Gives it an empty cache: its keys and values are computed again.
+    pub(super) fn restart(&mut self, cache: SequenceCache) {
+        self.cache = Some(cache);
+    }
+
     /// Cache tokens that it may need: its maximum length.
     pub(super) fn reserved(&self) -> usize {
         self.job.prompt.len() + self.job.sampling.max_tokens
     }
 
-    /// Ids that are not in the cache yet: one if it is decoding, more if it begins or was reset.
-    pub(super) fn pending(&self) -> usize {
-        self.ids.len() - self.cached()
-    }
-
-    pub(super) fn cached(&self) -> usize {
-        self.cache.as_ref().map_or(0, SequenceCache::len)
-    }
-
-    pub(super) fn generated(&self) -> usize {
-        self.ids.len().saturating_sub(self.job.prompt.len())
+    /// Whether its request has this name.
+    pub(super) fn is_named(&self, name: &str) -> bool {
+        *self.job.name == *name
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
         self.job.cancelled.load(Ordering::Acquire)
     }
 
+    pub(super) fn has_ended(&self) -> bool {
+        self.finish.is_some()
+    }
+
     pub(super) fn sink(&self) -> mpsc::UnboundedSender<Output> {
         self.job.sink.clone()
     }
 
-    pub(super) fn sampling(&self) -> &Sampling {
-        &self.job.sampling
+    /// Decides how many ids the next step feeds: one if it is decoding, at most `prefill` of a prompt. Returns what is left of `prefill`.
+    pub(super) fn plan(&mut self, prefill: usize) -> usize {
+        self.drew = false;
+        let pending = self.pending();
+        if pending == 1 && self.generated() > 0 {
+            self.planned = 1;
+            return prefill;
+        }
+        // A prompt whose tokens are scored needs the logits behind each of them.
+        let most = if self.next_of_prompt().is_some() { 1 } else { prefill };
+        self.planned = pending.min(prefill).min(most);
+        prefill - self.planned
     }
 
-    /// The buffer for the alternatives of a draw.
-    pub(super) fn top_mut(&mut self) -> &mut Vec<(u32, f32)> {
-        &mut self.top
+    /// Ids that the next step feeds.
+    pub(super) fn planned(&self) -> usize {
+        self.planned
     }
 
-    /// Whether the next token of the prompt is to be scored before it is fed.
-    pub(super) fn scores_prompt(&self) -> bool {
-        self.job.sampling.scores_prompt && self.cached() < self.job.prompt.len()
+    /// Its part of the next step. `None` if it feeds nothing.
+    pub(super) fn step(&mut self) -> Option<Step<'_>> {
+        let cache = self.cache.as_mut().filter(|_| self.planned > 0)?;
+        let from = cache.len();
+        Some(Step { cache, ids: &self.ids[from..from + self.planned] })
     }
 
-    /// The token of the prompt that follows what is cached.
-    pub(super) fn next_of_prompt(&self) -> Option<u32> {
-        self.job.prompt.get(self.cached()).copied().filter(|_| self.job.sampling.scores_prompt)
+    /// Draws the next token from the logits behind what was fed. Nothing is drawn before the whole prompt has been fed; until then the
+    /// prompt's own tokens are scored, if that was requested.
+    pub(super) fn advance(&mut self, logits: &mut [f32], sampler: &mut Sampler, mode: LogprobsMode) {
+        if self.pending() > 0 {
+            if let Some(next) = self.next_of_prompt() {
+                let score = sampler.score(logits, next);
+                self.score_prompt(score);
+            }
+            return;
+        }
+        let generated = self.generated();
+        let number = self.uniforms.at(generated as u64);
+        let sampling = &self.job.sampling;
+        let drawn = sampler.draw(logits, sampling, mode, generated < sampling.min_tokens, number, &mut self.top);
+        self.take(drawn);
     }
 
-    /// Keeps the score of that token. Recomputing the cache gives it again.
-    pub(super) fn score_prompt(&mut self, score: Result<Score, NotFinite>) {
+    /// Ends it, unless it has ended.
+    pub(super) fn end(&mut self, finish: Finish) {
+        self.finish.get_or_insert(finish);
+    }
+
+    /// Counts the token that the last step drew, if it drew one.
+    pub(super) fn record_token(&mut self, metrics: &Metrics, now: Instant) {
+        if self.drew {
+            metrics.token(&mut self.times, self.job.prompt.len(), now);
+        }
+    }
+
+    /// Counts it as ended. One that has not ended was aborted.
+    pub(super) fn record_end(&self, metrics: &Metrics) {
+        let outcome = self.finish.as_ref().unwrap_or(&Finish::Abort).outcome();
+        metrics.finished(&self.times, self.job.prompt.len(), self.generated(), outcome);
+    }
+
+    /// Keeps the score of the next token of the prompt. Recomputing the cache gives it again.
+    fn score_prompt(&mut self, score: Result<Score, NotFinite>) {
         match score {
             Ok(score) => {
                 let at = self.cached().saturating_sub(1);
@@ -176,7 +177,7 @@ impl Sequence {
     }
 
     /// Appends a token, or the error of its draw, and determines whether it was the last.
-    pub(super) fn take(&mut self, drawn: Result<Drawn, NotFinite>) {
+    fn take(&mut self, drawn: Result<Drawn, NotFinite>) {
         let drawn = match drawn {
             Ok(drawn) => drawn,
             Err(error) => {
@@ -225,5 +226,23 @@ impl Sequence {
         let (logprobs, top) = (std::mem::take(&mut self.logprobs), std::mem::take(&mut self.top));
         let prompt = if self.finish.is_some() { std::mem::take(&mut self.prompt_scores) } else { Vec::new() };
         Some(Output { index: self.index, ids, logprobs, top, prompt, finish: self.finish.clone(), times: self.times })
+    }
+
+    /// Ids that are not in the cache yet: one if it is decoding, more if it begins or was reset.
+    fn pending(&self) -> usize {
+        self.ids.len() - self.cached()
+    }
+
+    fn cached(&self) -> usize {
+        self.cache.as_ref().map_or(0, SequenceCache::len)
+    }
+
+    fn generated(&self) -> usize {
+        self.ids.len().saturating_sub(self.job.prompt.len())
+    }
+
+    /// The token of the prompt that follows what is cached, if the prompt is scored.
+    fn next_of_prompt(&self) -> Option<u32> {
+        self.job.prompt.get(self.cached()).copied().filter(|_| self.job.sampling.scores_prompt)
     }
 }
