@@ -28,7 +28,8 @@ def files(image):
         command(["docker", "rm", container])
 
 
-def run(image="evenkeel"):
+# With its tag: without one, all tags would be saved and counted.
+def run(image="evenkeel:latest"):
     config = json.loads(command(["docker", "image", "inspect", image]))[0]["Config"]
     check(config["User"] == "10001:10001", f"it runs as {config['User']}")
     labels = {key.removeprefix("org.opencontainers.image."): value for key, value in config["Labels"].items()}
