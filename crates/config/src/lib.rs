@@ -6,9 +6,11 @@
 
 mod byte_size;
 mod deserializer;
+mod document;
 mod duration;
 mod error;
 mod loader;
+mod merged;
 mod overrides;
 mod ranges;
 mod refusal;
@@ -16,9 +18,10 @@ mod renamed;
 mod wording;
 
 pub use byte_size::ByteSize;
+pub use document::{parse, parse_file, to_table, to_toml};
 pub use duration::{HumanDuration, OptionalHumanDuration, human};
 pub use error::ConfigError;
-pub use loader::{Loaded, Loader, parse, parse_file, to_table, to_toml};
+pub use loader::{Loaded, Loader};
 pub use ranges::{at_least_1ms, at_least_one};
 pub use wording::nearest;
 

@@ -1,0 +1,128 @@
+//! Layers that were merged: their settings, and where each was written.
+
+use figment::error::Kind;
+use figment::providers::Serialized;
+use figment::value::{Dict, Value};
+use figment::{Error, Figment, Metadata, Profile, Provider};
+use serde::Serialize;
+
+use crate::deserializer::ValueDeserializer;
+use crate::refusal::Refusal;
+use crate::renamed::renamed;
+use crate::{ConfigError, Settings, wording};
+
+/// Layers of settings, the later ones over the earlier ones.
+#[derive(Debug, Clone)]
+pub(crate) struct Merged(Figment);
+
+impl Merged {
+    /// Only defaults.
+    pub(crate) fn defaults(settings: impl Serialize) -> Self {
+        Self(Figment::from(Serialized::defaults(settings)))
+    }
+
+    /// The same with a layer over them.
+    pub(crate) fn with(self, layer: impl Provider) -> Self {
+        Self(self.0.merge(layer))
+    }
+
+    /// The settings that are written in them.
+    pub(crate) fn settings<T: Settings>(&self) -> Result<T, Box<Error>> {
+        let value = Value::from(self.dict()?);
+        T::deserialize(ValueDeserializer(&value)).map_err(|Refusal(error)| error)
+    }
+
+    /// The layer that wrote a key, or the list or table that it is in.
+    pub(crate) fn origin(&self, key: &str) -> String {
+        let list = || self.0.find_metadata(key.split_once('[')?.0);
+        self.0.find_metadata(key).or_else(list).map_or_else(|| "defaults".to_owned(), name_of)
+    }
+
+    /// The first key that was written and is absent from the loaded settings: catches structs without `deny_unknown_fields`.
+    pub(crate) fn unread(&self, settings: &impl Serialize) -> Option<Vec<String>> {
+        fn missing(written: &Dict, read: &Dict) -> Option<Vec<String>> {
+            written.iter().find_map(|(key, value)| match (value, read.get(key)) {
+                (_, None) => Some(vec![key.clone()]),
+                (Value::Dict(_, written), Some(Value::Dict(_, read))) => {
+                    missing(written, read).map(|path| [vec![key.clone()], path].concat())
+                }
+                _ => None,
+            })
+        }
+        missing(&self.dict().ok()?, &Self::defaults(settings).dict().ok()?)
+    }
+
+    /// The refusal of a key that no setting has.
+    pub(crate) fn explain_unread<T: Settings>(&self, path: &[String]) -> ConfigError {
+        let (name, parent) = path.split_last().expect("an unread key has a name");
+        let parent = parent.join(".");
+        let allowed = Self::defaults(T::default()).keys_at(&parent);
+        unknown_key(&parent, name, allowed, self.origin(&path.join(".")))
+    }
+
+    /// An error of [`settings`](Self::settings) with the key, its value, where it was written, and what is allowed.
+    pub(crate) fn explain(&self, error: &Error) -> ConfigError {
+        let path = error.path.join(".");
+        let origin = match &error.metadata {
+            Some(metadata) => name_of(metadata),
+            None => self.origin(&path),
+        };
+        if let Kind::UnknownField(name, allowed) = &error.kind {
+            // figment sometimes includes the refused key in the path.
+            let parent = match error.path.split_last() {
+                Some((last, rest)) if last == name => rest.join("."),
+                _ => path,
+            };
+            let allowed = allowed.iter().map(|&key| key.to_owned()).collect();
+            return unknown_key(&parent, name, allowed, origin);
+        }
+        if let Kind::MissingField(name) = &error.kind {
+            let key = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
+            return ConfigError::Invalid { key, value: "absent".to_owned(), origin, allowed: "a value".to_owned() };
+        }
+        let value = self.0.find_value(&path).map_or_else(|_| "absent".to_owned(), |value| written(&value));
+        let allowed = wording::allowed(&error.kind).unwrap_or_else(|| error.kind.to_string());
+        ConfigError::Invalid { key: path, value, origin, allowed }
+    }
+
+    fn dict(&self) -> Result<Dict, Box<Error>> {
+        Ok(self.0.data()?.remove(&Profile::Default).unwrap_or_default())
+    }
+
+    /// The keys of a table; the top-level ones for an empty path.
+    fn keys_at(&self, path: &str) -> Vec<String> {
+        let table = match path {
+            "" => self.dict().ok(),
+            path => self.0.find_value(path).ok().and_then(Value::into_dict),
+        };
+        table.unwrap_or_default().into_keys().collect()
+    }
+}
+
+fn name_of(metadata: &Metadata) -> String {
+    // figment names the layer of defaults after the Rust type.
+    if metadata.name.starts_with('`') || metadata.name.contains("::") {
+        "defaults".to_owned()
+    } else {
+        metadata.name.to_string()
+    }
+}
+
+/// `parent` is the path of the table, empty for the top level.
+fn unknown_key(parent: &str, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
+    let full = |name: &str| if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
+    let nearest = wording::nearest(name, allowed.iter().map(String::as_str)).map(full);
+    let renamed = renamed(name, &allowed).map(full);
+    ConfigError::UnknownKey { key: full(name), origin, renamed, nearest, allowed }
+}
+
+/// A value as TOML writes it.
+fn written(value: &Value) -> String {
+    toml::Value::try_from(value).map_or_else(
+        |_| "a value that TOML cannot write".to_owned(),
+        |value| match value {
+            toml::Value::Table(_) => "a table".to_owned(),
+            other => other.to_string(),
+        },
+    )
+}
