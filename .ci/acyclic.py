@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Refuses circles between crates and between sibling modules.
+"""Refuses cycles between crates and between sibling modules.
 
-Cargo itself refuses circles between crates, but not a library that depends on a service; that is checked here. For modules every
+Cargo itself refuses cycles between crates, but not a library that depends on a service; that is checked here. For modules every
 `crate::`, `super::` and `self::` path outside of tests is read, together with what `use` brings in from siblings. Two siblings that need
 each other, directly or by way of others, are printed with the files and paths that say so.
 
@@ -127,8 +127,8 @@ class Crate:
                 if target is not None:
                     yield module, target, used
 
-    def circles(self):
-        """Circles between siblings: lists of (module, needed module, where it says so)."""
+    def cycles(self):
+        """Cycles between siblings: lists of (module, needed module, where it says so)."""
         edges = {}
         for module, target, used in self.uses():
             common = 0
@@ -142,8 +142,8 @@ class Crate:
 
         def walk(node, path):
             if node in path:
-                circle = path[path.index(node) :] + [node]
-                found.append([(a, b, edges[a][b]) for a, b in zip(circle, circle[1:])])
+                cycle = path[path.index(node) :] + [node]
+                found.append([(a, b, edges[a][b]) for a, b in zip(cycle, cycle[1:])])
                 return
             if node in done:
                 return
@@ -175,10 +175,10 @@ def main():
     problems = list(layers(crates))
     chosen = [Path(argument).resolve() for argument in sys.argv[1:]] or crates
     for folder in chosen:
-        for circle in Crate(folder).circles():
-            problems.append(f"{folder.relative_to(ROOT)}: a circle of modules")
-            problems += [f"    {'::'.join(a)} needs {'::'.join(b)} ({where})" for a, b, where in circle]
-    print("\n".join(problems) if problems else f"{len(chosen)} crates without circles")
+        for cycle in Crate(folder).cycles():
+            problems.append(f"{folder.relative_to(ROOT)}: a cycle of modules")
+            problems += [f"    {'::'.join(a)} needs {'::'.join(b)} ({where})" for a, b, where in cycle]
+    print("\n".join(problems) if problems else f"{len(chosen)} crates without cycles")
     return 1 if problems else 0
 
 

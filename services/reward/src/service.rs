@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use evenkeel_math::Profile;
-use evenkeel_proto::shown::shown;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
     RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyOneResponse,
@@ -91,7 +90,7 @@ impl Worker {
             Ok(None) => return VerifyItems::failed(id, ServiceError::Cancelled.failure()),
             Err(NoVerdict::ShuttingDown) => return VerifyItems::failed(id, ServiceError::Draining.failure()),
             Err(error) => {
-                tracing::error!(id = %shown(&id, 200), %error, "judging an item failed");
+                tracing::error!(%error, "judging an item failed");
                 let message = "the verifier failed unexpectedly".to_owned();
                 (VerifyItems::failed(id, ServiceError::Internal { message }.failure()), begun.elapsed())
             }

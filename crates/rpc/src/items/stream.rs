@@ -181,7 +181,7 @@ where
         self.unanswered.remove(&id);
         if panicked {
             count::<P>("panicked");
-            tracing::error!(items = P::NAME, id = %shown(&id, MAX_ID_CHARS), "a handler panicked");
+            tracing::error!(items = P::NAME, sample = %shown(&id, MAX_ID_CHARS), "a handler panicked");
             let message = "the handler panicked".to_owned();
             let failure = ServiceError::Internal { message }.failure();
             self.responses.send(Ok(P::failed(id, failure)));
@@ -253,7 +253,7 @@ where
     let started = Instant::now();
     let _in_flight = InFlight::enter(&server.in_flight);
     let span =
-        tracing::debug_span!("item", items = P::NAME, id = %shown(&id, MAX_ID_CHARS), trace_id = %trace.trace_id());
+        tracing::info_span!("item", items = P::NAME, sample = %shown(&id, MAX_ID_CHARS), trace_id = %trace.trace_id());
     let mut answering = pin!(trace.scope(handler(item, context)).instrument(span));
     let answer = tokio::select! {
         biased;

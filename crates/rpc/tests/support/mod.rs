@@ -78,6 +78,7 @@ impl TestReward {
                         return Verdict { extracted: Some(completion.into()), ..echo };
                     }
                     ("hang", _) => std::future::pending().await,
+                    ("warn", _) => tracing::warn!("as scripted"),
                     ("panic", _) => panic!("as scripted"),
                     ("partial", _) => {
                         let reason = context.stopped().await;

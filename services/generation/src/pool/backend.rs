@@ -280,7 +280,7 @@ impl Backend {
     /// A sample failed, through no fault of its own.
     pub(super) fn record_failure(&mut self, error: &EngineError, now: Instant) {
         if error.fault() == Fault::Connection {
-            // It is no place for a second attempt, even where its update still waits for its other samples.
+            // It must not get a second attempt, even where its update still waits for its other samples.
             self.finishing = false;
         }
         // An engine that was ejected or updated in the meantime has been judged already.

@@ -4,7 +4,7 @@
 //! Only engines that have the current weights take samples, so that any of them can take any sample that waits; while weights change,
 //! engines that still have the old ones take samples that ask for these, which wait in a queue of their own. The rule itself is
 //! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher owns items, their
-//! deadlines and attempts and learns its workers' limits, while this one leases engines by tokens, within sessions, and with affinity.
+//! deadlines and attempts and learns its workers' limits, while this one assigns slots on engines by tokens, within sessions, and with affinity.
 
 use std::collections::VecDeque;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -26,7 +26,7 @@ pub(crate) type EngineId = usize;
 
 /// A sample's request for an engine.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LeaseRequest {
+pub(crate) struct SlotRequest {
     /// Tokens that it may take.
     pub(crate) tokens: u64,
     /// Its group, whose samples prefer one engine; empty for none.
@@ -37,7 +37,7 @@ pub(crate) struct LeaseRequest {
     pub(crate) avoid: Option<EngineId>,
 }
 
-/// A sample's place on an engine.
+/// A sample's slot on an engine.
 #[derive(Debug)]
 pub(super) struct Assignment {
     pub(super) engine: EngineId,
@@ -59,7 +59,7 @@ pub(super) type Reply = Result<Assignment, Rejection>;
 /// A request in the queue.
 #[derive(Debug)]
 struct Waiter {
-    request: LeaseRequest,
+    request: SlotRequest,
     reply: oneshot::Sender<Reply>,
 }
 
@@ -131,7 +131,7 @@ impl Balancer {
     /// An engine now, or a reply later.
     pub(super) fn acquire(
         &mut self,
-        request: LeaseRequest,
+        request: SlotRequest,
         now: Instant,
     ) -> Result<Assignment, oneshot::Receiver<Reply>> {
         let (sender, reply) = oneshot::channel();
@@ -302,7 +302,7 @@ impl Balancer {
     }
 
     /// An engine that finishes a version which is not current any more, and has room.
-    fn choose_outgoing(&self, request: &LeaseRequest, version: u64) -> Option<EngineId> {
+    fn choose_outgoing(&self, request: &SlotRequest, version: u64) -> Option<EngineId> {
         let backends = self.backends.iter().enumerate().filter(|(_, backend)| backend.can_finish(version));
         least_outstanding(backends.map(|(engine, backend)| Candidate {
             key: engine,
@@ -312,7 +312,7 @@ impl Balancer {
         }))
     }
 
-    fn choose(&self, request: &LeaseRequest) -> Option<EngineId> {
+    fn choose(&self, request: &SlotRequest) -> Option<EngineId> {
         let backends = self.backends.iter().enumerate();
         let candidates = backends.clone().filter(|(_, backend)| backend.has_capacity());
         let least = least_outstanding(candidates.map(|(engine, backend)| Candidate {

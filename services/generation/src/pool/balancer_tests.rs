@@ -24,15 +24,15 @@ fn admit(balancer: &mut Balancer, engine: EngineId, state: EngineState) -> Repli
     balancer.update(engine, Instant::now(), |backend, weights| backend.admit(state, weights))
 }
 
-fn request(tokens: u64) -> LeaseRequest {
-    LeaseRequest { tokens, ..LeaseRequest::default() }
+fn request(tokens: u64) -> SlotRequest {
+    SlotRequest { tokens, ..SlotRequest::default() }
 }
 
-fn assigned(balancer: &mut Balancer, request: LeaseRequest) -> Assignment {
+fn assigned(balancer: &mut Balancer, request: SlotRequest) -> Assignment {
     balancer.acquire(request, Instant::now()).unwrap_or_else(|_| panic!("it should have got an engine"))
 }
 
-fn queued(balancer: &mut Balancer, request: LeaseRequest) -> Receiver<Reply> {
+fn queued(balancer: &mut Balancer, request: SlotRequest) -> Receiver<Reply> {
     let Err(reply) = balancer.acquire(request, Instant::now()) else { panic!("it should have to wait") };
     reply
 }
@@ -80,7 +80,7 @@ fn abandoned_requests_are_skipped_and_removed() {
 #[test]
 fn a_group_stays_on_one_engine_until_that_is_much_busier() {
     let mut balancer = balancer(3, 100, 4);
-    let grouped = || LeaseRequest { tokens: 10, group: "train/0/7".into(), ..LeaseRequest::default() };
+    let grouped = || SlotRequest { tokens: 10, group: "train/0/7".into(), ..SlotRequest::default() };
     let home = assigned(&mut balancer, grouped()).engine;
     for _ in 0..4 {
         assert_eq!(assigned(&mut balancer, grouped()).engine, home);
@@ -91,8 +91,7 @@ fn a_group_stays_on_one_engine_until_that_is_much_busier() {
 #[test]
 fn the_engine_that_failed_is_the_last_choice() {
     let mut balancer = balancer(2, 1, 8);
-    let avoiding =
-        |engine| LeaseRequest { tokens: 1, group: "g".into(), avoid: Some(engine), ..LeaseRequest::default() };
+    let avoiding = |engine| SlotRequest { tokens: 1, group: "g".into(), avoid: Some(engine), ..SlotRequest::default() };
     assert_eq!(assigned(&mut balancer, avoiding(0)).engine, 1);
     assert_eq!(assigned(&mut balancer, avoiding(1)).engine, 0);
     let mut balancer = self::balancer(1, 1, 8);
@@ -112,11 +111,11 @@ fn new_weights_pause_every_engine_and_reject_old_versions() {
     let mut balancer = balancer(2, 1, 0);
     let _busy = [assigned(&mut balancer, request(1)), assigned(&mut balancer, request(1))];
     let mut any = queued(&mut balancer, request(1));
-    let mut old = queued(&mut balancer, LeaseRequest { version: Some(0), ..request(1) });
+    let mut old = queued(&mut balancer, SlotRequest { version: Some(0), ..request(1) });
     let weights = Arc::new(WeightsVersion { number: 3, label: Some("3".into()), ..WeightsVersion::initial(None) });
     assert!(balancer.set_weights(Arc::clone(&weights), false, Instant::now()).send().is_empty());
     assert_eq!(old.try_recv().unwrap().unwrap_err(), Rejection::Version { requested: 0, current: 3 });
-    let mut new = queued(&mut balancer, LeaseRequest { version: Some(3), ..request(1) });
+    let mut new = queued(&mut balancer, SlotRequest { version: Some(3), ..request(1) });
     assert!(balancer.release(1, 1).send().is_empty());
     assert!(any.try_recv().is_err(), "nobody has the new weights yet");
     assert!(admit(&mut balancer, 1, EngineState::Healthy).send().is_empty());
@@ -125,8 +124,8 @@ fn new_weights_pause_every_engine_and_reject_old_versions() {
     assert_eq!(balancer.backend(0).session().weights().number, 0, "what is in flight there belongs to the old weights");
 }
 
-fn of_version(version: u64) -> LeaseRequest {
-    LeaseRequest { version: Some(version), ..request(1) }
+fn of_version(version: u64) -> SlotRequest {
+    SlotRequest { version: Some(version), ..request(1) }
 }
 
 fn switch(balancer: &mut Balancer, version: u64) -> Arc<WeightsVersion> {

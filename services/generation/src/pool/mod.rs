@@ -5,7 +5,7 @@ mod balancer;
 mod breaker;
 mod compatibility;
 mod engine;
-mod lease;
+mod slot;
 mod throughput;
 mod weights;
 
@@ -22,12 +22,12 @@ use crate::settings::GenerationSettings;
 use backend::Backend;
 use balancer::{Assignment, Balancer, Rejection, Replies};
 use compatibility::Compatibility;
-use lease::PendingLease;
+use slot::PendingSlot;
 
 pub(crate) use backend::{BackendStatus, EngineState};
-pub(crate) use balancer::{EngineId, LeaseRequest};
+pub(crate) use balancer::{EngineId, SlotRequest};
 pub(crate) use engine::{EngineControl, PooledEngine};
-pub(crate) use lease::Lease;
+pub(crate) use slot::EngineSlot;
 pub(crate) use weights::{Interruption, Session, WeightsVersion, version_number};
 
 /// All engines of the service.
@@ -273,14 +273,14 @@ impl EnginePool {
     }
 }
 
-/// Leases.
+/// Slots for samples.
 impl EnginePool {
     /// An engine for a sample, as soon as one has capacity.
-    pub(crate) async fn lease(self: &Arc<Self>, request: LeaseRequest) -> Result<Lease, ServiceError> {
+    pub(crate) async fn slot(self: &Arc<Self>, request: SlotRequest) -> Result<EngineSlot, ServiceError> {
         let acquired = self.balancer().acquire(request, Instant::now());
         match acquired {
-            Ok(assignment) => Ok(Lease::new(Arc::clone(self), assignment)),
-            Err(reply) => PendingLease::new(self, reply).granted().await,
+            Ok(assignment) => Ok(EngineSlot::new(Arc::clone(self), assignment)),
+            Err(reply) => PendingSlot::new(self, reply).granted().await,
         }
     }
 

@@ -2,6 +2,7 @@
 
 mod attempts;
 mod plan;
+mod progress;
 mod spans;
 
 use std::sync::Arc;
@@ -14,8 +15,9 @@ use tokio::time::Instant;
 
 use crate::engine::Finish;
 use crate::pool::EnginePool;
-use attempts::{Progress, draw};
+use attempts::draw;
 use plan::{Limits, Plan};
+use progress::{Progress, Sampled};
 use spans::record_spans;
 
 /// How an item ended.
@@ -28,7 +30,7 @@ enum Outcome {
 /// Answers one item.
 pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: ItemContext) -> Rollout {
     let started = Instant::now();
-    let mut progress = Progress { segments: item.prefix_segments.clone(), ..Progress::default() };
+    let mut progress = Progress::after(&item.prefix_segments);
     let model = pool.model();
     let limits = Limits {
         context_tokens: pool.context_tokens(),
@@ -44,7 +46,7 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: I
                     Ok(finish) => Outcome::Finished(finish),
                     Err(failure) => Outcome::Failed(failure),
                 },
-                // Dropping the attempt frees its place on the engine.
+                // Dropping the attempt frees its slot on the engine.
                 why = context.stopped() => Outcome::Stopped(why),
             }
         }
@@ -60,11 +62,10 @@ fn rollout(
     pool: &EnginePool,
     item: GenerateItem,
     outcome: Outcome,
-    mut progress: Progress,
+    progress: Progress,
     queued: Duration,
     total: Duration,
 ) -> Rollout {
-    let waiting = progress.waiting_since.map(|since| since.elapsed()).unwrap_or_default();
     let (reason, failure) = match outcome {
         Outcome::Finished(Finish::Stop) => (FinishReason::Stop, None),
         Outcome::Finished(Finish::Length) => (FinishReason::Length, None),
@@ -77,7 +78,7 @@ fn rollout(
         Outcome::Stopped(StopReason::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
         Outcome::Stopped(StopReason::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
         Outcome::Stopped(StopReason::Deadline) => {
-            match pool.unavailability().filter(|_| progress.waiting_since.is_some()) {
+            match pool.unavailability().filter(|_| progress.is_waiting()) {
                 // It did not take too long: there was no engine to take it.
                 Some(unavailable) => (FinishReason::Failed, Some(unavailable.failure())),
                 None => (FinishReason::Deadline, Some(ServiceError::Deadline(total).failure())),
@@ -85,30 +86,21 @@ fn rollout(
         }
     };
     let complete = matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition);
-    if !progress.engine.as_ref().is_some_and(|engine| engine.is_verified()) {
-        // It is uncertain which weights sampled the last tokens, and there is no time to find out.
-        progress.tokens.clear();
-    }
     let keeps = complete || (item.keep_partial && reason != FinishReason::Failed);
-    if keeps {
-        progress.keep();
-    } else {
-        progress.segments.clear();
-    }
-    let last_token = progress.segments.last().and_then(|segment| segment.token_ids.last()).copied();
-    let engine = progress.engine;
+    let Sampled { segments, engine, attempts, queued: waited, timings } = progress.end(keeps);
+    let last_token = segments.last().and_then(|segment| segment.token_ids.last()).copied();
     let timings = GenerationTimings {
-        queue_us: micros(queued + progress.queued + waiting),
-        engine_queue_us: progress.timings.queue_us,
-        prefill_us: progress.timings.prefill_us,
-        decode_us: progress.timings.decode_us,
+        queue_us: micros(queued + waited),
+        engine_queue_us: timings.queue_us,
+        prefill_us: timings.prefill_us,
+        decode_us: timings.decode_us,
         total_us: micros(total),
     };
     Rollout {
         sample_id: item.sample_id,
         group_id: item.group_id,
         prompt_token_ids: item.prompt_token_ids,
-        segments: progress.segments,
+        segments,
         finish_reason: reason.into(),
         stop_token_id: last_token.filter(|_| reason == FinishReason::Stop),
         parent_sample_id: item.parent_sample_id,
@@ -120,7 +112,7 @@ fn rollout(
             .and_then(|engine| engine.info())
             .map(|info| info.version.clone())
             .unwrap_or_default(),
-        attempts: progress.attempts,
+        attempts,
         timings: Some(timings),
         failure,
     }

@@ -1,4 +1,4 @@
-//! An engine in the hands of one sample.
+//! A slot on an engine, held by one sample.
 
 use std::sync::Arc;
 
@@ -11,14 +11,14 @@ use super::engine::PooledEngine;
 use super::weights::Session;
 use crate::engine::EngineError;
 
-/// A sample's place on an engine. Dropping it releases the place.
-pub(crate) struct Lease {
+/// A sample's slot on an engine. Dropping it frees the slot.
+pub(crate) struct EngineSlot {
     pool: Arc<EnginePool>,
     assignment: Assignment,
     engine: Arc<PooledEngine>,
 }
 
-impl Lease {
+impl EngineSlot {
     pub(super) fn new(pool: Arc<EnginePool>, assignment: Assignment) -> Self {
         let engine = pool.engine(assignment.engine);
         Self { pool, assignment, engine }
@@ -49,33 +49,33 @@ impl Lease {
     }
 }
 
-impl Drop for Lease {
+impl Drop for EngineSlot {
     fn drop(&mut self) {
         self.pool.release(&self.assignment);
     }
 }
 
 /// A request in the balancer's queue. An assignment that comes after it was dropped is released.
-pub(super) struct PendingLease<'a> {
+pub(super) struct PendingSlot<'a> {
     pool: &'a Arc<EnginePool>,
     reply: oneshot::Receiver<Reply>,
 }
 
-impl<'a> PendingLease<'a> {
+impl<'a> PendingSlot<'a> {
     pub(super) fn new(pool: &'a Arc<EnginePool>, reply: oneshot::Receiver<Reply>) -> Self {
         Self { pool, reply }
     }
 
-    pub(super) async fn granted(mut self) -> Result<Lease, ServiceError> {
+    pub(super) async fn granted(mut self) -> Result<EngineSlot, ServiceError> {
         // The balancer answers every request before it is dropped, and the pool outlives this.
         match (&mut self.reply).await.unwrap_or(Err(Rejection::NoEngine)) {
-            Ok(assignment) => Ok(Lease::new(Arc::clone(self.pool), assignment)),
+            Ok(assignment) => Ok(EngineSlot::new(Arc::clone(self.pool), assignment)),
             Err(rejection) => Err(self.pool.explain(&rejection)),
         }
     }
 }
 
-impl Drop for PendingLease<'_> {
+impl Drop for PendingSlot<'_> {
     fn drop(&mut self) {
         self.reply.close();
         if let Ok(Ok(assignment)) = self.reply.try_recv() {
