@@ -159,11 +159,11 @@ impl RunningEngine {
     }
 }
 
-/// Checks that a folder can be served with these settings, by reading its configuration, tokenizer and weights.
+/// Refuses a folder that cannot be served with these settings, by reading its configuration, tokenizer and weights.
 ///
 /// # Errors
 /// As for [`Engine::start`].
-pub fn check_folder(settings: &EngineSettings) -> Result<(), EngineError> {
+pub fn validate_model_folder(settings: &EngineSettings) -> Result<(), EngineError> {
     let folder: &Path = &settings.model;
     Model::load(settings)?.decoder(folder).map(drop)
 }

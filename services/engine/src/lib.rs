@@ -20,7 +20,7 @@ mod scheduler;
 mod settings;
 mod text;
 
-pub use engine::{Engine, RunningEngine, Shutdown, check_folder};
+pub use engine::{Engine, RunningEngine, Shutdown, validate_model_folder};
 pub use error::EngineError;
 pub use http::VLLM_VERSION;
 pub use metrics::SERIES;

@@ -85,9 +85,9 @@ pub(super) struct Choice<'a> {
     pub(super) routed_experts: (),
 }
 
-/// A part of a sample in a frame of a stream.
+/// The new part of a sample in a frame of a stream.
 #[derive(Serialize)]
-pub(super) struct Part<'a> {
+pub(super) struct ChoiceDelta<'a> {
     pub(super) index: usize,
     pub(super) text: &'a str,
     pub(super) logprobs: Option<Logprobs>,
@@ -147,7 +147,7 @@ pub(super) struct Frame<'a> {
     pub(super) object: &'static str,
     pub(super) created: u64,
     pub(super) model: &'a str,
-    pub(super) choices: &'a [Part<'a>],
+    pub(super) choices: &'a [ChoiceDelta<'a>],
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) usage: Option<Usage>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,6 +7,7 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
+use evenkeel_errors::FieldError;
 
 use super::answer::{Choice, Completion, PromptLogprobs, StopReason, Timings, Usage, Writer, finish_reason};
 use super::error::{ApiError, json_response};
@@ -28,8 +29,8 @@ pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body
 fn read(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Request, ApiError> {
     let media = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
     if !media.split(';').next().is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
-        let message = format!("1 validation error:\n  the content type is {media:?}, allowed: application/json");
-        return Err(ApiError::malformed(None, message));
+        let error = FieldError::new("content-type", format_args!("{media:?}"), "application/json");
+        return Err(ApiError::malformed_field(error).without_param());
     }
     let body: Body = super::parse(body)?;
     Request::read(body, &app.model, &app.settings)

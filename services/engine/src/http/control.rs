@@ -1,5 +1,6 @@
 //! The control routes for a trainer: pauses, new weights and their version.
 
+use std::fmt::Display;
 use std::path::PathBuf;
 use std::sync::Arc;
 
@@ -7,6 +8,7 @@ use axum::body::Bytes;
 use axum::extract::{Query, State};
 use axum::http::StatusCode;
 use axum::response::Response;
+use evenkeel_errors::FieldError;
 use evenkeel_rpc::roots::{Roots, validate_folder};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -71,8 +73,7 @@ pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> 
         Some(Value::Array(ids)) if ids.is_empty() => None,
         Some(Value::Array(ids)) => Some(ids.iter().map(|id| id.as_str().unwrap_or_default().to_owned()).collect()),
         Some(other) => {
-            let message = format!("request_ids is {other}, allowed: a list of strings");
-            return Err(ApiError::malformed(None, message));
+            return Err(ApiError::malformed(FieldError::new("request_ids", other, "a list of strings").to_string()));
         }
     };
     let aborted = app.scheduler.call(|done| Command::Abort(names, done)).await?;
@@ -83,34 +84,37 @@ pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> 
 pub(super) async fn collective_rpc(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
     let map = object(&body)?;
     let method = match map.get("method") {
-        None | Some(Value::Null) => return Err(ApiError::malformed(None, "there is no 'method' in the body")),
+        None | Some(Value::Null) => return Err(ApiError::malformed("there is no 'method' in the body")),
         Some(method) => method,
     };
-    let failed = |what: String| ApiError::internal(format!("collective_rpc failed: {what}"));
     if method != "reload_weights" {
-        return Err(failed(format!("the worker has no method {method}; it has \"reload_weights\"")));
+        return Err(failed(FieldError::new("method", method, "\"reload_weights\"")));
     }
     let folder = weights_path(&map).map_err(failed)?;
     if let Some(folder) = &folder {
         let roots = Roots { setting: "weights_roots", folders: &app.settings.weights_roots };
-        validate_folder("weights_path", &folder.to_string_lossy(), roots, true)
-            .map_err(|error| failed(error.to_string()))?;
+        validate_folder("weights_path", &folder.to_string_lossy(), roots, true).map_err(failed)?;
     }
-    reload(&app, folder).await.map_err(|error| failed(error.to_string()))?;
+    reload(&app, folder).await.map_err(failed)?;
     Ok(ok(&json!({"results": [null]})))
 }
 
+/// vLLM answers 500 whatever a worker refuses.
+fn failed(error: impl Display) -> ApiError {
+    ApiError::internal(format!("collective_rpc failed: {error}"))
+}
+
 /// `weights_path` in `kwargs`, or the first of `args`; `None` for the folder of the last load.
-fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, String> {
+fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, FieldError> {
     let args = match map.get("args") {
         None | Some(Value::Null) => Vec::new(),
         Some(Value::Array(args)) => args.clone(),
-        Some(other) => return Err(format!("args is {other}, allowed: a list")),
+        Some(other) => return Err(FieldError::new("args", other, "a list")),
     };
     let kwargs = match map.get("kwargs") {
         None | Some(Value::Null) => Map::new(),
         Some(Value::Object(kwargs)) => kwargs.clone(),
-        Some(other) => return Err(format!("kwargs is {other}, allowed: an object")),
+        Some(other) => return Err(FieldError::new("kwargs", other, "an object")),
     };
     // The other arguments of vLLM's method, at their neutral values.
     for (name, value) in kwargs.iter().filter(|(name, _)| *name != "weights_path") {
@@ -120,16 +124,16 @@ fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, String> {
             _ => false,
         };
         if !neutral {
-            return Err(format!("`{name}` is {value}, which reload_weights does not take; it takes weights_path"));
+            let allowed = "absent (of its arguments, only weights_path is supported here)";
+            return Err(FieldError::new(format!("kwargs.{name}"), value, allowed));
         }
     }
-    if args.len() > 1 {
-        return Err(format!("there are {} args, allowed: at most one, weights_path", args.len()));
-    }
+    let count = args.len();
+    FieldError::ensure(count <= 1, "args", format_args!("{count} values"), "at most one, weights_path")?;
     match kwargs.get("weights_path").or(args.first()) {
         None | Some(Value::Null) => Ok(None),
         Some(Value::String(path)) => Ok(Some(PathBuf::from(path))),
-        Some(other) => Err(format!("weights_path is {other}, allowed: a string")),
+        Some(other) => Err(FieldError::new("weights_path", other, "a string")),
     }
 }
 
@@ -151,15 +155,13 @@ async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), crate::En
 }
 
 pub(super) async fn update_weight_version(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
-    let path = "body.new_version";
-    let wrong = |found: &Value| {
-        let message = format!("1 validation error:\n  {path} is {found}, allowed: a string");
-        ApiError::malformed(Some(path), message)
-    };
     let map: Map<String, Value> = if body.is_empty() { Map::new() } else { parse(&body)? };
     let version = match map.get("new_version") {
         Some(Value::String(version)) => version.clone(),
-        other => return Err(wrong(other.unwrap_or(&Value::Null))),
+        other => {
+            let found = other.unwrap_or(&Value::Null);
+            return Err(ApiError::malformed_field(FieldError::new("body.new_version", found, "a string")));
+        }
     };
     *app.version.lock().await = version.clone();
     Ok(ok(&json!({"success": true, "new_version": version})))
@@ -172,11 +174,11 @@ pub(super) async fn weight_info(State(app): State<Arc<App>>) -> Response {
 
 /// A body that vLLM parses by hand on these routes.
 fn object(body: &[u8]) -> Result<Map<String, Value>, ApiError> {
-    let value: Value = serde_json::from_slice(body)
-        .map_err(|error| ApiError::malformed(None, format!("the body is not JSON: {error}")))?;
+    let value: Value =
+        serde_json::from_slice(body).map_err(|error| ApiError::malformed(format!("the body is not JSON: {error}")))?;
     match value {
         Value::Object(map) => Ok(map),
-        _ => Err(ApiError::malformed(None, "the body must be a JSON object")),
+        _ => Err(ApiError::malformed("the body must be a JSON object")),
     }
 }
 
@@ -188,8 +190,7 @@ fn flag(name: &str, found: Option<Truth>, default: bool) -> Result<bool, ApiErro
 }
 
 fn bad_query(name: &str, found: &str, allowed: &str) -> ApiError {
-    let path = format!("query.{name}");
-    ApiError::malformed(Some(&path), format!("1 validation error:\n  {path} is {found:?}, allowed: {allowed}"))
+    ApiError::malformed_field(FieldError::new(format!("query.{name}"), format_args!("{found:?}"), allowed))
 }
 
 /// Responds 501 to routes of vLLM that this engine lacks, so that a trainer does not wait for an effect.

@@ -4,11 +4,16 @@ use axum::body::Body;
 use axum::http::StatusCode;
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use evenkeel_errors::FieldError;
+use evenkeel_hf::TextError;
 use serde_json::json;
 
 use crate::error::EngineError;
 
-/// An error response.
+/// Most malformed fields that one message lists.
+const MAX_LISTED: usize = 10;
+
+/// An error response. The refusal of a field is made of a [`FieldError`], which cuts and escapes the client's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
     pub(crate) status: StatusCode,
@@ -29,20 +34,43 @@ impl ApiError {
         Self::new(StatusCode::BAD_REQUEST, "BadRequestError", param, message)
     }
 
-    /// A malformed body or field. vLLM uses the status's reason phrase as the kind.
-    pub(crate) fn malformed(param: Option<&str>, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "Bad Request", param, message)
+    /// A malformed body. vLLM uses the status's reason phrase as the kind.
+    pub(crate) fn malformed(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, "Bad Request", None, message)
     }
 
-    /// A field that this engine does not support.
+    /// A field of the wrong type, by its path within the request: `body.n`.
+    pub(crate) fn malformed_field(error: FieldError) -> Self {
+        Self::malformed_fields(&[error])
+    }
+
+    /// Fields of the wrong type, listed like vLLM's; the first is the `param`.
+    pub(crate) fn malformed_fields(errors: &[FieldError]) -> Self {
+        let count = errors.len();
+        let mut message = format!("{count} validation error{}:", if count == 1 { "" } else { "s" });
+        for error in errors.iter().take(MAX_LISTED) {
+            message.push_str(&format!("\n  {error}"));
+        }
+        if count > MAX_LISTED {
+            message.push_str(&format!("\n  and {} more", count - MAX_LISTED));
+        }
+        Self { param: errors.first().map(|error| error.field.clone()), ..Self::malformed(message) }
+    }
+
+    /// A field or value of vLLM's that this engine does not support.
     pub(crate) fn unsupported(field: &str, found: &serde_json::Value, allowed: &str) -> Self {
-        let message = format!("`{field}` is {found}, which this engine does not support; allowed: {allowed}");
-        Self::bad(Some(field), message)
+        FieldError::new(field, found, format!("{allowed} (this engine supports nothing else)")).into()
     }
 
     pub(crate) fn no_model(asked: &str, served: &str) -> Self {
-        let message = format!("there is no model `{asked}`; the one served is `{served}`");
-        Self::new(StatusCode::NOT_FOUND, "NotFoundError", Some("model"), message)
+        let error = FieldError::new("model", format_args!("{asked:?}"), format!("{served:?}, the one that is served"));
+        Self { status: StatusCode::NOT_FOUND, kind: "NotFoundError", ..error.into() }
+    }
+
+    /// The same error without a `param`, for values that vLLM names in the message only.
+    #[must_use]
+    pub(crate) fn without_param(self) -> Self {
+        Self { param: None, ..self }
     }
 
     /// The queue is full.
@@ -60,6 +88,20 @@ impl ApiError {
     pub(crate) fn body(&self) -> String {
         let Self { status, kind, param, message } = self;
         json!({"error": {"message": message, "type": kind, "param": param, "code": status.as_u16()}}).to_string()
+    }
+}
+
+/// A field of the right type whose value is not allowed; it is the `param`.
+impl From<FieldError> for ApiError {
+    fn from(error: FieldError) -> Self {
+        Self::bad(Some(&error.field), error.to_string())
+    }
+}
+
+/// A prompt that the tokenizer refuses.
+impl From<TextError> for ApiError {
+    fn from(error: TextError) -> Self {
+        Self::bad(Some("prompt"), error.to_string())
     }
 }
 

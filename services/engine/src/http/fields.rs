@@ -1,13 +1,11 @@
 //! Parsing the fields of a request as vLLM does: numbers may be strings, 1.0 is an integer, and errors are collected before they are
 //! reported.
 
+use evenkeel_errors::FieldError;
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use super::error::ApiError;
-
-/// Most errors that one message lists.
-const LISTED: usize = 10;
 
 /// A 64-bit integer in any of the accepted forms.
 pub(crate) fn whole(value: &Value) -> Option<i64> {
@@ -52,7 +50,7 @@ fn truth(value: &Value) -> Option<bool> {
 /// The fields of a body that were not read yet, and the errors in those that were.
 pub(crate) struct Fields {
     map: Map<String, Value>,
-    wrong: Vec<(String, String)>,
+    wrong: Vec<FieldError>,
 }
 
 impl Fields {
@@ -81,12 +79,7 @@ impl Fields {
 
     /// Records that a field is malformed. `path` is its path within the body.
     pub(crate) fn refuse(&mut self, path: &str, value: &Value, allowed: &str) {
-        let mut shown = value.to_string();
-        if let Some((end, _)) = shown.char_indices().nth(200) {
-            shown.truncate(end);
-            shown.push('…');
-        }
-        self.wrong.push((format!("body.{path}"), format!("is {shown}, allowed: {allowed}")));
+        self.wrong.push(FieldError::new(format!("body.{path}"), value, allowed));
     }
 
     pub(crate) fn int(&mut self, name: &str) -> Option<i64> {
@@ -145,20 +138,9 @@ impl Fields {
         found
     }
 
-    /// Returns the errors recorded so far.
-    pub(crate) fn check(&self) -> Result<(), ApiError> {
-        let Some((first, _)) = self.wrong.first() else {
-            return Ok(());
-        };
-        let count = self.wrong.len();
-        let mut message = format!("{count} validation error{}:", if count == 1 { "" } else { "s" });
-        for (path, what) in self.wrong.iter().take(LISTED) {
-            message.push_str(&format!("\n  {path} {what}"));
-        }
-        if count > LISTED {
-            message.push_str(&format!("\n  and {} more", count - LISTED));
-        }
-        Err(ApiError::malformed(Some(first), message))
+    /// Refuses the malformed fields recorded so far.
+    pub(crate) fn refuse_malformed(&self) -> Result<(), ApiError> {
+        if self.wrong.is_empty() { Ok(()) } else { Err(ApiError::malformed_fields(&self.wrong)) }
     }
 
     /// Refuses fields that were not read, since the sender may rely on them.
@@ -194,7 +176,7 @@ mod tests {
         assert_eq!((f.int("a"), f.int("b"), f.int("c"), f.int("g")), (Some(1), Some(7), Some(1), None));
         assert_eq!((f.float("d"), f.bool("e"), f.bool("f")), (Some(0.5), Some(true), Some(false)));
         assert_eq!(f.strings("h"), Some(vec!["x".to_owned()]));
-        assert!(f.check().is_ok() && f.refuse_rest().is_ok());
+        assert!(f.refuse_malformed().is_ok() && f.refuse_rest().is_ok());
     }
 
     #[test]
@@ -203,7 +185,7 @@ mod tests {
             fields(r#"{"n": "y", "temperature": "x", "top_k": 1.5, "ids": [1, "a"], "seed": 9223372036854775808}"#);
         assert_eq!((f.int("n"), f.float("temperature"), f.int("top_k"), f.int("seed")), (None, None, None, None));
         f.ints("ids");
-        let error = f.check().unwrap_err();
+        let error = f.refuse_malformed().unwrap_err();
         assert_eq!((error.kind, error.param.as_deref()), ("Bad Request", Some("body.n")));
         assert!(error.message.starts_with("5 validation errors:\n  body.n is \"y\""), "{}", error.message);
         assert!(error.message.contains("body.ids.1 is \"a\""), "{}", error.message);

@@ -2,7 +2,6 @@
 
 mod answer;
 mod auth;
-mod checks;
 mod completions;
 mod control;
 mod error;
@@ -16,6 +15,7 @@ mod submit;
 mod tokenize;
 mod unsupported;
 mod upload;
+mod validation;
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -29,6 +29,7 @@ use axum::http::StatusCode;
 use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
+use evenkeel_errors::FieldError;
 use evenkeel_rpc::reload::Tokens;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
@@ -160,12 +161,12 @@ fn ok(body: &Value) -> Response {
 /// A body that must be a JSON object.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, ApiError> {
     if body.is_empty() {
-        return Err(ApiError::malformed(Some("body"), "1 validation error:\n  body is absent, allowed: a JSON object"));
+        return Err(ApiError::malformed_field(FieldError::missing("body", "a JSON object")));
     }
     serde_json::from_slice(body).map_err(|error| {
         // The column of a syntax error; a wrong type has none.
         let place = if error.is_data() { "body".to_owned() } else { format!("body.{}", error.column()) };
-        ApiError::malformed(Some(&place), format!("1 validation error:\n  {place} is no JSON object: {error}"))
+        ApiError::malformed_field(FieldError::new(place, "not readable", format!("a JSON object, but: {error}")))
     })
 }
 

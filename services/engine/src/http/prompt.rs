@@ -1,5 +1,6 @@
 //! The `prompt` of a request: a text, several, ids, or several lists of ids.
 
+use evenkeel_errors::FieldError;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -55,10 +56,8 @@ impl Prompts {
         if self.len() == 0 {
             return Err(ApiError::bad(None, "there is no prompt in the list"));
         }
-        if self.len() > MAX_PROMPTS {
-            let message = format!("there are {} prompts, allowed: at most {MAX_PROMPTS}", self.len());
-            return Err(ApiError::bad(Some("prompt"), message));
-        }
+        let (count, allowed) = (self.len(), format!("at most {MAX_PROMPTS}"));
+        FieldError::ensure(count <= MAX_PROMPTS, "prompt", format_args!("{count} prompts"), allowed)?;
         Ok(self)
     }
 
@@ -89,7 +88,7 @@ fn ids(value: &Value, path: &str) -> Result<Vec<u64>, ApiError> {
 
 fn refuse(path: &str, value: &Value) -> ApiError {
     let allowed = "a string, a list of strings, a list of token ids (0 or above), or a list of such lists";
-    ApiError::malformed(Some(path), format!("1 validation error:\n  {path} is {value}, allowed: {allowed}"))
+    ApiError::malformed_field(FieldError::new(path, value, allowed))
 }
 
 #[cfg(test)]

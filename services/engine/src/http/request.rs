@@ -6,18 +6,19 @@
 
 use std::sync::Arc;
 
+use evenkeel_errors::FieldError;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
-use super::checks::{
-    Numbers, alternatives, before_types, ids_in_vocabulary, stream_usage, texts, validate_numbers,
-    validate_prompt_logprobs,
-};
 use super::error::ApiError;
 use super::fields::Fields;
 use super::prompt::Prompts;
+use super::validation::{
+    Numbers, stream_usage, validate_before_types, validate_logprobs, validate_min_tokens, validate_numbers,
+    validate_prompt_logprobs, validate_stop_ids, validate_stop_texts,
+};
 use crate::folder::Model;
 use crate::sampling::{Limits, Sampling};
 use crate::settings::EngineSettings;
@@ -89,7 +90,7 @@ impl Request {
     /// Parses and validates a body.
     pub(crate) fn read(body: Body, model: &Model, settings: &EngineSettings) -> Result<Self, ApiError> {
         let mut fields = Fields::new(body.rest);
-        before_types(&fields)?;
+        validate_before_types(&fields)?;
         let prompts = Prompts::read(body.prompt.as_deref());
         // A missing prompt is reported before wrong types, even a wrong type of the prompt.
         if let Err(error) = &prompts
@@ -131,7 +132,7 @@ impl Request {
         let request_id = fields.string("request_id");
         let interval = fields.int("stream_interval").unwrap_or(1);
         let options = stream_usage(&mut fields, stream_options);
-        fields.check()?;
+        fields.refuse_malformed()?;
         if let Err(error) = prompts.as_ref().map(|_| ())
             && error.kind == "Bad Request"
         {
@@ -145,19 +146,17 @@ impl Request {
         fields.refuse_rest()?;
         let prompts = prompts?;
 
-        if max_tokens > model.context as i64 {
-            let message = format!("max_tokens is {max_tokens}, allowed: at most max_model_len = {}", model.context);
-            return Err(ApiError::bad(Some("max_tokens"), message));
-        }
+        let allowed = format!("at most max_model_len = {}", model.context);
+        FieldError::ensure(max_tokens <= model.context as i64, "max_tokens", max_tokens, allowed)?;
         let scores_prompt = validate_prompt_logprobs(prompt_logprobs, stream)?;
         let greedy = temperature < GREEDY_BELOW;
         validate_numbers(
             &Numbers { samples, temperature, top_p, top_k, min_p, max_tokens, min_tokens, interval },
             greedy,
         )?;
-        let logprobs = logprobs.map(|count| alternatives(count, model, settings, tokens_as_ids)).transpose()?;
-        let stop = texts(stop, model)?;
-        let stop_ids = ids_in_vocabulary(stop_ids, model.config.vocab_size)?;
+        let logprobs = logprobs.map(|count| validate_logprobs(count, model, settings, tokens_as_ids)).transpose()?;
+        let stop = validate_stop_texts(stop, model)?;
+        let stop_ids = validate_stop_ids(stop_ids, model.config.vocab_size)?;
 
         let other_ends: &[u32] = if ignore_end { &[] } else { &model.other_ends };
         let ends = model.end.iter().chain(&model.other_ends);
@@ -201,20 +200,15 @@ impl Request {
         if prompt.is_empty() {
             return Err(ApiError::bad(None, "a prompt has no tokens"));
         }
-        if prompt.len() > context {
-            let message = format!("the prompt has {} tokens, allowed: at most {context}, the context", prompt.len());
-            return Err(ApiError::bad(Some("input_tokens"), message));
-        }
+        // vLLM's name for the length of the prompt.
+        let allowed = format!("at most {context}, the context");
+        FieldError::ensure(prompt.len() <= context, "input_tokens", prompt.len(), allowed)?;
         let max_tokens = self.sampling.max_tokens.min(context - prompt.len());
         if max_tokens == 0 {
             let message = format!("the prompt fills the context of {context} tokens, max_tokens would be 0");
             return Err(ApiError::bad(Some("max_tokens"), message));
         }
-        if self.sampling.min_tokens > max_tokens {
-            let message =
-                format!("min_tokens is {}, allowed: at most max_tokens = {max_tokens}", self.sampling.min_tokens);
-            return Err(ApiError::bad(None, message));
-        }
+        validate_min_tokens(self.sampling.min_tokens, max_tokens)?;
         Ok(Arc::new(Sampling { max_tokens, ..self.sampling.clone() }))
     }
 }

@@ -10,7 +10,7 @@ use axum::response::{IntoResponse, Response};
 use tokio_stream::Stream;
 
 use super::App;
-use super::answer::{Frame, Part, StopReason, Usage, Writer, finish_reason};
+use super::answer::{ChoiceDelta, Frame, StopReason, Usage, Writer, finish_reason};
 use super::error::ApiError;
 use super::submit::Submission;
 use crate::scheduler::{Finish, Output};
@@ -82,7 +82,7 @@ impl FrameWriter {
                 let error = error.clone();
                 return self.fail(&error, bytes);
             }
-            self.part(&output, bytes);
+            self.delta(&output, bytes);
             self.unfinished -= usize::from(output.finish.is_some());
         }
         if self.unfinished == 0 {
@@ -94,7 +94,7 @@ impl FrameWriter {
         }
     }
 
-    fn part(&mut self, output: &Output, bytes: &mut Vec<u8>) {
+    fn delta(&mut self, output: &Output, bytes: &mut Vec<u8>) {
         let index = output.index;
         let (prompt, _) = self.submission.prompts[index / self.submission.samples].clone();
         let shape = self.submission.shape.clone();
@@ -104,7 +104,7 @@ impl FrameWriter {
         sample.writer.push(output);
         let logprobs = sample.writer.logprobs(output);
         let text = sample.writer.take_text(output.finish.is_some()).to_owned();
-        let part = Part {
+        let delta = ChoiceDelta {
             index,
             text: &text,
             logprobs,
@@ -116,20 +116,20 @@ impl FrameWriter {
         let usage = shape.continuous_usage.then(|| Usage::new(prompt.len(), self.samples[index].tokens));
         // The fingerprint comes last: with the usage if that was requested.
         let last = output.finish.is_some() && !shape.include_usage;
-        self.frame(std::slice::from_ref(&part), usage, last, bytes);
+        self.frame(std::slice::from_ref(&delta), usage, last, bytes);
     }
 
     fn usage(&self) -> Usage {
         Usage::new(self.submission.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
     }
 
-    fn frame(&self, parts: &[Part<'_>], usage: Option<Usage>, fingerprint: bool, bytes: &mut Vec<u8>) {
+    fn frame(&self, choices: &[ChoiceDelta<'_>], usage: Option<Usage>, fingerprint: bool, bytes: &mut Vec<u8>) {
         let frame = Frame {
             id: &self.submission.id,
             object: "text_completion",
             created: self.submission.created,
             model: &self.app.model.name,
-            choices: parts,
+            choices,
             usage,
             system_fingerprint: fingerprint.then_some(&self.app.fingerprint),
         };

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use axum::http::HeaderMap;
+use evenkeel_errors::FieldError;
 use evenkeel_telemetry::{TRACEPARENT, TraceContext};
 use tokio::sync::mpsc;
 
@@ -74,8 +75,9 @@ async fn prompt_ids(app: &Arc<App>, prompts: &Prompts, add_special: bool) -> Res
             let known = |&id: &u64| match id < vocabulary {
                 true => Ok(id as u32),
                 false => {
-                    let allowed = vocabulary - 1;
-                    Err(ApiError::bad(None, format!("token id {id} is out of the vocabulary, allowed: 0 to {allowed}")))
+                    let allowed = format!("ids from 0 to vocab_size - 1 = {}", vocabulary - 1);
+                    let error = FieldError::new("prompt", format_args!("[.., {id}, ..]"), allowed);
+                    Err(ApiError::from(error).without_param())
                 }
             };
             lists.iter().map(|list| list.iter().map(known).collect()).collect()
@@ -89,7 +91,7 @@ async fn prompt_ids(app: &Arc<App>, prompts: &Prompts, add_special: bool) -> Res
             };
             let encode = move |texts: &[String]| {
                 let ids = texts.iter().map(|text| tokenizer.encode(text, add_special).map(Arc::from));
-                ids.collect::<Result<Vec<_>, _>>().map_err(|error| ApiError::bad(Some("prompt"), error))
+                ids.collect::<Result<Vec<_>, _>>().map_err(ApiError::from)
             };
             if texts.iter().map(String::len).sum::<usize>() <= LONG_TEXT {
                 return encode(texts);

@@ -5,6 +5,8 @@ use std::sync::Arc;
 use axum::body::Bytes;
 use axum::extract::State;
 use axum::response::Response;
+use evenkeel_errors::FieldError;
+use evenkeel_hf::TextError;
 use serde_json::{Map, Value, json};
 
 use super::error::ApiError;
@@ -14,28 +16,24 @@ use crate::text::Tokenizer;
 
 pub(super) async fn tokenize(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
     let map: Map<String, Value> = parse(&body)?;
-    if map.get("messages").is_some_and(|messages| !messages.is_null()) {
-        return Err(ApiError::unsupported(
-            "messages",
-            &map["messages"],
-            "absent (no chat templates are rendered here)",
-        ));
+    if let Some(messages) = map.get("messages").filter(|messages| !messages.is_null()) {
+        return Err(FieldError::new("messages", messages, "absent (no chat templates are rendered here)").into());
     }
     required(&map, "prompt", "a string")?;
     let mut fields = Fields::new(map);
     let (model, text) = (fields.string("model"), fields.string("prompt"));
     let add_special = fields.bool("add_special_tokens").unwrap_or(true);
     let with_strings = fields.bool("return_token_strs").unwrap_or(false);
-    fields.check()?;
+    fields.refuse_malformed()?;
     fields.refuse_rest()?;
     let tokenizer = tokenizer(&app, model)?;
     let text = text.unwrap_or_default();
     let work = move || {
         let tokens = tokenizer.encode(&text, add_special)?;
         let strings = with_strings.then(|| tokens.iter().map(|&id| tokenizer.token(id)).collect::<Vec<_>>());
-        Ok((tokens, strings))
+        Ok::<_, TextError>((tokens, strings))
     };
-    let (tokens, strings) = blocking(work).await?.map_err(|error: String| ApiError::bad(Some("prompt"), error))?;
+    let (tokens, strings) = blocking(work).await??;
     let context = app.model.context;
     Ok(ok(&json!({"count": tokens.len(), "max_model_len": context, "tokens": tokens, "token_strs": strings})))
 }
@@ -48,7 +46,7 @@ pub(super) async fn detokenize(State(app): State<Arc<App>>, body: Bytes) -> Resu
     if let Some((at, id)) = ids.iter().enumerate().find(|&(_, &id)| id < 0) {
         fields.refuse(&format!("tokens.{at}"), &json!(id), "0 or above");
     }
-    fields.check()?;
+    fields.refuse_malformed()?;
     fields.refuse_rest()?;
     let tokenizer = tokenizer(&app, model)?;
     // Unknown ids have no text, including those beyond 32 bits.
@@ -61,8 +59,7 @@ fn required(map: &Map<String, Value>, name: &str, allowed: &str) -> Result<(), A
     if map.get(name).is_some_and(|value| !value.is_null()) {
         return Ok(());
     }
-    let path = format!("body.{name}");
-    Err(ApiError::malformed(Some(&path), format!("1 validation error:\n  {path} is absent, allowed: {allowed}")))
+    Err(ApiError::malformed_field(FieldError::missing(format!("body.{name}"), allowed)))
 }
 
 fn tokenizer(app: &App, model: Option<String>) -> Result<Arc<Tokenizer>, ApiError> {

@@ -177,8 +177,7 @@ impl Sampler {
 }
 
 fn finite(row: &[f32]) -> Result<(usize, f32), NotFinite> {
-    let (at, top) = largest(row);
-    if top.is_finite() { Ok((at, top)) } else { Err(NotFinite) }
+    largest(row).filter(|(_, top)| top.is_finite()).ok_or(NotFinite)
 }
 
 #[cfg(test)]

@@ -26,8 +26,8 @@ fn exp(x: f32) -> f32 {
     if x < -87.0 { 0.0 } else { p * power }
 }
 
-/// The largest value and its first index. NaN for a row with a NaN.
-pub(super) fn largest(row: &[f32]) -> (usize, f32) {
+/// The largest value and its first index; `None` for a row with a NaN.
+pub(super) fn largest(row: &[f32]) -> Option<(usize, f32)> {
     let mut lanes = [f32::NEG_INFINITY; LANES];
     let mut broken = [0f32; LANES];
     let chunks = row.chunks_exact(LANES);
@@ -46,9 +46,9 @@ pub(super) fn largest(row: &[f32]) -> (usize, f32) {
         is_broken |= x.is_nan();
     }
     if is_broken {
-        return (0, f32::NAN);
+        return None;
     }
-    (row.iter().position(|&x| x == top).unwrap_or(0), top)
+    Some((row.iter().position(|&x| x == top).unwrap_or(0), top))
 }
 
 /// Writes exp(x - top) for each x of the row, and the sum of each block of them.
@@ -118,15 +118,15 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_is_the_first_of_equals_and_shows_nan() {
-        assert_eq!(largest(&[1.0, 3.0, 3.0]), (1, 3.0));
+    fn the_largest_is_the_first_of_equals_and_none_beside_nan() {
+        assert_eq!(largest(&[1.0, 3.0, 3.0]), Some((1, 3.0)));
         for length in [1, 7, 8, 9, 40] {
             for at in 0..length {
                 let mut row = vec![-1.0; length];
                 row[at] = 2.0;
-                assert_eq!(largest(&row), (at, 2.0));
+                assert_eq!(largest(&row), Some((at, 2.0)));
                 row[at] = f32::NAN;
-                assert!(largest(&row).1.is_nan(), "{at} of {length}");
+                assert_eq!(largest(&row), None, "{at} of {length}");
             }
         }
     }
@@ -135,7 +135,7 @@ mod tests {
     fn indices_follow_the_running_sum_across_blocks() {
         let row: Vec<f32> = (0..700).map(|i| ((i * 37 % 101) as f32 / 50.0) - 2.0).collect();
         let (mut weights, mut blocks) = (Vec::new(), Vec::new());
-        exponentials(&row, largest(&row).1, &mut weights, &mut blocks);
+        exponentials(&row, largest(&row).unwrap().1, &mut weights, &mut blocks);
         let total: f64 = blocks.iter().sum();
         let mut running = 0.0;
         for (index, &weight) in weights.iter().enumerate() {

@@ -8,6 +8,8 @@ pub(crate) use transcript::{Stopped, Transcript};
 
 use std::sync::OnceLock;
 
+use evenkeel_hf::TextError;
+
 /// The character for bytes that are not a complete character.
 const REPLACEMENT: char = '\u{fffd}';
 /// Last ids of the prompt on which a completion's text may depend if the decoder looks at neighbours.
@@ -30,8 +32,8 @@ impl Tokenizer {
     }
 
     /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of sequence.
-    pub(crate) fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, String> {
-        self.inner.encode(text, add_special).map_err(|error| error.to_string())
+    pub(crate) fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, TextError> {
+        self.inner.encode(text, add_special)
     }
 
     /// The text of ids; unknown ids are skipped.

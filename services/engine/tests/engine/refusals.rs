@@ -151,6 +151,31 @@ async fn invalid_bodies_are_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_values_come_back_cut_and_escaped() {
+    let served = serve().await;
+    let long = format!("\u{202e}{}", "x".repeat(100_000));
+    for (path, body) in [
+        ("/v1/completions", json!({"model": "tiny", "prompt": {long.clone(): 1}})),
+        ("/v1/completions", json!({"model": "tiny", "prompt": [1], "temperature": long})),
+        ("/v1/completions", json!({"model": "tiny", "prompt": [1], "logprobs": long})),
+        ("/v1/completions", json!({"model": "tiny", "prompt": [1], "stream": true, "stream_options": {"a": long}})),
+        ("/v1/completions", json!({"model": "tiny", "prompt": [1], "echo": long})),
+        ("/v1/completions", json!({"model": "tiny", "prompt": [1], long.clone(): 1})),
+        ("/v1/completions", json!({"model": long, "prompt": [1]})),
+        ("/tokenize", json!(long)),
+        ("/abort_requests", json!({"request_ids": long})),
+        ("/update_weight_version", json!({"new_version": [long]})),
+        ("/collective_rpc", json!({"method": long})),
+        ("/collective_rpc", json!({"method": "reload_weights", "kwargs": {long.clone(): long}})),
+    ] {
+        let answer = served.client.post(path, body).await;
+        assert!(answer.status >= 400 && answer.json()["error"]["message"].is_string(), "{path}: {}", answer.status);
+        assert!(answer.text.len() < 2_000 && !answer.text.contains('\u{202e}'), "{path}: {}", answer.text);
+    }
+    served.engine.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_body_beyond_the_limit_is_refused() {
     let served =
         serve_with(|settings| evenkeel_engine::EngineSettings { max_body: ByteSize::b(1000), ..settings }).await;

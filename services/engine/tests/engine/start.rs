@@ -1,6 +1,6 @@
 //! Refusals at the start, by file and value.
 
-use evenkeel_engine::{Engine, EngineError, EngineSettings, check_folder};
+use evenkeel_engine::{Engine, EngineError, EngineSettings, validate_model_folder};
 use serde_json::json;
 
 use crate::support::{Client, config, model, settings, tokenizer_json, write_model};
@@ -53,7 +53,7 @@ async fn an_invalid_folder_is_refused_by_file_and_value() {
     let error = refused(settings(path)).await;
     assert!(error.contains("generation_config.json") && error.contains("128"), "{error}");
     std::fs::remove_file(path.join("generation_config.json")).unwrap();
-    check_folder(&settings(path)).unwrap();
+    validate_model_folder(&settings(path)).unwrap();
 }
 
 #[tokio::test]
