@@ -22,7 +22,6 @@ pub use ids::{GroupId, IdError, Purpose, SampleId};
 pub use names::Label;
 pub use sampling::SamplingSettings;
 pub use segments::{ResponseTokens, append_sampled, flatten, validate_token_ids};
-pub use weights::check_digest;
 
 /// Messages, clients and servers of package `evenkeel.v1`.
 #[allow(clippy::doc_lazy_continuation, clippy::doc_overindented_list_items, unreachable_pub, unused_qualifications)]

@@ -20,13 +20,6 @@ pub struct ResponseTokens {
     pub versions: Vec<(u64, usize)>,
 }
 
-impl ResponseTokens {
-    /// How many tokens are trained on.
-    pub fn trainable_count(&self) -> usize {
-        self.trainable.iter().filter(|&&trainable| trainable).count()
-    }
-}
-
 impl Segment {
     /// Tokens that the policy of this version sampled, with the log-probability of each.
     pub fn sampled(token_ids: Vec<u32>, log_probabilities: Vec<f32>, policy_version: u64) -> Self {
@@ -167,7 +160,6 @@ mod tests {
         assert_eq!(response.log_probabilities, [-0.5, -1.0, 0.0, 0.0]);
         assert_eq!(response.policy_versions, Some(5..=7));
         assert_eq!(response.versions, [(7, 2), (5, 1)]);
-        assert_eq!(response.trainable_count(), 3);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Names of tests: a client sends tests once and refers to them by their digest afterwards.
 
-use sha2::{Digest, Sha256};
+use evenkeel_files::FieldsDigest;
 
 use crate::v1::code_task::TestsSource;
 use crate::v1::{CodeTests, LiveCodeBenchCases};
@@ -28,34 +28,27 @@ impl TestsSource {
 impl CodeTests {
     /// `sha256:` and the digest that the protocol defines.
     pub fn digest(&self) -> String {
-        let mut hash = Sha256::new();
-        text(&mut hash, &self.function_name);
+        let mut hash = FieldsDigest::new();
+        hash.text(&self.function_name);
         for test in &self.tests {
             // Kinds beyond a byte do not exist.
-            hash.update([test.kind as u8]);
-            text(&mut hash, &test.input);
-            text(&mut hash, &test.output);
+            hash.byte(test.kind as u8).text(&test.input).text(&test.output);
         }
-        format!("sha256:{:x}", hash.finalize())
+        format!("sha256:{}", hash.finish_hex())
     }
 }
 
 impl LiveCodeBenchCases {
     /// `columns:` and the digest that the protocol defines.
     pub fn digest(&self) -> String {
-        let mut hash = Sha256::new();
+        let mut hash = FieldsDigest::new();
         for column in self.columns() {
-            text(&mut hash, column);
+            hash.text(column);
         }
-        format!("columns:{:x}", hash.finalize())
+        format!("columns:{}", hash.finish_hex())
     }
 
     fn columns(&self) -> [&str; 3] {
         [&self.public_test_cases, &self.private_test_cases, &self.metadata]
     }
-}
-
-fn text(hash: &mut Sha256, text: &str) {
-    hash.update((text.len() as u64).to_le_bytes());
-    hash.update(text);
 }

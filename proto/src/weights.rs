@@ -6,7 +6,7 @@ use crate::v1::{PathWeights, WeightsRef, weights_ref};
 const DIGEST_FORM: &str = "`sha256:` and 64 lower-case hex digits";
 
 /// Refuses a digest that is not written as the protocol writes digests.
-pub fn check_digest(field: &str, digest: &str) -> Result<(), FieldError> {
+fn validate_digest(field: &str, digest: &str) -> Result<(), FieldError> {
     let is_hex = |digits: &str| digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     match digest.strip_prefix("sha256:") {
         Some(digits) if is_hex(digits) => Ok(()),
@@ -24,7 +24,7 @@ impl WeightsRef {
 
     /// Refuses a reference without a place or with a malformed digest; the receiver checks that the weights exist.
     pub fn validate(&self) -> Result<(), FieldError> {
-        check_digest("digest", &self.digest)?;
+        validate_digest("digest", &self.digest)?;
         match &self.source {
             None => Err(FieldError::missing("source", "one of path, lora, nccl, chunks")),
             Some(weights_ref::Source::Path(at)) if !at.path.starts_with('/') => {

@@ -26,9 +26,9 @@ use certificates::Certificates;
 use ways::{Way, Ways};
 
 /// What gRPC may cost of a verification, relative to a unary echo.
-const MOST_OF_ECHO: f64 = 2.0;
+const MAX_TO_ECHO: f64 = 2.0;
 /// What it may cost with TLS, relative to without.
-const MOST_WITH_TLS: f64 = 1.3;
+const MAX_WITH_TLS: f64 = 1.3;
 
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
@@ -76,10 +76,10 @@ fn report(medians: &[f64]) -> bool {
         println!("{:>44}{:>10.1}{:>10.1}", way.name(), of(way), of_grpc(way));
     }
     let ratios = [
-        ("stream to echo", of_grpc(Way::Stream) / of_grpc(Way::Echo), MOST_OF_ECHO),
-        ("unary to echo", of_grpc(Way::Unary) / of_grpc(Way::Echo), MOST_OF_ECHO),
-        ("stream with TLS to without", of_grpc(Way::StreamTls) / of_grpc(Way::Stream), MOST_WITH_TLS),
-        ("unary with TLS to without", of_grpc(Way::UnaryTls) / of_grpc(Way::Unary), MOST_WITH_TLS),
+        ("stream to echo", of_grpc(Way::Stream) / of_grpc(Way::Echo), MAX_TO_ECHO),
+        ("unary to echo", of_grpc(Way::Unary) / of_grpc(Way::Echo), MAX_TO_ECHO),
+        ("stream with TLS to without", of_grpc(Way::StreamTls) / of_grpc(Way::Stream), MAX_WITH_TLS),
+        ("unary with TLS to without", of_grpc(Way::UnaryTls) / of_grpc(Way::Unary), MAX_WITH_TLS),
     ];
     let mut kept = true;
     for (what, ratio, limit) in ratios {

@@ -36,7 +36,7 @@ pub enum ConfigError {
         key: String,
         /// Where it was written.
         origin: String,
-        /// What the key is called now, where an earlier version had it, with its path.
+        /// What became of the key, in words, where an earlier version had it.
         renamed: Option<String>,
         /// The most similar known key, with its path.
         nearest: Option<String>,
@@ -62,7 +62,7 @@ pub enum ConfigError {
 
 fn hint(renamed: Option<&str>, nearest: Option<&str>) -> String {
     match (renamed, nearest) {
-        (Some(key), _) => format!(", now called `{key}`"),
+        (Some(words), _) => format!(", {words}"),
         (None, Some(key)) => format!(", nearest allowed: `{key}`"),
         (None, None) => String::new(),
     }

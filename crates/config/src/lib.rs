@@ -23,6 +23,7 @@ pub use duration::{HumanDuration, OptionalHumanDuration, human};
 pub use error::ConfigError;
 pub use loader::{Loaded, Loader};
 pub use ranges::{at_least_1ms, at_least_one};
+pub use renamed::Renamed;
 pub use wording::nearest;
 
 use evenkeel_errors::FieldError;
@@ -35,6 +36,9 @@ pub const ENVIRONMENT_PREFIX: &str = "EVENKEEL__";
 /// A tree of settings. Its `Default` provides the values of keys that no layer sets; its structs should carry
 /// `#[serde(default, deny_unknown_fields)]`.
 pub trait Settings: Serialize + DeserializeOwned + Default {
+    /// Keys of earlier versions: they are refused as unknown ones, with what they are called now.
+    const RENAMED: Renamed = Renamed::NONE;
+
     /// Refuses values of the right type that are out of range or contradict each other. Field paths are relative to `self`.
     fn validate(&self) -> Result<(), FieldError> {
         Ok(())

@@ -86,14 +86,14 @@ impl Loader {
             let reading = match () {
                 () if wording::wants_text(&error) => Reading::Text,
                 () if wording::wants_list(&error) => Reading::List,
-                () => return Err(merged.explain(&error)),
+                () => return Err(merged.explain::<T>(&error)),
             };
             // The last override of the key is the one whose value was refused.
             let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
             match overrides.find(|set| set.wrote(&error.path)) {
                 // Each override is reinterpreted at most once, so that the loop ends.
                 Some(set) if set.reading == Reading::Toml => set.reading = reading,
-                _ => return Err(merged.explain(&error)),
+                _ => return Err(merged.explain::<T>(&error)),
             }
         }
     }

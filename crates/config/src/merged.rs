@@ -8,8 +8,8 @@ use serde::Serialize;
 
 use crate::deserializer::ValueDeserializer;
 use crate::refusal::Refusal;
-use crate::renamed::renamed;
-use crate::{ConfigError, Settings, wording};
+use crate::renamed::{now_called, without_unit};
+use crate::{ConfigError, Renamed, Settings, wording};
 
 /// Layers of settings, the later ones over the earlier ones.
 #[derive(Debug, Clone)]
@@ -57,11 +57,11 @@ impl Merged {
         let (name, parent) = path.split_last().expect("an unread key has a name");
         let parent = parent.join(".");
         let allowed = Self::defaults(T::default()).keys_at(&parent);
-        unknown_key(&parent, name, allowed, self.origin(&path.join(".")))
+        unknown_key(&T::RENAMED, &parent, name, allowed, self.origin(&path.join(".")))
     }
 
     /// An error of [`settings`](Self::settings) with the key, its value, where it was written, and what is allowed.
-    pub(crate) fn explain(&self, error: &Error) -> ConfigError {
+    pub(crate) fn explain<T: Settings>(&self, error: &Error) -> ConfigError {
         let path = error.path.join(".");
         let origin = match &error.metadata {
             Some(metadata) => name_of(metadata),
@@ -74,7 +74,7 @@ impl Merged {
                 _ => path,
             };
             let allowed = allowed.iter().map(|&key| key.to_owned()).collect();
-            return unknown_key(&parent, name, allowed, origin);
+            return unknown_key(&T::RENAMED, &parent, name, allowed, origin);
         }
         if let Kind::MissingField(name) = &error.kind {
             let key = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
@@ -109,11 +109,12 @@ fn name_of(metadata: &Metadata) -> String {
 }
 
 /// `parent` is the path of the table, empty for the top level.
-fn unknown_key(parent: &str, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
+fn unknown_key(earlier: &Renamed, parent: &str, name: &str, allowed: Vec<String>, origin: String) -> ConfigError {
     let full = |name: &str| if parent.is_empty() { name.to_owned() } else { format!("{parent}.{name}") };
     let nearest = wording::nearest(name, allowed.iter().map(String::as_str)).map(full);
-    let renamed = renamed(name, &allowed).map(full);
-    ConfigError::UnknownKey { key: full(name), origin, renamed, nearest, allowed }
+    let key = full(name);
+    let renamed = earlier.hint(&key).or_else(|| without_unit(name, &allowed).map(full).map(now_called));
+    ConfigError::UnknownKey { key, origin, renamed, nearest, allowed }
 }
 
 /// A value as TOML writes it.

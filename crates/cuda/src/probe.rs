@@ -3,6 +3,7 @@
 use std::ffi::c_int;
 use std::fmt;
 
+use evenkeel_files::Size;
 use serde::Serialize;
 
 use crate::driver::{Device, Driver, capability_text, version};
@@ -204,12 +205,12 @@ impl fmt::Display for Probe {
         for device in &self.devices {
             writeln!(
                 f,
-                "device {}   {}, compute capability {}{}, {:.1} GiB, {} multiprocessors",
+                "device {}   {}, compute capability {}{}, {} GiB, {} multiprocessors",
                 device.cuda_device_id,
                 device.device_name,
                 capability_text(device.device_ver),
                 if device.check().is_ok() { "" } else { " (not supported: 8.0 or later is)" },
-                device.total_global_mem as f64 / (1u64 << 30) as f64,
+                Size(device.total_global_mem as u64).in_gib(),
                 device.multi_processor_count
             )?;
         }

@@ -58,7 +58,7 @@ impl Tokenizer {
     ///
     /// # Errors
     /// The token with the largest id.
-    pub fn check_fits(&self, vocab_size: u32) -> Result<(), FolderError> {
+    pub fn validate_vocabulary(&self, vocab_size: u32) -> Result<(), FolderError> {
         if self.vocabulary_size <= vocab_size {
             return Ok(());
         }
@@ -167,8 +167,8 @@ pub(crate) mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("tokenizer.json"), words().to_string()).unwrap();
         let tokenizer = Tokenizer::require(&Folder::new(dir.path())).unwrap();
-        assert!(tokenizer.check_fits(3).is_ok());
-        let error = tokenizer.check_fits(2).unwrap_err().to_string();
+        assert!(tokenizer.validate_vocabulary(3).is_ok());
+        let error = tokenizer.validate_vocabulary(2).unwrap_err().to_string();
         let end = "tokenizer.json: the id of \"b\" is 2, allowed: 0 to vocab_size - 1 = 1 (config.json)";
         assert!(error.ends_with(end), "{error}");
     }

@@ -72,7 +72,7 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
         (PRIVATE, &private_test_cases, "a list of tests as JSON, or as LiveCodeBench encodes it (base64)"),
         (METADATA, &metadata, "a JSON object"),
     ] {
-        if let Err(error) = check_json(column, name == PRIVATE) {
+        if let Err(error) = validate_json(column, name == PRIVATE) {
             let message = format!("question `{id}`: `{name}` is no JSON ({error}), allowed: {allowed}");
             return Err(RowError::new(Reason::InvalidTests, message));
         }
@@ -115,7 +115,7 @@ pub(crate) fn with_starter_code(row: &Row, name: &str, statement: &str) -> Strin
 }
 
 /// What a column says where it is not JSON. Base64 is left to the reward service, which decodes it.
-fn check_json(column: &str, may_be_encoded: bool) -> Result<(), String> {
+fn validate_json(column: &str, may_be_encoded: bool) -> Result<(), String> {
     let column = column.trim();
     let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
     if column.is_empty() || (may_be_encoded && column.bytes().all(base64)) {

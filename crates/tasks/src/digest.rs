@@ -3,8 +3,8 @@
 use std::hash::{Hash, Hasher};
 
 use evenkeel_chat::Prompt;
+use evenkeel_files::FieldsDigest;
 use serde_json::Value;
-use sha2::{Digest as _, Sha256};
 
 /// SHA-256 of what a row asks, or of its gold answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,57 +20,52 @@ impl Hash for Digest {
 impl Digest {
     /// Of texts, each with its length, so that no two lists of texts are hashed the same way.
     pub(crate) fn of_texts<'a>(texts: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut hash = Sha256::new();
-        texts.into_iter().for_each(|text| add(&mut hash, text));
-        Self(hash.finalize().into())
+        let mut hash = FieldsDigest::new();
+        for text in texts {
+            hash.text(text);
+        }
+        Self(hash.finish())
     }
 
     /// Of a prompt. A text is what one message of the user with it is; the order of keys, and keys without a value, do not count.
     pub(crate) fn of_prompt(prompt: &Prompt) -> Self {
-        let mut hash = Sha256::new();
+        let mut hash = FieldsDigest::new();
         match prompt {
             Prompt::Text(text) => {
-                ["content", "s", text, "role", "s", "user", "}"].iter().for_each(|text| add(&mut hash, text))
+                hash.text("content").text("s").text(text).text("role").text("s").text("user").text("}");
             }
             Prompt::Messages(messages) | Prompt::Either { messages, .. } => {
-                messages.iter().for_each(|message| add_object(&mut hash, message.fields()))
+                for message in messages {
+                    add_object(&mut hash, message.fields());
+                }
             }
         }
-        Self(hash.finalize().into())
+        Self(hash.finish())
     }
 }
 
-fn add(hash: &mut Sha256, text: &str) {
-    hash.update((text.len() as u64).to_le_bytes());
-    hash.update(text.as_bytes());
-}
-
-fn add_object(hash: &mut Sha256, object: &serde_json::Map<String, Value>) {
+fn add_object<'h>(hash: &'h mut FieldsDigest, object: &serde_json::Map<String, Value>) -> &'h mut FieldsDigest {
     let mut pairs: Vec<_> = object.iter().filter(|(_, value)| !value.is_null()).collect();
     pairs.sort_unstable_by_key(|(name, _)| *name);
     for (name, value) in pairs {
-        add(hash, name);
-        add_value(hash, value);
+        add_value(hash.text(name), value);
     }
-    add(hash, "}");
+    hash.text("}")
 }
 
-fn add_value(hash: &mut Sha256, value: &Value) {
+fn add_value(hash: &mut FieldsDigest, value: &Value) {
     match value {
-        Value::Null => add(hash, "null"),
-        Value::Bool(truth) => add(hash, if *truth { "true" } else { "false" }),
-        Value::Number(number) => ["n", &number.to_string()].iter().for_each(|text| add(hash, text)),
-        Value::String(text) => ["s", text].iter().for_each(|text| add(hash, text)),
+        Value::Null => hash.text("null"),
+        Value::Bool(truth) => hash.text(if *truth { "true" } else { "false" }),
+        Value::Number(number) => hash.text("n").text(&number.to_string()),
+        Value::String(text) => hash.text("s").text(text),
         Value::Array(values) => {
-            add(hash, "[");
+            hash.text("[");
             values.iter().for_each(|value| add_value(hash, value));
-            add(hash, "]");
+            hash.text("]")
         }
-        Value::Object(object) => {
-            add(hash, "{");
-            add_object(hash, object);
-        }
-    }
+        Value::Object(object) => add_object(hash.text("{"), object),
+    };
 }
 
 #[cfg(test)]

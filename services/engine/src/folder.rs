@@ -35,7 +35,7 @@ impl Model {
         let config = Config::from_json(file.json()).map_err(EngineError::model(&settings.model))?;
         let tokenizer = evenkeel_hf::Tokenizer::read(&folder)?;
         if let Some(tokenizer) = &tokenizer {
-            tokenizer.check_fits(file.vocab_size()?)?;
+            tokenizer.validate_vocabulary(file.vocab_size()?)?;
         }
         let ends = end_tokens(&folder, &file, tokenizer.as_ref())?;
         if let Some(token_id) = ends.template_alone() {

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_cuda::Probe;
+use evenkeel_files::Size;
 use evenkeel_learner::{Compute, ComputeType, LearnerSettings, MemoryPart, MemoryPlan, MomentsLocation, Recompute};
 use evenkeel_model::Config;
 use serde_json::{Value, json};
@@ -139,7 +140,7 @@ fn write_row(f: &mut fmt::Formatter<'_>, name: &str, entries: impl Iterator<Item
 }
 
 fn gib(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / f64::from(1 << 30))
+    Size(bytes).in_gib()
 }
 
 impl From<RecomputeOption> for Recompute {

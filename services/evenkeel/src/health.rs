@@ -15,7 +15,7 @@ use crate::show::escaped;
 /// Time limit of one answer.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of the first line of an answer over HTTP.
-const MOST_BYTES: u64 = 1 << 10;
+const MAX_BYTES: u64 = 1 << 10;
 const ALLOWED: &str = "allowed: http://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP), and the same with https";
 
 /// What to ask.
@@ -92,7 +92,7 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, address: &str, pat
     let request = format!("GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n");
     stream.write_all(request.as_bytes()).await?;
     let mut line = Vec::new();
-    BufReader::new(stream.take(MOST_BYTES)).read_until(b'\n', &mut line).await?;
+    BufReader::new(stream.take(MAX_BYTES)).read_until(b'\n', &mut line).await?;
     let line = String::from_utf8_lossy(&line);
     let line = line.trim_end();
     match line.split(' ').nth(1) {

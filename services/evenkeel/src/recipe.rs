@@ -10,14 +10,15 @@ mod layers;
 mod shared;
 
 use anyhow::Result;
-use evenkeel_config::{ConfigError, Loaded, Loader, Settings};
+use evenkeel_config::{ConfigError, Loaded, Loader, Renamed, Settings};
 use evenkeel_engine::EngineSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, PageSettings, PipelineSettings, ProofSettings, RecipeReader,
-    ResolvedRecipe, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
+    CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings, ProofSettings,
+    RecipeReader, ResolvedRecipe, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -69,7 +70,19 @@ pub(crate) struct Recipe {
 }
 
 /// Sections are validated by [`resolve`], once shared values are derived.
-impl Settings for Recipe {}
+impl Settings for Recipe {
+    const RENAMED: Renamed = Renamed {
+        sections: &[
+            ("", LoopSettings::RENAMED),
+            ("generation", GenerationSettings::RENAMED),
+            ("reward", RewardSettings::RENAMED),
+        ],
+        ..Renamed::keys(&[
+            ("learner.keep_checkpoints", "checkpoint.keep"),
+            ("learner.keep_weights", "checkpoint.keep_weights"),
+        ])
+    };
+}
 
 /// The recipes of these names or files, each over the ones before, with the environment and `--set` on top. Without any it is
 /// `arithmetic`.

@@ -29,7 +29,7 @@ impl Tokenizer {
 
     pub(crate) fn of(folder: &Folder, config: &ConfigFile) -> Result<Self, FolderError> {
         let inner = evenkeel_hf::Tokenizer::require(folder)?;
-        inner.check_fits(config.vocab_size()?)?;
+        inner.validate_vocabulary(config.vocab_size()?)?;
         let ends = end_tokens(folder, config, Some(&inner))?;
         Ok(Self { inner: Arc::new(inner), end: ends.first(), end_of_turn: ends.template_alone() })
     }

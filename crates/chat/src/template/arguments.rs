@@ -119,7 +119,7 @@ impl TemplateArguments {
     }
 
     /// Refuses what transformers refuses before it renders.
-    pub(super) fn check(&self) -> Result<(), RenderError> {
+    pub(super) fn validate(&self) -> Result<(), RenderError> {
         if self.continued().is_some() && self.generation_prompt().is_true() {
             return Err(RenderError::new(
                 "continue_final_message and add_generation_prompt are not compatible. Use continue_final_message when you want the \

@@ -82,7 +82,7 @@ impl ChatTemplate {
     pub fn render(&self, messages: &TemplateValue, arguments: &TemplateArguments) -> Result<String, RenderError> {
         let choice = arguments.choose(&self.templates)?;
         let mut messages = without_nulls(messages.inner())?;
-        arguments.check()?;
+        arguments.validate()?;
         messages.iter_mut().for_each(name_reasoning);
         let continuation = match arguments.continued() {
             Some(field) => Some(Continuation::mark(&mut messages, field, self.text(choice))?),

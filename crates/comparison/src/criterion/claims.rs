@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use super::place::Preference;
+use super::plane::Preference;
 use crate::arms::ArmSummary;
 use crate::measure::Measure;
 use crate::pairs::{Finding, PairedDifference};

@@ -1,19 +1,19 @@
 //! The paper's criterion (arXiv 2605.04077): where runs lie in the plane of length variation and length gap, which rule it prefers there, and
 //! whether that held.
 //!
-//! [`place`] has the plane and the convention that this program reads the criterion by, since the paper gives no threshold; [`claims`] judges what
+//! [`plane`] has the plane and the convention that this program reads the criterion by, since the paper gives no threshold; [`claims`] judges what
 //! follows for the arms of one task, [`order`] what follows for two tasks from their order alone, without any threshold.
 
 mod claims;
 mod order;
-mod place;
+mod plane;
 
 use serde::{Deserialize, Serialize};
 
 pub use claims::{Claim, ClaimKind, Verdict};
 pub use order::OrderedTasks;
 pub(crate) use order::{TaskInPlane, between_tasks};
-pub use place::{PlanePoint, Preference};
+pub use plane::{PlanePoint, Preference};
 
 use crate::arms::ArmSummary;
 use crate::measure::Measure;
@@ -65,7 +65,7 @@ impl Criterion {
                 runs.iter().map(|run| run.lengths.as_slice()).filter(|known| !known.is_empty()).collect();
             let ends = known.iter().filter_map(|known| PlanePoint::of(&known[known.len().saturating_sub(ENDS)..]));
             let end = PlanePoint::mean(ends)?;
-            Some(ArmCourse { arm, end, preference: end.preference(), course: place::mean_course(&known) })
+            Some(ArmCourse { arm, end, preference: end.preference(), course: plane::mean_course(&known) })
         };
         let preference = start.preference();
         let claims = primary.map(|measure| claims::claims(preference, arms, pairs, measure)).unwrap_or_default();

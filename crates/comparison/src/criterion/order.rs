@@ -6,7 +6,7 @@ use evenkeel_statistics::{Sample, holm};
 use serde::{Deserialize, Serialize};
 
 use super::claims::{SEQUENCE, TOKEN, Verdict, twins};
-use super::place::PlanePoint;
+use super::plane::PlanePoint;
 use crate::arms::ArmSummary;
 use crate::mean::Mean;
 use crate::measure::Measure;

@@ -1,6 +1,6 @@
 //! The sources of the guest: the files of `guest/` and the versions of the tools.
 
-use sha2::{Digest, Sha256};
+use evenkeel_files::FieldsDigest;
 
 /// The builder.
 pub const COMPONENTIZER: &str = "componentize-py==0.25.1";
@@ -50,13 +50,10 @@ pub fn component_name() -> String {
 
 /// Identifies the guest that these sources produce.
 pub(super) fn digest() -> String {
-    let mut hash = Sha256::new();
+    let mut hash = FieldsDigest::new();
     let wheels = WHEELS.iter().map(|wheel| ("", *wheel));
     for (name, text) in MODULES.into_iter().chain([WIT, ("", COMPONENTIZER), ("", LINKER_DIGEST)]).chain(wheels) {
-        for part in [name, text] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
+        hash.text(name).text(text);
     }
-    format!("{:x}", hash.finalize())
+    hash.finish_hex()
 }

@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use sha2::{Digest, Sha256};
+use evenkeel_files::FieldsDigest;
 
 use crate::compare::json;
 use crate::compare::value::Value;
@@ -176,22 +176,14 @@ fn expected(tests: &[Test], available: &mut usize) -> Result<Vec<Value>, BadTest
 }
 
 fn digest(tests: &[Test], function: Option<&str>) -> String {
-    let mut hash = Sha256::new();
-    let mut text = |text: &str| {
-        hash.update((text.len() as u64).to_le_bytes());
-        hash.update(text);
-    };
-    text(function.unwrap_or_default());
+    let mut hash = FieldsDigest::new();
+    hash.text(function.unwrap_or_default());
     for test in tests {
         let kind: u8 = match test.kind {
             Kind::Stdin => 1,
             Kind::Functional => 2,
         };
-        hash.update([kind]);
-        for part in [&test.input, &test.output] {
-            hash.update((part.len() as u64).to_le_bytes());
-            hash.update(part);
-        }
+        hash.byte(kind).text(&test.input).text(&test.output);
     }
-    format!("sha256:{:x}", hash.finalize())
+    format!("sha256:{}", hash.finish_hex())
 }

@@ -9,6 +9,7 @@ use arrow_array::types::{
 };
 use arrow_array::{Array, ArrayRef, GenericListArray, OffsetSizeTrait, PrimitiveArray};
 use arrow_schema::{DataType, Field, Fields};
+use evenkeel_files::hex;
 use serde_json::{Map, Number, Value};
 
 /// The value of a column in a row.
@@ -42,7 +43,7 @@ pub(super) fn values(column: &ArrayRef) -> Result<Values, DataType> {
         DataType::Binary => scalar(column.as_binary::<i32>().clone(), |column, row| text(column.value(row))),
         DataType::BinaryView => scalar(column.as_binary_view().clone(), |column, row| text(column.value(row))),
         DataType::FixedSizeBinary(_) => {
-            scalar(column.as_fixed_size_binary().clone(), |column, row| hexadecimal(column.value(row)).into())
+            scalar(column.as_fixed_size_binary().clone(), |column, row| hex(column.value(row)).into())
         }
         DataType::List(_) => list(column.as_list::<i32>())?,
         DataType::LargeList(_) => list(column.as_list::<i64>())?,
@@ -94,10 +95,6 @@ fn shortest(value: f32) -> Value {
 /// Some writers do not say of a text that it is one.
 fn text(bytes: &[u8]) -> Value {
     std::str::from_utf8(bytes).map_or(Value::Null, Value::from)
-}
-
-fn hexadecimal(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 fn list<O: OffsetSizeTrait>(column: &GenericListArray<O>) -> Result<Values, DataType> {

@@ -50,7 +50,7 @@ impl<'a> Table<'a> {
         cancel: &'a Cancel,
     ) -> Result<Self, DataError> {
         let refused = |message: String| DataError::file(path, message);
-        check_ends(&mut file).map_err(&refused)?;
+        validate_ends(&mut file).map_err(&refused)?;
         let unreadable = |error: ParquetError| refused(unreadable(&error));
         let parsed = catch_unwind(AssertUnwindSafe(|| {
             // Without the hints of writers every column has one of a few types: no dictionaries, no fixed-size or large lists.
@@ -127,7 +127,7 @@ impl RowReader for Table<'_> {
 }
 
 /// Looks at both ends of a file, which say more plainly than the decoder what is wrong with it.
-fn check_ends(file: &mut File) -> Result<(), String> {
+fn validate_ends(file: &mut File) -> Result<(), String> {
     let ends = |file: &mut File| {
         let bytes = file.seek(SeekFrom::End(0))?;
         let (mut first, mut last) = ([0; 4], [0; 4]);

@@ -75,7 +75,7 @@ pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
         check_stop_tokens(recipe, config, findings);
     }
     let tokenizer = Tokenizer::require(&hf).and_then(|tokenizer| match &config {
-        Some(config) => tokenizer.check_fits(u32::try_from(config.vocab_size).unwrap_or(u32::MAX)),
+        Some(config) => tokenizer.validate_vocabulary(u32::try_from(config.vocab_size).unwrap_or(u32::MAX)),
         None => Ok(()),
     });
     let renderer = match tokenizer {

@@ -1,5 +1,7 @@
 //! Numbers as people read them.
 
+use evenkeel_files::Size;
+
 /// A number with commas: `1,024,000`.
 pub(super) fn count(number: u64) -> String {
     let digits = number.to_string();
@@ -13,10 +15,10 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-/// Bytes in GiB.
+/// Bytes in GiB. Of less than a tenth three digits are shown, since parts of a small model would all be 0.0.
 pub(super) fn gib(bytes: u64) -> String {
     let gib = bytes as f64 / f64::from(1 << 30);
-    if gib < 0.1 { format!("{gib:.3} GiB") } else { format!("{gib:.1} GiB") }
+    if gib < 0.1 { format!("{gib:.3} GiB") } else { format!("{} GiB", Size(bytes).in_gib()) }
 }
 
 /// A number with three digits and a prefix: `1.72 G`, `93.1 PFLOP`.

@@ -10,7 +10,7 @@ use tokio::net::TcpStream;
 /// Time limit of an answer.
 const TIMEOUT: Duration = Duration::from_secs(10);
 /// Bytes of an answer: lines of some hundred steps take a fraction of it.
-const MOST_BYTES: u64 = 64 << 20;
+const MAX_BYTES: u64 = 64 << 20;
 
 /// Where a run's page is: `http://HOST:PORT/run/NAME`.
 pub(super) struct Page {
@@ -49,7 +49,7 @@ impl Page {
         );
         stream.write_all(request.as_bytes()).await?;
         let mut answer = Vec::new();
-        stream.take(MOST_BYTES).read_to_end(&mut answer).await?;
+        stream.take(MAX_BYTES).read_to_end(&mut answer).await?;
         let answer = String::from_utf8(answer)?;
         let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
         match head.split(' ').nth(1) {

@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
+use evenkeel_files::hex;
 use evenkeel_telemetry::{Kind, PROCESS_SERIES, Series, TraceContext, Values};
 use opentelemetry_proto::tonic::collector::trace::v1::trace_service_server::{TraceService, TraceServiceServer};
 use opentelemetry_proto::tonic::collector::trace::v1::{ExportTraceServiceRequest, ExportTraceServiceResponse};
@@ -195,7 +196,6 @@ impl TraceService for Collector {
 
 /// Trace and span, as in a `traceparent`.
 fn id(trace: &[u8], span: &[u8]) -> String {
-    let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
     format!("00-{}-{}-01", hex(trace), hex(span))
 }
 

@@ -34,6 +34,11 @@ fn a_key_of_an_earlier_version_is_refused_with_its_new_name() {
         ("services.client.connect_timeout_ms=1000", "services.client.connect_timeout"),
         ("generation.max_bytes=1000000000", "generation.max_memory"),
         ("data.task=jsonl", "data.kind"),
+        ("data.path=x.jsonl", "data.files"),
+        ("reward.code.max_tests_bytes=1000000", "reward.code.tests_memory"),
+        ("generation.weights.settle_ms=1000", "generation.weights.settle_timeout"),
+        ("learner.keep_checkpoints=3", "checkpoint.keep"),
+        ("learner.keep_weights=3", "checkpoint.keep_weights"),
     ] {
         let message = refusal(&[setting]);
         assert!(message.contains(&format!("now called `{renamed}`")), "{message}");
@@ -46,6 +51,10 @@ fn a_key_of_an_earlier_version_is_refused_with_its_new_name() {
         let message = refused(evenkeel(&["serve", "orchestrator", "--set", setting]));
         assert!(message.contains(&format!("now called `{renamed}`")), "{message}");
     }
+    let message = refused(evenkeel(&["serve", "learner", "--set", "keep_checkpoints=3"]));
+    assert!(message.contains("replaced by `checkpoint.keep` of the run's recipe"), "{message}");
+    let message = refusal(&["evaluation.path=x.jsonl"]);
+    assert!(!message.contains("now called"), "a key that this section never had: {message}");
 }
 
 #[test]

@@ -153,7 +153,7 @@ impl MemoryPlan {
 }
 
 pub(crate) fn gibibytes(bytes: u64) -> String {
-    format!("{:.1}", bytes as f64 / (1u64 << 30) as f64)
+    evenkeel_files::Size(bytes).in_gib()
 }
 
 impl fmt::Display for MemoryPlan {

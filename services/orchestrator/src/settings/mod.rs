@@ -15,7 +15,7 @@ mod validate;
 mod verifier_section;
 mod verifiers;
 
-use evenkeel_config::Settings;
+use evenkeel_config::{Renamed, Settings};
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
@@ -63,6 +63,11 @@ pub struct LoopSettings {
 }
 
 impl Settings for LoopSettings {
+    const RENAMED: Renamed = Renamed {
+        sections: &[("data", DataSettings::RENAMED), ("services", ServicesSettings::RENAMED)],
+        ..Renamed::NONE
+    };
+
     fn validate(&self) -> Result<(), FieldError> {
         self.run.validate().map_err(|error| error.within("run"))?;
         self.warm_start.validate().map_err(|error| error.within("warm_start"))?;

@@ -1,6 +1,6 @@
 //! Values that have the right type and still cannot be: ranges, and what does not go together within a section.
 
-use evenkeel_config::{Settings, at_least_1ms, at_least_one, human};
+use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
 use super::{
@@ -70,6 +70,8 @@ impl Settings for SamplingSettings {
 }
 
 impl Settings for DataSettings {
+    const RENAMED: Renamed = Renamed::keys(&[("task", "kind"), ("path", "files"), ("held_out_path", "held_out_files")]);
+
     fn validate(&self) -> Result<(), FieldError> {
         self.validate_files()?;
         self.validate_verifiers()?;
@@ -143,6 +145,8 @@ impl SourceSettings {
 }
 
 impl Settings for ServicesSettings {
+    const RENAMED: Renamed = Renamed::keys(&[("wait_ms", "outage_timeout")]);
+
     fn validate(&self) -> Result<(), FieldError> {
         at_least_1ms(&[
             ("outage_timeout", self.outage_timeout),

@@ -2,7 +2,7 @@
 
 mod code;
 
-use evenkeel_config::{ByteSize, Settings};
+use evenkeel_config::{ByteSize, Renamed, Settings};
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
@@ -118,6 +118,12 @@ fn thread_count(threads: usize) -> usize {
 }
 
 impl Settings for RewardSettings {
+    const RENAMED: Renamed = Renamed::keys(&[
+        ("max_bytes", "max_memory"),
+        ("code.max_private_bytes", "code.max_private_tests"),
+        ("code.max_tests_bytes", "code.tests_memory"),
+    ]);
+
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
         if self.name.is_empty() {
