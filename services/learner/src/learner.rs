@@ -38,7 +38,7 @@ impl Learner {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
-            plan.check(free, host_memory(), &settings)?;
+            plan.validate(free, host_memory(), &settings)?;
             Some(plan)
         } else {
             None
