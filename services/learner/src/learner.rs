@@ -16,8 +16,8 @@ use crate::publish::{PublishOptions, Published, publish};
 use crate::settings::LearnerSettings;
 use crate::source::ModelSource;
 use crate::step::{Example, PolicyStep, StepReport, SupervisedReport, supervised_step};
-use crate::timeline::Pass;
-use crate::trainer::{Trainer, WorkDone};
+use crate::timeline::{Pass, WorkDone};
+use crate::trainer::Trainer;
 
 /// A model in training.
 pub struct Learner {
