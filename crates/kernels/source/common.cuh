@@ -25,8 +25,6 @@ static constexpr u32 BLOCK = 256;
 
 // Without the names of a C library, which NVRTC lacks.
 __device__ inline float minus_infinity() { return __uint_as_float(0xff800000u); }
-__device__ inline float not_a_number() { return __uint_as_float(0x7fffffffu); }
-__device__ inline bool is_finite(float x) { return fabsf(x) <= 3.402823466e38f; }
 
 struct bf16 {
   u16 bits;

@@ -28,9 +28,8 @@ __device__ inline void squares(const float* x, double* partial, u64 count) {
 KERNEL(squares_wide, const float* x, double* partial, u64 count) { squares<true>(x, partial, count); }
 KERNEL(squares_single, const float* x, double* partial, u64 count) { squares<false>(x, partial, count); }
 
-// From the parts of all gradients, by one block: the norm of the gradient times `scale`, and the factor of the gradient with clipping as in
-// torch.nn.utils.clip_grad_norm_; `limit` 0 is no clipping. Where the norm is not finite the factor is NaN, and the update changes nothing.
-KERNEL(clip, const double* partial, u32 count, double scale, double limit, double* norm, float* factor) {
+// The global norm from the parts of all gradients, by one block.
+KERNEL(global_norm, const double* partial, u32 count, double* norm) {
   SHARED(double, shared);
   double sum = 0;
   for (u32 i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
@@ -39,21 +38,15 @@ KERNEL(clip, const double* partial, u32 count, double scale, double limit, doubl
   if (threadIdx.x == 0) {
     sum = 0;
     for (u32 i = 0; i < blockDim.x; ++i) sum += shared[i];
-    const double length = sqrt(sum) * scale;
-    const double clipped = limit > 0 && limit / (length + 1e-6) < 1 ? limit / (length + 1e-6) : 1;
-    *norm = length;
-    *factor = length <= 1.7976931348623157e308 ? static_cast<float>(scale * clipped) : not_a_number();
+    *norm = sqrt(sum);
   }
 }
 
-// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g², w = shrink w - step m / (sqrt(v) * inverse_root + epsilon), with g the gradient times the
-// factor. `narrowed`, if not null, gets the new weight in bf16, for the products of the next pass.
+// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g², w = shrink w - step m / (sqrt(v) * inverse_root + epsilon), with g the gradient times
+// `scale`.
 template <bool WIDE>
-__device__ inline void adamw(float* weight, float* first, float* second, const float* gradient, const float* factor, bf16* narrowed,
-                             u64 count, float beta1, float beta2, float step, float inverse_root, float epsilon, float shrink) {
+__device__ inline void adamw(float* weight, float* first, float* second, const float* gradient, u64 count, float scale, float beta1, float beta2, float step, float inverse_root, float epsilon, float shrink) {
   constexpr u32 N = Step<float, WIDE>::N;
-  const float scale = *factor;
-  if (!is_finite(scale)) return;
   const u64 stride = static_cast<u64>(gridDim.x) * blockDim.x * N;
   for (u64 i = (static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x) * N; i < count; i += stride) {
     float w[N], m[N], v[N], g[N];
@@ -71,14 +64,13 @@ __device__ inline void adamw(float* weight, float* first, float* second, const f
     store<N>(w, weight + i);
     store<N>(m, first + i);
     store<N>(v, second + i);
-    if (narrowed) store<N>(w, narrowed + i);
   }
 }
 
 #define ADAMW(suffix, WIDE)                                                                                                     \
-  KERNEL(adamw_##suffix, float* weight, float* first, float* second, const float* gradient, const float* factor,                \
-         bf16* narrowed, u64 count, float beta1, float beta2, float step, float inverse_root, float epsilon, float shrink) {    \
-    adamw<WIDE>(weight, first, second, gradient, factor, narrowed, count, beta1, beta2, step, inverse_root, epsilon, shrink);   \
+  KERNEL(adamw_##suffix, float* weight, float* first, float* second, const float* gradient, u64 count, float scale,             \
+         float beta1, float beta2, float step, float inverse_root, float epsilon, float shrink) {                               \
+    adamw<WIDE>(weight, first, second, gradient, count, scale, beta1, beta2, step, inverse_root, epsilon, shrink);              \
   }
 ADAMW(wide, true)
 ADAMW(single, false)

@@ -25,7 +25,7 @@ pub use fused::{FusedArrays, FusedAttention, FusedGradients, FusedLayout, FusedP
 pub use head::{Logits, logit_gradients, token_scores};
 pub use launch::{Argument, DeviceProperties, Launch, Pointer, Type};
 pub use norm::{Norm, NormBackward};
-pub use optimizer::{AdamW, Clip, adamw, clip, square_parts, squares};
+pub use optimizer::{AdamW, adamw, global_norm, square_parts, squares};
 pub use product::{Operand, Product};
 pub use rows::{RowCopy, Segments, embed, embed_backward, gather, scatter};
 pub use source::{Source, sources};

@@ -1,4 +1,4 @@
-//! The global norm, clipping and AdamW.
+//! The global norm and AdamW.
 
 use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
 use evenkeel_errors::FieldError;
@@ -24,23 +24,13 @@ pub fn squares(properties: DeviceProperties, x: Pointer, count: usize, partial: 
     )
 }
 
-/// Clipping by the global norm.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Clip {
-    /// Factor of the gradient before the norm is taken.
-    pub scale: f64,
-    /// The largest norm, above 0; none for no clipping.
-    pub limit: Option<f64>,
-}
-
-/// The norm (f64) and the gradient's factor (fp32) from `count` parts; NaN is the factor of a norm that is not finite.
+/// The global norm, f64, from `count` parts.
 ///
 /// # Errors
 /// Too many parts.
-pub fn clip(clip: Clip, partial: Pointer, count: usize, norm: Pointer, factor: Pointer) -> Result<Launch, FieldError> {
+pub fn global_norm(partial: Pointer, count: usize, norm: Pointer) -> Result<Launch, FieldError> {
     let (bytes, count) = (8 * count, u32_of("parts of a norm", count)?);
-    let arguments = arguments![partial, count, clip.scale, clip.limit.unwrap_or(0.0), norm, factor];
-    Launch::new("clip".into(), 1, BLOCK as usize * 8, bytes, arguments)
+    Launch::new("global_norm".into(), 1, BLOCK as usize * 8, bytes, arguments![partial, count, norm])
 }
 
 /// The numbers of one update of one parameter.
@@ -58,8 +48,7 @@ pub struct AdamW {
     pub shrink: f64,
 }
 
-/// Updates `count` weights and both moments in place. With a factor that is not finite nothing changes. `narrowed` gets the new weights in
-/// bf16, unless it is [`Pointer::NULL`].
+/// Updates `count` weights and both moments in place, with `scale` times the gradient.
 ///
 /// # Errors
 /// None today.
@@ -69,10 +58,9 @@ pub fn adamw(
     count: usize,
     [weight, first, second]: [Pointer; 3],
     gradient: Pointer,
-    factor: Pointer,
-    narrowed: Pointer,
+    scale: f32,
 ) -> Result<Launch, FieldError> {
-    let wide = is_wide(Type::F32, count, &[weight, first, second, gradient, narrowed]);
+    let wide = is_wide(Type::F32, count, &[weight, first, second, gradient]);
     let threads = (if wide { count / 4 } else { count }) as u64;
     let [beta1, beta2] = update.betas.map(|beta| beta as f32);
     let inverse_root = 1.0 / update.second_root as f32;
@@ -81,9 +69,8 @@ pub fn adamw(
         first,
         second,
         gradient,
-        factor,
-        narrowed,
         count as u64,
+        scale,
         beta1,
         beta2,
         update.step as f32,
@@ -91,12 +78,11 @@ pub fn adamw(
         update.epsilon as f32,
         update.shrink as f32
     ];
-    let bytes = count * if narrowed == Pointer::NULL { 28 } else { 30 };
     Launch::new(
         format!("adamw_{}", step(wide)),
         properties.blocks(threads.div_ceil(u64::from(BLOCK))),
         0,
-        bytes,
+        28 * count,
         arguments,
     )
 }

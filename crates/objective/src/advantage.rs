@@ -1,6 +1,6 @@
 //! Sequence-level advantages of a group: how much better a response is than its group.
 
-use crate::error::{Error, Location, same_length};
+use crate::error::{Error, Location, validate_length};
 use crate::names::{Refused, named};
 
 /// Added to the variance (`grpo`) or to the standard deviation (`grpo-sample`).
@@ -67,12 +67,13 @@ impl Advantage {
 /// # Errors
 /// Slices of different lengths; a valid reward that is not finite or exceeds [`MAX_REWARD`] in absolute value.
 pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f64]) -> Result<(), Error> {
-    same_length("valid", valid.len(), "rewards", rewards.len())?;
-    same_length("advantages", out.len(), "rewards", rewards.len())?;
+    validate_length("valid", valid.len(), "rewards", rewards.len())?;
+    validate_length("advantages", out.len(), "rewards", rewards.len())?;
     let (mut count, mut sum, mut largest) = (0_usize, 0.0_f64, 0.0_f64);
     let mut range: Option<(f64, f64)> = None;
     for (i, (&reward, _)) in rewards.iter().zip(valid).enumerate().filter(|(_, (_, valid))| **valid) {
-        validate_reward(reward).map_err(|value| Error::input("reward", Location::response(i), value, REWARDS))?;
+        validate_reward(reward)
+            .map_err(|value| Error::refused("reward", value, REWARDS).within(Location::response(i)))?;
         (count, sum, largest) = (count + 1, sum + reward, largest.max(reward.abs()));
         range = Some(range.map_or((reward, reward), |(low, high)| (low.min(reward), high.max(reward))));
     }

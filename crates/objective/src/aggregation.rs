@@ -6,7 +6,7 @@
 //!
 //! A new rule is a variant of [`Aggregation`], an arm in each `match` of its methods and a row in `docs/objective.md`.
 
-use crate::error::{Error, Location, same_length};
+use crate::error::{Error, Location, validate_length};
 use crate::names::{Refused, canonical, named};
 
 /// verl's name for a sum over tokens and a mean over responses: `sequence-sum` with `max_tokens` = 1.
@@ -277,17 +277,17 @@ pub fn group_weights(
     constants: Constants,
     out: &mut [f64],
 ) -> Result<GroupCounts, Error> {
-    same_length("advantages", advantages.len(), "trainable_tokens", trainable_tokens.len())?;
-    same_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
+    validate_length("advantages", advantages.len(), "trainable_tokens", trainable_tokens.len())?;
+    validate_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
     if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
-        return Err(Error::setting("max_tokens", 0, format!("at least 1 with {aggregation}")));
+        return Err(Error::refused("max_tokens", 0, format!("at least 1 with {aggregation}")));
     }
     let (mut positive, mut negative, neither) = (Side::default(), Side::default(), Side::default());
     for (i, (&advantage, &tokens)) in advantages.iter().zip(trainable_tokens).enumerate() {
         // Below the limit no sum overflows.
         if advantage.is_nan() || advantage.abs() > MAX_ADVANTAGE {
             let allowed = "a finite number up to 1e30 in size";
-            return Err(Error::input("advantage", Location::response(i), advantage, allowed));
+            return Err(Error::refused("advantage", advantage, allowed).within(Location::response(i)));
         }
         if tokens > 0 && advantage != 0.0 {
             if advantage > 0.0 { &mut positive } else { &mut negative }.add(advantage, tokens);
@@ -313,7 +313,7 @@ pub fn group_weights(
 /// # Errors
 /// Slices of different lengths.
 pub fn regularizer_weights(trainable_tokens: &[usize], out: &mut [f64]) -> Result<(), Error> {
-    same_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
+    validate_length("weights", out.len(), "trainable_tokens", trainable_tokens.len())?;
     let group_tokens: usize = trainable_tokens.iter().sum();
     for (out, &tokens) in out.iter_mut().zip(trainable_tokens) {
         *out = if tokens == 0 { 0.0 } else { 1.0 / group_tokens as f64 };

@@ -1,7 +1,7 @@
 //! The whole objective of a step at once, for callers with all groups in memory; a learner that takes groups as they
 //! arrive calls the parts itself.
 
-use crate::error::{Error, Location};
+use crate::error::Error;
 use crate::{
     Aggregation, KlStats, PolicyStats, Real, ResponseTokens, Settings, StepCounts, advantages, group_weights,
     regularizer_weights, response_kl, response_loss,
@@ -53,7 +53,7 @@ pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>])
     settings.validate()?;
     if settings.entropy_coefficient != 0.0 {
         let allowed = "0 for batch_loss, which has no entropies; add the term with entropy_slope";
-        return Err(Error::setting("entropy_coefficient", settings.entropy_coefficient, allowed));
+        return Err(Error::refused("entropy_coefficient", settings.entropy_coefficient, allowed));
     }
     let mut out = BatchLoss {
         loss: 0.0,
@@ -121,7 +121,7 @@ fn kl_term<T: Real>(
         None if settings.kl_coefficient == 0.0 => Ok(KlStats::default()),
         None => {
             let value = format!("absent with kl_coefficient = {}", settings.kl_coefficient);
-            Err(Error::input("reference_logp", Location::default(), value, "one log-probability for each token"))
+            Err(Error::refused("reference_logp", value, "one log-probability for each token"))
         }
     }
 }

@@ -63,7 +63,7 @@ pub(crate) struct Bounds {
 }
 
 /// Beyond this the exponential overflows f64; every allowed bound is far below.
-const MAX_LOG_RATIO: f64 = 700.0;
+const MAX_CORRECTION_LOG_RATIO: f64 = 700.0;
 
 /// c of a ratio r, and whether a bound applied: truncate c = min(r, high); mask c = r if low <= r <= high, else 0.
 /// Comparisons are written so that a NaN ratio stays NaN.
@@ -101,7 +101,7 @@ impl<'a, T: Real> Factors<'a, T> {
             return Self::PerToken { rollout_logp, mask, bounds };
         }
         let log_ratio = sum_of_differences(tokens.mask, tokens.old_logp, rollout_logp, |x| x);
-        let (value, bounded) = factor(libm::exp(saturate(log_ratio)), mask, bounds);
+        let (value, bounded) = factor(libm::exp(saturate_correction(log_ratio)), mask, bounds);
         Self::Constant { value, bounded }
     }
 
@@ -109,7 +109,7 @@ impl<'a, T: Real> Factors<'a, T> {
     pub(crate) fn of_token(&self, log_ratio: f64) -> (f64, bool) {
         match *self {
             Self::Constant { value, bounded } => (value, bounded),
-            Self::PerToken { mask, bounds, .. } => factor(exp(saturate(log_ratio)), mask, bounds),
+            Self::PerToken { mask, bounds, .. } => factor(exp(saturate_correction(log_ratio)), mask, bounds),
         }
     }
 
@@ -125,7 +125,7 @@ impl<'a, T: Real> Factors<'a, T> {
                 let mut bounded = [0; BLOCK];
                 block.load(rollout_logp, out);
                 for i in 0..BLOCK {
-                    let (value, acted) = factor(exp(saturate(old_logp[i] - out[i])), mask, bounds);
+                    let (value, acted) = factor(exp(saturate_correction(old_logp[i] - out[i])), mask, bounds);
                     (out[i], bounded[i]) = (value, u64::from(acted));
                 }
                 block.mask(out);
@@ -173,6 +173,6 @@ impl FactorSums {
 }
 
 #[inline(always)]
-fn saturate(log_ratio: f64) -> f64 {
-    log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
+fn saturate_correction(log_ratio: f64) -> f64 {
+    log_ratio.clamp(-MAX_CORRECTION_LOG_RATIO, MAX_CORRECTION_LOG_RATIO)
 }

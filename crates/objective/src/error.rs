@@ -1,4 +1,4 @@
-//! Errors in settings and input: the field, its location in the step, its value and what is allowed.
+//! Errors in settings and input: the location in the step, the field, its value and what is allowed.
 
 use std::fmt::{self, Display};
 
@@ -29,17 +29,13 @@ impl Location {
     }
 }
 
+/// The prefix of a message: `group 3, response 5, token 117: `, or nothing.
 impl Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let parts = [("group", self.group), ("response", self.response), ("token", self.token)];
-        let mut separator = " of ";
-        for (name, index) in parts {
-            if let Some(index) = index {
-                write!(f, "{separator}{name} {index}")?;
-                separator = ", ";
-            }
-        }
-        Ok(())
+        let known: Vec<String> =
+            parts.into_iter().filter_map(|(name, index)| index.map(|index| format!("{name} {index}"))).collect();
+        if known.is_empty() { Ok(()) } else { write!(f, "{}: ", known.join(", ")) }
     }
 }
 
@@ -47,15 +43,13 @@ impl Display for Location {
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// An unknown name.
-    #[error("{field} is '{value}': unknown, allowed: {allowed}")]
-    UnknownName {
-        /// The setting.
-        field: &'static str,
-        /// The value.
-        value: String,
-        /// Every name, with its aliases in brackets.
-        allowed: String,
+    /// A setting or a value of the input that is not allowed.
+    #[error("{location}{field}")]
+    Refused {
+        /// Where it is in the step; settings have no location.
+        location: Location,
+        /// The field, its value and what is allowed.
+        field: FieldError,
     },
     /// A name that another system gives to a formula that this crate does not have.
     #[error("{field} is '{value}': {meaning}; use {instead}")]
@@ -69,66 +63,39 @@ pub enum Error {
         /// The closest equivalent in this crate.
         instead: &'static str,
     },
-    /// A setting outside its range.
-    #[error(transparent)]
-    Setting(FieldError),
-    /// A value of the input outside its range.
-    #[error("{field}{location} is {value}, allowed: {allowed}")]
-    Input {
-        /// The name of the value.
-        field: &'static str,
-        /// Where it is.
-        location: Location,
-        /// The value.
-        value: String,
-        /// What is allowed.
-        allowed: String,
-    },
-    /// Slices that describe the same thing with different lengths.
-    #[error("{field}{location} has length {length}, allowed: {expected}, the length of {reference}")]
-    Length {
-        /// The slice.
-        field: &'static str,
-        /// The location of its owner.
-        location: Location,
-        /// Its length.
-        length: usize,
-        /// The length that it must have.
-        expected: usize,
-        /// The slice that fixes the length.
-        reference: &'static str,
-    },
 }
 
 impl Error {
+    /// A refusal whose location is not known yet, or that has none.
+    pub fn refused(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
+        Self::Refused { location: Location::default(), field: FieldError::new(field, value, allowed) }
+    }
+
     /// The same error with the indices of its group and response; an index that is already set is kept.
     #[must_use]
-    pub fn at(mut self, group: usize, response: Option<usize>) -> Self {
-        if let Self::Input { location, .. } | Self::Length { location, .. } = &mut self {
-            location.group = location.group.or(Some(group));
-            location.response = location.response.or(response);
+    pub fn at(self, group: usize, response: Option<usize>) -> Self {
+        self.within(Location { group: Some(group), response, token: None })
+    }
+
+    /// The same error with the indices of `outer`; an index that is already set is kept.
+    #[must_use]
+    pub(crate) fn within(mut self, outer: Location) -> Self {
+        if let Self::Refused { location, .. } = &mut self {
+            location.group = location.group.or(outer.group);
+            location.response = location.response.or(outer.response);
+            location.token = location.token.or(outer.token);
         }
         self
-    }
-
-    pub(crate) fn setting(field: &'static str, value: impl Display, allowed: impl Into<String>) -> Self {
-        Self::Setting(FieldError::new(field, value, allowed))
-    }
-
-    pub(crate) fn input(field: &'static str, location: Location, value: impl ToString, allowed: impl ToString) -> Self {
-        Self::Input { field, location, value: value.to_string(), allowed: allowed.to_string() }
     }
 }
 
 /// Refuses a slice whose length differs from that of the slice that it belongs to.
-pub(crate) fn same_length(
-    field: &'static str,
-    length: usize,
-    reference: &'static str,
-    expected: usize,
-) -> Result<(), Error> {
+///
+/// # Errors
+/// The length, with that of `reference` as the one allowed.
+pub fn validate_length(field: &str, length: usize, reference: &str, expected: usize) -> Result<(), Error> {
     if length == expected {
         return Ok(());
     }
-    Err(Error::Length { field, location: Location::default(), length, expected, reference })
+    Err(Error::refused(format!("length of {field}"), length, format!("{expected}, the length of {reference}")))
 }

@@ -1,5 +1,6 @@
 //! Estimators of the KL divergence from a reference policy, each with its gradient.
 
+use crate::MAX_LOG_RATIO;
 use crate::exp::exp;
 use crate::names::{Refused, named};
 
@@ -60,7 +61,7 @@ impl KlEstimator {
 
 #[inline(always)]
 fn k3(d: f64) -> (f64, f64) {
-    let x = (-d).clamp(-20.0, 20.0);
+    let x = (-d).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
     let ratio = exp(x);
     let value = ratio - x - 1.0;
     if value > MAX_K3 { (MAX_K3, 0.0) } else { (value, 1.0 - ratio) }

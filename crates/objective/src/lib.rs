@@ -72,7 +72,7 @@ pub use aggregation::{
 pub use batch::{BatchLoss, Response, batch_loss};
 pub use by_length::{ByLength, QUARTERS};
 pub use correction::Correction;
-pub use error::{Error, Location};
+pub use error::{Error, Location, validate_length};
 pub use kl::KlEstimator;
 pub use loss::{PolicyStats, response_loss};
 pub use mismatch::{LagRun, Mismatch, MismatchByLag};

@@ -1,7 +1,7 @@
 //! The policy loss of one response, minus the sum of w c phi, and its gradient with respect to each log-probability.
 
 use crate::correction::{FactorSums, Factors};
-use crate::error::{Error, Location, same_length};
+use crate::error::{Error, validate_length};
 use crate::policy::{Term, Terms, saturate};
 use crate::tokens::{BLOCK, for_each_block, sum};
 use crate::{Correction, Real, ResponseTokens, Settings};
@@ -96,7 +96,7 @@ pub fn response_loss<T: Real>(
     grad: &mut [T],
 ) -> Result<PolicyStats, Error> {
     tokens.validate_lengths()?;
-    same_length("grad", grad.len(), "mask", tokens.mask.len())?;
+    validate_length("grad", grad.len(), "mask", tokens.mask.len())?;
     let rollout_logp = rollout_logp(settings, tokens)?;
     let trainable = tokens.trainable();
     // The terms are phi / A, so every term and slope is multiplied by w A.
@@ -160,6 +160,6 @@ pub(crate) fn rollout_logp<'a, T>(
     }
     tokens.rollout_logp.map(Some).ok_or_else(|| {
         let value = format!("absent with correction = {}", settings.correction);
-        Error::input("rollout_logp", Location::default(), value, "one log-probability for each token")
+        Error::refused("rollout_logp", value, "one log-probability for each token")
     })
 }

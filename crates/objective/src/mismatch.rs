@@ -2,12 +2,12 @@
 //!
 //! The lag of a token is the number of versions that the weights which sampled it are behind those of the step. Its ratio is
 //! `exp(old_logp - rollout_logp)`: the policy at the beginning of the step over the policy that sampled, from which a correction makes its
-//! factor c. With the decoupled objective (arXiv 2110.00641, eq. 5) this is the ratio of the proximal policy to the behaviour policy.
+//! factor c. With the decoupled objective (arXiv 2110.00641, eq. 5) this is the ratio of the proximal policy to the rollout policy.
 
 use std::collections::BTreeMap;
 
 use crate::correction::Factors;
-use crate::error::{Error, same_length};
+use crate::error::{Error, validate_length};
 use crate::histogram::LogHistogram;
 use crate::loss::rollout_logp;
 use crate::{KlEstimator, MAX_LOG_RATIO, Real, ResponseTokens, Settings};
@@ -123,9 +123,9 @@ impl MismatchByLag {
         let trainable = tokens.trainable();
         let whole = [LagRun { lag: 0, tokens: trainable }];
         let lags = if lags.is_empty() { &whole } else { lags };
-        same_length("lags", lags.iter().map(|run| run.tokens).sum(), "trainable tokens", trainable)?;
+        validate_length("lags", lags.iter().map(|run| run.tokens).sum(), "trainable tokens", trainable)?;
         let drawn_with = tokens.rollout_logp.unwrap_or_default();
-        same_length("rollout_logp", drawn_with.len(), "mask", tokens.mask.len())?;
+        validate_length("rollout_logp", drawn_with.len(), "mask", tokens.mask.len())?;
         let factors =
             Factors::new(settings.correction, settings.correction_bounds(), tokens, rollout_logp(settings, tokens)?);
         let values = tokens.mask.iter().zip(tokens.old_logp).zip(drawn_with);

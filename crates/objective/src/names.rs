@@ -31,7 +31,7 @@ pub(crate) fn parse<T: Copy>(
         return Err(Error::OtherFormula { field, value: value.to_owned(), meaning, instead });
     }
     let allowed: Vec<String> = named.iter().map(|(_, name, aliases)| listed(name, aliases)).collect();
-    Err(Error::UnknownName { field, value: value.to_owned(), allowed: allowed.join(", ") })
+    Err(Error::refused(field, format_args!("'{value}'"), allowed.join(", ")))
 }
 
 fn listed(name: &str, aliases: &[&str]) -> String {

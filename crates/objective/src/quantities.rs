@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::by_length::{ByLength, QUARTERS, Quarters};
-use crate::error::{Error, same_length};
+use crate::error::{Error, validate_length};
 use crate::{Aggregation, Constants, StepCounts, group_weights};
 
 /// The parts of a group that the quantities are computed from. Each slice has one element for each response.
@@ -82,8 +82,8 @@ impl Quantities {
     pub fn of(groups: &[GroupView<'_>], constants: Constants) -> Result<Self, Error> {
         for (g, group) in groups.iter().enumerate() {
             let expected = group.trainable_tokens.len();
-            same_length("advantages", group.advantages.len(), "trainable_tokens", expected)
-                .and_then(|()| same_length("correct", group.correct.len(), "trainable_tokens", expected))
+            validate_length("advantages", group.advantages.len(), "trainable_tokens", expected)
+                .and_then(|()| validate_length("correct", group.correct.len(), "trainable_tokens", expected))
                 .map_err(|error| error.at(g, None))?;
         }
         let within: Mean = groups.iter().filter_map(|group| variation(group.counted().map(|(_, t, _)| t))).collect();

@@ -1,7 +1,7 @@
 //! The KL term of a response, and the slope of the entropy term. Both use the weights of
 //! [`regularizer_weights`](crate::regularizer_weights), whatever the aggregation.
 
-use crate::error::{Error, same_length};
+use crate::error::{Error, validate_length};
 use crate::tokens::{BLOCK, for_each_block, sum, trainable_tokens};
 use crate::{Real, Settings};
 
@@ -46,9 +46,9 @@ pub fn response_kl<T: Real>(
     reference_logp: &[T],
     grad: &mut [T],
 ) -> Result<KlStats, Error> {
-    same_length("logp", logp.len(), "mask", mask.len())?;
-    same_length("reference_logp", reference_logp.len(), "mask", mask.len())?;
-    same_length("grad", grad.len(), "mask", mask.len())?;
+    validate_length("logp", logp.len(), "mask", mask.len())?;
+    validate_length("reference_logp", reference_logp.len(), "mask", mask.len())?;
+    validate_length("grad", grad.len(), "mask", mask.len())?;
     let estimator = settings.kl_estimator;
     let scale = settings.kl_coefficient * weight;
     let (mut value, mut reference, mut slope) = ([0.0; BLOCK], [0.0; BLOCK], [0.0; BLOCK]);

@@ -5,7 +5,7 @@
 use std::ops::Range;
 
 use crate::Real;
-use crate::error::{Error, same_length};
+use crate::error::{Error, validate_length};
 
 /// Tokens in a block.
 pub(crate) const BLOCK: usize = 64;
@@ -40,9 +40,9 @@ impl<T: Real> ResponseTokens<'_, T> {
     /// Refuses slices of different lengths.
     pub(crate) fn validate_lengths(&self) -> Result<(), Error> {
         let length = self.mask.len();
-        same_length("logp", self.logp.len(), "mask", length)?;
-        same_length("old_logp", self.old_logp.len(), "mask", length)?;
-        self.rollout_logp.map_or(Ok(()), |logp| same_length("rollout_logp", logp.len(), "mask", length))
+        validate_length("logp", self.logp.len(), "mask", length)?;
+        validate_length("old_logp", self.old_logp.len(), "mask", length)?;
+        self.rollout_logp.map_or(Ok(()), |logp| validate_length("rollout_logp", logp.len(), "mask", length))
     }
 }
 

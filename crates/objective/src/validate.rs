@@ -2,7 +2,7 @@
 //! checking all tokens again for each loss would only cost time.
 
 use crate::advantage::{REWARDS, validate_reward};
-use crate::error::{Error, Location};
+use crate::error::{Error, Location, validate_length};
 use crate::loss::rollout_logp;
 use crate::{Real, Response, ResponseTokens, Settings};
 
@@ -16,7 +16,7 @@ pub const LOGP_TOLERANCE: f64 = 1e-4;
 /// # Errors
 /// Slices of different lengths; the first refused value, with its token.
 pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) -> Result<(), Error> {
-    crate::error::same_length(field, logp.len(), "mask", mask.len())?;
+    validate_length(field, logp.len(), "mask", mask.len())?;
     let is_allowed = |value: T| value.to_f64() <= LOGP_TOLERANCE && value.to_f64() > f64::NEG_INFINITY;
     // The fold has no early exit, so that it vectorises; the refused token is only searched for if there is one.
     let all = mask.iter().zip(logp).fold(true, |all, (&m, &value)| all & (!m | is_allowed(value)));
@@ -26,7 +26,8 @@ pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) ->
     let culprit = mask.iter().zip(logp).position(|(&m, &value)| m && !is_allowed(value));
     let token = culprit.unwrap_or_default();
     let value = logp.get(token).map_or(f64::NAN, |value| value.to_f64());
-    Err(Error::input(field, Location::token(token), value, "a finite log-probability, at most 0 (tolerance 1e-4)"))
+    let allowed = "a finite log-probability, at most 0 (tolerance 1e-4)";
+    Err(Error::refused(field, value, allowed).within(Location::token(token)))
 }
 
 impl<T: Real> ResponseTokens<'_, T> {
@@ -37,7 +38,7 @@ impl<T: Real> ResponseTokens<'_, T> {
     /// The first problem, without group and response: see [`Error::at`].
     pub fn validate(&self, settings: &Settings) -> Result<(), Error> {
         if self.mask.is_empty() {
-            return Err(Error::input("tokens", Location::default(), "empty", "at least one token"));
+            return Err(Error::refused("tokens", "empty", "at least one token"));
         }
         self.validate_lengths()?;
         validate_logp("logp", self.mask, self.logp)?;
@@ -55,9 +56,7 @@ impl<T: Real> ResponseTokens<'_, T> {
 /// # Errors
 /// The first problem, with `group` as the index of the group.
 pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[Response<'_, T>]) -> Result<(), Error> {
-    if let Err(Error::Setting(error)) = settings.validate_group_size(responses.len()) {
-        return Err(Error::input("group_size", Location::default(), error.value, error.allowed).at(group, None));
-    }
+    settings.validate_group_size(responses.len()).map_err(|error| error.at(group, None))?;
     for (i, response) in responses.iter().enumerate().filter(|(_, response)| response.valid) {
         validate_response(settings, response).map_err(|error| error.at(group, Some(i)))?;
     }
@@ -65,7 +64,7 @@ pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[R
 }
 
 fn validate_response<T: Real>(settings: &Settings, response: &Response<'_, T>) -> Result<(), Error> {
-    validate_reward(response.reward).map_err(|value| Error::input("reward", Location::default(), value, REWARDS))?;
+    validate_reward(response.reward).map_err(|value| Error::refused("reward", value, REWARDS))?;
     response.tokens.validate(settings)?;
     let mask = response.tokens.mask;
     response.reference_logp.map_or(Ok(()), |logp| validate_logp("reference_logp", mask, logp))

@@ -52,7 +52,7 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
         false => println!("{}", Table { ways: &ways, available }),
     }
     let leanest = ways.iter().min_by_key(|way| way.plan.total()).context("there is a way")?;
-    leanest.plan.check(available, None, &leanest.settings)?;
+    leanest.plan.validate(available, None, &leanest.settings)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_model::ModelError;
 use evenkeel_proto::FieldError;
 
-/// An error of the learner. Its message names the field and its location, the value and what is allowed.
+/// An error of the learner. Its message names the location, the field, its value and what is allowed.
 #[derive(Debug, thiserror::Error)]
 pub enum LearnerError {
     /// A setting outside its range.
@@ -103,7 +103,7 @@ impl LearnerError {
 pub(crate) fn input_error(error: ModelError, location: &str) -> LearnerError {
     match error {
         ModelError::Input(error) => {
-            LearnerError::input(format!("{} in {location}", error.field), error.value, error.allowed)
+            LearnerError::input(format!("{location}: {}", error.field), error.value, error.allowed)
         }
         other => other.into(),
     }

@@ -39,7 +39,7 @@ pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()
 ///
 /// # Errors
 /// The disk, what it has and what is needed, as if it were full.
-pub(crate) fn check_room(target: &Path, bytes: u64) -> Result<()> {
+pub(crate) fn validate_room(target: &Path, bytes: u64) -> Result<()> {
     let space = evenkeel_files::free_space(target).map_err(LearnerError::file(target))?;
     if space.free >= bytes {
         return Ok(());
@@ -50,7 +50,7 @@ pub(crate) fn check_room(target: &Path, bytes: u64) -> Result<()> {
 
 /// Refuses a folder in which nothing can be created, by the setting that names it: at the start rather than at the first checkpoint. What does
 /// not exist yet will be made in the nearest folder above it. A full disk is no refusal, since it may have room again.
-pub(crate) fn check_writable(setting: &str, folder: &Path) -> Result<()> {
+pub(crate) fn validate_writable(setting: &str, folder: &Path) -> Result<()> {
     let unusable = |error: io::Error| {
         LearnerError::setting(setting, folder.display(), format!("a folder that can be written to ({error})"))
     };
@@ -99,8 +99,8 @@ mod tests {
     fn a_folder_for_which_there_is_no_room_is_refused_with_sizes_in_units_that_suit_them() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("step-1");
-        check_room(&target, 4096).unwrap();
-        let said = check_room(&target, 1 << 60).unwrap_err().to_string();
+        validate_room(&target, 4096).unwrap();
+        let said = validate_room(&target, 1 << 60).unwrap_err().to_string();
         assert!(said.contains("step-1"), "{said}");
         let wanted = "1048576.0 TiB are needed, the disk has ";
         assert!(said.contains(wanted), "{said}");

@@ -1,7 +1,7 @@
 //! The input of a step: groups of responses to one prompt, sampled and verified.
 
 use evenkeel_model::{Config, validate_ids};
-use evenkeel_objective::{Error, LagRun, Location, MAX_REWARD, validate_logp};
+use evenkeel_objective::{Error, LagRun, MAX_REWARD, validate_length, validate_logp};
 use serde::{Serialize, Serializer};
 
 use crate::error::{LearnerError, Result, input_error};
@@ -57,23 +57,26 @@ impl Group {
     /// # Errors
     /// The first problem: field, group, response and token, the value, and what is allowed.
     pub fn validate(&self, index: usize, config: &Config, settings: &LearnerSettings) -> Result<()> {
-        let location = |what: &str| format!("{what} of group {index} (`{}`)", self.id);
+        let location = format!("group {index} (`{}`)", self.id);
         if self.prompt.is_empty() {
-            return Err(LearnerError::input(location("prompt"), "empty", "1 or more token ids"));
+            return Err(LearnerError::input(format!("{location}: prompt"), "empty", "1 or more token ids"));
         }
         settings.objective.validate_group_size(self.responses.len()).map_err(|error| match error {
-            Error::Setting(error) => LearnerError::input(location("number of responses"), error.value, error.allowed),
+            Error::Refused { field, .. } => {
+                LearnerError::input(format!("{location}: number of responses"), field.value, field.allowed)
+            }
             other => other.into(),
         })?;
-        validate_ids(config, &self.prompt).map_err(|error| input_error(error, &location("prompt")))?;
+        validate_ids(config, &self.prompt).map_err(|error| input_error(error, &format!("{location}, prompt")))?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
-            let location = |what: &str| format!("{what} of group {index} (`{}`), response {number}", self.id);
+            let location = format!("{location}, response {number}");
             let length = self.prompt.len() + response.tokens.len();
             if length > config.max_position_embeddings {
+                let field = format!("{location}: length of prompt and response");
                 let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);
-                return Err(LearnerError::input(location("length of prompt and response"), length, allowed));
+                return Err(LearnerError::input(field, length, allowed));
             }
-            validate_ids(config, &response.tokens).map_err(|error| input_error(error, &location("response")))?;
+            validate_ids(config, &response.tokens).map_err(|error| input_error(error, &location))?;
             response.validate().map_err(|error| error.at(index, Some(number)))?;
         }
         Ok(())
@@ -88,29 +91,20 @@ fn pairs<S: Serializer>(runs: &[LagRun], serializer: S) -> Result<S::Ok, S::Erro
 impl Response {
     /// Errors name the token if there is one; the caller adds group and response.
     fn validate(&self) -> Result<(), Error> {
-        let same_length = |field, length: usize| match length == self.tokens.len() {
-            true => Ok(()),
-            false => {
-                let (location, expected) = (Location::default(), self.tokens.len());
-                Err(Error::Length { field, location, length, expected, reference: "response" })
-            }
-        };
-        let input = |field, value: &dyn ToString, allowed: String| {
-            Err(Error::Input { field, location: Location::default(), value: value.to_string(), allowed })
-        };
         if self.tokens.is_empty() {
-            return input("response", &"empty", "1 or more token ids".into());
+            return Err(Error::refused("response", "empty", "1 or more token ids"));
         }
-        same_length("mask", self.mask.len())?;
-        same_length("rollout_logp", self.rollout_logp.len())?;
-        let (of_lags, trainable) = (self.lags.iter().map(|run| run.tokens).sum(), self.trainable());
-        if !self.lags.is_empty() && of_lags != trainable {
-            let (field, location, reference) = ("lags", Location::default(), "trainable tokens");
-            return Err(Error::Length { field, location, length: of_lags, expected: trainable, reference });
+        let length = self.tokens.len();
+        validate_length("mask", self.mask.len(), "response", length)?;
+        validate_length("rollout_logp", self.rollout_logp.len(), "response", length)?;
+        if !self.lags.is_empty() {
+            let of_lags = self.lags.iter().map(|run| run.tokens).sum();
+            validate_length("lags", of_lags, "trainable tokens", self.trainable())?;
         }
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
             if reward.is_nan() || reward.abs() > MAX_REWARD {
-                return input(field, &reward, format!("a finite number up to {MAX_REWARD:e} in size"));
+                let allowed = format!("a finite number up to {MAX_REWARD:e} in size");
+                return Err(Error::refused(field, reward, allowed));
             }
         }
         validate_logp("rollout_logp", &self.mask, &self.rollout_logp)

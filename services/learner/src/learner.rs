@@ -16,8 +16,8 @@ use crate::publish::{PublishOptions, Published, publish};
 use crate::settings::LearnerSettings;
 use crate::source::ModelSource;
 use crate::step::{Example, PolicyStep, StepReport, SupervisedReport, supervised_step};
-use crate::timeline::Pass;
-use crate::trainer::{Trainer, WorkDone};
+use crate::timeline::{Pass, WorkDone};
+use crate::trainer::Trainer;
 
 /// A model in training.
 pub struct Learner {
@@ -38,7 +38,7 @@ impl Learner {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
-            plan.check(free, host_memory(), &settings)?;
+            plan.validate(free, host_memory(), &settings)?;
             Some(plan)
         } else {
             None

@@ -48,5 +48,4 @@ pub use step::{
     Example, GradientProbe, PolicyStep, RuleGradient, StepPhase, StepProgress, StepReport, SupervisedReport,
     UpdateStats,
 };
-pub use timeline::{Pass, PassKind};
-pub use trainer::WorkDone;
+pub use timeline::{Pass, PassKind, WorkDone};

@@ -24,7 +24,7 @@ impl Sequence {
     pub(crate) fn of_pair(config: &Config, name: &str, prompt: &[u32], response: &[u32]) -> Result<Self> {
         for (field, ids) in [("prompt", prompt), ("response", response)] {
             if ids.is_empty() {
-                return Err(LearnerError::input(format!("{field} of {name}"), "empty", "1 or more token ids"));
+                return Err(LearnerError::input(format!("{name}: {field}"), "empty", "1 or more token ids"));
             }
         }
         let ids = [prompt, response].concat();

@@ -8,7 +8,7 @@ use evenkeel_model::folder::{SaveOptions, save_parameters};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
-use crate::files::{check_room, write_file, write_folder};
+use crate::files::{validate_room, write_file, write_folder};
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
 
@@ -73,7 +73,7 @@ pub(crate) fn publish(
     let version = trainer.version();
     let path = folder.join(format!("step-{version}"));
     let mut published = Published { version, digest: String::new(), path: path.clone() };
-    check_room(&path, (trainer.parameters().count() * options.dtype.size_in_bytes()) as u64)?;
+    validate_room(&path, (trainer.parameters().count() * options.dtype.size_in_bytes()) as u64)?;
     write_folder(&path, |aside| {
         let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes };
         let files = save_parameters(aside, trainer.parameters(), save)?;

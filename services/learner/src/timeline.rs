@@ -1,6 +1,6 @@
-//! When the model ran within a step, and for which groups: what traces show of it.
+//! When the model ran within a step, for which groups and how long: what traces and metrics show of it.
 
-use std::time::SystemTime;
+use std::time::{Duration, Instant, SystemTime};
 
 /// What a pass does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,24 +39,62 @@ pub struct Pass {
     pub groups: Vec<usize>,
 }
 
-/// The passes of the step so far.
+/// The work done, with the time of each part.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct WorkDone {
+    /// Forward passes alone: old and reference log-probabilities.
+    pub scoring: Duration,
+    /// Forward and backward passes.
+    pub gradient: Duration,
+    /// Clipping and optimizer.
+    pub optimizer: Duration,
+    /// Micro-batches that went through a forward and backward pass.
+    pub micro_batches: u64,
+}
+
+/// When a pass began, by the clock of the wall and by one that only runs forward.
+#[derive(Clone, Copy)]
+pub(crate) struct Began {
+    wall: SystemTime,
+    monotonic: Instant,
+}
+
+/// The passes of the step so far, and the work done since it was last taken.
 #[derive(Debug, Default)]
-pub(crate) struct Timeline(Vec<Pass>);
+pub(crate) struct Timeline {
+    passes: Vec<Pass>,
+    work: WorkDone,
+}
 
 impl Timeline {
     /// Begins a step.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.passes.clear();
+    }
+
+    /// The beginning of a pass.
+    pub(crate) fn now() -> Began {
+        Began { monotonic: Instant::now(), wall: SystemTime::now() }
     }
 
     /// Adds a pass that ends now.
-    pub(crate) fn add(&mut self, kind: PassKind, began: SystemTime, micro_batches: usize) {
-        self.0.push(Pass { kind, began, ended: SystemTime::now(), micro_batches, groups: Vec::new() });
+    pub(crate) fn add(&mut self, kind: PassKind, began: Began, micro_batches: usize) {
+        let took = began.monotonic.elapsed();
+        match kind {
+            PassKind::Scoring => self.work.scoring += took,
+            PassKind::Gradient => {
+                self.work.gradient += took;
+                self.work.micro_batches += micro_batches as u64;
+            }
+            PassKind::Update => self.work.optimizer += took,
+        }
+        let (began, ended) = (began.wall, SystemTime::now());
+        self.passes.push(Pass { kind, began, ended, micro_batches, groups: Vec::new() });
     }
 
     /// Says whose responses the last pass of this kind ran. Does nothing where there was none.
     pub(crate) fn of_groups(&mut self, kind: PassKind, groups: impl Iterator<Item = usize>) {
-        if let Some(pass) = self.0.iter_mut().rev().find(|pass| pass.kind == kind) {
+        if let Some(pass) = self.passes.iter_mut().rev().find(|pass| pass.kind == kind) {
             pass.groups = groups.collect();
             pass.groups.sort_unstable();
             pass.groups.dedup();
@@ -64,7 +102,21 @@ impl Timeline {
     }
 
     /// Takes the passes.
-    pub(crate) fn take(&mut self) -> Vec<Pass> {
-        std::mem::take(&mut self.0)
+    pub(crate) fn take_passes(&mut self) -> Vec<Pass> {
+        std::mem::take(&mut self.passes)
+    }
+
+    /// Takes the work done since the last call.
+    pub(crate) fn take_work(&mut self) -> WorkDone {
+        std::mem::take(&mut self.work)
+    }
+
+    pub(crate) fn work(&self) -> WorkDone {
+        self.work
+    }
+
+    /// Forgets what was done since [`Self::work`].
+    pub(crate) fn set_work(&mut self, work: WorkDone) {
+        self.work = work;
     }
 }

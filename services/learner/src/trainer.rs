@@ -1,7 +1,6 @@
 //! What training changes: weights, optimizer state and version, and the only operations that change them.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant, SystemTime};
 
 use candle_core::{Device, Tensor};
 use evenkeel_model::kernels::Moment;
@@ -13,7 +12,7 @@ use crate::micro_batch::{MicroBatches, Sequence};
 use crate::model::Model;
 use crate::optimizer::{Optimizer, OptimizerState, Phase, Progress, UpdateReport};
 use crate::settings::LearnerSettings;
-use crate::timeline::{Pass, PassKind, Timeline};
+use crate::timeline::{Pass, PassKind, Timeline, WorkDone};
 
 /// The gradient of an update.
 pub(crate) enum Gradient {
@@ -21,19 +20,6 @@ pub(crate) enum Gradient {
     Accumulated,
     /// Zeros: no response had a gradient. The moments still move the weights.
     Zero,
-}
-
-/// The work done, with the time of each part.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WorkDone {
-    /// Forward passes alone: old and reference log-probabilities.
-    pub scoring: Duration,
-    /// Forward and backward passes.
-    pub gradient: Duration,
-    /// Clipping and optimizer.
-    pub optimizer: Duration,
-    /// Micro-batches that went through a forward and backward pass.
-    pub micro_batches: u64,
 }
 
 /// Stored weights and moments, which are read one by one: there is no room for a second copy of all of them.
@@ -73,7 +59,6 @@ pub(crate) struct Trainer {
     torn: Option<PathBuf>,
     /// What the memory plan had said; absent on a CPU.
     plan: Option<MemoryPlan>,
-    work: WorkDone,
     timeline: Timeline,
 }
 
@@ -94,7 +79,6 @@ impl Trainer {
             skipped: 0,
             torn: None,
             plan: None,
-            work: WorkDone::default(),
             timeline: Timeline::default(),
         })
     }
@@ -139,7 +123,7 @@ impl Trainer {
 
     /// Takes the work done since the last call.
     pub(crate) fn take_work(&mut self) -> WorkDone {
-        std::mem::take(&mut self.work)
+        self.timeline.take_work()
     }
 
     /// Begins a step: discards gradients of an abandoned one.
@@ -155,7 +139,7 @@ impl Trainer {
 
     /// Takes the passes since the step began.
     pub(crate) fn take_passes(&mut self) -> Vec<Pass> {
-        self.timeline.take()
+        self.timeline.take_passes()
     }
 
     /// Packs sequences by the micro-batch budget.
@@ -173,9 +157,8 @@ impl Trainer {
     /// The same at the training temperature, as part of a step.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_old(&mut self, batches: &MicroBatches) -> Result<Vec<Scores>> {
-        let (start, began) = (Instant::now(), SystemTime::now());
+        let began = Timeline::now();
         let scores = self.model.score(batches, self.settings.temperature);
-        self.work.scoring += start.elapsed();
         self.timeline.add(PassKind::Scoring, began, batches.packed().len());
         self.explained(memory::Phase::Scoring, scores)
     }
@@ -188,10 +171,9 @@ impl Trainer {
     /// The same under the reference; `None` without a reference.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_reference(&mut self, batches: &MicroBatches) -> Result<Option<Vec<Scores>>> {
-        let (start, began) = (Instant::now(), SystemTime::now());
+        let began = Timeline::now();
         let scores = self.model.score_reference(batches, self.settings.temperature);
         if self.has_reference() {
-            self.work.scoring += start.elapsed();
             self.timeline.add(PassKind::Scoring, began, batches.packed().len());
         }
         self.explained(memory::Phase::Scoring, scores)
@@ -200,20 +182,18 @@ impl Trainer {
     /// Forward and backward passes; gradients are added to those already summed.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn accumulate(&mut self, batches: &MicroBatches, temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
-        let (start, began) = (Instant::now(), SystemTime::now());
+        let began = Timeline::now();
         let passed = self.model.accumulate(batches, temperature, loss);
-        self.work.gradient += start.elapsed();
-        self.work.micro_batches += batches.packed().len() as u64;
         self.timeline.add(PassKind::Gradient, began, batches.packed().len());
         self.explained(memory::Phase::Training, passed)
     }
 
     /// Runs passes whose gradients no update takes: what was summed before is discarded as well, and their work is not counted.
     pub(crate) fn aside<T>(&mut self, passes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        let work = self.work;
+        let work = self.timeline.work();
         let done = passes(self);
         self.model.discard_gradients();
-        self.work = work;
+        self.timeline.set_work(work);
         done
     }
 
@@ -240,7 +220,7 @@ impl Trainer {
         scale: f64,
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
-        let (start, began) = (Instant::now(), SystemTime::now());
+        let began = Timeline::now();
         let gradients = self.take_gradient(gradient)?;
         let settings = match phase {
             Phase::Policy => &self.settings.optimizer,
@@ -249,7 +229,6 @@ impl Trainer {
         let target = self.model.for_update();
         let updated = self.optimizer.update(phase, settings, target, &gradients, scale, loss_is_finite);
         let report = self.explained(memory::Phase::Updating, updated)?;
-        self.work.optimizer += start.elapsed();
         self.timeline.add(PassKind::Update, began, 0);
         let Some(reason) = report.skipped else {
             self.skipped = 0;

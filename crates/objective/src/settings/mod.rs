@@ -105,7 +105,7 @@ impl Settings {
         require("correction_low", self.correction_low, low_in_order, format!("0 to correction_high, which is {high}"))?;
         if self.aggregation.uses_max_tokens() && self.max_tokens == 0 {
             let allowed = format!("at least 1 with aggregation = {}", self.aggregation);
-            return Err(Error::setting("max_tokens", 0, allowed));
+            return Err(Error::refused("max_tokens", 0, allowed));
         }
         let alpha = self.vl_norm_alpha;
         require("vl_norm_alpha", alpha, (0.0..=1.0).contains(&alpha), "0 to 1")?;
@@ -131,7 +131,7 @@ impl Settings {
             return Ok(());
         }
         let allowed = format!("at least {smallest} with advantage = {}", self.advantage);
-        Err(Error::setting("group_size", group_size, allowed))
+        Err(Error::refused("group_size", group_size, allowed))
     }
 }
 
@@ -152,5 +152,5 @@ fn not_negative(value: f64) -> bool {
 }
 
 fn require(field: &'static str, value: f64, holds: bool, allowed: impl Into<String>) -> Result<(), Error> {
-    if holds { Ok(()) } else { Err(Error::setting(field, value, allowed)) }
+    if holds { Ok(()) } else { Err(Error::refused(field, value, allowed)) }
 }

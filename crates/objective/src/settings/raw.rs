@@ -76,7 +76,7 @@ impl TryFrom<RawSettings> for Settings {
             (Some(implied), max_tokens) if max_tokens == implied => implied,
             (Some(implied), max_tokens) => {
                 let allowed = format!("{implied} with {}, or another with sequence-sum", raw.aggregation);
-                return Err(Error::setting("max_tokens", max_tokens, allowed));
+                return Err(Error::refused("max_tokens", max_tokens, allowed));
             }
         };
         Ok(Self {

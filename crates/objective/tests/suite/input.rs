@@ -32,7 +32,7 @@ fn a_group_of_one_is_refused_with_its_group() {
     let error = refusal(|step| {
         step[1].pop();
     });
-    assert_eq!(error, "group_size of group 1 is 1, allowed: at least 2 with advantage = grpo");
+    assert_eq!(error, "group 1: group_size is 1, allowed: at least 2 with advantage = grpo");
 }
 
 #[test]
@@ -45,7 +45,7 @@ fn an_invalid_response_does_not_make_a_group_of_one() {
 #[test]
 fn an_empty_response_is_refused() {
     let error = refusal(|step| step[1][1] = Owned::on_policy(0.0, 0));
-    assert_eq!(error, "tokens of group 1, response 1 is empty, allowed: at least one token");
+    assert_eq!(error, "group 1, response 1: tokens is empty, allowed: at least one token");
 }
 
 #[test]
@@ -53,7 +53,7 @@ fn a_reward_that_is_not_finite_is_refused() {
     for reward in [f64::NAN, f64::INFINITY, -1e19] {
         let error = refusal(|step| step[0][1].reward = reward);
         let expected =
-            format!("reward of group 0, response 1 is {reward}, allowed: a finite number of at most 1e18 in size");
+            format!("group 0, response 1: reward is {reward}, allowed: a finite number of at most 1e18 in size");
         assert_eq!(error, expected);
     }
 }
@@ -63,14 +63,14 @@ fn a_log_probability_that_cannot_be_one_is_refused_with_its_token() {
     let error = refusal(|step| step[0][0].logp[2] = 0.01);
     assert_eq!(
         error,
-        "logp of group 0, response 0, token 2 is 0.01, allowed: a finite log-probability, at most 0 (tolerance 1e-4)"
+        "group 0, response 0, token 2: logp is 0.01, allowed: a finite log-probability, at most 0 (tolerance 1e-4)"
     );
     let error = refusal(|step| step[1][1].old_logp[3] = f64::NAN);
-    assert!(error.starts_with("old_logp of group 1, response 1, token 3 is NaN"), "{error}");
+    assert!(error.starts_with("group 1, response 1, token 3: old_logp is NaN"), "{error}");
     let error = refusal(|step| step[1][1].rollout_logp[0] = f64::NEG_INFINITY);
-    assert!(error.starts_with("rollout_logp of group 1, response 1, token 0 is -inf"), "{error}");
+    assert!(error.starts_with("group 1, response 1, token 0: rollout_logp is -inf"), "{error}");
     let error = refusal(|step| step[1][1].reference_logp[0] = f64::INFINITY);
-    assert!(error.starts_with("reference_logp of group 1, response 1, token 0 is inf"), "{error}");
+    assert!(error.starts_with("group 1, response 1, token 0: reference_logp is inf"), "{error}");
 }
 
 #[test]
@@ -86,13 +86,13 @@ fn a_masked_log_probability_may_be_anything() {
 #[test]
 fn slices_of_different_lengths_are_refused() {
     let error = refusal(|step| step[0][0].old_logp.truncate(2));
-    assert_eq!(error, "old_logp of group 0, response 0 has length 2, allowed: 3, the length of mask");
+    assert_eq!(error, "group 0, response 0: length of old_logp is 2, allowed: 3, the length of mask");
     let mut long_grad = [0.0; 4];
     let response = Owned::on_policy(1.0, 3);
     let error = response_loss(&Settings::default(), 1.0, 1.0, &response.tokens(), &mut long_grad).unwrap_err();
-    assert_eq!(error.to_string(), "grad has length 4, allowed: 3, the length of mask");
+    assert_eq!(error.to_string(), "length of grad is 4, allowed: 3, the length of mask");
     let error = advantages(Advantage::Mean, &[1.0], &[], &mut [0.0]).unwrap_err();
-    assert_eq!(error.to_string(), "valid has length 0, allowed: 1, the length of rewards");
+    assert_eq!(error.to_string(), "length of valid is 0, allowed: 1, the length of rewards");
     assert!(group_weights(Aggregation::Token, &[1.0], &[1, 2], constants(0), &mut [0.0]).is_err());
 }
 
@@ -103,7 +103,7 @@ fn a_correction_without_the_engines_log_probabilities_is_refused() {
     let mut view = owned.view();
     view.tokens.rollout_logp = None;
     let groups: Vec<Vec<Response<'_, f64>>> = vec![vec![view, owned.view()]];
-    let expected = "rollout_logp of group 0, response 0 is absent with correction = token-mask, \
+    let expected = "group 0, response 0: rollout_logp is absent with correction = token-mask, \
                     allowed: one log-probability for each token";
     assert_eq!(validate_batch(&settings, &groups).unwrap_err().to_string(), expected);
     assert_eq!(batch_loss(&settings, &groups).unwrap_err().to_string(), expected);
@@ -116,7 +116,7 @@ fn a_kl_term_without_a_reference_is_refused() {
     let mut view = owned.view();
     view.reference_logp = None;
     let error = batch_loss(&settings, &[vec![owned.view(), view]]).unwrap_err().to_string();
-    assert!(error.starts_with("reference_logp of group 0, response 1 is absent with kl_coefficient = 0.1"), "{error}");
+    assert!(error.starts_with("group 0, response 1: reference_logp is absent with kl_coefficient = 0.1"), "{error}");
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn rules_that_divide_by_a_length_are_refused_without_one_by_the_weights_too() {
 fn an_advantage_that_is_not_finite_is_refused() {
     let error =
         group_weights(Aggregation::Balanced, &[1.0, f64::NAN], &[1, 1], constants(0), &mut [0.0; 2]).unwrap_err();
-    assert_eq!(error.to_string(), "advantage of response 1 is NaN, allowed: a finite number up to 1e30 in size");
+    assert_eq!(error.to_string(), "response 1: advantage is NaN, allowed: a finite number up to 1e30 in size");
 }
 
 #[test]

@@ -92,7 +92,7 @@ fn the_gradient_is_shared_out_among_short_and_long_answers_by_rule() {
 #[test]
 fn slices_of_different_lengths_are_refused_with_their_group() {
     let error = Quantities::of(&[group(&[1.0], &[1], &[true]), group(&[1.0], &[1], &[])], constants(0)).unwrap_err();
-    assert_eq!(error.to_string(), "correct of group 1 has length 0, allowed: 1, the length of trainable_tokens");
+    assert_eq!(error.to_string(), "group 1: length of correct is 0, allowed: 1, the length of trainable_tokens");
 }
 
 proptest! {

@@ -12,7 +12,7 @@ use evenkeel_model::kernels::Moment;
 
 use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE, State, name_of};
 use crate::error::{LearnerError, Result};
-use crate::files::{check_room, write_file, write_folder};
+use crate::files::{validate_room, write_file, write_folder};
 use crate::memory::checkpoint_bytes;
 use crate::optimizer::Optimizer;
 use crate::source::ModelSource;
@@ -35,7 +35,7 @@ pub(crate) fn save(
     }
     trainer.check_whole()?;
     let parameters = trainer.parameters();
-    check_room(target, checkpoint_bytes(parameters.count() as u64, dtype))?;
+    validate_room(target, checkpoint_bytes(parameters.count() as u64, dtype))?;
     let optimizer = trainer.optimizer();
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;

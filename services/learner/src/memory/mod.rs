@@ -131,7 +131,7 @@ impl MemoryPlan {
     ///
     /// # Errors
     /// The memory that there is, what is needed and for what, and what to change.
-    pub fn check(&self, device: u64, host: Option<u64>, settings: &LearnerSettings) -> Result<()> {
+    pub fn validate(&self, device: u64, host: Option<u64>, settings: &LearnerSettings) -> Result<()> {
         let refused = |field: &str, available: u64, parts: &[MemoryPart], advice: Vec<String>| {
             let total: u64 = parts.iter().map(|part| part.bytes).sum();
             let list: Vec<String> =
@@ -213,7 +213,7 @@ mod tests {
     fn a_model_of_two_billion_parameters_needs_no_recomputing_on_an_h200() {
         let (config, settings) = (config(2048, 6144, 16, 8, true), settings(32_768, Recompute::None));
         let plan = MemoryPlan::of(&config, &settings, 4096).unwrap();
-        plan.check(H200, None, &settings).unwrap();
+        plan.validate(H200, None, &settings).unwrap();
         // 16 bytes for each of 1.72 billion parameters, and 60 GiB of activations.
         let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
         let state: u64 = plan.parts[..3].iter().map(|part| part.bytes).sum();
@@ -225,9 +225,10 @@ mod tests {
     fn one_of_eight_billion_fits_if_it_recomputes_and_is_refused_by_name_if_not() {
         let config = config(3584, 18_944, 28, 4, false);
         let small = settings(16_384, Recompute::Full);
-        MemoryPlan::of(&config, &small, 2048).unwrap().check(H200, None, &small).unwrap();
+        MemoryPlan::of(&config, &small, 2048).unwrap().validate(H200, None, &small).unwrap();
         let large = settings(16_384, Recompute::None);
-        let error = MemoryPlan::of(&config, &large, 2048).unwrap().check(H200, None, &large).unwrap_err().to_string();
+        let error =
+            MemoryPlan::of(&config, &large, 2048).unwrap().validate(H200, None, &large).unwrap_err().to_string();
         assert!(error.starts_with("free memory of compute.device is 140.4 GiB, allowed: "), "{error}");
         for part in [
             "GiB moments, fp32",
@@ -261,8 +262,8 @@ mod tests {
         assert_eq!((on_device.host_total(), on_host.host_total()), (0, moments));
         assert_eq!(on_device.resident() - on_host.resident(), moments);
         // 7B without the moments on the card: 57 GiB less.
-        on_host.check(H200, Some(64 << 30), &settings).unwrap();
-        let error = on_host.check(H200, Some(32 << 30), &settings).unwrap_err().to_string();
+        on_host.validate(H200, Some(64 << 30), &settings).unwrap();
+        let error = on_host.validate(H200, Some(32 << 30), &settings).unwrap_err().to_string();
         assert!(error.starts_with("free memory of the host is 32.0 GiB, allowed: "), "{error}");
         assert!(
             error.contains("moments, fp32, page-locked") && error.contains("optimizer.moments = device"),

@@ -70,10 +70,10 @@ impl OptimizerKernels for Loops {
 }
 
 /// A learner whose backward passes fail after some, and its counter of updates from the host.
-fn learner(place: MomentsLocation, passes: usize) -> (Learner, Arc<AtomicUsize>) {
+fn learner(location: MomentsLocation, passes: usize) -> (Learner, Arc<AtomicUsize>) {
     let mut settings = LearnerSettings { mini_batch_groups: 1, ..LearnerSettings::default() };
     settings.optimizer.learning_rate = 1e-2;
-    settings.optimizer.moments = place;
+    settings.optimizer.moments = location;
     let updates = Arc::new(AtomicUsize::new(0));
     let kernels = Some(Box::new(Loops(Arc::clone(&updates))) as Box<dyn OptimizerKernels + Send>);
     (TestModel { passes, kernels, ..TestModel::default() }.learner(settings), updates)
@@ -85,8 +85,8 @@ fn train(learner: &mut Learner, steps: usize) {
 
 #[test]
 fn both_places_give_the_same_bits_through_a_change_of_phase() {
-    let run = |place| {
-        let (mut learner, updates) = learner(place, usize::MAX);
+    let run = |location| {
+        let (mut learner, updates) = learner(location, usize::MAX);
         train(&mut learner, 2);
         learner.supervised_step(&[Example { prompt: vec![2], response: vec![3, 4] }]).unwrap();
         train(&mut learner, 1);

@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{LearnerError, Result};
 use crate::settings::{MomentsLocation, OptimizerSettings};
 use adamw::Update;
-pub(crate) use moments::{Both, Moments};
+pub(crate) use moments::{Moments, PerMoment};
 pub(crate) use norm::{dot, global as norm};
 
 /// The phase that the moments belong to.
@@ -81,7 +81,7 @@ impl Progress {
 
 /// The moments and numbers before a step.
 pub(crate) struct OptimizerState {
-    moments: Both<Vec<Tensor>>,
+    moments: PerMoment<Vec<Tensor>>,
     progress: Progress,
 }
 
@@ -106,9 +106,9 @@ pub(crate) struct Optimizer {
 
 impl Optimizer {
     /// Moments of policy steps before the first update.
-    pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, place: MomentsLocation) -> Result<Self> {
+    pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, location: MomentsLocation) -> Result<Self> {
         let UpdateTarget { kernels, parameters } = target.into();
-        let moments = Moments::zeros(place, kernels, parameters)?;
+        let moments = Moments::zeros(location, kernels, parameters)?;
         Ok(Self { moments, progress: Progress::START })
     }
 
@@ -218,7 +218,7 @@ impl Optimizer {
         let numbers: Vec<AdamW> = parameters.specs().iter().map(|spec| numbers(spec.decay)).collect();
         match (&mut self.moments, kernels) {
             (Moments::Device(moments), Some(kernels)) => {
-                let Both { first, second } = moments;
+                let PerMoment { first, second } = moments;
                 let arrays = UpdateArrays { weights: parameters.values(), first, second, gradients };
                 kernels.update(arrays, factor, &numbers)?;
             }

@@ -11,21 +11,21 @@ use crate::settings::MomentsLocation;
 /// Both fp32 moments of every parameter.
 pub(crate) enum Moments {
     /// On the device of the parameters, which on a CPU is the host's memory as well.
-    Device(Both<Vec<Tensor>>),
+    Device(PerMoment<Vec<Tensor>>),
     /// In page-locked memory of the host.
     Host(HostMoments),
 }
 
 /// Something for each of the two moments.
 #[derive(Clone, Debug)]
-pub(crate) struct Both<T> {
+pub(crate) struct PerMoment<T> {
     /// Of the running means of gradients.
     pub(crate) first: T,
     /// Of the running means of their squares.
     pub(crate) second: T,
 }
 
-impl<T> Both<T> {
+impl<T> PerMoment<T> {
     pub(crate) fn of_mut(&mut self, moment: Moment) -> &mut T {
         match moment {
             Moment::First => &mut self.first,
@@ -42,18 +42,18 @@ impl<T> Both<T> {
 }
 
 impl Moments {
-    /// Zeros. Without kernels the parameters are on a CPU, where both places are the same.
+    /// Zeros. Without kernels the parameters are on a CPU, where both locations are the same.
     pub(crate) fn zeros(
-        place: MomentsLocation,
+        location: MomentsLocation,
         kernels: Option<&dyn OptimizerKernels>,
         parameters: &Parameters,
     ) -> Result<Self> {
-        match (place, kernels) {
+        match (location, kernels) {
             (MomentsLocation::Host, Some(kernels)) => {
                 let counts: Vec<usize> = parameters.values().iter().map(Tensor::elem_count).collect();
                 Ok(Self::Host(kernels.host_moments(&counts)?))
             }
-            _ => Ok(Self::Device(Both { first: zeros(parameters)?, second: zeros(parameters)? })),
+            _ => Ok(Self::Device(PerMoment { first: zeros(parameters)?, second: zeros(parameters)? })),
         }
     }
 
@@ -61,7 +61,7 @@ impl Moments {
     pub(crate) fn reset(&mut self, parameters: &Parameters) -> Result<()> {
         match self {
             Self::Device(moments) => {
-                *moments = Both { first: zeros(parameters)?, second: zeros(parameters)? };
+                *moments = PerMoment { first: zeros(parameters)?, second: zeros(parameters)? };
             }
             Self::Host(moments) => moments.clear(),
         }
@@ -97,7 +97,7 @@ impl Moments {
     }
 
     /// The moments as tensors; with `apart` in memory of their own, which later updates in place do not change.
-    pub(crate) fn tensors(&self, apart: bool, parameters: &Parameters) -> Result<Both<Vec<Tensor>>> {
+    pub(crate) fn tensors(&self, apart: bool, parameters: &Parameters) -> Result<PerMoment<Vec<Tensor>>> {
         let all = |moment| {
             let tensors = parameters.values().iter().enumerate().map(|(id, parameter)| match self.values(moment, id) {
                 Values::Tensor(tensor) if apart => tensor.copy(),
@@ -106,11 +106,11 @@ impl Moments {
             });
             tensors.collect::<Result<Vec<Tensor>, candle_core::Error>>()
         };
-        Ok(Both { first: all(Moment::First)?, second: all(Moment::Second)? })
+        Ok(PerMoment { first: all(Moment::First)?, second: all(Moment::Second)? })
     }
 
     /// Goes back to what [`Self::tensors`] returned.
-    pub(crate) fn restore(&mut self, tensors: Both<Vec<Tensor>>) -> Result<()> {
+    pub(crate) fn restore(&mut self, tensors: PerMoment<Vec<Tensor>>) -> Result<()> {
         match self {
             Self::Device(moments) => *moments = tensors,
             Self::Host(_) => {

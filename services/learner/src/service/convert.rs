@@ -63,9 +63,9 @@ pub(super) fn example(message: SupervisedExample) -> Example {
 pub(super) fn error(error: LearnerError) -> ServiceError {
     match error {
         LearnerError::Input(error) | LearnerError::Model(ModelError::Input(error)) => error.into(),
-        LearnerError::Objective(error @ evenkeel_objective::Error::Input { .. })
-        | LearnerError::Objective(error @ evenkeel_objective::Error::Length { .. }) => {
-            FieldError::new("group", error, "what the objective takes").into()
+        // Without a location it is a setting, which was validated before: then it is the service's own fault.
+        LearnerError::Objective(evenkeel_objective::Error::Refused { location, field }) if location.group.is_some() => {
+            FieldError { field: format!("{location}{}", field.field), ..field }.into()
         }
         LearnerError::Checkpoint { path, reason } => {
             ServiceError::DataLoss { message: format!("checkpoint {}: {reason}", path.display()) }

@@ -20,7 +20,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::command::{Command, Reply, ScoreCommand};
-use super::session::{IdleTimer, Part, Session, idle_error};
+use super::session::{IdleTimer, Session, TrainInput, idle_error};
 use super::settings::ServiceSettings;
 use super::status::StatusBoard;
 
@@ -28,7 +28,7 @@ use super::status::StatusBoard;
 pub(super) const NAME: &str = "learner";
 
 /// Groups of a step that may wait for the learner's thread; beyond them the caller has to wait.
-const QUEUED_PARTS: usize = 8;
+const QUEUED_INPUTS: usize = 8;
 
 /// Training steps in progress or queued. A run has one at a time; a second one is a repetition.
 const QUEUED_STEPS: usize = 4;
@@ -115,8 +115,8 @@ impl Learner for LearnerService {
             Some(train_request::Kind::Header(header)) => header,
             _ => return Err(ServiceError::from(FieldError::missing("header", "as the first message")).into()),
         };
-        let (parts, session_parts) = mpsc::channel(QUEUED_PARTS);
-        let (session_events, mut step_events) = mpsc::channel(QUEUED_PARTS);
+        let (inputs, session_inputs) = mpsc::channel(QUEUED_INPUTS);
+        let (session_events, mut step_events) = mpsc::channel(QUEUED_INPUTS);
         let permit = Arc::clone(&self.steps).try_acquire_owned().map_err(|_| ServiceError::QueueFull {
             queue: "training steps",
             capacity: QUEUED_STEPS as u64,
@@ -124,9 +124,9 @@ impl Learner for LearnerService {
             retry_after: None,
         })?;
         let timer = IdleTimer::default();
-        let session = Session::new(session_parts, session_events, timer.clone(), permit);
+        let session = Session::new(session_inputs, session_events, timer.clone(), permit);
         self.send(Command::Train { header: Box::new(header), session })?;
-        let (events, out) = mpsc::channel(QUEUED_PARTS);
+        let (events, out) = mpsc::channel(QUEUED_INPUTS);
         tokio::spawn(async move {
             while let Some(event) = step_events.recv().await {
                 if events.send(event.map_err(Status::from)).await.is_err() {
@@ -139,22 +139,22 @@ impl Learner for LearnerService {
                 let message = tokio::select! {
                     message = requests.next() => message,
                     () = timer.expired(idle) => {
-                        let _ = parts.send(Part::Idle).await;
+                        let _ = inputs.send(TrainInput::Idle).await;
                         break;
                     }
                 };
-                let part = match message {
+                let input = match message {
                     Some(Ok(message)) => match message.kind {
-                        Some(train_request::Kind::Group(group)) => Part::Group(Box::new(group)),
-                        Some(train_request::Kind::Examples(batch)) => Part::Examples(batch.examples),
+                        Some(train_request::Kind::Group(group)) => TrainInput::Group(Box::new(group)),
+                        Some(train_request::Kind::Examples(batch)) => TrainInput::Examples(batch.examples),
                         // A second header or an empty message: the step is dropped with the channel.
                         _ => break,
                     },
                     Some(Err(_)) => break,
-                    None => Part::End,
+                    None => TrainInput::End,
                 };
-                let ended = matches!(part, Part::End);
-                if parts.send(part).await.is_err() || ended {
+                let ended = matches!(input, TrainInput::End);
+                if inputs.send(input).await.is_err() || ended {
                     break;
                 }
             }

@@ -7,8 +7,7 @@ use evenkeel_files::free_space;
 use evenkeel_proto::v1::{LearnerState, TrainKind, TrainReport};
 use evenkeel_telemetry::on_scrape;
 
-use crate::timeline::Pass;
-use crate::trainer::WorkDone;
+use crate::timeline::{Pass, WorkDone};
 
 /// Records the metrics of a completed step.
 pub(super) fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, passes: &[Pass], total: Duration) {

@@ -44,7 +44,7 @@ impl Lease {
         if owner.is_empty() || owner == run_id || (version == 0 && self.remaining().is_zero()) {
             return Ok(());
         }
-        let message = format!("run_id is `{run_id}`, the learner's weights are of run `{owner}`");
+        let message = format!("run_id is `{run_id}`, the learner holds weights of run `{owner}`");
         Err(ServiceError::Precondition { reason: "OTHER_RUN", message })
     }
 

@@ -1,4 +1,4 @@
-//! A training call as the learner's thread sees it: the parts of the step, its events, and how long it has been idle.
+//! A training call as the learner's thread sees it: what the caller sends, its events, and how long it has been idle.
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -8,8 +8,8 @@ use evenkeel_proto::v1::{SupervisedExample, TrainEvent, TrainGroup, TrainReport,
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
-/// What follows a header.
-pub(super) enum Part {
+/// What follows the header of a training call.
+pub(super) enum TrainInput {
     Group(Box<TrainGroup>),
     Examples(Vec<SupervisedExample>),
     /// The caller has sent everything.
@@ -38,7 +38,7 @@ impl From<FieldError> for Abort {
     }
 }
 
-/// The time since which a step has been waiting for its next part. Clones share it.
+/// The time since which a step has been waiting for its next input. Clones share it.
 #[derive(Clone, Default)]
 pub(super) struct IdleTimer(Arc<Mutex<Option<Instant>>>);
 
@@ -68,7 +68,7 @@ pub(super) fn idle_error() -> ServiceError {
 
 /// The learner's end of a training call.
 pub(super) struct Session {
-    parts: mpsc::Receiver<Part>,
+    inputs: mpsc::Receiver<TrainInput>,
     events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
     idle: IdleTimer,
     /// Released at the end of the step.
@@ -77,23 +77,23 @@ pub(super) struct Session {
 
 impl Session {
     pub(super) fn new(
-        parts: mpsc::Receiver<Part>,
+        inputs: mpsc::Receiver<TrainInput>,
         events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
         idle: IdleTimer,
         permit: OwnedSemaphorePermit,
     ) -> Self {
-        Self { parts, events, idle, _permit: permit }
+        Self { inputs, events, idle, _permit: permit }
     }
 
-    /// The next part; `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<Part>, Abort> {
+    /// The next input; `None` after the last.
+    pub(super) fn next(&mut self) -> Result<Option<TrainInput>, Abort> {
         self.idle.set(Some(Instant::now()));
-        let part = self.parts.blocking_recv();
+        let input = self.inputs.blocking_recv();
         self.idle.set(None);
-        match part {
-            Some(Part::End) => Ok(None),
-            Some(Part::Idle) => Err(idle_error().into()),
-            Some(part) => Ok(Some(part)),
+        match input {
+            Some(TrainInput::End) => Ok(None),
+            Some(TrainInput::Idle) => Err(idle_error().into()),
+            Some(input) => Ok(Some(input)),
             None => Err(Abort::Cancelled),
         }
     }

@@ -172,7 +172,7 @@ impl evenkeel_config::Settings for ServiceSettings {
 fn field_error(error: LearnerError) -> FieldError {
     match error {
         LearnerError::Setting(error) => error,
-        LearnerError::Objective(evenkeel_objective::Error::Setting(error)) => error.within("objective"),
+        LearnerError::Objective(evenkeel_objective::Error::Refused { field, .. }) => field.within("objective"),
         other => FieldError::new("settings", other, "what its message says"),
     }
 }

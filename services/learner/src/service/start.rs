@@ -12,7 +12,7 @@ use super::settings::ServiceSettings;
 use super::status::StatusBoard;
 use super::worker::Worker;
 use crate::error::LearnerError;
-use crate::files::check_writable;
+use crate::files::validate_writable;
 use crate::learner::Learner;
 
 /// Why the server did not start.
@@ -37,7 +37,7 @@ pub fn bind(settings: ServiceSettings) -> BoxFuture<'static, Result<Server, Star
 async fn start(settings: ServiceSettings) -> Result<Server, StartError> {
     settings.validate()?;
     for (setting, folder) in [("checkpoints", &settings.checkpoints), ("weights", &settings.weights)] {
-        check_writable(setting, folder)?;
+        validate_writable(setting, folder)?;
     }
     let server = Server::bind(NAME, "learner.server", settings.server.clone()).await?;
     watch_disks([("checkpoints", settings.checkpoints.clone()), ("weights", settings.weights.clone())]);

@@ -15,7 +15,7 @@ use super::inspection::Inspection;
 use super::instruments::{count_step, record};
 use super::lease::Lease;
 use super::report::Counts;
-use super::session::{Abort, Part, Session};
+use super::session::{Abort, Session, TrainInput};
 use super::settings::ServiceSettings;
 use super::spans::record_spans;
 use super::status::StatusBoard;
@@ -211,9 +211,9 @@ impl Training {
         if header.max_lag.is_some_and(|most| most > 0) {
             step = step.with_lags().map_err(convert::error)?;
         }
-        while let Some(part) = session.next()? {
+        while let Some(input) = session.next()? {
             lease.renew();
-            let Part::Group(message) = part else {
+            let TrainInput::Group(message) = input else {
                 return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
             };
             if received == expected {
@@ -266,8 +266,8 @@ impl Training {
         started: Instant,
     ) -> Result<(TrainReport, Duration), Abort> {
         let mut examples = Vec::new();
-        while let Some(part) = session.next()? {
-            let Part::Examples(batch) = part else {
+        while let Some(input) = session.next()? {
+            let TrainInput::Examples(batch) = input else {
                 return Err(FieldError::new("group", "present", "examples in a supervised step").into());
             };
             examples.extend(batch.into_iter().map(convert::example));

@@ -158,7 +158,7 @@ impl LearnerSettings {
     /// The first refused field of the batch, with its value and what is allowed.
     pub fn validate_batch(&self, batch: BatchShape) -> Result<()> {
         self.objective.validate_group_size(batch.group_size).map_err(|error| match error {
-            Error::Setting(error) => LearnerError::setting("group_size", error.value, error.allowed),
+            Error::Refused { field, .. } => LearnerError::Setting(field),
             other => other.into(),
         })?;
         if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {

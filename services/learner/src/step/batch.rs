@@ -2,7 +2,7 @@
 
 use evenkeel_objective::{GroupCounts, GroupView, MismatchByLag, Normalizer, StepCounts};
 
-use super::group_plan::{GroupPlan, PlannedResponse, is_regularized};
+use super::group_weights::{GroupWeights, PlannedResponse, is_regularized};
 use super::lag_statistics::LagStatistics;
 use super::loss::ResponseStats;
 use super::mini_batch::MiniBatches;
@@ -39,7 +39,7 @@ pub struct StepProgress {
 /// order alone: a step that waits for all groups has the same bits as one that takes them as they arrive.
 pub(super) struct Batch {
     mini_batches: MiniBatches,
-    groups: Vec<GroupPlan>,
+    groups: Vec<GroupWeights>,
     /// Whether a group's gradient has been accumulated.
     accumulated: Vec<bool>,
     progress: StepProgress,
@@ -84,7 +84,7 @@ impl Batch {
         self.lags.take().map(LagStatistics::finish)
     }
 
-    pub(super) fn groups(&self) -> &[GroupPlan] {
+    pub(super) fn groups(&self) -> &[GroupWeights] {
         &self.groups
     }
 
@@ -93,7 +93,7 @@ impl Batch {
     }
 
     pub(super) fn views(&self) -> Vec<GroupView<'_>> {
-        self.groups.iter().map(GroupPlan::view).collect()
+        self.groups.iter().map(GroupWeights::view).collect()
     }
 
     /// Number of updates over the groups so far.
@@ -103,9 +103,14 @@ impl Batch {
     }
 
     /// Adds a group, and runs passes where there is enough work.
-    pub(super) fn add(&mut self, trainer: &mut Trainer, plan: GroupPlan, planned: Vec<PlannedResponse>) -> Result<()> {
+    pub(super) fn add(
+        &mut self,
+        trainer: &mut Trainer,
+        weights: GroupWeights,
+        planned: Vec<PlannedResponse>,
+    ) -> Result<()> {
         let group = self.groups.len();
-        self.groups.push(plan);
+        self.groups.push(weights);
         self.accumulated.push(false);
         if planned.is_empty() {
             self.mark(group);
@@ -121,7 +126,7 @@ impl Batch {
     ) -> Result<(Vec<UpdateStats>, usize)> {
         self.complete(trainer, observe)?;
         // Stable: the responses of a group keep their order.
-        self.scored.sort_by_key(|response| response.group);
+        self.scored.sort_by_key(|response| response.group());
         let (mut updates, mut trained) = (Vec::new(), 0);
         for (number, mini_batch) in self.mini_batches.all(self.groups.len()).into_iter().enumerate() {
             let counts = self.counts(&mini_batch);
@@ -165,7 +170,7 @@ impl Batch {
             self.mini_batches.set_groups(self.groups.len());
             for group in 0..self.groups.len() {
                 let mut planned = Vec::new();
-                while let Some(response) = unassigned.next_if(|response| response.group == group) {
+                while let Some(response) = unassigned.next_if(|response| response.group() == group) {
                     planned.push(response);
                 }
                 observe(StepPhase::Scoring, self.progress);
@@ -198,7 +203,7 @@ impl Batch {
         let keep = (repeats && trainer.settings().old_logp.is_learners()) || self.lags.is_some();
         self.first_stats.extend(first_pass(trainer, &mut responses, factor, keep)?);
         self.measure(trainer, &responses)?;
-        responses.iter().for_each(|response| self.mark(response.group));
+        responses.iter().for_each(|response| self.mark(response.group()));
         if repeats {
             self.scored.extend(responses);
         }
@@ -208,7 +213,7 @@ impl Batch {
     /// Adds responses whose log-probabilities before the first update are known, where statistics by lag are asked for.
     fn measure(&mut self, trainer: &Trainer, responses: &[PlannedResponse]) -> Result<()> {
         let Some(lags) = &mut self.lags else { return Ok(()) };
-        let known = responses.iter().filter_map(|response| Some((response, response.old_logp.as_deref()?)));
+        let known = responses.iter().filter_map(|response| Some((response, response.old_logp()?)));
         known.into_iter().try_for_each(|(response, logp)| lags.add(&trainer.settings().objective, response, logp))
     }
 
@@ -230,8 +235,8 @@ impl Batch {
         while groups.peek().is_some() {
             let (mut members, mut length, mut done) = (Vec::new(), 0, Vec::new());
             while let Some(group) = groups.next_if(|_| length < enough) {
-                let start = self.scored.partition_point(|response| response.group < group);
-                let end = self.scored.partition_point(|response| response.group <= group);
+                let start = self.scored.partition_point(|response| response.group() < group);
+                let end = self.scored.partition_point(|response| response.group() <= group);
                 length += tokens(&self.scored[start..end]);
                 members.extend(&self.scored[start..end]);
                 done.push(group);

@@ -2,7 +2,7 @@
 
 use evenkeel_objective::{MismatchByLag, ResponseTokens, Settings};
 
-use super::group_plan::PlannedResponse;
+use super::group_weights::PlannedResponse;
 use crate::error::Result;
 
 /// Gathers what is known of responses once they have been through a pass, one after the other in the order of the passes, so that sums have
@@ -16,8 +16,8 @@ impl LagStatistics {
     /// Adds a response with the log-probabilities of its trainable tokens under the learner's weights.
     pub(super) fn add(&mut self, objective: &Settings, response: &PlannedResponse, logp: &[f32]) -> Result<()> {
         let mask = vec![true; logp.len()];
-        let tokens = ResponseTokens { mask: &mask, logp, old_logp: logp, rollout_logp: Some(&response.rollout_logp) };
-        Ok(self.by_lag.add(objective, &tokens, &response.lags)?)
+        let tokens = ResponseTokens { mask: &mask, logp, old_logp: logp, rollout_logp: Some(response.rollout_logp()) };
+        Ok(self.by_lag.add(objective, &tokens, response.lags())?)
     }
 
     pub(super) fn finish(self) -> MismatchByLag {

@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
 use evenkeel_objective::{KlStats, PolicyStats, ResponseTokens, Settings, response_kl, response_loss};
 
-use super::group_plan::PlannedResponse;
+use super::group_weights::PlannedResponse;
 use crate::micro_batch::MicroBatches;
 use crate::settings::OldLogp;
 
@@ -71,7 +71,7 @@ impl<'a> PolicyLoss<'a> {
     }
 
     fn regularizer_weight(&self, planned: &PlannedResponse) -> f64 {
-        planned.regularizer_weight * self.regularizer_factor
+        planned.regularizer_weight() * self.regularizer_factor
     }
 
     /// The loss of one response. Only trainable tokens are scored, so the mask is all true.
@@ -83,15 +83,15 @@ impl<'a> PolicyLoss<'a> {
         grad: &mut [f32],
     ) -> Result<ResponseStats, evenkeel_objective::Error> {
         let mask = vec![true; logp.len()];
-        let rollout_logp = &*planned.rollout_logp;
+        let rollout_logp = planned.rollout_logp();
         let old_logp = match self.old_logp {
-            OldLogp::Recompute | OldLogp::Proximal => planned.old_logp.as_deref().unwrap_or(logp),
+            OldLogp::Recompute | OldLogp::Proximal => planned.old_logp().unwrap_or(logp),
             OldLogp::Rollout => rollout_logp,
         };
         let tokens = ResponseTokens { mask: &mask, logp, old_logp, rollout_logp: Some(rollout_logp) };
-        let policy = response_loss(self.settings, planned.advantage, planned.weight, &tokens, grad)?;
+        let policy = response_loss(self.settings, planned.advantage(), planned.weight(), &tokens, grad)?;
         let weight = self.regularizer_weight(planned);
-        let kl = match &planned.reference_logp {
+        let kl = match planned.reference_logp() {
             Some(reference) => response_kl(self.settings, weight, &mask, logp, reference, grad)?,
             None => KlStats::default(),
         };

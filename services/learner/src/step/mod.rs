@@ -1,6 +1,6 @@
 //! A step: from groups as they arrive to updated weights.
 //!
-//! [`group_plan`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`] divides
+//! [`group_weights`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`] divides
 //! groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the model runs,
 //! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, and [`report`] summarises it.
 //! [`lag_statistics`] measures how far samples of older versions are from the step's.
@@ -8,7 +8,7 @@
 //! [`supervised`] is the step of the warm start.
 
 mod batch;
-mod group_plan;
+mod group_weights;
 mod lag_statistics;
 mod loss;
 mod mini_batch;

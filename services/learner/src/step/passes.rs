@@ -3,7 +3,7 @@
 use candle_core::Tensor;
 use evenkeel_objective::{Aggregation, StepCounts};
 
-use super::group_plan::PlannedResponse;
+use super::group_weights::PlannedResponse;
 use super::loss::{PolicyLoss, ResponseStats};
 use super::report::UpdateStats;
 use crate::error::Result;
@@ -32,7 +32,7 @@ pub(super) fn first_pass(
     let members: Vec<&PlannedResponse> = responses.iter().collect();
     let (stats, logp) = run(trainer, &members, regularizer_factor, keep)?;
     for (response, logp) in responses.iter_mut().zip(logp) {
-        response.old_logp = Some(logp);
+        response.set_old_logp(logp);
     }
     Ok(stats)
 }
@@ -97,15 +97,15 @@ fn score_with(trainer: &mut Trainer, responses: &mut [PlannedResponse], old: boo
     let batches = trainer.pack(&sequences)?;
     if old {
         for (response, scores) in responses.iter_mut().zip(trainer.score_old(&batches)?) {
-            response.old_logp = Some(scores.logp);
+            response.set_old_logp(scores.logp);
         }
     }
     if let Some(scores) = trainer.score_reference(&batches)? {
         for (response, scores) in responses.iter_mut().zip(scores) {
-            response.reference_logp = Some(scores.logp);
+            response.set_reference_logp(scores.logp);
         }
     }
-    trainer.pass_was_of(PassKind::Scoring, responses.iter().map(|response| response.group));
+    trainer.pass_was_of(PassKind::Scoring, responses.iter().map(|response| response.group()));
     Ok(())
 }
 
@@ -125,6 +125,6 @@ fn run(
     let (objective, old_logp, temperature) = (settings.objective.clone(), settings.old_logp, settings.temperature);
     let loss = PolicyLoss::new(&objective, old_logp, regularizer_factor, responses, &batches, keep);
     trainer.accumulate(&batches, temperature, &loss)?;
-    trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group));
+    trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group()));
     Ok(loss.into_results())
 }

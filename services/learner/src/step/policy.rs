@@ -3,7 +3,7 @@
 use evenkeel_objective::Quantities;
 
 use super::batch::{Batch, StepPhase, StepProgress};
-use super::group_plan::{GroupPlan, PlannedResponse, plan};
+use super::group_weights::{GroupWeights, PlannedResponse, weigh};
 use super::probe::probe;
 use super::report::StepReport;
 use super::rule_gradients::GradientProbe;
@@ -22,7 +22,7 @@ pub struct PolicyStep<'a> {
     expected: Option<usize>,
     batch: Batch,
     /// Groups that wait for the last one, after which the gradients of all rules are computed first; absent in other steps.
-    held: Option<Vec<(GroupPlan, Vec<PlannedResponse>)>>,
+    held: Option<Vec<(GroupWeights, Vec<PlannedResponse>)>>,
     /// Set when a pass fails: sums and scores are then incomplete.
     failed: bool,
 }
@@ -77,12 +77,12 @@ impl<'a> PolicyStep<'a> {
             return Err(wrong_number(index + 1, expected));
         }
         group.validate(index, self.trainer.config(), settings)?;
-        let (plan, planned) = plan(&settings.objective, index, group)?;
+        let (weights, planned) = weigh(&settings.objective, index, group)?;
         if let Some(held) = &mut self.held {
-            held.push((plan, planned));
+            held.push((weights, planned));
             return Ok(());
         }
-        self.batch.add(self.trainer, plan, planned).inspect_err(|_| self.failed = true)
+        self.batch.add(self.trainer, weights, planned).inspect_err(|_| self.failed = true)
     }
 
     /// How far the step is.
@@ -130,14 +130,14 @@ impl<'a> PolicyStep<'a> {
     /// Computes the gradients of all rules, then does with the groups what would have been done as they arrived.
     fn probe_and_add(
         &mut self,
-        held: Vec<(GroupPlan, Vec<PlannedResponse>)>,
+        held: Vec<(GroupWeights, Vec<PlannedResponse>)>,
         observe: &mut dyn FnMut(StepPhase, StepProgress),
     ) -> Result<GradientProbe> {
         let settings = self.trainer.settings();
         let rules = settings.probe_gradients.rules(&settings.objective);
         let probed = self.trainer.aside(|trainer| probe(trainer, &rules, &held, observe))?;
-        for (plan, planned) in held {
-            self.batch.add(self.trainer, plan, planned)?;
+        for (weights, planned) in held {
+            self.batch.add(self.trainer, weights, planned)?;
         }
         Ok(probed)
     }

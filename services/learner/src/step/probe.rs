@@ -10,7 +10,7 @@ use candle_core::{Device, Tensor};
 use evenkeel_objective::{Aggregation, Settings, StepCounts, group_weights};
 
 use super::batch::{StepPhase, StepProgress};
-use super::group_plan::{GroupPlan, PlannedResponse};
+use super::group_weights::{GroupWeights, PlannedResponse};
 use super::passes::{factor_of, gradient_of, score_reference};
 use super::rule_gradients::{GradientProbe, RuleGradient};
 use crate::error::Result;
@@ -21,12 +21,12 @@ use crate::trainer::Trainer;
 pub(super) fn probe(
     trainer: &mut Trainer,
     rules: &[Aggregation],
-    groups: &[(GroupPlan, Vec<PlannedResponse>)],
+    groups: &[(GroupWeights, Vec<PlannedResponse>)],
     observe: &mut dyn FnMut(StepPhase, StepProgress),
 ) -> Result<GradientProbe> {
     let began = Instant::now();
     let objective = trainer.settings().objective.clone();
-    let counts: StepCounts = groups.iter().map(|(plan, _)| plan.counts).collect();
+    let counts: StepCounts = groups.iter().map(|(group, _)| group.counts).collect();
     let mut responses: Vec<PlannedResponse> = groups.iter().flat_map(|(_, planned)| planned).cloned().collect();
     let mut gradients: Vec<Vec<Tensor>> = Vec::with_capacity(rules.len());
     score_reference(trainer, &mut responses)?;
@@ -58,16 +58,16 @@ pub(super) fn probe(
 fn weigh(
     objective: &Settings,
     rule: Aggregation,
-    groups: &[(GroupPlan, Vec<PlannedResponse>)],
+    groups: &[(GroupWeights, Vec<PlannedResponse>)],
     responses: &mut [PlannedResponse],
 ) -> Result<()> {
     let mut responses = responses.iter_mut();
-    for (plan, planned) in groups {
-        let view = plan.view();
+    for (group, planned) in groups {
+        let view = group.view();
         let mut weights = vec![0.0; view.advantages.len()];
         group_weights(rule, view.advantages, view.trainable_tokens, objective.constants(), &mut weights)?;
         for (_, response) in planned.iter().zip(responses.by_ref()) {
-            response.weight = weights[response.index];
+            response.reweigh(&weights);
         }
     }
     Ok(())

@@ -2,7 +2,7 @@
 
 use evenkeel_objective::{Aggregation, KlStats, MismatchByLag, PolicyStats, Quantities};
 
-use super::group_plan::GroupPlan;
+use super::group_weights::GroupWeights;
 use super::loss::ResponseStats;
 use super::rule_gradients::GradientProbe;
 use crate::optimizer::{SkipReason, UpdateReport};
@@ -101,7 +101,7 @@ pub struct StepReport {
 
 impl StepReport {
     pub(super) fn of(
-        plans: &[GroupPlan],
+        groups: &[GroupWeights],
         aggregation: Aggregation,
         quantities: Quantities,
         trained_responses: usize,
@@ -114,13 +114,13 @@ impl StepReport {
         };
         Self {
             version,
-            groups: plans.len(),
-            groups_with_signal: plans.iter().filter(|plan| plan.has_signal).count(),
-            responses: plans.iter().map(|plan| plan.advantages.len()).sum(),
-            invalid: plans.iter().map(|plan| plan.invalid).sum(),
-            raw_reward: mean(&mut plans.iter().flat_map(|plan| plan.raw_rewards.iter().copied())),
-            reward: mean(&mut plans.iter().flat_map(|plan| plan.rewards.iter().copied())),
-            response_length: mean(&mut plans.iter().flat_map(|plan| plan.lengths.iter().map(|&n| n as f64))),
+            groups: groups.len(),
+            groups_with_signal: groups.iter().filter(|group| group.has_signal).count(),
+            responses: groups.iter().map(|group| group.advantages.len()).sum(),
+            invalid: groups.iter().map(|group| group.invalid).sum(),
+            raw_reward: mean(&mut groups.iter().flat_map(|group| group.raw_rewards.iter().copied())),
+            reward: mean(&mut groups.iter().flat_map(|group| group.rewards.iter().copied())),
+            response_length: mean(&mut groups.iter().flat_map(|group| group.lengths.iter().map(|&n| n as f64))),
             trained_responses,
             aggregation,
             quantities,

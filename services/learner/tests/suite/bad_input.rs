@@ -18,19 +18,19 @@ fn refused(change: impl Fn(&mut Group), words: &[&str]) {
 
 #[test]
 fn a_group_of_one_with_group_normalisation_is_refused() {
-    refused(|group| group.responses.truncate(1), &["number of responses of group 1", "is 1", "at least 2"]);
+    refused(|group| group.responses.truncate(1), &["group 1 (`", "number of responses is 1", "at least 2"]);
 }
 
 #[test]
 fn an_empty_prompt_or_response_is_refused() {
-    refused(|group| group.prompt.clear(), &["prompt of group 1", "empty", "1 or more"]);
-    refused(|group| group.responses[2].tokens.clear(), &["response of group 1, response 2", "empty", "1 or more"]);
+    refused(|group| group.prompt.clear(), &["group 1 (`", "): prompt is empty", "1 or more"]);
+    refused(|group| group.responses[2].tokens.clear(), &["group 1, response 2: response is empty", "1 or more"]);
 }
 
 #[test]
 fn ids_outside_the_vocabulary_are_refused() {
-    refused(|group| group.prompt[0] = 29, &["token id at index 0", "prompt of group 1", "29", "28"]);
-    refused(|group| group.responses[3].tokens[0] = 500, &["token id", "response 3", "500", "28"]);
+    refused(|group| group.prompt[0] = 29, &["group 1 (`", "), prompt: token id at index 0", "29", "28"]);
+    refused(|group| group.responses[3].tokens[0] = 500, &["response 3: token id", "500", "28"]);
 }
 
 #[test]
@@ -38,24 +38,27 @@ fn log_probabilities_above_zero_or_nan_are_refused() {
     for value in [0.1, f32::NAN, f32::NEG_INFINITY] {
         refused(
             |group| group.responses[1].rollout_logp[0] = value,
-            &["rollout_logp of group 1, response 1, token 0", "at most 0"],
+            &["group 1, response 1, token 0: rollout_logp is", "at most 0"],
         );
     }
 }
 
 #[test]
 fn lengths_that_disagree_are_refused() {
-    refused(|group| group.responses[0].mask.push(true), &["mask of group 1, response 0", "length of response"]);
+    refused(
+        |group| group.responses[0].mask.push(true),
+        &["group 1, response 0: length of mask is", "length of response"],
+    );
     refused(
         |group| group.responses[0].rollout_logp.truncate(0),
-        &["rollout_logp of group 1, response 0", "length of response"],
+        &["group 1, response 0: length of rollout_logp is", "length of response"],
     );
 }
 
 #[test]
 fn rewards_that_are_not_finite_are_refused() {
-    refused(|group| group.responses[1].reward = f64::NAN, &["reward of group 1, response 1", "NaN", "finite"]);
-    refused(|group| group.responses[1].raw_reward = f64::INFINITY, &["raw_reward of group 1, response 1", "inf"]);
+    refused(|group| group.responses[1].reward = f64::NAN, &["group 1, response 1: reward is", "NaN", "finite"]);
+    refused(|group| group.responses[1].raw_reward = f64::INFINITY, &["group 1, response 1: raw_reward is", "inf"]);
 }
 
 #[test]
@@ -65,7 +68,10 @@ fn a_sequence_longer_than_the_context_is_refused() {
         (response.tokens, response.mask) = (vec![3; 64], vec![true; 64]);
         response.rollout_logp = vec![-1.0; 64];
     };
-    refused(lengthen, &["prompt and response of group 1", "response 0", "max_position_embeddings = 64"]);
+    refused(
+        lengthen,
+        &["group 1 (`", "response 0: length of prompt and response is 6", "max_position_embeddings = 64"],
+    );
 }
 
 #[test]
@@ -122,8 +128,8 @@ fn supervised_examples_are_refused_by_index() {
     let before = bits(&learner);
     let good = Example { prompt: vec![2, 3], response: vec![4, 1] };
     for (bad, words) in [
-        (Example { prompt: vec![], response: vec![1] }, ["prompt of example 1", "empty"]),
-        (Example { prompt: vec![2], response: vec![] }, ["response of example 1", "empty"]),
+        (Example { prompt: vec![], response: vec![1] }, ["example 1: prompt", "empty"]),
+        (Example { prompt: vec![2], response: vec![] }, ["example 1: response", "empty"]),
         (Example { prompt: vec![2], response: vec![99] }, ["example 1", "99"]),
         (Example { prompt: vec![2], response: vec![2; 64] }, ["example 1", "65"]),
     ] {

@@ -118,7 +118,7 @@ fn runs_that_do_not_cover_the_trainable_tokens_are_refused() {
     let mut groups = of_two_versions(1, 1);
     groups[0].responses[1].lags.push(LagRun { lag: 0, tokens: 3 });
     let error = learner(settings()).step().add(groups.remove(0)).unwrap_err().to_string();
-    assert!(error.contains("lags of group 0, response 1 has length"), "{error}");
+    assert!(error.contains("group 0, response 1: length of lags is"), "{error}");
 }
 
 #[test]

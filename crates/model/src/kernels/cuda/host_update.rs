@@ -36,8 +36,8 @@ struct Piece {
 pub(super) struct Update<'a> {
     pub(super) weights: &'a [Tensor],
     pub(super) gradients: &'a [Tensor],
-    /// The address of the gradients' factor.
-    pub(super) factor: Pointer,
+    /// The gradients' factor.
+    pub(super) factor: f32,
     pub(super) numbers: &'a [AdamW],
 }
 
@@ -87,7 +87,7 @@ impl<D: Device> Cuda<D> {
         let weight = part(&update.weights[parameter])?;
         let state = [weight, device.address(&buffer.first), device.address(&buffer.second)];
         let (gradient, numbers) = (part(&update.gradients[parameter])?, update.numbers[parameter]);
-        self.run(adamw(device.properties(), numbers, count, state, gradient, update.factor, Pointer::NULL))?;
+        self.run(adamw(device.properties(), numbers, count, state, gradient, update.factor))?;
 
         device.wait(Lane::Out, &device.record(Lane::Compute)?)?;
         device.copy_out(&buffer.first, moments.of_mut(Moment::First, parameter), range.clone())?;
@@ -314,7 +314,7 @@ mod tests {
         assert_eq!(counts_of.pinned, 8 * all as u64);
         assert_eq!(counts_of.streamed.bytes, 16 * all as u64);
         assert_eq!(counts_of.total().bytes, 28 * all as u64);
-        // Two buffers for two moments, and the factor.
-        assert_eq!(counts_of.peak, 4 * 4096 + 256);
+        // Two buffers for two moments.
+        assert_eq!(counts_of.peak, 4 * 4096);
     }
 }

@@ -1,7 +1,7 @@
 //! The global norm, and AdamW in one pass over each parameter's arrays.
 
 use candle_core::Tensor;
-use evenkeel_kernels::{AdamW, Clip, Pointer, adamw, clip, square_parts, squares};
+use evenkeel_kernels::{AdamW, Pointer, adamw, global_norm, square_parts, squares};
 
 use super::host_update::Update;
 use super::{Cuda, Device};
@@ -20,18 +20,14 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
             self.run(squares(properties, self.device.parameter(gradient)?, gradient.elem_count(), to))?;
             to = Pointer(to.0 + 8 * *parts as u64);
         }
-        let (norm, factor) = (self.device.allocate(8)?, self.device.allocate(4)?);
-        let unclipped = Clip { scale: 1.0, limit: None };
-        let [from, to, unused] = [&sums, &norm, &factor].map(|memory| self.device.address(memory));
-        self.run(clip(unclipped, from, all, to, unused))?;
+        let norm = self.device.allocate(8)?;
+        self.run(global_norm(self.device.address(&sums), all, self.device.address(&norm)))?;
         let bytes = self.device.download(&norm, 8)?;
         let (found, allowed) = (bytes.len(), "8");
         bytes.try_into().map(f64::from_ne_bytes).map_err(|_| ModelError::input("bytes of a norm", found, allowed))
     }
 
     fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()> {
-        let memory = self.upload_floats(&[factor as f32])?;
-        let factor = self.device.address(&memory);
         let moments = arrays.first.iter().zip(arrays.second);
         for (((weight, (first, second)), gradient), numbers) in
             arrays.weights.iter().zip(moments).zip(arrays.gradients).zip(updates)
@@ -39,7 +35,7 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
             let at = |tensor: &Tensor| self.device.parameter(tensor);
             let (state, gradient) = ([at(weight)?, at(first)?, at(second)?], at(gradient)?);
             let count = weight.elem_count();
-            self.run(adamw(self.device.properties(), *numbers, count, state, gradient, factor, Pointer::NULL))?;
+            self.run(adamw(self.device.properties(), *numbers, count, state, gradient, factor as f32))?;
         }
         Ok(())
     }
@@ -57,9 +53,7 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
         factor: f64,
         updates: &[AdamW],
     ) -> Result<()> {
-        let memory = self.upload_floats(&[factor as f32])?;
-        let factor = self.device.address(&memory);
-        self.update_in_pieces(&Update { weights, gradients, factor, numbers: updates }, moments)
+        self.update_in_pieces(&Update { weights, gradients, factor: factor as f32, numbers: updates }, moments)
     }
 }
 

@@ -50,7 +50,7 @@ fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64
         let others: u64 = memory.host_parts.iter().map(|part| part.bytes).sum::<u64>() - plan.host_total();
         host.saturating_sub(others)
     });
-    if let Err(error) = plan.check(available.saturating_sub(asleep), host, &recipe.learner) {
+    if let Err(error) = plan.validate(available.saturating_sub(asleep), host, &recipe.learner) {
         findings.problem(format!("learner: {error}"));
     }
     if asleep > 0 {

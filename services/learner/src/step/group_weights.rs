@@ -11,30 +11,76 @@ use crate::micro_batch::Sequence;
 /// A response that will go through the model. Token values are those of trainable tokens only.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedResponse {
-    /// Index of the group in the step.
-    pub(super) group: usize,
-    /// Its own in the group.
-    pub(super) index: usize,
+    group: usize,
+    /// Index in its group.
+    index: usize,
     prompt: Arc<[u32]>,
     tokens: Vec<u32>,
     mask: Vec<bool>,
-    /// The engine's log-probabilities.
-    pub(super) rollout_logp: Vec<f32>,
-    /// How far the versions that sampled them are behind the step's; empty where none is.
-    pub(super) lags: Vec<LagRun>,
-    /// Under the weights before the first update on the batch; absent until a pass has computed them, and if the ratio is
-    /// taken against the engine's.
-    pub(super) old_logp: Option<Vec<f32>>,
-    /// Under the reference, if there is one.
-    pub(super) reference_logp: Option<Vec<f32>>,
-    pub(super) advantage: f64,
-    /// The group's part of the policy weight, without the step's scalar.
-    pub(super) weight: f64,
-    /// The group's part of the weight of KL and entropy terms.
-    pub(super) regularizer_weight: f64,
+    rollout_logp: Vec<f32>,
+    lags: Vec<LagRun>,
+    old_logp: Option<Vec<f32>>,
+    reference_logp: Option<Vec<f32>>,
+    advantage: f64,
+    weight: f64,
+    regularizer_weight: f64,
 }
 
 impl PlannedResponse {
+    /// Index of the group in the step.
+    pub(super) fn group(&self) -> usize {
+        self.group
+    }
+
+    /// The engine's log-probabilities of the trainable tokens.
+    pub(super) fn rollout_logp(&self) -> &[f32] {
+        &self.rollout_logp
+    }
+
+    /// How far the versions that sampled the trainable tokens are behind the step's; empty where none is.
+    pub(super) fn lags(&self) -> &[LagRun] {
+        &self.lags
+    }
+
+    /// What the ratio is taken against, unless that is the engine's; absent until a pass has computed it.
+    pub(super) fn old_logp(&self) -> Option<&[f32]> {
+        self.old_logp.as_deref()
+    }
+
+    /// Keeps the log-probabilities under the weights before the first update on the batch.
+    pub(super) fn set_old_logp(&mut self, logp: Vec<f32>) {
+        self.old_logp = Some(logp);
+    }
+
+    /// Under the reference, if there is one.
+    pub(super) fn reference_logp(&self) -> Option<&[f32]> {
+        self.reference_logp.as_deref()
+    }
+
+    /// Keeps the log-probabilities under the reference.
+    pub(super) fn set_reference_logp(&mut self, logp: Vec<f32>) {
+        self.reference_logp = Some(logp);
+    }
+
+    pub(super) fn advantage(&self) -> f64 {
+        self.advantage
+    }
+
+    /// The group's part of the policy weight, without the step's scalar.
+    pub(super) fn weight(&self) -> f64 {
+        self.weight
+    }
+
+    /// The group's part of the weight of KL and entropy terms.
+    pub(super) fn regularizer_weight(&self) -> f64 {
+        self.regularizer_weight
+    }
+
+    /// Takes its policy weight from those of its group under another rule.
+    pub(super) fn reweigh(&mut self, weights_of_group: &[f64]) {
+        self.weight = weights_of_group[self.index];
+    }
+
     /// Tokens of prompt and response.
     pub(super) fn length(&self) -> usize {
         self.prompt.len() + self.tokens.len()
@@ -48,9 +94,9 @@ impl PlannedResponse {
     }
 }
 
-/// What a group contributes to the counts and statistics of the step.
+/// A group's advantages, and what else it contributes to the counts and statistics of the step.
 #[derive(Clone, Debug)]
-pub(super) struct GroupPlan {
+pub(super) struct GroupWeights {
     pub(super) counts: GroupCounts,
     pub(super) advantages: Vec<f64>,
     trainable_tokens: Vec<usize>,
@@ -66,7 +112,7 @@ pub(super) struct GroupPlan {
     pub(super) has_signal: bool,
 }
 
-impl GroupPlan {
+impl GroupWeights {
     pub(super) fn view(&self) -> GroupView<'_> {
         GroupView { advantages: &self.advantages, trainable_tokens: &self.trainable_tokens, correct: &self.correct }
     }
@@ -74,7 +120,7 @@ impl GroupPlan {
 
 /// Computes advantages and weights of a group, and selects the responses with a gradient: zero-advantage ones skip the
 /// model, unless a KL or entropy term includes them.
-pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(GroupPlan, Vec<PlannedResponse>)> {
+pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(GroupWeights, Vec<PlannedResponse>)> {
     let rewards: Vec<f64> = group.responses.iter().map(|r| r.reward).collect();
     let valid: Vec<bool> = group.responses.iter().map(|r| r.valid).collect();
     let trainable_tokens: Vec<usize> = group.responses.iter().map(Response::trainable).collect();
@@ -85,7 +131,7 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
     regularizer_weights(&trainable_tokens, &mut regularizer_weight)?;
 
     let of_valid = |value: fn(&Response) -> f64| group.responses.iter().filter(|r| r.valid).map(value).collect();
-    let plan = GroupPlan {
+    let weights = GroupWeights {
         counts,
         correct: group.responses.iter().map(Response::is_correct).collect(),
         lengths: group.responses.iter().filter(|r| r.valid).map(|r| r.tokens.len()).collect(),
@@ -100,8 +146,8 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
     let prompt: Arc<[u32]> = group.prompt.into();
     let mut planned = Vec::new();
     for (i, response) in group.responses.into_iter().enumerate() {
-        let has_gradient = plan.advantages[i] * weight[i] != 0.0 || regularized;
-        if plan.trainable_tokens[i] > 0 && has_gradient {
+        let has_gradient = weights.advantages[i] * weight[i] != 0.0 || regularized;
+        if weights.trainable_tokens[i] > 0 && has_gradient {
             let of_trainable = |values: &[f32]| {
                 response.mask.iter().zip(values).filter(|(trainable, _)| **trainable).map(|(_, &value)| value).collect()
             };
@@ -115,13 +161,13 @@ pub(super) fn plan(settings: &Settings, index: usize, group: Group) -> Result<(G
                 mask: response.mask,
                 old_logp: None,
                 reference_logp: None,
-                advantage: plan.advantages[i],
+                advantage: weights.advantages[i],
                 weight: weight[i],
                 regularizer_weight: regularizer_weight[i],
             });
         }
     }
-    Ok((plan, planned))
+    Ok((weights, planned))
 }
 
 /// Whether a KL or entropy term gives zero-advantage responses a gradient.
