@@ -52,6 +52,15 @@ struct AttemptFailure {
     counts: bool,
 }
 
+/// What became of an answer, or of a part of it.
+enum Generated {
+    Accepted(Box<Accepted>),
+    /// The attempts are used up.
+    Exhausted {
+        last: AttemptFailure,
+    },
+}
+
 /// A rollout that passed validation: the answer up to its last part, and how many tokens that is.
 struct Accepted {
     rollout: Rollout,
@@ -78,11 +87,11 @@ impl SampleTask {
         let generated = self.generate(permit).await?;
         self.progress.finish();
         let sample = match generated {
-            Ok(accepted) => {
+            Generated::Accepted(accepted) => {
                 let _stage = AtStage::enter(Stage::Verifying);
-                self.score(accepted).await?
+                self.score(*accepted).await?
             }
-            Err(message) => self.failed(message),
+            Generated::Exhausted { last } => self.failed(last.message),
         };
         record_sample(&sample, prompt, span, began);
         Ok(sample)
@@ -93,8 +102,8 @@ impl SampleTask {
     }
 
     /// Generates the answer part by part. A permit is held while a part is with the generation service, not while its weights are waited
-    /// for. Returns the last message where the attempts at a part are used up.
-    async fn generate(&mut self, permit: OwnedSemaphorePermit) -> Result<Result<Accepted, String>, Halt> {
+    /// for.
+    async fn generate(&mut self, permit: OwnedSemaphorePermit) -> Result<Generated, Halt> {
         let (parts, whole) = (self.plan.parts, self.batch.sampling(&self.plan, self.number));
         let (mut round, last) = parts.rounds().into_inner();
         let (mut permit, mut before, mut sampled) = (Some(permit), Vec::new(), 0);
@@ -115,12 +124,12 @@ impl SampleTask {
             let generated = self.generate_part(&part, round).await?;
             drop((held, stage));
             let accepted = match generated {
-                Ok(accepted) => accepted,
-                Err(message) => return Ok(Err(message)),
+                Generated::Accepted(accepted) => accepted,
+                exhausted @ Generated::Exhausted { .. } => return Ok(exhausted),
             };
             let tokens = accepted.tokens as u32;
             if part.ends(tokens - sampled, accepted.rollout.finish_reason()) {
-                return Ok(Ok(accepted));
+                return Ok(Generated::Accepted(accepted));
             }
             self.progress.end(round);
             (round, before, sampled) = (round + 1, accepted.rollout.segments, tokens);
@@ -138,9 +147,9 @@ impl SampleTask {
         Arc::clone(&self.permits).acquire_owned().await.map_err(|error| RunError::Defect(error.to_string()))
     }
 
-    /// Generates a part until its rollout is accepted or the attempts are used up; then the last message is returned. Its round has begun once
-    /// it is on its way: until then the engines keep its weights.
-    async fn generate_part(&mut self, part: &Part, round: usize) -> Result<Result<Accepted, String>, Halt> {
+    /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then the
+    /// engines keep its weights.
+    async fn generate_part(&mut self, part: &Part, round: usize) -> Result<Generated, Halt> {
         let policy = *self.services().retry_policy();
         let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
         let (mut refusals, earlier) = (0, self.attempts.failed);
@@ -165,10 +174,10 @@ impl SampleTask {
                     (None, None) => match self.batch.requirements().validate(&rollout, &self.plan, part) {
                         Ok(tokens) => {
                             self.batch.health.engines_available();
-                            return Ok(Ok(Accepted { rollout, tokens }));
+                            return Ok(Generated::Accepted(Box::new(Accepted { rollout, tokens })));
                         }
-                        Err(difference) => {
-                            let message = format!("engine {}: {difference}", rollout.engine);
+                        Err(mismatch) => {
+                            let message = format!("engine {}: {mismatch}", rollout.engine);
                             AttemptFailure { message, late: false, counts: true }
                         }
                     },
@@ -197,7 +206,7 @@ impl SampleTask {
                 self.attempts.late |= failure.late;
             }
             if self.attempts.failed - earlier >= self.services().settings().sample_attempts {
-                return Ok(Err(failure.message));
+                return Ok(Generated::Exhausted { last: failure });
             }
             instruments::retry("generation");
             tracing::debug!(message = failure.message, attempts = self.attempts.failed, "generating the sample again");

@@ -1,10 +1,49 @@
 //! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
-use evenkeel_proto::{ResponseTokens, flatten, validate_token_ids};
+use evenkeel_proto::{FieldError, ResponseTokens, flatten, validate_token_ids};
 
 use super::group::GroupPlan;
 use super::part::Part;
+
+/// How a rollout differs from the sample that was requested.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RolloutMismatch {
+    /// Its segments are malformed, or hold tokens outside the vocabulary.
+    #[error(transparent)]
+    Segments(#[from] FieldError),
+    /// It did not end by itself.
+    #[error("its finish reason is {}", .0.as_str_name())]
+    FinishReason(FinishReason),
+    /// It answers another prompt.
+    #[error("the engine used another prompt than was sent")]
+    Prompt,
+    /// It does not begin with the response so far.
+    #[error("it does not continue the response that was sent")]
+    Prefix,
+    /// It adds nothing, or more than was asked for.
+    #[error("{added} tokens were added to the response, allowed: 1 to {allowed}")]
+    Length {
+        /// Tokens after the response that was sent.
+        added: usize,
+        /// The most that may be.
+        allowed: u32,
+    },
+    /// Other weights sampled it. Each version comes with the tokens that it sampled.
+    #[error("it was sampled by versions (with tokens) {found:?}, requested were {requested:?}")]
+    Versions {
+        /// Those of the rollout.
+        found: Vec<(u64, usize)>,
+        /// Those of the request.
+        requested: Vec<(u64, usize)>,
+    },
+    /// Its log-probabilities are those of another distribution than was sampled.
+    #[error(
+        "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones (vLLM: --logprobs-mode \
+         processed_logprobs)"
+    )]
+    RawLogProbabilities,
+}
 
 /// What a rollout must satisfy.
 #[derive(Debug, Clone)]
@@ -20,41 +59,37 @@ impl Requirements {
     ///
     /// # Errors
     /// What differs from the request.
-    pub(super) fn validate(&self, rollout: &Rollout, plan: &GroupPlan, part: &Part) -> Result<usize, String> {
+    pub(super) fn validate(&self, rollout: &Rollout, plan: &GroupPlan, part: &Part) -> Result<usize, RolloutMismatch> {
         let (reason, sampling) = (rollout.finish_reason(), &part.sampling);
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
-            return Err(format!("its finish reason is {}", reason.as_str_name()));
+            return Err(RolloutMismatch::FinishReason(reason));
         }
         if *rollout.prompt_token_ids != *plan.prompt_token_ids {
-            return Err("the engine used another prompt than was sent".to_owned());
+            return Err(RolloutMismatch::Prompt);
         }
-        let response = flatten(&rollout.segments).map_err(|error| error.to_string())?;
-        validate_token_ids("segments", &response.token_ids, self.vocabulary_size).map_err(|error| error.to_string())?;
-        let before = flatten(&part.before).map_err(|error| error.to_string())?;
+        let response = flatten(&rollout.segments)?;
+        validate_token_ids("segments", &response.token_ids, self.vocabulary_size)?;
+        let before = flatten(&part.before)?;
         if !begins_with(&response, &before) {
-            return Err("it does not continue the response that was sent".to_owned());
+            return Err(RolloutMismatch::Prefix);
         }
         let tokens = response.token_ids.len() - before.token_ids.len();
         if tokens == 0 || tokens > sampling.max_tokens as usize {
-            let most = sampling.max_tokens;
-            return Err(format!("{tokens} tokens were added to the response, allowed: 1 to {most}"));
+            return Err(RolloutMismatch::Length { added: tokens, allowed: sampling.max_tokens });
         }
         if let Some(version) = part.version() {
-            let mut wanted = before.versions;
-            match wanted.last_mut() {
+            let mut requested = before.versions;
+            match requested.last_mut() {
                 Some((last, count)) if *last == version => *count += tokens,
-                _ => wanted.push((version, tokens)),
+                _ => requested.push((version, tokens)),
             }
-            if response.versions != wanted {
-                let found = response.versions;
-                return Err(format!("it was sampled by versions (with tokens) {found:?}, requested were {wanted:?}"));
+            if response.versions != requested {
+                return Err(RolloutMismatch::Versions { found: response.versions, requested });
             }
         }
         let plain = sampling.temperature == 1.0 && sampling.is_untruncated() && sampling.repetition_penalty == 1.0;
         if self.for_training && !plain && rollout.log_probability_mode() == LogProbabilityMode::Raw {
-            let message =
-                "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones";
-            return Err(format!("{message} (vLLM: --logprobs-mode processed_logprobs)"));
+            return Err(RolloutMismatch::RawLogProbabilities);
         }
         Ok(response.token_ids.len())
     }
@@ -109,7 +144,7 @@ mod tests {
         Part { weights, before: Vec::new(), sampling: plan.sampling.settings.clone(), is_last: true }
     }
 
-    fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, String> {
+    fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, RolloutMismatch> {
         requirements().validate(rollout, &plan(), &part(version, &plan()))
     }
 
@@ -147,12 +182,12 @@ mod tests {
         for (change, words) in cases {
             let mut other = rollout();
             change(&mut other);
-            let error = validate(&other, Some(3)).unwrap_err();
+            let error = validate(&other, Some(3)).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
         let (mut warm, plan) = (requirements(), with_temperature(0.7));
         let part = part(Some(3), &plan);
-        assert!(warm.validate(&rollout(), &plan, &part).unwrap_err().contains("processed"));
+        assert_eq!(warm.validate(&rollout(), &plan, &part), Err(RolloutMismatch::RawLogProbabilities));
         warm.for_training = false;
         assert!(warm.validate(&rollout(), &plan, &part).is_ok());
     }
@@ -175,7 +210,7 @@ mod tests {
             (vec![Segment::sampled(vec![4, 7, 1], vec![-0.5, -0.2, -0.1], 3)], "sampled by versions"),
             (vec![Segment { policy_version: Some(2), ..before[0].clone() }, added], "sampled by versions"),
         ] {
-            let error = continued(segments).unwrap_err();
+            let error = continued(segments).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
     }
