@@ -16,7 +16,7 @@ use crate::stored::{run_settings, stored_state};
 use crate::summary::Summary;
 
 /// Lines of each kind in an answer; a reader asks again for the others.
-const MOST_LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// The lines that a reader has already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -81,7 +81,7 @@ fn lines(path: &Path, from: usize) -> std::io::Result<(Vec<Box<RawValue>>, usize
         Err(error) => return Err(error),
     };
     let (mut reader, mut line, mut number, mut lines) = (BufReader::new(file), String::new(), 0, Vec::new());
-    while lines.len() < MOST_LINES {
+    while lines.len() < MAX_LINES {
         line.clear();
         reader.read_line(&mut line)?;
         let Some(text) = line.strip_suffix('\n') else { break };

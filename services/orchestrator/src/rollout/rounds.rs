@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::WeightsRef;
 use tokio::sync::watch;
 
-use super::division::RoundSpan;
+use super::round_schedule::RoundSpan;
 use super::versions_in_flight::{VersionGuard, VersionsInFlight};
 
 /// The rounds in which a step or an evaluation is sampled. A round begins once its weights are there. Its samples are counted, so that
@@ -93,9 +93,9 @@ impl Rounds {
     }
 
     /// Adds so many samples.
-    pub(super) fn add(&self, parts: RoundSpan, samples: usize) {
+    pub(super) fn add(&self, span: RoundSpan, samples: usize) {
         self.state.send_modify(|state| {
-            for round in parts.rounds() {
+            for round in span.range() {
                 state.to_begin[round] += samples;
                 state.to_end[round] += samples;
             }
@@ -149,8 +149,8 @@ pub(super) struct SampleProgress {
 }
 
 impl SampleProgress {
-    pub(super) fn new(rounds: Option<Arc<Rounds>>, parts: RoundSpan) -> Self {
-        let (first, last) = parts.rounds().into_inner();
+    pub(super) fn new(rounds: Option<Arc<Rounds>>, span: RoundSpan) -> Self {
+        let (first, last) = span.range().into_inner();
         Self { rounds, to_begin: first..last + 1, to_end: first..last + 1 }
     }
 

@@ -3,8 +3,8 @@
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
 use evenkeel_proto::{FieldError, ResponseTokens, flatten, validate_token_ids};
 
-use super::group::GroupPlan;
-use super::part::Part;
+use super::answer_part::AnswerPart;
+use super::group::GroupRequest;
 
 /// How a rollout differs from the sample that was requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -59,12 +59,17 @@ impl Requirements {
     ///
     /// # Errors
     /// What differs from the request.
-    pub(super) fn validate(&self, rollout: &Rollout, plan: &GroupPlan, part: &Part) -> Result<usize, RolloutMismatch> {
+    pub(super) fn validate(
+        &self,
+        rollout: &Rollout,
+        request: &GroupRequest,
+        part: &AnswerPart,
+    ) -> Result<usize, RolloutMismatch> {
         let (reason, sampling) = (rollout.finish_reason(), &part.sampling);
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
             return Err(RolloutMismatch::FinishReason(reason));
         }
-        if *rollout.prompt_token_ids != *plan.prompt_token_ids {
+        if *rollout.prompt_token_ids != *request.prompt_token_ids {
             return Err(RolloutMismatch::Prompt);
         }
         let response = flatten(&rollout.segments)?;
@@ -107,23 +112,23 @@ mod tests {
     use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 
     use super::*;
-    use crate::rollout::division::RoundSpan;
     use crate::rollout::group::GroupSampling;
+    use crate::rollout::round_schedule::RoundSpan;
 
-    fn plan() -> GroupPlan {
+    fn request() -> GroupRequest {
         with_temperature(1.0)
     }
 
-    fn with_temperature(temperature: f32) -> GroupPlan {
+    fn with_temperature(temperature: f32) -> GroupRequest {
         let id = GroupId { purpose: Purpose::Train, step: 0, prompt: 0 };
         let settings = SamplingSettings { temperature, ..SamplingSettings::plain(4, 0) };
-        GroupPlan {
+        GroupRequest {
             id,
             prompt_token_ids: vec![5].into(),
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
-            parts: RoundSpan::whole(0),
+            rounds: RoundSpan::whole(0),
             sampling: GroupSampling { settings, samples: 1 }.into(),
         }
     }
@@ -139,13 +144,13 @@ mod tests {
     }
 
     /// The whole answer by that version.
-    fn part(version: Option<u64>, plan: &GroupPlan) -> Part {
+    fn part(version: Option<u64>, request: &GroupRequest) -> AnswerPart {
         let weights = version.map(|version| WeightsRef::at_path(version, "sha256:ab", "/w", 0));
-        Part { weights, before: Vec::new(), sampling: plan.sampling.settings.clone(), is_last: true }
+        AnswerPart { weights, before: Vec::new(), sampling: request.sampling.settings.clone(), is_last: true }
     }
 
     fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, RolloutMismatch> {
-        requirements().validate(rollout, &plan(), &part(version, &plan()))
+        requirements().validate(rollout, &request(), &part(version, &request()))
     }
 
     fn requirements() -> Requirements {
@@ -185,20 +190,20 @@ mod tests {
             let error = validate(&other, Some(3)).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let (mut warm, plan) = (requirements(), with_temperature(0.7));
-        let part = part(Some(3), &plan);
-        assert_eq!(warm.validate(&rollout(), &plan, &part), Err(RolloutMismatch::RawLogProbabilities));
+        let (mut warm, request) = (requirements(), with_temperature(0.7));
+        let part = part(Some(3), &request);
+        assert_eq!(warm.validate(&rollout(), &request, &part), Err(RolloutMismatch::RawLogProbabilities));
         warm.for_training = false;
-        assert!(warm.validate(&rollout(), &plan, &part).is_ok());
+        assert!(warm.validate(&rollout(), &request, &part).is_ok());
     }
 
     #[test]
     fn a_later_part_continues_what_was_sent_and_nothing_else() {
         let before = vec![Segment::sampled(vec![4, 7], vec![-0.5, -0.2], 3)];
-        let whole = part(Some(4), &plan());
-        let part = Part { before: before.clone(), sampling: whole.sampling.rest(2), ..whole };
+        let whole = part(Some(4), &request());
+        let part = AnswerPart { before: before.clone(), sampling: whole.sampling.rest(2), ..whole };
         let continued =
-            |segments: Vec<Segment>| requirements().validate(&Rollout { segments, ..rollout() }, &plan(), &part);
+            |segments: Vec<Segment>| requirements().validate(&Rollout { segments, ..rollout() }, &request(), &part);
         let added = Segment::sampled(vec![1], vec![-0.1], 4);
         assert_eq!(continued(vec![before[0].clone(), added.clone()]), Ok(3));
         let mut other = before[0].clone();
