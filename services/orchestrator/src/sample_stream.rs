@@ -11,8 +11,9 @@ use serde::Serialize;
 const KEPT: usize = 40;
 /// Pause between two samples that are taken.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Taking a sample may cost one part in so many of the time that passes: its text is decoded for this alone.
-const SHARE: u32 = 500;
+/// The pause after a sample, as a multiple of the time that taking it took: its text is decoded for the page alone, which may cost 0.2 % of
+/// the time.
+const PAUSE_FACTOR: u32 = 500;
 /// Bytes of a text that are kept.
 const MAX_BYTES: usize = 4096;
 
@@ -89,7 +90,7 @@ impl SampleStream {
         }
         let Some(sample) = make() else { return };
         let mut kept = self.kept();
-        kept.next = Some(Instant::now() + PAUSE.max(began.elapsed() * SHARE));
+        kept.next = Some(Instant::now() + PAUSE.max(began.elapsed() * PAUSE_FACTOR));
         kept.count += 1;
         let number = kept.count;
         kept.samples.push_back(Arc::new(ShownSample { number, ..sample.cut() }));

@@ -1,4 +1,4 @@
-//! The sections of one run, rendered for all readers together and no oftener than they are worth.
+//! The sections of one run, rendered once for all readers and no more often than they are worth.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Metadata;
@@ -19,8 +19,8 @@ use crate::report::{GalleryCache, RunData, page, read_data};
 use crate::stored::stored_summary;
 use crate::summary::WrittenLines;
 
-/// Making the sections may take one part in so many of the time that passes.
-const SHARE: u32 = 100;
+/// The pause after rendering the sections, as a multiple of the time that it took: it may cost 1 % of the time.
+const PAUSE_FACTOR: u32 = 100;
 /// The shortest time between two of them.
 const PAUSE: Duration = Duration::from_secs(1);
 
@@ -55,7 +55,7 @@ impl RenderedPage {
     }
 }
 
-/// When something may be rendered again: so that it takes no more than its share of the time.
+/// When something may be rendered again, so that rendering costs no more than its share of the time.
 #[derive(Debug, Default)]
 pub(super) struct RateLimit(Option<Instant>);
 
@@ -65,7 +65,7 @@ impl RateLimit {
     }
 
     pub(super) fn took(&mut self, took: Duration) {
-        self.0 = Some(Instant::now() + PAUSE.max(took * SHARE));
+        self.0 = Some(Instant::now() + PAUSE.max(took * PAUSE_FACTOR));
     }
 }
 

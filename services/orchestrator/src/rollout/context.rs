@@ -55,7 +55,7 @@ impl RolloutContext {
         }
     }
 
-    /// Rounds that have not begun, as many as that.
+    /// `rounds` rounds, none of which has begun.
     pub(crate) fn rounds(&self, rounds: usize) -> Arc<Rounds> {
         Rounds::new(self.engines.versions(), rounds)
     }

@@ -1,4 +1,4 @@
-//! Samples that are left out: how many may be, of a step or an evaluation.
+//! Samples that a step or an evaluation drops since they failed or have no verdict, and how many it may drop.
 
 use super::sample::{Sample, SampleStatus};
 use crate::error::RunError;

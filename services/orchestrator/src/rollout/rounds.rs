@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Rounds {
-    /// So many rounds, none of which has begun.
+    /// `rounds` rounds, none of which has begun.
     pub(crate) fn new(versions: &Arc<VersionsInFlight>, rounds: usize) -> Arc<Self> {
         let (to_begin, to_end) = (vec![1; rounds], vec![1; rounds]);
         let state = State { weights: Vec::new(), guards: Vec::new(), to_begin, to_end, complete: 0 };
@@ -92,7 +92,7 @@ impl Rounds {
         self.state.borrow().to_end.iter().all(|samples| *samples == 0)
     }
 
-    /// Adds so many samples.
+    /// Adds samples to the rounds of a span.
     pub(super) fn add(&self, span: RoundSpan, samples: usize) {
         self.state.send_modify(|state| {
             for round in span.range() {

@@ -60,7 +60,7 @@ pub(super) struct PublishedWeights {
 }
 
 impl PublishedWeights {
-    /// The reference to the weights after so many GRPO steps. `None` where it has no folder.
+    /// The reference to the weights after `step` GRPO steps. `None` where it has no folder.
     pub(super) fn new(step: u64, weights: &WeightsRef) -> Option<Self> {
         let Some(weights_ref::Source::Path(at)) = &weights.source else { return None };
         let (digest, path, size_bytes) = (weights.digest.clone(), at.path.clone(), at.size_bytes);

@@ -21,7 +21,7 @@ impl IdleTimes {
         self.since = Some(Instant::now());
     }
 
-    /// A step ended: the learner waited so long for its rollouts, and sampling for the weights that sampled it.
+    /// A step ended: how long the learner waited for its rollouts, and sampling for the weights that sampled it.
     pub(super) fn add(&mut self, learner_waited: Duration, sampling_waited: Duration) {
         let now = Instant::now();
         self.elapsed += self.since.replace(now).map(|since| now - since).unwrap_or_default();

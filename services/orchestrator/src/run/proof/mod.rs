@@ -98,7 +98,7 @@ impl Proof {
         Ok(())
     }
 
-    /// Notes the learner's scores of its weights after so many steps, where a proof of them is due. It cannot be asked later, once it has
+    /// Notes the learner's scores of its weights after `steps` steps, where a proof of them is due. It cannot be asked later, once it has
     /// trained on.
     pub(super) async fn note(&self, version: u64, steps: u64) -> Result<(), Halt> {
         match self.every > 0 && steps.is_multiple_of(self.every) {
