@@ -12,11 +12,11 @@ use crate::directory::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE};
 use crate::error::RunError;
 use crate::events::Progress;
 use crate::live::doing;
-use crate::stored::{Planned, stored_state};
+use crate::stored::{run_settings, stored_state};
 use crate::summary::Summary;
 
 /// Lines of each kind in an answer; a reader asks again for the others.
-const MOST_LINES: usize = 200;
+const MAX_LINES: usize = 200;
 
 /// The lines that a reader has already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -61,9 +61,9 @@ pub(crate) fn of_run(directory: &Path, progress: Option<&Progress>, since: LineC
     let (state, doing, total_steps) = match progress {
         Some(progress) => (progress.state.label().to_owned(), doing(progress), progress.total_steps),
         None => {
-            let planned = Planned::of(&std::fs::read_to_string(directory.join(CONFIG_FILE)).unwrap_or_default());
+            let config = std::fs::read_to_string(directory.join(CONFIG_FILE)).unwrap_or_default();
             let state = stored_state(directory, Summary::read(directory).as_ref()).label().to_owned();
-            (state.clone(), state, planned.run.steps)
+            (state.clone(), state, run_settings(&config).steps)
         }
     };
     let lines = |name: &str, from| lines(&directory.join(name), from).map_err(RunError::file(directory.join(name)));
@@ -81,7 +81,7 @@ fn lines(path: &Path, from: usize) -> std::io::Result<(Vec<Box<RawValue>>, usize
         Err(error) => return Err(error),
     };
     let (mut reader, mut line, mut number, mut lines) = (BufReader::new(file), String::new(), 0, Vec::new());
-    while lines.len() < MOST_LINES {
+    while lines.len() < MAX_LINES {
         line.clear();
         reader.read_line(&mut line)?;
         let Some(text) = line.strip_suffix('\n') else { break };

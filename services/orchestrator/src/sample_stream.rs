@@ -11,10 +11,11 @@ use serde::Serialize;
 const KEPT: usize = 40;
 /// Pause between two samples that are taken.
 const PAUSE: Duration = Duration::from_millis(250);
-/// Taking a sample may cost one part in so many of the time that passes: its text is decoded for this alone.
-const SHARE: u32 = 500;
+/// The pause after a sample, as a multiple of the time that taking it took: its text is decoded for the page alone, which may cost 0.2 % of
+/// the time.
+const PAUSE_FACTOR: u32 = 500;
 /// Bytes of a text that are kept.
-const MOST_BYTES: usize = 4096;
+const MAX_BYTES: usize = 4096;
 
 /// A sample with its verdict, as text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -89,7 +90,7 @@ impl SampleStream {
         }
         let Some(sample) = make() else { return };
         let mut kept = self.kept();
-        kept.next = Some(Instant::now() + PAUSE.max(began.elapsed() * SHARE));
+        kept.next = Some(Instant::now() + PAUSE.max(began.elapsed() * PAUSE_FACTOR));
         kept.count += 1;
         let number = kept.count;
         kept.samples.push_back(Arc::new(ShownSample { number, ..sample.cut() }));
@@ -113,8 +114,8 @@ impl ShownSample {
         for text in
             [&mut self.id, &mut self.prompt, &mut self.text, &mut self.gold, &mut self.verdict, &mut self.reason]
         {
-            if text.len() > MOST_BYTES {
-                let end = text.floor_char_boundary(MOST_BYTES);
+            if text.len() > MAX_BYTES {
+                let end = text.floor_char_boundary(MAX_BYTES);
                 text.truncate(end);
                 text.push_str(" …");
             }
@@ -152,10 +153,10 @@ mod tests {
         let _reading = stream.read();
         for _ in 0..3 * KEPT {
             stream.kept().next = None;
-            stream.offer(|| sample(&"é".repeat(MOST_BYTES)));
+            stream.offer(|| sample(&"é".repeat(MAX_BYTES)));
         }
         let kept = stream.after(0);
         assert_eq!((kept.len(), kept[0].number), (KEPT, 2 * KEPT as u64 + 1));
-        assert!(kept.iter().all(|sample| sample.text.len() <= MOST_BYTES + 4 && sample.text.ends_with("é …")));
+        assert!(kept.iter().all(|sample| sample.text.len() <= MAX_BYTES + 4 && sample.text.ends_with("é …")));
     }
 }

@@ -1,4 +1,4 @@
-//! Runs as their files tell them, for those who look at them from outside: of another process, or of none.
+//! What the files of a run say about it, for those who look at it from outside: another process, or after its own has ended.
 
 use std::path::Path;
 
@@ -22,13 +22,13 @@ pub(crate) fn stored_summary(
 ) -> Result<Summary, RunError> {
     let manifest = RunManifest::read(directory)?;
     let missing = || RunError::directory(directory, "holds no run (there is no run.json)");
-    let RunManifest { run_id, forked_from, .. } = manifest.ok_or_else(missing)?;
+    let RunManifest { run_id, forked_from, aggregation, .. } = manifest.ok_or_else(missing)?;
     let stored = Summary::read(directory);
-    let planned = Planned::of(config);
+    let aggregation = aggregation.or_else(|| stored.as_ref()?.aggregation.clone());
     let state = state.unwrap_or_else(|| stored_state(directory, stored.as_ref()));
     let versions = stored.map(|stored| stored.versions).unwrap_or_default();
-    let rule = planned.aggregation.as_deref();
-    Ok(Summary { forked_from, ..Summary::of(&run_id, &planned.run, rule, state, written, &versions) })
+    let summary = Summary::of(&run_id, &run_settings(config), aggregation.as_deref(), state, written, &versions);
+    Ok(Summary { forked_from, ..summary })
 }
 
 /// The state of a run of another process: what its summary says, but active only while a process has its directory.
@@ -44,21 +44,11 @@ pub(crate) fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunSt
     }
 }
 
-/// What a configuration says about a run, without the settings of services that are not known here.
-pub(crate) struct Planned {
-    pub(crate) run: RunSettings,
-    pub(crate) aggregation: Option<String>,
-}
-
-impl Planned {
-    /// Of `config.toml`; what it does not say is as by default.
-    pub(crate) fn of(config: &str) -> Self {
-        let table: toml::Table = config.parse().unwrap_or_default();
-        let run = table.get("run").cloned().and_then(|run| run.try_into().ok()).unwrap_or_default();
-        let objective = table.get("learner").and_then(|learner| learner.get("objective"));
-        let aggregation = objective.and_then(|objective| objective.get("aggregation")).and_then(toml::Value::as_str);
-        Self { run, aggregation: aggregation.map(str::to_owned) }
-    }
+/// The section `run` of `config.toml`, whose other sections may be those of services that are not known here. What it does not say is as by
+/// default.
+pub(crate) fn run_settings(config: &str) -> RunSettings {
+    let mut table: toml::Table = config.parse().unwrap_or_default();
+    table.remove("run").and_then(|run| run.try_into().ok()).unwrap_or_default()
 }
 
 impl RunOverview {
@@ -69,12 +59,7 @@ impl RunOverview {
 
     /// GRPO steps to do in all.
     pub fn total_steps(&self) -> u64 {
-        Planned::of(&self.config).run.steps
-    }
-
-    /// The rule by which token terms are summed, where its settings name it.
-    pub fn aggregation(&self) -> Option<String> {
-        Planned::of(&self.config).aggregation
+        run_settings(&self.config).steps
     }
 
     /// Mean raw reward of the last step.
@@ -106,9 +91,23 @@ mod tests {
 
     #[test]
     fn a_configuration_is_read_without_the_settings_of_other_services() {
-        let planned =
-            Planned::of("[run]\nsteps = 7\n[learner.objective]\naggregation = \"token\"\n[engine]\nthreads = 2\n");
-        assert_eq!((planned.run.steps, planned.aggregation.as_deref()), (7, Some("token")));
-        assert_eq!(Planned::of("no toml").run, RunSettings::default());
+        assert_eq!(run_settings("[run]\nsteps = 7\n[engine]\nthreads = 2\n").steps, 7);
+        assert_eq!(run_settings("no toml"), RunSettings::default());
+    }
+
+    #[test]
+    fn the_rule_of_a_run_without_one_in_its_manifest_is_that_of_its_summary() {
+        let dir = tempfile::tempdir().unwrap();
+        let written = WrittenLines { steps: &Curves::default(), warm_start: &Curves::default(), evaluations: &[] };
+        let of = || stored_summary(dir.path(), "", None, &written).unwrap().aggregation;
+        RunManifest::new("a", "sha256:0", None, None).write(dir.path()).unwrap();
+        assert_eq!(of(), None);
+        let rule = Some("token");
+        let summary =
+            Summary::of("a", &RunSettings::default(), rule, RunState::Training, &written, &Default::default());
+        std::fs::write(dir.path().join("summary.json"), serde_json::to_string(&summary).unwrap()).unwrap();
+        assert_eq!(of().as_deref(), rule);
+        RunManifest::new("a", "sha256:0", None, Some("balanced".to_owned())).write(dir.path()).unwrap();
+        assert_eq!(of().as_deref(), Some("balanced"));
     }
 }

@@ -61,5 +61,5 @@ impl Connections {
 }
 
 fn refused(field: &str, value: &str, error: &dyn std::fmt::Display) -> RunError {
-    RunError::Setting(FieldError::new(field, format_args!("`{value}`"), error.to_string()))
+    RunError::Setting(FieldError::new(field, format_args!("{value:?}"), error.to_string()))
 }

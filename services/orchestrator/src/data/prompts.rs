@@ -15,7 +15,7 @@ use crate::error::RunError;
 use crate::settings::{InvalidRows, Overlong};
 
 /// Most data sources that metrics are kept apart for.
-const MOST_DATA_SOURCES: usize = 32;
+const MAX_DATA_SOURCES: usize = 32;
 
 /// Prompts that are rendered between two checks whether anybody still waits.
 const RENDERED_TOGETHER: usize = 1024;
@@ -66,7 +66,7 @@ impl Prompts {
     /// What the prompts to train on count as in metrics, in the order of names; none where there are too many to be kept apart.
     pub(crate) fn data_sources(&self) -> Vec<String> {
         let names: BTreeSet<_> = self.train.iter().map(|prompt| &*prompt.data_source).collect();
-        match names.len() <= MOST_DATA_SOURCES {
+        match names.len() <= MAX_DATA_SOURCES {
             true => names.into_iter().map(str::to_owned).collect(),
             false => Vec::new(),
         }

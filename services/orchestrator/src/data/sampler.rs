@@ -1,17 +1,17 @@
-//! The order of the prompts: which problem stands at which place, from the first step to the last, over any number of epochs.
+//! The order of the prompts: which problem stands at which position, from the first step to the last, over any number of epochs.
 
 use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
-/// Places 0, 1, 2, ... of an endless sequence over the problems of one or several sources. What stands at a place follows from the
-/// seed, the sources and the place alone, whatever was asked before: a resumed run goes on where it was.
+/// Positions 0, 1, 2, ... of an endless sequence over the problems of one or several sources. What stands at a position follows from the
+/// seed, the sources and the position alone, whatever was asked before: a resumed run goes on where it was.
 #[derive(Debug, Clone)]
 pub(crate) struct PromptSampler {
     length: usize,
     sources: Vec<Source>,
-    /// How many of the places before `next_place` are of each source.
+    /// How many of the positions before `next_position` are of each source.
     counts: Vec<u64>,
-    next_place: u64,
+    next_position: u64,
 }
 
 /// The problems of one source, in an order of their own.
@@ -60,29 +60,29 @@ impl PromptSampler {
             .into_iter()
             .map(|(number, indices, order)| Source { share: weight(number) / total, indices, order })
             .collect();
-        Self { length, counts: vec![0; sources.len()], next_place: 0, sources }
+        Self { length, counts: vec![0; sources.len()], next_position: 0, sources }
     }
 
-    /// The epoch of a place: how often as many prompts as there are problems stand before it.
-    pub(crate) fn epoch_of(&self, place: u64) -> u64 {
-        place / (self.length as u64).max(1)
+    /// The epoch of a position: how often as many prompts as there are problems stand before it.
+    pub(crate) fn epoch_of(&self, position: u64) -> u64 {
+        position / (self.length as u64).max(1)
     }
 
-    /// The index of the problem at a place.
-    pub(crate) fn at(&mut self, place: u64) -> usize {
+    /// The index of the problem at a position.
+    pub(crate) fn at(&mut self, position: u64) -> usize {
         if let [only] = &mut self.sources[..] {
-            return only.indices[only.order.at(place)];
+            return only.indices[only.order.at(position)];
         }
-        if place < self.next_place {
+        if position < self.next_position {
             self.counts.fill(0);
-            self.next_place = 0;
+            self.next_position = 0;
         }
         loop {
             let source = self.source_at_next();
             let within = self.counts[source];
             self.counts[source] += 1;
-            self.next_place += 1;
-            if self.next_place > place {
+            self.next_position += 1;
+            if self.next_position > position {
                 let source = &mut self.sources[source];
                 return source.indices[source.order.at(within)];
             }
@@ -91,17 +91,17 @@ impl PromptSampler {
 
     /// The source that is furthest behind its share: no step has more or less than its share of it by more than one prompt.
     fn source_at_next(&self) -> usize {
-        let places = (self.next_place + 1) as f64;
-        let behind = |source: usize| self.sources[source].share * places - self.counts[source] as f64;
+        let positions = (self.next_position + 1) as f64;
+        let behind = |source: usize| self.sources[source].share * positions - self.counts[source] as f64;
         let later_if_more = |best: usize, source: usize| if behind(source) > behind(best) { source } else { best };
         (1..self.sources.len()).fold(0, later_if_more)
     }
 }
 
 impl EpochOrder {
-    fn at(&mut self, place: u64) -> usize {
+    fn at(&mut self, position: u64) -> usize {
         let length = self.length as u64;
-        let (epoch, within) = (place / length, (place % length) as usize);
+        let (epoch, within) = (position / length, (position % length) as usize);
         if !self.shuffle {
             return within;
         }
@@ -139,7 +139,7 @@ mod tests {
             assert_eq!(sorted, (0..50).collect::<Vec<_>>());
         }
         assert_ne!(epochs[0], epochs[1]);
-        assert_eq!(sampler.at(7), epochs[0][7], "a place never changes, whatever was asked before");
+        assert_eq!(sampler.at(7), epochs[0][7], "a position never changes, whatever was asked before");
         assert_eq!((sampler.epoch_of(49), sampler.epoch_of(50)), (0, 1));
     }
 
@@ -148,16 +148,16 @@ mod tests {
         let mut order: Vec<usize> = (0..50).collect();
         order.shuffle(&mut rng(3, Stream::PromptOrder { epoch: 0 }));
         let mut sampler = one(50, true);
-        assert_eq!((0..50).map(|place| sampler.at(place)).collect::<Vec<_>>(), order);
+        assert_eq!((0..50).map(|position| sampler.at(position)).collect::<Vec<_>>(), order);
         // A second source without a problem changes nothing.
         let mut sampler = PromptSampler::new(vec![0; 50], &[1.0, 9.0], 3, true);
-        assert_eq!((0..50).map(|place| sampler.at(place)).collect::<Vec<_>>(), order);
+        assert_eq!((0..50).map(|position| sampler.at(position)).collect::<Vec<_>>(), order);
     }
 
     #[test]
     fn without_shuffle_the_order_is_the_files() {
         let mut sampler = one(3, false);
-        assert_eq!([0, 1, 2, 3, 4].map(|place| sampler.at(place)), [0, 1, 2, 0, 1]);
+        assert_eq!([0, 1, 2, 3, 4].map(|position| sampler.at(position)), [0, 1, 2, 0, 1]);
     }
 
     #[test]
@@ -165,7 +165,7 @@ mod tests {
         // 10 problems of weight 3, 40 of weight 1.
         let problems = std::iter::repeat_n(0, 10).chain(std::iter::repeat_n(1, 40));
         let mut sampler = PromptSampler::new(problems, &[3.0, 1.0], 7, true);
-        let drawn: Vec<usize> = (0..160).map(|place| sampler.at(place)).collect();
+        let drawn: Vec<usize> = (0..160).map(|position| sampler.at(position)).collect();
         for step in drawn.chunks(8) {
             let first = step.iter().filter(|index| **index < 10).count();
             assert!((5..=7).contains(&first), "{step:?}");
@@ -186,9 +186,9 @@ mod tests {
     fn a_resumed_run_draws_the_same_prompts_from_several_sources() {
         let sampler = || PromptSampler::new([0, 0, 1, 1, 1, 2], &[1.0, 0.3, 0.11], 9, true);
         let mut whole = sampler();
-        let drawn: Vec<usize> = (0..500).map(|place| whole.at(place)).collect();
+        let drawn: Vec<usize> = (0..500).map(|position| whole.at(position)).collect();
         let mut resumed = sampler();
-        assert_eq!((123..500).map(|place| resumed.at(place)).collect::<Vec<_>>(), drawn[123..]);
+        assert_eq!((123..500).map(|position| resumed.at(position)).collect::<Vec<_>>(), drawn[123..]);
         assert_eq!(resumed.at(4), drawn[4]);
     }
 }

@@ -38,7 +38,7 @@ impl RunDirectory {
         let mut directory = Self::create(path, recipe)?;
         if directory.run_id == run_id {
             let allowed = "a name other than that of the run that it is forked from";
-            return Err(FieldError::new("run.name", format_args!("`{}`", directory.run_id), allowed).into());
+            return Err(FieldError::new("run.name", format_args!("{:?}", directory.run_id), allowed).into());
         }
         for (name, kind, lines) in [
             (METRICS_FILE, StepKind::Train, steps),
@@ -196,7 +196,7 @@ mod tests {
             "{error}"
         );
         let error = refused(&resolved(|settings| settings.run.name = "old".to_owned()), &origin, 3);
-        assert!(error.contains("run.name is `old`, allowed: a name other than"), "{error}");
+        assert!(error.contains("run.name is \"old\", allowed: a name other than"), "{error}");
         let error = refused(&resolved(|_| {}), &origin, 9);
         assert!(error.contains("metrics.jsonl has 5 lines before step 9"), "{error}");
         assert!(refused(&resolved(|_| {}), dir.path(), 3).contains("holds no run"));

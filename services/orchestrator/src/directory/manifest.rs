@@ -36,18 +36,28 @@ pub(crate) struct RunManifest {
     /// Where it began, if not at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) forked_from: Option<ForkPoint>,
+    /// The rule by which token terms are summed, where the recipe names one. Runs of earlier versions of the program have it in their
+    /// summaries only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(crate) aggregation: Option<String>,
 }
 
 const FORMAT: u32 = 1;
 
 impl RunManifest {
-    pub(crate) fn new(run_id: &str, identity: &str, forked_from: Option<ForkPoint>) -> Self {
+    pub(crate) fn new(
+        run_id: &str,
+        identity: &str,
+        forked_from: Option<ForkPoint>,
+        aggregation: Option<String>,
+    ) -> Self {
         Self {
             format: FORMAT,
             run_id: run_id.to_owned(),
             identity: identity.to_owned(),
             program_version: env!("CARGO_PKG_VERSION").to_owned(),
             forked_from,
+            aggregation,
         }
     }
 

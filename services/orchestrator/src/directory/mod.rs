@@ -66,6 +66,7 @@ pub struct RunDirectory {
     identity: String,
     resumed: bool,
     forked_from: Option<ForkPoint>,
+    aggregation: Option<String>,
     ownership: Arc<Ownership>,
 }
 
@@ -92,8 +93,8 @@ impl RunDirectory {
         let run_id = run_id(&path, &recipe.settings.run.name)?;
         let incomplete = path.join(INCOMPLETE_FILE);
         std::fs::write(&incomplete, "").map_err(RunError::file(&incomplete))?;
-        let identity = recipe.identity.clone();
-        let directory = Self { path, run_id, identity, resumed: false, forked_from: None, ownership };
+        let (identity, aggregation) = (recipe.identity.clone(), recipe.aggregation.clone());
+        let directory = Self { path, run_id, identity, resumed: false, forked_from: None, aggregation, ownership };
         directory.replace(CONFIG_FILE, &recipe.toml)?;
         Ok(directory)
     }
@@ -103,7 +104,8 @@ impl RunDirectory {
         if self.resumed {
             self.replace(CONFIG_FILE, config)?;
         } else {
-            RunManifest::new(&self.run_id, &self.identity, self.forked_from.clone()).write(&self.path)?;
+            let (forked_from, aggregation) = (self.forked_from.clone(), self.aggregation.clone());
+            RunManifest::new(&self.run_id, &self.identity, forked_from, aggregation).write(&self.path)?;
             let _ = std::fs::remove_file(self.path.join(INCOMPLETE_FILE));
         }
         self.ownership.start();
@@ -139,8 +141,8 @@ impl RunDirectory {
         }
         let lock = Lock::take(&path)?;
         let ownership = Ownership::new(&path, lock, true);
-        let RunManifest { run_id, identity, forked_from, .. } = manifest;
-        Ok(Self { path, run_id, identity, resumed: true, forked_from, ownership })
+        let RunManifest { run_id, identity, forked_from, aggregation, .. } = manifest;
+        Ok(Self { path, run_id, identity, resumed: true, forked_from, aggregation, ownership })
     }
 
     /// Whether a process has a directory locked.

@@ -10,11 +10,12 @@ use evenkeel_proto::v1::StepKind;
 use super::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, RunManifest};
 use crate::error::RunError;
 use crate::metrics::MetricsLine;
+use crate::summary::Summary;
 
 /// Bytes at the end of a file of metrics in which the last lines are looked for.
 const END: u64 = 128 << 10;
-/// Bytes of a file that a line may take.
-const MOST_CONFIG: u64 = 1 << 20;
+/// Bytes of `config.toml` that are read.
+const MAX_CONFIG: u64 = 1 << 20;
 
 /// What a line about a run says, read from the ends of its files.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +28,8 @@ pub struct RunOverview {
     pub run_id: String,
     /// GRPO steps done.
     pub steps: u64,
+    /// The rule by which token terms are summed, where its recipe names one.
+    pub aggregation: Option<String>,
     /// Its settings, as they are written.
     pub config: String,
     /// The last step.
@@ -46,6 +49,20 @@ pub struct SkippedDirectory {
     pub reason: String,
 }
 
+/// Why a directory is passed over.
+#[derive(Debug, thiserror::Error)]
+enum SkipReason {
+    /// A file that cannot be read.
+    #[error(transparent)]
+    Unreadable(#[from] RunError),
+    /// There is no manifest.
+    #[error("holds no run (there is no run.json)")]
+    NoRun,
+    /// A file of other lines than metrics.
+    #[error("{} has no line of metrics that can be read", .0.display())]
+    NoMetrics(PathBuf),
+}
+
 /// The runs of a folder, the newest first, and the directories in it that hold none or one that cannot be read.
 ///
 /// # Errors
@@ -57,7 +74,7 @@ pub fn overviews(folder: &Path) -> Result<(Vec<RunOverview>, Vec<SkippedDirector
         let name = entry.file_name().to_string_lossy().into_owned();
         match overview(&name, entry.path()) {
             Ok(run) => runs.push(run),
-            Err(reason) => skipped.push(SkippedDirectory { name, reason }),
+            Err(reason) => skipped.push(SkippedDirectory { name, reason: reason.to_string() }),
         }
     }
     runs.sort_by(|a, b| b.modified.cmp(&a.modified).then_with(|| a.name.cmp(&b.name)));
@@ -65,14 +82,14 @@ pub fn overviews(folder: &Path) -> Result<(Vec<RunOverview>, Vec<SkippedDirector
     Ok((runs, skipped))
 }
 
-fn overview(name: &str, path: PathBuf) -> Result<RunOverview, String> {
-    let manifest = RunManifest::read(&path).map_err(|error| error.to_string())?;
-    let manifest = manifest.ok_or_else(|| "holds no run (there is no run.json)".to_owned())?;
+fn overview(name: &str, path: PathBuf) -> Result<RunOverview, SkipReason> {
+    let manifest = RunManifest::read(&path)?.ok_or(SkipReason::NoRun)?;
     let last_step = last_line(&path.join(METRICS_FILE), StepKind::Train)?;
     let last_evaluation = last_line(&path.join(EVALUATION_FILE), StepKind::Evaluation)?;
     let modified = |name: &str| std::fs::metadata(path.join(name)).and_then(|data| data.modified()).ok();
     Ok(RunOverview {
         name: name.to_owned(),
+        aggregation: manifest.aggregation.or_else(|| Summary::read(&path)?.aggregation),
         run_id: manifest.run_id,
         steps: last_step.as_ref().map_or(0, |line| line.step + 1),
         config: config(&path),
@@ -85,8 +102,7 @@ fn overview(name: &str, path: PathBuf) -> Result<RunOverview, String> {
 
 fn config(directory: &Path) -> String {
     let mut text = String::new();
-    let read =
-        File::open(directory.join(CONFIG_FILE)).and_then(|file| file.take(MOST_CONFIG).read_to_string(&mut text));
+    let read = File::open(directory.join(CONFIG_FILE)).and_then(|file| file.take(MAX_CONFIG).read_to_string(&mut text));
     if read.is_err() {
         text.clear();
     }
@@ -94,7 +110,7 @@ fn config(directory: &Path) -> String {
 }
 
 /// The last complete line of a file; none where there is no file.
-fn last_line(path: &Path, kind: StepKind) -> Result<Option<MetricsLine>, String> {
+fn last_line(path: &Path, kind: StepKind) -> Result<Option<MetricsLine>, SkipReason> {
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;
         let length = file.metadata()?.len();
@@ -106,14 +122,12 @@ fn last_line(path: &Path, kind: StepKind) -> Result<Option<MetricsLine>, String>
     let bytes = match read() {
         Ok(bytes) => bytes,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
-        Err(error) => return Err(format!("{}: {error}", path.display())),
+        Err(error) => return Err(RunError::file(path)(error).into()),
     };
     let lines = bytes.split_inclusive(|byte| *byte == b'\n').filter(|line| line.ends_with(b"\n"));
     let last = lines.rev().find_map(|line| MetricsLine::from_json(kind, std::str::from_utf8(line).ok()?));
     match last {
-        None if !bytes.is_empty() && bytes.ends_with(b"\n") => {
-            Err(format!("{} has no line of metrics that can be read", path.display()))
-        }
+        None if !bytes.is_empty() && bytes.ends_with(b"\n") => Err(SkipReason::NoMetrics(path.to_owned())),
         last => Ok(last),
     }
 }
@@ -129,7 +143,7 @@ mod tests {
             std::fs::create_dir_all(dir.path().join(run)).unwrap();
             std::fs::write(dir.path().join(run).join(name), text).unwrap();
         };
-        let manifest = |run: &str| RunManifest::new(run, "sha256:0", None);
+        let manifest = |run: &str| RunManifest::new(run, "sha256:0", None, Some("balanced".to_owned()));
         for run in ["whole", "begun", "broken"] {
             std::fs::create_dir_all(dir.path().join(run)).unwrap();
             manifest(run).write(&dir.path().join(run)).unwrap();
@@ -145,6 +159,7 @@ mod tests {
         let mut found: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.steps)).collect();
         found.sort_unstable();
         assert_eq!(found, [("begun", 0), ("whole", 2)]);
+        assert_eq!(runs[0].aggregation.as_deref(), Some("balanced"));
         let names: Vec<_> = skipped.iter().map(|skipped| skipped.name.as_str()).collect();
         assert_eq!(names, ["broken", "foreign", "torn"]);
         assert!(skipped[0].reason.contains("no line of metrics") && skipped[1].reason.contains("no run.json"));

@@ -1,4 +1,4 @@
-//! A run as its directory tells it, for those who look at runs afterwards.
+//! What the directory of a run holds, for those who look at runs afterwards.
 
 use std::path::{Path, PathBuf};
 

@@ -9,7 +9,7 @@ use evenkeel_tasks::{Cancel, Dataset, Problem, TaskKind};
 
 use crate::data::{Encoder, Fit, Prompt, encode};
 use crate::error::RunError;
-use crate::rollout::{GroupPlan, GroupSampling};
+use crate::rollout::{GroupRequest, GroupSampling};
 use crate::settings::{AnswerSampling, LoopSettings};
 
 /// The numbers of a benchmark's groups: its own half, so that samples do not depend on which other benchmarks are asked.
@@ -139,8 +139,8 @@ impl Benchmarks {
         self.0.iter().flat_map(|benchmark| &benchmark.prompts).filter_map(|prompt| prompt.task.verifier()).collect()
     }
 
-    /// The benchmark and the place in it of a group.
-    pub(super) fn place(&self, number: u64) -> Option<(usize, u64)> {
+    /// The index of the benchmark that a group belongs to, and its own in it.
+    pub(super) fn index_of(&self, number: u64) -> Option<(usize, u64)> {
         let benchmark = self.0.iter().position(|benchmark| benchmark.half == number >> HALF)?;
         Some((benchmark, number & u64::from(u32::MAX)))
     }
@@ -170,11 +170,11 @@ impl Benchmark {
         file_name(&self.name)
     }
 
-    /// The groups of an evaluation, by their places.
-    pub(super) fn plans(&self, step: u64) -> impl Iterator<Item = (u64, GroupPlan)> {
+    /// What an evaluation asks for, by the indices of its problems.
+    pub(super) fn requests(&self, step: u64) -> impl Iterator<Item = (u64, GroupRequest)> {
         (0..).zip(&self.prompts).map(move |(index, prompt)| {
             let number = self.half << HALF | index;
-            (index, GroupPlan::new(Purpose::Eval, step, number, prompt, &self.sampling))
+            (index, GroupRequest::new(Purpose::Eval, step, number, prompt, &self.sampling))
         })
     }
 
@@ -230,12 +230,12 @@ pub(super) mod tests {
     #[test]
     fn a_group_is_found_again_by_its_number() {
         let benchmarks = benchmarks("a", 3);
-        let plans: Vec<_> = benchmarks.0[0].plans(7).collect();
-        assert_eq!(plans.len(), 3);
-        for (index, plan) in plans {
-            assert_eq!(benchmarks.place(plan.number()), Some((0, index)));
+        let requests: Vec<_> = benchmarks.0[0].requests(7).collect();
+        assert_eq!(requests.len(), 3);
+        for (index, request) in requests {
+            assert_eq!(benchmarks.index_of(request.number()), Some((0, index)));
         }
-        assert_eq!((benchmarks.place(2), benchmarks.context_tokens()), (None, 5));
+        assert_eq!((benchmarks.index_of(2), benchmarks.context_tokens()), (None, 5));
     }
 
     #[test]

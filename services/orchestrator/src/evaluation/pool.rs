@@ -57,8 +57,8 @@ pub(crate) async fn evaluate(
     let mut order: Vec<_> = benchmarks.iter().zip(&all).collect();
     order.sort_by_key(|(benchmark, _)| std::cmp::Reverse(benchmark.sampling().max_tokens));
     for (benchmark, progress) in order {
-        for (_, plan) in benchmark.plans(asked.step).filter(|(index, _)| !progress.scores.has(*index)) {
-            scheduler.add(plan);
+        for (_, request) in benchmark.requests(asked.step).filter(|(index, _)| !progress.scores.has(*index)) {
+            scheduler.add(request);
             missing += 1;
         }
     }
@@ -69,9 +69,9 @@ pub(crate) async fn evaluate(
             _ = services.stop().any() => return Ok(None),
             group = scheduler.next_group() => group?,
         };
-        let place = benchmarks.place(group.number());
-        let placed = place.and_then(|(which, index)| Some((benchmarks.iter().nth(which)?, all.get_mut(which)?, index)));
-        let Some((benchmark, progress, index)) = placed else {
+        let index = benchmarks.index_of(group.number());
+        let found = index.and_then(|(which, index)| Some((benchmarks.iter().nth(which)?, all.get_mut(which)?, index)));
+        let Some((benchmark, progress, index)) = found else {
             return Err(RunError::Defect(format!("group {} belongs to no benchmark", group.number())).into());
         };
         let answers = Answer::of_group(benchmark, index, &group, rollouts.tokenizer())?;
@@ -80,8 +80,8 @@ pub(crate) async fn evaluate(
         progress.scores.add(index, &answers);
     }
     let what = format!("evaluation at step {}", asked.step);
-    scheduler.left_out().check_late(&what, services.settings())?;
-    scheduler.left_out().check_invalid(&what, services.settings())?;
+    scheduler.dropped_samples().check_late(&what, services.settings())?;
+    scheduler.dropped_samples().check_invalid(&what, services.settings())?;
     for progress in &all {
         retrier.write(progress.file.path(), || progress.file.finish()).await?;
     }

@@ -29,7 +29,7 @@ struct ProblemScores {
 }
 
 /// Values beside the accuracies, by name.
-type Beside = Vec<(String, Option<f64>)>;
+type ExtraMetrics = Vec<(String, Option<f64>)>;
 
 impl Scores {
     pub(super) fn new(name: &str, samples: u32, in_average: bool) -> Self {
@@ -53,27 +53,27 @@ impl Scores {
     }
 
     /// Accuracies by name, each with its standard error over problems, and values beside them.
-    fn accuracies(&self) -> (BTreeMap<String, Estimate>, Beside) {
+    fn accuracies(&self) -> (BTreeMap<String, Estimate>, ExtraMetrics) {
         let problems: Vec<Vec<Attempt>> = self.problems.values().map(|problem| problem.attempts.clone()).collect();
-        let (k, mut beside) = (self.samples, Vec::new());
+        let (k, mut extra) = (self.samples, Vec::new());
         let Some(found) = Accuracies::of(&problems) else { return Default::default() };
         let mut named = BTreeMap::from([(format!("mean@{k}"), found.mean)]);
-        beside.push((format!("acc/mean@{k}/sampling_error"), found.sampling_error));
+        extra.push((format!("acc/mean@{k}/sampling_error"), found.sampling_error));
         if k > 1 {
             named.insert(format!("best@{k}"), found.best);
             named.insert(format!("best@{k}/mean"), found.bootstrap_best);
             named.extend(found.majority.as_ref().map(|majority| (format!("maj@{k}"), majority.accuracy)));
-            beside.push((format!("acc/maj@{k}/ties"), found.majority.map(|majority| majority.ties)));
+            extra.push((format!("acc/maj@{k}/ties"), found.majority.map(|majority| majority.ties)));
             let pass = |n: u32| Some((format!("pass@{n}"), pass_at(n as usize, &problems)?));
             named.extend(at_k::pass_numbers(k).into_iter().filter_map(pass));
         }
-        (named, beside)
+        (named, extra)
     }
 
-    fn values(&self, line: &mut MetricsLine, named: &BTreeMap<String, Estimate>, beside: &[(String, Option<f64>)]) {
+    fn values(&self, line: &mut MetricsLine, named: &BTreeMap<String, Estimate>, extra: &[(String, Option<f64>)]) {
         let aux = |name: &str| at_k::aux(&self.name, name);
         set(line, &self.name, named);
-        for (name, value) in beside {
+        for (name, value) in extra {
             line.set(aux(name), *value);
         }
         let lengths = || self.problems.values().flat_map(|problem| &problem.lengths);
@@ -90,8 +90,8 @@ impl Scores {
 pub(crate) fn write_scores(line: &mut MetricsLine, all: &[Scores], elapsed: Duration) {
     let mut averaged: Vec<BTreeMap<String, Estimate>> = Vec::new();
     for scores in all {
-        let (named, beside) = scores.accuracies();
-        scores.values(line, &named, &beside);
+        let (named, extra) = scores.accuracies();
+        scores.values(line, &named, &extra);
         if scores.in_average {
             averaged.push(named);
         }

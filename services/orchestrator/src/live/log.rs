@@ -14,7 +14,7 @@ use crate::summary::accuracy;
 /// Lines that are kept.
 const KEPT: usize = 200;
 /// Bytes of a line that are kept.
-const MOST_BYTES: usize = 1000;
+const MAX_BYTES: usize = 1000;
 
 /// A line of the log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -43,7 +43,7 @@ impl LogTail {
     /// Adds an event, where it has words.
     pub(crate) fn add(&self, event: &Event) {
         let Some(mut text) = describe(event) else { return };
-        text.truncate(text.floor_char_boundary(MOST_BYTES));
+        text.truncate(text.floor_char_boundary(MAX_BYTES));
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.0 += 1;
         let line = LogLine { number: lines.0, seconds: self.began.elapsed().as_secs_f64(), text };
@@ -110,11 +110,11 @@ mod tests {
             log.add(&Event::Checkpoint { step, path: String::new() });
         }
         log.add(&Event::Line(MetricsLine::new(StepKind::WarmStart, 0, 1)));
-        log.add(&Event::Warning { message: "é".repeat(MOST_BYTES) });
+        log.add(&Event::Warning { message: "é".repeat(MAX_BYTES) });
         let lines = log.after(0);
         assert_eq!((lines.len(), lines[0].text.as_str()), (KEPT, "checkpoint after 201 steps"));
         let last = &lines[KEPT - 1];
-        assert!(last.text.starts_with("warning: é") && last.text.len() <= MOST_BYTES);
+        assert!(last.text.starts_with("warning: é") && last.text.len() <= MAX_BYTES);
         assert_eq!(log.after(last.number), []);
     }
 }

@@ -12,7 +12,7 @@ use crate::events::{Activity, Progress};
 /// How long the generation service may take to say what its engines do.
 const TIMEOUT: Duration = Duration::from_secs(2);
 /// Engines that are listed.
-const MOST_ENGINES: usize = 64;
+const MAX_ENGINES: usize = 64;
 
 /// A service as the run sees it.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -80,7 +80,7 @@ fn connection(is_connected: bool) -> String {
 }
 
 fn engines(status: &GenerationGetStatusResponse) -> impl Iterator<Item = ServiceState> {
-    status.engines.iter().take(MOST_ENGINES).map(|engine| {
+    status.engines.iter().take(MAX_ENGINES).map(|engine| {
         let health = match engine.health() {
             _ if engine.asleep => "asleep".to_owned(),
             EngineHealth::Healthy => "healthy".to_owned(),

@@ -72,14 +72,14 @@ impl Curves {
         self.column(name).iter().map(|(_, value)| value).sum()
     }
 
-    /// The mean over the first steps, so many at most.
+    /// The mean over the first `steps` steps, or all if there are fewer.
     pub(crate) fn first(&self, name: &str, steps: usize) -> Option<f64> {
         let first = self.lines.min(steps as u64);
         let column = self.column(name);
         mean(&column[..column.partition_point(|(step, _)| *step < first)])
     }
 
-    /// The mean over the last steps, so many at most.
+    /// The mean over the last `steps` steps, or all if there are fewer.
     pub(crate) fn last(&self, name: &str, steps: usize) -> Option<f64> {
         let begin = self.last_step.map_or(0, |last| (last + 1).saturating_sub(steps as u64));
         let column = self.column(name);

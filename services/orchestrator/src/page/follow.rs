@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::json::event;
 use super::sse::{Sent, Source};
-use super::view::{MadePage, RunView};
+use super::view::{RenderedPage, RunView};
 use crate::error::RunError;
 use crate::live::{LiveRun, doing};
 use crate::sample_stream::Reading;
@@ -54,10 +54,10 @@ impl Source for RunReader {
             None => Vec::new(),
         };
         match page_of(&self.view, self.live.as_ref().map(|live| &live.run)).await {
-            Ok(made) => news.extend(self.sent.missing(&made)),
+            Ok(rendered) => news.extend(self.sent.missing(&rendered)),
             // A directory that was removed has no page any more.
             Err(error) => {
-                tracing::debug!(%error, "the page cannot be made");
+                tracing::debug!(%error, "the page cannot be rendered");
                 return None;
             }
         }
@@ -65,11 +65,11 @@ impl Source for RunReader {
     }
 }
 
-/// The page of a view, made on a thread that may block.
-pub(super) async fn page_of(view: &Arc<RunView>, live: Option<&LiveRun>) -> Result<Arc<MadePage>, RunError> {
+/// The page of a view, rendered on a thread that may block.
+pub(super) async fn page_of(view: &Arc<RunView>, live: Option<&LiveRun>) -> Result<Arc<RenderedPage>, RunError> {
     let (view, state) = (Arc::clone(view), live.map(|run| run.progress().state));
-    let made = tokio::task::spawn_blocking(move || view.page(state)).await;
-    made.map_err(|error| RunError::Defect(error.to_string()))?
+    let rendered = tokio::task::spawn_blocking(move || view.page(state)).await;
+    rendered.map_err(|error| RunError::Defect(error.to_string()))?
 }
 
 impl Live {

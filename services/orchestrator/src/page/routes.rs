@@ -32,7 +32,7 @@ const STYLE: &str = "/page.css";
 const REFUSAL: &str = "ask for this page by its address, as localhost, or by a name in `page.hosts`";
 
 /// Runs that may be chosen at once.
-const MOST_CHOSEN: usize = 64;
+const MAX_CHOSEN: usize = 64;
 
 pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, gate: Gate) -> Router {
     let text = |kind: &'static str, text: String| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
@@ -71,16 +71,16 @@ type Choice = Query<Vec<(String, String)>>;
 
 /// The runs that a query names.
 fn chosen(Query(query): Choice) -> Vec<String> {
-    query.into_iter().filter(|(key, _)| key == "run").map(|(_, name)| name).take(MOST_CHOSEN).collect()
+    query.into_iter().filter(|(key, _)| key == "run").map(|(_, name)| name).take(MAX_CHOSEN).collect()
 }
 
 async fn list(State(shown): State<Arc<Runs>>, query: Choice) -> Response {
     let chosen = chosen(query);
     match runs::page_of(&shown.list, &chosen).await {
-        Ok(made) => {
+        Ok(rendered) => {
             let query: Vec<String> = chosen.iter().map(|name| format!("run={}", encoded(name))).collect();
             let events = format!("/events?{}", query.join("&"));
-            document(&made.page, &events)
+            document(&rendered.page, &events)
         }
         Err(error) => failed(&error),
     }
@@ -93,7 +93,7 @@ async fn list_events(State(shown): State<Arc<Runs>>, query: Choice) -> Response 
 async fn run(State(runs): State<Arc<Runs>>, Path(name): Path<String>) -> Response {
     let Some(directory) = runs.directory(&name) else { return unknown() };
     match follow::page_of(&runs.view(directory), runs.live(&name).as_ref()).await {
-        Ok(made) => document(&made.page, &format!("/run/{}/events", encoded(&name))),
+        Ok(rendered) => document(&rendered.page, &format!("/run/{}/events", encoded(&name))),
         Err(error) => failed(&error),
     }
 }

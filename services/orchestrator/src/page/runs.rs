@@ -14,16 +14,16 @@ use evenkeel_report::{
 
 use super::sse::{Sent, Source};
 use super::tail::{Sink, Tail};
-use super::view::{MadePage, Pace};
+use super::view::{RateLimit, RenderedPage};
 use crate::directory::{EVALUATION_FILE, METRICS_FILE, RunOverview, overviews};
 use crate::error::RunError;
 use crate::metrics::{Curves, MetricsLine};
 use crate::summary::accuracy;
 
 /// Runs of a folder that are listed, the newest.
-const MOST_LISTED: usize = 200;
+const MAX_LISTED: usize = 200;
 /// Pages of different choices that are kept.
-const MOST_CHOICES: usize = 8;
+const MAX_CHOICES: usize = 8;
 
 /// What is drawn of several runs: title, caption, metric.
 const CHARTS: [(&str, &str, &str); 5] = [
@@ -47,22 +47,22 @@ pub(super) struct RunsView {
 #[derive(Debug, Default)]
 struct Choice {
     runs: HashMap<PathBuf, Curve>,
-    pace: Pace,
-    made: Arc<MadePage>,
+    rate_limit: RateLimit,
+    rendered: Arc<RenderedPage>,
 }
 
 /// The curves of one run, only those that are drawn here.
 #[derive(Debug)]
 struct Curve {
-    steps: (Tail, Few),
+    steps: (Tail, SelectedCurves),
     evaluations: (Tail, Vec<MetricsLine>),
 }
 
 /// Only some columns.
 #[derive(Debug, Default)]
-struct Few(Curves);
+struct SelectedCurves(Curves);
 
-impl Sink for Few {
+impl Sink for SelectedCurves {
     fn clear(&mut self) {
         self.0 = Curves::default();
     }
@@ -77,7 +77,7 @@ impl Sink for Few {
 impl Curve {
     fn new(directory: &Path) -> Self {
         Self {
-            steps: (Tail::new(directory.join(METRICS_FILE), StepKind::Train), Few::default()),
+            steps: (Tail::new(directory.join(METRICS_FILE), StepKind::Train), SelectedCurves::default()),
             evaluations: (Tail::new(directory.join(EVALUATION_FILE), StepKind::Evaluation), Vec::new()),
         }
     }
@@ -102,25 +102,25 @@ impl RunsView {
     ///
     /// # Errors
     /// A folder that cannot be read.
-    pub(super) fn page(&self, chosen: &[String]) -> Result<Arc<MadePage>, RunError> {
+    pub(super) fn page(&self, chosen: &[String]) -> Result<Arc<RenderedPage>, RunError> {
         let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
-        if !choices.contains_key(chosen) && choices.len() >= MOST_CHOICES {
+        if !choices.contains_key(chosen) && choices.len() >= MAX_CHOICES {
             choices.clear();
         }
         let choice = choices.entry(chosen.to_vec()).or_default();
-        if !choice.pace.is_due() {
-            return Ok(Arc::clone(&choice.made));
+        if !choice.rate_limit.is_due() {
+            return Ok(Arc::clone(&choice.rendered));
         }
         let began = Instant::now();
-        choice.made = Arc::new(MadePage::of(self.make(chosen, &mut choice.runs)?));
-        choice.pace.took(began.elapsed());
-        Ok(Arc::clone(&choice.made))
+        choice.rendered = Arc::new(RenderedPage::of(self.render(chosen, &mut choice.runs)?));
+        choice.rate_limit.took(began.elapsed());
+        Ok(Arc::clone(&choice.rendered))
     }
 
-    fn make(&self, chosen: &[String], curves: &mut HashMap<PathBuf, Curve>) -> Result<Page, RunError> {
+    fn render(&self, chosen: &[String], curves: &mut HashMap<PathBuf, Curve>) -> Result<Page, RunError> {
         let (mut runs, skipped) = overviews(&self.folder)?;
         let listed = runs.len();
-        runs.truncate(MOST_LISTED);
+        runs.truncate(MAX_LISTED);
         let is_drawn = |run: &&RunOverview| chosen.is_empty() || chosen.contains(&run.name);
         // Oldest first, so that a new run does not change the colours of the others while there are few.
         let mut drawn: Vec<&RunOverview> = runs.iter().filter(is_drawn).take(COLOURS).collect();
@@ -133,8 +133,8 @@ impl RunsView {
         let named: Vec<(&str, &Curve)> =
             drawn.iter().filter_map(|run| Some((run.name.as_str(), curves.get(&run.path)?))).collect();
         let mut list = list(&runs, &drawn);
-        if listed > MOST_LISTED {
-            list.push(Html::paragraph(format_args!("The newest {MOST_LISTED} of {listed} runs are listed.")));
+        if listed > MAX_LISTED {
+            list.push(Html::paragraph(format_args!("The newest {MAX_LISTED} of {listed} runs are listed.")));
         }
         let skipped: Html = skipped
             .iter()
@@ -187,7 +187,7 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
             shown(run.reward()).into(),
             shown(length).into(),
             accuracy.into(),
-            run.aggregation().unwrap_or_else(|| "–".to_owned()).into(),
+            run.aggregation.clone().unwrap_or_else(|| "–".to_owned()).into(),
         ]);
     }
     let button = Html::element("button", &[], format!("Draw the chosen ones, at most {COLOURS}"));
@@ -255,18 +255,18 @@ impl RunsReader {
 impl Source for RunsReader {
     async fn next(&mut self) -> Option<Vec<Bytes>> {
         match page_of(&self.view, &self.chosen).await {
-            Ok(made) => Some(self.sent.missing(&made)),
+            Ok(rendered) => Some(self.sent.missing(&rendered)),
             Err(error) => {
-                tracing::debug!(%error, "the list cannot be made");
+                tracing::debug!(%error, "the list cannot be rendered");
                 None
             }
         }
     }
 }
 
-/// The page of a view, made on a thread that may block.
-pub(super) async fn page_of(view: &Arc<RunsView>, chosen: &[String]) -> Result<Arc<MadePage>, RunError> {
+/// The page of a view, rendered on a thread that may block.
+pub(super) async fn page_of(view: &Arc<RunsView>, chosen: &[String]) -> Result<Arc<RenderedPage>, RunError> {
     let (view, chosen) = (Arc::clone(view), chosen.to_vec());
-    let made = tokio::task::spawn_blocking(move || view.page(&chosen)).await;
-    made.map_err(|error| RunError::Defect(error.to_string()))?
+    let rendered = tokio::task::spawn_blocking(move || view.page(&chosen)).await;
+    rendered.map_err(|error| RunError::Defect(error.to_string()))?
 }

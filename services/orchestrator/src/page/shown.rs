@@ -11,7 +11,7 @@ use crate::directory::RunManifest;
 use crate::live::LiveRun;
 
 /// Pages of runs that are kept in memory; those of further runs are made anew.
-const MOST_VIEWS: usize = 8;
+const MAX_VIEWS: usize = 8;
 
 /// The runs that a page shows.
 #[derive(Debug)]
@@ -68,7 +68,7 @@ impl Runs {
     /// The page of a run.
     pub(super) fn view(&self, directory: PathBuf) -> Arc<RunView> {
         let mut views = self.views.lock().unwrap_or_else(PoisonError::into_inner);
-        if !views.contains_key(&directory) && views.len() >= MOST_VIEWS {
+        if !views.contains_key(&directory) && views.len() >= MAX_VIEWS {
             // Readers keep the view that they have.
             views.clear();
         }

@@ -11,7 +11,7 @@ use axum::response::{IntoResponse, Response};
 use futures_util::stream;
 
 use super::json::event;
-use super::view::MadePage;
+use super::view::RenderedPage;
 
 /// How often a stream looks whether there is anything new.
 const TICK: Duration = Duration::from_millis(500);
@@ -61,9 +61,11 @@ pub(super) struct Sent(HashMap<&'static str, u64>);
 
 impl Sent {
     /// The events for those that it does not have.
-    pub(super) fn missing(&mut self, made: &MadePage) -> Vec<Bytes> {
-        let changed =
-            made.sections.iter().filter(|section| self.0.insert(section.id, section.digest) != Some(section.digest));
+    pub(super) fn missing(&mut self, rendered: &RenderedPage) -> Vec<Bytes> {
+        let changed = rendered
+            .sections
+            .iter()
+            .filter(|section| self.0.insert(section.id, section.digest) != Some(section.digest));
         changed.map(|section| Bytes::from_owner(SharedText(Arc::clone(&section.event)))).collect()
     }
 }
@@ -85,14 +87,14 @@ mod tests {
 
     #[test]
     fn a_reader_gets_a_section_once_until_it_changes() {
-        let made = |text: &str| {
+        let rendered = |text: &str| {
             let sections = vec![Section::new("a", "A", Html::text(text)), Section::new("b", "", Html::new())];
-            MadePage::of(Page { sections, ..Page::default() })
+            RenderedPage::of(Page { sections, ..Page::default() })
         };
         let mut sent = Sent::default();
-        assert_eq!(sent.missing(&made("1")).len(), 2);
-        assert!(sent.missing(&made("1")).is_empty());
-        let changed = sent.missing(&made("2"));
+        assert_eq!(sent.missing(&rendered("1")).len(), 2);
+        assert!(sent.missing(&rendered("1")).is_empty());
+        let changed = sent.missing(&rendered("2"));
         assert_eq!(changed, [Bytes::from("event: section\ndata: {\"id\":\"a\",\"html\":\"<h2>A</h2>2\"}\n\n")]);
     }
 }

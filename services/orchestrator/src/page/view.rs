@@ -1,4 +1,4 @@
-//! The sections of one run, made for all readers together and no oftener than they are worth.
+//! The sections of one run, rendered once for all readers and no more often than they are worth.
 
 use std::collections::hash_map::DefaultHasher;
 use std::fs::Metadata;
@@ -19,14 +19,14 @@ use crate::report::{GalleryCache, RunData, page, read_data};
 use crate::stored::stored_summary;
 use crate::summary::WrittenLines;
 
-/// Making the sections may take one part in so many of the time that passes.
-const SHARE: u32 = 100;
+/// The pause after rendering the sections, as a multiple of the time that it took: it may cost 1 % of the time.
+const PAUSE_FACTOR: u32 = 100;
 /// The shortest time between two of them.
 const PAUSE: Duration = Duration::from_secs(1);
 
 /// A section as it goes to a browser.
 #[derive(Debug, Clone)]
-pub(super) struct Made {
+pub(super) struct RenderedSection {
     pub(super) id: &'static str,
     /// Changes with its content.
     pub(super) digest: u64,
@@ -36,36 +36,36 @@ pub(super) struct Made {
 
 /// The sections of a page at one time.
 #[derive(Debug, Default)]
-pub(super) struct MadePage {
+pub(super) struct RenderedPage {
     pub(super) page: Page,
-    pub(super) sections: Vec<Made>,
+    pub(super) sections: Vec<RenderedSection>,
 }
 
-impl MadePage {
+impl RenderedPage {
     pub(super) fn of(page: Page) -> Self {
-        let made = |section: &Section| {
+        let rendered = |section: &Section| {
             let inner = section.inner();
             let mut hasher = DefaultHasher::new();
             inner.as_str().hash(&mut hasher);
             let event = section_event(section.id, inner.as_str()).into();
-            Made { id: section.id, digest: hasher.finish(), event }
+            RenderedSection { id: section.id, digest: hasher.finish(), event }
         };
-        let sections = page.sections.iter().map(made).collect();
+        let sections = page.sections.iter().map(rendered).collect();
         Self { page, sections }
     }
 }
 
-/// When something may be made again: so that it takes no more than its share of the time.
+/// When something may be rendered again, so that rendering costs no more than its share of the time.
 #[derive(Debug, Default)]
-pub(super) struct Pace(Option<Instant>);
+pub(super) struct RateLimit(Option<Instant>);
 
-impl Pace {
+impl RateLimit {
     pub(super) fn is_due(&self) -> bool {
         self.0.is_none_or(|next| Instant::now() >= next)
     }
 
     pub(super) fn took(&mut self, took: Duration) {
-        self.0 = Some(Instant::now() + PAUSE.max(took * SHARE));
+        self.0 = Some(Instant::now() + PAUSE.max(took * PAUSE_FACTOR));
     }
 }
 
@@ -83,9 +83,9 @@ struct Read {
     steps: (Tail, Curves),
     warm_start: (Tail, Curves),
     evaluations: (Tail, Vec<MetricsLine>),
-    pace: Pace,
+    rate_limit: RateLimit,
     stamp: Option<Stamp>,
-    made: Arc<MadePage>,
+    rendered: Arc<RenderedPage>,
 }
 
 /// What tells whether a directory has changed: length and time of each file, and the state of the run.
@@ -98,9 +98,9 @@ impl RunView {
             steps: (tail(METRICS_FILE, StepKind::Train), Curves::default()),
             warm_start: (tail(WARM_START_FILE, StepKind::WarmStart), Curves::default()),
             evaluations: (tail(EVALUATION_FILE, StepKind::Evaluation), Vec::new()),
-            pace: Pace::default(),
+            rate_limit: RateLimit::default(),
             stamp: None,
-            made: Arc::default(),
+            rendered: Arc::default(),
         };
         Self { directory, gallery: GalleryCache::default(), read: Mutex::new(read) }
     }
@@ -109,20 +109,20 @@ impl RunView {
     ///
     /// # Errors
     /// Files that cannot be read.
-    pub(super) fn page(&self, state: Option<RunState>) -> Result<Arc<MadePage>, RunError> {
+    pub(super) fn page(&self, state: Option<RunState>) -> Result<Arc<RenderedPage>, RunError> {
         let mut read = self.read.lock().unwrap_or_else(PoisonError::into_inner);
         let stamp = (stamp(&self.directory), state);
-        if !read.pace.is_due() || read.stamp.as_ref() == Some(&stamp) {
-            return Ok(Arc::clone(&read.made));
+        if !read.rate_limit.is_due() || read.stamp.as_ref() == Some(&stamp) {
+            return Ok(Arc::clone(&read.rendered));
         }
         let began = Instant::now();
-        let made = self.make(&mut read, state)?;
-        (read.made, read.stamp) = (Arc::new(made), Some(stamp));
-        read.pace.took(began.elapsed());
-        Ok(Arc::clone(&read.made))
+        let rendered = self.render(&mut read, state)?;
+        (read.rendered, read.stamp) = (Arc::new(rendered), Some(stamp));
+        read.rate_limit.took(began.elapsed());
+        Ok(Arc::clone(&read.rendered))
     }
 
-    fn make(&self, read: &mut Read, state: Option<RunState>) -> Result<MadePage, RunError> {
+    fn render(&self, read: &mut Read, state: Option<RunState>) -> Result<RenderedPage, RunError> {
         let file = |name: &str| RunError::file(self.directory.join(name));
         read.steps.0.read(&mut read.steps.1).map_err(file(METRICS_FILE))?;
         read.warm_start.0.read(&mut read.warm_start.1).map_err(file(WARM_START_FILE))?;
@@ -134,20 +134,20 @@ impl RunView {
         let (gallery, data) = (self.gallery.get(&self.directory, evaluations), read_data(&self.directory));
         let data = data.as_ref();
         let data = RunData { summary, config: &config, steps, warm_start, evaluations, data, gallery: &gallery };
-        Ok(MadePage::of(with_places(page(&data))))
+        Ok(RenderedPage::of(with_placeholders(page(&data))))
     }
 }
 
-/// The page with the places for what only a run of this process has.
-fn with_places(mut page: Page) -> Page {
-    let place = |id| Section::new(id, "", Html::new());
+/// The page with placeholders for what only a run of this process has.
+fn with_placeholders(mut page: Page) -> Page {
+    let placeholder = |id| Section::new(id, "", Html::new());
     let link = Html::element("a", &[("href", "/")], "all runs of this folder");
     page.kicker = Html::text("Evenkeel · training run · ").with(link);
-    page.sections.insert(0, place("live"));
-    page.sections.insert(2, place("services"));
+    page.sections.insert(0, placeholder("live"));
+    page.sections.insert(2, placeholder("services"));
     let end = page.sections.len() - 1;
-    page.sections.insert(end, place("stream"));
-    page.sections.insert(end + 1, place("log"));
+    page.sections.insert(end, placeholder("stream"));
+    page.sections.insert(end + 1, placeholder("log"));
     page
 }
 
@@ -165,10 +165,13 @@ mod tests {
 
     #[test]
     fn what_takes_long_is_made_seldom() {
-        let mut pace = Pace::default();
-        assert!(pace.is_due());
-        pace.took(Duration::from_millis(50));
-        let wait = pace.0.unwrap().saturating_duration_since(Instant::now());
-        assert!(!pace.is_due() && wait > Duration::from_millis(4_900) && wait <= Duration::from_secs(5), "{wait:?}");
+        let mut rate_limit = RateLimit::default();
+        assert!(rate_limit.is_due());
+        rate_limit.took(Duration::from_millis(50));
+        let wait = rate_limit.0.unwrap().saturating_duration_since(Instant::now());
+        assert!(
+            !rate_limit.is_due() && wait > Duration::from_millis(4_900) && wait <= Duration::from_secs(5),
+            "{wait:?}"
+        );
     }
 }

@@ -13,9 +13,9 @@ use crate::metrics::MetricsLine;
 /// Answers of each kind.
 const EACH: usize = 3;
 /// Answers of an evaluation that are read; those of a larger one are passed over behind it.
-const MOST_ANSWERS: usize = 50_000;
+const MAX_ANSWERS: usize = 50_000;
 /// Characters of a prompt or an answer that are shown.
-const MOST_CHARACTERS: usize = 3_000;
+const MAX_CHARACTERS: usize = 3_000;
 
 /// Answers that are worth reading.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -125,7 +125,7 @@ impl Gallery {
         }
         let since = self.before.map_or_else(String::new, |step| format!("; changes are since the one after {step}"));
         let text = format!(
-            "From the evaluation after {} steps{since}. All answers: evenkeel show. Texts are cut at {MOST_CHARACTERS} characters.",
+            "From the evaluation after {} steps{since}. All answers: evenkeel show. Texts are cut at {MAX_CHARACTERS} characters.",
             self.step
         );
         Html::element("p", &[("class", "soft")], text).with(html)
@@ -178,7 +178,7 @@ fn verdicts(directory: &Path, step: u64) -> HashMap<Key, String> {
 }
 
 fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(Answer)) {
-    let mut left = MOST_ANSWERS;
+    let mut left = MAX_ANSWERS;
     for (_, path) in list_answers(&step_folder(directory, step)).unwrap_or_default() {
         let Ok(reader) = AnswerReader::open(&path) else { continue };
         for answer in reader.map_while(Result::ok) {
@@ -214,7 +214,7 @@ fn shown(kind: &str, note: Option<&str>, answer: &Answer) -> Html {
 
 /// The beginning of a text, and how much is missing.
 pub(crate) fn cut(text: &str) -> String {
-    match text.char_indices().nth(MOST_CHARACTERS) {
+    match text.char_indices().nth(MAX_CHARACTERS) {
         None => text.to_owned(),
         Some((end, _)) => format!("{} … ({} more characters)", &text[..end], text[end..].chars().count()),
     }
@@ -280,7 +280,7 @@ mod tests {
 
     #[test]
     fn long_texts_are_cut_between_characters() {
-        let text = "é".repeat(MOST_CHARACTERS + 5);
+        let text = "é".repeat(MAX_CHARACTERS + 5);
         assert!(cut(&text).ends_with("é … (5 more characters)"));
         assert_eq!(cut("short"), "short");
     }

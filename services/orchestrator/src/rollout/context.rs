@@ -6,10 +6,10 @@ use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_i
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
+use super::answer_part::AnswerPart;
 use super::engine_weights::EngineWeights;
-use super::group::GroupPlan;
+use super::group::GroupRequest;
 use super::health::RolloutHealth;
-use super::part::Part;
 use super::rounds::Rounds;
 use super::sample::{Components, Rewards, Sample};
 use super::shaping::{Judged, Shaping};
@@ -22,7 +22,7 @@ use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
 
 /// Tokens of a prompt and of a response that are decoded for people.
-const MOST_SHOWN_TOKENS: usize = 2048;
+const MAX_SHOWN_TOKENS: usize = 2048;
 
 /// What all rollouts of a run share.
 pub(crate) struct RolloutContext {
@@ -55,7 +55,7 @@ impl RolloutContext {
         }
     }
 
-    /// Rounds that have not begun, as many as that.
+    /// `rounds` rounds, none of which has begun.
     pub(crate) fn rounds(&self, rounds: usize) -> Arc<Rounds> {
         Rounds::new(self.engines.versions(), rounds)
     }
@@ -176,7 +176,7 @@ impl Batch {
 
     /// Has the engines moved to the weights of a part that they lack, unless that was done since the attempt began. Returns whether the sample
     /// has a reason to find its weights now.
-    pub(super) async fn restore_weights(&self, part: &Part, start: AttemptStart) -> Result<bool, Halt> {
+    pub(super) async fn restore_weights(&self, part: &AnswerPart, start: AttemptStart) -> Result<bool, Halt> {
         match (&self.spec.weights, &part.weights) {
             (_, Some(weights)) => self.context.engines.restore(weights, start.moves).await,
             (SampledBy::Newest, None) => self.context.engines.restore_target(start.moves).await,
@@ -193,17 +193,23 @@ impl Batch {
     }
 
     /// How the whole answer of a sample is drawn.
-    pub(super) fn sampling(&self, plan: &GroupPlan, sample: u32) -> SamplingSettings {
-        let seed = plan.id.sample(sample).seed(self.context.seed);
-        SamplingSettings { seed, ..plan.sampling.settings.clone() }
+    pub(super) fn sampling(&self, request: &GroupRequest, sample: u32) -> SamplingSettings {
+        let seed = request.id.sample(sample).seed(self.context.seed);
+        SamplingSettings { seed, ..request.sampling.settings.clone() }
     }
 
     /// The request for a part of the answer of a sample, as a part of that span.
-    pub(super) fn generate_item(&self, plan: &GroupPlan, sample: u32, part: &Part, span: TraceContext) -> GenerateItem {
-        let sample_id = plan.id.sample(sample).to_string();
+    pub(super) fn generate_item(
+        &self,
+        request: &GroupRequest,
+        sample: u32,
+        part: &AnswerPart,
+        span: TraceContext,
+    ) -> GenerateItem {
+        let sample_id = request.id.sample(sample).to_string();
         GenerateItem {
-            group_id: plan.id.to_string(),
-            prompt_token_ids: plan.prompt_token_ids.to_vec(),
+            group_id: request.id.to_string(),
+            prompt_token_ids: request.prompt_token_ids.to_vec(),
             prefix_segments: part.before.clone(),
             parent_sample_id: (!part.before.is_empty()).then(|| sample_id.clone()),
             sample_id,
@@ -218,7 +224,7 @@ impl Batch {
     /// The request to verify its response. Long tests are named; a worker gets them once.
     pub(super) fn verify_request(
         &self,
-        plan: &GroupPlan,
+        request: &GroupRequest,
         rollout: &Rollout,
         span: TraceContext,
     ) -> Result<VerifyRequest, RunError> {
@@ -227,29 +233,29 @@ impl Batch {
         let item = VerifyItem {
             deadline_ms: Some(self.services().settings().verify_deadline.as_millis() as u64),
             traceparent: span.to_string(),
-            ..plan.named.as_ref().unwrap_or(&plan.task).verify_item(&rollout.sample_id, answer)
+            ..request.named.as_ref().unwrap_or(&request.task).verify_item(&rollout.sample_id, answer)
         };
-        Ok(VerifyRequest { item, with_tests: plan.named.as_ref().map(|_| plan.task.clone()) })
+        Ok(VerifyRequest { item, with_tests: request.named.as_ref().map(|_| request.task.clone()) })
     }
 
     /// Shows a sample to those who watch, if anybody does.
-    pub(super) fn show(&self, plan: &GroupPlan, sample: &Sample) {
+    pub(super) fn show(&self, request: &GroupRequest, sample: &Sample) {
         self.services().events().samples().offer(|| {
             let tokenizer = &self.context.tokenizer;
             let response = sample.segments.iter().flat_map(|segment| segment.token_ids.iter().copied());
-            let response: Vec<u32> = response.take(MOST_SHOWN_TOKENS).collect();
-            let prompt = &plan.prompt_token_ids[..plan.prompt_token_ids.len().min(MOST_SHOWN_TOKENS)];
+            let response: Vec<u32> = response.take(MAX_SHOWN_TOKENS).collect();
+            let prompt = &request.prompt_token_ids[..request.prompt_token_ids.len().min(MAX_SHOWN_TOKENS)];
             Some(ShownSample {
                 number: 0,
-                purpose: match plan.id.purpose {
+                purpose: match request.id.purpose {
                     Purpose::Train => "train",
                     Purpose::Eval => "evaluation",
                 },
-                step: plan.id.step,
+                step: request.id.step,
                 id: sample.id.clone(),
                 prompt: tokenizer.decode_all(prompt).ok()?,
                 text: tokenizer.decode(&response).ok()?,
-                gold: plan.task.golds().collect::<Vec<_>>().join(" or "),
+                gold: request.task.golds().collect::<Vec<_>>().join(" or "),
                 verdict: sample.verdict().to_owned(),
                 reason: sample.failure().unwrap_or(&sample.judgement.reason).to_owned(),
                 reward: sample.rewards().map(|rewards| rewards.raw),

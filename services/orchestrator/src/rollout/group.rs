@@ -1,4 +1,4 @@
-//! A group: all samples of one prompt in one step, from its plan to the message for the learner.
+//! A group: all samples of one prompt in one step, from its request to the message for the learner.
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 use evenkeel_tasks::Task;
 
-use super::division::RoundSpan;
+use super::round_schedule::RoundSpan;
 use super::sample::Sample;
 use crate::data::Prompt;
 
@@ -23,7 +23,7 @@ pub(crate) struct GroupSampling {
 
 /// A group that is to be sampled.
 #[derive(Debug, Clone)]
-pub(crate) struct GroupPlan {
+pub(crate) struct GroupRequest {
     pub(super) id: GroupId,
     pub(super) prompt_token_ids: Arc<[u32]>,
     /// What answers are judged against.
@@ -34,10 +34,10 @@ pub(crate) struct GroupPlan {
     pub(super) named: Option<Task>,
     pub(super) sampling: Arc<GroupSampling>,
     /// Which rounds sample it.
-    pub(super) parts: RoundSpan,
+    pub(super) rounds: RoundSpan,
 }
 
-impl GroupPlan {
+impl GroupRequest {
     /// The group of prompt `number` of a step; numbers count through the whole data order.
     pub(crate) fn new(
         purpose: Purpose,
@@ -53,13 +53,13 @@ impl GroupPlan {
             data_source: Arc::clone(&prompt.data_source),
             named: prompt.task.named(),
             sampling: Arc::clone(sampling),
-            parts: RoundSpan::whole(0),
+            rounds: RoundSpan::whole(0),
         }
     }
 
     /// The same, sampled by these rounds instead of the first alone.
-    pub(crate) fn in_parts(self, parts: RoundSpan) -> Self {
-        Self { parts, ..self }
+    pub(crate) fn in_rounds(self, rounds: RoundSpan) -> Self {
+        Self { rounds, ..self }
     }
 
     /// The number of its prompt.
@@ -71,20 +71,20 @@ impl GroupPlan {
 /// A group that still waits for samples.
 #[derive(Debug)]
 pub(super) struct InFlightGroup {
-    plan: Arc<GroupPlan>,
+    request: Arc<GroupRequest>,
     began: SystemTime,
     samples: Vec<Option<Sample>>,
     missing: usize,
 }
 
 impl InFlightGroup {
-    pub(super) fn new(plan: GroupPlan) -> Self {
-        let size = plan.sampling.samples as usize;
-        Self { plan: Arc::new(plan), began: SystemTime::now(), samples: vec![None; size], missing: size }
+    pub(super) fn new(request: GroupRequest) -> Self {
+        let size = request.sampling.samples as usize;
+        Self { request: Arc::new(request), began: SystemTime::now(), samples: vec![None; size], missing: size }
     }
 
-    pub(super) fn plan(&self) -> &Arc<GroupPlan> {
-        &self.plan
+    pub(super) fn request(&self) -> &Arc<GroupRequest> {
+        &self.request
     }
 
     /// Adds a finished sample. Returns whether it was the last one.
@@ -113,14 +113,14 @@ impl InFlightGroup {
         let segments = samples.iter().flat_map(|sample| &sample.segments);
         let versions = segments.filter_map(|segment| segment.policy_version).map(|version| version..=version);
         let versions = versions.reduce(|all, one| *all.start().min(one.start())..=*all.end().max(one.end()));
-        SampledGroup { plan: self.plan, sampled: (self.began, SystemTime::now()), versions, samples }
+        SampledGroup { request: self.request, sampled: (self.began, SystemTime::now()), versions, samples }
     }
 }
 
 /// A group whose last verdict is in.
 #[derive(Debug, Clone)]
 pub(crate) struct SampledGroup {
-    plan: Arc<GroupPlan>,
+    request: Arc<GroupRequest>,
     /// From when to when.
     sampled: (SystemTime, SystemTime),
     /// The versions that sampled its tokens, which outlive them here.
@@ -131,11 +131,11 @@ pub(crate) struct SampledGroup {
 
 impl SampledGroup {
     pub(crate) fn number(&self) -> u64 {
-        self.plan.number()
+        self.request.number()
     }
 
-    pub(super) fn plan(&self) -> &GroupPlan {
-        &self.plan
+    pub(super) fn request(&self) -> &GroupRequest {
+        &self.request
     }
 
     /// When it was added, and when its last verdict was in.
@@ -150,11 +150,11 @@ impl SampledGroup {
 
     /// What answers are judged against.
     pub(crate) fn task(&self) -> &Task {
-        &self.plan.task
+        &self.request.task
     }
 
     pub(crate) fn prompt_token_ids(&self) -> &[u32] {
-        &self.plan.prompt_token_ids
+        &self.request.prompt_token_ids
     }
 
     pub(crate) fn samples(&self) -> &[Sample] {
@@ -162,11 +162,11 @@ impl SampledGroup {
     }
 
     pub(crate) fn data_source(&self) -> &str {
-        &self.plan.data_source
+        &self.request.data_source
     }
 
     pub(crate) fn prompt_tokens(&self) -> usize {
-        self.plan.prompt_token_ids.len()
+        self.request.prompt_token_ids.len()
     }
 
     /// The raw reward that all valid samples share. `None` where rewards differ or no sample is valid.
@@ -199,9 +199,9 @@ impl SampledGroup {
             }
         };
         TrainGroup {
-            group_id: self.plan.id.to_string(),
+            group_id: self.request.id.to_string(),
             index,
-            prompt_token_ids: self.plan.prompt_token_ids.to_vec(),
+            prompt_token_ids: self.request.prompt_token_ids.to_vec(),
             samples: self.samples.iter_mut().map(sample).collect(),
         }
     }
@@ -214,7 +214,7 @@ impl SampledGroup {
     /// The response of a sample that failed. The sample stays in its group but enters no statistic and no loss, so the content does not
     /// matter; the protocol wants at least one token.
     fn placeholder(&self) -> Vec<Segment> {
-        vec![Segment::injected(self.plan.prompt_token_ids.iter().rev().take(1).copied().collect())]
+        vec![Segment::injected(self.request.prompt_token_ids.iter().rev().take(1).copied().collect())]
     }
 }
 
@@ -229,16 +229,16 @@ pub(super) mod tests {
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
         let id = GroupId { purpose: Purpose::Train, step: 1, prompt: number };
         let sampling = GroupSampling { settings: SamplingSettings::plain(4, 0), samples: raw.len() as u32 };
-        let plan = GroupPlan {
+        let request = GroupRequest {
             id,
             prompt_token_ids: vec![5, 6].into(),
             task: Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
             sampling: sampling.into(),
-            parts: RoundSpan::whole(0),
+            rounds: RoundSpan::whole(0),
         };
-        let mut group = InFlightGroup::new(plan);
+        let mut group = InFlightGroup::new(request);
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
                 id: id.sample(number).to_string(),
@@ -287,7 +287,7 @@ pub(super) mod tests {
     #[test]
     fn a_sample_that_arrives_twice_counts_once() {
         let finished = group(2, &[Some(1.0), Some(0.0)]);
-        let mut open = InFlightGroup::new(GroupPlan::clone(&finished.plan));
+        let mut open = InFlightGroup::new(GroupRequest::clone(&finished.request));
         assert!(!open.add(0, finished.samples[0].clone()));
         assert!(!open.add(0, finished.samples[0].clone()));
         assert!(open.add(1, finished.samples[1].clone()));

@@ -4,13 +4,13 @@
 //! from the request to the reward. [`Rounds`] are the weights that sample, one after the other; [`StepSelection`] decides which groups make a
 //! step.
 
+mod answer_part;
 mod context;
-mod division;
+mod dropped_samples;
 mod engine_weights;
 mod group;
 mod health;
-mod left_out;
-mod part;
+mod round_schedule;
 mod rounds;
 mod sample;
 mod sample_task;
@@ -23,10 +23,10 @@ mod verification;
 mod versions_in_flight;
 
 pub(crate) use context::{RolloutContext, RolloutSpec, SampledBy};
-pub(crate) use division::Division;
+pub(crate) use dropped_samples::DroppedSamples;
 pub(crate) use engine_weights::{EngineWeights, Move};
-pub(crate) use group::{GroupPlan, GroupSampling, SampledGroup};
-pub(crate) use left_out::LeftOut;
+pub(crate) use group::{GroupRequest, GroupSampling, SampledGroup};
+pub(crate) use round_schedule::RoundSchedule;
 pub(crate) use rounds::Rounds;
 pub(crate) use sample::{Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::WeightsRef;
 use tokio::sync::watch;
 
-use super::division::RoundSpan;
+use super::round_schedule::RoundSpan;
 use super::versions_in_flight::{VersionGuard, VersionsInFlight};
 
 /// The rounds in which a step or an evaluation is sampled. A round begins once its weights are there. Its samples are counted, so that
@@ -33,7 +33,7 @@ struct State {
 }
 
 impl Rounds {
-    /// So many rounds, none of which has begun.
+    /// `rounds` rounds, none of which has begun.
     pub(crate) fn new(versions: &Arc<VersionsInFlight>, rounds: usize) -> Arc<Self> {
         let (to_begin, to_end) = (vec![1; rounds], vec![1; rounds]);
         let state = State { weights: Vec::new(), guards: Vec::new(), to_begin, to_end, complete: 0 };
@@ -92,10 +92,10 @@ impl Rounds {
         self.state.borrow().to_end.iter().all(|samples| *samples == 0)
     }
 
-    /// Adds so many samples.
-    pub(super) fn add(&self, parts: RoundSpan, samples: usize) {
+    /// Adds samples to the rounds of a span.
+    pub(super) fn add(&self, span: RoundSpan, samples: usize) {
         self.state.send_modify(|state| {
-            for round in parts.rounds() {
+            for round in span.range() {
                 state.to_begin[round] += samples;
                 state.to_end[round] += samples;
             }
@@ -149,8 +149,8 @@ pub(super) struct SampleProgress {
 }
 
 impl SampleProgress {
-    pub(super) fn new(rounds: Option<Arc<Rounds>>, parts: RoundSpan) -> Self {
-        let (first, last) = parts.rounds().into_inner();
+    pub(super) fn new(rounds: Option<Arc<Rounds>>, span: RoundSpan) -> Self {
+        let (first, last) = span.range().into_inner();
         Self { rounds, to_begin: first..last + 1, to_end: first..last + 1 }
     }
 

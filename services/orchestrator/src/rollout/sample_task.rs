@@ -9,9 +9,9 @@ use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
+use super::answer_part::AnswerPart;
 use super::context::{AttemptStart, Batch};
-use super::group::GroupPlan;
-use super::part::Part;
+use super::group::GroupRequest;
 use super::rounds::SampleProgress;
 use super::sample::{Judgement, Sample, SampleStatus};
 use super::spans::{record_sample, trace_of_prompt};
@@ -26,7 +26,7 @@ const LONGEST_VERIFY_PAUSE: Duration = Duration::from_secs(1);
 /// One sample of a group.
 pub(super) struct SampleTask {
     batch: Arc<Batch>,
-    plan: Arc<GroupPlan>,
+    request: Arc<GroupRequest>,
     number: u32,
     attempts: Attempts,
     progress: SampleProgress,
@@ -52,6 +52,15 @@ struct AttemptFailure {
     counts: bool,
 }
 
+/// What became of an answer, or of a part of it.
+enum Generated {
+    Accepted(Box<Accepted>),
+    /// The attempts are used up.
+    Exhausted {
+        last: AttemptFailure,
+    },
+}
+
 /// A rollout that passed validation: the answer up to its last part, and how many tokens that is.
 struct Accepted {
     rollout: Rollout,
@@ -59,14 +68,14 @@ struct Accepted {
 }
 
 impl SampleTask {
-    pub(super) fn new(batch: &Arc<Batch>, plan: Arc<GroupPlan>, number: u32, permits: &Arc<Semaphore>) -> Self {
-        let span = trace_of_prompt(batch.run_id(), &plan).child();
-        let (attempts, progress) = (Attempts::default(), SampleProgress::new(batch.rounds().cloned(), plan.parts));
-        Self { batch: Arc::clone(batch), plan, number, attempts, progress, permits: Arc::clone(permits), span }
+    pub(super) fn new(batch: &Arc<Batch>, request: Arc<GroupRequest>, number: u32, permits: &Arc<Semaphore>) -> Self {
+        let span = trace_of_prompt(batch.run_id(), &request).child();
+        let (attempts, progress) = (Attempts::default(), SampleProgress::new(batch.rounds().cloned(), request.rounds));
+        Self { batch: Arc::clone(batch), request, number, attempts, progress, permits: Arc::clone(permits), span }
     }
 
     pub(super) fn id(&self) -> String {
-        self.plan.id.sample(self.number).to_string()
+        self.request.id.sample(self.number).to_string()
     }
 
     /// Takes the sample to its reward, or to the reason why it has none. `permit` is for the first part of its answer.
@@ -74,15 +83,15 @@ impl SampleTask {
     /// # Errors
     /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
     pub(super) async fn run(mut self, permit: OwnedSemaphorePermit) -> Result<Sample, Halt> {
-        let (began, span, prompt) = (SystemTime::now(), self.span, trace_of_prompt(self.batch.run_id(), &self.plan));
+        let (began, span, prompt) = (SystemTime::now(), self.span, trace_of_prompt(self.batch.run_id(), &self.request));
         let generated = self.generate(permit).await?;
         self.progress.finish();
         let sample = match generated {
-            Ok(accepted) => {
+            Generated::Accepted(accepted) => {
                 let _stage = AtStage::enter(Stage::Verifying);
-                self.score(accepted).await?
+                self.score(*accepted).await?
             }
-            Err(message) => self.failed(message),
+            Generated::Exhausted { last } => self.failed(last.message),
         };
         record_sample(&sample, prompt, span, began);
         Ok(sample)
@@ -93,10 +102,10 @@ impl SampleTask {
     }
 
     /// Generates the answer part by part. A permit is held while a part is with the generation service, not while its weights are waited
-    /// for. Returns the last message where the attempts at a part are used up.
-    async fn generate(&mut self, permit: OwnedSemaphorePermit) -> Result<Result<Accepted, String>, Halt> {
-        let (parts, whole) = (self.plan.parts, self.batch.sampling(&self.plan, self.number));
-        let (mut round, last) = parts.rounds().into_inner();
+    /// for.
+    async fn generate(&mut self, permit: OwnedSemaphorePermit) -> Result<Generated, Halt> {
+        let (span, whole) = (self.request.rounds, self.batch.sampling(&self.request, self.number));
+        let (mut round, last) = span.range().into_inner();
         let (mut permit, mut before, mut sampled) = (Some(permit), Vec::new(), 0);
         loop {
             let weights = self.weights(round).await;
@@ -104,8 +113,8 @@ impl SampleTask {
                 Some(permit) => permit,
                 None => self.permit().await?,
             };
-            let sampling = parts.sampling(&whole, round, sampled);
-            let part = Part {
+            let sampling = span.sampling(&whole, round, sampled);
+            let part = AnswerPart {
                 weights,
                 before,
                 is_last: round == last || sampling.max_tokens + sampled == whole.max_tokens,
@@ -115,12 +124,12 @@ impl SampleTask {
             let generated = self.generate_part(&part, round).await?;
             drop((held, stage));
             let accepted = match generated {
-                Ok(accepted) => accepted,
-                Err(message) => return Ok(Err(message)),
+                Generated::Accepted(accepted) => accepted,
+                exhausted @ Generated::Exhausted { .. } => return Ok(exhausted),
             };
             let tokens = accepted.tokens as u32;
             if part.ends(tokens - sampled, accepted.rollout.finish_reason()) {
-                return Ok(Ok(accepted));
+                return Ok(Generated::Accepted(accepted));
             }
             self.progress.end(round);
             (round, before, sampled) = (round + 1, accepted.rollout.segments, tokens);
@@ -138,15 +147,15 @@ impl SampleTask {
         Arc::clone(&self.permits).acquire_owned().await.map_err(|error| RunError::Defect(error.to_string()))
     }
 
-    /// Generates a part until its rollout is accepted or the attempts are used up; then the last message is returned. Its round has begun once
-    /// it is on its way: until then the engines keep its weights.
-    async fn generate_part(&mut self, part: &Part, round: usize) -> Result<Result<Accepted, String>, Halt> {
+    /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then the
+    /// engines keep its weights.
+    async fn generate_part(&mut self, part: &AnswerPart, round: usize) -> Result<Generated, Halt> {
         let policy = *self.services().retry_policy();
         let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
         let (mut refusals, earlier) = (0, self.attempts.failed);
         loop {
             let start = self.batch.begin_attempt().await;
-            let item = self.batch.generate_item(&self.plan, self.number, part, self.span);
+            let item = self.batch.generate_item(&self.request, self.number, part, self.span);
             let submitted = self.services().generation().submit(item).await;
             self.progress.begin(round);
             let answer = match submitted {
@@ -162,13 +171,13 @@ impl SampleTask {
                             format!("engine {}: sampled by version {version}, which is outdated", rollout.engine);
                         self.lacks_weights(part, start, message, &mut refusals).await?
                     }
-                    (None, None) => match self.batch.requirements().validate(&rollout, &self.plan, part) {
+                    (None, None) => match self.batch.requirements().validate(&rollout, &self.request, part) {
                         Ok(tokens) => {
                             self.batch.health.engines_available();
-                            return Ok(Ok(Accepted { rollout, tokens }));
+                            return Ok(Generated::Accepted(Box::new(Accepted { rollout, tokens })));
                         }
-                        Err(difference) => {
-                            let message = format!("engine {}: {difference}", rollout.engine);
+                        Err(mismatch) => {
+                            let message = format!("engine {}: {mismatch}", rollout.engine);
                             AttemptFailure { message, late: false, counts: true }
                         }
                     },
@@ -197,7 +206,7 @@ impl SampleTask {
                 self.attempts.late |= failure.late;
             }
             if self.attempts.failed - earlier >= self.services().settings().sample_attempts {
-                return Ok(Err(failure.message));
+                return Ok(Generated::Exhausted { last: failure });
             }
             instruments::retry("generation");
             tracing::debug!(message = failure.message, attempts = self.attempts.failed, "generating the sample again");
@@ -207,7 +216,7 @@ impl SampleTask {
     /// The engines lack the sample's weights. It counts as an attempt only where that happens again and again although they were moved to them.
     async fn lacks_weights(
         &self,
-        part: &Part,
+        part: &AnswerPart,
         start: AttemptStart,
         message: String,
         times: &mut u32,
@@ -227,12 +236,12 @@ impl SampleTask {
     }
 
     async fn score(self, Accepted { rollout, tokens }: Accepted) -> Result<Sample, Halt> {
-        let request = self.batch.verify_request(&self.plan, &rollout, self.span)?;
+        let request = self.batch.verify_request(&self.request, &rollout, self.span)?;
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let policy =
             RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
-        let judge = self.services().judge(self.plan.task.verifier())?;
+        let judge = self.services().judge(self.request.task.verifier())?;
         let verified = verify(judge.dispatcher(), request, policy).await;
         judge.verification_ended();
         let (status, judgement, verify_retries) = match verified {

@@ -9,9 +9,9 @@ use tokio::task::{JoinError, JoinSet};
 use tracing::Instrument;
 
 use super::context::{Batch, RolloutContext, RolloutSpec};
-use super::group::{GroupPlan, InFlightGroup, SampledGroup};
+use super::dropped_samples::DroppedSamples;
+use super::group::{GroupRequest, InFlightGroup, SampledGroup};
 use super::health::HealthMonitor;
-use super::left_out::LeftOut;
 use super::sample::Sample;
 use super::sample_task::SampleTask;
 use super::spans::record_prompt;
@@ -37,7 +37,7 @@ pub(crate) struct RolloutScheduler {
     /// What the generation service may have at once.
     permits: Arc<Semaphore>,
     monitor: HealthMonitor,
-    left_out: LeftOut,
+    dropped_samples: DroppedSamples,
 }
 
 impl RolloutScheduler {
@@ -52,17 +52,17 @@ impl RolloutScheduler {
             tasks: JoinSet::new(),
             permits: Arc::new(Semaphore::new(permits.min(Semaphore::MAX_PERMITS))),
             monitor,
-            left_out: LeftOut::default(),
+            dropped_samples: DroppedSamples::default(),
         }
     }
 
     /// Adds a group; its samples start within [`Self::next_group`].
-    pub(crate) fn add(&mut self, plan: GroupPlan) {
-        let (group, size) = (plan.number(), plan.sampling.samples);
-        self.batch.rounds().into_iter().for_each(|rounds| rounds.add(plan.parts, size as usize));
+    pub(crate) fn add(&mut self, request: GroupRequest) {
+        let (group, size) = (request.number(), request.sampling.samples);
+        self.batch.rounds().into_iter().for_each(|rounds| rounds.add(request.rounds, size as usize));
         let queued = |sample| (SampleKey { group, sample }, AtStage::enter(Stage::Queued));
         self.queue.extend((0..size).map(queued));
-        self.groups.insert(group, InFlightGroup::new(plan));
+        self.groups.insert(group, InFlightGroup::new(request));
         self.batch.services().events().update(|progress| progress.samples += size as usize);
     }
 
@@ -89,7 +89,7 @@ impl RolloutScheduler {
     /// What the next sample may start with, once its first round has begun: those after it in the data order begin no sooner.
     fn next_permit(&self) -> impl Future<Output = Result<OwnedSemaphorePermit, RunError>> + use<> {
         let next = self.queue.front().and_then(|(key, _)| self.groups.get(&key.group));
-        let round = next.map_or(0, |group| *group.plan().parts.rounds().start());
+        let round = next.map_or(0, |group| *group.request().rounds.range().start());
         let (batch, permits) = (Arc::clone(&self.batch), Arc::clone(&self.permits));
         async move {
             batch.weights(round).await;
@@ -100,7 +100,7 @@ impl RolloutScheduler {
     fn start_next(&mut self, permit: OwnedSemaphorePermit) {
         let Some((key, _queued)) = self.queue.pop_front() else { return };
         let Some(group) = self.groups.get(&key.group) else { return };
-        let task = SampleTask::new(&self.batch, Arc::clone(group.plan()), key.sample, &self.permits);
+        let task = SampleTask::new(&self.batch, Arc::clone(group.request()), key.sample, &self.permits);
         let span = tracing::info_span!("sample", sample = task.id());
         self.tasks.spawn(async move { (key, task.run(permit).await) }.instrument(span));
     }
@@ -110,10 +110,10 @@ impl RolloutScheduler {
         let (key, sample) = result.map_err(|defect| RunError::Defect(defect.to_string()))?;
         let sample = sample?;
         instruments::sample(sample.label(), sample.tokens);
-        self.left_out.add(&sample);
+        self.dropped_samples.add(&sample);
         self.batch.services().events().update(|progress| progress.samples_done += 1);
         if let Some(group) = self.groups.get(&key.group) {
-            self.batch.show(group.plan(), &sample);
+            self.batch.show(group.request(), &sample);
         }
         let is_complete = self.groups.get_mut(&key.group).is_some_and(|group| group.add(key.sample, sample));
         let group = if is_complete { self.groups.remove(&key.group).map(InFlightGroup::finish) } else { None };
@@ -125,8 +125,8 @@ impl RolloutScheduler {
     }
 
     /// The samples that are over, and those among them that are left out.
-    pub(crate) fn left_out(&self) -> &LeftOut {
-        &self.left_out
+    pub(crate) fn dropped_samples(&self) -> &DroppedSamples {
+        &self.dropped_samples
     }
 
     /// Whether nothing is in flight.

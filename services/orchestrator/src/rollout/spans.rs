@@ -5,12 +5,12 @@ use std::time::SystemTime;
 use evenkeel_proto::Label;
 use evenkeel_telemetry::{Span, TraceContext, record_span, spans_are_wanted};
 
-use super::group::{GroupPlan, SampledGroup};
+use super::group::{GroupRequest, SampledGroup};
 use super::sample::Sample;
 
 /// The trace of a prompt: the span that those of its samples are children of.
-pub(super) fn trace_of_prompt(run_id: &str, plan: &GroupPlan) -> TraceContext {
-    TraceContext::for_id(run_id, &plan.id.to_string())
+pub(super) fn trace_of_prompt(run_id: &str, request: &GroupRequest) -> TraceContext {
+    TraceContext::for_id(run_id, &request.id.to_string())
 }
 
 /// Records the span of a sample that ends now, as a child of its prompt's.
@@ -36,12 +36,12 @@ pub(crate) fn record_prompt(run_id: &str, group: &SampledGroup, step: Option<Tra
     if !spans_are_wanted() {
         return;
     }
-    let (plan, (began, ended)) = (group.plan(), group.sampled());
+    let (request, (began, ended)) = (group.request(), group.sampled());
     let correct = group.samples().iter().filter(|sample| sample.is_correct()).count();
-    let span = Span::new("prompt", trace_of_prompt(run_id, plan), began, ended)
+    let span = Span::new("prompt", trace_of_prompt(run_id, request), began, ended)
         .with("run", run_id.to_owned())
-        .with("group_id", plan.id.to_string())
-        .with("step", plan.id.step as i64)
+        .with("group_id", request.id.to_string())
+        .with("step", request.id.step as i64)
         .with("data_source", group.data_source().to_owned())
         .with("samples", group.samples().len() as i64)
         .with("correct", correct as i64)

@@ -1,10 +1,49 @@
 //! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
-use evenkeel_proto::{ResponseTokens, flatten, validate_token_ids};
+use evenkeel_proto::{FieldError, ResponseTokens, flatten, validate_token_ids};
 
-use super::group::GroupPlan;
-use super::part::Part;
+use super::answer_part::AnswerPart;
+use super::group::GroupRequest;
+
+/// How a rollout differs from the sample that was requested.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum RolloutMismatch {
+    /// Its segments are malformed, or hold tokens outside the vocabulary.
+    #[error(transparent)]
+    Segments(#[from] FieldError),
+    /// It did not end by itself.
+    #[error("its finish reason is {}", .0.as_str_name())]
+    FinishReason(FinishReason),
+    /// It answers another prompt.
+    #[error("the engine used another prompt than was sent")]
+    Prompt,
+    /// It does not begin with the response so far.
+    #[error("it does not continue the response that was sent")]
+    Prefix,
+    /// It adds nothing, or more than was asked for.
+    #[error("{added} tokens were added to the response, allowed: 1 to {allowed}")]
+    Length {
+        /// Tokens after the response that was sent.
+        added: usize,
+        /// The most that may be.
+        allowed: u32,
+    },
+    /// Other weights sampled it. Each version comes with the tokens that it sampled.
+    #[error("it was sampled by versions (with tokens) {found:?}, requested were {requested:?}")]
+    Versions {
+        /// Those of the rollout.
+        found: Vec<(u64, usize)>,
+        /// Those of the request.
+        requested: Vec<(u64, usize)>,
+    },
+    /// Its log-probabilities are those of another distribution than was sampled.
+    #[error(
+        "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones (vLLM: --logprobs-mode \
+         processed_logprobs)"
+    )]
+    RawLogProbabilities,
+}
 
 /// What a rollout must satisfy.
 #[derive(Debug, Clone)]
@@ -20,41 +59,42 @@ impl Requirements {
     ///
     /// # Errors
     /// What differs from the request.
-    pub(super) fn validate(&self, rollout: &Rollout, plan: &GroupPlan, part: &Part) -> Result<usize, String> {
+    pub(super) fn validate(
+        &self,
+        rollout: &Rollout,
+        request: &GroupRequest,
+        part: &AnswerPart,
+    ) -> Result<usize, RolloutMismatch> {
         let (reason, sampling) = (rollout.finish_reason(), &part.sampling);
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
-            return Err(format!("its finish reason is {}", reason.as_str_name()));
+            return Err(RolloutMismatch::FinishReason(reason));
         }
-        if *rollout.prompt_token_ids != *plan.prompt_token_ids {
-            return Err("the engine used another prompt than was sent".to_owned());
+        if *rollout.prompt_token_ids != *request.prompt_token_ids {
+            return Err(RolloutMismatch::Prompt);
         }
-        let response = flatten(&rollout.segments).map_err(|error| error.to_string())?;
-        validate_token_ids("segments", &response.token_ids, self.vocabulary_size).map_err(|error| error.to_string())?;
-        let before = flatten(&part.before).map_err(|error| error.to_string())?;
+        let response = flatten(&rollout.segments)?;
+        validate_token_ids("segments", &response.token_ids, self.vocabulary_size)?;
+        let before = flatten(&part.before)?;
         if !begins_with(&response, &before) {
-            return Err("it does not continue the response that was sent".to_owned());
+            return Err(RolloutMismatch::Prefix);
         }
         let tokens = response.token_ids.len() - before.token_ids.len();
         if tokens == 0 || tokens > sampling.max_tokens as usize {
-            let most = sampling.max_tokens;
-            return Err(format!("{tokens} tokens were added to the response, allowed: 1 to {most}"));
+            return Err(RolloutMismatch::Length { added: tokens, allowed: sampling.max_tokens });
         }
         if let Some(version) = part.version() {
-            let mut wanted = before.versions;
-            match wanted.last_mut() {
+            let mut requested = before.versions;
+            match requested.last_mut() {
                 Some((last, count)) if *last == version => *count += tokens,
-                _ => wanted.push((version, tokens)),
+                _ => requested.push((version, tokens)),
             }
-            if response.versions != wanted {
-                let found = response.versions;
-                return Err(format!("it was sampled by versions (with tokens) {found:?}, requested were {wanted:?}"));
+            if response.versions != requested {
+                return Err(RolloutMismatch::Versions { found: response.versions, requested });
             }
         }
         let plain = sampling.temperature == 1.0 && sampling.is_untruncated() && sampling.repetition_penalty == 1.0;
         if self.for_training && !plain && rollout.log_probability_mode() == LogProbabilityMode::Raw {
-            let message =
-                "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones";
-            return Err(format!("{message} (vLLM: --logprobs-mode processed_logprobs)"));
+            return Err(RolloutMismatch::RawLogProbabilities);
         }
         Ok(response.token_ids.len())
     }
@@ -72,23 +112,23 @@ mod tests {
     use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 
     use super::*;
-    use crate::rollout::division::RoundSpan;
     use crate::rollout::group::GroupSampling;
+    use crate::rollout::round_schedule::RoundSpan;
 
-    fn plan() -> GroupPlan {
+    fn request() -> GroupRequest {
         with_temperature(1.0)
     }
 
-    fn with_temperature(temperature: f32) -> GroupPlan {
+    fn with_temperature(temperature: f32) -> GroupRequest {
         let id = GroupId { purpose: Purpose::Train, step: 0, prompt: 0 };
         let settings = SamplingSettings { temperature, ..SamplingSettings::plain(4, 0) };
-        GroupPlan {
+        GroupRequest {
             id,
             prompt_token_ids: vec![5].into(),
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
-            parts: RoundSpan::whole(0),
+            rounds: RoundSpan::whole(0),
             sampling: GroupSampling { settings, samples: 1 }.into(),
         }
     }
@@ -104,13 +144,13 @@ mod tests {
     }
 
     /// The whole answer by that version.
-    fn part(version: Option<u64>, plan: &GroupPlan) -> Part {
+    fn part(version: Option<u64>, request: &GroupRequest) -> AnswerPart {
         let weights = version.map(|version| WeightsRef::at_path(version, "sha256:ab", "/w", 0));
-        Part { weights, before: Vec::new(), sampling: plan.sampling.settings.clone(), is_last: true }
+        AnswerPart { weights, before: Vec::new(), sampling: request.sampling.settings.clone(), is_last: true }
     }
 
-    fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, String> {
-        requirements().validate(rollout, &plan(), &part(version, &plan()))
+    fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, RolloutMismatch> {
+        requirements().validate(rollout, &request(), &part(version, &request()))
     }
 
     fn requirements() -> Requirements {
@@ -147,23 +187,23 @@ mod tests {
         for (change, words) in cases {
             let mut other = rollout();
             change(&mut other);
-            let error = validate(&other, Some(3)).unwrap_err();
+            let error = validate(&other, Some(3)).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
-        let (mut warm, plan) = (requirements(), with_temperature(0.7));
-        let part = part(Some(3), &plan);
-        assert!(warm.validate(&rollout(), &plan, &part).unwrap_err().contains("processed"));
+        let (mut warm, request) = (requirements(), with_temperature(0.7));
+        let part = part(Some(3), &request);
+        assert_eq!(warm.validate(&rollout(), &request, &part), Err(RolloutMismatch::RawLogProbabilities));
         warm.for_training = false;
-        assert!(warm.validate(&rollout(), &plan, &part).is_ok());
+        assert!(warm.validate(&rollout(), &request, &part).is_ok());
     }
 
     #[test]
     fn a_later_part_continues_what_was_sent_and_nothing_else() {
         let before = vec![Segment::sampled(vec![4, 7], vec![-0.5, -0.2], 3)];
-        let whole = part(Some(4), &plan());
-        let part = Part { before: before.clone(), sampling: whole.sampling.rest(2), ..whole };
+        let whole = part(Some(4), &request());
+        let part = AnswerPart { before: before.clone(), sampling: whole.sampling.rest(2), ..whole };
         let continued =
-            |segments: Vec<Segment>| requirements().validate(&Rollout { segments, ..rollout() }, &plan(), &part);
+            |segments: Vec<Segment>| requirements().validate(&Rollout { segments, ..rollout() }, &request(), &part);
         let added = Segment::sampled(vec![1], vec![-0.1], 4);
         assert_eq!(continued(vec![before[0].clone(), added.clone()]), Ok(3));
         let mut other = before[0].clone();
@@ -175,7 +215,7 @@ mod tests {
             (vec![Segment::sampled(vec![4, 7, 1], vec![-0.5, -0.2, -0.1], 3)], "sampled by versions"),
             (vec![Segment { policy_version: Some(2), ..before[0].clone() }, added], "sampled by versions"),
         ] {
-            let error = continued(segments).unwrap_err();
+            let error = continued(segments).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
     }

@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsR
 
 use super::best::{Best, BestKeeper};
 use super::journal::RunJournal;
-use super::position::{Position, PublishedWeights};
+use super::position::{Position, PositionError, PublishedWeights};
 use crate::clients::Services;
 use crate::directory::{ForkPoint, RunDirectory};
 use crate::error::{Halt, RunError};
@@ -172,11 +172,11 @@ impl CheckpointKeeper {
 /// The state of the loop in a checkpoint.
 fn position_in(
     loaded: &LoadCheckpointResponse,
-    read: impl FnOnce(&[u8]) -> Result<Position, String>,
+    read: impl FnOnce(&[u8]) -> Result<Position, PositionError>,
 ) -> Result<Position, Halt> {
-    let position = read(&loaded.client_state).map_err(|message| {
+    let position = read(&loaded.client_state).map_err(|error| {
         let path = loaded.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.path.as_str());
-        RunError::Mismatch(format!("the state of the run in checkpoint {path} {message}"))
+        RunError::Mismatch(format!("the state of the run in checkpoint {path} {error}"))
     });
     Ok(position?)
 }

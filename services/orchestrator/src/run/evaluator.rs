@@ -33,7 +33,8 @@ impl Evaluator {
         Self { rollouts, benchmarks, settings, directory, total_steps }
     }
 
-    /// Whether the weights after so many steps are evaluated: those before the first step, after the last, and after every so many.
+    /// Whether the weights after `step` steps are evaluated: those before the first step, those after the last, and those after every
+    /// `evaluation.every` steps.
     pub(super) fn is_due(&self, step: u64) -> bool {
         let settings = &self.settings;
         let due = (settings.before && step == 0)
@@ -42,7 +43,7 @@ impl Evaluator {
         due && !self.benchmarks.is_empty()
     }
 
-    /// Evaluates the weights after so many steps, which the engines have. Returns the line; `None` where a stop was requested meanwhile,
+    /// Evaluates the weights after `step` steps, which the engines have. Returns the line; `None` where a stop was requested meanwhile,
     /// which leaves the rest to the resumed run.
     #[tracing::instrument(name = "evaluation", skip(self, weights))]
     pub(super) async fn evaluate(&self, step: u64, weights: &WeightsRef) -> Result<Option<MetricsLine>, Halt> {

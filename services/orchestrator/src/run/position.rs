@@ -33,6 +33,20 @@ pub(super) struct Position {
     waiting: Vec<u64>,
 }
 
+/// Why the state of a checkpoint is refused, to follow its name.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum PositionError {
+    /// It is no position at all.
+    #[error("was not written by this program: {0}")]
+    Foreign(#[source] serde_json::Error),
+    /// A later version of the program wrote it.
+    #[error("has format {0}, allowed: 1 to {FORMAT}")]
+    Format(u32),
+    /// It belongs to another run.
+    #[error("belongs to a run with other settings")]
+    Identity,
+}
+
 /// Weights that were published: the reference that engines need to load them again.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(super) struct PublishedWeights {
@@ -46,7 +60,7 @@ pub(super) struct PublishedWeights {
 }
 
 impl PublishedWeights {
-    /// The reference to the weights after so many GRPO steps. `None` where it has no folder.
+    /// The reference to the weights after `step` GRPO steps. `None` where it has no folder.
     pub(super) fn new(step: u64, weights: &WeightsRef) -> Option<Self> {
         let Some(weights_ref::Source::Path(at)) = &weights.source else { return None };
         let (digest, path, size_bytes) = (weights.digest.clone(), at.path.clone(), at.size_bytes);
@@ -165,11 +179,11 @@ impl Position {
     /// Reads the state of a run of that identity.
     ///
     /// # Errors
-    /// What is wrong with it, to follow its name.
-    pub(super) fn from_bytes(bytes: &[u8], identity: &str) -> Result<Self, String> {
+    /// What is wrong with it.
+    pub(super) fn from_bytes(bytes: &[u8], identity: &str) -> Result<Self, PositionError> {
         let position = Self::parse(bytes)?;
         if position.identity != identity {
-            return Err("belongs to a run with other settings".to_owned());
+            return Err(PositionError::Identity);
         }
         Ok(position)
     }
@@ -178,7 +192,7 @@ impl Position {
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
-    pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, String> {
+    pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, PositionError> {
         let mut position = Self { identity: identity.to_owned(), ..Self::parse(bytes)? };
         // Its first steps are sampled by the weights that it starts with.
         position.set_published(Vec::new());
@@ -186,11 +200,10 @@ impl Position {
         Ok(position)
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, String> {
-        let position: Self =
-            serde_json::from_slice(bytes).map_err(|error| format!("was not written by this program: {error}"))?;
+    fn parse(bytes: &[u8]) -> Result<Self, PositionError> {
+        let position: Self = serde_json::from_slice(bytes).map_err(PositionError::Foreign)?;
         if !(1..=FORMAT).contains(&position.format) {
-            return Err(format!("has format {}, allowed: 1 to {FORMAT}", position.format));
+            return Err(PositionError::Format(position.format));
         }
         Ok(position)
     }
@@ -209,13 +222,13 @@ mod tests {
             (position.warm_start_steps(), position.step(), position.cursor(), position.version()),
             (1, 1, 131, 401)
         );
-        let read = |bytes: &[u8]| Position::from_bytes(bytes, "sha256:ab");
+        let read = |bytes: &[u8]| Position::from_bytes(bytes, "sha256:ab").map_err(|error| error.to_string());
         assert_eq!(read(&position.to_bytes()), Ok(position.clone()));
         assert!(read(b"").unwrap_err().starts_with("was not written by this program"));
-        assert!(Position::from_bytes(&position.to_bytes(), "sha256:cd").unwrap_err().contains("other settings"));
+        assert!(matches!(Position::from_bytes(&position.to_bytes(), "sha256:cd"), Err(PositionError::Identity)));
         let forked = Position::forked(&position.to_bytes(), "sha256:cd").unwrap();
         assert_eq!((forked.step(), forked.cursor(), forked.version()), (1, 131, 401));
-        assert_eq!(Position::from_bytes(&forked.to_bytes(), "sha256:cd"), Ok(forked));
+        assert_eq!(Position::from_bytes(&forked.to_bytes(), "sha256:cd").unwrap(), forked);
         let newer = Position { format: 4, ..position };
         assert_eq!(read(&newer.to_bytes()).unwrap_err(), "has format 4, allowed: 1 to 3");
     }

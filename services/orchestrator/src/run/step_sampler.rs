@@ -7,14 +7,14 @@ use evenkeel_proto::v1::TrainGroup;
 use evenkeel_proto::{Purpose, SamplingSettings};
 use tokio::sync::oneshot;
 
-use super::taken_lengths::TakenLengths;
+use super::step_lengths::StepLengths;
 use super::weight_sync::WeightSync;
 use crate::clients::TrainFeed;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::{Halt, RunError};
 use crate::rollout::{
-    Division, GroupPlan, GroupSampling, LeftOut, RolloutContext, RolloutScheduler, RolloutSpec, Rounds, SampledBy,
-    SampledGroup, StepBatch, StepSelection,
+    DroppedSamples, GroupRequest, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, RoundSchedule, Rounds,
+    SampledBy, SampledGroup, StepBatch, StepSelection,
 };
 use crate::settings::LoopSettings;
 
@@ -24,7 +24,7 @@ pub(super) struct StepSampler {
     prompts: Arc<Prompts>,
     order: Mutex<PromptSampler>,
     settings: crate::settings::SamplingSettings,
-    division: Division,
+    round_schedule: RoundSchedule,
     /// How each group is drawn.
     group: Arc<GroupSampling>,
     mask_truncated: bool,
@@ -51,7 +51,7 @@ pub(super) struct SampledStep {
     /// Numbers before it that are in no step so far.
     pub(super) waiting: Vec<u64>,
     /// What the order of completion did to lengths. `None` in data order.
-    pub(super) lengths: Option<TakenLengths>,
+    pub(super) lengths: Option<StepLengths>,
     pub(super) last_rollout: Instant,
     pub(super) last_verdict: Instant,
 }
@@ -65,15 +65,15 @@ impl StepSampler {
             order: Mutex::new(PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle)),
             prompts,
             settings: settings.sampling.clone(),
-            division: Division::new(settings),
+            round_schedule: RoundSchedule::new(settings),
             group: Arc::new(group_sampling(&settings.sampling)),
             mask_truncated: settings.shaping.mask_truncated,
         }
     }
 
     /// How a step divides among its rounds.
-    pub(super) fn division(&self) -> Division {
-        self.division
+    pub(super) fn round_schedule(&self) -> RoundSchedule {
+        self.round_schedule
     }
 
     /// Samples a step until it is full. Groups go to the feed as soon as they are next in data order.
@@ -93,14 +93,14 @@ impl StepSampler {
         let mut held: Vec<TrainGroup> = Vec::new();
         while !selection.is_full() {
             while started < selection.prompts_needed() {
-                scheduler.add(self.plan(step, cursor + started).in_parts(self.division.parts(started)));
+                scheduler.add(self.request(step, cursor + started).in_rounds(self.round_schedule.rounds_of(started)));
                 started += 1;
             }
             // With dynamic sampling any group may need another one, so that only the end of the step tells.
             match self.settings.dynamic {
-                true => rounds.complete_before(self.division.rounds() - 1),
+                true => rounds.complete_before(self.round_schedule.rounds() - 1),
                 false => {
-                    rounds.complete_before(self.division.rounds());
+                    rounds.complete_before(self.round_schedule.rounds());
                     tell(&mut next, cursor + target);
                 }
             }
@@ -128,13 +128,13 @@ impl StepSampler {
     /// [`RunError::Late`], [`RunError::Invalid`]; [`RunError::NoSamples`] where nothing is left.
     pub(super) fn check(&self, step: u64, batch: &StepBatch) -> Result<(), RunError> {
         let (what, settings) = (format!("step {step}"), self.rollouts.services().settings());
-        let left_out: LeftOut = batch.samples().collect();
-        left_out.check_late(&what, settings)?;
+        let dropped_samples: DroppedSamples = batch.samples().collect();
+        dropped_samples.check_late(&what, settings)?;
         let mut samples = batch.groups.iter().flat_map(SampledGroup::samples);
         if !samples.any(|sample| sample.rewards().is_some()) {
-            return Err(RunError::NoSamples { step, last: left_out.last_failure().to_owned() });
+            return Err(RunError::NoSamples { step, last: dropped_samples.last_failure().to_owned() });
         }
-        left_out.check_invalid(&what, settings)
+        dropped_samples.check_invalid(&what, settings)
     }
 
     /// What rollouts share.
@@ -158,9 +158,9 @@ impl StepSampler {
     }
 
     /// The group of a prompt, which is called after that step.
-    pub(super) fn plan(&self, step: u64, number: u64) -> GroupPlan {
+    pub(super) fn request(&self, step: u64, number: u64) -> GroupRequest {
         let row = self.order().at(number);
-        GroupPlan::new(Purpose::Train, step, number, &self.prompts.train[row], &self.group)
+        GroupRequest::new(Purpose::Train, step, number, &self.prompts.train[row], &self.group)
     }
 
     fn order(&self) -> MutexGuard<'_, PromptSampler> {

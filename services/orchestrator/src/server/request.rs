@@ -29,7 +29,7 @@ pub(super) fn resolve(
         true => Ok(run_id.to_owned()),
         false => {
             let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
-            Err(ServiceError::from(FieldError::new("run_id", format_args!("`{run_id}`"), allowed)))
+            Err(ServiceError::from(FieldError::new("run_id", format_args!("{run_id:?}"), allowed)))
         }
     };
     let resume = match &request.configuration {
@@ -51,7 +51,7 @@ pub(super) fn resolve(
                 Ok(Some(layers)) => Ok(layers),
                 Ok(None) => {
                     let allowed = format!("one of {}", reader.names().join(", "));
-                    return Err(FieldError::new("recipe", format_args!("`{recipe}`"), allowed).into());
+                    return Err(FieldError::new("recipe", format_args!("{recipe:?}"), allowed).into());
                 }
                 Err(error) => Err(error),
             },
@@ -83,7 +83,7 @@ pub(super) fn resolve(
 pub(super) fn origin(fork: &ForkPoint, runs: &Path) -> Result<PathBuf, ServiceError> {
     if !is_run_name(&fork.run_id) {
         let allowed = "the name of a run";
-        return Err(FieldError::new("fork.run_id", format_args!("`{}`", fork.run_id), allowed).into());
+        return Err(FieldError::new("fork.run_id", format_args!("{:?}", fork.run_id), allowed).into());
     }
     let path = runs.join(&fork.run_id);
     match path.exists() {

@@ -8,14 +8,14 @@ use super::SamplingSettings;
 use super::engines::Engines;
 use super::section::section;
 
-/// Largest `max_lag`: so many published versions are kept for a resume, and so many steps of rollouts may wait.
-const MOST: u32 = 16;
+/// Largest `max_lag`: as many published versions are kept for a resume, and as many steps of rollouts may wait.
+const MAX_LAG: u32 = 16;
 
 /// Which groups a step takes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum StepOrder {
-    /// The next ones of the data order, whatever takes how long: the run replays.
+    /// The next ones of the data order, no matter which finish first: the run replays.
     #[default]
     Data,
     /// Those that are complete first: the run does not replay.
@@ -23,8 +23,8 @@ pub enum StepOrder {
 }
 
 section! {
-    /// Section `pipeline`: sampling ahead of training. The groups of a step are sampled by the weights of `max_lag` steps before it, whatever
-    /// takes how long, so that engines sample while the learner trains and the run still replays to the bit.
+    /// Section `pipeline`: sampling ahead of training. The groups of a step are sampled with the weights of `max_lag` steps before it,
+    /// regardless of timing, so that engines sample while the learner trains and the run still replays to the bit.
     #[derive(Copy)]
     pub struct PipelineSettings {
         /// Steps between the weights that sample a step and those that it trains: 0 to 16. 0 alternates sampling and training; 1 keeps two
@@ -56,8 +56,8 @@ impl PipelineSettings {
     }
 
     pub(super) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
-        if self.max_lag > MOST {
-            return Err(FieldError::new("max_lag", self.max_lag, format!("0 to {MOST}")));
+        if self.max_lag > MAX_LAG {
+            return Err(FieldError::new("max_lag", self.max_lag, format!("0 to {MAX_LAG}")));
         }
         self.validate_order()?;
         self.validate_engines(sampling)?;

@@ -31,7 +31,7 @@ impl DataSettings {
         }
         let known = self.verifiers.keys().map(String::as_str).chain(Verifiers::BUILT_IN);
         let allowed = format!("one of {} (data.verifiers declares others)", known.collect::<Vec<_>>().join(", "));
-        Err(FieldError::new(field, format_args!("`{name}`"), allowed))
+        Err(FieldError::new(field, format_args!("{name:?}"), allowed))
     }
 }
 
@@ -44,10 +44,10 @@ impl VerifierSettings {
             let field = format!("data_sources[{index}]");
             let inner = source.strip_suffix('*').unwrap_or(source);
             let good = !source.is_empty() && !inner.contains('*');
-            FieldError::ensure(good, &field, format_args!("`{source}`"), "a text, with `*` nowhere but at its end")?;
+            FieldError::ensure(good, &field, format_args!("{source:?}"), "a text, with `*` nowhere but at its end")?;
             if let Some(other) = taken.insert(source, name) {
                 let allowed = format!("a value that no other verifier has (`{other}` has it)");
-                return Err(FieldError::new(field, format_args!("`{source}`"), allowed));
+                return Err(FieldError::new(field, format_args!("{source:?}"), allowed));
             }
         }
         Ok(())
@@ -63,10 +63,10 @@ mod tests {
         let games = "[data.verifiers.games]\nendpoints = [\"http://games:1\"]\ndata_sources = [\"game/*\"]\n";
         assert!(load(games).is_ok());
         for (text, words) in [
-            ("[data]\nverifier = \"games\"", "`data.verifier` is `games` in test, allowed: one of math, code"),
+            ("[data]\nverifier = \"games\"", "`data.verifier` is \"games\" in test, allowed: one of math, code"),
             (
                 "[[data.sources]]\nfiles = [\"x\"]\nverifier = \"games\"",
-                "`data.sources[0].verifier` is `games` in test, allowed: one of math, code",
+                "`data.sources[0].verifier` is \"games\" in test, allowed: one of math, code",
             ),
             ("[data.verifiers.math]\nendpoints = [\"http://a:1\"]", "`data.verifiers` is the name \"math\" in"),
             ("[data.verifiers.games]\nendpoints = [\"games\"]", "`data.verifiers.games.endpoints"),
@@ -74,7 +74,10 @@ mod tests {
                 "[data.verifiers.games]\nendpoint = \"http://a:1\"",
                 "unknown key `data.verifiers.games.endpoint` in test",
             ),
-            ("[data.verifiers.games]\ndata_sources = [\"a*b\"]", "`data.verifiers.games.data_sources[0]` is `a*b` in"),
+            (
+                "[data.verifiers.games]\ndata_sources = [\"a*b\"]",
+                "`data.verifiers.games.data_sources[0]` is \"a*b\" in",
+            ),
         ] {
             let error = load(text).unwrap_err();
             assert!(error.starts_with(words), "{text}: {error}");

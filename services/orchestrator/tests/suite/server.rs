@@ -210,13 +210,13 @@ async fn what_is_refused_names_its_field() {
             (toml("[sampling]\ngroup_size = 0"), Code::InvalidArgument, "sampling.group_size is 0"),
             (toml("[learner]\nlearning_rate = 1"), Code::InvalidArgument, "learner.learning_rate is 1"),
             (toml("="), Code::InvalidArgument, "configuration"),
-            (StartRunRequest { run_id: "../x".into(), ..start("") }, Code::InvalidArgument, "run_id is `../x`"),
+            (StartRunRequest { run_id: "../x".into(), ..start("") }, Code::InvalidArgument, "run_id is \"../x\""),
             (StartRunRequest { configuration: None, ..start("x") }, Code::InvalidArgument, "configuration is absent"),
             (StartRunRequest { resume: true, ..start("x") }, Code::NotFound, "run `x` not found"),
             (
                 StartRunRequest { configuration: Some(Configuration::Recipe("algebra".into())), ..start("x") },
                 Code::InvalidArgument,
-                "recipe is `algebra`, allowed: one of arithmetic",
+                "recipe is \"algebra\", allowed: one of arithmetic",
             ),
         ];
         for (request, code, words) in cases {

@@ -243,7 +243,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
     };
     let cases: [(&Change, &str); 5] = [
         (&|recipe, _| recipe.sampling.group_size = 0, "sampling.group_size is 0, allowed: at least 1"),
-        (&|_, endpoints| endpoints.learner = "learner".into(), "endpoints.learner is `learner`, allowed"),
+        (&|_, endpoints| endpoints.learner = "learner".into(), "endpoints.learner is \"learner\", allowed"),
         (&|_, endpoints| endpoints.reward.clear(), "endpoints.reward"),
         (
             &|recipe, _| recipe.sampling.max_tokens = 123,

@@ -12,7 +12,7 @@ use crate::metrics::MetricsLine;
 use crate::run::proof::ProofReport;
 use crate::run::step_sampler::SampledStep;
 
-/// Weights that the learner has published.
+/// Weights that the learner has published. Weights are named here by their step: how many GRPO steps were done before them.
 #[derive(Debug, Clone)]
 pub(super) struct Published {
     pub(super) weights: WeightsRef,
@@ -20,11 +20,11 @@ pub(super) struct Published {
     pub(super) took: Duration,
 }
 
-/// The weights that the engines were moved to.
+/// A move of the engines to other weights.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct EnginesAt {
-    /// GRPO steps before them.
-    pub(super) weights: u64,
+pub(super) struct EnginesMoved {
+    /// GRPO steps before these weights.
+    pub(super) weights_step: u64,
     /// What moving the engines took.
     pub(super) moved: Duration,
     /// Where these weights were proven.
@@ -36,7 +36,7 @@ pub(super) struct OpenStep {
     pub(super) step: u64,
     pub(super) feed: TrainFeed,
     /// GRPO steps before the first weights that sample it.
-    pub(super) weights: u64,
+    pub(super) weights_step: u64,
     /// How long sampling waited for these weights.
     pub(super) waited: Duration,
     /// Everything about its groups, once all are sampled.
@@ -45,7 +45,7 @@ pub(super) struct OpenStep {
 
 /// How far the learner is.
 #[derive(Debug, Clone, Copy)]
-struct LearnerAt {
+struct LearnerProgress {
     /// GRPO steps whose lines are written.
     done: u64,
     /// The step that it has begun last.
@@ -54,11 +54,11 @@ struct LearnerAt {
     end: Option<u64>,
 }
 
-/// How far the engines are.
+/// How far the evaluations are.
 #[derive(Debug, Clone, Copy)]
-struct WeightsDone {
-    /// GRPO steps before the newest weights that nothing is left to evaluate of.
-    weights: u64,
+struct EvaluatedThrough {
+    /// GRPO steps before the newest weights of which nothing is left to evaluate.
+    weights_step: u64,
     /// Whether every evaluation so far was finished; a stop leaves one unfinished.
     complete: bool,
 }
@@ -66,9 +66,9 @@ struct WeightsDone {
 /// What both sides look at. Neither waits for the other but through it.
 struct SharedProgress {
     published: watch::Sender<BTreeMap<u64, Published>>,
-    learner: watch::Sender<LearnerAt>,
-    engines: watch::Sender<BTreeMap<u64, EnginesAt>>,
-    weights_done: watch::Sender<Option<WeightsDone>>,
+    learner: watch::Sender<LearnerProgress>,
+    engines: watch::Sender<BTreeMap<u64, EnginesMoved>>,
+    evaluated_through: watch::Sender<Option<EvaluatedThrough>>,
     /// Number of the first prompt that no step has begun.
     prompts: watch::Sender<u64>,
 }
@@ -94,9 +94,9 @@ pub(super) struct EvaluatedLines(mpsc::UnboundedReceiver<MetricsLine>);
 pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) {
     let shared = Arc::new(SharedProgress {
         published: watch::Sender::default(),
-        learner: watch::Sender::new(LearnerAt { done, begun: None, end: None }),
+        learner: watch::Sender::new(LearnerProgress { done, begun: None, end: None }),
         engines: watch::Sender::default(),
-        weights_done: watch::Sender::default(),
+        evaluated_through: watch::Sender::default(),
         prompts: watch::Sender::default(),
     });
     let ((steps, next_steps), (lines, next_lines)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
@@ -104,7 +104,7 @@ pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) 
     (sampling, LearningEnd { shared, steps: next_steps }, EvaluatedLines(next_lines))
 }
 
-/// Waits until a shared value is such; this end keeps it open.
+/// Waits until `holds` is true of a shared value; this end keeps it open.
 async fn until<T: Clone>(value: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
     let mut value = value.subscribe();
     let reached = value.wait_for(holds).await.map(|value| value.clone());
@@ -112,28 +112,29 @@ async fn until<T: Clone>(value: &watch::Sender<T>, holds: impl FnMut(&T) -> bool
 }
 
 impl SamplingEnd {
-    /// The weights after so many steps, once they are published. Those before them are not asked for again.
-    pub(super) async fn weights(&self, after: u64) -> Published {
-        let published = until(&self.shared.published, |published| published.contains_key(&after)).await;
+    /// The weights after `weights_step` steps, once they are published. Those before them are not asked for again.
+    pub(super) async fn weights(&self, weights_step: u64) -> Published {
+        let published = until(&self.shared.published, |published| published.contains_key(&weights_step)).await;
         self.shared.published.send_if_modified(|published| {
-            *published = published.split_off(&after);
+            *published = published.split_off(&weights_step);
             false
         });
-        published[&after].clone()
+        published[&weights_step].clone()
     }
 
-    /// The newest published weights, or earlier ones from `first` on at which something `stops`. Waits until there are some.
+    /// The newest published weights, or the first ones from `first` on that must not be skipped (`stops`), with their step. Waits until there
+    /// are some.
     pub(super) async fn newest_weights(&self, first: u64, stops: impl Fn(u64) -> bool) -> (u64, Published) {
         let published = until(&self.shared.published, |all| all.range(first..).next().is_some()).await;
-        let newest = published.last_key_value().map_or(first, |(weights, _)| *weights);
-        let weights = (first..newest).find(|weights| stops(*weights)).unwrap_or(newest);
-        (weights, self.weights(weights).await)
+        let newest = published.last_key_value().map_or(first, |(weights_step, _)| *weights_step);
+        let weights_step = (first..newest).find(|step| stops(*step)).unwrap_or(newest);
+        (weights_step, self.weights(weights_step).await)
     }
 
     /// Waits until a step may be sampled. `ahead`: before the learner begins it. Returns false once a stop is requested before the learner
     /// has begun it, which then never does.
     pub(super) async fn may_begin(&self, step: u64, ahead: bool, stop: &Stop) -> bool {
-        let has_begun = |at: &LearnerAt| at.begun.is_some_and(|begun| begun >= step);
+        let has_begun = |at: &LearnerProgress| at.begun.is_some_and(|begun| begun >= step);
         if !ahead {
             until(&self.shared.learner, has_begun).await;
         } else if stop.is_requested() {
@@ -152,15 +153,15 @@ impl SamplingEnd {
         self.shared.learner.send_modify(|at| at.end = Some(at.end.map_or(step, |end| end.min(step))));
     }
 
-    /// Waits until the lines of so many steps are written.
+    /// Waits until the lines of the first `steps` steps are written.
     pub(super) async fn until_done(&self, steps: u64) {
         until(&self.shared.learner, |at| at.done >= steps).await;
     }
 
     /// The engines were moved to other weights.
-    pub(super) fn moved(&self, engines: EnginesAt) {
+    pub(super) fn moved(&self, engines: EnginesMoved) {
         self.shared.engines.send_modify(|all| {
-            all.insert(engines.weights, engines);
+            all.insert(engines.weights_step, engines);
         });
     }
 
@@ -170,11 +171,11 @@ impl SamplingEnd {
         let _ = self.lines.send(line);
     }
 
-    /// Nothing is left to evaluate of the weights after so many steps, or a stop has left something.
-    pub(super) fn weights_done(&self, weights: u64, complete: bool) {
-        self.shared.weights_done.send_modify(|weights_done| {
-            let complete = complete && weights_done.is_none_or(|before| before.complete);
-            *weights_done = Some(WeightsDone { weights, complete });
+    /// Nothing is left to evaluate of the weights after `weights_step` steps, unless a stop has left something (not `complete`).
+    pub(super) fn evaluated_through(&self, weights_step: u64, complete: bool) {
+        self.shared.evaluated_through.send_modify(|through| {
+            let complete = complete && through.is_none_or(|before| before.complete);
+            *through = Some(EvaluatedThrough { weights_step, complete });
         });
     }
 
@@ -190,10 +191,10 @@ impl SamplingEnd {
 }
 
 impl LearningEnd {
-    /// The weights after so many steps are published.
-    pub(super) fn publish(&self, after: u64, published: Published) {
+    /// The weights after `weights_step` steps are published.
+    pub(super) fn publish(&self, weights_step: u64, published: Published) {
         self.shared.published.send_modify(|all| {
-            all.insert(after, published);
+            all.insert(weights_step, published);
         });
     }
 
@@ -213,7 +214,7 @@ impl LearningEnd {
         *self.shared.prompts.borrow()
     }
 
-    /// The lines of so many steps are written.
+    /// The lines of the first `steps` steps are written.
     pub(super) fn done(&self, steps: u64) {
         self.shared.learner.send_modify(|at| at.done = steps);
     }
@@ -236,20 +237,22 @@ impl LearningEnd {
         until(&self.shared.engines, |all| !all.is_empty()).await;
     }
 
-    /// Waits until the engines have, or had, the weights after so many steps. Earlier ones are not asked for again.
-    pub(super) async fn engines(&self, after: u64) -> EnginesAt {
-        let all = until(&self.shared.engines, |all| all.contains_key(&after)).await;
+    /// Waits until the engines have, or had, the weights after `weights_step` steps. Earlier ones are not asked for again.
+    pub(super) async fn engines(&self, weights_step: u64) -> EnginesMoved {
+        let all = until(&self.shared.engines, |all| all.contains_key(&weights_step)).await;
         self.shared.engines.send_if_modified(|all| {
-            *all = all.split_off(&after);
+            *all = all.split_off(&weights_step);
             false
         });
-        all[&after]
+        all[&weights_step]
     }
 
-    /// Waits until nothing is left to evaluate of the weights after so many steps. Returns whether everything was evaluated.
-    pub(super) async fn weights_done(&self, after: u64) -> bool {
-        let reached =
-            until(&self.shared.weights_done, |at| at.is_some_and(|at| at.weights >= after || !at.complete)).await;
+    /// Waits until nothing is left to evaluate of the weights after `weights_step` steps. Returns whether everything was evaluated.
+    pub(super) async fn until_evaluated(&self, weights_step: u64) -> bool {
+        let reached = until(&self.shared.evaluated_through, |at| {
+            at.is_some_and(|at| at.weights_step >= weights_step || !at.complete)
+        })
+        .await;
         reached.is_some_and(|at| at.complete)
     }
 }

@@ -48,7 +48,7 @@ impl<'a> InFlight<'a> {
         Ok(())
     }
 
-    /// Waits until at most so many steps have samples out.
+    /// Waits until at most `most` steps have samples out.
     pub(super) async fn until_steps(&mut self, most: usize) -> Result<(), Halt> {
         while self.steps.len() > most {
             self.next().await?;

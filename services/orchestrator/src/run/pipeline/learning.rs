@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use evenkeel_proto::v1::{RunState, TrainReport, WeightsRef};
 
 use super::PipelineParts;
-use super::balance::Balance;
 use super::handover::{EvaluatedLines, LearningEnd, OpenStep, Published};
+use super::idle_times::IdleTimes;
 use super::plan::VersionPlan;
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
@@ -25,7 +25,7 @@ pub(super) struct LearningSide<'a> {
     pub(super) writer: &'a StepWriter,
     pub(super) checkpoints: &'a mut CheckpointKeeper,
     pub(super) journal: &'a mut RunJournal,
-    pub(super) balance: &'a mut Balance,
+    pub(super) idle_times: &'a mut IdleTimes,
     pub(super) plan: VersionPlan,
     pub(super) end: LearningEnd,
     pub(super) lines: EvaluatedLines,
@@ -48,7 +48,7 @@ impl LearningSide<'_> {
     /// Steps and checkpoints in their order, to the last step or to a stop.
     pub(super) async fn run(mut self) -> Result<RunOutcome, Halt> {
         self.end.first_engines().await;
-        self.balance.begin();
+        self.idle_times.begin();
         loop {
             let step = self.position.step();
             let is_done = step >= self.plan.steps();
@@ -79,7 +79,7 @@ impl LearningSide<'_> {
         Ok(RunOutcome::Stopped)
     }
 
-    /// Whether the evaluation of the weights after so many steps comes before the next step. Where steps are sampled ahead it overlaps with
+    /// Whether the evaluation of the weights after `step` steps comes before the next step. Where steps are sampled ahead it overlaps with
     /// training, except at the end and where it decides whether the checkpoint stays. In order of completion it does not: a run that is resumed
     /// after the next step never comes back to these weights.
     fn waits_for_evaluation(&self, step: u64, is_done: bool) -> bool {
@@ -91,7 +91,7 @@ impl LearningSide<'_> {
     /// Waits for it and writes its line. Returns whether nothing is left to evaluate.
     async fn evaluation(&mut self, step: u64) -> Result<bool, Halt> {
         let Self { end, lines, journal, .. } = self;
-        let complete = recording(lines, journal, end.weights_done(step)).await?;
+        let complete = recording(lines, journal, end.until_evaluated(step)).await?;
         while let Some(line) = lines.ready() {
             journal.append(&line).await?;
             journal.announce(line);
@@ -133,7 +133,7 @@ impl LearningSide<'_> {
         self.end.publish(step + 1, Published { weights: weights.clone(), took: published_in });
         // Where the next step cannot begin before, engines come first: the line includes what the whole step took.
         let (engines, moved) = match self.plan.samples_ahead() {
-            true => (self.end.engines(open.weights).await, Duration::ZERO),
+            true => (self.end.engines(open.weights_step).await, Duration::ZERO),
             false => {
                 let engines = self.end.engines(step + 1).await;
                 (engines, engines.moved)
@@ -148,9 +148,9 @@ impl LearningSide<'_> {
             step: began.elapsed(),
         };
         let oldest = sampled.batch.oldest_version();
-        let lag = oldest.map_or(step - open.weights, |oldest| report.base_version - oldest);
+        let lag = oldest.map_or(step - open.weights_step, |oldest| report.base_version - oldest);
         let waits = Waits { lag, learner: waited, sampling: open.waited };
-        self.balance.add(waits.learner, waits.sampling);
+        self.idle_times.add(waits.learner, waits.sampling);
         let finished = FinishedStep {
             sampled: &sampled,
             report: &report,

@@ -1,9 +1,9 @@
 //! The steps of a run: one side samples, the other trains, and both act at the same time as far as `pipeline.max_lag` allows. A lag of 0 is
 //! the same code, in which each waits for the other.
 
-mod balance;
 mod completion;
 mod handover;
+mod idle_times;
 mod in_flight;
 mod learning;
 mod open_rounds;
@@ -29,7 +29,7 @@ use handover::{Published, handover};
 use learning::LearningSide;
 use sampling::{SamplingSide, SamplingStart};
 
-pub(super) use balance::Balance;
+pub(super) use idle_times::IdleTimes;
 pub(super) use plan::VersionPlan;
 
 /// The parts of a run that both sides use.
@@ -49,7 +49,7 @@ pub(super) struct Pipeline<'a> {
     pub(super) writer: &'a StepWriter,
     pub(super) checkpoints: &'a mut CheckpointKeeper,
     pub(super) journal: &'a mut RunJournal,
-    pub(super) balance: &'a mut Balance,
+    pub(super) idle_times: &'a mut IdleTimes,
 }
 
 impl Pipeline<'_> {
@@ -93,7 +93,7 @@ impl Pipeline<'_> {
             writer: self.writer,
             checkpoints: self.checkpoints,
             journal: self.journal,
-            balance: self.balance,
+            idle_times: self.idle_times,
             plan,
             end,
             lines,

@@ -17,7 +17,7 @@ pub(in crate::run) struct VersionPlan {
 }
 
 impl VersionPlan {
-    /// A run of `steps` GRPO steps that began at step `origin`, each sampled in so many rounds: 1 to `max_lag` + 1.
+    /// A run of `steps` GRPO steps that began at step `origin`, each sampled in `rounds` rounds: 1 to `max_lag` + 1.
     pub(in crate::run) fn new(settings: &PipelineSettings, rounds: usize, origin: u64, steps: u64) -> Self {
         Self { order: settings.order, lag: settings.max_lag.into(), rounds, origin, steps }
     }
@@ -42,18 +42,18 @@ impl VersionPlan {
         (step + round as u64).saturating_sub(self.lag).max(self.origin)
     }
 
-    /// The steps from `from` on whose first round is sampled by the weights after `weights` steps.
-    pub(super) fn steps_of(self, weights: u64, from: u64) -> Range<u64> {
-        let first = if weights <= self.origin { self.origin } else { weights + self.lag };
-        first.max(from)..(weights + self.lag + 1).min(self.steps)
+    /// The steps from `from` on whose first round is sampled by the weights after `weights_step` steps.
+    pub(super) fn steps_of(self, weights_step: u64, from: u64) -> Range<u64> {
+        let first = if weights_step <= self.origin { self.origin } else { weights_step + self.lag };
+        first.max(from)..(weights_step + self.lag + 1).min(self.steps)
     }
 
-    /// Whether any round of the steps from `from` on is sampled by the weights after `weights` steps.
-    pub(super) fn samples(self, weights: u64, from: u64) -> bool {
-        let first = (weights + self.lag + 1).saturating_sub(self.rounds as u64).max(from);
-        let mut near = first..(weights + self.lag + 1).min(self.steps);
-        near.any(|step| (0..self.rounds).any(|round| self.weights_of_round(step, round) == weights))
-            || !self.steps_of(weights, from).is_empty()
+    /// Whether any round of the steps from `from` on is sampled by the weights after `weights_step` steps.
+    pub(super) fn samples(self, weights_step: u64, from: u64) -> bool {
+        let first = (weights_step + self.lag + 1).saturating_sub(self.rounds as u64).max(from);
+        let mut near = first..(weights_step + self.lag + 1).min(self.steps);
+        near.any(|step| (0..self.rounds).any(|round| self.weights_of_round(step, round) == weights_step))
+            || !self.steps_of(weights_step, from).is_empty()
     }
 
     /// GRPO steps of the whole run.
@@ -71,10 +71,10 @@ impl VersionPlan {
         self.lag > 0
     }
 
-    /// Whether a checkpoint after `step` steps needs the weights after `weights` steps, to draw the samples of later steps again. In order of
+    /// Whether a checkpoint after `step` steps needs the weights after `weights_step` steps, to draw the samples of later steps again. In order of
     /// completion they are drawn again by those of the checkpoint.
-    pub(super) fn is_needed_at(self, step: u64, weights: u64) -> bool {
-        self.order == StepOrder::Data && (self.weights_of(step)..step).contains(&weights)
+    pub(super) fn is_needed_at(self, step: u64, weights_step: u64) -> bool {
+        self.order == StepOrder::Data && (self.weights_of(step)..step).contains(&weights_step)
     }
 }
 
@@ -89,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn a_step_is_sampled_by_the_weights_of_so_many_steps_before_it_and_not_before_the_origin() {
+    fn a_step_is_sampled_with_the_weights_of_lag_steps_before_it_and_not_before_the_origin() {
         let of = |lag, origin, round| {
             let plan = data_order(lag, 2, origin, 9);
             (origin..9).map(|step| plan.weights_of_round(step, round)).collect::<Vec<_>>()
@@ -105,7 +105,7 @@ mod tests {
     fn a_checkpoint_needs_the_weights_between_those_of_its_first_step_and_its_own() {
         let needed = |lag, step| {
             let plan = data_order(lag, 1, 1, 9);
-            (0..9).filter(|&weights| plan.is_needed_at(step, weights)).collect::<Vec<_>>()
+            (0..9).filter(|&weights_step| plan.is_needed_at(step, weights_step)).collect::<Vec<_>>()
         };
         assert_eq!((needed(0, 5), needed(2, 5), needed(2, 2)), (vec![], vec![3, 4], vec![1]));
     }
@@ -122,9 +122,9 @@ mod tests {
         #[test]
         fn every_step_from_anywhere_on_is_begun_once_with_its_first_weights_in_order((plan, from) in plans()) {
             let mut begun = Vec::new();
-            for weights in plan.weights_of(from)..=plan.steps() {
-                for step in plan.steps_of(weights, from) {
-                    prop_assert_eq!(plan.weights_of(step), weights);
+            for weights_step in plan.weights_of(from)..=plan.steps() {
+                for step in plan.steps_of(weights_step, from) {
+                    prop_assert_eq!(plan.weights_of(step), weights_step);
                     begun.push(step);
                 }
             }
@@ -134,26 +134,26 @@ mod tests {
         #[test]
         fn the_rounds_of_a_step_are_of_successive_weights_that_it_does_not_make_itself((plan, from) in plans()) {
             for step in from..plan.steps() {
-                let weights: Vec<u64> = (0..plan.rounds()).map(|round| plan.weights_of_round(step, round)).collect();
-                prop_assert!(weights.windows(2).all(|pair| pair[1] == pair[0] || pair[1] == pair[0] + 1), "{:?}", weights);
-                prop_assert!(weights.iter().all(|&weights| weights <= step), "{:?}", weights);
+                let all: Vec<u64> = (0..plan.rounds()).map(|round| plan.weights_of_round(step, round)).collect();
+                prop_assert!(all.windows(2).all(|pair| pair[1] == pair[0] || pair[1] == pair[0] + 1), "{:?}", all);
+                prop_assert!(all.iter().all(|&weights_step| weights_step <= step), "{:?}", all);
             }
         }
 
         #[test]
         fn weights_are_gone_through_exactly_where_a_round_needs_them((plan, from) in plans()) {
-            for weights in plan.weights_of(from)..=plan.steps() {
+            for weights_step in plan.weights_of(from)..=plan.steps() {
                 let all = (from..plan.steps()).flat_map(|step| (0..plan.rounds()).map(move |round| (step, round)));
-                let needed = all.into_iter().any(|(step, round)| plan.weights_of_round(step, round) == weights);
-                prop_assert_eq!(plan.samples(weights, from), needed, "weights {}", weights);
+                let needed = all.into_iter().any(|(step, round)| plan.weights_of_round(step, round) == weights_step);
+                prop_assert_eq!(plan.samples(weights_step, from), needed, "weights {}", weights_step);
             }
         }
 
         #[test]
         fn what_a_checkpoint_does_not_name_no_later_round_needs((plan, from) in plans()) {
             for (step, round) in (from..plan.steps()).flat_map(|step| (0..plan.rounds()).map(move |round| (step, round))) {
-                let weights = plan.weights_of_round(step, round);
-                prop_assert!(weights >= from || plan.is_needed_at(from, weights));
+                let weights_step = plan.weights_of_round(step, round);
+                prop_assert!(weights_step >= from || plan.is_needed_at(from, weights_step));
             }
         }
     }

@@ -13,7 +13,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::PipelineParts;
-use super::handover::{EnginesAt, OpenStep, SamplingEnd};
+use super::handover::{EnginesMoved, OpenStep, SamplingEnd};
 use super::in_flight::InFlight;
 use super::open_rounds::OpenRounds;
 use super::plan::VersionPlan;
@@ -50,7 +50,7 @@ pub(super) struct SamplingStart {
 /// Weights that something is left to sample by.
 pub(super) struct SamplingWeights {
     /// GRPO steps before them.
-    pub(super) weights: u64,
+    pub(super) weights_step: u64,
     pub(super) reference: WeightsRef,
     pub(super) published_in: Duration,
     /// Nothing was sampled before since the run was started.
@@ -62,35 +62,35 @@ impl SamplingSide<'_> {
     pub(super) async fn run_in_data_order(self) -> Result<(), Halt> {
         let (mut in_flight, mut open, mut is_first) = (InFlight::default(), OpenRounds::new(self.plan), true);
         let mut next_cursor = known(self.start.cursor);
-        for weights in self.plan.weights_of(self.start.step)..=self.plan.steps() {
-            let evaluates = self.evaluates(weights);
-            let is_needed = self.plan.samples(weights, self.start.step);
+        for weights_step in self.plan.weights_of(self.start.step)..=self.plan.steps() {
+            let evaluates = self.evaluates(weights_step);
+            let is_needed = self.plan.samples(weights_step, self.start.step);
             // The engines end with the last weights, whether or not anything is sampled by them.
-            if !is_needed && !evaluates && weights < self.plan.steps() {
+            if !is_needed && !evaluates && weights_step < self.plan.steps() {
                 continue;
             }
             let since = Instant::now();
-            let published = in_flight.during(self.end.weights(weights)).await?;
+            let published = in_flight.during(self.end.weights(weights_step)).await?;
             let mut waited = since.elapsed();
             in_flight.until_moved().await?;
             in_flight.until_steps(self.plan.rounds()).await?;
             in_flight.during(self.parts.weights.until_accepted()).await?;
             let (reference, published_in) = (published.weights, published.took);
             let moving = self.begin_move(&reference);
-            let to = SamplingWeights { weights, reference: reference.clone(), published_in, is_first };
+            let to = SamplingWeights { weights_step, reference: reference.clone(), published_in, is_first };
             in_flight.add_move(self.move_engines(to, moving));
             is_first = false;
-            open.begin(weights, &reference);
+            open.begin(weights_step, &reference);
             let mut complete = true;
             if evaluates {
                 in_flight.until_moved().await?;
-                complete = in_flight.during(self.evaluate(weights, &reference)).await??;
+                complete = in_flight.during(self.evaluate(weights_step, &reference)).await??;
             }
             if !is_needed {
                 in_flight.until_moved().await?;
             }
-            self.end.weights_done(weights, complete);
-            for step in self.plan.steps_of(weights, self.start.step) {
+            self.end.evaluated_through(weights_step, complete);
+            for step in self.plan.steps_of(weights_step, self.start.step) {
                 if !complete {
                     // A resumed run begins with these weights, and evaluates them, as long as this step is not done.
                     self.end.end_before(step);
@@ -102,16 +102,16 @@ impl SamplingSide<'_> {
                     break;
                 }
                 in_flight.until_steps(self.plan.rounds()).await?;
-                // It is always told before a step ends well, and one that fails ends the run.
+                // Every step that succeeds sends it, and one that fails ends the run.
                 let cursor = in_flight.during(next_cursor).await?;
                 let cursor = cursor.map_err(|_| RunError::Defect(format!("where step {step} begins is not known")))?;
-                self.end.begun(cursor + self.sampler.division().groups());
-                let (next, told) = oneshot::channel();
-                next_cursor = told;
+                self.end.begun(cursor + self.sampler.round_schedule().groups());
+                let (next, receiver) = oneshot::channel();
+                next_cursor = receiver;
                 let rounds = self.sampler.rollouts().rounds(self.plan.rounds());
-                open.add(step, Arc::clone(&rounds), weights, &reference);
+                open.add(step, Arc::clone(&rounds), weights_step, &reference);
                 let waited = std::mem::take(&mut waited);
-                let sampling = self.sample(StepStart { step, cursor, rounds, next }, weights, waited);
+                let sampling = self.sample(StepStart { step, cursor, rounds, next }, weights_step, waited);
                 in_flight.add_step(sampling.instrument(tracing::info_span!("step", step)));
                 in_flight.during(open.all_begun()).await?;
             }
@@ -120,9 +120,9 @@ impl SamplingSide<'_> {
         in_flight.until_ended().await
     }
 
-    /// Whether an evaluation of the weights after so many steps is due.
-    pub(super) fn evaluates(&self, weights: u64) -> bool {
-        self.parts.evaluator.is_due(weights) && !self.start.evaluated.contains(&weights)
+    /// Whether an evaluation of the weights after `weights_step` steps is due.
+    pub(super) fn evaluates(&self, weights_step: u64) -> bool {
+        self.parts.evaluator.is_due(weights_step) && !self.start.evaluated.contains(&weights_step)
     }
 
     /// Samples of these weights wait for [`Self::move_engines`] from now on.
@@ -136,46 +136,46 @@ impl SamplingSide<'_> {
 
     /// Moves the engines, and proves their weights.
     pub(super) async fn move_engines(&self, to: SamplingWeights, moving: Move<'_>) -> Result<(), Halt> {
-        let SamplingWeights { weights, reference, published_in, is_first } = to;
+        let SamplingWeights { weights_step, reference, published_in, is_first } = to;
         let since = Instant::now();
         let moving_engines = self.parts.weights.move_engines(moving);
         // It belongs to the step that made the weights.
-        let moved = match weights.checked_sub(1).filter(|_| !is_first) {
+        let moved = match weights_step.checked_sub(1).filter(|_| !is_first) {
             Some(step) => self.parts.session.trace(step).scope(moving_engines).await,
             None => moving_engines.await,
         };
-        if weights < self.start.step {
-            moved.map_err(|halt| gone(halt, weights, &reference))?;
+        if weights_step < self.start.step {
+            moved.map_err(|halt| gone(halt, weights_step, &reference))?;
         } else {
             moved?;
         }
         let moved = since.elapsed();
         instruments::phase(Phase::UpdateWeights, published_in + moved);
         // The learner waits for the first weights, and for all of them where nothing is sampled ahead; elsewhere it has begun a step.
-        let learner_waits = !self.plan.samples_ahead() || (is_first && weights == self.start.step);
+        let learner_waits = !self.plan.samples_ahead() || (is_first && weights_step == self.start.step);
         let proof = self.parts.proof.prove(&reference, learner_waits).await?;
-        self.end.moved(EnginesAt { weights, moved, proof });
+        self.end.moved(EnginesMoved { weights_step, moved, proof });
         Ok(())
     }
 
     /// Returns whether it was finished; a stop that is requested meanwhile leaves the rest to the resumed run.
-    pub(super) async fn evaluate(&self, weights: u64, reference: &WeightsRef) -> Result<bool, Halt> {
+    pub(super) async fn evaluate(&self, weights_step: u64, reference: &WeightsRef) -> Result<bool, Halt> {
         if !self.plan.samples_ahead() {
-            self.end.until_done(weights).await;
+            self.end.until_done(weights_step).await;
         }
         let events = self.parts.services.events();
         events.begin_samples();
         events.enter_phase(RunState::Evaluating);
-        let line = self.parts.evaluator.evaluate(weights, reference).await?;
+        let line = self.parts.evaluator.evaluate(weights_step, reference).await?;
         let complete = line.is_some();
         line.into_iter().for_each(|line| self.end.evaluated(line));
         Ok(complete)
     }
 
-    /// Samples a step. `weights`: GRPO steps before those of its first round.
-    async fn sample(&self, start: StepStart, weights: u64, waited: Duration) -> Result<(), Halt> {
+    /// Samples a step. `weights_step`: GRPO steps before those of its first round.
+    async fn sample(&self, start: StepStart, weights_step: u64, waited: Duration) -> Result<(), Halt> {
         let step = start.step;
-        let (feed, sender) = self.open_step(step, weights, waited);
+        let (feed, sender) = self.open_step(step, weights_step, waited);
         let sampling = self.sampler.sample(start, &feed, self.parts.weights);
         let sampled = self.parts.session.trace(step).scope(sampling).await?;
         // The other end is gone only when the run ends.
@@ -183,12 +183,12 @@ impl SamplingSide<'_> {
         Ok(())
     }
 
-    /// Hands a step over, whose groups go to its feed, and then everything about them to the sender. `weights` sample it, or the first groups
+    /// Hands a step over, whose groups go to its feed, and then everything about them to the sender. The weights after `weights_step` steps sample it, or the first groups
     /// of it; sampling `waited` for them.
     pub(super) fn open_step(
         &self,
         step: u64,
-        weights: u64,
+        weights_step: u64,
         waited: Duration,
     ) -> (TrainFeed, oneshot::Sender<SampledStep>) {
         let events = self.parts.services.events();
@@ -200,12 +200,12 @@ impl SamplingSide<'_> {
         let version = self.start.version + (step - self.start.step);
         let feed = self.parts.session.open_step(step, version);
         let (sender, sampled) = oneshot::channel();
-        self.end.hand_over(OpenStep { step, feed: feed.clone(), weights, waited, sampled });
+        self.end.hand_over(OpenStep { step, feed: feed.clone(), weights_step, waited, sampled });
         (feed, sender)
     }
 }
 
-/// What tells a number that is known already.
+/// A receiver that has its number already.
 fn known(number: u64) -> oneshot::Receiver<u64> {
     let (sender, receiver) = oneshot::channel();
     // The other end is in this very function.

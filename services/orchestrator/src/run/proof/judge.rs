@@ -4,7 +4,7 @@ use super::history::History;
 use super::scores::{Gap, Scores, share_followed};
 use crate::clients::EngineScores;
 
-/// A single token may differ so many times the tolerance of the mean.
+/// A single token may differ by this multiple of the tolerance of the mean.
 const SINGLE: f64 = 10.0;
 
 /// The learner has moved far enough to tell whether an engine follows once its mean change is this share of the tolerance.

@@ -43,11 +43,11 @@ pub(super) struct Proof {
     judge: Judge,
     history: Mutex<History>,
     /// The learner's scores of versions that the engines get later.
-    noted: Mutex<BTreeMap<u64, Noted>>,
+    pending_scores: Mutex<BTreeMap<u64, PendingScores>>,
 }
 
 /// The learner's scores of a version.
-struct Noted {
+struct PendingScores {
     scores: Scores,
     /// What scoring took.
     took: Duration,
@@ -84,21 +84,21 @@ impl Proof {
             temperature: settings.sampling.temperature,
             judge: Judge::new(proof.tolerance.unwrap_or(DEFAULT_TOLERANCE), settings.sampling.temperature),
             history: Mutex::default(),
-            noted: Mutex::default(),
+            pending_scores: Mutex::default(),
         }
     }
 
     /// Notes the learner's scores of the weights that a run begins with, or returns to. What was seen before does not count any more.
     pub(super) async fn begin(&self, version: u64) -> Result<(), Halt> {
         *self.history() = History::default();
-        self.noted().clear();
+        self.pending_scores().clear();
         if self.every > 0 {
             self.ask_learner(version).await?;
         }
         Ok(())
     }
 
-    /// Notes the learner's scores of its weights after so many steps, where a proof of them is due. It cannot be asked later, once it has
+    /// Notes the learner's scores of its weights after `steps` steps, where a proof of them is due. It cannot be asked later, once it has
     /// trained on.
     pub(super) async fn note(&self, version: u64, steps: u64) -> Result<(), Halt> {
         match self.every > 0 && steps.is_multiple_of(self.every) {
@@ -111,7 +111,7 @@ impl Proof {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
         let scores = self.learner_scores(version).await?;
-        self.noted().insert(version, Noted { scores, took: began.elapsed() });
+        self.pending_scores().insert(version, PendingScores { scores, took: began.elapsed() });
         Ok(())
     }
 
@@ -119,22 +119,27 @@ impl Proof {
     /// them, so that it can score the tokens that engines sample as well.
     pub(super) async fn prove(&self, weights: &WeightsRef, learner_waits: bool) -> Result<Option<ProofReport>, Halt> {
         // Versions that were skipped are not asked for again.
-        let noted = {
-            let mut noted = self.noted();
-            *noted = noted.split_off(&weights.version);
-            noted.remove(&weights.version)
+        let pending = {
+            let mut pending = self.pending_scores();
+            *pending = pending.split_off(&weights.version);
+            pending.remove(&weights.version)
         };
-        match noted {
-            Some(noted) => self.compare(weights, noted, learner_waits).await.map(Some),
+        match pending {
+            Some(pending) => self.compare(weights, pending, learner_waits).await.map(Some),
             None => Ok(None),
         }
     }
 
     #[tracing::instrument(name = "proof", skip_all, fields(version = weights.version))]
-    async fn compare(&self, weights: &WeightsRef, noted: Noted, learner_waits: bool) -> Result<ProofReport, Halt> {
+    async fn compare(
+        &self,
+        weights: &WeightsRef,
+        pending: PendingScores,
+        learner_waits: bool,
+    ) -> Result<ProofReport, Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
-        let (version, learner) = (weights.version, noted.scores);
+        let (version, learner) = (weights.version, pending.scores);
         let engines = self.engine_scores(weights).await?;
         let sampled = match learner_waits {
             true => self.sampled_scores(version, &engines).await?,
@@ -155,7 +160,7 @@ impl Proof {
         }
         report.engines = engines.len();
         report.change = history.add(version, learner, engines, self.judge.resolution());
-        report.took = noted.took + began.elapsed();
+        report.took = pending.took + began.elapsed();
         Ok(report)
     }
 
@@ -196,8 +201,8 @@ impl Proof {
         Ok(all)
     }
 
-    fn noted(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, Noted>> {
-        self.noted.lock().unwrap_or_else(PoisonError::into_inner)
+    fn pending_scores(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, PendingScores>> {
+        self.pending_scores.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn history(&self) -> std::sync::MutexGuard<'_, History> {

@@ -11,7 +11,7 @@ use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
 use super::grpo::StepWriter;
 use super::journal::RunJournal;
-use super::pipeline::{Balance, Pipeline, PipelineParts, VersionPlan};
+use super::pipeline::{IdleTimes, Pipeline, PipelineParts, VersionPlan};
 use super::position::Position;
 use super::preflight::Preflight;
 use super::proof::Proof;
@@ -30,7 +30,7 @@ use crate::summary::Summary;
 pub(super) use setup::{prepare, stop_at_end_of_turn, with_verifiers};
 
 /// How often the learner may lose the run at one and the same step.
-const MAX_LOSSES_AT_A_STEP: u32 = 5;
+const MAX_REWINDS_PER_STEP: u32 = 5;
 
 /// A run: its parts, and the order in which they act.
 pub(super) struct RunLoop {
@@ -46,7 +46,7 @@ pub(super) struct RunLoop {
     session: Arc<TrainSession>,
     sampler: StepSampler,
     writer: StepWriter,
-    balance: Balance,
+    idle_times: IdleTimes,
     journal: RunJournal,
     announcement: Announcement,
 }
@@ -63,7 +63,7 @@ struct Announcement {
 
 /// Counts how often the learner lost the run at the same step.
 #[derive(Default)]
-struct Losses {
+struct RewindCount {
     at: Option<(u64, u64)>,
     times: u32,
 }
@@ -95,7 +95,7 @@ impl RunLoop {
             (Ok(_), Err(error)) | (Err(error), _) => Err(error),
         };
         let lag = self.settings.pipeline.max_lag;
-        if let Some(message) = self.balance.advice(lag).filter(|_| lag > 0) {
+        if let Some(message) = self.idle_times.advice(lag).filter(|_| lag > 0) {
             events.emit(Event::Note { message });
         }
         match &result {
@@ -110,7 +110,7 @@ impl RunLoop {
     /// Starts over from the last checkpoint whenever the learner has lost the run.
     async fn run_with_rewinds(&mut self) -> Result<RunOutcome, RunError> {
         let mut from_checkpoint = self.directory.is_resumed() || self.directory.forked_from().is_some();
-        let (mut losses, mut lost, mut started) = (Losses::default(), None, false);
+        let (mut rewinds, mut lost, mut started) = (RewindCount::default(), None, false);
         loop {
             let message = match self.attempt(from_checkpoint, lost.take(), &mut started).await {
                 Ok(outcome) => return Ok(outcome),
@@ -119,8 +119,8 @@ impl RunLoop {
                 Err(Halt::LearnerLost(message)) => message,
             };
             let (step, _) = self.journal.steps_done();
-            let times = losses.add(self.journal.steps_done());
-            if times >= MAX_LOSSES_AT_A_STEP {
+            let times = rewinds.add(self.journal.steps_done());
+            if times >= MAX_REWINDS_PER_STEP {
                 return Err(RunError::NoProgress { step, times, message });
             }
             tracing::warn!(message, "the learner lost the run, returning to the last checkpoint");
@@ -169,7 +169,7 @@ impl RunLoop {
     /// Evaluations, checkpoints and GRPO steps.
     async fn steps(&mut self, position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
         let origin = self.directory.forked_from().map_or(0, |fork| fork.step);
-        let rounds = self.sampler.division().rounds();
+        let rounds = self.sampler.round_schedule().rounds();
         let plan = VersionPlan::new(&self.settings.pipeline, rounds, origin, self.settings.run.steps);
         let pipeline = Pipeline {
             parts: PipelineParts {
@@ -183,7 +183,7 @@ impl RunLoop {
             writer: &self.writer,
             checkpoints: &mut self.checkpoints,
             journal: &mut self.journal,
-            balance: &mut self.balance,
+            idle_times: &mut self.idle_times,
         };
         pipeline.run(plan, position, from_checkpoint).await
     }
@@ -208,7 +208,7 @@ impl RunLoop {
     }
 }
 
-impl Losses {
+impl RewindCount {
     /// Adds a loss at that position. Returns how many there were at it.
     fn add(&mut self, position: (u64, u64)) -> u32 {
         self.times = if self.at == Some(position) { self.times + 1 } else { 1 };
@@ -223,8 +223,8 @@ mod tests {
 
     #[test]
     fn only_losses_at_the_same_step_add_up() {
-        let mut losses = Losses::default();
-        let times = [(0, 2), (0, 2), (1, 2), (0, 2), (0, 2), (0, 2)].map(|position| losses.add(position));
+        let mut rewinds = RewindCount::default();
+        let times = [(0, 2), (0, 2), (1, 2), (0, 2), (0, 2), (0, 2)].map(|position| rewinds.add(position));
         assert_eq!(times, [1, 2, 1, 1, 2, 3]);
     }
 }

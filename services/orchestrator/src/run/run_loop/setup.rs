@@ -24,7 +24,7 @@ use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::evaluator::Evaluator;
 use crate::run::grpo::StepWriter;
 use crate::run::journal::RunJournal;
-use crate::run::pipeline::Balance;
+use crate::run::pipeline::IdleTimes;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
 use crate::run::step_sampler::StepSampler;
@@ -87,7 +87,7 @@ pub(in crate::run) fn prepare(
         evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, &settings, directory.path().to_owned()),
         writer: StepWriter::new(Arc::clone(&session), &prompts),
         sampler: StepSampler::new(rollouts, prompts, &settings),
-        balance: Balance::default(),
+        idle_times: IdleTimes::default(),
         warm_start: WarmStart::new(
             Arc::clone(&services),
             Arc::clone(&session),

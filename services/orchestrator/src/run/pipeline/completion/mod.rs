@@ -11,14 +11,15 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use tokio::sync::{oneshot, watch};
+use tracing::Instrument;
 
 use super::in_flight::InFlight;
 use super::sampling::{SamplingSide, SamplingWeights};
 use crate::clients::TrainFeed;
 use crate::error::Halt;
 use crate::rollout::{RolloutScheduler, RolloutSpec, SampledBy, SampledGroup, StepBatch};
+use crate::run::step_lengths::StepLengths;
 use crate::run::step_sampler::SampledStep;
-use crate::run::taken_lengths::TakenLengths;
 use backlog::Backlog;
 use staleness::StalenessBudget;
 
@@ -30,19 +31,19 @@ impl SamplingSide<'_> {
         in_flight.add_step(Composer::new(&self).run(seen));
         let (mut next, mut is_first) = (self.start.step, true);
         while next <= self.plan.steps() {
-            let due = self.end.newest_weights(next, |weights| self.evaluates(weights));
-            let (weights, published) = in_flight.during(due).await?;
+            let due = self.end.newest_weights(next, |weights_step| self.evaluates(weights_step));
+            let (weights_step, published) = in_flight.during(due).await?;
             let (reference, published_in) = (published.weights, published.took);
-            let to = SamplingWeights { weights, reference: reference.clone(), published_in, is_first };
+            let to = SamplingWeights { weights_step, reference: reference.clone(), published_in, is_first };
             let moving = self.begin_move(&reference);
             in_flight.during(self.move_engines(to, moving)).await??;
             let mut complete = true;
-            if self.evaluates(weights) {
-                complete = in_flight.during(self.evaluate(weights, &reference)).await??;
+            if self.evaluates(weights_step) {
+                complete = in_flight.during(self.evaluate(weights_step, &reference)).await??;
             }
-            self.end.weights_done(weights, complete);
-            newest.send_replace(Some(weights));
-            (next, is_first) = (weights + 1, false);
+            self.end.evaluated_through(weights_step, complete);
+            newest.send_replace(Some(weights_step));
+            (next, is_first) = (weights_step + 1, false);
         }
         in_flight.until_ended().await
     }
@@ -97,50 +98,63 @@ impl<'a> Composer<'a> {
         }
     }
 
-    /// Fills every step of the run, in order. `newest` are the weights that the engines were moved to last.
+    /// Fills every step of the run, in order. `newest` is the step of the weights that the engines were moved to last.
     async fn run(mut self, mut newest: watch::Receiver<Option<u64>>) -> Result<(), Halt> {
-        let mut weights = moved(&mut newest).await;
+        let mut weights_step = moved(&mut newest).await;
         while !self.budget.is_over() {
-            let Some(mut filling) = self.begin_step(weights).await else { return Ok(()) };
+            let Some(mut filling) = self.begin_step(weights_step).await else { return Ok(()) };
             self.take_complete(&mut filling);
-            while !self.budget.is_full() {
-                self.start_prompts(weights);
-                let idle_since = self.scheduler.is_idle().then(Instant::now);
-                tokio::select! {
-                    biased;
-                    newer = moved(&mut newest) => weights = newer,
-                    group = self.scheduler.next_group(), if idle_since.is_none() => self.add(group?, &mut filling),
-                }
-                self.idle += idle_since.map(|since| since.elapsed()).unwrap_or_default();
-                self.take_complete(&mut filling);
-            }
+            // Its samples may end up in a later step; what they log until then is best found under the step that they were started for.
+            let span = tracing::info_span!("step", step = filling.step);
+            weights_step = self.fill(&mut filling, weights_step, &mut newest).instrument(span).await?;
             self.finish_step(filling)?;
             self.budget.next_step();
         }
         Ok(())
     }
 
+    /// Starts prompts and takes groups until the step is full. Returns the step of the weights that the engines were moved to last.
+    async fn fill(
+        &mut self,
+        filling: &mut Filling,
+        mut weights_step: u64,
+        newest: &mut watch::Receiver<Option<u64>>,
+    ) -> Result<u64, Halt> {
+        while !self.budget.is_full() {
+            self.start_prompts(weights_step);
+            let idle_since = self.scheduler.is_idle().then(Instant::now);
+            tokio::select! {
+                biased;
+                newer = moved(newest) => weights_step = newer,
+                group = self.scheduler.next_group(), if idle_since.is_none() => self.add(group?, filling),
+            }
+            self.idle += idle_since.map(|since| since.elapsed()).unwrap_or_default();
+            self.take_complete(filling);
+        }
+        Ok(weights_step)
+    }
+
     /// Hands the next step over to the learner, which trains its groups as they come. `None` where a stop was requested.
-    async fn begin_step(&mut self, weights: u64) -> Option<Filling> {
+    async fn begin_step(&mut self, weights_step: u64) -> Option<Filling> {
         let (side, step) = (self.side, self.budget.step());
         if !side.end.may_begin(step, true, side.parts.services.stop()).await {
             return None;
         }
-        let (feed, sampled) = side.open_step(step, weights, std::mem::take(&mut self.idle));
+        let (feed, sampled) = side.open_step(step, weights_step, std::mem::take(&mut self.idle));
         Some(Filling { step, feed, sampled, groups: Vec::new(), dropped: Vec::new(), filled_up: 0, overtaken: 0 })
     }
 
-    fn start_prompts(&mut self, weights: u64) {
-        let mut prompts = self.budget.may_start(weights);
+    fn start_prompts(&mut self, weights_step: u64) {
+        let mut prompts = self.budget.may_start(weights_step);
         if self.side.parts.services.stop().is_requested() {
             // Only what the step that is being filled needs.
             prompts = prompts.min(self.budget.missing().saturating_sub(self.budget.out()));
         }
         for _ in 0..prompts {
             let number = self.backlog.next();
-            self.scheduler.add(self.side.sampler.plan(weights, number));
-            self.budget.start(weights);
-            self.out.insert(number, weights);
+            self.scheduler.add(self.side.sampler.request(weights_step, number));
+            self.budget.start(weights_step);
+            self.out.insert(number, weights_step);
         }
     }
 
@@ -149,8 +163,8 @@ impl<'a> Composer<'a> {
         let sampling = self.side.sampler.settings();
         let may_drop = sampling.prompts_limit().saturating_sub(sampling.prompts_per_step.into());
         if sampling.dynamic && group.is_zero_advantage() && (filling.dropped.len() as u64) < may_drop {
-            if let Some(weights) = self.out.remove(&group.number()) {
-                self.budget.leave(weights);
+            if let Some(weights_step) = self.out.remove(&group.number()) {
+                self.budget.leave(weights_step);
             }
             group.forget_tokens();
             filling.dropped.push(group);
@@ -166,12 +180,12 @@ impl<'a> Composer<'a> {
         while let Some(at) = self
             .complete
             .iter()
-            .position(|group| weights_of(&self.out, group).is_some_and(|weights| self.budget.takes(weights)))
+            .position(|group| weights_of(&self.out, group).is_some_and(|weights_step| self.budget.takes(weights_step)))
         {
             let Some(mut group) = self.complete.remove(at) else { return };
             let number = group.number();
-            if let Some(weights) = self.out.remove(&number) {
-                self.budget.take(weights);
+            if let Some(weights_step) = self.out.remove(&number) {
+                self.budget.take(weights_step);
             }
             filling.overtaken += u64::from(self.highest > Some(number));
             filling.filled_up += u64::from(sampler.settings().dynamic && group.is_zero_advantage());
@@ -189,7 +203,7 @@ impl<'a> Composer<'a> {
         sampler.check(step, &batch)?;
         feed.close();
         let numbers = || batch.groups.iter().map(SampledGroup::number);
-        let lengths = TakenLengths::new(&batch.groups, &self.complete, &self.scheduler, overtaken);
+        let lengths = StepLengths::new(&batch.groups, &self.complete, &self.scheduler, overtaken);
         self.highest = self.highest.max(numbers().max());
         let (next_cursor, waiting) = self.backlog.rest(self.out.keys().copied());
         let epoch = sampler.epoch_of(numbers().min().unwrap_or(next_cursor));
@@ -215,8 +229,8 @@ async fn moved(newest: &mut watch::Receiver<Option<u64>>) -> u64 {
             // The last weights were sampled by: those that come after the last step.
             return std::future::pending().await;
         }
-        if let Some(weights) = *newest.borrow_and_update() {
-            return weights;
+        if let Some(weights_step) = *newest.borrow_and_update() {
+            return weights_step;
         }
     }
 }

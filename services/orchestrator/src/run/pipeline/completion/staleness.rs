@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-/// How many groups may be out: the room in steps that are not full yet, for groups that were started and are in no step. A group that was started by the weights after w
-/// steps must be in step w + lag at the latest. Both rules follow: a prompt is started only where all groups that are out still fit into the
-/// steps up to its last one, and a step takes a group only where older ones keep the room that they need.
+/// How many groups may be out: the room in steps that are not full yet, for groups that were started and are in no step. A group that was
+/// started with the weights after w steps must be in step w + lag at the latest. Both rules follow: a prompt is started only where all
+/// groups that are out still fit into the steps up to its last one, and a step takes a group only where older ones keep the room that they
+/// need. `weights_step` is w throughout.
 #[derive(Debug)]
 pub(super) struct StalenessBudget {
     /// Groups of a step.
@@ -15,7 +16,7 @@ pub(super) struct StalenessBudget {
     /// The step that is being filled, and how many groups it has.
     step: u64,
     filled: u64,
-    /// Groups that are in no step, by the weights that started them.
+    /// Groups that are in no step, by the step of the weights that they were started with.
     out: BTreeMap<u64, u64>,
 }
 
@@ -50,39 +51,39 @@ impl StalenessBudget {
         self.out.values().sum()
     }
 
-    /// Prompts that may be started now by these weights, which are the newest.
-    pub(super) fn may_start(&self, weights: u64) -> u64 {
-        self.until(weights).saturating_sub(self.out())
+    /// Prompts that may be started now with these weights, which are the newest.
+    pub(super) fn may_start(&self, weights_step: u64) -> u64 {
+        self.until(weights_step).saturating_sub(self.out())
     }
 
     /// A prompt is started.
-    pub(super) fn start(&mut self, weights: u64) {
-        *self.out.entry(weights).or_default() += 1;
+    pub(super) fn start(&mut self, weights_step: u64) {
+        *self.out.entry(weights_step).or_default() += 1;
     }
 
     /// A group leaves without a step.
-    pub(super) fn leave(&mut self, weights: u64) {
-        if let Some(out) = self.out.get_mut(&weights) {
+    pub(super) fn leave(&mut self, weights_step: u64) {
+        if let Some(out) = self.out.get_mut(&weights_step) {
             *out -= 1;
             if *out == 0 {
-                self.out.remove(&weights);
+                self.out.remove(&weights_step);
             }
         }
     }
 
     /// Whether the step may take a group of these weights. Otherwise its room belongs to older ones, which it waits for.
-    pub(super) fn takes(&self, weights: u64) -> bool {
+    pub(super) fn takes(&self, weights_step: u64) -> bool {
         let mut older = 0;
         !self.is_full()
-            && self.out.range(..weights).all(|(&weights, &out)| {
+            && self.out.range(..weights_step).all(|(&weights_step, &out)| {
                 older += out;
-                older < self.until(weights)
+                older < self.until(weights_step)
             })
     }
 
     /// The step takes a group.
-    pub(super) fn take(&mut self, weights: u64) {
-        self.leave(weights);
+    pub(super) fn take(&mut self, weights_step: u64) {
+        self.leave(weights_step);
         self.filled += 1;
     }
 
@@ -92,9 +93,9 @@ impl StalenessBudget {
         self.filled = 0;
     }
 
-    /// StalenessBudget for groups that were started by these weights or older ones.
-    fn until(&self, weights: u64) -> u64 {
-        let end = (weights + self.lag + 1).min(self.steps);
+    /// Room for groups that were started with these weights or older ones.
+    fn until(&self, weights_step: u64) -> u64 {
+        let end = (weights_step + self.lag + 1).min(self.steps);
         (end.saturating_sub(self.step) * self.size).saturating_sub(self.filled)
     }
 }
@@ -169,7 +170,7 @@ mod tests {
             actions in prop::collection::vec(action(), 1..200),
         ) {
             let mut budget = StalenessBudget::new(size, lag, steps, 0);
-            let (mut weights, mut in_flight, mut waiting, mut taken) = (0, Vec::new(), Vec::new(), 0);
+            let (mut weights_step, mut in_flight, mut waiting, mut taken) = (0, Vec::new(), Vec::new(), 0);
             let mut actions = actions.into_iter();
             while !budget.is_over() {
                 while let Some(at) = waiting.iter().position(|&group| budget.takes(group)) {
@@ -182,9 +183,9 @@ mod tests {
                     budget.next_step();
                     continue;
                 }
-                for _ in 0..budget.may_start(weights) {
-                    budget.start(weights);
-                    in_flight.push(weights);
+                for _ in 0..budget.may_start(weights_step) {
+                    budget.start(weights_step);
+                    in_flight.push(weights_step);
                 }
                 prop_assert!(in_flight.len() + waiting.len() <= ((lag + 1) * size) as usize);
                 // In the end everything completes, and the newest weights come.
@@ -194,7 +195,7 @@ mod tests {
                 });
                 match action {
                     // The weights after a step exist once it is full.
-                    Action::Weights(more) => weights = weights.saturating_add(more).min(budget.step()),
+                    Action::Weights(more) => weights_step = weights_step.saturating_add(more).min(budget.step()),
                     Action::Complete(..) if in_flight.is_empty() => {}
                     Action::Complete(at, is_kept) => {
                         let group = in_flight.swap_remove(at % in_flight.len());

@@ -7,7 +7,7 @@ const BUSY: f64 = 0.1;
 
 /// How long sampling and training waited for each other.
 #[derive(Debug, Default)]
-pub(in crate::run) struct Balance {
+pub(in crate::run) struct IdleTimes {
     since: Option<Instant>,
     elapsed: Duration,
     steps: u64,
@@ -15,13 +15,13 @@ pub(in crate::run) struct Balance {
     sampling_waited: Duration,
 }
 
-impl Balance {
+impl IdleTimes {
     /// The first step begins, after a start or a return to a checkpoint.
     pub(super) fn begin(&mut self) {
         self.since = Some(Instant::now());
     }
 
-    /// A step ended: the learner waited so long for its rollouts, and sampling for the weights that sampled it.
+    /// A step ended: how long the learner waited for its rollouts, and sampling for the weights that sampled it.
     pub(super) fn add(&mut self, learner_waited: Duration, sampling_waited: Duration) {
         let now = Instant::now();
         self.elapsed += self.since.replace(now).map(|since| now - since).unwrap_or_default();
@@ -84,10 +84,10 @@ mod tests {
 
     #[test]
     fn nothing_is_said_of_a_run_without_a_step() {
-        let mut balance = Balance::default();
-        assert_eq!(balance.advice(1), None);
-        balance.begin();
-        balance.add(Duration::from_secs(9), Duration::ZERO);
-        assert!(balance.advice(1).unwrap().contains("engine-bound"));
+        let mut idle_times = IdleTimes::default();
+        assert_eq!(idle_times.advice(1), None);
+        idle_times.begin();
+        idle_times.add(Duration::from_secs(9), Duration::ZERO);
+        assert!(idle_times.advice(1).unwrap().contains("engine-bound"));
     }
 }

@@ -5,7 +5,7 @@ use crate::rollout::{RolloutScheduler, Sample, SampledGroup};
 
 /// Lengths of answers at the moment at which a step is full.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct TakenLengths {
+pub(super) struct StepLengths {
     /// Mean tokens of the answers that the step took.
     taken: Option<f64>,
     /// The same of answers that had ended by then and are in no step.
@@ -18,7 +18,7 @@ pub(super) struct TakenLengths {
     overtaken: u64,
 }
 
-impl TakenLengths {
+impl StepLengths {
     pub(super) fn new<'a>(
         taken: &[SampledGroup],
         waiting: impl IntoIterator<Item = &'a SampledGroup>,

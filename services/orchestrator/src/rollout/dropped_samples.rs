@@ -1,4 +1,4 @@
-//! Samples that are left out: how many may be, of a step or an evaluation.
+//! Samples that a step or an evaluation drops since they failed or have no verdict, and how many it may drop.
 
 use super::sample::{Sample, SampleStatus};
 use crate::error::RunError;
@@ -6,7 +6,7 @@ use crate::settings::ServicesSettings;
 
 /// Samples whose tasks are over, and those among them that are left out.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct LeftOut {
+pub(crate) struct DroppedSamples {
     samples: usize,
     /// Those that took too long.
     late: usize,
@@ -18,7 +18,7 @@ pub(crate) struct LeftOut {
     last_failure: String,
 }
 
-impl LeftOut {
+impl DroppedSamples {
     pub(crate) fn add(&mut self, sample: &Sample) {
         self.samples += 1;
         self.late += usize::from(sample.is_late());
@@ -67,7 +67,7 @@ impl LeftOut {
     }
 }
 
-impl<'a> FromIterator<&'a Sample> for LeftOut {
+impl<'a> FromIterator<&'a Sample> for DroppedSamples {
     fn from_iter<I: IntoIterator<Item = &'a Sample>>(samples: I) -> Self {
         let mut all = Self::default();
         samples.into_iter().for_each(|sample| all.add(sample));
