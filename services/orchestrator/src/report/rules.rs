@@ -7,7 +7,7 @@ use evenkeel_report::{Bar, Bars, Chart, Figure, Html, Plane, Point, Series, Styl
 
 use super::charts::{averaged, lengths, points};
 use super::legend::{colour, labelled, rules};
-use super::{laboratory, probe};
+use super::{probe, rule_profiles};
 use crate::metrics::Curves;
 use crate::summary::{ENDS, Summary};
 
@@ -38,7 +38,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     all.extend(lengths(steps));
     all.push(pulls(steps).into());
     html.push(figures(all));
-    html.push(laboratory::section(used, steps)).push(probe::section(used, steps));
+    html.push(rule_profiles::section(used, steps)).push(probe::section(used, steps));
     if let Some(text) = criterion(steps) {
         html.push(Html::element("h3", &[], "What the criterion expects").with(Html::paragraph(text)));
     }

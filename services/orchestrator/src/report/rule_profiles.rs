@@ -1,4 +1,4 @@
-//! The laboratory: what every aggregation rule makes of the same answers, beside the one in use.
+//! What every aggregation rule makes of the same answers, beside the one in use.
 
 use evenkeel_report::{Chart, Figure, Html, Point, Series, Style, Table, figures, number, percent};
 
@@ -45,7 +45,7 @@ pub(super) fn section(used: Option<&str>, steps: &Curves) -> Html {
     let text = "One batch, every rule: the answers of each step that have an advantage are put into four quarters by their length, and each rule is \
                 asked what it gives to them. A share is that of the sum of weight times advantage over tokens, which is the share of the gradient \
                 as far as tokens have gradients of one size. Rules that give the same are drawn as one.";
-    Html::element("h3", &[], "Laboratory")
+    Html::element("h3", &[], "Every rule on the same answers")
         .with(Html::paragraph(text))
         .with(figures(all))
         .with(table(&profiles, used, steps))
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_without_these_values_has_no_laboratory() {
+    fn a_run_without_these_values_has_no_section() {
         let old = Curves::of(&lines(3, |line| line.set("aggregation/token/pull_positive", 0.5)));
         assert!(section(None, &old).is_empty());
     }
