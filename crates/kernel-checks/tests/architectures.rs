@@ -15,7 +15,7 @@ use evenkeel_kernels::{Source, sources};
 use evenkeel_testing::{Trial, run, test};
 
 /// Registers of a thread on sm_90: with so many, five blocks of 256 threads are resident on a multiprocessor.
-const MOST_REGISTERS: u32 = 48;
+const MAX_REGISTERS: u32 = 48;
 /// In the whole source.
 const KERNELS: usize = 83;
 
@@ -50,7 +50,7 @@ fn compiles(nvrtc: LoadedLibrary, architecture: u32) {
         assert_eq!(usage.spilled, 0, "{name} spills on sm_{architecture}");
         assert!(usage.registers > 0, "nothing is known of {name}");
         if architecture == 90 {
-            assert!(usage.registers <= MOST_REGISTERS, "{name} takes {} registers", usage.registers);
+            assert!(usage.registers <= MAX_REGISTERS, "{name} takes {} registers", usage.registers);
         }
     }
 }

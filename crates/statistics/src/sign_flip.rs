@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::Sample;
 
 /// The most pairs whose sign choices are all tried: a million.
-const MOST_EXACT: usize = 20;
+const MAX_EXACT: usize = 20;
 /// Random choices of signs for more pairs.
 const RANDOM_FLIPS: u64 = 99_999;
 
@@ -33,7 +33,7 @@ pub fn smallest_p(pairs: usize) -> f64 {
 impl Sample {
     /// The two-sided sign-flip test of the mean against 0. `seed` matters for more than 20 values only.
     pub fn sign_flip(&self, seed: u64) -> SignFlip {
-        let exact = self.values().len() <= MOST_EXACT;
+        let exact = self.values().len() <= MAX_EXACT;
         let (extreme, flips) = if exact { self.all_flips() } else { self.random_flips(seed) };
         SignFlip { p: extreme as f64 / flips as f64, flips, exact }
     }

@@ -10,7 +10,7 @@ thread_local! {
 }
 
 /// Most buffers to keep: more than one micro-batch of a deep model uses would be wasted.
-const MOST_FREE: usize = 1024;
+const MAX_FREE: usize = 1024;
 
 /// A row-major f32 matrix.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ impl Drop for Matrix {
         // A thread that is ending no longer has a list: the buffer is freed.
         let _ = FREE.try_with(|free| {
             let mut free = free.borrow_mut();
-            if free.len() < MOST_FREE && !buffer.is_empty() {
+            if free.len() < MAX_FREE && !buffer.is_empty() {
                 free.push(buffer);
             }
         });
