@@ -38,7 +38,7 @@ fn table(runs: &[RunOverview]) -> String {
             format!("{}/{}", run.steps, run.total_steps()),
             run.reward().map_or_else(unknown, |reward| format!("{reward:.3}")),
             run.accuracy().map_or_else(unknown, |accuracy| format!("{} %", percent(accuracy, None))),
-            run.aggregation.as_deref().map_or_else(unknown, escaped),
+            run.aggregation().map_or_else(unknown, |rule| escaped(&rule)),
         ]
     };
     aligned(&std::iter::once(header).chain(runs.iter().map(row)).collect::<Vec<_>>())

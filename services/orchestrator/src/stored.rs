@@ -62,6 +62,11 @@ impl RunOverview {
         run_settings(&self.config).steps
     }
 
+    /// The rule by which token terms are summed, where the run's recipe names one.
+    pub fn aggregation(&self) -> Option<String> {
+        self.named_aggregation.clone().or_else(|| Summary::read(&self.path)?.aggregation)
+    }
+
     /// Mean raw reward of the last step.
     pub fn reward(&self) -> Option<f64> {
         self.last_step.as_ref()?.get("critic/score/mean")

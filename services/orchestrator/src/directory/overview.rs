@@ -10,7 +10,6 @@ use evenkeel_proto::v1::StepKind;
 use super::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, RunManifest};
 use crate::error::RunError;
 use crate::metrics::MetricsLine;
-use crate::summary::Summary;
 
 /// Bytes at the end of a file of metrics in which the last lines are looked for.
 const END: u64 = 128 << 10;
@@ -28,8 +27,8 @@ pub struct RunOverview {
     pub run_id: String,
     /// GRPO steps done.
     pub steps: u64,
-    /// The rule by which token terms are summed, where its recipe names one.
-    pub aggregation: Option<String>,
+    /// The aggregation rule that its manifest names; runs of earlier versions have it in their summary ([`Self::aggregation`]).
+    pub named_aggregation: Option<String>,
     /// Its settings, as they are written.
     pub config: String,
     /// The last step.
@@ -89,7 +88,7 @@ fn overview(name: &str, path: PathBuf) -> Result<RunOverview, SkipReason> {
     let modified = |name: &str| std::fs::metadata(path.join(name)).and_then(|data| data.modified()).ok();
     Ok(RunOverview {
         name: name.to_owned(),
-        aggregation: manifest.aggregation.or_else(|| Summary::read(&path)?.aggregation),
+        named_aggregation: manifest.aggregation,
         run_id: manifest.run_id,
         steps: last_step.as_ref().map_or(0, |line| line.step + 1),
         config: config(&path),
@@ -159,7 +158,7 @@ mod tests {
         let mut found: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.steps)).collect();
         found.sort_unstable();
         assert_eq!(found, [("begun", 0), ("whole", 2)]);
-        assert_eq!(runs[0].aggregation.as_deref(), Some("balanced"));
+        assert_eq!(runs[0].named_aggregation.as_deref(), Some("balanced"));
         let names: Vec<_> = skipped.iter().map(|skipped| skipped.name.as_str()).collect();
         assert_eq!(names, ["broken", "foreign", "torn"]);
         assert!(skipped[0].reason.contains("no line of metrics") && skipped[1].reason.contains("no run.json"));

@@ -187,7 +187,7 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
             shown(run.reward()).into(),
             shown(length).into(),
             accuracy.into(),
-            run.aggregation.clone().unwrap_or_else(|| "–".to_owned()).into(),
+            run.aggregation().unwrap_or_else(|| "–".to_owned()).into(),
         ]);
     }
     let button = Html::element("button", &[], format!("Draw the chosen ones, at most {COLOURS}"));
