@@ -1,7 +1,7 @@
 //! The gRPC APIs of Evenkeel's services.
 //!
-//! [`v1`] holds the messages and gRPC stubs of package `evenkeel.v1`, generated at build time from the `.proto` files beside this
-//! crate; those files are the reference for every field. The other modules are what both client and server need and that needs
+//! [`v1`] holds the messages and gRPC stubs of package `evenkeel.v1`, generated from the `.proto` files beside this crate, which are the
+//! reference for every field. The generated code is in the repository; `tests/generated.rs` renews it and fails where it is out of date. The other modules are what both client and server need and that needs
 //! nothing else: ids and seeds, the way from segments to tokens, checks that name the field, names of enum values.
 #![forbid(unsafe_code)]
 
@@ -26,8 +26,8 @@ pub use segments::{ResponseTokens, append_sampled, flatten, validate_token_ids};
 /// Messages, clients and servers of package `evenkeel.v1`.
 #[allow(clippy::doc_lazy_continuation, clippy::doc_overindented_list_items, unreachable_pub, unused_qualifications)]
 pub mod v1 {
-    tonic::include_proto!("evenkeel.v1");
+    include!("generated/evenkeel.v1.rs");
 }
 
 /// The encoded `FileDescriptorSet` of package `evenkeel.v1`, for server reflection.
-pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/evenkeel_v1.bin"));
+pub const FILE_DESCRIPTOR_SET: &[u8] = include_bytes!("generated/evenkeel.v1.binpb");

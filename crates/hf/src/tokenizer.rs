@@ -35,7 +35,9 @@ impl Tokenizer {
         let path = folder.path().join(name::TOKENIZER);
         let Some(bytes) = folder.tokenizer_bytes()? else { return Ok(None) };
         let broken = |error: tokenizers::Error| FolderError::file(&path, format_args!("is no tokenizer: {error}"));
-        let mut inner = tokenizers::Tokenizer::from_bytes(&bytes).map_err(broken)?;
+        // Parsed by code of the library's own crate: `from_bytes` would be compiled again in this one.
+        let text = std::str::from_utf8(&bytes).map_err(|error| broken(error.into()))?;
+        let mut inner: tokenizers::Tokenizer = text.parse().map_err(broken)?;
         inner.with_truncation(None).map_err(broken)?.with_padding(None);
         let added = inner.get_added_tokens_decoder();
         let special = added.into_iter().filter(|(_, token)| token.special).map(|(id, _)| id).collect();

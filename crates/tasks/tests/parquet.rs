@@ -70,7 +70,7 @@ fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
             "parquet-refused/encrypted-columns.parquet",
             "cannot be decoded, so it is damaged or its columns are encrypted",
         ),
-        ("parquet-refused/dates.parquet", "column `label` has the type Date32, allowed: texts"),
+        ("parquet-refused/dates.parquet", "column `label` has the type DATE, allowed: texts"),
     ] {
         let error = collect(&golden(file)).unwrap_err();
         assert!(error.contains(words), "{file}: {error}");

@@ -1,6 +1,8 @@
 //! What a template may use: transformers' environment of Jinja.
 
-use jiff::civil::DateTime;
+use std::fmt::Write;
+
+use chrono::{Local, NaiveDateTime};
 use minijinja::syntax::SyntaxConfig;
 use minijinja::value::{Rest, Value};
 use minijinja::{Environment, Error, Output, State};
@@ -22,7 +24,7 @@ pub(super) fn new() -> Environment<'static> {
     environment.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
         Err(python::exception(python::str_of(message)))
     });
-    environment.add_function("strftime_now", |format: &str| strftime(jiff::Zoned::now().datetime(), format));
+    environment.add_function("strftime_now", |format: &str| strftime(Local::now().naive_local(), format));
     environment
 }
 
@@ -42,7 +44,7 @@ fn print(out: &mut Output, _state: &mut State, value: &Value) -> Result<(), Erro
 }
 
 /// Python's `datetime.strftime`. The time has no zone, so that `%z` and `%Z` are nothing.
-fn strftime(now: DateTime, format: &str) -> Result<String, Error> {
+fn strftime(now: NaiveDateTime, format: &str) -> Result<String, Error> {
     let mut zoneless = String::new();
     let mut characters = format.chars();
     while let Some(character) = characters.next() {
@@ -50,12 +52,16 @@ fn strftime(now: DateTime, format: &str) -> Result<String, Error> {
             (_, false) => zoneless.push(character),
             (_, true) => match characters.next() {
                 Some('z' | 'Z') => {}
+                // Microseconds in Python, nanoseconds here.
+                Some('f') => zoneless.push_str("%6f"),
                 other => zoneless.extend(std::iter::once('%').chain(other)),
             },
         }
     }
-    let refused = |error: jiff::Error| python::exception(format!("strftime_now cannot print {format:?}: {error}"));
-    jiff::fmt::strtime::format(&zoneless, now).map_err(refused)
+    let mut printed = String::new();
+    let refused = |_| python::exception(format!("strftime_now cannot print {format:?}: it has an unknown specifier"));
+    write!(printed, "{}", now.format(&zoneless)).map_err(refused)?;
+    Ok(printed)
 }
 
 #[cfg(test)]
@@ -64,11 +70,14 @@ mod tests {
 
     #[test]
     fn dates_print_as_pythons_strftime_prints_them() {
-        let now = jiff::civil::date(2024, 7, 4).at(9, 5, 7, 0);
+        let now = chrono::NaiveDate::from_ymd_opt(2024, 7, 4).unwrap().and_hms_micro_opt(9, 5, 7, 1200).unwrap();
         assert_eq!(strftime(now, "%d %b %Y").unwrap(), "04 Jul 2024");
         assert_eq!(
             strftime(now, "%A, %B %-d, %Y %H:%M:%S %j %I %p%Z%z %%z").unwrap(),
             "Thursday, July 4, 2024 09:05:07 186 09 AM %z"
         );
+        assert_eq!(strftime(now, "%S.%f, 100 %%").unwrap(), "07.001200, 100 %");
+        let refused = strftime(now, "%d %Q").unwrap_err().to_string();
+        assert!(refused.contains("unknown specifier"), "{refused}");
     }
 }

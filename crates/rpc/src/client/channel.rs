@@ -11,6 +11,7 @@ use tonic::transport::{Channel, Endpoint};
 
 use super::tls::{ClientCertificates, Encrypted};
 use super::{ClientError, ClientSettings, Headers, chain};
+use crate::BoxFuture;
 use crate::reload::Tokens;
 
 /// The channel of generated clients: `RewardClient::new(channel)`.
@@ -52,22 +53,25 @@ impl Connector {
         })
     }
 
-    /// Opens a connection.
-    pub async fn connect(&self, address: &ServerAddress) -> Result<ClientChannel, ClientError> {
-        let (endpoint, encrypted) = self.endpoint(address)?;
-        let connecting = async {
-            match encrypted {
-                None => endpoint.connect().await,
-                Some(encrypted) => endpoint.connect_with_connector(encrypted).await,
+    /// Opens a connection. The future is boxed, as others of this module are, so that the transport is compiled once, here, and not in
+    /// each crate that awaits it.
+    pub fn connect<'a>(&'a self, address: &'a ServerAddress) -> BoxFuture<'a, Result<ClientChannel, ClientError>> {
+        Box::pin(async move {
+            let (endpoint, encrypted) = self.endpoint(address)?;
+            let connecting = async {
+                match encrypted {
+                    None => endpoint.connect().await,
+                    Some(encrypted) => endpoint.connect_with_connector(encrypted).await,
+                }
+            };
+            let connected = tokio::time::timeout(self.settings.connect_timeout, connecting).await;
+            let failed = |message: String| ClientError::Connect { url: address.url.clone(), message };
+            match connected {
+                Ok(Ok(channel)) => Ok(InterceptedService::new(channel, self.headers.clone())),
+                Ok(Err(error)) => Err(failed(chain(&error))),
+                Err(_) => Err(failed(format!("no answer within {}", human(self.settings.connect_timeout)))),
             }
-        };
-        let connected = tokio::time::timeout(self.settings.connect_timeout, connecting).await;
-        let failed = |message: String| ClientError::Connect { url: address.url.clone(), message };
-        match connected {
-            Ok(Ok(channel)) => Ok(InterceptedService::new(channel, self.headers.clone())),
-            Ok(Err(error)) => Err(failed(chain(&error))),
-            Err(_) => Err(failed(format!("no answer within {}", human(self.settings.connect_timeout)))),
-        }
+        })
     }
 
     /// A channel that connects with its first call and reconnects after its connection was lost.
@@ -84,10 +88,16 @@ impl Connector {
     ///
     /// # Errors
     /// Settings without certificates, a server that proves itself otherwise.
-    pub async fn encrypt_http1(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, ClientError> {
-        let failed = |message: String| ClientError::Tls { url: format!("https://{host}"), message };
-        let name = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref()).unwrap_or(host);
-        self.certificates().map_err(failed)?.over_http1(name, stream).await.map_err(failed)
+    pub fn encrypt_http1<'a>(
+        &'a self,
+        host: &'a str,
+        stream: TcpStream,
+    ) -> BoxFuture<'a, Result<TlsStream<TcpStream>, ClientError>> {
+        Box::pin(async move {
+            let failed = |message: String| ClientError::Tls { url: format!("https://{host}"), message };
+            let name = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref()).unwrap_or(host);
+            self.certificates().map_err(failed)?.over_http1(name, stream).await.map_err(failed)
+        })
     }
 
     /// `max_message` of the settings in bytes, for `max_decoding_message_size` and `max_encoding_message_size`.

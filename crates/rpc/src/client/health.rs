@@ -6,6 +6,7 @@ use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
 
 use super::{ClientError, Connector, ServerAddress, chain};
+use crate::BoxFuture;
 
 /// What a server says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -25,15 +26,21 @@ impl Connector {
     ///
     /// # Errors
     /// No connection.
-    pub async fn health(&self, address: &ServerAddress, service: &str) -> Result<Health, ClientError> {
-        let mut client = HealthClient::new(self.connect(address).await?);
-        let mut request = tonic::Request::new(HealthCheckRequest { service: service.to_owned() });
-        request.set_timeout(self.connect_timeout());
-        Ok(match client.check(request).await {
-            Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Health::Serving,
-            Ok(_) => Health::NotServing,
-            Err(status) if status.code() == Code::NotFound => Health::UnknownService,
-            Err(status) => Health::Failed(chain(&status)),
+    pub fn health<'a>(
+        &'a self,
+        address: &'a ServerAddress,
+        service: &'a str,
+    ) -> BoxFuture<'a, Result<Health, ClientError>> {
+        Box::pin(async move {
+            let mut client = HealthClient::new(self.connect(address).await?);
+            let mut request = tonic::Request::new(HealthCheckRequest { service: service.to_owned() });
+            request.set_timeout(self.connect_timeout());
+            Ok(match client.check(request).await {
+                Ok(answer) if answer.get_ref().status() == ServingStatus::Serving => Health::Serving,
+                Ok(_) => Health::NotServing,
+                Err(status) if status.code() == Code::NotFound => Health::UnknownService,
+                Err(status) => Health::Failed(chain(&status)),
+            })
         })
     }
 }

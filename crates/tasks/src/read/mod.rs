@@ -1,11 +1,11 @@
 //! Files of rows. A format is one reader that gives [`Row`]s; everything behind it is the same for all of them.
 
-mod arrow;
 mod columns;
 mod files;
 mod jsonl;
 mod lines;
 mod parquet;
+mod record;
 
 use std::fs::File;
 use std::io::{Read, Seek};

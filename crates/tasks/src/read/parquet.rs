@@ -1,4 +1,4 @@
-//! Parquet files, batch by batch, and only the columns that somebody asked for.
+//! Parquet files, record by record, and only the columns that somebody asked for.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
@@ -6,38 +6,41 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 use std::sync::Arc;
 
-use ::parquet::arrow::ProjectionMask;
-use ::parquet::arrow::arrow_reader::{
-    ArrowReaderMetadata, ArrowReaderOptions, ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder,
-};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::metadata::ParquetMetaData;
-use arrow_array::RecordBatch;
-use arrow_schema::{Fields, Schema};
-use serde_json::{Map, Value};
+use ::parquet::file::metadata::RowGroupMetaData;
+use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::record;
+use ::parquet::record::reader::{ReaderIter, TreeBuilder};
+use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
+use serde_json::Value;
 
-use super::arrow::{Values, values, viewed};
+use super::record::{projection, row, unsupported};
 use super::{Columns, Limits, ReadError, RowReader};
 use crate::row::RowLocation;
 use crate::{Cancel, DataError, Reason, Row, RowError};
 
 /// The smallest file: its magic number twice, and the length of the footer between.
 const MIN_BYTES: u64 = 12;
-/// Most rows that are decoded together.
+/// Most values of a column that are decoded together.
 const MAX_BATCH_ROWS: usize = 1024;
 /// Bytes that are decoded together, as far as the footer lets expect.
 const BATCH_BYTES: u64 = 16 << 20;
+/// Characters of an error of the decoder that are shown.
+const MAX_ERROR_CHARS: usize = 200;
 
 /// The rows of a file, up to where it cannot be read any further.
 pub(super) struct Table<'a> {
     path: &'a Path,
     limits: &'a Limits,
     cancel: &'a Cancel,
-    batches: ParquetRecordBatchReader,
+    file: SerializedFileReader<File>,
+    /// The columns that are read.
+    columns: SchemaDescPtr,
     /// All columns, for messages.
     names: Arc<str>,
-    batch: Vec<(String, Values)>,
-    batch_rows: std::ops::Range<usize>,
+    next_group: usize,
+    /// What is left of the row group before `next_group`.
+    records: Option<ReaderIter>,
     next_row: usize,
 }
 
@@ -51,42 +54,39 @@ impl<'a> Table<'a> {
     ) -> Result<Self, DataError> {
         let refused = |message: String| DataError::file(path, message);
         validate_ends(&mut file).map_err(&refused)?;
-        let unreadable = |error: ParquetError| refused(unreadable(&error));
-        let parsed = catch_unwind(AssertUnwindSafe(|| {
-            // Without the hints of writers every column has one of a few types: no dictionaries, no fixed-size or large lists.
-            let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
-            let plain = ArrowReaderMetadata::load(&file, options.clone())?;
-            let fields: Fields = plain.schema().fields().iter().map(|field| viewed(field)).collect();
-            let schema = Schema::new_with_metadata(fields, plain.schema().metadata().clone());
-            ArrowReaderMetadata::try_new(Arc::clone(plain.metadata()), options.with_schema(Arc::new(schema)))
-        }));
-        let metadata = parsed.unwrap_or_else(|_| Err(defect())).map_err(&unreadable)?;
-        let leaves: Vec<usize> = (0..metadata.parquet_schema().num_columns())
-            .filter(|leaf| columns.take(metadata.parquet_schema().column(*leaf).path().parts()))
-            .collect();
-        let names: Vec<_> = metadata.schema().fields().iter().map(|field| field.name().as_str()).collect();
-        let names = names.join(", ").into();
-        let batch_size = batch_size(metadata.metadata(), &leaves);
-        let mask = ProjectionMask::leaves(metadata.parquet_schema(), leaves);
-        let batches = ParquetRecordBatchReaderBuilder::new_with_metadata(file, metadata)
-            .with_batch_size(batch_size)
-            .with_projection(mask)
-            .build()
-            .map_err(&unreadable)?;
-        Ok(Self { path, limits, cancel, batches, names, batch: Vec::new(), batch_rows: 0..0, next_row: 0 })
+        let opened = guarded(|| {
+            let file = SerializedFileReader::new(file)?;
+            let schema = file.metadata().file_metadata().schema();
+            let columns = Arc::new(SchemaDescriptor::new(Arc::new(projection(schema, columns))));
+            Ok((file, columns))
+        });
+        let (file, columns) = opened.map_err(|error| refused(unreadable(&error)))?;
+        for column in columns.columns() {
+            if let Some(kind) = unsupported(column) {
+                let allowed = "allowed: texts, numbers, true and false, and lists and structures of them";
+                let name = column.path().parts().first().map_or("", String::as_str);
+                return Err(refused(format!("column `{name}` has the type {kind}, {allowed}")));
+            }
+        }
+        let fields = file.metadata().file_metadata().schema().get_fields();
+        let names = fields.iter().map(|field| field.name()).collect::<Vec<_>>().join(", ").into();
+        Ok(Self { path, limits, cancel, file, columns, names, next_group: 0, records: None, next_row: 0 })
     }
 
-    fn values(&self, batch: &RecordBatch) -> Result<Vec<(String, Values)>, DataError> {
-        let schema = batch.schema();
-        let columns = schema.fields().iter().zip(batch.columns());
-        let columns = columns.map(|(field, column)| {
-            let values = values(column).map_err(|data_type| {
-                let allowed = "allowed: texts, numbers, true and false, and lists and structures of them";
-                self.refused(format!("column `{}` has the type {data_type}, {allowed}", field.name()))
-            })?;
-            Ok((field.name().clone(), values))
-        });
-        columns.collect()
+    /// The next record of the file; `None` behind the last one.
+    fn record(&mut self) -> Result<Option<record::Row>, ParquetError> {
+        loop {
+            if let Some(record) = self.records.as_mut().and_then(Iterator::next) {
+                return record.map(Some);
+            }
+            if self.next_group == self.file.num_row_groups() {
+                return Ok(None);
+            }
+            let group = self.file.get_row_group(self.next_group)?;
+            let builder = TreeBuilder::new().with_batch_size(batch_size(group.metadata(), &self.columns));
+            self.records = Some(builder.as_iter(Arc::clone(&self.columns), group.as_ref())?);
+            self.next_group += 1;
+        }
     }
 
     fn refused(&self, message: String) -> DataError {
@@ -96,27 +96,16 @@ impl<'a> Table<'a> {
 
 impl RowReader for Table<'_> {
     fn read(&mut self) -> Result<Option<Row>, ReadError> {
-        while self.batch_rows.is_empty() {
-            self.cancel.check().map_err(DataError::from)?;
-            // Its decoders check what they read; a file that gets past them must not end the process.
-            let decoded = catch_unwind(AssertUnwindSafe(|| self.batches.next()));
-            let batch = match decoded {
-                Ok(None) => return Ok(None),
-                Ok(Some(Ok(batch))) => batch,
-                Ok(Some(Err(error))) => return Err(self.refused(undecodable(&error)).into()),
-                Err(_) => return Err(self.refused(undecodable(defect())).into()),
-            };
-            self.batch = self.values(&batch)?;
-            self.batch_rows = 0..batch.num_rows();
-        }
-        let Some(row) = self.batch_rows.next() else { return Ok(None) };
+        self.cancel.check().map_err(DataError::from)?;
+        let record = guarded(|| self.record()).map_err(|error| self.refused(undecodable(&error)))?;
+        let Some(record) = record else { return Ok(None) };
         let (index, most_rows) = (self.next_row, self.limits.max_rows);
         if index >= most_rows {
             let message = format!("row {index}: is one more than {most_rows} rows (limits.max_rows)");
             return Err(self.refused(message).into());
         }
         self.next_row += 1;
-        let row: Map<_, _> = self.batch.iter().map(|(name, values)| (name.clone(), values(row))).collect();
+        let row = row(record, self.columns.root_schema());
         let most_bytes = self.limits.max_row_bytes;
         if most_bytes < usize::MAX && row.values().map(text_bytes).sum::<usize>() > most_bytes {
             let message = format!("longer than {most_bytes} bytes, allowed: at most {most_bytes}");
@@ -124,6 +113,12 @@ impl RowReader for Table<'_> {
         }
         Ok(Some(Row::of_table(index, row, Arc::clone(&self.names))))
     }
+}
+
+/// The library checks most of what it reads; a file that gets past its checks must not end the process.
+fn guarded<T>(read: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+    catch_unwind(AssertUnwindSafe(read))
+        .unwrap_or_else(|_| Err(ParquetError::General("the decoder failed in a way that it did not expect".to_owned())))
 }
 
 /// Looks at both ends of a file, which say more plainly than the decoder what is wrong with it.
@@ -155,23 +150,21 @@ fn unreadable(error: &ParquetError) -> String {
     format!("is cut off or broken: {error}")
 }
 
-/// The decoder takes an encrypted column for a damaged one.
-fn undecodable(error: impl std::fmt::Display) -> String {
-    format!("cannot be decoded, so it is damaged or its columns are encrypted: {error}")
+/// The decoder takes an encrypted column for a damaged one. It quotes the bytes of a text that is none, however many there are.
+fn undecodable(error: &ParquetError) -> String {
+    let error = error.to_string();
+    let shown = error.chars().take(MAX_ERROR_CHARS).collect::<String>();
+    let cut = if shown.len() < error.len() { "…" } else { "" };
+    format!("cannot be decoded, so it is damaged or its columns are encrypted: {shown}{cut}")
 }
 
-fn defect() -> ParquetError {
-    ParquetError::General("the decoder failed in a way that it did not expect".to_owned())
-}
-
-/// Rows that are decoded together: fewer where rows are large.
-fn batch_size(metadata: &ParquetMetaData, leaves: &[usize]) -> usize {
-    let bytes_of_row = metadata.row_groups().iter().filter(|group| group.num_rows() > 0).map(|group| {
-        let bytes: i64 = leaves.iter().map(|leaf| group.column(*leaf).uncompressed_size()).sum();
-        bytes.max(0).cast_unsigned() / group.num_rows().max(1).cast_unsigned()
-    });
-    let largest = bytes_of_row.max().unwrap_or(0).max(1);
-    usize::try_from(BATCH_BYTES / largest).unwrap_or(MAX_BATCH_ROWS).clamp(1, MAX_BATCH_ROWS)
+/// Values that are decoded together: fewer where rows are large.
+fn batch_size(group: &RowGroupMetaData, columns: &SchemaDescriptor) -> usize {
+    let read = |path| columns.columns().iter().any(|column| column.path() == path);
+    let sizes = group.columns().iter().filter(|column| read(column.column_path()));
+    let bytes: i64 = sizes.map(|column| column.uncompressed_size()).sum();
+    let row = (bytes.max(0) / group.num_rows().max(1)).max(1).cast_unsigned();
+    usize::try_from(BATCH_BYTES / row).unwrap_or(MAX_BATCH_ROWS).clamp(1, MAX_BATCH_ROWS)
 }
 
 /// Bytes of text in a value.

@@ -33,7 +33,7 @@ pub(super) const VALUES: &[Series] = &[
     Series::gauge("evenkeel_run_truncated_ratio", "share of responses that reached the longest allowed length"),
     Series::gauge(
         "evenkeel_run_pull",
-        "sum of weight times advantage over tokens with a positive and with a negative advantage",
+        "sum of weight times absolute advantage over tokens with a positive and with a negative advantage",
     )
     .by(&[("advantage", Values::Of(&["positive", "negative"]))]),
     Series::gauge(

@@ -121,7 +121,7 @@ fn distances(losses: &Losses<'_>, used: Option<&str>) -> Bars {
 
 /// Both sides under the rule in use.
 fn pulls(steps: &Curves) -> Chart {
-    let caption = "sum of weight times advantage over tokens with a positive and with a negative advantage, under the rule in use";
+    let caption = "sum of weight times absolute advantage over tokens with a positive and with a negative advantage, under the rule in use";
     let chart = Chart::new("Positive and negative pull", caption).from(0.0);
     chart.with(averaged(steps, "positive", 3, "aggregation/pull_positive")).with(averaged(
         steps,
