@@ -19,7 +19,7 @@ mod settings {
     pub(crate) use evenkeel_engine::LogprobsMode;
 }
 
-use sampling::{Limits, Sampler, Sampling};
+use sampling::{Sampler, Sampling, Truncation};
 use settings::LogprobsMode;
 
 /// Number of logits that are processed for each vocabulary and case.
@@ -38,7 +38,7 @@ fn row(vocabulary: usize) -> Vec<f32> {
 fn sampling(temperature: f32, top_k: usize, top_p: f32) -> Sampling {
     Sampling {
         temperature,
-        limits: Limits { top_k, top_p, min_p: 0.0 },
+        truncation: Truncation { top_k, top_p, min_p: 0.0 },
         logprobs: Some(0),
         scores_prompt: false,
         min_tokens: 0,
@@ -68,7 +68,7 @@ fn main() -> std::io::Result<()> {
                 elapsed += began.elapsed();
                 black_box(drawn).map_err(std::io::Error::other)?;
             }
-            let Limits { top_k, top_p, .. } = case.limits;
+            let Truncation { top_k, top_p, .. } = case.truncation;
             let micros = elapsed.as_secs_f64() / draws as f64 * 1e6;
             writeln!(out, "{vocabulary:6} logits, top-k {top_k:2}, top-p {top_p:4.2}: {micros:8.1} us")?;
         }

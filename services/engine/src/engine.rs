@@ -14,7 +14,7 @@ use evenkeel_rpc::server::{ServerCertificates, ServerTlsSettings};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::connections::{self, Limits};
+use crate::connections::{self, ConnectionLimits};
 use crate::error::EngineError;
 use crate::folder::Model;
 use crate::http::{App, probes, router};
@@ -66,7 +66,7 @@ impl Engine {
         let model_name = model.name.clone();
         let drain = settings.drain;
         let threads = settings.thread_count();
-        let limits = Limits {
+        let limits = ConnectionLimits {
             connections: settings.max_connections,
             header: settings.header_deadline,
             unread: settings.unread_deadline,

@@ -37,6 +37,6 @@ mod update;
 pub use error::GenerationError;
 pub use series::SERIES;
 pub use settings::{
-    EngineSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
+    EngineClientSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
 };
 pub use start::{bind, bind_with, serve};

@@ -9,7 +9,7 @@ use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::retry::{Retries, RetryPolicy};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::EngineError;
+use crate::engine::EngineClientError;
 use crate::pool::{EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 use crate::update::WeightUpdate;
@@ -84,8 +84,8 @@ impl HealthMonitor {
             Err(error) => {
                 self.failures = self.failures.saturating_add(1);
                 let threshold = match &error {
-                    EngineError::Transport { .. } => MAX_BROKEN_CONNECTIONS,
-                    EngineError::Timeout { .. } => settings.health_failures,
+                    EngineClientError::Transport { .. } => MAX_BROKEN_CONNECTIONS,
+                    EngineClientError::Timeout { .. } => settings.health_failures,
                     // A clear answer that it cannot serve.
                     _ => 1,
                 };
@@ -97,9 +97,9 @@ impl HealthMonitor {
         }
     }
 
-    fn eject(&self, control: &mut EngineControl, error: &EngineError) {
+    fn eject(&self, control: &mut EngineControl, error: &EngineClientError) {
         let (state, _) = self.pool.state(&self.engine);
-        if state == EngineState::Draining && matches!(error, EngineError::Transport { .. }) {
+        if state == EngineState::Draining && matches!(error, EngineClientError::Transport { .. }) {
             // A server that shuts down takes no new connections, and still finishes what it has.
             return;
         }
@@ -111,7 +111,7 @@ impl HealthMonitor {
         self.pool.eject(&self.engine, state, &error.to_string());
     }
 
-    async fn examine(&self, control: &mut EngineControl) -> Result<(), EngineError> {
+    async fn examine(&self, control: &mut EngineControl) -> Result<(), EngineClientError> {
         let (pool, engine) = (&*self.pool, &*self.engine);
         pool.probe(engine).await?;
         control.consider_probe(engine.info().is_some_and(|info| info.found_paused));
@@ -152,7 +152,7 @@ impl HealthMonitor {
         };
         match update.apply(pool, engine, control).await.failure {
             None => Ok(()),
-            Some(failure) => Err(EngineError::Interrupted { reason: failure.to_string() }),
+            Some(failure) => Err(EngineClientError::Interrupted { reason: failure.to_string() }),
         }
     }
 

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::discovery::{Discovery, MakeClient, deduplicated};
 use crate::engine::vllm::{HttpFiles, VllmClient};
-use crate::engine::{EngineClient, EngineError};
+use crate::engine::{EngineClient, EngineClientError};
 use crate::error::GenerationError;
 use crate::monitor::monitor_pool;
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
@@ -180,7 +180,7 @@ async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Opti
         };
         match probe.await {
             Ok(reported) => return Ok(reported),
-            Err(EngineError::Incompatible(refusal)) => return Err(refusal),
+            Err(EngineClientError::Incompatible(refusal)) => return Err(refusal),
             Err(error) => pool.eject(engine, EngineState::Open, &error.to_string()),
         }
         tokio::time::sleep(PROBE_INTERVAL).await;

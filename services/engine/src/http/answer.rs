@@ -9,19 +9,19 @@ use serde::{Serialize, Serializer};
 
 use crate::metrics::Times;
 use crate::sampling::Score;
-use crate::scheduler::{Finish, Output};
+use crate::scheduler::{FinishReason, Output};
 use crate::text::{Tokenizer, Transcript};
 
 /// How vLLM writes a log-probability of minus infinity.
 const MINUS_INFINITY: f64 = -9999.0;
 
 /// `finish_reason`, as vLLM spells it.
-pub(super) fn finish_reason(finish: Option<&Finish>) -> Option<&'static str> {
+pub(super) fn finish_reason(finish: Option<&FinishReason>) -> Option<&'static str> {
     Some(match finish? {
-        Finish::End | Finish::StopToken(_) | Finish::StopText(_) => "stop",
-        Finish::Length => "length",
-        Finish::Abort => "abort",
-        Finish::Error(_) => "error",
+        FinishReason::End | FinishReason::StopToken(_) | FinishReason::StopText(_) => "stop",
+        FinishReason::Length => "length",
+        FinishReason::Abort => "abort",
+        FinishReason::Error(_) => "error",
     })
 }
 
@@ -34,10 +34,10 @@ pub(super) enum StopReason {
 }
 
 impl StopReason {
-    pub(super) fn of(finish: Option<&Finish>) -> Option<Self> {
+    pub(super) fn of(finish: Option<&FinishReason>) -> Option<Self> {
         match finish? {
-            Finish::StopToken(id) => Some(Self::Token(*id)),
-            Finish::StopText(text) => Some(Self::Text(text.clone())),
+            FinishReason::StopToken(id) => Some(Self::Token(*id)),
+            FinishReason::StopText(text) => Some(Self::Text(text.clone())),
             _ => None,
         }
     }
@@ -242,7 +242,7 @@ impl Writer {
     /// Appends the next tokens of the sample.
     pub(super) fn push(&mut self, output: &Output) {
         let Some(transcript) = &mut self.transcript else { return };
-        let ends = matches!(output.finish, Some(Finish::End | Finish::StopToken(_)));
+        let ends = matches!(output.finish, Some(FinishReason::End | FinishReason::StopToken(_)));
         for (at, &id) in output.ids.iter().enumerate() {
             // The scheduler stops at the same token, since it processes the same tokens in the same way.
             transcript.push(id, ends && at + 1 == output.ids.len());

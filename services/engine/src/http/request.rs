@@ -20,7 +20,7 @@ use super::validation::{
     validate_prompt_logprobs, validate_stop_ids, validate_stop_texts,
 };
 use crate::folder::Model;
-use crate::sampling::{Limits, Sampling};
+use crate::sampling::{Sampling, Truncation};
 use crate::settings::EngineSettings;
 
 /// Below this temperature vLLM samples greedily.
@@ -163,13 +163,13 @@ impl Request {
         let mut never_early: Vec<u32> = stop_ids.iter().chain(ends).copied().collect();
         never_early.sort_unstable();
         never_early.dedup();
-        let limits = match greedy {
-            true => Limits { top_k: 0, top_p: 1.0, min_p: 0.0 },
-            false => Limits { top_k: top_k.max(0) as usize, top_p: top_p as f32, min_p: min_p as f32 },
+        let truncation = match greedy {
+            true => Truncation { top_k: 0, top_p: 1.0, min_p: 0.0 },
+            false => Truncation { top_k: top_k.max(0) as usize, top_p: top_p as f32, min_p: min_p as f32 },
         };
         let sampling = Sampling {
             temperature: if greedy { 0.0 } else { temperature.max(LOWEST_TEMPERATURE) as f32 },
-            limits,
+            truncation,
             logprobs,
             scores_prompt,
             min_tokens: min_tokens as usize,

@@ -12,13 +12,13 @@ use tokio_stream::Stream;
 use super::App;
 use super::answer::{ChoiceDelta, Frame, StopReason, Usage, Writer, finish_reason};
 use super::error::ApiError;
-use super::submit::Submission;
-use crate::scheduler::{Finish, Output};
+use super::submit::RunningRequest;
+use crate::scheduler::{FinishReason, Output};
 
 /// Responds with the stream.
-pub(super) fn respond(app: Arc<App>, submission: Submission) -> Response {
+pub(super) fn respond(app: Arc<App>, running: RunningRequest) -> Response {
     let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(FrameWriter::new(app, submission).frames())).into_response()
+    (headers, Body::from_stream(FrameWriter::new(app, running).frames())).into_response()
 }
 
 /// How much of a sample has been streamed.
@@ -30,24 +30,24 @@ struct SampleStream {
 
 struct FrameWriter {
     app: Arc<App>,
-    submission: Submission,
+    running: RunningRequest,
     samples: Vec<SampleStream>,
     unfinished: usize,
     done: bool,
 }
 
 impl FrameWriter {
-    fn new(app: Arc<App>, submission: Submission) -> Self {
+    fn new(app: Arc<App>, running: RunningRequest) -> Self {
         let tokenizer = app.model.tokenizer.as_ref();
         let sample = |(prompt, sampling): &(Arc<[u32]>, Arc<crate::sampling::Sampling>)| SampleStream {
-            writer: Writer::new(tokenizer, prompt, sampling, submission.shape.tokens_as_ids),
+            writer: Writer::new(tokenizer, prompt, sampling, running.shape.tokens_as_ids),
             has_prompt: false,
             tokens: 0,
         };
-        let prompts = submission.prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, submission.samples));
+        let prompts = running.prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, running.samples));
         let samples: Vec<_> = prompts.map(sample).collect();
         let unfinished = samples.len();
-        Self { app, submission, samples, unfinished, done: false }
+        Self { app, running, samples, unfinished, done: false }
     }
 
     fn frames(mut self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
@@ -58,7 +58,7 @@ impl FrameWriter {
                     return std::task::Poll::Ready(None);
                 }
                 let limit = self.samples.len().max(64);
-                let received = self.submission.outputs.poll_recv_many(context, &mut waiting, limit);
+                let received = self.running.outputs.poll_recv_many(context, &mut waiting, limit);
                 let std::task::Poll::Ready(count) = received else {
                     return std::task::Poll::Pending;
                 };
@@ -78,7 +78,7 @@ impl FrameWriter {
     /// Writes the outputs, merging those of one sample.
     fn write(&mut self, outputs: Vec<Output>, bytes: &mut Vec<u8>) {
         for output in merged(outputs) {
-            if let Some(Finish::Error(error)) = &output.finish {
+            if let Some(FinishReason::Error(error)) = &output.finish {
                 let error = error.clone();
                 return self.fail(&error, bytes);
             }
@@ -86,7 +86,7 @@ impl FrameWriter {
             self.unfinished -= usize::from(output.finish.is_some());
         }
         if self.unfinished == 0 {
-            if self.submission.shape.include_usage {
+            if self.running.shape.include_usage {
                 self.frame(&[], Some(self.usage()), true, bytes);
             }
             bytes.extend_from_slice(b"data: [DONE]\n\n");
@@ -96,8 +96,8 @@ impl FrameWriter {
 
     fn delta(&mut self, output: &Output, bytes: &mut Vec<u8>) {
         let index = output.index;
-        let (prompt, _) = self.submission.prompts[index / self.submission.samples].clone();
-        let shape = self.submission.shape.clone();
+        let (prompt, _) = self.running.prompts[index / self.running.samples].clone();
+        let shape = self.running.shape.clone();
         let sample = &mut self.samples[index];
         sample.tokens += output.ids.len();
         let first = !std::mem::replace(&mut sample.has_prompt, true);
@@ -120,14 +120,14 @@ impl FrameWriter {
     }
 
     fn usage(&self) -> Usage {
-        Usage::new(self.submission.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
+        Usage::new(self.running.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
     }
 
     fn frame(&self, choices: &[ChoiceDelta<'_>], usage: Option<Usage>, fingerprint: bool, bytes: &mut Vec<u8>) {
         let frame = Frame {
-            id: &self.submission.id,
+            id: &self.running.id,
             object: "text_completion",
-            created: self.submission.created,
+            created: self.running.created,
             model: &self.app.model.name,
             choices,
             usage,

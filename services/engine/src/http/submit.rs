@@ -21,7 +21,7 @@ use crate::scheduler::{Command, Job, Output, Permit, Scheduler};
 const LONG_TEXT: usize = 8 << 10;
 
 /// A request whose samples are being generated. Dropping it cancels them.
-pub(super) struct Submission {
+pub(super) struct RunningRequest {
     pub(super) id: String,
     pub(super) created: u64,
     pub(super) shape: Shape,
@@ -33,7 +33,7 @@ pub(super) struct Submission {
     _span: Option<RequestSpan>,
 }
 
-impl Submission {
+impl RunningRequest {
     pub(super) fn prompt_tokens(&self) -> usize {
         self.prompts.iter().map(|(prompt, _)| prompt.len()).sum()
     }
@@ -53,7 +53,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// Admits a request and starts its samples.
-pub(super) async fn submit(app: &Arc<App>, headers: &HeaderMap, request: Request) -> Result<Submission, ApiError> {
+pub(super) async fn submit(app: &Arc<App>, headers: &HeaderMap, request: Request) -> Result<RunningRequest, ApiError> {
     let permits = admit(app, &request)?;
     let prompts = prompt_ids(app, &request.prompts, request.add_special).await?;
     start(app, headers, request, prompts, permits).await
@@ -109,7 +109,7 @@ async fn start(
     request: Request,
     prompts: Vec<Arc<[u32]>>,
     permits: Vec<Permit>,
-) -> Result<Submission, ApiError> {
+) -> Result<RunningRequest, ApiError> {
     let header = headers.get("x-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
     let id = header.or_else(|| request.shape.request_id.clone()).unwrap_or_else(|| app.fresh_id());
     let id = format!("cmpl-{id}");
@@ -146,5 +146,5 @@ async fn start(
     app.scheduler.send(Command::Run(jobs.collect())).await?;
     let created = super::unix_seconds();
     let Request { samples, shape, .. } = request;
-    Ok(Submission { id, created, shape, samples, prompts, outputs, _cancel: cancel, _span: span })
+    Ok(RunningRequest { id, created, shape, samples, prompts, outputs, _cancel: cancel, _span: span })
 }

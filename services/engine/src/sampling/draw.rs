@@ -86,9 +86,9 @@ impl Sampler {
         }
         let (_, highest) = finite(row)?;
         exponentials(row, highest, &mut self.weights, &mut self.blocks);
-        let truncated = sampling.limits.bind(row.len());
+        let truncated = sampling.truncation.bind(row.len());
         let (id, total) = if truncated {
-            keep(row, &self.weights, sampling.limits, &mut self.kept);
+            keep(row, &self.weights, sampling.truncation, &mut self.kept);
             self.draw_kept(uniform)
         } else {
             let total: f64 = self.blocks.iter().sum();

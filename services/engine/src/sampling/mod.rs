@@ -8,7 +8,7 @@ mod truncate;
 mod weights;
 
 pub(crate) use draw::{Drawn, NotFinite, Sampler, Score};
-pub(crate) use truncate::Limits;
+pub(crate) use truncate::Truncation;
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ use std::sync::Arc;
 pub(crate) struct Sampling {
     /// 0 for the most likely token.
     pub(crate) temperature: f32,
-    pub(crate) limits: Limits,
+    pub(crate) truncation: Truncation,
     /// Alternatives to report at each token; `None` reports no log-probabilities at all.
     pub(crate) logprobs: Option<usize>,
     /// Whether the tokens of the prompt are scored as well, which feeds it token by token.

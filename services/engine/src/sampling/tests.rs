@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_seeds::{Stream, Uniforms};
 
 use super::super::Sampling;
-use super::super::truncate::Limits;
+use super::super::truncate::Truncation;
 use super::*;
 
 /// A number of a stream that nothing but these tests draws from.
@@ -16,7 +16,7 @@ fn uniform(seed: u64, position: u64) -> f64 {
 fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> Sampling {
     Sampling {
         temperature,
-        limits: Limits { top_k, top_p, min_p },
+        truncation: Truncation { top_k, top_p, min_p },
         logprobs: Some(5),
         scores_prompt: false,
         min_tokens: 0,
@@ -47,12 +47,12 @@ fn reference(row: &[f32], sampling: &Sampling) -> Vec<f64> {
         z.iter().map(|x| (x - top).exp() / sum).collect()
     };
     let mut kept = z.clone();
-    let limits = sampling.limits;
-    if limits.min_p > 0.0 {
+    let truncation = sampling.truncation;
+    if truncation.min_p > 0.0 {
         let p = softmax(&kept);
         let most = p.iter().copied().fold(0.0, f64::max);
         for (x, p) in kept.iter_mut().zip(&p) {
-            if *p < f64::from(limits.min_p) * most {
+            if *p < f64::from(truncation.min_p) * most {
                 *x = f64::NEG_INFINITY;
             }
         }
@@ -62,16 +62,16 @@ fn reference(row: &[f32], sampling: &Sampling) -> Vec<f64> {
         order.sort_by(|&a, &b| kept[b].total_cmp(&kept[a]));
         order
     };
-    if limits.top_k > 0 {
-        for &id in order(&kept).iter().skip(limits.top_k) {
+    if truncation.top_k > 0 {
+        for &id in order(&kept).iter().skip(truncation.top_k) {
             kept[id] = f64::NEG_INFINITY;
         }
     }
-    if limits.top_p < 1.0 {
+    if truncation.top_p < 1.0 {
         let p = softmax(&kept);
         let mut before = 0.0;
         for id in order(&kept) {
-            if before >= f64::from(limits.top_p) {
+            if before >= f64::from(truncation.top_p) {
                 kept[id] = f64::NEG_INFINITY;
             }
             before += p[id];

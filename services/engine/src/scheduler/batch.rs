@@ -6,7 +6,7 @@
 use evenkeel_model::decode::Step;
 use evenkeel_model::{Config, Decoder, parameter_specs};
 
-use super::output::Finish;
+use super::output::FinishReason;
 use super::sequence::Sequence;
 use crate::sampling::Sampler;
 use crate::settings::LogprobsMode;
@@ -89,7 +89,7 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
             // Requests were validated on arrival, so this is a failure of the machine (memory). It fails all sequences of the share.
             tracing::error!(%error, "a decoding step failed");
             for sequence in planned {
-                sequence.end(Finish::Error(error.to_string()));
+                sequence.end(FinishReason::Error(error.to_string()));
             }
             return;
         }

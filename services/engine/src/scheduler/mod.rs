@@ -14,7 +14,7 @@ mod run;
 mod sequence;
 
 pub(crate) use admission::{Admission, Permit};
-pub(crate) use output::{Finish, Output};
+pub(crate) use output::{FinishReason, Output};
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -5,7 +5,7 @@ use crate::sampling::Score;
 
 /// Why a sample ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Finish {
+pub(crate) enum FinishReason {
     /// The end of sequence.
     End,
     /// A token of the request or of the model's own list.
@@ -20,7 +20,7 @@ pub(crate) enum Finish {
     Error(String),
 }
 
-impl Finish {
+impl FinishReason {
     /// The outcome in metrics.
     pub(super) fn outcome(&self) -> Outcome {
         match self {
@@ -44,7 +44,7 @@ pub(crate) struct Output {
     pub(crate) top: Vec<(u32, f32)>,
     /// Of each token of the prompt but the first, if requested; in the last output only.
     pub(crate) prompt: Vec<Score>,
-    pub(crate) finish: Option<Finish>,
+    pub(crate) finish: Option<FinishReason>,
     /// Its timestamps so far.
     pub(crate) times: Times,
 }

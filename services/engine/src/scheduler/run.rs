@@ -9,7 +9,7 @@ use evenkeel_seeds::Stream;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::output::Finish;
+use super::output::FinishReason;
 use super::pause::Pause;
 use super::queue::Queue;
 use super::sequence::Sequence;
@@ -79,7 +79,7 @@ impl State {
                 self.step();
             }
         }
-        self.queue.end_all(&Finish::Abort);
+        self.queue.end_all(&FinishReason::Abort);
     }
 
     /// Handles all commands that have arrived; waits for one if there is nothing else to do.
@@ -157,10 +157,10 @@ impl State {
     fn abort(&mut self, names: Option<&[String]>) -> usize {
         match names {
             Some(names) => {
-                self.queue.end_where(&Finish::Abort, |sequence| names.iter().any(|name| sequence.is_named(name)));
+                self.queue.end_where(&FinishReason::Abort, |sequence| names.iter().any(|name| sequence.is_named(name)));
                 names.len()
             }
-            None => self.queue.end_all(&Finish::Abort),
+            None => self.queue.end_all(&FinishReason::Abort),
         }
     }
 
@@ -168,7 +168,7 @@ impl State {
         match mode {
             PauseMode::Abort => {
                 self.pause.drain(done);
-                self.queue.end_all(&Finish::Abort);
+                self.queue.end_all(&FinishReason::Abort);
             }
             PauseMode::Wait => self.pause.drain(done),
             PauseMode::Keep => {

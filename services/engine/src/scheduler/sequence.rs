@@ -9,7 +9,7 @@ use evenkeel_model::decode::Step;
 use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
 
-use super::output::{Finish, Output};
+use super::output::{FinishReason, Output};
 use super::{Job, Permit};
 use crate::metrics::{Metrics, Times};
 use crate::sampling::{Drawn, NotFinite, Sampler, Score};
@@ -30,7 +30,7 @@ pub(super) struct Sequence {
     planned: usize,
     /// Whether the last step drew a token.
     drew: bool,
-    finish: Option<Finish>,
+    finish: Option<FinishReason>,
     times: Times,
     logprobs: Vec<f32>,
     top: Vec<(u32, f32)>,
@@ -147,7 +147,7 @@ impl Sequence {
     }
 
     /// Ends it, unless it has ended.
-    pub(super) fn end(&mut self, finish: Finish) {
+    pub(super) fn end(&mut self, finish: FinishReason) {
         self.finish.get_or_insert(finish);
     }
 
@@ -160,7 +160,7 @@ impl Sequence {
 
     /// Counts it as ended. One that has not ended was aborted.
     pub(super) fn record_end(&self, metrics: &Metrics) {
-        let outcome = self.finish.as_ref().unwrap_or(&Finish::Abort).outcome();
+        let outcome = self.finish.as_ref().unwrap_or(&FinishReason::Abort).outcome();
         metrics.finished(&self.times, self.job.prompt.len(), self.generated(), outcome);
     }
 
@@ -172,7 +172,7 @@ impl Sequence {
                 self.prompt_scores.resize(self.prompt_scores.len().max(at + 1), Score::default());
                 self.prompt_scores[at] = score;
             }
-            Err(error) => self.finish = Some(Finish::Error(error.to_string())),
+            Err(error) => self.finish = Some(FinishReason::Error(error.to_string())),
         }
     }
 
@@ -181,7 +181,7 @@ impl Sequence {
         let drawn = match drawn {
             Ok(drawn) => drawn,
             Err(error) => {
-                self.finish = Some(Finish::Error(error.to_string()));
+                self.finish = Some(FinishReason::Error(error.to_string()));
                 return;
             }
         };
@@ -192,20 +192,20 @@ impl Sequence {
             self.logprobs.push(drawn.logprob);
         }
         self.finish = if Some(drawn.id) == sampling.end {
-            Some(Finish::End)
+            Some(FinishReason::End)
         } else if sampling.stop_ids.contains(&drawn.id) {
-            Some(Finish::StopToken(drawn.id))
+            Some(FinishReason::StopToken(drawn.id))
         } else if self.generated() >= sampling.max_tokens {
             // `max_tokens` was limited to the context when the request came.
-            Some(Finish::Length)
+            Some(FinishReason::Length)
         } else {
             None
         };
-        let silent = matches!(self.finish, Some(Finish::End | Finish::StopToken(_)));
+        let silent = matches!(self.finish, Some(FinishReason::End | FinishReason::StopToken(_)));
         if let Some(Stopped(stop)) = self.transcript.as_mut().and_then(|transcript| transcript.push(drawn.id, silent))
             && !silent
         {
-            self.finish = Some(Finish::StopText(stop));
+            self.finish = Some(FinishReason::StopText(stop));
         }
     }
 

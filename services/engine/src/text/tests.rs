@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sampling::{Limits, Sampling};
+use crate::sampling::{Sampling, Truncation};
 
 /// Letters, an end, and the bytes of two characters in pieces, in the byte-level alphabet of GPT-2 ("é" is 0xC3 0xA9,
 /// written "Ã" and "©"; "€" is 0xE2 0x82 0xAC, written "â", "Ĥ" and "¬").
@@ -50,7 +50,7 @@ fn load(json: &Value) -> Arc<Tokenizer> {
 fn sampling(stop: &[&str], keep_stop: bool, min_tokens: usize) -> Sampling {
     Sampling {
         temperature: 0.0,
-        limits: Limits { top_k: 0, top_p: 1.0, min_p: 0.0 },
+        truncation: Truncation { top_k: 0, top_p: 1.0, min_p: 0.0 },
         logprobs: None,
         scores_prompt: false,
         min_tokens,

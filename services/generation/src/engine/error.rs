@@ -17,7 +17,7 @@ pub(crate) enum Fault {
 
 /// A failed exchange with an engine.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EngineError {
+pub(crate) enum EngineClientError {
     /// No connection, or one that broke.
     #[error("{route}: {message}")]
     Transport { route: &'static str, message: String },
@@ -44,7 +44,7 @@ pub(crate) enum EngineError {
     Interrupted { reason: String },
 }
 
-impl EngineError {
+impl EngineClientError {
     /// A response whose `field` is `value`.
     pub(crate) fn invalid(field: &str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
         Self::InvalidResponse(FieldError::new(field, value, allowed))

@@ -11,10 +11,10 @@ use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
 use evenkeel_rpc::BoxFuture;
 
-pub(crate) use error::{EngineError, Fault};
+pub(crate) use error::{EngineClientError, Fault};
 
 /// The future of a trait object's method.
-pub(crate) type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineError>>;
+pub(crate) type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineClientError>>;
 
 /// A request for one sample.
 #[derive(Debug, Clone, Copy)]
@@ -53,7 +53,7 @@ impl Tokens {
 
 /// Why an engine stopped sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finish {
+pub(crate) enum SampleFinish {
     /// End of sequence, or a stop token.
     Stop,
     /// `max_tokens` or the context.
@@ -87,7 +87,7 @@ pub(crate) struct SequenceScore {
 /// How a sample ended, and how long its phases took in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SampleOutcome {
-    pub(crate) finish: Finish,
+    pub(crate) finish: SampleFinish,
     pub(crate) timings: EngineTimings,
 }
 

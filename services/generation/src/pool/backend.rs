@@ -8,8 +8,8 @@ use tokio::time::Instant;
 
 use super::breaker::CircuitBreaker;
 use super::throughput::Throughput;
-use super::weights::{Interruption, Session, WeightsVersion};
-use crate::engine::{EngineError, EngineMetrics, Fault};
+use super::weights::{Interruption, WeightsSession, WeightsVersion};
+use crate::engine::{EngineClientError, EngineMetrics, Fault};
 use crate::settings::GenerationSettings;
 
 /// An engine on probation may have this fraction of the samples that a healthy one may have.
@@ -88,7 +88,7 @@ pub(crate) struct BackendStatus {
 #[derive(Debug)]
 pub(super) struct Backend {
     state: EngineState,
-    session: Arc<Session>,
+    session: Arc<WeightsSession>,
     /// It is paused for other weights, but still takes samples that ask for its own until nothing is left of them.
     finishing: bool,
     in_flight: usize,
@@ -112,7 +112,7 @@ impl Backend {
     pub(super) fn new(weights: &Arc<WeightsVersion>, settings: &GenerationSettings, now: Instant) -> Self {
         Self {
             state: EngineState::Open,
-            session: Session::new(Arc::clone(weights)),
+            session: WeightsSession::new(Arc::clone(weights)),
             finishing: false,
             in_flight: 0,
             outstanding_tokens: 0,
@@ -132,7 +132,7 @@ impl Backend {
         self.state
     }
 
-    pub(super) fn session(&self) -> &Arc<Session> {
+    pub(super) fn session(&self) -> &Arc<WeightsSession> {
         &self.session
     }
 
@@ -207,7 +207,7 @@ impl Backend {
             return;
         }
         if !self.session.is_open_for(weights) {
-            self.session = Session::new(Arc::clone(weights));
+            self.session = WeightsSession::new(Arc::clone(weights));
         }
         self.finishing = false;
         self.reported_version = Some(weights.number);
@@ -278,7 +278,7 @@ impl Backend {
     }
 
     /// A sample failed, through no fault of its own.
-    pub(super) fn record_failure(&mut self, error: &EngineError, now: Instant) {
+    pub(super) fn record_failure(&mut self, error: &EngineClientError, now: Instant) {
         if error.fault() == Fault::Connection {
             // It must not get a second attempt, even where its update still waits for its other samples.
             self.finishing = false;

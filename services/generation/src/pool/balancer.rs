@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 
 use super::backend::{Backend, BackendStatus, EngineState};
-use super::weights::{Session, WeightsVersion};
+use super::weights::{WeightsSession, WeightsVersion};
 use crate::settings::GenerationSettings;
 
 /// Queue length from which on abandoned requests are removed.
@@ -42,7 +42,7 @@ pub(crate) struct SlotRequest {
 pub(super) struct Assignment {
     pub(super) engine: EngineId,
     pub(super) tokens: u64,
-    pub(super) session: Arc<Session>,
+    pub(super) session: Arc<WeightsSession>,
 }
 
 /// Why a sample gets no engine.

@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
-use crate::settings::EngineSettings;
+use crate::settings::EngineClientSettings;
 
 const AFTER: Duration = Duration::from_secs(5);
 
 fn balancer(engines: usize, max_in_flight: usize, affinity_samples: u32) -> Balancer {
-    let engine = EngineSettings { unavailable_after: AFTER, ..EngineSettings::default() };
+    let engine = EngineClientSettings { unavailable_after: AFTER, ..EngineClientSettings::default() };
     let settings = GenerationSettings { max_in_flight, affinity_samples, engine, ..GenerationSettings::default() };
     let mut balancer = Balancer::new(WeightsVersion::initial(None), Arc::new(settings));
     for _ in 0..engines {

@@ -3,7 +3,7 @@
 use evenkeel_rpc::retry::{Retries, RetryPolicy};
 use tokio::time::Instant;
 
-use crate::settings::EngineSettings;
+use crate::settings::EngineClientSettings;
 
 /// Counts failed samples in a row.
 #[derive(Debug)]
@@ -18,7 +18,7 @@ pub(super) struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    pub(super) fn new(settings: &EngineSettings) -> Self {
+    pub(super) fn new(settings: &EngineClientSettings) -> Self {
         let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
         Self { threshold: settings.breaker_failures, failures: 0, backoff, retry_at: None }
     }
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn it_trips_after_failures_in_a_row_and_backs_off_longer_each_time() {
-        let settings = EngineSettings { breaker_failures: 2, ..EngineSettings::default() };
+        let settings = EngineClientSettings { breaker_failures: 2, ..EngineClientSettings::default() };
         let (now, mut breaker) = (Instant::now(), CircuitBreaker::new(&settings));
         assert!(!breaker.record_failure(now));
         breaker.record_success();

@@ -6,7 +6,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::LogProbabilityMode;
 
 use super::engine::PooledEngine;
-use crate::engine::{EngineError, EngineInfo};
+use crate::engine::{EngineClientError, EngineInfo};
 use crate::model::Model;
 use crate::settings::{GenerationSettings, LogProbabilitySetting};
 
@@ -45,18 +45,18 @@ impl Compatibility {
     /// Probes an engine unless that was done before.
     ///
     /// # Errors
-    /// [`EngineError::Incompatible`] if its samples would bias training.
-    pub(super) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineError> {
+    /// [`EngineClientError::Incompatible`] if its samples would bias training.
+    pub(super) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineClientError> {
         if engine.info().is_some() {
             return Ok(());
         }
         let info = engine.client().probe().await?;
-        self.validate(&info).map_err(EngineError::Incompatible)?;
+        self.validate(&info).map_err(EngineClientError::Incompatible)?;
         let (name, root) = (info.model.clone(), info.root.clone());
-        let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref()))
-            .await
-            .map_err(|error| EngineError::Interrupted { reason: format!("reading its model's folder: {error}") })?;
-        self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineError::Incompatible)?;
+        let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref())).await.map_err(|error| {
+            EngineClientError::Interrupted { reason: format!("reading its model's folder: {error}") }
+        })?;
+        self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineClientError::Incompatible)?;
         if !info.updates_weights {
             // Only a warning: some engines are asked for samples alone.
             tracing::warn!(

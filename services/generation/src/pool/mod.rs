@@ -16,7 +16,7 @@ use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_rpc::error::ServiceError;
 use tokio::time::Instant;
 
-use crate::engine::{EngineClient, EngineError, EngineMetrics};
+use crate::engine::{EngineClient, EngineClientError, EngineMetrics};
 use crate::model::Model;
 use crate::settings::GenerationSettings;
 use backend::Backend;
@@ -28,7 +28,7 @@ pub(crate) use backend::{BackendStatus, EngineState};
 pub(crate) use balancer::{EngineId, SlotRequest};
 pub(crate) use engine::{EngineControl, PooledEngine};
 pub(crate) use slot::EngineSlot;
-pub(crate) use weights::{Interruption, Session, WeightsVersion, version_number};
+pub(crate) use weights::{Interruption, WeightsSession, WeightsVersion, version_number};
 
 /// All engines of the service.
 pub(crate) struct EnginePool {
@@ -109,8 +109,8 @@ impl EnginePool {
     /// Probes an engine unless that was done before.
     ///
     /// # Errors
-    /// [`EngineError::Incompatible`] if its samples would bias training.
-    pub(crate) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineError> {
+    /// [`EngineClientError::Incompatible`] if its samples would bias training.
+    pub(crate) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineClientError> {
         self.compatibility.probe(engine).await
     }
 
@@ -165,7 +165,7 @@ impl EnginePool {
         (balancer.backend(engine.id()).state(), Arc::clone(balancer.weights()))
     }
 
-    pub(crate) fn session(&self, engine: &PooledEngine) -> Arc<Session> {
+    pub(crate) fn session(&self, engine: &PooledEngine) -> Arc<WeightsSession> {
         Arc::clone(self.balancer().backend(engine.id()).session())
     }
 
@@ -174,15 +174,19 @@ impl EnginePool {
     ///
     /// # Errors
     /// Other weights; an engine that was lost meanwhile, or cannot be asked.
-    pub(crate) async fn verify_weights(&self, engine: &PooledEngine, session: &Session) -> Result<(), EngineError> {
+    pub(crate) async fn verify_weights(
+        &self,
+        engine: &PooledEngine,
+        session: &WeightsSession,
+    ) -> Result<(), EngineClientError> {
         let verified = engine.verify_weights(session.weights()).await;
-        if let Err(error @ EngineError::WrongWeights { .. }) = &verified {
+        if let Err(error @ EngineClientError::WrongWeights { .. }) = &verified {
             self.eject(engine, EngineState::Stale, &error.to_string());
             engine.request_check();
         }
         verified?;
         if session.is_interrupted() {
-            return Err(EngineError::Interrupted { reason: "its engine was lost meanwhile".to_owned() });
+            return Err(EngineClientError::Interrupted { reason: "its engine was lost meanwhile".to_owned() });
         }
         Ok(())
     }
@@ -257,7 +261,7 @@ impl EnginePool {
         self.update(engine, |backend, _| backend.record_success(tokens, Instant::now()));
     }
 
-    fn record_failure(&self, engine: &PooledEngine, error: &EngineError) {
+    fn record_failure(&self, engine: &PooledEngine, error: &EngineClientError) {
         metrics::counter!(
             "evenkeel_engine_failures_total", "engine" => engine.name().to_owned(), "kind" => error.kind()
         )

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_proto::v1::WeightsRef;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::EngineError;
+use crate::engine::EngineClientError;
 use crate::settings::PauseSetting;
 
 /// One version of the policy's weights, and the label under which engines report it.
@@ -56,9 +56,9 @@ impl WeightsVersion {
     }
 
     /// The error of an engine that reports other weights.
-    pub(crate) fn mismatch(&self, reported: Option<String>) -> EngineError {
+    pub(crate) fn mismatch(&self, reported: Option<String>) -> EngineClientError {
         let expected = self.label.as_deref().unwrap_or("those that it was started with").to_owned();
-        EngineError::WrongWeights { reported: reported.unwrap_or_default(), expected }
+        EngineClientError::WrongWeights { reported: reported.unwrap_or_default(), expected }
     }
 }
 
@@ -84,14 +84,14 @@ pub(crate) enum Interruption {
 
 /// One engine serving one weights version. No request outlives its session, so that every token has exactly one version.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct WeightsSession {
     weights: Arc<WeightsVersion>,
     pause: OnceLock<PauseSetting>,
     reason: OnceLock<Interruption>,
     interrupted: CancellationToken,
 }
 
-impl Session {
+impl WeightsSession {
     pub(super) fn new(weights: Arc<WeightsVersion>) -> Arc<Self> {
         let (pause, reason, interrupted) = (OnceLock::new(), OnceLock::new(), CancellationToken::new());
         Arc::new(Self { weights, pause, reason, interrupted })

@@ -19,7 +19,7 @@ pub(super) struct Plan {
 
 /// What items have to fit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct ContextLimits {
     /// The longest sequence.
     pub(super) context_tokens: u32,
     /// 0 if unknown.
@@ -28,7 +28,7 @@ pub(super) struct Limits {
 
 impl Plan {
     /// Refuses what no engine could sample correctly.
-    pub(super) fn new(item: &GenerateItem, limits: Limits) -> Result<Self, FieldError> {
+    pub(super) fn new(item: &GenerateItem, limits: ContextLimits) -> Result<Self, FieldError> {
         let vocabulary = if limits.vocabulary_size == 0 { u32::MAX } else { limits.vocabulary_size };
         validate_token_ids("prompt_token_ids", &item.prompt_token_ids, vocabulary)?;
         let prefix = flatten(&item.prefix_segments)
@@ -70,7 +70,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { context_tokens: 10, vocabulary_size: 100 };
+    const LIMITS: ContextLimits = ContextLimits { context_tokens: 10, vocabulary_size: 100 };
 
     fn item() -> GenerateItem {
         GenerateItem {

@@ -9,7 +9,7 @@ use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::retry::RetryPolicy;
 use tokio::time::Instant;
 
-use crate::engine::{EngineClient, EngineError, EnginePause};
+use crate::engine::{EngineClient, EngineClientError, EnginePause};
 use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 
@@ -106,7 +106,7 @@ impl WeightUpdate {
         control: &mut EngineControl,
         report: &mut UpdateReport,
         paused_at: &mut Instant,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), EngineClientError> {
         if control.is_asleep() {
             // It has no request, and takes none.
             engine.wake_for_load(control).await?;
@@ -141,7 +141,7 @@ impl WeightUpdate {
         pool: &EnginePool,
         engine: &PooledEngine,
         paused_at: &mut Instant,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), EngineClientError> {
         if self.mode == PauseSetting::Wait {
             pool.until_finished(engine).await;
         }
@@ -153,7 +153,7 @@ impl WeightUpdate {
 }
 
 /// Ends with an error once the engine has failed too many health checks. The health monitor is locked out while its control is held.
-pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineError {
+pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineClientError {
     let settings = &pool.settings().engine;
     let mut failures = 0;
     loop {
@@ -171,7 +171,7 @@ pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> Engi
 }
 
 /// Not bound by the update's deadline: an engine must not stay paused because it has passed.
-async fn resume(client: &dyn EngineClient) -> Result<(), EngineError> {
+async fn resume(client: &dyn EngineClient) -> Result<(), EngineClientError> {
     let mut retries = RetryPolicy::new(RESUME_DELAY, RESUME_DELAY).with_max_attempts(RESUME_ATTEMPTS).start();
     loop {
         let Err(error) = client.resume().await else { return Ok(()) };

@@ -8,7 +8,7 @@ use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
 
 use super::{Updater, on_each};
-use crate::engine::{EngineError, Fault, ScoreRequest, SequenceScore};
+use crate::engine::{EngineClientError, Fault, ScoreRequest, SequenceScore};
 use crate::pool::{EnginePool, PooledEngine};
 
 /// A checked request.
@@ -91,7 +91,7 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
         let message = error.to_string();
         match error {
             // It answers, but not with scores: asking again does not help.
-            EngineError::Refused { .. } | EngineError::InvalidResponse(_) => {
+            EngineClientError::Refused { .. } | EngineClientError::InvalidResponse(_) => {
                 ServiceError::Precondition { reason: "NO_SCORES", message }
             }
             other => {

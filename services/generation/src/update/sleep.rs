@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::apply::{WeightUpdate, until_dead};
 use super::{Updater, micros, on_each};
-use crate::engine::EngineError;
+use crate::engine::EngineClientError;
 use crate::pool::{EnginePool, EngineState, PooledEngine};
 use crate::settings::PauseSetting;
 
@@ -175,7 +175,7 @@ fn report(engine: &PooledEngine, asleep: bool, failure: Option<&ServiceError>, s
     }
 }
 
-fn service_error(error: &EngineError) -> ServiceError {
+fn service_error(error: &EngineClientError) -> ServiceError {
     if error.is_missing_route() {
         let message = format!("{error}; vLLM has it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1");
         return ServiceError::Precondition { reason: "NO_SLEEP", message };

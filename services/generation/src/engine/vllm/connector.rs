@@ -14,8 +14,8 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::GenerationError;
-use crate::engine::EngineError;
-use crate::settings::{EngineSettings, GenerationSettings};
+use crate::engine::EngineClientError;
+use crate::settings::{EngineClientSettings, GenerationSettings};
 
 /// How many connections were opened. If none was opened since, the engine has not restarted.
 #[derive(Debug, Clone, Default)]
@@ -89,10 +89,10 @@ impl HttpFiles {
     /// has to match that.
     pub(crate) fn client(
         &self,
-        settings: &EngineSettings,
+        settings: &EngineClientSettings,
         address: &ServerAddress,
         counter: Option<ConnectionCounter>,
-    ) -> Result<(String, reqwest::Client), EngineError> {
+    ) -> Result<(String, reqwest::Client), EngineClientError> {
         // An error only says that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()

@@ -24,7 +24,7 @@ use tokio::sync::RwLock;
 
 use super::validate::validate;
 use super::{
-    Boxed, EngineClient, EngineError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
+    Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
     ScoreRequest, SequenceScore, Tokens, WakeTarget,
 };
 use crate::settings::GenerationSettings;
@@ -60,7 +60,7 @@ impl VllmClient {
         address: &ServerAddress,
         settings: &GenerationSettings,
         files: &HttpFiles,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, EngineClientError> {
         let connections = ConnectionCounter::default();
         let (base, samples) = files.client(&settings.engine, address, Some(connections.clone()))?;
         let (_, control) = files.client(&settings.engine, address, None)?;
@@ -78,7 +78,7 @@ impl VllmClient {
         })
     }
 
-    async fn draw(&self, request: SampleRequest<'_>, tokens: &mut Tokens) -> Result<SampleOutcome, EngineError> {
+    async fn draw(&self, request: SampleRequest<'_>, tokens: &mut Tokens) -> Result<SampleOutcome, EngineClientError> {
         let model = Arc::clone(&*self.model.read().await);
         let body = request::body(&model, &request);
         let mut response = self.samples.post_json(COMPLETIONS, body, request.traceparent).await?;

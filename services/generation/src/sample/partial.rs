@@ -1,4 +1,4 @@
-//! The progress of a sample. It outlives the attempts, so that a sample that is stopped can answer with what it has.
+//! A sample in progress. It outlives the attempts, so that a sample that is stopped can answer with what it has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::pool::{EngineSlot, PooledEngine};
 
 /// What a sample has so far.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct PartialSample {
     /// The response, without the tokens of the current attempt.
     segments: Vec<Segment>,
     /// Tokens of the current attempt.
@@ -43,7 +43,7 @@ pub(super) struct Sampled {
     pub(super) timings: EngineTimings,
 }
 
-impl Progress {
+impl PartialSample {
     /// A sample whose response begins with these segments.
     pub(super) fn after(prefix: &[Segment]) -> Self {
         Self { segments: prefix.to_vec(), ..Self::default() }
