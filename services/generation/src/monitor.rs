@@ -152,7 +152,7 @@ impl HealthMonitor {
         };
         match update.apply(pool, engine, control).await.failure {
             None => Ok(()),
-            Some(failure) => Err(EngineClientError::Interrupted { reason: failure.to_string() }),
+            Some(failure) => Err(EngineClientError::NotUpdated(failure)),
         }
     }
 

@@ -1,6 +1,8 @@
 //! What can go wrong between this service and an engine, and whose fault it is.
 
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::error::ServiceError;
+use tokio::task::JoinError;
 
 /// Whose fault a failed sample is, which decides what another attempt needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +18,7 @@ pub(crate) enum Fault {
 }
 
 /// A failed exchange with an engine.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum EngineClientError {
     /// No connection, or one that broke.
     #[error("{route}: {message}")]
@@ -42,6 +44,12 @@ pub(crate) enum EngineClientError {
     /// The sample was taken back from its engine.
     #[error("interrupted: {reason}")]
     Interrupted { reason: String },
+    /// The task that reads its model's folder panicked.
+    #[error("reading its model's folder: {0}")]
+    ReadModel(#[source] JoinError),
+    /// It was found with old weights, and could not be given the current ones.
+    #[error("weights not updated: {0}")]
+    NotUpdated(#[source] ServiceError),
 }
 
 impl EngineClientError {
@@ -56,7 +64,8 @@ impl EngineClientError {
             Self::Refused { .. } => Fault::Request,
             Self::Transport { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => Fault::Connection,
             Self::Status { .. } | Self::InvalidResponse(_) | Self::Incompatible(_) => Fault::Engine,
-            Self::Interrupted { .. } => Fault::Interruption,
+            // Only checks of an engine fail with the last two, never samples.
+            Self::Interrupted { .. } | Self::ReadModel(_) | Self::NotUpdated(_) => Fault::Interruption,
         }
     }
 
@@ -75,7 +84,7 @@ impl EngineClientError {
             Self::InvalidResponse(_) => "invalid_response",
             Self::Incompatible(_) => "incompatible",
             Self::WrongWeights { .. } => "wrong_weights",
-            Self::Interrupted { .. } => "interrupted",
+            Self::Interrupted { .. } | Self::ReadModel(_) | Self::NotUpdated(_) => "interrupted",
         }
     }
 }

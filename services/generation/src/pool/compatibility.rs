@@ -53,9 +53,9 @@ impl Compatibility {
         let info = engine.client().probe().await?;
         self.validate(&info).map_err(EngineClientError::Incompatible)?;
         let (name, root) = (info.model.clone(), info.root.clone());
-        let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref())).await.map_err(|error| {
-            EngineClientError::Interrupted { reason: format!("reading its model's folder: {error}") }
-        })?;
+        let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref()))
+            .await
+            .map_err(EngineClientError::ReadModel)?;
         self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineClientError::Incompatible)?;
         if !info.updates_weights {
             // Only a warning: some engines are asked for samples alone.
