@@ -35,7 +35,7 @@ pub(crate) struct ConnectionLimits {
     /// From the opening of a connection, or the end of a response, to the end of the next request's header. With TLS, also from the opening
     /// of a connection to the end of its handshake.
     pub(crate) header: Duration,
-    /// How long a client may take nothing of a response.
+    /// How long a client may go without reading a pending response.
     pub(crate) unread: Duration,
 }
 
@@ -124,8 +124,8 @@ async fn connection(
     let handshake = tokio::time::timeout(limits.header, tls.acceptor().accept(stream));
     match stop.run_until_cancelled(handshake).await {
         Some(Ok(Ok(stream))) => answer(stream, router, limits, &stop).await,
-        Some(Ok(Err(error))) => tracing::debug!(%error, "a connection is refused by TLS"),
-        Some(Err(_)) => tracing::debug!("a connection was not encrypted in time"),
+        Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
+        Some(Err(_)) => tracing::debug!("TLS handshake timed out"),
         None => {}
     }
 }
