@@ -19,7 +19,7 @@ mod settings {
     pub(crate) use evenkeel_engine::LogprobsMode;
 }
 
-use sampling::{Sampler, Sampling, Truncation};
+use sampling::{Sampler, SamplingParams, Truncation};
 use settings::LogprobsMode;
 
 /// Number of logits that are processed for each vocabulary and case.
@@ -35,20 +35,20 @@ fn row(vocabulary: usize) -> Vec<f32> {
     (0..vocabulary).map(|id| (6.0 * number(id).powi(3) - 3.0 * number(7 * id + 1)) as f32).collect()
 }
 
-fn sampling(temperature: f32, top_k: usize, top_p: f32) -> Sampling {
-    Sampling {
+fn sampling(temperature: f32, top_k: usize, top_p: f32) -> SamplingParams {
+    SamplingParams {
         temperature,
         truncation: Truncation { top_k, top_p, min_p: 0.0 },
         logprobs: Some(0),
-        scores_prompt: false,
+        prompt_logprobs: false,
         min_tokens: 0,
         never_early: Vec::new(),
         max_tokens: 1,
-        end: None,
-        stop_ids: Vec::new(),
+        eos_token_id: None,
+        stop_token_ids: Vec::new(),
         stop: Arc::new([]),
-        keep_stop: false,
-        skip_special: true,
+        include_stop_str_in_output: false,
+        skip_special_tokens: true,
     }
 }
 

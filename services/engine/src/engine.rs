@@ -58,7 +58,7 @@ impl Engine {
             let decoder = model.decoder(&from.model)?;
             Ok::<_, EngineError>((Arc::new(model), decoder))
         });
-        let (model, decoder) = loading.await.map_err(|error| EngineError::Thread(error.to_string()))??;
+        let (model, decoder) = loading.await.map_err(EngineError::LoadTask)??;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let metrics = Arc::new(Metrics::new(model.name.clone(), settings.kv_cache_tokens, started));
         let (scheduler, thread) = Scheduler::start(&settings, &model, decoder, &metrics)?;

@@ -9,18 +9,21 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use evenkeel_errors::FieldError;
 
-use super::answer::{Choice, Completion, PromptLogprobs, StopReason, Timings, Usage, Writer, finish_reason};
 use super::error::{ApiError, json_response};
+use super::logprobs::PromptLogprobs;
 use super::request::{Body, Request};
+use super::response::{Choice, Completion, StopReason, Timings, Usage};
 use super::submit::{RunningRequest, submit};
+use super::writer::Writer;
 use super::{App, stream};
-use crate::scheduler::{FinishReason, Output};
+use crate::finish::FinishReason;
+use crate::scheduler::Output;
 
 /// The handler.
 pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let request = read(&app, &headers, &body)?;
     let running = submit(&app, &headers, request).await?;
-    match running.shape.stream {
+    match running.options.stream {
         true => Ok(stream::respond(app, running)),
         false => respond_whole(&app, running).await,
     }
@@ -55,29 +58,29 @@ async fn respond_whole(app: &Arc<App>, mut running: RunningRequest) -> Result<Re
 }
 
 fn render(app: &App, running: &RunningRequest, found: &[Output]) -> Result<Vec<u8>, ApiError> {
-    let shape = &running.shape;
+    let options = &running.options;
     let mut writers: Vec<Writer> = found
         .iter()
         .map(|output| {
             let (prompt, sampling) = &running.prompts[output.index / running.samples];
-            let mut writer = Writer::new(app.model.tokenizer.as_ref(), prompt, sampling, shape.tokens_as_ids);
+            let mut writer = Writer::new(app.model.tokenizer.as_ref(), prompt, sampling, options.tokens_as_ids);
             writer.push(output);
             writer
         })
         .collect();
     let choices = found.iter().zip(&mut writers).map(|(output, writer)| {
         let (prompt, sampling) = &running.prompts[output.index / running.samples];
-        let scored = sampling.scores_prompt;
+        let scored = sampling.prompt_logprobs;
         let logprobs = writer.logprobs(output);
         Choice {
             index: output.index,
             text: writer.text(),
             logprobs,
-            finish_reason: finish_reason(output.finish.as_ref()),
+            finish_reason: output.finish.as_ref().map(FinishReason::label),
             stop_reason: StopReason::of(output.finish.as_ref()),
-            token_ids: shape.token_ids.then_some(&output.ids[..]),
+            token_ids: options.token_ids.then_some(&output.ids[..]),
             prompt_logprobs: scored.then(|| PromptLogprobs::of(prompt, &output.prompt, app.model.tokenizer.as_ref())),
-            prompt_token_ids: shape.token_ids.then_some(&prompt[..]),
+            prompt_token_ids: options.token_ids.then_some(&prompt[..]),
             routed_experts: (),
         }
     });

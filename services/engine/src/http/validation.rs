@@ -10,9 +10,9 @@ use super::fields::Fields;
 use crate::folder::Model;
 use crate::settings::EngineSettings;
 
-/// Most samples of one prompt, as in vLLM.
+/// Maximum number of samples of one prompt, as in vLLM.
 const MAX_SAMPLES: i64 = 16_384;
-/// Most stop texts of a request: each is searched for at every token.
+/// Maximum number of stop texts of a request: each is searched for at every token.
 const MAX_STOPS: usize = 1024;
 
 /// What vLLM refuses before it reads types.

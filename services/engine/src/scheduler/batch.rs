@@ -6,8 +6,8 @@
 use evenkeel_model::decode::Step;
 use evenkeel_model::{Config, Decoder, parameter_specs};
 
-use super::output::FinishReason;
 use super::sequence::Sequence;
+use crate::finish::FinishReason;
 use crate::sampling::Sampler;
 use crate::settings::LogprobsMode;
 

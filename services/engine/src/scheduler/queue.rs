@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_model::Decoder;
 
-use super::output::FinishReason;
 use super::sequence::Sequence;
+use crate::finish::FinishReason;
 use crate::metrics::Metrics;
 use crate::settings::EngineSettings;
 use crate::text::Tokenizer;

@@ -9,11 +9,11 @@ use evenkeel_seeds::Stream;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::output::FinishReason;
 use super::pause::Pause;
 use super::queue::Queue;
 use super::sequence::Sequence;
 use super::{Command, Job, PauseMode, batch, reply};
+use crate::finish::FinishReason;
 use crate::folder::Model;
 use crate::metrics::Metrics;
 use crate::sampling::Sampler;
@@ -116,8 +116,8 @@ impl State {
         match command {
             Command::Run(jobs) => jobs.into_iter().for_each(|job| self.enqueue(job)),
             Command::RemoveCancelled => {}
-            Command::Abort(names, done) => {
-                let count = self.abort(names.as_deref());
+            Command::Abort(request_ids, done) => {
+                let count = self.abort(request_ids.as_deref());
                 reply(done, count);
             }
             Command::Pause { mode, clear_cache, done } => self.pause(mode, clear_cache, done),
@@ -154,11 +154,11 @@ impl State {
         }
     }
 
-    fn abort(&mut self, names: Option<&[String]>) -> usize {
-        match names {
-            Some(names) => {
-                self.queue.end_where(&FinishReason::Abort, |sequence| names.iter().any(|name| sequence.is_named(name)));
-                names.len()
+    fn abort(&mut self, request_ids: Option<&[String]>) -> usize {
+        match request_ids {
+            Some(ids) => {
+                self.queue.end_where(&FinishReason::Abort, |sequence| ids.iter().any(|id| sequence.has_request_id(id)));
+                ids.len()
             }
             None => self.queue.end_all(&FinishReason::Abort),
         }

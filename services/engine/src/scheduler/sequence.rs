@@ -9,9 +9,11 @@ use evenkeel_model::decode::Step;
 use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
 
-use super::output::{FinishReason, Output};
+use super::output::Output;
+use super::timestamps::Timestamps;
 use super::{Job, Permit};
-use crate::metrics::{Metrics, Times};
+use crate::finish::FinishReason;
+use crate::metrics::Metrics;
 use crate::sampling::{Drawn, NotFinite, Sampler, Score};
 use crate::settings::LogprobsMode;
 use crate::text::{Stopped, Tokenizer, Transcript};
@@ -31,7 +33,7 @@ pub(super) struct Sequence {
     /// Whether the last step drew a token.
     drew: bool,
     finish: Option<FinishReason>,
-    times: Times,
+    times: Timestamps,
     logprobs: Vec<f32>,
     top: Vec<(u32, f32)>,
     prompt_scores: Vec<Score>,
@@ -44,7 +46,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     pub(super) fn new(job: Arc<Job>, index: usize, seed: u64, permit: Option<Permit>) -> Self {
-        let times = Times::new(job.arrived);
+        let times = Timestamps::new(job.arrived);
         Self {
             job,
             index,
@@ -70,7 +72,7 @@ impl Sequence {
         self.ids.reserve_exact(self.reserved());
         self.ids.extend_from_slice(&self.job.prompt);
         self.cache = Some(cache);
-        self.times.started = Some(Instant::now());
+        self.times.start(Instant::now());
         if let Some(tokenizer) = tokenizer.filter(|_| !sampling.stop.is_empty()) {
             self.transcript = Some(Transcript::new(tokenizer.clone(), &self.job.prompt, sampling));
         }
@@ -86,9 +88,9 @@ impl Sequence {
         self.job.prompt.len() + self.job.sampling.max_tokens
     }
 
-    /// Whether its request has this name.
-    pub(super) fn is_named(&self, name: &str) -> bool {
-        *self.job.name == *name
+    /// Whether it belongs to that request.
+    pub(super) fn has_request_id(&self, id: &str) -> bool {
+        *self.job.request_id == *id
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -154,14 +156,14 @@ impl Sequence {
     /// Counts the token that the last step drew, if it drew one.
     pub(super) fn record_token(&mut self, metrics: &Metrics, now: Instant) {
         if self.drew {
-            metrics.token(&mut self.times, self.job.prompt.len(), now);
+            self.times.record_token(metrics, self.job.prompt.len(), now);
         }
     }
 
     /// Counts it as ended. One that has not ended was aborted.
     pub(super) fn record_end(&self, metrics: &Metrics) {
-        let outcome = self.finish.as_ref().unwrap_or(&FinishReason::Abort).outcome();
-        metrics.finished(&self.times, self.job.prompt.len(), self.generated(), outcome);
+        let finish = self.finish.as_ref().unwrap_or(&FinishReason::Abort);
+        metrics.finished(finish, self.times.finished(self.job.prompt.len(), self.generated()));
     }
 
     /// Keeps the score of the next token of the prompt. Recomputing the cache gives it again.
@@ -188,12 +190,10 @@ impl Sequence {
         self.drew = true;
         self.ids.push(drawn.id);
         let sampling = &self.job.sampling;
-        if sampling.logprobs.is_some() {
-            self.logprobs.push(drawn.logprob);
-        }
-        self.finish = if Some(drawn.id) == sampling.end {
+        self.logprobs.extend(drawn.logprob);
+        self.finish = if Some(drawn.id) == sampling.eos_token_id {
             Some(FinishReason::End)
-        } else if sampling.stop_ids.contains(&drawn.id) {
+        } else if sampling.stop_token_ids.contains(&drawn.id) {
             Some(FinishReason::StopToken(drawn.id))
         } else if self.generated() >= sampling.max_tokens {
             // `max_tokens` was limited to the context when the request came.
@@ -243,6 +243,6 @@ impl Sequence {
 
     /// The token of the prompt that follows what is cached, if the prompt is scored.
     fn next_of_prompt(&self) -> Option<u32> {
-        self.job.prompt.get(self.cached()).copied().filter(|_| self.job.sampling.scores_prompt)
+        self.job.prompt.get(self.cached()).copied().filter(|_| self.job.sampling.prompt_logprobs)
     }
 }
