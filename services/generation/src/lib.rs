@@ -24,6 +24,7 @@
 mod discovery;
 mod engine;
 mod error;
+mod health;
 mod model;
 mod monitor;
 mod pool;

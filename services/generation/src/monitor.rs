@@ -10,13 +10,12 @@ use evenkeel_rpc::retry::{Retries, RetryPolicy};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::EngineClientError;
+use crate::health::HealthThreshold;
 use crate::pool::{EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 use crate::update::WeightUpdate;
 use gauges::Gauges;
 
-/// Broken connections in a row after which an engine is ejected: the first may be an old one that the engine closed.
-const MAX_BROKEN_CONNECTIONS: u32 = 2;
 /// How often the pool as a whole is looked at.
 const POOL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -41,8 +40,7 @@ pub(crate) fn monitor_pool(pool: &Arc<EnginePool>, stop: &CancellationToken) {
 pub(crate) struct HealthMonitor {
     pool: Arc<EnginePool>,
     engine: Arc<PooledEngine>,
-    /// Failed checks in a row.
-    failures: u32,
+    threshold: HealthThreshold,
     /// Delays between them.
     backoff: Retries,
 }
@@ -52,7 +50,8 @@ impl HealthMonitor {
     pub(crate) fn spawn(pool: &Arc<EnginePool>, engine: &Arc<PooledEngine>, stop: &CancellationToken) {
         let settings = &pool.settings().engine;
         let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
-        let mut monitor = Self { pool: Arc::clone(pool), engine: Arc::clone(engine), failures: 0, backoff };
+        let threshold = HealthThreshold::new(settings);
+        let mut monitor = Self { pool: Arc::clone(pool), engine: Arc::clone(engine), threshold, backoff };
         let stop = stop.clone();
         tokio::spawn(async move { stop.run_until_cancelled(monitor.run()).await });
     }
@@ -77,19 +76,12 @@ impl HealthMonitor {
         let Ok(mut control) = engine.control().try_lock() else { return settings.health_interval };
         match self.examine(&mut control).await {
             Ok(()) => {
-                self.failures = 0;
+                self.threshold.record_success();
                 self.backoff.reset();
                 settings.health_interval
             }
             Err(error) => {
-                self.failures = self.failures.saturating_add(1);
-                let threshold = match &error {
-                    EngineClientError::Transport { .. } => MAX_BROKEN_CONNECTIONS,
-                    EngineClientError::Timeout { .. } => settings.health_failures,
-                    // A clear answer that it cannot serve.
-                    _ => 1,
-                };
-                if self.failures >= threshold {
+                if self.threshold.record_failure(&error) {
                     self.eject(&mut control, &error);
                 }
                 self.backoff.next_retry().map_or(settings.probe_max, |retry| retry.pause)

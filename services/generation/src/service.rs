@@ -48,7 +48,7 @@ impl GenerationService {
     fn status(&self) -> GenerationGetStatusResponse {
         let pool = &self.pool;
         let weights = pool.weights();
-        let model = pool.model().map(|model| model.info.clone()).unwrap_or_default();
+        let model = pool.model().and_then(|model| model.info.clone()).unwrap_or_default();
         let engines = pool.snapshot().into_iter().map(|(engine, status)| engine_status(&engine, status));
         GenerationGetStatusResponse {
             server: Some(self.info.status()),

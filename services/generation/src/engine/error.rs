@@ -23,6 +23,9 @@ pub(crate) enum EngineClientError {
     /// No connection, or one that broke.
     #[error("{route}: {message}")]
     Transport { route: &'static str, message: String },
+    /// No HTTP client can be made of the settings.
+    #[error("cannot create an HTTP client: {message}")]
+    NoClient { message: String },
     /// No answer in time.
     #[error("{route}: no answer within {after_ms} ms")]
     Timeout { route: &'static str, after_ms: u64 },
@@ -44,6 +47,9 @@ pub(crate) enum EngineClientError {
     /// The sample was taken back from its engine.
     #[error("interrupted: {reason}")]
     Interrupted { reason: String },
+    /// It would have to load the weights that it was started with.
+    #[error("the weights that it was started with cannot be loaded again")]
+    NotLoadable,
     /// The task that reads its model's folder panicked.
     #[error("reading its model's folder: {0}")]
     ReadModel(#[source] JoinError),
@@ -62,10 +68,14 @@ impl EngineClientError {
     pub(crate) fn fault(&self) -> Fault {
         match self {
             Self::Refused { .. } => Fault::Request,
-            Self::Transport { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => Fault::Connection,
+            Self::Transport { .. } | Self::NoClient { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => {
+                Fault::Connection
+            }
             Self::Status { .. } | Self::InvalidResponse(_) | Self::Incompatible(_) => Fault::Engine,
-            // Only checks of an engine fail with the last two, never samples.
-            Self::Interrupted { .. } | Self::ReadModel(_) | Self::NotUpdated(_) => Fault::Interruption,
+            // Only checks and updates of an engine fail with the last three, never samples.
+            Self::Interrupted { .. } | Self::NotLoadable | Self::ReadModel(_) | Self::NotUpdated(_) => {
+                Fault::Interruption
+            }
         }
     }
 
@@ -77,14 +87,14 @@ impl EngineClientError {
     /// A label of metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Transport { .. } => "transport",
+            Self::Transport { .. } | Self::NoClient { .. } => "transport",
             Self::Timeout { .. } => "timeout",
             Self::Status { .. } => "status",
             Self::Refused { .. } => "refused",
             Self::InvalidResponse(_) => "invalid_response",
             Self::Incompatible(_) => "incompatible",
             Self::WrongWeights { .. } => "wrong_weights",
-            Self::Interrupted { .. } | Self::ReadModel(_) | Self::NotUpdated(_) => "interrupted",
+            Self::Interrupted { .. } | Self::NotLoadable | Self::ReadModel(_) | Self::NotUpdated(_) => "interrupted",
         }
     }
 }

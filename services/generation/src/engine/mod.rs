@@ -27,27 +27,45 @@ pub(crate) struct SampleRequest<'a> {
     pub(crate) sampling: &'a SamplingSettings,
     /// Salt of cached prefixes: one for each weights version, so that no prefix outlives its weights.
     pub(crate) cache_salt: &'a str,
-    /// W3C traceparent.
-    pub(crate) traceparent: &'a str,
+    /// W3C traceparent, if the sample is traced.
+    pub(crate) traceparent: Option<&'a str>,
     /// Token by token rather than at the end.
     pub(crate) stream: bool,
 }
 
-/// Sampled tokens. There are always as many log-probabilities as ids.
+/// Sampled tokens, each with its log-probability.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Tokens {
-    pub(crate) ids: Vec<u32>,
-    pub(crate) log_probabilities: Vec<f32>,
+pub(crate) struct SampledTokens {
+    ids: Vec<u32>,
+    log_probabilities: Vec<f32>,
 }
 
-impl Tokens {
+impl SampledTokens {
+    pub(crate) fn push(&mut self, id: u32, log_probability: f32) {
+        self.ids.push(id);
+        self.log_probabilities.push(log_probability);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
 
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    pub(crate) fn log_probabilities(&self) -> &[f32] {
+        &self.log_probabilities
+    }
+
+    /// Keeps the first `count` of them.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.ids.truncate(count);
+        self.log_probabilities.truncate(count);
+    }
+
     pub(crate) fn clear(&mut self) {
-        self.ids.clear();
-        self.log_probabilities.clear();
+        self.truncate(0);
     }
 }
 
@@ -62,6 +80,21 @@ pub(crate) enum SampleFinish {
     Repetition,
     /// The engine aborted it.
     Aborted,
+}
+
+impl SampleFinish {
+    /// Every one.
+    pub(crate) const ALL: [Self; 4] = [Self::Stop, Self::Length, Self::Repetition, Self::Aborted];
+
+    /// As engines spell it in `finish_reason`.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Repetition => "repetition",
+            Self::Aborted => "abort",
+        }
+    }
 }
 
 /// Sequences to score.
@@ -170,7 +203,7 @@ pub(crate) trait EngineClient: Send + Sync + 'static {
     fn check_sampling(&self) -> Boxed<'_, ()>;
 
     /// Draws a sample. `tokens` is empty before, and always holds what has been received and validated so far.
-    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome>;
+    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut SampledTokens) -> Boxed<'a, SampleOutcome>;
 
     /// Scores sequences, in their order.
     fn score<'a>(&'a self, request: ScoreRequest<'a>) -> Boxed<'a, Vec<SequenceScore>>;

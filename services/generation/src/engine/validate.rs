@@ -1,35 +1,27 @@
 //! Validation of responses: a sample counts only if it is consistent in itself and with its request.
 
-use super::{EngineClientError, SampleFinish, SampleOutcome, SampleRequest, Tokens};
+use super::{EngineClientError, SampleFinish, SampleOutcome, SampleRequest, SampledTokens};
 
 /// vLLM writes minus infinity as this; no sampled token has it.
 pub(crate) const MINUS_INFINITY: f32 = -9999.0;
 
 /// Validates tokens as they arrive, from index `from` on.
 pub(crate) fn validate_tokens(
-    tokens: &Tokens,
+    tokens: &SampledTokens,
     from: usize,
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineClientError> {
-    let (ids, values) = (tokens.ids.len(), tokens.log_probabilities.len());
-    if ids != values {
-        let allowed = format!("one for each of {ids} token ids");
-        return Err(EngineClientError::invalid("token_logprobs", format_args!("{values} values"), allowed));
-    }
-    let most = request.sampling.max_tokens as usize;
-    if ids > most {
-        return Err(EngineClientError::invalid(
-            "token_ids",
-            format_args!("{ids} ids"),
-            format!("at most max_tokens, {most}"),
-        ));
+    let (count, max_tokens) = (tokens.len(), request.sampling.max_tokens);
+    if count > max_tokens as usize {
+        let allowed = format!("at most max_tokens, {max_tokens}");
+        return Err(EngineClientError::invalid("token_ids", format_args!("{count} ids"), allowed));
     }
     let is_valid = |value: &f32| value.is_finite() && *value <= 0.0 && *value > MINUS_INFINITY;
-    match tokens.log_probabilities[from..].iter().position(|value| !is_valid(value)) {
+    match tokens.log_probabilities()[from..].iter().position(|value| !is_valid(value)) {
         None => Ok(()),
         Some(offset) => {
             let index = from + offset;
-            let value = tokens.log_probabilities[index];
+            let value = tokens.log_probabilities()[index];
             Err(EngineClientError::invalid(
                 &format!("token_logprobs[{index}]"),
                 value,
@@ -41,7 +33,7 @@ pub(crate) fn validate_tokens(
 
 /// Validates a finished sample.
 pub(crate) fn validate(
-    tokens: &Tokens,
+    tokens: &SampledTokens,
     outcome: SampleOutcome,
     request: &SampleRequest<'_>,
 ) -> Result<(), EngineClientError> {
@@ -56,14 +48,14 @@ pub(crate) fn validate(
         }
         SampleFinish::Length | SampleFinish::Repetition => {}
         SampleFinish::Stop => {
-            let Some(last) = tokens.ids.last() else {
+            let Some(last) = tokens.ids().last() else {
                 return Err(EngineClientError::invalid("token_ids", "empty", "at least the token that stopped it"));
             };
             if sampling.ignore_eos && !sampling.stop_token_ids.contains(last) {
                 return Err(EngineClientError::invalid(
                     "token_ids",
                     format_args!("ends with {last}"),
-                    "a stop token, as ignore_eos asks",
+                    "a stop token, as requested by ignore_eos",
                 ));
             }
         }
@@ -73,13 +65,13 @@ pub(crate) fn validate(
         return Err(EngineClientError::invalid("token_ids", format_args!("{count} ids"), allowed));
     }
     let stops = &sampling.stop_token_ids;
-    let inner = &tokens.ids[..count.saturating_sub(1)];
+    let inner = &tokens.ids()[..count.saturating_sub(1)];
     let after_min = inner.get(sampling.min_tokens as usize..).unwrap_or_default();
     if !stops.is_empty() && after_min.iter().any(|id| stops.contains(id)) {
         return Err(EngineClientError::invalid(
             "token_ids",
             "a stop token before the last",
-            "none, as stop_token_ids asks",
+            "none, as requested by stop_token_ids",
         ));
     }
     Ok(())
@@ -93,13 +85,14 @@ mod tests {
     use crate::engine::EngineTimings;
 
     fn validated(ids: &[u32], values: &[f32], finish: SampleFinish, sampling: &SamplingSettings) -> Result<(), String> {
-        let tokens = Tokens { ids: ids.to_vec(), log_probabilities: values.to_vec() };
+        let mut tokens = SampledTokens::default();
+        ids.iter().zip(values).for_each(|(&id, &value)| tokens.push(id, value));
         let request = SampleRequest {
             request_id: "a",
             token_ids: &[1],
             sampling,
             cache_salt: "0",
-            traceparent: "",
+            traceparent: None,
             stream: false,
         };
         let outcome = SampleOutcome { finish, timings: EngineTimings::default() };
@@ -122,20 +115,23 @@ mod tests {
             let error = refused(&[5, 6, 7], &[-1.0, value, -1.0], SampleFinish::Length);
             assert!(error.contains(&format!("token_logprobs[1] is {said}, allowed: a finite number")), "{error}");
         }
-        assert!(refused(&[5, 6, 7], &[-1.0], SampleFinish::Length).contains("one for each of 3 token ids"));
         assert!(
             refused(&[5, 6], &[-1.0, -1.0], SampleFinish::Length)
                 .contains("max_tokens, 3, where finish_reason is length")
         );
         assert!(refused(&[5; 4], &[-1.0; 4], SampleFinish::Stop).contains("at most max_tokens, 3"));
         assert!(refused(&[], &[], SampleFinish::Stop).contains("at least the token that stopped it"));
-        assert!(refused(&[9, 5, 6], &[-1.0; 3], SampleFinish::Length).contains("none, as stop_token_ids asks"));
+        assert!(refused(&[9, 5, 6], &[-1.0; 3], SampleFinish::Length).contains("none, as requested by stop_token_ids"));
     }
 
     #[test]
     fn a_sample_that_ignores_its_settings_is_invalid() {
         let benchmark = SamplingSettings { ignore_eos: true, ..SamplingSettings::plain(3, 1) };
-        assert!(validated(&[5], &[-1.0], SampleFinish::Stop, &benchmark).unwrap_err().contains("as ignore_eos asks"));
+        assert!(
+            validated(&[5], &[-1.0], SampleFinish::Stop, &benchmark)
+                .unwrap_err()
+                .contains("as requested by ignore_eos")
+        );
         let long = SamplingSettings { min_tokens: 2, ..SamplingSettings::plain(3, 1) };
         assert!(validated(&[5], &[-1.0], SampleFinish::Stop, &long).unwrap_err().contains("at least min_tokens, 2"));
     }

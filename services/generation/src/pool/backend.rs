@@ -74,7 +74,7 @@ pub(crate) struct BackendStatus {
     pub(crate) reported_version: Option<u64>,
     /// Samples in flight.
     pub(crate) in_flight: usize,
-    /// Tokens that these may still take.
+    /// SampledTokens that these may still take.
     pub(crate) outstanding_tokens: u64,
     pub(crate) tokens_per_second: f64,
     /// Failed samples in a row.

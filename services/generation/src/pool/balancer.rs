@@ -27,7 +27,7 @@ pub(crate) type EngineId = usize;
 /// A sample's request for an engine.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct SlotRequest {
-    /// Tokens that it may take.
+    /// SampledTokens that it may take.
     pub(crate) tokens: u64,
     /// Its group, whose samples prefer one engine; empty for none.
     pub(crate) group: String,

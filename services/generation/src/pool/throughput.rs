@@ -1,4 +1,4 @@
-//! Tokens per second over the last few seconds. Reported, never used for a decision.
+//! SampledTokens per second over the last few seconds. Reported, never used for a decision.
 
 use tokio::time::Instant;
 

@@ -129,7 +129,7 @@ async fn attempt(
         token_ids: &token_ids,
         sampling: &sampling,
         cache_salt: &session.weights().cache_salt(),
-        traceparent: &context.trace.to_string(),
+        traceparent: Some(&context.trace.to_string()),
         stream: item.keep_partial || stream == StreamSetting::Always,
     };
     let sampling = slot.engine().client().sample(request, partial.tokens_mut());

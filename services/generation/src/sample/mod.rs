@@ -34,12 +34,11 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: I
     let model = pool.model();
     let limits = ContextLimits {
         context_tokens: pool.context_tokens(),
-        vocabulary_size: model.map_or(0, |model| model.info.vocabulary_size),
+        vocabulary_size: model.and_then(|model| Some(model.info.as_ref()?.vocabulary_size)),
     };
     let outcome = match Plan::new(&item, limits) {
         Err(error) => Outcome::Failed(ServiceError::from(error).failure()),
         Ok(plan) => {
-            debug_assert_eq!(plan.prompt_tokens, item.prompt_token_ids.len());
             tokio::select! {
                 biased;
                 drawn = draw(&pool, &item, &plan, &context, &mut partial) => match drawn {

@@ -7,7 +7,7 @@ use evenkeel_proto::append_sampled;
 use evenkeel_proto::v1::Segment;
 use tokio::time::Instant;
 
-use crate::engine::{EngineTimings, Tokens};
+use crate::engine::{EngineTimings, SampledTokens};
 use crate::pool::{EngineSlot, PooledEngine};
 
 /// What a sample has so far.
@@ -15,8 +15,8 @@ use crate::pool::{EngineSlot, PooledEngine};
 pub(super) struct PartialSample {
     /// The response, without the tokens of the current attempt.
     segments: Vec<Segment>,
-    /// Tokens of the current attempt.
-    tokens: Tokens,
+    /// SampledTokens of the current attempt.
+    tokens: SampledTokens,
     /// Version that the current attempt samples from.
     version: u64,
     /// Engine of the last attempt.
@@ -27,7 +27,7 @@ pub(super) struct PartialSample {
     /// Since when it has no engine, while it has none.
     waiting_since: Option<Instant>,
     timings: EngineTimings,
-    /// Tokens of the response that this service has sampled.
+    /// SampledTokens of the response that this service has sampled.
     sampled: u32,
 }
 
@@ -79,18 +79,18 @@ impl PartialSample {
     }
 
     /// Where an engine writes the tokens of the current attempt.
-    pub(super) fn tokens_mut(&mut self) -> &mut Tokens {
+    pub(super) fn tokens_mut(&mut self) -> &mut SampledTokens {
         &mut self.tokens
     }
 
-    /// Tokens of the current attempt that are not in the response yet.
+    /// SampledTokens of the current attempt that are not in the response yet.
     pub(super) fn unkept(&self) -> usize {
         self.tokens.len()
     }
 
     /// Appends the tokens of the current attempt to the response.
     pub(super) fn keep(&mut self) {
-        append_sampled(&mut self.segments, &self.tokens.ids, &self.tokens.log_probabilities, self.version);
+        append_sampled(&mut self.segments, self.tokens.ids(), self.tokens.log_probabilities(), self.version);
         self.sampled += u32::try_from(self.tokens.len()).unwrap_or(u32::MAX);
         self.tokens.clear();
     }
@@ -100,7 +100,7 @@ impl PartialSample {
         self.tokens.clear();
     }
 
-    /// Tokens of the response that this service has sampled.
+    /// SampledTokens of the response that this service has sampled.
     pub(super) fn sampled(&self) -> u32 {
         self.sampled
     }

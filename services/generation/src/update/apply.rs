@@ -10,6 +10,7 @@ use evenkeel_rpc::retry::RetryPolicy;
 use tokio::time::Instant;
 
 use crate::engine::{EngineClient, EngineClientError, EnginePause};
+use crate::health::HealthThreshold;
 use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 
@@ -107,6 +108,7 @@ impl WeightUpdate {
         report: &mut UpdateReport,
         paused_at: &mut Instant,
     ) -> Result<(), EngineClientError> {
+        let path = self.weights.path.as_deref().ok_or(EngineClientError::NotLoadable)?;
         if control.is_asleep() {
             // It has no request, and takes none.
             engine.wake_for_load(control).await?;
@@ -124,7 +126,7 @@ impl WeightUpdate {
         }
         let started = Instant::now();
         control.begin_load();
-        engine.client().load_weights(&self.weights.path).await?;
+        engine.client().load_weights(path).await?;
         report.load = started.elapsed();
         let label = self.weights.label.as_deref().unwrap_or_default();
         if engine.client().set_weights_label(label).await? {
@@ -155,17 +157,13 @@ impl WeightUpdate {
 /// Ends with an error once the engine has failed too many health checks. The health monitor is locked out while its control is held.
 pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineClientError {
     let settings = &pool.settings().engine;
-    let mut failures = 0;
+    let mut threshold = HealthThreshold::new(settings);
     loop {
         tokio::time::sleep(settings.health_interval).await;
         match engine.client().health().await {
-            Ok(()) => failures = 0,
-            Err(error) => {
-                failures += 1;
-                if failures >= settings.health_failures {
-                    return error;
-                }
-            }
+            Ok(()) => threshold.record_success(),
+            Err(error) if threshold.record_failure(&error) => return error,
+            Err(_) => {}
         }
     }
 }

@@ -75,7 +75,7 @@ async fn prove_engine(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -
 
 async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Result<Vec<SequenceScore>, ServiceError> {
     if !pool.state(engine).0.is_serving() {
-        let message = "it gets no samples either".to_owned();
+        let message = "the engine is not serving".to_owned();
         return Err(ServiceError::Unavailable { reason: "NOT_SERVING", message });
     }
     let request =

@@ -45,10 +45,10 @@ impl Http {
         &self,
         route: &'static str,
         body: Vec<u8>,
-        traceparent: &str,
+        traceparent: Option<&str>,
     ) -> Result<Response, EngineClientError> {
         let mut request = self.request(Method::POST, route).header(CONTENT_TYPE, JSON).body(body);
-        if !traceparent.is_empty() {
+        if let Some(traceparent) = traceparent {
             request = request.header("traceparent", traceparent);
         }
         succeeded(route, request.send().await.map_err(|error| transport(route, error))?).await
@@ -142,8 +142,13 @@ pub(super) fn message_of(body: &[u8]) -> String {
     }
 }
 
-/// A transport error with its sources, without which it says little.
+/// A transport error.
 pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineClientError {
+    EngineClientError::Transport { route, message: with_sources(error) }
+}
+
+/// The message of an error with its sources, without which it says little.
+pub(super) fn with_sources(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut message = error.to_string();
     let mut source = error.source();
@@ -155,7 +160,7 @@ pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineCli
         }
         source = error.source();
     }
-    EngineClientError::Transport { route, message }
+    message
 }
 
 #[cfg(test)]

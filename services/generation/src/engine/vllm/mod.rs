@@ -25,7 +25,7 @@ use tokio::sync::RwLock;
 use super::validate::validate;
 use super::{
     Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
-    ScoreRequest, SequenceScore, Tokens, WakeTarget,
+    SampledTokens, ScoreRequest, SequenceScore, WakeTarget,
 };
 use crate::settings::GenerationSettings;
 use connector::ConnectionCounter;
@@ -78,7 +78,11 @@ impl VllmClient {
         })
     }
 
-    async fn draw(&self, request: SampleRequest<'_>, tokens: &mut Tokens) -> Result<SampleOutcome, EngineClientError> {
+    async fn draw(
+        &self,
+        request: SampleRequest<'_>,
+        tokens: &mut SampledTokens,
+    ) -> Result<SampleOutcome, EngineClientError> {
         let model = Arc::clone(&*self.model.read().await);
         let body = request::body(&model, &request);
         let mut response = self.samples.post_json(COMPLETIONS, body, request.traceparent).await?;
@@ -118,7 +122,7 @@ impl EngineClient for VllmClient {
         Box::pin(async { self.tiny_sample().await.map(drop) })
     }
 
-    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome> {
+    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut SampledTokens) -> Boxed<'a, SampleOutcome> {
         Box::pin(self.draw(request, tokens))
     }
 

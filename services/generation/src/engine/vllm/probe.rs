@@ -10,11 +10,11 @@ use evenkeel_rpc::error::millis;
 use serde::Deserialize;
 
 use super::VllmClient;
-use crate::engine::{EngineClientError, EngineInfo, SampleFinish, SampleRequest, Tokens, WakeTarget};
+use crate::engine::{EngineClientError, EngineInfo, SampleFinish, SampleRequest, SampledTokens, WakeTarget};
 
 /// Lower bound for the log-probability of a token that had no alternative.
 const CERTAIN: f32 = -1e-7;
-/// Tokens of the tiny sample.
+/// SampledTokens of the tiny sample.
 const TINY_TOKENS: u32 = 3;
 
 #[derive(Deserialize)]
@@ -118,18 +118,18 @@ impl VllmClient {
             token_ids: &[0],
             sampling: &sampling,
             cache_salt: "probe",
-            traceparent: "",
+            traceparent: None,
             stream: false,
         };
-        let mut tokens = Tokens::default();
+        let mut tokens = SampledTokens::default();
         let after_ms = millis(self.control_timeout);
         let outcome = tokio::time::timeout(self.control_timeout, self.draw(request, &mut tokens))
             .await
             .unwrap_or(Err(EngineClientError::Timeout { route: super::COMPLETIONS, after_ms }))?;
         if outcome.finish != SampleFinish::Length {
-            return Err(EngineClientError::invalid("finish_reason", format_args!("{:?}", outcome.finish), "length"));
+            return Err(EngineClientError::invalid("finish_reason", outcome.finish.label(), "length"));
         }
-        let certain = tokens.log_probabilities.iter().skip(1).all(|&value| value >= CERTAIN);
+        let certain = tokens.log_probabilities().iter().skip(1).all(|&value| value >= CERTAIN);
         Ok(if certain { LogProbabilityMode::Processed } else { LogProbabilityMode::Raw })
     }
 }

@@ -42,7 +42,7 @@ impl VllmClient {
         let model = Arc::clone(&*self.model.read().await);
         let body = body(&model, &request).to_string().into_bytes();
         let exchange = async {
-            let mut response = self.samples.post_json(COMPLETIONS, body, "").await?;
+            let mut response = self.samples.post_json(COMPLETIONS, body, None).await?;
             http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
         let after_ms = millis(self.control_timeout);
@@ -77,8 +77,9 @@ fn parse(body: &[u8], sequences: &[Vec<u32>]) -> Result<Vec<SequenceScore>, Engi
 }
 
 fn score_of(choice: &Choice, ids: &[u32]) -> Result<SequenceScore, EngineClientError> {
-    let absent =
-        || EngineClientError::invalid("prompt_logprobs", "absent", "one for each token, as prompt_logprobs asks");
+    let absent = || {
+        EngineClientError::invalid("prompt_logprobs", "absent", "one for each token, as requested by prompt_logprobs")
+    };
     let found = choice.prompt_logprobs.as_ref().ok_or_else(absent)?;
     if found.len() != ids.len() {
         let allowed = format!("{}, one for each token of the prompt", ids.len());
@@ -95,7 +96,7 @@ fn score_of(choice: &Choice, ids: &[u32]) -> Result<SequenceScore, EngineClientE
         return Err(EngineClientError::invalid(
             "token_ids",
             "not one token with its log-probability",
-            "one, as max_tokens asks",
+            "one, as requested by max_tokens",
         ));
     };
     Ok(SequenceScore { log_probabilities: scores.collect::<Result<_, _>>()?, sampled: (id, log_probability) })

@@ -8,7 +8,7 @@ use super::answer::{Choice, Metrics, is_error};
 use super::frames::Frames;
 use super::http::{message_of, transport};
 use crate::engine::validate::validate_tokens;
-use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampleRequest, Tokens};
+use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampleRequest, SampledTokens};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -31,7 +31,7 @@ pub(super) async fn read(
     response: &mut Response,
     request: &SampleRequest<'_>,
     limit: usize,
-    tokens: &mut Tokens,
+    tokens: &mut SampledTokens,
 ) -> Result<SampleOutcome, EngineClientError> {
     let (mut frames, mut reader) = (Frames::default(), StreamReader::default());
     while let Some(bytes) = response.chunk().await.map_err(|error| transport(COMPLETIONS, error))? {
@@ -45,7 +45,7 @@ pub(super) async fn read(
     }
     match (reader.done, reader.finish) {
         (true, Some(finish)) => Ok(SampleOutcome { finish, timings: reader.timings }),
-        (true, None) => Err(EngineClientError::invalid("finish_reason", "absent at the end", "the reason it ended")),
+        (true, None) => Err(EngineClientError::invalid("finish_reason", "absent at the end", "a finish reason")),
         (false, _) => Err(EngineClientError::invalid(
             "stream",
             format_args!("cut after {} tokens", tokens.len()),
@@ -55,7 +55,12 @@ pub(super) async fn read(
 }
 
 impl StreamReader {
-    fn take(&mut self, data: &[u8], request: &SampleRequest<'_>, tokens: &mut Tokens) -> Result<(), EngineClientError> {
+    fn take(
+        &mut self,
+        data: &[u8],
+        request: &SampleRequest<'_>,
+        tokens: &mut SampledTokens,
+    ) -> Result<(), EngineClientError> {
         if self.done {
             return Err(EngineClientError::invalid("stream", "more after [DONE]", "nothing"));
         }
@@ -81,8 +86,7 @@ impl StreamReader {
             let checked =
                 choice.append_to(request.token_ids, tokens).and_then(|()| validate_tokens(tokens, from, request));
             if let Err(error) = checked {
-                tokens.ids.truncate(from);
-                tokens.log_probabilities.truncate(from);
+                tokens.truncate(from);
                 return Err(error);
             }
             self.finish = choice.finish()?;
@@ -97,22 +101,19 @@ mod tests {
 
     use super::*;
 
-    fn take_all(frames: &[&str]) -> Result<(StreamReader, Tokens), String> {
+    fn take_all(frames: &[&str]) -> Result<(StreamReader, SampledTokens), String> {
         let sampling = SamplingSettings::plain(4, 1);
         let request = SampleRequest {
             request_id: "a",
             token_ids: &[5],
             sampling: &sampling,
             cache_salt: "0",
-            traceparent: "",
+            traceparent: None,
             stream: true,
         };
-        let (mut reader, mut tokens) = (StreamReader::default(), Tokens::default());
+        let (mut reader, mut tokens) = (StreamReader::default(), SampledTokens::default());
         for frame in frames {
-            reader.take(frame.as_bytes(), &request, &mut tokens).map_err(|error| {
-                assert_eq!(tokens.ids.len(), tokens.log_probabilities.len());
-                error.to_string()
-            })?;
+            reader.take(frame.as_bytes(), &request, &mut tokens).map_err(|error| error.to_string())?;
         }
         Ok((reader, tokens))
     }
@@ -126,7 +127,7 @@ mod tests {
         let (reader, tokens) = take_all(&[FIRST, LAST, usage, "[DONE]"]).unwrap_or_else(|error| panic!("{error}"));
         assert!(reader.done);
         assert_eq!(reader.finish, Some(SampleFinish::Stop));
-        assert_eq!(tokens, Tokens { ids: vec![108, 42, 1], log_probabilities: vec![-4.5, -1.5, -2.5] });
+        assert_eq!((tokens.ids(), tokens.log_probabilities()), (&[108, 42, 1][..], &[-4.5, -1.5, -2.5][..]));
     }
 
     #[test]
