@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::engine::EngineClientError;
 use crate::health::HealthThreshold;
-use crate::pool::{EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
+use crate::pool::{BreakerState, EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 use crate::update::WeightUpdate;
 use gauges::Gauges;
@@ -151,15 +151,15 @@ impl HealthMonitor {
     /// Readmits an engine that is up and has the right weights, on probation. If its breaker tripped, it has to draw a sample first.
     async fn readmit(&self, weights: &WeightsVersion) {
         let (pool, engine) = (&*self.pool, &*self.engine);
-        let (tripped, backing_off) = pool.breaker(engine);
-        if tripped {
-            if backing_off {
-                return;
-            }
-            // A busy engine may let the probe wait: that is no reason to take back what it has.
-            if let Err(error) = engine.client().check_sampling().await {
-                tracing::debug!(engine = engine.name(), %error, "engine does not sample yet");
-                return;
+        match pool.breaker(engine) {
+            BreakerState::Closed => {}
+            BreakerState::BackingOff => return,
+            BreakerState::ProbeDue => {
+                // A busy engine may let the probe wait: that is no reason to take back what it has.
+                if let Err(error) = engine.client().check_sampling().await {
+                    tracing::debug!(engine = engine.name(), %error, "engine does not sample yet");
+                    return;
+                }
             }
         }
         pool.admit(engine, EngineState::Suspect, weights);

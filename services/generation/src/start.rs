@@ -155,8 +155,8 @@ async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError>
     }
     tasks.shutdown().await;
     if found.is_empty() {
-        let errors = pool.snapshot().into_iter().map(|(engine, status)| {
-            let error = if status.last_error.is_empty() { "has not answered yet" } else { &status.last_error };
+        let errors = pool.snapshot().into_iter().map(|(engine, snapshot)| {
+            let error = snapshot.last_error.as_deref().unwrap_or("has not answered yet");
             format!("{}: {error}", engine.client().endpoint())
         });
         return Err(GenerationError::NoEngine {

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_proto::v1::SleepLevel;
 use tokio::sync::{Mutex, Notify};
 
-use super::balancer::EngineId;
+use super::request::EngineId;
 use super::weights::WeightsVersion;
 use crate::engine::{EngineClient, EngineClientError, EngineInfo, WakeTarget};
 

@@ -6,8 +6,8 @@ use evenkeel_rpc::error::ServiceError;
 use tokio::sync::oneshot;
 
 use super::EnginePool;
-use super::balancer::{Assignment, Rejection, Reply};
 use super::engine::PooledEngine;
+use super::request::{Assignment, Rejection, Reply};
 use super::weights::WeightsSession;
 use crate::engine::EngineClientError;
 

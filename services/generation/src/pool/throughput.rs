@@ -1,4 +1,4 @@
-//! SampledTokens per second over the last few seconds. Reported, never used for a decision.
+//! Tokens per second over the last few seconds. Reported, never used for a decision.
 
 use tokio::time::Instant;
 

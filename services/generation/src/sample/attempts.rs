@@ -40,9 +40,9 @@ pub(super) async fn draw(
     partial.begin_attempt();
     loop {
         let tokens = plan.sampling.max_tokens - partial.sampled();
-        let (group, version) = (item.group_id.clone(), item.policy_version);
+        let group = Some(item.group_id.clone()).filter(|group| !group.is_empty());
         partial.begin_wait();
-        let slot = pool.slot(SlotRequest { tokens: tokens.into(), group, version, avoid }).await;
+        let slot = pool.slot(SlotRequest { tokens: tokens.into(), group, version: item.policy_version, avoid }).await;
         let slot = slot.map_err(|error| error.failure())?;
         partial.end_wait();
         partial.assign(&slot);

@@ -15,7 +15,7 @@ use crate::pool::{EngineSlot, PooledEngine};
 pub(super) struct PartialSample {
     /// The response, without the tokens of the current attempt.
     segments: Vec<Segment>,
-    /// SampledTokens of the current attempt.
+    /// Tokens of the current attempt.
     tokens: SampledTokens,
     /// Version that the current attempt samples from.
     version: u64,
@@ -27,7 +27,7 @@ pub(super) struct PartialSample {
     /// Since when it has no engine, while it has none.
     waiting_since: Option<Instant>,
     timings: EngineTimings,
-    /// SampledTokens of the response that this service has sampled.
+    /// Tokens of the response that this service has sampled.
     sampled: u32,
 }
 
@@ -83,7 +83,7 @@ impl PartialSample {
         &mut self.tokens
     }
 
-    /// SampledTokens of the current attempt that are not in the response yet.
+    /// Tokens of the current attempt that are not in the response yet.
     pub(super) fn unkept(&self) -> usize {
         self.tokens.len()
     }
@@ -100,7 +100,7 @@ impl PartialSample {
         self.tokens.clear();
     }
 
-    /// SampledTokens of the response that this service has sampled.
+    /// Tokens of the response that this service has sampled.
     pub(super) fn sampled(&self) -> u32 {
         self.sampled
     }

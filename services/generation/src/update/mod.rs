@@ -77,7 +77,7 @@ impl Updater {
         let checked = deadline.run(checking).await?;
         checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;
         pool.set_sleeping(false);
-        // From here on engines that have the new weights may serve; only samples that ask for the old ones are still drawn from these.
+        // From here on engines that have the new weights may serve; the old ones only finish the samples of their version.
         pool.set_weights(&update.weights, update.mode == PauseSetting::Wait);
         let version = update.weights.number;
         let engines = on_each(pool, |pool, engine| {

@@ -14,7 +14,7 @@ use crate::engine::{EngineClientError, EngineInfo, SampleFinish, SampleRequest, 
 
 /// Lower bound for the log-probability of a token that had no alternative.
 const CERTAIN: f32 = -1e-7;
-/// SampledTokens of the tiny sample.
+/// Tokens of the tiny sample.
 const TINY_TOKENS: u32 = 3;
 
 #[derive(Deserialize)]
