@@ -42,11 +42,11 @@ pub(crate) struct ConnectionLimits {
 impl ConnectionLimits {
     /// Lowered to the file descriptors of the process.
     pub(crate) fn within_descriptors(self) -> Self {
-        let most = descriptors().map_or(usize::MAX, |most| most.saturating_sub(OTHER_DESCRIPTORS).max(1));
-        if most < self.connections {
-            tracing::warn!(setting = self.connections, most, "fewer connections than max_connections: descriptors");
+        let max = descriptors().map_or(usize::MAX, |limit| limit.saturating_sub(OTHER_DESCRIPTORS).max(1));
+        if max < self.connections {
+            tracing::warn!(setting = self.connections, max, "max_connections is lowered to the limit of open files");
         }
-        Self { connections: self.connections.min(most), ..self }
+        Self { connections: self.connections.min(max), ..self }
     }
 }
 

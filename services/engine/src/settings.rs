@@ -38,7 +38,7 @@ pub struct EngineSettings {
     pub kv_cache_tokens: usize,
     /// Prompt tokens that one step may compute besides decoding, so that long prompts do not stall other sequences.
     pub prefill_chunk_tokens: usize,
-    /// The distribution that log-probabilities in responses are of.
+    /// Which distribution log-probabilities in responses refer to.
     pub logprobs_mode: LogprobsMode,
     /// Maximum number of alternatives that a request may ask for at each token; -1 for the whole vocabulary.
     pub max_logprobs: i64,

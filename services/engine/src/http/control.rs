@@ -190,9 +190,9 @@ fn bad_query(name: &str, found: &str, allowed: &str) -> ApiError {
     ApiError::malformed_field(FieldError::new(format!("query.{name}"), format_args!("{found:?}"), allowed))
 }
 
-/// Responds 501 to routes of vLLM that this engine lacks, so that a trainer does not wait for an effect.
+/// Responds 501 to routes of vLLM that this engine lacks, so that a trainer does not wait in vain.
 pub(super) async fn no_transfer() -> Response {
-    let message = "weights come by collective_rpc reload_weights alone, there is no transfer engine";
+    let message = "weights are loaded by collective_rpc reload_weights only; there is no transfer engine";
     let body = json!({"error": {"message": message, "type": "NotImplementedError", "param": null, "code": 501}});
     json_response(StatusCode::NOT_IMPLEMENTED, body.to_string())
 }

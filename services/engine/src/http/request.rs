@@ -34,7 +34,7 @@ pub(crate) struct ResponseOptions {
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
     pub(crate) continuous_usage: bool,
-    /// Tokens of a frame.
+    /// Minimum number of tokens in a frame.
     pub(crate) interval: usize,
     pub(crate) token_ids: bool,
     /// Whether tokens are written as ids.

@@ -21,7 +21,7 @@ use super::writer::Writer;
 use crate::finish::FinishReason;
 use crate::scheduler::Output;
 
-/// Outputs that one frame may merge, at least: as many as there are samples, if that is more.
+/// Outputs that may be received at once; as many as there are samples, if that is more.
 const MIN_OUTPUTS: usize = 64;
 
 /// Responds with the stream.

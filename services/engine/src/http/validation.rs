@@ -117,9 +117,9 @@ pub(super) fn validate_logprobs(
 ) -> Result<usize, ApiError> {
     let vocabulary = model.config.vocab_size as i64;
     let count = if count == -1 { vocabulary } else { count };
-    let most = if settings.max_logprobs == -1 { vocabulary } else { settings.max_logprobs };
-    let allowed = format!("at most {most} (setting max_logprobs)");
-    FieldError::ensure(count <= most, "logprobs", count, allowed)?;
+    let max = if settings.max_logprobs == -1 { vocabulary } else { settings.max_logprobs };
+    let allowed = format!("at most {max} (setting max_logprobs)");
+    FieldError::ensure(count <= max, "logprobs", count, allowed)?;
     if model.tokenizer.is_none() && !as_ids {
         let message = "logprobs are written with the tokens' texts, and the model has no tokenizer.json; ask for \
                        return_tokens_as_token_ids";

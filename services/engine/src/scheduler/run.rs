@@ -47,7 +47,7 @@ impl State {
         paused: Arc<AtomicBool>,
         threads: usize,
     ) -> Self {
-        let shares = batch::most_shares(&model.config, threads);
+        let shares = batch::max_shares(&model.config, threads);
         Self {
             model,
             decoder,

@@ -113,9 +113,9 @@ impl Sequence {
             self.planned = 1;
             return prefill;
         }
-        // A prompt whose tokens are scored needs the logits behind each of them.
-        let most = if self.next_of_prompt().is_some() { 1 } else { prefill };
-        self.planned = pending.min(prefill).min(most);
+        // A prompt whose tokens are scored needs the logits after each of them.
+        let max = if self.next_of_prompt().is_some() { 1 } else { prefill };
+        self.planned = pending.min(prefill).min(max);
         prefill - self.planned
     }
 
@@ -131,7 +131,7 @@ impl Sequence {
         Some(Step { cache, ids: &self.ids[from..from + self.planned] })
     }
 
-    /// Draws the next token from the logits behind what was fed. Nothing is drawn before the whole prompt has been fed; until then the
+    /// Draws the next token from the logits after what was fed. Nothing is drawn before the whole prompt has been fed; until then the
     /// prompt's own tokens are scored, if that was requested.
     pub(super) fn advance(&mut self, logits: &mut [f32], sampler: &mut Sampler, mode: LogprobsMode) {
         if self.pending() > 0 {

@@ -25,7 +25,7 @@ impl Timestamps {
         self.started = Some(now);
     }
 
-    /// It drew a token, behind a prompt of that length.
+    /// It drew a token, after a prompt of that length.
     pub(super) fn record_token(&mut self, metrics: &Metrics, prompt: usize, now: Instant) {
         match self.last_token.replace(now) {
             Some(last) => metrics.next_token(now - last),

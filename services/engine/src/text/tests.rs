@@ -104,7 +104,7 @@ fn special_tokens_leave_text_only_where_that_is_asked() {
 #[test]
 fn a_decoder_that_looks_at_neighbours_gets_the_prompt() {
     let none = sampling(&[], false, 0);
-    // At the very beginning of a text the marked space is dropped, behind a prompt it is not.
+    // At the very beginning of a text the marked space is dropped, after a prompt it is not.
     assert_eq!(take(&marked(), &[1], &[2, 3, 1], &none).0, [" cat", "s", " the"]);
 }
 

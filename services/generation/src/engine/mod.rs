@@ -102,7 +102,7 @@ impl SampleFinish {
 pub(crate) struct ScoreRequest<'a> {
     /// Each of at least two ids.
     pub(crate) sequences: &'a [Vec<u32>],
-    /// Of the token that is sampled behind each.
+    /// Of the token that is sampled after each.
     pub(crate) temperature: f32,
     /// Salt of cached prefixes.
     pub(crate) cache_salt: &'a str,
@@ -113,7 +113,7 @@ pub(crate) struct ScoreRequest<'a> {
 pub(crate) struct SequenceScore {
     /// Of every token but the first, at temperature 1.
     pub(crate) log_probabilities: Vec<f32>,
-    /// A token sampled behind it, with its log-probability.
+    /// A token sampled after it, with its log-probability.
     pub(crate) sampled: (u32, f32),
 }
 
@@ -143,7 +143,7 @@ pub(crate) struct EngineInfo {
     pub(crate) root: String,
     /// The longest sequence.
     pub(crate) context_tokens: u32,
-    /// What its log-probabilities are taken of.
+    /// Which distribution its log-probabilities refer to.
     pub(crate) log_probabilities: LogProbabilityMode,
     /// Whether it has the routes for weight updates.
     pub(crate) updates_weights: bool,

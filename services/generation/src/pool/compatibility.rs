@@ -82,7 +82,7 @@ impl Compatibility {
             let allowed = format!("at least generation.min_context_tokens, which is {shortest}");
             return Err(FieldError::new("max_model_len", info.context_tokens, allowed));
         }
-        let allowed = "with the routes of weight updates (vLLM has them with VLLM_SERVER_DEV_MODE=1), as `weights.routes_required` says";
-        FieldError::ensure(info.updates_weights || !self.routes_required, "/collective_rpc", "not there", allowed)
+        let allowed = "present (vLLM has it with VLLM_SERVER_DEV_MODE=1), since `weights.routes_required` is true";
+        FieldError::ensure(info.updates_weights || !self.routes_required, "/collective_rpc", "absent", allowed)
     }
 }

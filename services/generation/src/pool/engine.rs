@@ -59,7 +59,7 @@ impl PooledEngine {
     }
 
     pub(super) fn set_info(&self, info: EngineInfo) {
-        // The caller holds the control, so that it is not set yet.
+        // The caller holds the control, so it is not set yet.
         let _ = self.info.set(info);
     }
 
@@ -98,7 +98,7 @@ impl PooledEngine {
     /// Puts it to sleep. It must have no sample in flight.
     pub(crate) async fn sleep(&self, control: &mut EngineControl, level: SleepLevel) -> Result<(), EngineClientError> {
         let before = (control.asleep, control.weights_uncertain);
-        // Noted first: a caller that stops waiting cannot know how far the engine came. It has to be woken in any case, and whatever
+        // Noted first: a caller that stops waiting cannot know how far the engine got. It has to be woken in any case, and whatever
         // it reports, its weights may be gone.
         control.asleep = Some(WakeTarget::All);
         control.weights_uncertain |= level == SleepLevel::Discard;

@@ -124,7 +124,7 @@ impl EnginePool {
         self.compatibility.model()
     }
 
-    /// What log-probabilities are taken of.
+    /// Which distribution log-probabilities refer to.
     pub(crate) fn log_probability_mode(&self) -> LogProbabilityMode {
         self.compatibility.log_probabilities()
     }

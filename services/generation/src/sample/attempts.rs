@@ -55,7 +55,7 @@ pub(super) async fn draw(
         let Ok(attempted) = attempted else {
             // Dropping the request has freed its slot on the engine.
             let (engine, ms) = (slot.engine().name(), item.engine_deadline_ms.unwrap_or_default());
-            let message = format!("engine {engine} had the sample for {ms} ms without ending it");
+            let message = format!("engine {engine} did not finish the sample within {ms} ms");
             return Err(Failure::new(FailureCode::DeadlineExceeded, ENGINE_DEADLINE, message));
         };
         let error = match attempted {

@@ -63,7 +63,7 @@ impl PartialSample {
         self.waiting_since = Some(Instant::now());
     }
 
-    /// It need not wait any more.
+    /// It waits no longer.
     pub(super) fn end_wait(&mut self) {
         self.queued += self.waiting_since.take().map(|since| since.elapsed()).unwrap_or_default();
     }

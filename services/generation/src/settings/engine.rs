@@ -27,7 +27,7 @@ pub struct EngineClientSettings {
     pub health_failures: u32,
     /// Failed samples in a row after which the circuit breaker of an engine opens: no samples until a probe succeeds.
     pub breaker_failures: u32,
-    /// Delay before the first probe of an ejected engine; doubles up to `probe_max`.
+    /// Delay before the next probe of an engine that is not up; doubles up to `probe_max`.
     #[serde(with = "HumanDuration")]
     pub probe_initial: Duration,
     /// Longest delay between two probes.

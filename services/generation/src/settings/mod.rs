@@ -30,7 +30,7 @@ pub enum StreamSetting {
     Always,
 }
 
-/// What the engines' log-probabilities must be taken of.
+/// Which distribution the engines' log-probabilities must refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogProbabilitySetting {
@@ -78,7 +78,7 @@ pub struct GenerationSettings {
     pub affinity_samples: u32,
     /// When an engine streams a sample.
     pub stream: StreamSetting,
-    /// What log-probabilities must be taken of. Other engines are refused.
+    /// Which distribution log-probabilities must refer to. Other engines are refused.
     pub log_probabilities: LogProbabilitySetting,
     /// Engines with a shorter context are refused; 0 accepts any.
     pub min_context_tokens: u32,

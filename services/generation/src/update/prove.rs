@@ -1,4 +1,4 @@
-//! Scores of the same tokens by every engine, as proof that they have the weights which they say they have.
+//! Scores of the same tokens by every engine, as proof that they have the weights that they report.
 
 use std::sync::Arc;
 

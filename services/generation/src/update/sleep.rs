@@ -42,7 +42,7 @@ impl Updater {
         let operation = move |pool, engine| put_to_sleep(pool, engine, level, deadline);
         let engines = self.on_each_in_turn(deadline, begin, operation).await?;
         if !engines.iter().any(|engine| engine.asleep) {
-            // No memory was freed, so that the engines may as well go on sampling.
+            // No memory was freed, so the engines may as well go on sampling.
             self.pool.set_sleeping(false);
             self.pool.members().iter().for_each(|engine| engine.request_check());
         }
@@ -122,7 +122,7 @@ async fn try_to_sleep(
         Ok(Err(error)) => service_error(&error),
         Err(deadline) => deadline,
     };
-    // Nobody knows how far it came. The health monitor treats it like a lost engine, and wakes it if that fails here.
+    // It is unknown how far it got. The health monitor treats it like a lost engine, and wakes it if that fails here.
     if let Err(error) = engine.wake(&mut control).await {
         tracing::warn!(engine = engine.name(), %error, "not woken after it failed to sleep");
     }

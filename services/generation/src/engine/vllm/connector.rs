@@ -88,7 +88,7 @@ impl HttpFiles {
         self.key.clone()
     }
 
-    /// A client for one engine, and the base URL of its requests: the address, or the name behind which it was found if a certificate
+    /// A client for one engine, and the base URL of its requests: the address, or the name that led to it if a certificate
     /// has to match that.
     pub(crate) fn client(
         &self,

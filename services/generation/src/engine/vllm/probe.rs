@@ -77,7 +77,7 @@ impl VllmClient {
                 .map(|answer| answer.version)
                 .map_err(|_| incompatible("/version", "without a version", "a server compatible with vLLM")),
             Err(error) if error.is_missing_route() => {
-                Err(incompatible("/version", "not there", "a server compatible with vLLM"))
+                Err(incompatible("/version", "absent", "a server compatible with vLLM"))
             }
             Err(error) => Err(error),
         }

@@ -49,7 +49,7 @@ pub(super) async fn read(
         (false, _) => Err(EngineClientError::invalid(
             "stream",
             format_args!("cut after {} tokens", tokens.len()),
-            "an end, [DONE]",
+            "[DONE] at the end",
         )),
     }
 }
