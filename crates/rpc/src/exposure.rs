@@ -10,6 +10,15 @@ pub fn is_loopback(listen: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.to_canonical().is_loopback())
 }
 
+/// Refuses a listening address other than `HOST:PORT`.
+///
+/// # Errors
+/// The field of the address.
+pub fn validate_address(field: &str, listen: &str) -> Result<(), FieldError> {
+    let port = listen.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port.parse::<u16>());
+    FieldError::ensure(matches!(port, Some(Ok(_))), field, format_args!("{listen:?}"), "HOST:PORT")
+}
+
 /// Refuses plaintext on an address that other machines reach, unless `insecure` says that it is meant. `remedy` is what else would do.
 ///
 /// # Errors

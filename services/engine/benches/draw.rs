@@ -19,7 +19,7 @@ mod settings {
     pub(crate) use evenkeel_engine::LogprobsMode;
 }
 
-use sampling::{Limits, Sampler, Sampling};
+use sampling::{Sampler, SamplingParams, Truncation};
 use settings::LogprobsMode;
 
 /// Number of logits that are processed for each vocabulary and case.
@@ -35,20 +35,20 @@ fn row(vocabulary: usize) -> Vec<f32> {
     (0..vocabulary).map(|id| (6.0 * number(id).powi(3) - 3.0 * number(7 * id + 1)) as f32).collect()
 }
 
-fn sampling(temperature: f32, top_k: usize, top_p: f32) -> Sampling {
-    Sampling {
+fn sampling(temperature: f32, top_k: usize, top_p: f32) -> SamplingParams {
+    SamplingParams {
         temperature,
-        limits: Limits { top_k, top_p, min_p: 0.0 },
+        truncation: Truncation { top_k, top_p, min_p: 0.0 },
         logprobs: Some(0),
-        scores_prompt: false,
+        prompt_logprobs: false,
         min_tokens: 0,
         never_early: Vec::new(),
         max_tokens: 1,
-        end: None,
-        stop_ids: Vec::new(),
+        eos_token_id: None,
+        stop_token_ids: Vec::new(),
         stop: Arc::new([]),
-        keep_stop: false,
-        skip_special: true,
+        include_stop_str_in_output: false,
+        skip_special_tokens: true,
     }
 }
 
@@ -68,7 +68,7 @@ fn main() -> std::io::Result<()> {
                 elapsed += began.elapsed();
                 black_box(drawn).map_err(std::io::Error::other)?;
             }
-            let Limits { top_k, top_p, .. } = case.limits;
+            let Truncation { top_k, top_p, .. } = case.truncation;
             let micros = elapsed.as_secs_f64() / draws as f64 * 1e6;
             writeln!(out, "{vocabulary:6} logits, top-k {top_k:2}, top-p {top_p:4.2}: {micros:8.1} us")?;
         }

@@ -28,25 +28,25 @@ const MAX_HEADER: usize = 64 << 10;
 /// File descriptors reserved for the rest of the process.
 const OTHER_DESCRIPTORS: usize = 128;
 
-/// Limits of connections.
+/// How many connections there may be, and how long one may take.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Limits {
+pub(crate) struct ConnectionLimits {
     pub(crate) connections: usize,
     /// From the opening of a connection, or the end of a response, to the end of the next request's header. With TLS, also from the opening
     /// of a connection to the end of its handshake.
     pub(crate) header: Duration,
-    /// How long a client may take nothing of a response.
+    /// How long a client may go without reading a pending response.
     pub(crate) unread: Duration,
 }
 
-impl Limits {
+impl ConnectionLimits {
     /// Lowered to the file descriptors of the process.
     pub(crate) fn within_descriptors(self) -> Self {
-        let most = descriptors().map_or(usize::MAX, |most| most.saturating_sub(OTHER_DESCRIPTORS).max(1));
-        if most < self.connections {
-            tracing::warn!(setting = self.connections, most, "fewer connections than max_connections: descriptors");
+        let max = descriptors().map_or(usize::MAX, |limit| limit.saturating_sub(OTHER_DESCRIPTORS).max(1));
+        if max < self.connections {
+            tracing::warn!(setting = self.connections, max, "max_connections is lowered to the limit of open files");
         }
-        Self { connections: self.connections.min(most), ..self }
+        Self { connections: self.connections.min(max), ..self }
     }
 }
 
@@ -63,7 +63,7 @@ pub(crate) async fn serve(
     tls: Option<ServerCertificates>,
     router: Router,
     probes: Router,
-    limits: Limits,
+    limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
     let (regular, mut reserve) = (Arc::new(Semaphore::new(limits.connections)), Reserve::default());
@@ -84,7 +84,7 @@ pub(crate) async fn serve(
                 });
             }
             Err(_) => {
-                let limits = Limits { header: limits.header.min(RESERVE_DEADLINE), ..limits };
+                let limits = ConnectionLimits { header: limits.header.min(RESERVE_DEADLINE), ..limits };
                 reserve.make_room();
                 let connection = connection(stream, tls.clone(), probes.clone(), limits, stop.clone());
                 reserve.0.push_back(connections.spawn(connection));
@@ -116,7 +116,7 @@ async fn connection(
     stream: TcpStream,
     tls: Option<ServerCertificates>,
     router: Router,
-    limits: Limits,
+    limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
     let stream = StallTimeout::new(stream, limits.unread);
@@ -124,14 +124,14 @@ async fn connection(
     let handshake = tokio::time::timeout(limits.header, tls.acceptor().accept(stream));
     match stop.run_until_cancelled(handshake).await {
         Some(Ok(Ok(stream))) => answer(stream, router, limits, &stop).await,
-        Some(Ok(Err(error))) => tracing::debug!(%error, "a connection is refused by TLS"),
-        Some(Err(_)) => tracing::debug!("a connection was not encrypted in time"),
+        Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
+        Some(Err(_)) => tracing::debug!("TLS handshake timed out"),
         None => {}
     }
 }
 
 /// Answers the requests of a connection.
-async fn answer<I>(stream: I, router: Router, limits: Limits, stop: &CancellationToken)
+async fn answer<I>(stream: I, router: Router, limits: ConnectionLimits, stop: &CancellationToken)
 where
     I: AsyncRead + AsyncWrite + Unpin + 'static,
 {

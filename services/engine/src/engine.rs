@@ -14,7 +14,7 @@ use evenkeel_rpc::server::{ServerCertificates, ServerTlsSettings};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::connections::{self, Limits};
+use crate::connections::{self, ConnectionLimits};
 use crate::error::EngineError;
 use crate::folder::Model;
 use crate::http::{App, probes, router};
@@ -58,7 +58,7 @@ impl Engine {
             let decoder = model.decoder(&from.model)?;
             Ok::<_, EngineError>((Arc::new(model), decoder))
         });
-        let (model, decoder) = loading.await.map_err(|error| EngineError::Thread(error.to_string()))??;
+        let (model, decoder) = loading.await.map_err(EngineError::LoadTask)??;
         let started = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |since| since.as_secs_f64());
         let metrics = Arc::new(Metrics::new(model.name.clone(), settings.kv_cache_tokens, started));
         let (scheduler, thread) = Scheduler::start(&settings, &model, decoder, &metrics)?;
@@ -66,7 +66,7 @@ impl Engine {
         let model_name = model.name.clone();
         let drain = settings.drain;
         let threads = settings.thread_count();
-        let limits = Limits {
+        let limits = ConnectionLimits {
             connections: settings.max_connections,
             header: settings.header_deadline,
             unread: settings.unread_deadline,

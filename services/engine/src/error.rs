@@ -7,6 +7,8 @@ use evenkeel_errors::FieldError;
 use evenkeel_hf::FolderError;
 use evenkeel_model::ModelError;
 use evenkeel_rpc::server::FileError;
+use rayon::ThreadPoolBuildError;
+use tokio::task::JoinError;
 
 /// An error of the engine. Errors of requests are reported to their clients only.
 #[derive(Debug, thiserror::Error)]
@@ -44,9 +46,15 @@ pub enum EngineError {
     /// A file of the model's folder.
     #[error(transparent)]
     Folder(#[from] FolderError),
-    /// The system refused to start a thread.
-    #[error("cannot start the engine's threads: {0}")]
-    Thread(String),
+    /// The system refused to start the scheduler's thread.
+    #[error("cannot start the engine's thread: {0}")]
+    SpawnThread(#[source] io::Error),
+    /// The system refused to start the decoding threads.
+    #[error("cannot start the engine's decoding threads: {0}")]
+    ThreadPool(#[source] ThreadPoolBuildError),
+    /// The task that loads a model panicked.
+    #[error("loading the model failed: {0}")]
+    LoadTask(#[source] JoinError),
     /// The engine has stopped, or its scheduler panicked.
     #[error("the engine has stopped")]
     Stopped,

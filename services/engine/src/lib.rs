@@ -12,6 +12,7 @@
 mod connections;
 mod engine;
 mod error;
+mod finish;
 mod folder;
 mod http;
 mod metrics;

@@ -3,9 +3,9 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_config::{ByteSize, HumanDuration, Settings, human};
+use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one};
 use evenkeel_errors::FieldError;
-use evenkeel_rpc::exposure::{is_loopback, validate_plaintext};
+use evenkeel_rpc::exposure::{is_loopback, validate_address, validate_plaintext};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -38,9 +38,9 @@ pub struct EngineSettings {
     pub kv_cache_tokens: usize,
     /// Prompt tokens that one step may compute besides decoding, so that long prompts do not stall other sequences.
     pub prefill_chunk_tokens: usize,
-    /// The distribution that log-probabilities in responses are of.
+    /// Which distribution log-probabilities in responses refer to.
     pub logprobs_mode: LogprobsMode,
-    /// Most alternatives that a request may ask for at each token; -1 for the whole vocabulary.
+    /// Maximum number of alternatives that a request may ask for at each token; -1 for the whole vocabulary.
     pub max_logprobs: i64,
     /// Minimum number of tokens in a frame of a streamed response. The first token is never held back.
     pub stream_interval: usize,
@@ -65,7 +65,7 @@ pub struct EngineSettings {
     /// Time limit for the body of a request.
     #[serde(with = "HumanDuration")]
     pub body_deadline: Duration,
-    /// How long a client may take nothing of a response that is there for it. Its connection is closed then.
+    /// How long a client may go without reading a pending response. Its connection is closed then.
     #[serde(with = "HumanDuration")]
     pub unread_deadline: Duration,
     /// How long responses in progress may take to complete when the engine stops.
@@ -169,29 +169,19 @@ impl Settings for EngineSettings {
         if self.served_model_name.as_deref() == Some("") {
             return Err(FieldError::new("served_model_name", "\"\"", "a name, or absent"));
         }
-        let positive = [
-            ("max_sequences", self.max_sequences),
-            ("kv_cache_tokens", self.kv_cache_tokens),
-            ("prefill_chunk_tokens", self.prefill_chunk_tokens),
-            ("stream_interval", self.stream_interval),
-            ("max_connections", self.max_connections),
-            ("max_model_len", self.max_model_len.unwrap_or(1)),
-        ];
-        for (field, value) in positive {
-            if value == 0 {
-                return Err(FieldError::new(field, 0, "at least 1"));
-            }
-        }
-        let deadlines = [
+        at_least_one(&[
+            ("max_sequences", self.max_sequences as u64),
+            ("kv_cache_tokens", self.kv_cache_tokens as u64),
+            ("prefill_chunk_tokens", self.prefill_chunk_tokens as u64),
+            ("stream_interval", self.stream_interval as u64),
+            ("max_connections", self.max_connections as u64),
+            ("max_model_len", self.max_model_len.unwrap_or(1) as u64),
+        ])?;
+        at_least_1ms(&[
             ("header_deadline", self.header_deadline),
             ("body_deadline", self.body_deadline),
             ("unread_deadline", self.unread_deadline),
-        ];
-        for (field, value) in deadlines {
-            if value < Duration::from_millis(1) {
-                return Err(FieldError::new(field, human(value), "at least 1ms"));
-            }
-        }
+        ])?;
         if self.max_body == ByteSize::b(0) {
             return Err(FieldError::new("max_body", self.max_body, "at least 1B"));
         }
@@ -201,10 +191,7 @@ impl Settings for EngineSettings {
         if self.max_logprobs < -1 {
             return Err(FieldError::new("max_logprobs", self.max_logprobs, "-1 (the vocabulary) or at least 0"));
         }
-        let port = self.listen.rsplit_once(':').filter(|(host, _)| !host.is_empty()).map(|(_, port)| port);
-        if port.and_then(|port| port.parse::<u16>().ok()).is_none() {
-            return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
-        }
+        validate_address("listen", &self.listen)?;
         let remedy = "certificates (`tls`), or `insecure = true` beside it for a network that is trusted";
         validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), remedy)?;
         if let Some(tls) = &self.tls {

@@ -34,6 +34,14 @@ pub enum GenerationError {
         /// What is wrong and what is allowed.
         refusal: FieldError,
     },
+    /// No HTTP client for an engine can be made of the settings.
+    #[error("engine {endpoint}: {message}")]
+    Client {
+        /// Its URL.
+        endpoint: String,
+        /// What is wrong.
+        message: String,
+    },
     /// No engine answered in time.
     #[error("no engine answered within {} (setting `generation.engine.startup_timeout`): {last_errors}", human(*waited))]
     NoEngine {

@@ -24,6 +24,7 @@
 mod discovery;
 mod engine;
 mod error;
+mod health;
 mod model;
 mod monitor;
 mod pool;
@@ -37,6 +38,6 @@ mod update;
 pub use error::GenerationError;
 pub use series::SERIES;
 pub use settings::{
-    EngineSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
+    EngineClientSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
 };
 pub use start::{bind, bind_with, serve};

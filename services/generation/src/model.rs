@@ -10,8 +10,8 @@ use evenkeel_proto::v1::ModelInfo;
 /// A served model.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Model {
-    /// What other servers must agree on. Without an architecture if its folder cannot be read.
-    pub(crate) info: ModelInfo,
+    /// What other servers must agree on. `None` if its folder cannot be read.
+    pub(crate) info: Option<ModelInfo>,
     /// Its tensors. Empty if they cannot be read.
     pub(crate) shapes: TensorShapes,
 }
@@ -30,26 +30,18 @@ impl Model {
                     context_tokens: 0,
                     tokenizer_digest: folder.tokenizer_digest().unwrap_or_default(),
                 };
-                Self { info, shapes }
+                Self { info: Some(info), shapes }
             }
             Err(error) => {
                 tracing::warn!(model = name, %error, root = %root.display(), "the model's folder cannot be read here: token ids are not checked against its vocabulary");
-                Self { info: ModelInfo::default(), shapes: BTreeMap::new() }
+                Self { info: None, shapes: BTreeMap::new() }
             }
         }
-    }
-
-    /// Whether its folder was read.
-    pub(crate) fn is_known(&self) -> bool {
-        !self.info.architecture.is_empty()
     }
 
     /// Refuses an engine that serves another model. Models whose folders cannot be read pass.
     pub(crate) fn check_same(&self, other: &Self) -> Result<(), FieldError> {
-        if !self.is_known() || !other.is_known() {
-            return Ok(());
-        }
-        let (mine, theirs) = (&self.info, &other.info);
+        let (Some(mine), Some(theirs)) = (&self.info, &other.info) else { return Ok(()) };
         let same = |field: &str, other: String, first: String| {
             let allowed = format!("{first}, as the first engine has");
             if first == other { Ok(()) } else { Err(FieldError::new(field, other, allowed)) }

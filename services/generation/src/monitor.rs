@@ -9,14 +9,13 @@ use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::retry::{Retries, RetryPolicy};
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::EngineError;
-use crate::pool::{EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
+use crate::engine::EngineClientError;
+use crate::health::HealthThreshold;
+use crate::pool::{BreakerState, EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 use crate::update::WeightUpdate;
 use gauges::Gauges;
 
-/// Broken connections in a row after which an engine is ejected: the first may be an old one that the engine closed.
-const MAX_BROKEN_CONNECTIONS: u32 = 2;
 /// How often the pool as a whole is looked at.
 const POOL_INTERVAL: Duration = Duration::from_millis(200);
 
@@ -41,8 +40,7 @@ pub(crate) fn monitor_pool(pool: &Arc<EnginePool>, stop: &CancellationToken) {
 pub(crate) struct HealthMonitor {
     pool: Arc<EnginePool>,
     engine: Arc<PooledEngine>,
-    /// Failed checks in a row.
-    failures: u32,
+    threshold: HealthThreshold,
     /// Delays between them.
     backoff: Retries,
 }
@@ -52,7 +50,8 @@ impl HealthMonitor {
     pub(crate) fn spawn(pool: &Arc<EnginePool>, engine: &Arc<PooledEngine>, stop: &CancellationToken) {
         let settings = &pool.settings().engine;
         let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
-        let mut monitor = Self { pool: Arc::clone(pool), engine: Arc::clone(engine), failures: 0, backoff };
+        let threshold = HealthThreshold::new(settings);
+        let mut monitor = Self { pool: Arc::clone(pool), engine: Arc::clone(engine), threshold, backoff };
         let stop = stop.clone();
         tokio::spawn(async move { stop.run_until_cancelled(monitor.run()).await });
     }
@@ -77,19 +76,12 @@ impl HealthMonitor {
         let Ok(mut control) = engine.control().try_lock() else { return settings.health_interval };
         match self.examine(&mut control).await {
             Ok(()) => {
-                self.failures = 0;
+                self.threshold.record_success();
                 self.backoff.reset();
                 settings.health_interval
             }
             Err(error) => {
-                self.failures = self.failures.saturating_add(1);
-                let threshold = match &error {
-                    EngineError::Transport { .. } => MAX_BROKEN_CONNECTIONS,
-                    EngineError::Timeout { .. } => settings.health_failures,
-                    // A clear answer that it cannot serve.
-                    _ => 1,
-                };
-                if self.failures >= threshold {
+                if self.threshold.record_failure(&error) {
                     self.eject(&mut control, &error);
                 }
                 self.backoff.next_retry().map_or(settings.probe_max, |retry| retry.pause)
@@ -97,9 +89,9 @@ impl HealthMonitor {
         }
     }
 
-    fn eject(&self, control: &mut EngineControl, error: &EngineError) {
+    fn eject(&self, control: &mut EngineControl, error: &EngineClientError) {
         let (state, _) = self.pool.state(&self.engine);
-        if state == EngineState::Draining && matches!(error, EngineError::Transport { .. }) {
+        if state == EngineState::Draining && matches!(error, EngineClientError::Transport { .. }) {
             // A server that shuts down takes no new connections, and still finishes what it has.
             return;
         }
@@ -111,7 +103,7 @@ impl HealthMonitor {
         self.pool.eject(&self.engine, state, &error.to_string());
     }
 
-    async fn examine(&self, control: &mut EngineControl) -> Result<(), EngineError> {
+    async fn examine(&self, control: &mut EngineControl) -> Result<(), EngineClientError> {
         let (pool, engine) = (&*self.pool, &*self.engine);
         pool.probe(engine).await?;
         control.consider_probe(engine.info().is_some_and(|info| info.found_paused));
@@ -152,22 +144,22 @@ impl HealthMonitor {
         };
         match update.apply(pool, engine, control).await.failure {
             None => Ok(()),
-            Some(failure) => Err(EngineError::Interrupted { reason: failure.to_string() }),
+            Some(failure) => Err(EngineClientError::NotUpdated(failure)),
         }
     }
 
     /// Readmits an engine that is up and has the right weights, on probation. If its breaker tripped, it has to draw a sample first.
     async fn readmit(&self, weights: &WeightsVersion) {
         let (pool, engine) = (&*self.pool, &*self.engine);
-        let (tripped, backing_off) = pool.breaker(engine);
-        if tripped {
-            if backing_off {
-                return;
-            }
-            // A busy engine may let the probe wait: that is no reason to take back what it has.
-            if let Err(error) = engine.client().check_sampling().await {
-                tracing::debug!(engine = engine.name(), %error, "engine does not sample yet");
-                return;
+        match pool.breaker(engine) {
+            BreakerState::Closed => {}
+            BreakerState::BackingOff => return,
+            BreakerState::ProbeDue => {
+                // A busy engine may let the probe wait: that is no reason to take back what it has.
+                if let Err(error) = engine.client().check_sampling().await {
+                    tracing::debug!(engine = engine.name(), %error, "engine does not sample yet");
+                    return;
+                }
             }
         }
         pool.admit(engine, EngineState::Suspect, weights);

@@ -17,7 +17,7 @@ use tokio_stream::StreamExt;
 use tokio_util::sync::DropGuard;
 use tonic::{Request, Response, Status, Streaming};
 
-use crate::pool::{BackendStatus, EnginePool, PooledEngine};
+use crate::pool::{EnginePool, EngineSnapshot, PooledEngine};
 use crate::sample::answer;
 use crate::update::Updater;
 
@@ -48,8 +48,8 @@ impl GenerationService {
     fn status(&self) -> GenerationGetStatusResponse {
         let pool = &self.pool;
         let weights = pool.weights();
-        let model = pool.model().map(|model| model.info.clone()).unwrap_or_default();
-        let engines = pool.snapshot().into_iter().map(|(engine, status)| engine_status(&engine, status));
+        let model = pool.model().and_then(|model| model.info.clone()).unwrap_or_default();
+        let engines = pool.snapshot().into_iter().map(|(engine, snapshot)| engine_status(&engine, snapshot));
         GenerationGetStatusResponse {
             server: Some(self.info.status()),
             policy_version: weights.number,
@@ -118,21 +118,21 @@ fn with_deadline(mut request: GenerateRequest, default: Duration) -> GenerateReq
     request
 }
 
-fn engine_status(engine: &PooledEngine, status: BackendStatus) -> EngineStatus {
+fn engine_status(engine: &PooledEngine, snapshot: EngineSnapshot) -> EngineStatus {
     EngineStatus {
         name: engine.name().to_owned(),
         endpoint: engine.client().endpoint().to_owned(),
         engine_version: engine.info().map(|info| info.version.clone()).unwrap_or_default(),
-        health: status.state.health().into(),
-        policy_version: status.reported_version,
-        in_flight_items: status.in_flight as u64,
-        in_flight_tokens: status.outstanding_tokens,
-        tokens_per_second: status.tokens_per_second,
-        consecutive_failures: status.failures,
-        last_error: status.last_error,
-        running_requests: status.metrics.map(|metrics| metrics.running),
-        waiting_requests: status.metrics.map(|metrics| metrics.waiting),
-        cache_usage: status.metrics.map(|metrics| metrics.cache_usage),
+        health: snapshot.state.health().into(),
+        policy_version: snapshot.reported_version,
+        in_flight_items: snapshot.in_flight as u64,
+        in_flight_tokens: snapshot.outstanding_tokens,
+        tokens_per_second: snapshot.tokens_per_second,
+        consecutive_failures: snapshot.failures,
+        last_error: snapshot.last_error.unwrap_or_default(),
+        running_requests: snapshot.metrics.map(|metrics| metrics.running),
+        waiting_requests: snapshot.metrics.map(|metrics| metrics.waiting),
+        cache_usage: snapshot.metrics.map(|metrics| metrics.cache_usage),
         asleep: engine.is_asleep(),
     }
 }

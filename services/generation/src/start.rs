@@ -14,6 +14,7 @@ use evenkeel_rpc::client::ServerAddress;
 use evenkeel_rpc::dispatch::{Endpoints, Resolve, SystemResolver};
 use evenkeel_rpc::error::millis;
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
+use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_rpc::server::{Server, ShutdownOutcome};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
@@ -22,15 +23,13 @@ use tokio_util::sync::CancellationToken;
 
 use crate::discovery::{Discovery, MakeClient, deduplicated};
 use crate::engine::vllm::{HttpFiles, VllmClient};
-use crate::engine::{EngineClient, EngineError};
+use crate::engine::{EngineClient, EngineClientError};
 use crate::error::GenerationError;
 use crate::monitor::monitor_pool;
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::service::{GenerationService, NAME};
 use crate::settings::GenerationSettings;
 
-/// Delay between two probes of an engine that is not up yet.
-const PROBE_INTERVAL: Duration = Duration::from_millis(250);
 /// How long a stopped sample may take to answer with what it has. It needs no more than a moment.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
@@ -74,10 +73,8 @@ async fn start(settings: GenerationSettings, resolver: Arc<dyn Resolve>) -> Resu
         Box::new(move |address| Ok(Box::new(VllmClient::new(address, &settings, &files)?) as Box<dyn EngineClient>));
     let mut known = BTreeMap::new();
     for address in in_order(pool.settings(), &addresses.borrow_and_update()) {
-        let client = make_client(&address).map_err(|error| GenerationError::Engine {
-            endpoint: address.url.clone(),
-            refusal: FieldError::new("client", error, "settings that a client can be made of"),
-        })?;
+        let client = make_client(&address)
+            .map_err(|error| GenerationError::Client { endpoint: address.url.clone(), message: error.to_string() })?;
         known.insert(address.url, pool.join(client));
     }
     wait_for_engines(&pool).await?;
@@ -158,8 +155,8 @@ async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError>
     }
     tasks.shutdown().await;
     if found.is_empty() {
-        let errors = pool.snapshot().into_iter().map(|(engine, status)| {
-            let error = if status.last_error.is_empty() { "has not answered yet" } else { &status.last_error };
+        let errors = pool.snapshot().into_iter().map(|(engine, snapshot)| {
+            let error = snapshot.last_error.as_deref().unwrap_or("has not answered yet");
             format!("{}: {error}", engine.client().endpoint())
         });
         return Err(GenerationError::NoEngine {
@@ -173,6 +170,8 @@ async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError>
 
 /// Probes an engine until it is up or turns out to be incompatible. Returns the label of its weights.
 async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Option<String>, FieldError> {
+    let settings = &pool.settings().engine;
+    let mut backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
     loop {
         let probe = async {
             pool.probe(engine).await?;
@@ -180,10 +179,10 @@ async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Opti
         };
         match probe.await {
             Ok(reported) => return Ok(reported),
-            Err(EngineError::Incompatible(refusal)) => return Err(refusal),
+            Err(EngineClientError::Incompatible(refusal)) => return Err(refusal),
             Err(error) => pool.eject(engine, EngineState::Open, &error.to_string()),
         }
-        tokio::time::sleep(PROBE_INTERVAL).await;
+        tokio::time::sleep(backoff.next_retry().map_or(settings.probe_max, |retry| retry.pause)).await;
     }
 }
 

@@ -10,14 +10,12 @@ use serde_json::json;
 
 use super::error::json_response;
 
-/// Routes that need no key, as in vLLM: probes, metrics, version.
-const OPEN: &[&str] = &["/health", "/ping", "/version", "/load", "/metrics"];
-
-/// Lets requests with a key pass, and those to open routes.
+/// Lets requests with a key pass. As in vLLM, those with the method OPTIONS need none.
 pub(super) async fn authorize(State(keys): State<Option<Tokens>>, request: Request, next: Next) -> Response {
     let Some(keys) = keys else { return next.run(request).await };
-    let is_open = OPEN.contains(&request.uri().path()) || request.method() == Method::OPTIONS;
-    if is_open || request.headers().get(AUTHORIZATION).is_some_and(|value| keys.accept_bearer(value.as_bytes())) {
+    if request.method() == Method::OPTIONS
+        || request.headers().get(AUTHORIZATION).is_some_and(|value| keys.accept_bearer(value.as_bytes()))
+    {
         return next.run(request).await;
     }
     json_response(StatusCode::UNAUTHORIZED, json!({"error": "Unauthorized"}).to_string())

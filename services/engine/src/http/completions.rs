@@ -9,20 +9,23 @@ use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use evenkeel_errors::FieldError;
 
-use super::answer::{Choice, Completion, PromptLogprobs, StopReason, Timings, Usage, Writer, finish_reason};
 use super::error::{ApiError, json_response};
+use super::logprobs::PromptLogprobs;
 use super::request::{Body, Request};
-use super::submit::{Submission, submit};
+use super::response::{Choice, Completion, StopReason, Timings, Usage};
+use super::submit::{RunningRequest, submit};
+use super::writer::Writer;
 use super::{App, stream};
-use crate::scheduler::{Finish, Output};
+use crate::finish::FinishReason;
+use crate::scheduler::Output;
 
 /// The handler.
 pub(super) async fn create(State(app): State<Arc<App>>, headers: HeaderMap, body: Bytes) -> Result<Response, ApiError> {
     let request = read(&app, &headers, &body)?;
-    let submission = submit(&app, &headers, request).await?;
-    match submission.shape.stream {
-        true => Ok(stream::respond(app, submission)),
-        false => respond_whole(&app, submission).await,
+    let running = submit(&app, &headers, request).await?;
+    match running.options.stream {
+        true => Ok(stream::respond(app, running)),
+        false => respond_whole(&app, running).await,
     }
 }
 
@@ -37,60 +40,60 @@ fn read(app: &App, headers: &HeaderMap, body: &[u8]) -> Result<Request, ApiError
 }
 
 /// Waits for all samples and responds as a whole.
-async fn respond_whole(app: &Arc<App>, mut submission: Submission) -> Result<Response, ApiError> {
-    let count = submission.prompts.len() * submission.samples;
+async fn respond_whole(app: &Arc<App>, mut running: RunningRequest) -> Result<Response, ApiError> {
+    let count = running.prompts.len() * running.samples;
     let mut found: Vec<Option<Output>> = (0..count).map(|_| None).collect();
     for _ in 0..count {
-        let Some(output) = submission.outputs.recv().await else {
+        let Some(output) = running.outputs.recv().await else {
             return Err(ApiError::internal("the engine has stopped"));
         };
-        if let Some(Finish::Error(error)) = &output.finish {
+        if let Some(FinishReason::Error(error)) = &output.finish {
             return Err(ApiError::internal(error.clone()));
         }
         let at = output.index;
         found[at] = Some(output);
     }
     let found: Vec<Output> = found.into_iter().flatten().collect();
-    Ok(json_response(StatusCode::OK, render(app, &submission, &found)?))
+    Ok(json_response(StatusCode::OK, render(app, &running, &found)?))
 }
 
-fn render(app: &App, submission: &Submission, found: &[Output]) -> Result<Vec<u8>, ApiError> {
-    let shape = &submission.shape;
+fn render(app: &App, running: &RunningRequest, found: &[Output]) -> Result<Vec<u8>, ApiError> {
+    let options = &running.options;
     let mut writers: Vec<Writer> = found
         .iter()
         .map(|output| {
-            let (prompt, sampling) = &submission.prompts[output.index / submission.samples];
-            let mut writer = Writer::new(app.model.tokenizer.as_ref(), prompt, sampling, shape.tokens_as_ids);
+            let (prompt, sampling) = &running.prompts[output.index / running.samples];
+            let mut writer = Writer::new(app.model.tokenizer.as_ref(), prompt, sampling, options.tokens_as_ids);
             writer.push(output);
             writer
         })
         .collect();
     let choices = found.iter().zip(&mut writers).map(|(output, writer)| {
-        let (prompt, sampling) = &submission.prompts[output.index / submission.samples];
-        let scored = sampling.scores_prompt;
+        let (prompt, sampling) = &running.prompts[output.index / running.samples];
+        let scored = sampling.prompt_logprobs;
         let logprobs = writer.logprobs(output);
         Choice {
             index: output.index,
             text: writer.text(),
             logprobs,
-            finish_reason: finish_reason(output.finish.as_ref()),
+            finish_reason: output.finish.as_ref().map(FinishReason::label),
             stop_reason: StopReason::of(output.finish.as_ref()),
-            token_ids: shape.token_ids.then_some(&output.ids[..]),
+            token_ids: options.token_ids.then_some(&output.ids[..]),
             prompt_logprobs: scored.then(|| PromptLogprobs::of(prompt, &output.prompt, app.model.tokenizer.as_ref())),
-            prompt_token_ids: shape.token_ids.then_some(&prompt[..]),
+            prompt_token_ids: options.token_ids.then_some(&prompt[..]),
             routed_experts: (),
         }
     });
     let generated = found.iter().map(|output| output.ids.len()).sum();
     let answer = Completion {
-        id: &submission.id,
+        id: &running.id,
         object: "text_completion",
-        created: submission.created,
+        created: running.created,
         model: &app.model.name,
         choices: choices.collect(),
         service_tier: (),
         system_fingerprint: &app.fingerprint,
-        usage: Usage::new(submission.prompt_tokens(), generated).into(),
+        usage: Usage::new(running.prompt_tokens(), generated).into(),
         kv_transfer_params: (),
         ec_transfer_params: (),
         metrics: match found {

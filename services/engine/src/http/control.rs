@@ -16,6 +16,7 @@ use serde_json::{Map, Value, json};
 use super::error::{ApiError, json_response};
 use super::fields::Truth;
 use super::{App, ok, parse};
+use crate::error::EngineError;
 use crate::scheduler::{Command, PauseMode};
 
 /// `?mode=abort|wait|keep&clear_cache=true|false`.
@@ -26,12 +27,8 @@ pub(super) struct PauseQuery {
 }
 
 pub(super) async fn pause(State(app): State<Arc<App>>, Query(query): Query<PauseQuery>) -> Result<Response, ApiError> {
-    let mode = match query.mode.as_deref() {
-        None | Some("abort") => PauseMode::Abort,
-        Some("wait") => PauseMode::Wait,
-        Some("keep") => PauseMode::Keep,
-        Some(other) => return Err(bad_query("mode", other, "abort, wait or keep")),
-    };
+    let mode = query.mode.as_deref().map(str::parse::<PauseMode>).transpose();
+    let mode = mode.map_err(|error| ApiError::malformed_field(error.within("query")))?.unwrap_or_default();
     let clear_cache = flag("clear_cache", query.clear_cache, true)?;
     app.scheduler.call(|done| Command::Pause { mode, clear_cache, done }).await?;
     Ok(ok(&json!({"status": "paused"})))
@@ -68,7 +65,7 @@ pub(super) async fn reset_prefix_cache(
 /// Aborts samples: those of `request_ids`, or all.
 pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> Result<Response, ApiError> {
     let map = object(&body)?;
-    let names = match map.get("request_ids") {
+    let request_ids = match map.get("request_ids") {
         None | Some(Value::Null) => None,
         Some(Value::Array(ids)) if ids.is_empty() => None,
         Some(Value::Array(ids)) => Some(ids.iter().map(|id| id.as_str().unwrap_or_default().to_owned()).collect()),
@@ -76,7 +73,7 @@ pub(super) async fn abort_requests(State(app): State<Arc<App>>, body: Bytes) -> 
             return Err(ApiError::malformed(FieldError::new("request_ids", other, "a list of strings").to_string()));
         }
     };
-    let aborted = app.scheduler.call(|done| Command::Abort(names, done)).await?;
+    let aborted = app.scheduler.call(|done| Command::Abort(request_ids, done)).await?;
     Ok(ok(&json!({"status": "aborted", "aborted": aborted})))
 }
 
@@ -138,14 +135,14 @@ fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, FieldError>
 }
 
 /// Loads new weights beside the old ones, then swaps them between two steps. If loading fails, the old ones stay.
-async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), crate::EngineError> {
+async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), EngineError> {
     // One at a time, so that the last call's weights win.
     let mut current = app.weights.lock().await;
     let folder = folder.unwrap_or_else(|| current.clone());
     let model = app.model.clone();
     let from = folder.clone();
     let loaded = tokio::task::spawn_blocking(move || model.decoder(&from)).await;
-    let decoder = loaded.map_err(|error| crate::EngineError::Thread(error.to_string()))??;
+    let decoder = loaded.map_err(EngineError::LoadTask)??;
     let old = app.scheduler.call(|done| Command::ReplaceWeights(Box::new(decoder), done)).await?;
     // Freeing a large model takes a while.
     tokio::task::spawn_blocking(move || drop(old));
@@ -193,9 +190,9 @@ fn bad_query(name: &str, found: &str, allowed: &str) -> ApiError {
     ApiError::malformed_field(FieldError::new(format!("query.{name}"), format_args!("{found:?}"), allowed))
 }
 
-/// Responds 501 to routes of vLLM that this engine lacks, so that a trainer does not wait for an effect.
+/// Responds 501 to routes of vLLM that this engine lacks, so that a trainer does not wait in vain.
 pub(super) async fn no_transfer() -> Response {
-    let message = "weights come by collective_rpc reload_weights alone, there is no transfer engine";
+    let message = "weights are loaded by collective_rpc reload_weights only; there is no transfer engine";
     let body = json!({"error": {"message": message, "type": "NotImplementedError", "param": null, "code": 501}});
     json_response(StatusCode::NOT_IMPLEMENTED, body.to_string())
 }

@@ -10,33 +10,68 @@ use serde_json::json;
 
 use crate::error::EngineError;
 
-/// Most malformed fields that one message lists.
+/// Maximum number of malformed fields that one message lists.
 const MAX_LISTED: usize = 10;
+
+/// The kind of an error, in vLLM's two styles: names of exceptions, and reason phrases of statuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum ErrorKind {
+    /// A value of the right type that is not allowed.
+    InvalidValue,
+    /// The body, or a field of it, cannot be parsed.
+    Malformed,
+    /// Another model was requested.
+    NotFound,
+    /// The queue is full.
+    Busy,
+    /// Not the client's fault.
+    Internal,
+}
+
+impl ErrorKind {
+    /// As vLLM spells it.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::InvalidValue => "BadRequestError",
+            Self::Malformed => "Bad Request",
+            Self::NotFound => "NotFoundError",
+            Self::Busy => "Service Unavailable",
+            Self::Internal => "InternalServerError",
+        }
+    }
+
+    fn status(self) -> StatusCode {
+        match self {
+            Self::InvalidValue | Self::Malformed => StatusCode::BAD_REQUEST,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::Busy => StatusCode::SERVICE_UNAVAILABLE,
+            Self::Internal => StatusCode::INTERNAL_SERVER_ERROR,
+        }
+    }
+}
 
 /// An error response. The refusal of a field is made of a [`FieldError`], which cuts and escapes the client's value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct ApiError {
-    pub(crate) status: StatusCode,
-    /// vLLM's name for the kind of error.
-    pub(crate) kind: &'static str,
+    pub(crate) kind: ErrorKind,
     /// The invalid field, if there is a single one.
     pub(crate) param: Option<String>,
     pub(crate) message: String,
 }
 
 impl ApiError {
-    fn new(status: StatusCode, kind: &'static str, param: Option<&str>, message: impl Into<String>) -> Self {
-        Self { status, kind, param: param.map(str::to_owned), message: message.into() }
+    fn new(kind: ErrorKind, param: Option<&str>, message: impl Into<String>) -> Self {
+        Self { kind, param: param.map(str::to_owned), message: message.into() }
     }
 
     /// A value of the right type that is not allowed.
     pub(crate) fn bad(param: Option<&str>, message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "BadRequestError", param, message)
+        Self::new(ErrorKind::InvalidValue, param, message)
     }
 
-    /// A malformed body. vLLM uses the status's reason phrase as the kind.
+    /// A malformed body. vLLM writes the status's reason phrase as the type.
     pub(crate) fn malformed(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::BAD_REQUEST, "Bad Request", None, message)
+        Self::new(ErrorKind::Malformed, None, message)
     }
 
     /// A field of the wrong type, by its path within the request: `body.n`.
@@ -64,7 +99,7 @@ impl ApiError {
 
     pub(crate) fn no_model(asked: &str, served: &str) -> Self {
         let error = FieldError::new("model", format_args!("{asked:?}"), format!("{served:?}, the one that is served"));
-        Self { status: StatusCode::NOT_FOUND, kind: "NotFoundError", ..error.into() }
+        Self { kind: ErrorKind::NotFound, ..error.into() }
     }
 
     /// The same error without a `param`, for values that vLLM names in the message only.
@@ -76,18 +111,19 @@ impl ApiError {
     /// The queue is full.
     pub(crate) fn busy(count: usize, limit: usize) -> Self {
         let message = format!("no capacity for {count} more sequences: the limit is {limit} in all, try again later");
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Service Unavailable", None, message)
+        Self::new(ErrorKind::Busy, None, message)
     }
 
     /// An error that is not the client's fault.
     pub(crate) fn internal(message: impl Into<String>) -> Self {
-        Self::new(StatusCode::INTERNAL_SERVER_ERROR, "InternalServerError", None, message)
+        Self::new(ErrorKind::Internal, None, message)
     }
 
     /// As JSON text.
     pub(crate) fn body(&self) -> String {
-        let Self { status, kind, param, message } = self;
-        json!({"error": {"message": message, "type": kind, "param": param, "code": status.as_u16()}}).to_string()
+        let Self { kind, param, message } = self;
+        let code = kind.status().as_u16();
+        json!({"error": {"message": message, "type": kind.as_str(), "param": param, "code": code}}).to_string()
     }
 }
 
@@ -113,8 +149,9 @@ impl From<EngineError> for ApiError {
 
 impl IntoResponse for ApiError {
     fn into_response(self) -> Response {
-        tracing::debug!(status = self.status.as_u16(), message = self.message, "refused");
-        json_response(self.status, self.body())
+        let status = self.kind.status();
+        tracing::debug!(status = status.as_u16(), message = self.message, "refused");
+        json_response(status, self.body())
     }
 }
 

@@ -165,6 +165,7 @@ impl Truth {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::error::ErrorKind;
 
     fn fields(json: &str) -> Fields {
         Fields::new(serde_json::from_str(json).unwrap())
@@ -186,7 +187,7 @@ mod tests {
         assert_eq!((f.int("n"), f.float("temperature"), f.int("top_k"), f.int("seed")), (None, None, None, None));
         f.ints("ids");
         let error = f.refuse_malformed().unwrap_err();
-        assert_eq!((error.kind, error.param.as_deref()), ("Bad Request", Some("body.n")));
+        assert_eq!((error.kind, error.param.as_deref()), (ErrorKind::Malformed, Some("body.n")));
         assert!(error.message.starts_with("5 validation errors:\n  body.n is \"y\""), "{}", error.message);
         assert!(error.message.contains("body.ids.1 is \"a\""), "{}", error.message);
     }
@@ -194,6 +195,6 @@ mod tests {
     #[test]
     fn an_unread_field_is_refused_by_name() {
         let error = fields(r#"{"best_of": 2, "x": null}"#).refuse_rest().unwrap_err();
-        assert_eq!((error.kind, error.param.as_deref()), ("BadRequestError", Some("best_of")));
+        assert_eq!((error.kind, error.param.as_deref()), (ErrorKind::InvalidValue, Some("best_of")));
     }
 }

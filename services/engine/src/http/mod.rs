@@ -1,14 +1,15 @@
 //! vLLM's HTTP API.
 
-mod answer;
 mod auth;
 mod completions;
 mod control;
 mod error;
 mod fields;
 mod info;
+mod logprobs;
 mod prompt;
 mod request;
+mod response;
 mod span;
 mod stream;
 mod submit;
@@ -16,6 +17,7 @@ mod tokenize;
 mod unsupported;
 mod upload;
 mod validation;
+mod writer;
 
 use std::hash::{BuildHasher, RandomState};
 use std::path::PathBuf;
@@ -92,24 +94,28 @@ impl App {
     }
 }
 
-/// All routes.
+/// All routes. Other paths need a key as well, so that nobody learns without one which there are.
 pub(crate) fn router(app: Arc<App>, keys: Option<Tokens>) -> Router {
     let limit = app.settings.max_body.bytes_usize();
     let upload = app.settings.body_deadline;
-    let mut routes = open_routes()
+    let not_allowed = || async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") };
+    let mut guarded = Router::new()
         .route("/v1/completions", post(completions::create))
         .route("/v1/models", get(info::models))
         .route("/tokenize", post(tokenize::tokenize))
         .route("/detokenize", post(tokenize::detokenize));
     if app.settings.development_routes {
-        routes = routes.merge(development_routes());
+        guarded = guarded.merge(development_routes());
     }
-    routes
+    let guarded = guarded
         .fallback(|| async { detail(StatusCode::NOT_FOUND, "Not Found") })
-        .method_not_allowed_fallback(|| async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") })
+        .method_not_allowed_fallback(not_allowed)
+        .layer(from_fn_with_state(keys, auth::authorize));
+    open_routes()
+        .method_not_allowed_fallback(not_allowed)
+        .merge(guarded)
         .layer(DefaultBodyLimit::max(limit))
         .layer(from_fn_with_state(upload, upload::in_time))
-        .layer(from_fn_with_state(keys, auth::authorize))
         .with_state(app)
 }
 
@@ -119,7 +125,7 @@ pub(crate) fn probes(app: Arc<App>) -> Router {
     open_routes().fallback(busy).with_state(app)
 }
 
-/// Routes that need no API key.
+/// Routes that need no API key, as in vLLM: probes, metrics, version.
 fn open_routes() -> Router<Arc<App>> {
     Router::new()
         .route("/health", get(info::health))

@@ -7,8 +7,35 @@ use serde_json::value::RawValue;
 use super::error::ApiError;
 use super::fields::whole;
 
-/// Most prompts in one request, as in vLLM.
+/// Maximum number of prompts in one request, as in vLLM.
 const MAX_PROMPTS: usize = 1024;
+
+/// Why the prompts of a request are refused. vLLM reports some of these before errors in other fields, and some after.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum PromptError {
+    /// There is none.
+    Missing,
+    /// The only one is an empty text.
+    Empty,
+    /// More than a request may have.
+    TooMany(FieldError),
+    /// A value of the wrong type, by its position.
+    Malformed(FieldError),
+    /// The list is empty.
+    EmptyList,
+}
+
+impl From<PromptError> for ApiError {
+    fn from(error: PromptError) -> Self {
+        match error {
+            PromptError::Missing => Self::bad(Some("prompt"), "there is no prompt"),
+            PromptError::Empty => Self::bad(Some("prompt"), "the prompt is empty"),
+            PromptError::TooMany(error) => error.into(),
+            PromptError::Malformed(error) => Self::malformed_field(error),
+            PromptError::EmptyList => Self::bad(None, "there is no prompt in the list"),
+        }
+    }
+}
 
 /// The prompts of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -26,7 +53,7 @@ impl Prompts {
     }
 
     /// Parses the raw JSON directly, without an intermediate tree: prompts are most of a request.
-    pub(crate) fn read(raw: Option<&RawValue>) -> Result<Self, ApiError> {
+    pub(crate) fn read(raw: Option<&RawValue>) -> Result<Self, PromptError> {
         let text = raw.map_or("null", RawValue::get).trim_start();
         let prompts = if let Some(rest) = text.strip_prefix('[') {
             match rest.trim_start().chars().next() {
@@ -49,23 +76,24 @@ impl Prompts {
         }
     }
 
-    fn within_limits(self) -> Result<Self, ApiError> {
+    fn within_limits(self) -> Result<Self, PromptError> {
         if self == Self::Texts(vec![String::new()]) {
-            return Err(ApiError::bad(Some("prompt"), "the prompt is empty"));
+            return Err(PromptError::Empty);
         }
         if self.len() == 0 {
-            return Err(ApiError::bad(None, "there is no prompt in the list"));
+            return Err(PromptError::EmptyList);
         }
         let (count, allowed) = (self.len(), format!("at most {MAX_PROMPTS}"));
-        FieldError::ensure(count <= MAX_PROMPTS, "prompt", format_args!("{count} prompts"), allowed)?;
+        FieldError::ensure(count <= MAX_PROMPTS, "prompt", format_args!("{count} prompts"), allowed)
+            .map_err(PromptError::TooMany)?;
         Ok(self)
     }
 
     /// Ids written as strings or as 1.0; anything else is refused by its position.
-    fn lax(value: &Value) -> Result<Self, ApiError> {
+    fn lax(value: &Value) -> Result<Self, PromptError> {
         let Value::Array(values) = value else {
             return match value {
-                Value::Null => Err(ApiError::bad(Some("prompt"), "there is no prompt")),
+                Value::Null => Err(PromptError::Missing),
                 other => Err(refuse("body.prompt", other)),
             };
         };
@@ -77,7 +105,7 @@ impl Prompts {
     }
 }
 
-fn ids(value: &Value, path: &str) -> Result<Vec<u64>, ApiError> {
+fn ids(value: &Value, path: &str) -> Result<Vec<u64>, PromptError> {
     let values = value.as_array().map(Vec::as_slice).unwrap_or_default();
     let id = |(at, value): (usize, &Value)| {
         let id = whole(value).and_then(|id| u64::try_from(id).ok());
@@ -86,16 +114,17 @@ fn ids(value: &Value, path: &str) -> Result<Vec<u64>, ApiError> {
     values.iter().enumerate().map(id).collect()
 }
 
-fn refuse(path: &str, value: &Value) -> ApiError {
+fn refuse(path: &str, value: &Value) -> PromptError {
     let allowed = "a string, a list of strings, a list of token ids (0 or above), or a list of such lists";
-    ApiError::malformed_field(FieldError::new(path, value, allowed))
+    PromptError::Malformed(FieldError::new(path, value, allowed))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::http::error::ErrorKind::{InvalidValue, Malformed};
 
-    fn read(json: &str) -> Result<Prompts, ApiError> {
+    fn read(json: &str) -> Result<Prompts, PromptError> {
         Prompts::read(Some(&RawValue::from_string(json.to_owned()).unwrap()))
     }
 
@@ -112,22 +141,22 @@ mod tests {
     #[test]
     fn errors_are_reported_by_position() {
         for (json, kind, param) in [
-            ("null", "BadRequestError", Some("prompt")),
-            ("\"\"", "BadRequestError", Some("prompt")),
-            ("[]", "BadRequestError", None),
-            ("5", "Bad Request", Some("body.prompt")),
-            ("{}", "Bad Request", Some("body.prompt")),
-            ("[1, \"a\"]", "Bad Request", Some("body.prompt.1")),
-            ("[-1]", "Bad Request", Some("body.prompt.0")),
-            ("[1.5]", "Bad Request", Some("body.prompt.0")),
-            ("[[1], [2, -3]]", "Bad Request", Some("body.prompt.1.1")),
-            ("[\"a\", 1]", "Bad Request", Some("body.prompt.0")),
+            ("null", InvalidValue, Some("prompt")),
+            ("\"\"", InvalidValue, Some("prompt")),
+            ("[]", InvalidValue, None),
+            ("5", Malformed, Some("body.prompt")),
+            ("{}", Malformed, Some("body.prompt")),
+            ("[1, \"a\"]", Malformed, Some("body.prompt.1")),
+            ("[-1]", Malformed, Some("body.prompt.0")),
+            ("[1.5]", Malformed, Some("body.prompt.0")),
+            ("[[1], [2, -3]]", Malformed, Some("body.prompt.1.1")),
+            ("[\"a\", 1]", Malformed, Some("body.prompt.0")),
         ] {
-            let error = read(json).unwrap_err();
+            let error = ApiError::from(read(json).unwrap_err());
             assert_eq!((error.kind, error.param.as_deref()), (kind, param), "{json}: {error:?}");
         }
         let many = format!("[{}\"a\"]", "\"a\",".repeat(MAX_PROMPTS));
-        assert_eq!(read(&many).unwrap_err().param.as_deref(), Some("prompt"));
-        assert!(Prompts::read(None).is_err());
+        assert_eq!(ApiError::from(read(&many).unwrap_err()).param.as_deref(), Some("prompt"));
+        assert_eq!(Prompts::read(None), Err(PromptError::Missing));
     }
 }

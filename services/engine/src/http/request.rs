@@ -14,13 +14,13 @@ use serde_json::{Map, Value};
 
 use super::error::ApiError;
 use super::fields::Fields;
-use super::prompt::Prompts;
+use super::prompt::{PromptError, Prompts};
 use super::validation::{
     Numbers, stream_usage, validate_before_types, validate_logprobs, validate_min_tokens, validate_numbers,
     validate_prompt_logprobs, validate_stop_ids, validate_stop_texts,
 };
 use crate::folder::Model;
-use crate::sampling::{Limits, Sampling};
+use crate::sampling::{SamplingParams, Truncation};
 use crate::settings::EngineSettings;
 
 /// Below this temperature vLLM samples greedily.
@@ -30,11 +30,11 @@ const LOWEST_TEMPERATURE: f64 = 0.01;
 
 /// The form of the response.
 #[derive(Debug, Clone)]
-pub(crate) struct Shape {
+pub(crate) struct ResponseOptions {
     pub(crate) stream: bool,
     pub(crate) include_usage: bool,
     pub(crate) continuous_usage: bool,
-    /// Tokens of a frame.
+    /// Minimum number of tokens in a frame.
     pub(crate) interval: usize,
     pub(crate) token_ids: bool,
     /// Whether tokens are written as ids.
@@ -82,8 +82,8 @@ pub(crate) struct Request {
     pub(crate) add_special: bool,
     pub(crate) samples: usize,
     pub(crate) seed: Option<u64>,
-    pub(crate) sampling: Sampling,
-    pub(crate) shape: Shape,
+    pub(crate) sampling: SamplingParams,
+    pub(crate) options: ResponseOptions,
 }
 
 impl Request {
@@ -91,13 +91,13 @@ impl Request {
     pub(crate) fn read(body: Body, model: &Model, settings: &EngineSettings) -> Result<Self, ApiError> {
         let mut fields = Fields::new(body.rest);
         validate_before_types(&fields)?;
-        let prompts = Prompts::read(body.prompt.as_deref());
-        // A missing prompt is reported before wrong types, even a wrong type of the prompt.
-        if let Err(error) = &prompts
-            && error.param.as_deref() == Some("prompt")
-        {
-            return Err(error.clone());
-        }
+        let prompts = match Prompts::read(body.prompt.as_deref()) {
+            // Reported before any wrong type.
+            Err(error @ (PromptError::Missing | PromptError::Empty | PromptError::TooMany(_))) => {
+                return Err(error.into());
+            }
+            prompts => prompts,
+        };
 
         for (field, allowed) in [
             ("n", "a whole number"),
@@ -121,34 +121,33 @@ impl Request {
         let top_p = fields.float("top_p").unwrap_or(1.0);
         let top_k = fields.int("top_k").unwrap_or(0);
         let min_p = fields.float("min_p").unwrap_or(0.0);
-        let stop_ids = fields.ints("stop_token_ids").unwrap_or_default();
-        let keep_stop = fields.bool("include_stop_str_in_output").unwrap_or(false);
+        let stop_token_ids = fields.ints("stop_token_ids").unwrap_or_default();
+        let include_stop_str_in_output = fields.bool("include_stop_str_in_output").unwrap_or(false);
         let ignore_end = fields.bool("ignore_eos").unwrap_or(false);
         let min_tokens = fields.int("min_tokens").unwrap_or(0);
-        let skip_special = fields.bool("skip_special_tokens").unwrap_or(true);
+        let skip_special_tokens = fields.bool("skip_special_tokens").unwrap_or(true);
         let add_special = fields.bool("add_special_tokens").unwrap_or(true);
         let tokens_as_ids = fields.bool("return_tokens_as_token_ids").unwrap_or(false);
         let token_ids = fields.bool("return_token_ids").unwrap_or(false);
         let request_id = fields.string("request_id");
         let interval = fields.int("stream_interval").unwrap_or(1);
-        let options = stream_usage(&mut fields, stream_options);
+        let (include_usage, continuous_usage) = stream_usage(&mut fields, stream_options);
         fields.refuse_malformed()?;
-        if let Err(error) = prompts.as_ref().map(|_| ())
-            && error.kind == "Bad Request"
-        {
-            return Err(error.clone());
-        }
+        let prompts = match prompts {
+            Err(error @ PromptError::Malformed(_)) => return Err(error.into()),
+            prompts => prompts,
+        };
 
         if let Some(asked) = asked_model.filter(|asked| !asked.is_empty() && *asked != model.name) {
             return Err(ApiError::no_model(&asked, &model.name));
         }
-        super::unsupported::refuse(&mut fields, skip_special)?;
+        super::unsupported::refuse(&mut fields, skip_special_tokens)?;
         fields.refuse_rest()?;
         let prompts = prompts?;
 
         let allowed = format!("at most max_model_len = {}", model.context);
         FieldError::ensure(max_tokens <= model.context as i64, "max_tokens", max_tokens, allowed)?;
-        let scores_prompt = validate_prompt_logprobs(prompt_logprobs, stream)?;
+        let prompt_logprobs = validate_prompt_logprobs(prompt_logprobs, stream)?;
         let greedy = temperature < GREEDY_BELOW;
         validate_numbers(
             &Numbers { samples, temperature, top_p, top_k, min_p, max_tokens, min_tokens, interval },
@@ -156,35 +155,35 @@ impl Request {
         )?;
         let logprobs = logprobs.map(|count| validate_logprobs(count, model, settings, tokens_as_ids)).transpose()?;
         let stop = validate_stop_texts(stop, model)?;
-        let stop_ids = validate_stop_ids(stop_ids, model.config.vocab_size)?;
+        let stop_token_ids = validate_stop_ids(stop_token_ids, model.config.vocab_size)?;
 
         let other_ends: &[u32] = if ignore_end { &[] } else { &model.other_ends };
         let ends = model.end.iter().chain(&model.other_ends);
-        let mut never_early: Vec<u32> = stop_ids.iter().chain(ends).copied().collect();
+        let mut never_early: Vec<u32> = stop_token_ids.iter().chain(ends).copied().collect();
         never_early.sort_unstable();
         never_early.dedup();
-        let limits = match greedy {
-            true => Limits { top_k: 0, top_p: 1.0, min_p: 0.0 },
-            false => Limits { top_k: top_k.max(0) as usize, top_p: top_p as f32, min_p: min_p as f32 },
+        let truncation = match greedy {
+            true => Truncation { top_k: 0, top_p: 1.0, min_p: 0.0 },
+            false => Truncation { top_k: top_k.max(0) as usize, top_p: top_p as f32, min_p: min_p as f32 },
         };
-        let sampling = Sampling {
+        let sampling = SamplingParams {
             temperature: if greedy { 0.0 } else { temperature.max(LOWEST_TEMPERATURE) as f32 },
-            limits,
+            truncation,
             logprobs,
-            scores_prompt,
+            prompt_logprobs,
             min_tokens: min_tokens as usize,
             never_early,
             max_tokens: max_tokens as usize,
-            end: model.end.filter(|_| !ignore_end),
-            stop_ids: stop_ids.iter().chain(other_ends).copied().collect(),
+            eos_token_id: model.end.filter(|_| !ignore_end),
+            stop_token_ids: stop_token_ids.iter().chain(other_ends).copied().collect(),
             stop,
-            keep_stop,
-            skip_special,
+            include_stop_str_in_output,
+            skip_special_tokens,
         };
-        let shape = Shape {
+        let options = ResponseOptions {
             stream,
-            include_usage: options.0,
-            continuous_usage: options.1,
+            include_usage,
+            continuous_usage,
             interval: settings.stream_interval.max(interval as usize),
             token_ids,
             tokens_as_ids,
@@ -192,11 +191,11 @@ impl Request {
         };
         // In vLLM, -1 means no seed.
         let seed = seed.filter(|&seed| seed != -1).map(|seed| seed as u64);
-        Ok(Self { prompts, add_special, samples: samples as usize, seed, sampling, shape })
+        Ok(Self { prompts, add_special, samples: samples as usize, seed, sampling, options })
     }
 
     /// The sampling settings for a prompt, once its ids are known.
-    pub(crate) fn sampling_for(&self, prompt: &[u32], context: usize) -> Result<Arc<Sampling>, ApiError> {
+    pub(crate) fn sampling_for(&self, prompt: &[u32], context: usize) -> Result<Arc<SamplingParams>, ApiError> {
         if prompt.is_empty() {
             return Err(ApiError::bad(None, "a prompt has no tokens"));
         }
@@ -209,6 +208,6 @@ impl Request {
             return Err(ApiError::bad(Some("max_tokens"), message));
         }
         validate_min_tokens(self.sampling.min_tokens, max_tokens)?;
-        Ok(Arc::new(Sampling { max_tokens, ..self.sampling.clone() }))
+        Ok(Arc::new(SamplingParams { max_tokens, ..self.sampling.clone() }))
     }
 }

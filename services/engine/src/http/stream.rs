@@ -2,7 +2,11 @@
 //!
 //! Tokens that arrive while a frame is being sent are merged into the next: a slow client gets fewer frames, never fewer tokens.
 
+use std::collections::HashMap;
+use std::convert::Infallible;
+use std::pin::Pin;
 use std::sync::Arc;
+use std::task::{Context, Poll, ready};
 
 use axum::body::{Body, Bytes};
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
@@ -10,15 +14,20 @@ use axum::response::{IntoResponse, Response};
 use tokio_stream::Stream;
 
 use super::App;
-use super::answer::{ChoiceDelta, Frame, StopReason, Usage, Writer, finish_reason};
 use super::error::ApiError;
-use super::submit::Submission;
-use crate::scheduler::{Finish, Output};
+use super::response::{ChoiceDelta, Frame, StopReason, Usage};
+use super::submit::RunningRequest;
+use super::writer::Writer;
+use crate::finish::FinishReason;
+use crate::scheduler::Output;
+
+/// Outputs that may be received at once; as many as there are samples, if that is more.
+const MIN_OUTPUTS: usize = 64;
 
 /// Responds with the stream.
-pub(super) fn respond(app: Arc<App>, submission: Submission) -> Response {
+pub(super) fn respond(app: Arc<App>, running: RunningRequest) -> Response {
     let headers = [(CONTENT_TYPE, "text/event-stream; charset=utf-8"), (CACHE_CONTROL, "no-cache")];
-    (headers, Body::from_stream(FrameWriter::new(app, submission).frames())).into_response()
+    (headers, Body::from_stream(FrameStream::new(app, running))).into_response()
 }
 
 /// How much of a sample has been streamed.
@@ -28,57 +37,35 @@ struct SampleStream {
     tokens: usize,
 }
 
-struct FrameWriter {
+/// The frames of a response.
+struct FrameStream {
     app: Arc<App>,
-    submission: Submission,
+    running: RunningRequest,
     samples: Vec<SampleStream>,
+    /// Outputs that were received and not written yet.
+    received: Vec<Output>,
     unfinished: usize,
     done: bool,
 }
 
-impl FrameWriter {
-    fn new(app: Arc<App>, submission: Submission) -> Self {
+impl FrameStream {
+    fn new(app: Arc<App>, running: RunningRequest) -> Self {
         let tokenizer = app.model.tokenizer.as_ref();
-        let sample = |(prompt, sampling): &(Arc<[u32]>, Arc<crate::sampling::Sampling>)| SampleStream {
-            writer: Writer::new(tokenizer, prompt, sampling, submission.shape.tokens_as_ids),
+        let sample = |(prompt, sampling): &(Arc<[u32]>, Arc<crate::sampling::SamplingParams>)| SampleStream {
+            writer: Writer::new(tokenizer, prompt, sampling, running.options.tokens_as_ids),
             has_prompt: false,
             tokens: 0,
         };
-        let prompts = submission.prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, submission.samples));
+        let prompts = running.prompts.iter().flat_map(|prompt| std::iter::repeat_n(prompt, running.samples));
         let samples: Vec<_> = prompts.map(sample).collect();
         let unfinished = samples.len();
-        Self { app, submission, samples, unfinished, done: false }
-    }
-
-    fn frames(mut self) -> impl Stream<Item = Result<Bytes, std::convert::Infallible>> {
-        let mut waiting = Vec::new();
-        poll_fn(move |context| {
-            loop {
-                if self.done {
-                    return std::task::Poll::Ready(None);
-                }
-                let limit = self.samples.len().max(64);
-                let received = self.submission.outputs.poll_recv_many(context, &mut waiting, limit);
-                let std::task::Poll::Ready(count) = received else {
-                    return std::task::Poll::Pending;
-                };
-                let mut bytes = Vec::with_capacity(256 * count.max(1));
-                match count {
-                    // The scheduler ended without a last output.
-                    0 => self.fail("the engine has stopped", &mut bytes),
-                    _ => self.write(std::mem::take(&mut waiting), &mut bytes),
-                }
-                if !bytes.is_empty() {
-                    return std::task::Poll::Ready(Some(Ok(Bytes::from(bytes))));
-                }
-            }
-        })
+        Self { app, running, samples, received: Vec::new(), unfinished, done: false }
     }
 
     /// Writes the outputs, merging those of one sample.
     fn write(&mut self, outputs: Vec<Output>, bytes: &mut Vec<u8>) {
         for output in merged(outputs) {
-            if let Some(Finish::Error(error)) = &output.finish {
+            if let Some(FinishReason::Error(error)) = &output.finish {
                 let error = error.clone();
                 return self.fail(&error, bytes);
             }
@@ -86,7 +73,7 @@ impl FrameWriter {
             self.unfinished -= usize::from(output.finish.is_some());
         }
         if self.unfinished == 0 {
-            if self.submission.shape.include_usage {
+            if self.running.options.include_usage {
                 self.frame(&[], Some(self.usage()), true, bytes);
             }
             bytes.extend_from_slice(b"data: [DONE]\n\n");
@@ -96,8 +83,8 @@ impl FrameWriter {
 
     fn delta(&mut self, output: &Output, bytes: &mut Vec<u8>) {
         let index = output.index;
-        let (prompt, _) = self.submission.prompts[index / self.submission.samples].clone();
-        let shape = self.submission.shape.clone();
+        let (prompt, _) = self.running.prompts[index / self.running.samples].clone();
+        let options = self.running.options.clone();
         let sample = &mut self.samples[index];
         sample.tokens += output.ids.len();
         let first = !std::mem::replace(&mut sample.has_prompt, true);
@@ -108,26 +95,26 @@ impl FrameWriter {
             index,
             text: &text,
             logprobs,
-            finish_reason: finish_reason(output.finish.as_ref()),
+            finish_reason: output.finish.as_ref().map(FinishReason::label),
             stop_reason: StopReason::of(output.finish.as_ref()),
-            prompt_token_ids: (shape.token_ids && first).then_some(&prompt[..]),
-            token_ids: shape.token_ids.then_some(&output.ids),
+            prompt_token_ids: (options.token_ids && first).then_some(&prompt[..]),
+            token_ids: options.token_ids.then_some(&output.ids),
         };
-        let usage = shape.continuous_usage.then(|| Usage::new(prompt.len(), self.samples[index].tokens));
+        let usage = options.continuous_usage.then(|| Usage::new(prompt.len(), self.samples[index].tokens));
         // The fingerprint comes last: with the usage if that was requested.
-        let last = output.finish.is_some() && !shape.include_usage;
+        let last = output.finish.is_some() && !options.include_usage;
         self.frame(std::slice::from_ref(&delta), usage, last, bytes);
     }
 
     fn usage(&self) -> Usage {
-        Usage::new(self.submission.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
+        Usage::new(self.running.prompt_tokens(), self.samples.iter().map(|sample| sample.tokens).sum())
     }
 
     fn frame(&self, choices: &[ChoiceDelta<'_>], usage: Option<Usage>, fingerprint: bool, bytes: &mut Vec<u8>) {
         let frame = Frame {
-            id: &self.submission.id,
+            id: &self.running.id,
             object: "text_completion",
-            created: self.submission.created,
+            created: self.running.created,
             model: &self.app.model.name,
             choices,
             usage,
@@ -146,10 +133,35 @@ impl FrameWriter {
     }
 }
 
+impl Stream for FrameStream {
+    type Item = Result<Bytes, Infallible>;
+
+    fn poll_next(self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Self::Item>> {
+        let stream = self.get_mut();
+        while !stream.done {
+            let limit = stream.samples.len().max(MIN_OUTPUTS);
+            let count = ready!(stream.running.outputs.poll_recv_many(context, &mut stream.received, limit));
+            let mut bytes = Vec::with_capacity(256 * count.max(1));
+            match count {
+                // The scheduler ended without a last output.
+                0 => stream.fail("the engine has stopped", &mut bytes),
+                _ => {
+                    let outputs = std::mem::take(&mut stream.received);
+                    stream.write(outputs, &mut bytes);
+                }
+            }
+            if !bytes.is_empty() {
+                return Poll::Ready(Some(Ok(Bytes::from(bytes))));
+            }
+        }
+        Poll::Ready(None)
+    }
+}
+
 /// The outputs with those of one sample merged, in the order in which the samples came first.
 fn merged(outputs: Vec<Output>) -> Vec<Output> {
     let mut merged: Vec<Output> = Vec::with_capacity(outputs.len());
-    let mut positions: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
+    let mut positions: HashMap<usize, usize> = HashMap::new();
     for output in outputs {
         match positions.get(&output.index) {
             Some(&at) => {
@@ -166,22 +178,4 @@ fn merged(outputs: Vec<Output>) -> Vec<Output> {
         }
     }
     merged
-}
-
-/// A stream from a poll function.
-fn poll_fn<T>(
-    poll: impl FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<T>> + Unpin,
-) -> impl Stream<Item = T> {
-    struct Polled<F>(F);
-    impl<T, F: FnMut(&mut std::task::Context<'_>) -> std::task::Poll<Option<T>> + Unpin> Stream for Polled<F> {
-        type Item = T;
-
-        fn poll_next(
-            mut self: std::pin::Pin<&mut Self>,
-            context: &mut std::task::Context<'_>,
-        ) -> std::task::Poll<Option<T>> {
-            (self.0)(context)
-        }
-    }
-    Polled(poll)
 }

@@ -12,28 +12,28 @@ use tokio::sync::mpsc;
 use super::App;
 use super::error::ApiError;
 use super::prompt::Prompts;
-use super::request::{Request, Shape};
+use super::request::{Request, ResponseOptions};
 use super::span::RequestSpan;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingParams;
 use crate::scheduler::{Command, Job, Output, Permit, Scheduler};
 
 /// Texts of up to this many bytes are tokenized on the async runtime, longer ones on a blocking thread.
 const LONG_TEXT: usize = 8 << 10;
 
 /// A request whose samples are being generated. Dropping it cancels them.
-pub(super) struct Submission {
+pub(super) struct RunningRequest {
     pub(super) id: String,
     pub(super) created: u64,
-    pub(super) shape: Shape,
+    pub(super) options: ResponseOptions,
     /// Samples of each prompt.
     pub(super) samples: usize,
-    pub(super) prompts: Vec<(Arc<[u32]>, Arc<Sampling>)>,
+    pub(super) prompts: Vec<(Arc<[u32]>, Arc<SamplingParams>)>,
     pub(super) outputs: mpsc::UnboundedReceiver<Output>,
     _cancel: CancelOnDrop,
     _span: Option<RequestSpan>,
 }
 
-impl Submission {
+impl RunningRequest {
     pub(super) fn prompt_tokens(&self) -> usize {
         self.prompts.iter().map(|(prompt, _)| prompt.len()).sum()
     }
@@ -53,7 +53,7 @@ impl Drop for CancelOnDrop {
 }
 
 /// Admits a request and starts its samples.
-pub(super) async fn submit(app: &Arc<App>, headers: &HeaderMap, request: Request) -> Result<Submission, ApiError> {
+pub(super) async fn submit(app: &Arc<App>, headers: &HeaderMap, request: Request) -> Result<RunningRequest, ApiError> {
     let permits = admit(app, &request)?;
     let prompts = prompt_ids(app, &request.prompts, request.add_special).await?;
     start(app, headers, request, prompts, permits).await
@@ -109,9 +109,9 @@ async fn start(
     request: Request,
     prompts: Vec<Arc<[u32]>>,
     permits: Vec<Permit>,
-) -> Result<Submission, ApiError> {
+) -> Result<RunningRequest, ApiError> {
     let header = headers.get("x-request-id").and_then(|value| value.to_str().ok()).map(str::to_owned);
-    let id = header.or_else(|| request.shape.request_id.clone()).unwrap_or_else(|| app.fresh_id());
+    let id = header.or_else(|| request.options.request_id.clone()).unwrap_or_else(|| app.fresh_id());
     let id = format!("cmpl-{id}");
     let checked = prompts.into_iter().map(|prompt| {
         let sampling = request.sampling_for(&prompt, app.model.context)?;
@@ -130,13 +130,13 @@ async fn start(
     let jobs = prompts.iter().enumerate().map(|(number, (prompt, sampling))| {
         app.metrics.admitted(request.samples, sampling.max_tokens);
         Job {
-            name: format!("{id}-{number}").into(),
+            request_id: format!("{id}-{number}").into(),
             prompt: prompt.clone(),
             sampling: sampling.clone(),
             first: number * request.samples,
             count: request.samples,
             seed: request.seed,
-            interval: request.shape.stream.then_some(request.shape.interval),
+            interval: request.options.stream.then_some(request.options.interval),
             sink: sink.clone(),
             cancelled: cancelled.clone(),
             permits: permits.by_ref().take(request.samples).collect(),
@@ -145,6 +145,6 @@ async fn start(
     });
     app.scheduler.send(Command::Run(jobs.collect())).await?;
     let created = super::unix_seconds();
-    let Request { samples, shape, .. } = request;
-    Ok(Submission { id, created, shape, samples, prompts, outputs, _cancel: cancel, _span: span })
+    let Request { samples, options, .. } = request;
+    Ok(RunningRequest { id, created, options, samples, prompts, outputs, _cancel: cancel, _span: span })
 }

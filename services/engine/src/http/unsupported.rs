@@ -50,14 +50,16 @@ const NEUTRAL: [Neutral; 25] = [
 ];
 
 /// Consumes every unsupported field, and refuses it unless its value is neutral.
-pub(super) fn refuse(fields: &mut Fields, skip_special: bool) -> Result<(), ApiError> {
+pub(super) fn refuse(fields: &mut Fields, skip_special_tokens: bool) -> Result<(), ApiError> {
     for (field, neutral, allowed) in NEUTRAL {
         if let Some(value) = fields.take(field).filter(|value| !neutral(value)) {
             return Err(ApiError::unsupported(field, &value, allowed));
         }
     }
     // Without effect if special tokens are skipped.
-    if let Some(value) = fields.take("spaces_between_special_tokens").filter(|value| is_false(value) && !skip_special) {
+    if let Some(value) =
+        fields.take("spaces_between_special_tokens").filter(|value| is_false(value) && !skip_special_tokens)
+    {
         return Err(ApiError::unsupported("spaces_between_special_tokens", &value, "true"));
     }
     // They have no effect: there is no prefix cache, and there are no sessions or users.

@@ -39,7 +39,7 @@ impl Stream for Timed {
         }
         let limit = self.limit;
         self.end.as_mut().poll(context).map(|()| {
-            let message = format!("the body did not come within {} ms", limit.as_millis());
+            let message = format!("the request body was not received within {} ms", limit.as_millis());
             Some(Err(io::Error::new(io::ErrorKind::TimedOut, message)))
         })
     }

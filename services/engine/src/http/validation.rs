@@ -10,9 +10,9 @@ use super::fields::Fields;
 use crate::folder::Model;
 use crate::settings::EngineSettings;
 
-/// Most samples of one prompt, as in vLLM.
+/// Maximum number of samples of one prompt, as in vLLM.
 const MAX_SAMPLES: i64 = 16_384;
-/// Most stop texts of a request: each is searched for at every token.
+/// Maximum number of stop texts of a request: each is searched for at every token.
 const MAX_STOPS: usize = 1024;
 
 /// What vLLM refuses before it reads types.
@@ -117,9 +117,9 @@ pub(super) fn validate_logprobs(
 ) -> Result<usize, ApiError> {
     let vocabulary = model.config.vocab_size as i64;
     let count = if count == -1 { vocabulary } else { count };
-    let most = if settings.max_logprobs == -1 { vocabulary } else { settings.max_logprobs };
-    let allowed = format!("at most {most} (setting max_logprobs)");
-    FieldError::ensure(count <= most, "logprobs", count, allowed)?;
+    let max = if settings.max_logprobs == -1 { vocabulary } else { settings.max_logprobs };
+    let allowed = format!("at most {max} (setting max_logprobs)");
+    FieldError::ensure(count <= max, "logprobs", count, allowed)?;
     if model.tokenizer.is_none() && !as_ids {
         let message = "logprobs are written with the tokens' texts, and the model has no tokenizer.json; ask for \
                        return_tokens_as_token_ids";

@@ -4,10 +4,12 @@ mod histogram;
 mod render;
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use evenkeel_telemetry::{Series, Values};
 use histogram::Histogram;
+
+use crate::finish::FinishReason;
 
 /// What the engine counts besides what vLLM does.
 pub const SERIES: &[Series] = &[Series::counter(
@@ -40,16 +42,30 @@ const STEP_TOKENS: &[f64] =
 /// Samples of a request.
 const SAMPLES: &[f64] = &[1.0, 2.0, 5.0, 10.0, 20.0];
 
-/// Values of `request_success`'s label, in vLLM's order: those of [`Outcome`], and one that this engine never has.
-const REASONS: [&str; 5] = ["stop", "length", "abort", "error", "repetition"];
+/// What a sequence that ended has taken.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct FinishedSample {
+    /// Tokens of its prompt.
+    pub(crate) prompt: usize,
+    /// Tokens that it generated.
+    pub(crate) generated: usize,
+    /// Time since its request arrived.
+    pub(crate) latency: Duration,
+    /// `None` if it generated nothing.
+    pub(crate) phases: Option<Phases>,
+}
 
-/// Why a sequence ended.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Outcome {
-    Stop,
-    Length,
-    Abort,
-    Error,
+/// How long the phases of a sequence took.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Phases {
+    /// From its arrival to its start.
+    pub(crate) queue: Duration,
+    /// From its start to its first token.
+    pub(crate) prefill: Duration,
+    /// From its first token to its last.
+    pub(crate) decode: Duration,
+    /// From its start to its last token.
+    pub(crate) inference: Duration,
 }
 
 /// The metrics of one engine. Lock-free: steps never wait for a scrape.
@@ -63,7 +79,7 @@ pub(crate) struct Metrics {
     prompt_tokens: AtomicU64,
     generation_tokens: AtomicU64,
     preemptions: AtomicU64,
-    finished: [AtomicU64; REASONS.len()],
+    finished: [AtomicU64; FinishReason::LABELS.len()],
     rejections: AtomicU64,
     /// Nanoseconds without work.
     idle: AtomicU64,
@@ -149,52 +165,33 @@ impl Metrics {
         self.idle.fetch_add(u64::try_from(time.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }
 
-    /// A sequence drew a token.
-    pub(crate) fn token(&self, times: &mut Times, prompt: usize, now: Instant) {
+    /// A sequence drew its first token, that long after its arrival.
+    pub(crate) fn first_token(&self, prompt: usize, latency: Duration) {
         self.generation_tokens.fetch_add(1, Ordering::Relaxed);
-        match times.last {
-            Some(last) => self.between_tokens.record((now - last).as_secs_f64()),
-            None => {
-                times.first = Some(now);
-                self.prompt_tokens.fetch_add(prompt as u64, Ordering::Relaxed);
-                self.first_token.record((now - times.arrived).as_secs_f64());
-            }
-        }
-        times.last = Some(now);
+        self.prompt_tokens.fetch_add(prompt as u64, Ordering::Relaxed);
+        self.first_token.record(latency.as_secs_f64());
+    }
+
+    /// A sequence drew another token, that long after the one before.
+    pub(crate) fn next_token(&self, latency: Duration) {
+        self.generation_tokens.fetch_add(1, Ordering::Relaxed);
+        self.between_tokens.record(latency.as_secs_f64());
     }
 
     /// A sequence ended.
-    pub(crate) fn finished(&self, times: &Times, prompt: usize, generated: usize, outcome: Outcome) {
-        self.finished[outcome as usize].fetch_add(1, Ordering::Relaxed);
+    pub(crate) fn finished(&self, finish: &FinishReason, sample: FinishedSample) {
+        let FinishedSample { prompt, generated, latency, phases } = sample;
+        self.finished[finish.index()].fetch_add(1, Ordering::Relaxed);
         self.request_prompt_tokens.record(prompt as f64);
         self.request_generation_tokens.record(generated as f64);
-        self.whole.record(times.arrived.elapsed().as_secs_f64());
-        if let (Some(started), Some(first), Some(last)) = (times.started, times.first, times.last) {
-            self.queued.record((started - times.arrived).as_secs_f64());
-            self.inference.record((last - started).as_secs_f64());
-            self.prefill.record((first - started).as_secs_f64());
-            let decode = (last - first).as_secs_f64();
+        self.whole.record(latency.as_secs_f64());
+        if let Some(Phases { queue, prefill, decode, inference }) = phases {
+            self.queued.record(queue.as_secs_f64());
+            self.inference.record(inference.as_secs_f64());
+            self.prefill.record(prefill.as_secs_f64());
+            let decode = decode.as_secs_f64();
             self.decode.record(decode);
             self.per_token.record(decode / (generated.max(2) - 1) as f64);
         }
-    }
-}
-
-/// Timestamps of a sample.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Times {
-    /// The request arrived.
-    pub(crate) arrived: Instant,
-    /// It left the queue.
-    pub(crate) started: Option<Instant>,
-    /// Its first token was drawn.
-    pub(crate) first: Option<Instant>,
-    /// Its latest token was drawn.
-    pub(crate) last: Option<Instant>,
-}
-
-impl Times {
-    pub(crate) fn new(arrived: Instant) -> Self {
-        Self { arrived, started: None, first: None, last: None }
     }
 }

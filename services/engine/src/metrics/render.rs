@@ -3,7 +3,11 @@
 use std::fmt::Write;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::{Metrics, REASONS};
+use super::Metrics;
+use crate::finish::FinishReason;
+
+/// A reason that vLLM has and this engine never.
+const REPETITION: &str = "repetition";
 
 impl Metrics {
     /// All metrics.
@@ -35,9 +39,9 @@ impl Metrics {
         text.counter("prompt_tokens", "Prompt tokens computed.", &self.prompt_tokens);
         text.counter("generation_tokens", "Tokens generated.", &self.generation_tokens);
         text.head("request_success_total", "Sequences that ended, by reason.", "counter");
-        for (reason, count) in REASONS.iter().zip(&self.finished) {
-            let label = format!("finished_reason=\"{reason}\"");
-            text.line("request_success_total", &label, count.load(Ordering::Relaxed) as f64);
+        let counts = self.finished.iter().map(|count| count.load(Ordering::Relaxed));
+        for (reason, count) in FinishReason::LABELS.into_iter().zip(counts).chain([(REPETITION, 0)]) {
+            text.line("request_success_total", &format!("finished_reason=\"{reason}\""), count as f64);
         }
         text.head("admission_rejections_total", "Requests that found the queue full.", "counter");
         let rejections = self.rejections.load(Ordering::Relaxed) as f64;
@@ -97,7 +101,7 @@ impl Text {
         self.line(name, "", value);
     }
 
-    /// The only metric that vLLM has not.
+    /// The only metric that vLLM lacks.
     fn idle(&mut self, nanoseconds: u64) {
         let name = "evenkeel_engine_idle_seconds_total";
         let _ = write!(

@@ -1,15 +1,15 @@
 //! One draw.
 
-use super::Sampling;
+use super::SamplingParams;
 use super::truncate::{keep, likelier};
 use super::weights::{exponentials, index_at, largest, log_sum};
 use crate::settings::LogprobsMode;
 
-/// A token and its log-probability in the configured mode; 0 if it was not requested.
+/// A token and its log-probability in the configured mode, if it was requested.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Drawn {
     pub(crate) id: u32,
-    pub(crate) logprob: f32,
+    pub(crate) logprob: Option<f32>,
 }
 
 /// A token of a prompt under the plain distribution.
@@ -40,27 +40,23 @@ impl Sampler {
     pub(crate) fn draw(
         &mut self,
         row: &mut [f32],
-        sampling: &Sampling,
+        sampling: &SamplingParams,
         mode: LogprobsMode,
         early: bool,
         uniform: f64,
         top: &mut Vec<(u32, f32)>,
     ) -> Result<Drawn, NotFinite> {
-        let raw = sampling.logprobs.filter(|_| mode == LogprobsMode::RawLogprobs);
-        let raw_sum = match raw {
-            None => 0.0,
+        let raw_sum = match sampling.logprobs.filter(|_| mode == LogprobsMode::RawLogprobs) {
+            None => None,
             Some(count) => {
                 let (_, highest) = finite(row)?;
                 let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
-                self.rank_all(row, count);
-                top.extend(self.ranked.iter().map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
-                sum
+                self.rank_all(row, count, sum, top);
+                Some(sum)
             }
         };
-        let drawn_raw = |id: usize, logit: f32| Drawn {
-            id: id as u32,
-            logprob: if raw.is_some() { (f64::from(logit) - raw_sum) as f32 } else { 0.0 },
-        };
+        let drawn_raw =
+            |id: usize, logit: f32| Drawn { id: id as u32, logprob: raw_sum.map(|sum| log_probability(logit, sum)) };
         if early {
             for &id in &sampling.never_early {
                 row[id as usize] = f32::NEG_INFINITY;
@@ -73,9 +69,8 @@ impl Sampler {
                 return Ok(drawn_raw(id, highest));
             };
             let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
-            self.rank_all(row, count);
-            top.extend(self.ranked.iter().map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
-            return Ok(Drawn { id: id as u32, logprob: (f64::from(highest) - sum) as f32 });
+            self.rank_all(row, count, sum, top);
+            return Ok(Drawn { id: id as u32, logprob: Some(log_probability(highest, sum)) });
         }
 
         let temperature = sampling.temperature;
@@ -86,9 +81,9 @@ impl Sampler {
         }
         let (_, highest) = finite(row)?;
         exponentials(row, highest, &mut self.weights, &mut self.blocks);
-        let truncated = sampling.limits.bind(row.len());
+        let truncated = sampling.truncation.bind(row.len());
         let (id, total) = if truncated {
-            keep(row, &self.weights, sampling.limits, &mut self.kept);
+            keep(row, &self.weights, sampling.truncation, &mut self.kept);
             self.draw_kept(uniform)
         } else {
             let total: f64 = self.blocks.iter().sum();
@@ -101,10 +96,9 @@ impl Sampler {
         if truncated {
             self.rank_kept(row, count, sum, top);
         } else {
-            self.rank_all(row, count);
-            top.extend(self.ranked.iter().map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
+            self.rank_all(row, count, sum, top);
         }
-        Ok(Drawn { id: id as u32, logprob: (f64::from(row[id]) - sum) as f32 })
+        Ok(Drawn { id: id as u32, logprob: Some(log_probability(row[id], sum)) })
     }
 
     /// Scores a token by a row of logits, without temperature or truncation.
@@ -113,7 +107,7 @@ impl Sampler {
         let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
         let logit = row[id as usize];
         let rank = row.iter().filter(|&&other| other >= logit).count() as u32;
-        Ok(Score { logprob: (f64::from(logit) - sum) as f32, rank })
+        Ok(Score { logprob: log_probability(logit, sum), rank })
     }
 
     /// Draws from `kept`, and returns the sum of their weights as well.
@@ -135,8 +129,14 @@ impl Sampler {
         (last as usize, total)
     }
 
+    /// Appends the `count` most likely tokens with their log-probabilities.
+    fn rank_all(&mut self, row: &[f32], count: usize, sum: f64, top: &mut Vec<(u32, f32)>) {
+        self.rank(row, count);
+        top.extend(self.ranked.iter().map(|&id| (id, log_probability(row[id as usize], sum))));
+    }
+
     /// Puts the `count` most likely tokens into `ranked`.
-    fn rank_all(&mut self, row: &[f32], count: usize) {
+    fn rank(&mut self, row: &[f32], count: usize) {
         let count = count.min(row.len());
         self.ranked.clear();
         if count == 0 {
@@ -169,11 +169,16 @@ impl Sampler {
         let count = count.min(row.len());
         self.kept.sort_unstable_by(|&a, &b| likelier(row, a, b));
         let first = top.len();
-        top.extend(self.kept.iter().take(count).map(|&id| (id, (f64::from(row[id as usize]) - sum) as f32)));
+        top.extend(self.kept.iter().take(count).map(|&id| (id, log_probability(row[id as usize], sum))));
         let missing = count - (top.len() - first);
         let others = (0..row.len() as u32).filter(|id| !self.kept.contains(id));
         top.extend(others.take(missing).map(|id| (id, f32::NEG_INFINITY)));
     }
+}
+
+/// Of a logit, given the logarithm of the sum of all exponentials.
+fn log_probability(logit: f32, sum: f64) -> f32 {
+    (f64::from(logit) - sum) as f32
 }
 
 fn finite(row: &[f32]) -> Result<(usize, f32), NotFinite> {

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use evenkeel_seeds::{Stream, Uniforms};
 
-use super::super::Sampling;
-use super::super::truncate::Limits;
+use super::super::SamplingParams;
+use super::super::truncate::Truncation;
 use super::*;
 
 /// A number of a stream that nothing but these tests draws from.
@@ -13,20 +13,20 @@ fn uniform(seed: u64, position: u64) -> f64 {
     Uniforms::new(seed, Stream::Tokens).at(position)
 }
 
-fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> Sampling {
-    Sampling {
+fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> SamplingParams {
+    SamplingParams {
         temperature,
-        limits: Limits { top_k, top_p, min_p },
+        truncation: Truncation { top_k, top_p, min_p },
         logprobs: Some(5),
-        scores_prompt: false,
+        prompt_logprobs: false,
         min_tokens: 0,
         never_early: Vec::new(),
         max_tokens: 1,
-        end: None,
-        stop_ids: Vec::new(),
+        eos_token_id: None,
+        stop_token_ids: Vec::new(),
         stop: Arc::new([]),
-        keep_stop: false,
-        skip_special: true,
+        include_stop_str_in_output: false,
+        skip_special_tokens: true,
     }
 }
 
@@ -38,7 +38,7 @@ fn row(vocabulary: usize, seed: u64) -> Vec<f32> {
 }
 
 /// ln p of each token, minus infinity where it cannot be drawn.
-fn reference(row: &[f32], sampling: &Sampling) -> Vec<f64> {
+fn reference(row: &[f32], sampling: &SamplingParams) -> Vec<f64> {
     let temperature = f64::from(if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature });
     let z: Vec<f64> = row.iter().map(|&x| f64::from(x) / temperature).collect();
     let softmax = |z: &[f64]| -> Vec<f64> {
@@ -47,12 +47,12 @@ fn reference(row: &[f32], sampling: &Sampling) -> Vec<f64> {
         z.iter().map(|x| (x - top).exp() / sum).collect()
     };
     let mut kept = z.clone();
-    let limits = sampling.limits;
-    if limits.min_p > 0.0 {
+    let truncation = sampling.truncation;
+    if truncation.min_p > 0.0 {
         let p = softmax(&kept);
         let most = p.iter().copied().fold(0.0, f64::max);
         for (x, p) in kept.iter_mut().zip(&p) {
-            if *p < f64::from(limits.min_p) * most {
+            if *p < f64::from(truncation.min_p) * most {
                 *x = f64::NEG_INFINITY;
             }
         }
@@ -62,16 +62,16 @@ fn reference(row: &[f32], sampling: &Sampling) -> Vec<f64> {
         order.sort_by(|&a, &b| kept[b].total_cmp(&kept[a]));
         order
     };
-    if limits.top_k > 0 {
-        for &id in order(&kept).iter().skip(limits.top_k) {
+    if truncation.top_k > 0 {
+        for &id in order(&kept).iter().skip(truncation.top_k) {
             kept[id] = f64::NEG_INFINITY;
         }
     }
-    if limits.top_p < 1.0 {
+    if truncation.top_p < 1.0 {
         let p = softmax(&kept);
         let mut before = 0.0;
         for id in order(&kept) {
-            if before >= f64::from(limits.top_p) {
+            if before >= f64::from(truncation.top_p) {
                 kept[id] = f64::NEG_INFINITY;
             }
             before += p[id];
@@ -80,7 +80,7 @@ fn reference(row: &[f32], sampling: &Sampling) -> Vec<f64> {
     softmax(&kept).into_iter().map(f64::ln).collect()
 }
 
-fn cases() -> Vec<Sampling> {
+fn cases() -> Vec<SamplingParams> {
     let mut cases = Vec::new();
     for temperature in [0.3, 1.0, 1.7] {
         for (top_k, top_p, min_p) in [
@@ -115,7 +115,7 @@ fn processed_logprobs_are_those_of_the_distribution_that_is_drawn_from() {
                 let mode = LogprobsMode::ProcessedLogprobs;
                 let drawn = sampler.draw(&mut row.clone(), case, mode, false, uniform(9, draw), &mut top).unwrap();
                 let exact = wanted[drawn.id as usize];
-                assert!((f64::from(drawn.logprob) - exact).abs() < 1e-5, "{case:?}: {drawn:?}, {exact}");
+                assert!((f64::from(drawn.logprob.unwrap()) - exact).abs() < 1e-5, "{case:?}: {drawn:?}, {exact}");
                 assert_eq!(top.len(), 5);
                 for (&(id, logprob), &expected) in top.iter().zip(&ranked) {
                     if wanted[expected] == f64::NEG_INFINITY {
@@ -134,7 +134,7 @@ fn processed_logprobs_are_those_of_the_distribution_that_is_drawn_from() {
 fn what_may_be_drawn_sums_to_one() {
     let mut sampler = Sampler::default();
     for case in cases() {
-        let case = Sampling { logprobs: Some(1000), ..case };
+        let case = SamplingParams { logprobs: Some(1000), ..case };
         let mut top = Vec::new();
         let mode = LogprobsMode::ProcessedLogprobs;
         sampler.draw(&mut row(1000, 4), &case, mode, false, 0.5, &mut top).unwrap();
@@ -172,10 +172,10 @@ fn raw_logprobs_are_the_models_own_whatever_is_asked() {
     let mut sampler = Sampler::default();
     let plain = reference(&row(300, 6), &sampling(1.0, 0, 1.0, 0.0));
     for case in cases() {
-        let case = Sampling { never_early: vec![0, 1, 2], ..case };
+        let case = SamplingParams { never_early: vec![0, 1, 2], ..case };
         let mut top = Vec::new();
         let drawn = sampler.draw(&mut row(300, 6), &case, LogprobsMode::RawLogprobs, true, 0.3, &mut top).unwrap();
-        assert!((f64::from(drawn.logprob) - plain[drawn.id as usize]).abs() < 1e-5);
+        assert!((f64::from(drawn.logprob.unwrap()) - plain[drawn.id as usize]).abs() < 1e-5);
         for (id, logprob) in top {
             assert!((f64::from(logprob) - plain[id as usize]).abs() < 1e-5);
         }
@@ -191,7 +191,7 @@ fn temperature_zero_takes_the_first_of_the_likeliest() {
     let drawn = sampler.draw(&mut row, &greedy, LogprobsMode::ProcessedLogprobs, false, 0.99, &mut top).unwrap();
     assert_eq!(drawn.id, 1);
     assert_eq!(top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 2, 5, 0, 3]);
-    let early = Sampling { never_early: vec![1, 2], ..greedy };
+    let early = SamplingParams { never_early: vec![1, 2], ..greedy };
     let drawn = sampler.draw(&mut row, &early, LogprobsMode::ProcessedLogprobs, true, 0.0, &mut Vec::new()).unwrap();
     assert_eq!(drawn.id, 5);
 }

@@ -12,13 +12,13 @@ const SORTED_AT_ONCE: usize = 64;
 
 /// Truncation of a request; `top_k` 0, `top_p` 1 and `min_p` 0 mean none.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Limits {
+pub(crate) struct Truncation {
     pub(crate) top_k: usize,
     pub(crate) top_p: f32,
     pub(crate) min_p: f32,
 }
 
-impl Limits {
+impl Truncation {
     /// Whether any of them can exclude a token of the vocabulary.
     pub(super) fn bind(&self, vocabulary: usize) -> bool {
         (self.top_k > 0 && self.top_k < vocabulary) || self.top_p < 1.0 || self.min_p > 0.0
@@ -32,25 +32,25 @@ pub(super) fn likelier(row: &[f32], a: u32, b: u32) -> Ordering {
 
 /// Fills `kept` with the ids that may be drawn. `row` holds logits divided by the temperature, `weights` their exponentials relative
 /// to the largest (so that the most likely weighs 1).
-pub(super) fn keep(row: &[f32], weights: &[f32], limits: Limits, kept: &mut Vec<u32>) {
+pub(super) fn keep(row: &[f32], weights: &[f32], truncation: Truncation, kept: &mut Vec<u32>) {
     kept.clear();
     // Without a floor a weight of 0 still counts for top-k: vLLM masks logits, not underflown probabilities.
-    let floor = limits.min_p;
+    let floor = truncation.min_p;
     let possible = |id: usize| row[id] > f32::NEG_INFINITY && weights[id] >= floor;
-    let least = match limits.top_k {
+    let least = match truncation.top_k {
         k @ 1..=SHORT_LIST if k < row.len() => {
             nth_largest((0..row.len()).filter(|&id| possible(id)).map(|id| row[id]), k)
         }
         _ => f32::NEG_INFINITY,
     };
     kept.extend((0..row.len()).filter(|&id| row[id] >= least && possible(id)).map(|id| id as u32));
-    if limits.top_k > SHORT_LIST && limits.top_k < kept.len() {
-        let (_, &mut nth, _) = kept.select_nth_unstable_by(limits.top_k - 1, |&a, &b| likelier(row, a, b));
+    if truncation.top_k > SHORT_LIST && truncation.top_k < kept.len() {
+        let (_, &mut nth, _) = kept.select_nth_unstable_by(truncation.top_k - 1, |&a, &b| likelier(row, a, b));
         let least = row[nth as usize];
         kept.retain(|&id| row[id as usize] >= least);
     }
-    if limits.top_p < 1.0 {
-        keep_nucleus(row, weights, limits.top_p, kept);
+    if truncation.top_p < 1.0 {
+        keep_nucleus(row, weights, truncation.top_p, kept);
     }
 }
 

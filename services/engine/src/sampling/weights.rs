@@ -16,7 +16,7 @@ fn exp(x: f32) -> f32 {
     let integer = shifted - ROUND;
     // ln 2 in two parts: the first one times an integer is exact.
     let r = clamped - integer * 0.693_145_75 - integer * 1.428_606_8e-6;
-    // Taylor's polynomial; |r| <= ln 2 / 2 leaves 1.2e-8 behind its seventh term.
+    // Taylor's polynomial; |r| <= ln 2 / 2 leaves 1.2e-8 after its seventh term.
     let mut p = 1.0 / 5040.0;
     for factor in [1.0 / 720.0, 1.0 / 120.0, 1.0 / 24.0, 1.0 / 6.0, 0.5, 1.0, 1.0] {
         p = p * r + factor;

@@ -6,8 +6,8 @@
 use evenkeel_model::decode::Step;
 use evenkeel_model::{Config, Decoder, parameter_specs};
 
-use super::output::Finish;
 use super::sequence::Sequence;
+use crate::finish::FinishReason;
 use crate::sampling::Sampler;
 use crate::settings::LogprobsMode;
 
@@ -16,7 +16,7 @@ const CACHED_BYTES: usize = 8 << 20;
 /// Shares for each thread of such a model.
 const SHARES_OF_A_THREAD: usize = 4;
 /// Tokens below which a share costs more than it gains by balancing.
-const LEAST_SHARE: usize = 32;
+const MIN_SHARE: usize = 32;
 
 /// Decides how many tokens each sequence feeds: one if it is decoding; prompts feed up to `prefill` together. Returns the sum.
 pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
@@ -30,7 +30,7 @@ pub(super) fn plan(sequences: &mut [Sequence], mut prefill: usize) -> usize {
 ///
 /// One share for each thread costs least, but then the slowest thread delays the step. If the weights of the whole model fit the
 /// caches, reading them again costs little, so there are more shares, and idle threads take the next one.
-pub(super) fn most_shares(config: &Config, threads: usize) -> usize {
+pub(super) fn max_shares(config: &Config, threads: usize) -> usize {
     let bytes: usize = parameter_specs(config).0.iter().map(|spec| 4 * spec.shape.iter().product::<usize>()).sum();
     threads * if bytes <= CACHED_BYTES { SHARES_OF_A_THREAD } else { 1 }
 }
@@ -45,7 +45,7 @@ pub(super) fn step(
 ) {
     let total: usize = sequences.iter().map(Sequence::planned).sum();
     let mut left = (sequences, total);
-    let parts = (total / LEAST_SHARE).clamp(threads, samplers.len());
+    let parts = (total / MIN_SHARE).clamp(threads, samplers.len());
     rayon::scope(|scope| {
         for (part, sampler) in samplers[..parts].iter_mut().enumerate() {
             let (sequences, tokens) = left;
@@ -89,7 +89,7 @@ fn run(decoder: &Decoder, mode: LogprobsMode, sequences: &mut [Sequence], sample
             // Requests were validated on arrival, so this is a failure of the machine (memory). It fails all sequences of the share.
             tracing::error!(%error, "a decoding step failed");
             for sequence in planned {
-                sequence.end(Finish::Error(error.to_string()));
+                sequence.end(FinishReason::Error(error.to_string()));
             }
             return;
         }

@@ -12,23 +12,26 @@ mod pause;
 mod queue;
 mod run;
 mod sequence;
+mod timestamps;
 
 pub(crate) use admission::{Admission, Permit};
-pub(crate) use output::{Finish, Output};
+pub(crate) use output::Output;
+pub(crate) use timestamps::Timestamps;
 
+use std::str::FromStr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
+use evenkeel_errors::FieldError;
 use evenkeel_model::Decoder;
-use serde::Deserialize;
 use tokio::sync::{mpsc, oneshot};
 
 use crate::error::EngineError;
 use crate::folder::Model;
 use crate::metrics::Metrics;
-use crate::sampling::Sampling;
+use crate::sampling::SamplingParams;
 use crate::settings::EngineSettings;
 
 /// Commands that may wait for the end of a step. Further senders wait.
@@ -37,10 +40,10 @@ const COMMANDS: usize = 1024;
 /// The samples of one prompt.
 pub(crate) struct Job {
     /// The id under which clients abort it.
-    pub(crate) name: Arc<str>,
+    pub(crate) request_id: Arc<str>,
     /// Ids, at least one; with `max_tokens` within the context.
     pub(crate) prompt: Arc<[u32]>,
-    pub(crate) sampling: Arc<Sampling>,
+    pub(crate) sampling: Arc<SamplingParams>,
     /// Index of its first sample in the request, and how many there are.
     pub(crate) first: usize,
     pub(crate) count: usize,
@@ -58,8 +61,7 @@ pub(crate) struct Job {
 }
 
 /// How a pause treats running sequences.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum PauseMode {
     /// They end at once with what they have.
     #[default]
@@ -70,12 +72,25 @@ pub(crate) enum PauseMode {
     Keep,
 }
 
+impl FromStr for PauseMode {
+    type Err = FieldError;
+
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        match text {
+            "abort" => Ok(Self::Abort),
+            "wait" => Ok(Self::Wait),
+            "keep" => Ok(Self::Keep),
+            other => Err(FieldError::new("mode", format_args!("{other:?}"), "abort, wait or keep")),
+        }
+    }
+}
+
 /// A command to the thread. Those with a sender are replied to when they are done.
 pub(crate) enum Command {
     Run(Vec<Job>),
     /// A client has gone.
     RemoveCancelled,
-    /// Ends the samples of these names, or all; the reply is their number.
+    /// Ends the samples of these request ids, or all; the reply is their number.
     Abort(Option<Vec<String>>, oneshot::Sender<usize>),
     Pause {
         mode: PauseMode,
@@ -109,13 +124,13 @@ impl Scheduler {
         let paused = Arc::new(AtomicBool::new(false));
         let threads = settings.thread_count();
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("engine-{i}")).build();
-        let pool = pool.map_err(|error| EngineError::Thread(error.to_string()))?;
+        let pool = pool.map_err(EngineError::ThreadPool)?;
         let state =
             run::State::new(settings, model.clone(), decoder, metrics.clone(), received, paused.clone(), threads);
         // The loop runs on a worker of the pool, so that no other thread is needed to start a step.
         let body = move || pool.install(|| state.run());
         let thread = std::thread::Builder::new().name("engine".to_owned()).spawn(body);
-        let thread = thread.map_err(|error| EngineError::Thread(error.to_string()))?;
+        let thread = thread.map_err(EngineError::SpawnThread)?;
         Ok((Self { commands, paused }, thread))
     }
 

@@ -1,36 +1,8 @@
-//! What a sample says of itself while it is generated: its tokens, and why it ended.
+//! What a sample says of itself while it is generated.
 
-use crate::metrics::{Outcome, Times};
+use super::timestamps::Timestamps;
+use crate::finish::FinishReason;
 use crate::sampling::Score;
-
-/// Why a sample ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Finish {
-    /// The end of sequence.
-    End,
-    /// A token of the request or of the model's own list.
-    StopToken(u32),
-    /// A text of the request.
-    StopText(String),
-    /// `max_tokens`, or the end of the context.
-    Length,
-    /// It was aborted.
-    Abort,
-    /// The step failed, or its logits are not finite.
-    Error(String),
-}
-
-impl Finish {
-    /// The outcome in metrics.
-    pub(super) fn outcome(&self) -> Outcome {
-        match self {
-            Self::End | Self::StopToken(_) | Self::StopText(_) => Outcome::Stop,
-            Self::Length => Outcome::Length,
-            Self::Abort => Outcome::Abort,
-            Self::Error(_) => Outcome::Error,
-        }
-    }
-}
 
 /// Tokens of one sample: all of them, or those since the last output.
 #[derive(Debug)]
@@ -44,7 +16,7 @@ pub(crate) struct Output {
     pub(crate) top: Vec<(u32, f32)>,
     /// Of each token of the prompt but the first, if requested; in the last output only.
     pub(crate) prompt: Vec<Score>,
-    pub(crate) finish: Option<Finish>,
+    pub(crate) finish: Option<FinishReason>,
     /// Its timestamps so far.
-    pub(crate) times: Times,
+    pub(crate) times: Timestamps,
 }

@@ -9,7 +9,7 @@ use super::reply;
 
 /// Which sequences run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Mode {
+enum PauseState {
     /// All.
     Running,
     /// Those already admitted.
@@ -20,7 +20,7 @@ enum Mode {
 
 /// The pause of a scheduler.
 pub(super) struct Pause {
-    mode: Mode,
+    state: PauseState,
     /// Callers that wait until nothing runs.
     waiting: Vec<oneshot::Sender<()>>,
     /// Read by other threads.
@@ -30,42 +30,42 @@ pub(super) struct Pause {
 impl Pause {
     /// Not paused.
     pub(super) fn new(paused: Arc<AtomicBool>) -> Self {
-        Self { mode: Mode::Running, waiting: Vec::new(), paused }
+        Self { state: PauseState::Running, waiting: Vec::new(), paused }
     }
 
     /// Whether waiting sequences may be admitted.
     pub(super) fn admits(&self) -> bool {
-        self.mode == Mode::Running
+        self.state == PauseState::Running
     }
 
     /// Whether admitted sequences may run.
     pub(super) fn steps(&self) -> bool {
-        self.mode != Mode::Frozen
+        self.state != PauseState::Frozen
     }
 
     /// Freezes sequences at once.
     pub(super) fn freeze(&mut self) {
         self.paused.store(true, Ordering::Release);
-        self.mode = Mode::Frozen;
+        self.state = PauseState::Frozen;
     }
 
     /// Admits no more sequences. The pause is complete when [`Self::settle`] is called with nothing running.
     pub(super) fn drain(&mut self, done: oneshot::Sender<()>) {
         self.paused.store(true, Ordering::Release);
-        self.mode = Mode::Draining;
+        self.state = PauseState::Draining;
         self.waiting.push(done);
     }
 
     /// Replies to callers that wait for the pause, if nothing runs.
     pub(super) fn settle(&mut self, idle: bool) {
-        if self.mode == Mode::Draining && idle {
+        if self.state == PauseState::Draining && idle {
             self.waiting.drain(..).for_each(|done| reply(done, ()));
         }
     }
 
     /// Ends the pause, even one that never took effect.
     pub(super) fn resume(&mut self) {
-        self.mode = Mode::Running;
+        self.state = PauseState::Running;
         self.paused.store(false, Ordering::Release);
         self.waiting.drain(..).for_each(|done| reply(done, ()));
     }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_model::Decoder;
 
-use super::output::Finish;
 use super::sequence::Sequence;
+use crate::finish::FinishReason;
 use crate::metrics::Metrics;
 use crate::settings::EngineSettings;
 use crate::text::Tokenizer;
@@ -69,7 +69,7 @@ impl Queue {
                     self.running.push(sequence);
                 }
                 Err(error) => {
-                    sequence.end(Finish::Error(error.to_string()));
+                    sequence.end(FinishReason::Error(error.to_string()));
                     self.finish(sequence);
                 }
             }
@@ -91,7 +91,7 @@ impl Queue {
     /// Drops the sequences of clients that have gone.
     pub(super) fn remove_cancelled(&mut self) {
         for sequence in self.running.iter_mut().filter(|sequence| sequence.is_cancelled()) {
-            sequence.end(Finish::Abort);
+            sequence.end(FinishReason::Abort);
         }
         self.remove_finished();
         let metrics = &self.metrics;
@@ -111,19 +111,19 @@ impl Queue {
                     sequence.restart(cache);
                     self.metrics.preempted();
                 }
-                Err(error) => sequence.end(Finish::Error(error.to_string())),
+                Err(error) => sequence.end(FinishReason::Error(error.to_string())),
             }
         }
-        self.end_where(&Finish::Abort, Sequence::has_ended);
+        self.end_where(&FinishReason::Abort, Sequence::has_ended);
     }
 
     /// Ends all running and waiting sequences, and returns their number.
-    pub(super) fn end_all(&mut self, finish: &Finish) -> usize {
+    pub(super) fn end_all(&mut self, finish: &FinishReason) -> usize {
         self.end_where(finish, |_| true)
     }
 
     /// Ends the chosen sequences that have not ended by themselves, and returns their number.
-    pub(super) fn end_where(&mut self, finish: &Finish, which: impl Fn(&Sequence) -> bool) -> usize {
+    pub(super) fn end_where(&mut self, finish: &FinishReason, which: impl Fn(&Sequence) -> bool) -> usize {
         let running = std::mem::take(&mut self.running);
         let (ended, kept): (Vec<_>, Vec<_>) = running.into_iter().partition(&which);
         self.running = kept;

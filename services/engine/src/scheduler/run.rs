@@ -9,11 +9,11 @@ use evenkeel_seeds::Stream;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
 
-use super::output::Finish;
 use super::pause::Pause;
 use super::queue::Queue;
 use super::sequence::Sequence;
 use super::{Command, Job, PauseMode, batch, reply};
+use crate::finish::FinishReason;
 use crate::folder::Model;
 use crate::metrics::Metrics;
 use crate::sampling::Sampler;
@@ -47,7 +47,7 @@ impl State {
         paused: Arc<AtomicBool>,
         threads: usize,
     ) -> Self {
-        let shares = batch::most_shares(&model.config, threads);
+        let shares = batch::max_shares(&model.config, threads);
         Self {
             model,
             decoder,
@@ -79,7 +79,7 @@ impl State {
                 self.step();
             }
         }
-        self.queue.end_all(&Finish::Abort);
+        self.queue.end_all(&FinishReason::Abort);
     }
 
     /// Handles all commands that have arrived; waits for one if there is nothing else to do.
@@ -116,8 +116,8 @@ impl State {
         match command {
             Command::Run(jobs) => jobs.into_iter().for_each(|job| self.enqueue(job)),
             Command::RemoveCancelled => {}
-            Command::Abort(names, done) => {
-                let count = self.abort(names.as_deref());
+            Command::Abort(request_ids, done) => {
+                let count = self.abort(request_ids.as_deref());
                 reply(done, count);
             }
             Command::Pause { mode, clear_cache, done } => self.pause(mode, clear_cache, done),
@@ -154,13 +154,13 @@ impl State {
         }
     }
 
-    fn abort(&mut self, names: Option<&[String]>) -> usize {
-        match names {
-            Some(names) => {
-                self.queue.end_where(&Finish::Abort, |sequence| names.iter().any(|name| sequence.is_named(name)));
-                names.len()
+    fn abort(&mut self, request_ids: Option<&[String]>) -> usize {
+        match request_ids {
+            Some(ids) => {
+                self.queue.end_where(&FinishReason::Abort, |sequence| ids.iter().any(|id| sequence.has_request_id(id)));
+                ids.len()
             }
-            None => self.queue.end_all(&Finish::Abort),
+            None => self.queue.end_all(&FinishReason::Abort),
         }
     }
 
@@ -168,7 +168,7 @@ impl State {
         match mode {
             PauseMode::Abort => {
                 self.pause.drain(done);
-                self.queue.end_all(&Finish::Abort);
+                self.queue.end_all(&FinishReason::Abort);
             }
             PauseMode::Wait => self.pause.drain(done),
             PauseMode::Keep => {

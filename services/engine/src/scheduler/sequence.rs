@@ -9,9 +9,11 @@ use evenkeel_model::decode::Step;
 use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
 
-use super::output::{Finish, Output};
+use super::output::Output;
+use super::timestamps::Timestamps;
 use super::{Job, Permit};
-use crate::metrics::{Metrics, Times};
+use crate::finish::FinishReason;
+use crate::metrics::Metrics;
 use crate::sampling::{Drawn, NotFinite, Sampler, Score};
 use crate::settings::LogprobsMode;
 use crate::text::{Stopped, Tokenizer, Transcript};
@@ -30,8 +32,8 @@ pub(super) struct Sequence {
     planned: usize,
     /// Whether the last step drew a token.
     drew: bool,
-    finish: Option<Finish>,
-    times: Times,
+    finish: Option<FinishReason>,
+    times: Timestamps,
     logprobs: Vec<f32>,
     top: Vec<(u32, f32)>,
     prompt_scores: Vec<Score>,
@@ -44,7 +46,7 @@ pub(super) struct Sequence {
 
 impl Sequence {
     pub(super) fn new(job: Arc<Job>, index: usize, seed: u64, permit: Option<Permit>) -> Self {
-        let times = Times::new(job.arrived);
+        let times = Timestamps::new(job.arrived);
         Self {
             job,
             index,
@@ -70,7 +72,7 @@ impl Sequence {
         self.ids.reserve_exact(self.reserved());
         self.ids.extend_from_slice(&self.job.prompt);
         self.cache = Some(cache);
-        self.times.started = Some(Instant::now());
+        self.times.start(Instant::now());
         if let Some(tokenizer) = tokenizer.filter(|_| !sampling.stop.is_empty()) {
             self.transcript = Some(Transcript::new(tokenizer.clone(), &self.job.prompt, sampling));
         }
@@ -86,9 +88,9 @@ impl Sequence {
         self.job.prompt.len() + self.job.sampling.max_tokens
     }
 
-    /// Whether its request has this name.
-    pub(super) fn is_named(&self, name: &str) -> bool {
-        *self.job.name == *name
+    /// Whether it belongs to that request.
+    pub(super) fn has_request_id(&self, id: &str) -> bool {
+        *self.job.request_id == *id
     }
 
     pub(super) fn is_cancelled(&self) -> bool {
@@ -111,9 +113,9 @@ impl Sequence {
             self.planned = 1;
             return prefill;
         }
-        // A prompt whose tokens are scored needs the logits behind each of them.
-        let most = if self.next_of_prompt().is_some() { 1 } else { prefill };
-        self.planned = pending.min(prefill).min(most);
+        // A prompt whose tokens are scored needs the logits after each of them.
+        let max = if self.next_of_prompt().is_some() { 1 } else { prefill };
+        self.planned = pending.min(prefill).min(max);
         prefill - self.planned
     }
 
@@ -129,7 +131,7 @@ impl Sequence {
         Some(Step { cache, ids: &self.ids[from..from + self.planned] })
     }
 
-    /// Draws the next token from the logits behind what was fed. Nothing is drawn before the whole prompt has been fed; until then the
+    /// Draws the next token from the logits after what was fed. Nothing is drawn before the whole prompt has been fed; until then the
     /// prompt's own tokens are scored, if that was requested.
     pub(super) fn advance(&mut self, logits: &mut [f32], sampler: &mut Sampler, mode: LogprobsMode) {
         if self.pending() > 0 {
@@ -147,21 +149,21 @@ impl Sequence {
     }
 
     /// Ends it, unless it has ended.
-    pub(super) fn end(&mut self, finish: Finish) {
+    pub(super) fn end(&mut self, finish: FinishReason) {
         self.finish.get_or_insert(finish);
     }
 
     /// Counts the token that the last step drew, if it drew one.
     pub(super) fn record_token(&mut self, metrics: &Metrics, now: Instant) {
         if self.drew {
-            metrics.token(&mut self.times, self.job.prompt.len(), now);
+            self.times.record_token(metrics, self.job.prompt.len(), now);
         }
     }
 
     /// Counts it as ended. One that has not ended was aborted.
     pub(super) fn record_end(&self, metrics: &Metrics) {
-        let outcome = self.finish.as_ref().unwrap_or(&Finish::Abort).outcome();
-        metrics.finished(&self.times, self.job.prompt.len(), self.generated(), outcome);
+        let finish = self.finish.as_ref().unwrap_or(&FinishReason::Abort);
+        metrics.finished(finish, self.times.finished(self.job.prompt.len(), self.generated()));
     }
 
     /// Keeps the score of the next token of the prompt. Recomputing the cache gives it again.
@@ -172,7 +174,7 @@ impl Sequence {
                 self.prompt_scores.resize(self.prompt_scores.len().max(at + 1), Score::default());
                 self.prompt_scores[at] = score;
             }
-            Err(error) => self.finish = Some(Finish::Error(error.to_string())),
+            Err(error) => self.finish = Some(FinishReason::Error(error.to_string())),
         }
     }
 
@@ -181,31 +183,29 @@ impl Sequence {
         let drawn = match drawn {
             Ok(drawn) => drawn,
             Err(error) => {
-                self.finish = Some(Finish::Error(error.to_string()));
+                self.finish = Some(FinishReason::Error(error.to_string()));
                 return;
             }
         };
         self.drew = true;
         self.ids.push(drawn.id);
         let sampling = &self.job.sampling;
-        if sampling.logprobs.is_some() {
-            self.logprobs.push(drawn.logprob);
-        }
-        self.finish = if Some(drawn.id) == sampling.end {
-            Some(Finish::End)
-        } else if sampling.stop_ids.contains(&drawn.id) {
-            Some(Finish::StopToken(drawn.id))
+        self.logprobs.extend(drawn.logprob);
+        self.finish = if Some(drawn.id) == sampling.eos_token_id {
+            Some(FinishReason::End)
+        } else if sampling.stop_token_ids.contains(&drawn.id) {
+            Some(FinishReason::StopToken(drawn.id))
         } else if self.generated() >= sampling.max_tokens {
             // `max_tokens` was limited to the context when the request came.
-            Some(Finish::Length)
+            Some(FinishReason::Length)
         } else {
             None
         };
-        let silent = matches!(self.finish, Some(Finish::End | Finish::StopToken(_)));
+        let silent = matches!(self.finish, Some(FinishReason::End | FinishReason::StopToken(_)));
         if let Some(Stopped(stop)) = self.transcript.as_mut().and_then(|transcript| transcript.push(drawn.id, silent))
             && !silent
         {
-            self.finish = Some(Finish::StopText(stop));
+            self.finish = Some(FinishReason::StopText(stop));
         }
     }
 
@@ -243,6 +243,6 @@ impl Sequence {
 
     /// The token of the prompt that follows what is cached, if the prompt is scored.
     fn next_of_prompt(&self) -> Option<u32> {
-        self.job.prompt.get(self.cached()).copied().filter(|_| self.job.sampling.scores_prompt)
+        self.job.prompt.get(self.cached()).copied().filter(|_| self.job.sampling.prompt_logprobs)
     }
 }

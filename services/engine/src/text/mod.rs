@@ -12,6 +12,8 @@ use evenkeel_hf::TextError;
 
 /// The character for bytes that are not a complete character.
 const REPLACEMENT: char = '\u{fffd}';
+/// Maximum number of tokens of a character, which has up to four bytes.
+pub(crate) const CHARACTER_TOKENS: usize = 4;
 /// Last ids of the prompt on which a completion's text may depend if the decoder looks at neighbours.
 const CONTEXT: usize = 16;
 
@@ -37,9 +39,9 @@ impl Tokenizer {
     }
 
     /// The text of ids; unknown ids are skipped.
-    pub(crate) fn decode(&self, ids: &[u32], skip_special: bool) -> String {
+    pub(crate) fn decode(&self, ids: &[u32], skip_special_tokens: bool) -> String {
         // The library fails for decoders that cannot split a list of tokens; those have no text.
-        self.inner.decode(ids, skip_special).unwrap_or_default()
+        self.inner.decode(ids, skip_special_tokens).unwrap_or_default()
     }
 
     /// The vocabulary's own spelling of an id.
@@ -67,7 +69,7 @@ impl Tokenizer {
         if !piece.ends_with(REPLACEMENT) {
             return piece.to_owned();
         }
-        for count in 1..=before.len().min(4) {
+        for count in 1..=before.len().min(CHARACTER_TOKENS) {
             let context = &before[before.len() - count..];
             let whole = self.decode(&[context, &[id]].concat(), false);
             if whole.ends_with(REPLACEMENT) {
@@ -91,24 +93,24 @@ pub(crate) struct Detokenizer {
     /// The emitted text of the former, and their number.
     out: String,
     out_ids: usize,
-    skip_special: bool,
+    skip_special_tokens: bool,
 }
 
 impl Detokenizer {
     /// For the text after `prompt`.
-    pub(crate) fn new(tokenizer: &Tokenizer, prompt: &[u32], skip_special: bool) -> Self {
+    pub(crate) fn new(tokenizer: &Tokenizer, prompt: &[u32], skip_special_tokens: bool) -> Self {
         if tokenizer.is_concatenative {
-            return Self { ids: Vec::new(), out: String::new(), out_ids: 0, skip_special };
+            return Self { ids: Vec::new(), out: String::new(), out_ids: 0, skip_special_tokens };
         }
         let ids = prompt[prompt.len().saturating_sub(CONTEXT)..].to_vec();
-        let (out, out_ids) = (tokenizer.decode(&ids, skip_special), ids.len());
-        Self { ids, out, out_ids, skip_special }
+        let (out, out_ids) = (tokenizer.decode(&ids, skip_special_tokens), ids.len());
+        Self { ids, out, out_ids, skip_special_tokens }
     }
 
     /// Appends the text that `id` adds.
     pub(crate) fn push(&mut self, tokenizer: &Tokenizer, id: u32, text: &mut String) {
         if tokenizer.is_concatenative && self.ids.is_empty() {
-            if self.skip_special && tokenizer.is_special(id) {
+            if self.skip_special_tokens && tokenizer.is_special(id) {
                 return;
             }
             let piece = tokenizer.piece(id);
@@ -118,7 +120,7 @@ impl Detokenizer {
             }
         }
         self.ids.push(id);
-        let whole = tokenizer.decode(&self.ids, self.skip_special);
+        let whole = tokenizer.decode(&self.ids, self.skip_special_tokens);
         if whole.len() <= self.out.len() || whole.ends_with(REPLACEMENT) {
             return;
         }
@@ -127,14 +129,14 @@ impl Detokenizer {
             // The decoder changed earlier text, which cannot be continued: start over with this id.
             None => {
                 self.out_ids = self.ids.len() - 1;
-                text.push_str(&tokenizer.decode(&[id], self.skip_special));
+                text.push_str(&tokenizer.decode(&[id], self.skip_special_tokens));
             }
         }
         self.ids.drain(..self.out_ids);
         if tokenizer.is_concatenative {
             self.ids.clear();
         }
-        self.out = tokenizer.decode(&self.ids, self.skip_special);
+        self.out = tokenizer.decode(&self.ids, self.skip_special_tokens);
         self.out_ids = self.ids.len();
     }
 }

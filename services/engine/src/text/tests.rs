@@ -3,7 +3,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sampling::{Limits, Sampling};
+use crate::sampling::{SamplingParams, Truncation};
 
 /// Letters, an end, and the bytes of two characters in pieces, in the byte-level alphabet of GPT-2 ("é" is 0xC3 0xA9,
 /// written "Ã" and "©"; "€" is 0xE2 0x82 0xAC, written "â", "Ĥ" and "¬").
@@ -47,20 +47,20 @@ fn load(json: &Value) -> Arc<Tokenizer> {
     Arc::new(Tokenizer::new(inner, 16))
 }
 
-fn sampling(stop: &[&str], keep_stop: bool, min_tokens: usize) -> Sampling {
-    Sampling {
+fn sampling(stop: &[&str], include_stop_str_in_output: bool, min_tokens: usize) -> SamplingParams {
+    SamplingParams {
         temperature: 0.0,
-        limits: Limits { top_k: 0, top_p: 1.0, min_p: 0.0 },
+        truncation: Truncation { top_k: 0, top_p: 1.0, min_p: 0.0 },
         logprobs: None,
-        scores_prompt: false,
+        prompt_logprobs: false,
         min_tokens,
         never_early: Vec::new(),
         max_tokens: 100,
-        end: None,
-        stop_ids: Vec::new(),
+        eos_token_id: None,
+        stop_token_ids: Vec::new(),
         stop: stop.iter().map(|&stop| stop.to_owned()).collect(),
-        keep_stop,
-        skip_special: true,
+        include_stop_str_in_output,
+        skip_special_tokens: true,
     }
 }
 
@@ -69,7 +69,7 @@ fn take(
     tokenizer: &Arc<Tokenizer>,
     prompt: &[u32],
     ids: &[u32],
-    sampling: &Sampling,
+    sampling: &SamplingParams,
 ) -> (Vec<String>, Option<(String, usize)>) {
     let mut transcript = Transcript::new(tokenizer.clone(), prompt, sampling);
     let mut taken = Vec::new();
@@ -97,14 +97,14 @@ fn parts_of_a_character_wait_for_the_rest() {
 #[test]
 fn special_tokens_leave_text_only_where_that_is_asked() {
     assert_eq!(take(&bytes(), &[1], &[1, 0, 2], &sampling(&[], false, 0)).0.concat(), "ab");
-    let shown = Sampling { skip_special: false, ..sampling(&[], false, 0) };
+    let shown = SamplingParams { skip_special_tokens: false, ..sampling(&[], false, 0) };
     assert_eq!(take(&bytes(), &[1], &[1, 0, 2], &shown).0.concat(), "a<end>b");
 }
 
 #[test]
 fn a_decoder_that_looks_at_neighbours_gets_the_prompt() {
     let none = sampling(&[], false, 0);
-    // At the very beginning of a text the marked space is dropped, behind a prompt it is not.
+    // At the very beginning of a text the marked space is dropped, after a prompt it is not.
     assert_eq!(take(&marked(), &[1], &[2, 3, 1], &none).0, [" cat", "s", " the"]);
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Transcript {
     text: String,
     tokens: usize,
     stop: Arc<[String]>,
-    keep_stop: bool,
+    include_stop_str_in_output: bool,
     min_tokens: usize,
     /// Characters at the end that may still turn out to begin a stop text.
     held: usize,
@@ -25,17 +25,17 @@ pub(crate) struct Transcript {
 
 impl Transcript {
     /// For the text after `prompt`. Nothing stops it before it has more than `min_tokens` tokens.
-    pub(crate) fn new(tokenizer: Arc<Tokenizer>, prompt: &[u32], sampling: &crate::sampling::Sampling) -> Self {
+    pub(crate) fn new(tokenizer: Arc<Tokenizer>, prompt: &[u32], sampling: &crate::sampling::SamplingParams) -> Self {
         let longest = sampling.stop.iter().map(|stop| stop.chars().count()).max().unwrap_or(0);
         Self {
-            detokenizer: Detokenizer::new(&tokenizer, prompt, sampling.skip_special),
+            detokenizer: Detokenizer::new(&tokenizer, prompt, sampling.skip_special_tokens),
             tokenizer,
             text: String::new(),
             tokens: 0,
             stop: sampling.stop.clone(),
-            keep_stop: sampling.keep_stop,
+            include_stop_str_in_output: sampling.include_stop_str_in_output,
             min_tokens: sampling.min_tokens,
-            held: if sampling.keep_stop { 0 } else { longest.saturating_sub(1) },
+            held: if sampling.include_stop_str_in_output { 0 } else { longest.saturating_sub(1) },
             taken: 0,
         }
     }
@@ -44,7 +44,7 @@ impl Transcript {
     /// (`silent`).
     pub(crate) fn push(&mut self, id: u32, silent: bool) -> Option<Stopped> {
         self.tokens += 1;
-        if silent && !self.keep_stop {
+        if silent && !self.include_stop_str_in_output {
             return None;
         }
         let before = self.text.len();
@@ -61,7 +61,7 @@ impl Transcript {
         });
         let (end, start, stop) = found.min_by_key(|&(end, _, _)| end)?;
         let stopped = Stopped(stop.clone());
-        self.text.truncate(if self.keep_stop { end } else { start });
+        self.text.truncate(if self.include_stop_str_in_output { end } else { start });
         Some(stopped)
     }
 

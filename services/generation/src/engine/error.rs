@@ -1,6 +1,8 @@
 //! What can go wrong between this service and an engine, and whose fault it is.
 
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::error::ServiceError;
+use tokio::task::JoinError;
 
 /// Whose fault a failed sample is, which decides what another attempt needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,11 +18,14 @@ pub(crate) enum Fault {
 }
 
 /// A failed exchange with an engine.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub(crate) enum EngineError {
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum EngineClientError {
     /// No connection, or one that broke.
     #[error("{route}: {message}")]
     Transport { route: &'static str, message: String },
+    /// No HTTP client can be made of the settings.
+    #[error("cannot create an HTTP client: {message}")]
+    NoClient { message: String },
     /// No answer in time.
     #[error("{route}: no answer within {after_ms} ms")]
     Timeout { route: &'static str, after_ms: u64 },
@@ -42,9 +47,18 @@ pub(crate) enum EngineError {
     /// The sample was taken back from its engine.
     #[error("interrupted: {reason}")]
     Interrupted { reason: String },
+    /// It would have to load the weights that it was started with.
+    #[error("the weights that it was started with cannot be loaded again")]
+    NotLoadable,
+    /// The task that reads its model's folder panicked.
+    #[error("reading its model's folder: {0}")]
+    ReadModel(#[source] JoinError),
+    /// It was found with old weights, and could not be given the current ones.
+    #[error("weights not updated: {0}")]
+    NotUpdated(#[source] ServiceError),
 }
 
-impl EngineError {
+impl EngineClientError {
     /// A response whose `field` is `value`.
     pub(crate) fn invalid(field: &str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
         Self::InvalidResponse(FieldError::new(field, value, allowed))
@@ -54,9 +68,14 @@ impl EngineError {
     pub(crate) fn fault(&self) -> Fault {
         match self {
             Self::Refused { .. } => Fault::Request,
-            Self::Transport { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => Fault::Connection,
+            Self::Transport { .. } | Self::NoClient { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => {
+                Fault::Connection
+            }
             Self::Status { .. } | Self::InvalidResponse(_) | Self::Incompatible(_) => Fault::Engine,
-            Self::Interrupted { .. } => Fault::Interruption,
+            // Only checks and updates of an engine fail with the last three, never samples.
+            Self::Interrupted { .. } | Self::NotLoadable | Self::ReadModel(_) | Self::NotUpdated(_) => {
+                Fault::Interruption
+            }
         }
     }
 
@@ -68,14 +87,14 @@ impl EngineError {
     /// A label of metrics.
     pub(crate) fn kind(&self) -> &'static str {
         match self {
-            Self::Transport { .. } => "transport",
+            Self::Transport { .. } | Self::NoClient { .. } => "transport",
             Self::Timeout { .. } => "timeout",
             Self::Status { .. } => "status",
             Self::Refused { .. } => "refused",
             Self::InvalidResponse(_) => "invalid_response",
             Self::Incompatible(_) => "incompatible",
             Self::WrongWeights { .. } => "wrong_weights",
-            Self::Interrupted { .. } => "interrupted",
+            Self::Interrupted { .. } | Self::NotLoadable | Self::ReadModel(_) | Self::NotUpdated(_) => "interrupted",
         }
     }
 }

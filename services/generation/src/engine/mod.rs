@@ -11,10 +11,10 @@ use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
 use evenkeel_rpc::BoxFuture;
 
-pub(crate) use error::{EngineError, Fault};
+pub(crate) use error::{EngineClientError, Fault};
 
 /// The future of a trait object's method.
-pub(crate) type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineError>>;
+pub(crate) type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineClientError>>;
 
 /// A request for one sample.
 #[derive(Debug, Clone, Copy)]
@@ -27,33 +27,51 @@ pub(crate) struct SampleRequest<'a> {
     pub(crate) sampling: &'a SamplingSettings,
     /// Salt of cached prefixes: one for each weights version, so that no prefix outlives its weights.
     pub(crate) cache_salt: &'a str,
-    /// W3C traceparent.
-    pub(crate) traceparent: &'a str,
+    /// W3C traceparent, if the sample is traced.
+    pub(crate) traceparent: Option<&'a str>,
     /// Token by token rather than at the end.
     pub(crate) stream: bool,
 }
 
-/// Sampled tokens. There are always as many log-probabilities as ids.
+/// Sampled tokens, each with its log-probability.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Tokens {
-    pub(crate) ids: Vec<u32>,
-    pub(crate) log_probabilities: Vec<f32>,
+pub(crate) struct SampledTokens {
+    ids: Vec<u32>,
+    log_probabilities: Vec<f32>,
 }
 
-impl Tokens {
+impl SampledTokens {
+    pub(crate) fn push(&mut self, id: u32, log_probability: f32) {
+        self.ids.push(id);
+        self.log_probabilities.push(log_probability);
+    }
+
     pub(crate) fn len(&self) -> usize {
         self.ids.len()
     }
 
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    pub(crate) fn log_probabilities(&self) -> &[f32] {
+        &self.log_probabilities
+    }
+
+    /// Keeps the first `count` of them.
+    pub(crate) fn truncate(&mut self, count: usize) {
+        self.ids.truncate(count);
+        self.log_probabilities.truncate(count);
+    }
+
     pub(crate) fn clear(&mut self) {
-        self.ids.clear();
-        self.log_probabilities.clear();
+        self.truncate(0);
     }
 }
 
 /// Why an engine stopped sampling.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Finish {
+pub(crate) enum SampleFinish {
     /// End of sequence, or a stop token.
     Stop,
     /// `max_tokens` or the context.
@@ -64,12 +82,27 @@ pub(crate) enum Finish {
     Aborted,
 }
 
+impl SampleFinish {
+    /// Every one.
+    pub(crate) const ALL: [Self; 4] = [Self::Stop, Self::Length, Self::Repetition, Self::Aborted];
+
+    /// As engines spell it in `finish_reason`.
+    pub(crate) fn label(self) -> &'static str {
+        match self {
+            Self::Stop => "stop",
+            Self::Length => "length",
+            Self::Repetition => "repetition",
+            Self::Aborted => "abort",
+        }
+    }
+}
+
 /// Sequences to score.
 #[derive(Debug, Clone)]
 pub(crate) struct ScoreRequest<'a> {
     /// Each of at least two ids.
     pub(crate) sequences: &'a [Vec<u32>],
-    /// Of the token that is sampled behind each.
+    /// Of the token that is sampled after each.
     pub(crate) temperature: f32,
     /// Salt of cached prefixes.
     pub(crate) cache_salt: &'a str,
@@ -80,14 +113,14 @@ pub(crate) struct ScoreRequest<'a> {
 pub(crate) struct SequenceScore {
     /// Of every token but the first, at temperature 1.
     pub(crate) log_probabilities: Vec<f32>,
-    /// A token sampled behind it, with its log-probability.
+    /// A token sampled after it, with its log-probability.
     pub(crate) sampled: (u32, f32),
 }
 
 /// How a sample ended, and how long its phases took in the engine.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct SampleOutcome {
-    pub(crate) finish: Finish,
+    pub(crate) finish: SampleFinish,
     pub(crate) timings: EngineTimings,
 }
 
@@ -110,7 +143,7 @@ pub(crate) struct EngineInfo {
     pub(crate) root: String,
     /// The longest sequence.
     pub(crate) context_tokens: u32,
-    /// What its log-probabilities are taken of.
+    /// Which distribution its log-probabilities refer to.
     pub(crate) log_probabilities: LogProbabilityMode,
     /// Whether it has the routes for weight updates.
     pub(crate) updates_weights: bool,
@@ -170,7 +203,7 @@ pub(crate) trait EngineClient: Send + Sync + 'static {
     fn check_sampling(&self) -> Boxed<'_, ()>;
 
     /// Draws a sample. `tokens` is empty before, and always holds what has been received and validated so far.
-    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome>;
+    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut SampledTokens) -> Boxed<'a, SampleOutcome>;
 
     /// Scores sequences, in their order.
     fn score<'a>(&'a self, request: ScoreRequest<'a>) -> Boxed<'a, Vec<SequenceScore>>;

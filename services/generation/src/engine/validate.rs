@@ -1,32 +1,28 @@
 //! Validation of responses: a sample counts only if it is consistent in itself and with its request.
 
-use super::{EngineError, Finish, SampleOutcome, SampleRequest, Tokens};
+use super::{EngineClientError, SampleFinish, SampleOutcome, SampleRequest, SampledTokens};
 
 /// vLLM writes minus infinity as this; no sampled token has it.
 pub(crate) const MINUS_INFINITY: f32 = -9999.0;
 
 /// Validates tokens as they arrive, from index `from` on.
-pub(crate) fn validate_tokens(tokens: &Tokens, from: usize, request: &SampleRequest<'_>) -> Result<(), EngineError> {
-    let (ids, values) = (tokens.ids.len(), tokens.log_probabilities.len());
-    if ids != values {
-        let allowed = format!("one for each of {ids} token ids");
-        return Err(EngineError::invalid("token_logprobs", format_args!("{values} values"), allowed));
-    }
-    let most = request.sampling.max_tokens as usize;
-    if ids > most {
-        return Err(EngineError::invalid(
-            "token_ids",
-            format_args!("{ids} ids"),
-            format!("at most max_tokens, {most}"),
-        ));
+pub(crate) fn validate_tokens(
+    tokens: &SampledTokens,
+    from: usize,
+    request: &SampleRequest<'_>,
+) -> Result<(), EngineClientError> {
+    let (count, max_tokens) = (tokens.len(), request.sampling.max_tokens);
+    if count > max_tokens as usize {
+        let allowed = format!("at most max_tokens, {max_tokens}");
+        return Err(EngineClientError::invalid("token_ids", format_args!("{count} ids"), allowed));
     }
     let is_valid = |value: &f32| value.is_finite() && *value <= 0.0 && *value > MINUS_INFINITY;
-    match tokens.log_probabilities[from..].iter().position(|value| !is_valid(value)) {
+    match tokens.log_probabilities()[from..].iter().position(|value| !is_valid(value)) {
         None => Ok(()),
         Some(offset) => {
             let index = from + offset;
-            let value = tokens.log_probabilities[index];
-            Err(EngineError::invalid(
+            let value = tokens.log_probabilities()[index];
+            Err(EngineClientError::invalid(
                 &format!("token_logprobs[{index}]"),
                 value,
                 "a finite number, at most 0, above -9999",
@@ -37,42 +33,46 @@ pub(crate) fn validate_tokens(tokens: &Tokens, from: usize, request: &SampleRequ
 
 /// Validates a finished sample.
 pub(crate) fn validate(
-    tokens: &Tokens,
+    tokens: &SampledTokens,
     outcome: SampleOutcome,
     request: &SampleRequest<'_>,
-) -> Result<(), EngineError> {
+) -> Result<(), EngineClientError> {
     validate_tokens(tokens, 0, request)?;
     let (count, sampling) = (tokens.len(), request.sampling);
     match outcome.finish {
-        Finish::Aborted => return Ok(()),
-        Finish::Length if count < sampling.max_tokens as usize => {
+        SampleFinish::Aborted => return Ok(()),
+        SampleFinish::Length if count < sampling.max_tokens as usize => {
             // It cannot be the context: `max_tokens` fits it.
             let allowed = format!("max_tokens, {}, where finish_reason is length", sampling.max_tokens);
-            return Err(EngineError::invalid("token_ids", format_args!("{count} ids"), allowed));
+            return Err(EngineClientError::invalid("token_ids", format_args!("{count} ids"), allowed));
         }
-        Finish::Length | Finish::Repetition => {}
-        Finish::Stop => {
-            let Some(last) = tokens.ids.last() else {
-                return Err(EngineError::invalid("token_ids", "empty", "at least the token that stopped it"));
+        SampleFinish::Length | SampleFinish::Repetition => {}
+        SampleFinish::Stop => {
+            let Some(last) = tokens.ids().last() else {
+                return Err(EngineClientError::invalid("token_ids", "empty", "at least the token that stopped it"));
             };
             if sampling.ignore_eos && !sampling.stop_token_ids.contains(last) {
-                return Err(EngineError::invalid(
+                return Err(EngineClientError::invalid(
                     "token_ids",
                     format_args!("ends with {last}"),
-                    "a stop token, as ignore_eos asks",
+                    "a stop token, as requested by ignore_eos",
                 ));
             }
         }
     }
     if count < sampling.min_tokens as usize {
         let allowed = format!("at least min_tokens, {}", sampling.min_tokens);
-        return Err(EngineError::invalid("token_ids", format_args!("{count} ids"), allowed));
+        return Err(EngineClientError::invalid("token_ids", format_args!("{count} ids"), allowed));
     }
     let stops = &sampling.stop_token_ids;
-    let inner = &tokens.ids[..count.saturating_sub(1)];
+    let inner = &tokens.ids()[..count.saturating_sub(1)];
     let after_min = inner.get(sampling.min_tokens as usize..).unwrap_or_default();
     if !stops.is_empty() && after_min.iter().any(|id| stops.contains(id)) {
-        return Err(EngineError::invalid("token_ids", "a stop token before the last", "none, as stop_token_ids asks"));
+        return Err(EngineClientError::invalid(
+            "token_ids",
+            "a stop token before the last",
+            "none, as requested by stop_token_ids",
+        ));
     }
     Ok(())
 }
@@ -84,14 +84,15 @@ mod tests {
     use super::*;
     use crate::engine::EngineTimings;
 
-    fn validated(ids: &[u32], values: &[f32], finish: Finish, sampling: &SamplingSettings) -> Result<(), String> {
-        let tokens = Tokens { ids: ids.to_vec(), log_probabilities: values.to_vec() };
+    fn validated(ids: &[u32], values: &[f32], finish: SampleFinish, sampling: &SamplingSettings) -> Result<(), String> {
+        let mut tokens = SampledTokens::default();
+        ids.iter().zip(values).for_each(|(&id, &value)| tokens.push(id, value));
         let request = SampleRequest {
             request_id: "a",
             token_ids: &[1],
             sampling,
             cache_salt: "0",
-            traceparent: "",
+            traceparent: None,
             stream: false,
         };
         let outcome = SampleOutcome { finish, timings: EngineTimings::default() };
@@ -101,9 +102,9 @@ mod tests {
     #[test]
     fn a_complete_sample_is_valid() {
         let sampling = SamplingSettings { stop_token_ids: vec![9], ..SamplingSettings::plain(3, 1) };
-        assert_eq!(validated(&[5, 6, 7], &[-0.5, 0.0, -3.0], Finish::Length, &sampling), Ok(()));
-        assert_eq!(validated(&[5, 9], &[-0.5, -0.1], Finish::Stop, &sampling), Ok(()));
-        assert_eq!(validated(&[], &[], Finish::Aborted, &sampling), Ok(()));
+        assert_eq!(validated(&[5, 6, 7], &[-0.5, 0.0, -3.0], SampleFinish::Length, &sampling), Ok(()));
+        assert_eq!(validated(&[5, 9], &[-0.5, -0.1], SampleFinish::Stop, &sampling), Ok(()));
+        assert_eq!(validated(&[], &[], SampleFinish::Aborted, &sampling), Ok(()));
     }
 
     #[test]
@@ -111,23 +112,27 @@ mod tests {
         let sampling = SamplingSettings { stop_token_ids: vec![9], ..SamplingSettings::plain(3, 1) };
         let refused = |ids: &[u32], values: &[f32], finish| validated(ids, values, finish, &sampling).unwrap_err();
         for (value, said) in [(f32::NAN, "NaN"), (0.1, "0.1"), (-9999.0, "-9999"), (f32::NEG_INFINITY, "-inf")] {
-            let error = refused(&[5, 6, 7], &[-1.0, value, -1.0], Finish::Length);
+            let error = refused(&[5, 6, 7], &[-1.0, value, -1.0], SampleFinish::Length);
             assert!(error.contains(&format!("token_logprobs[1] is {said}, allowed: a finite number")), "{error}");
         }
-        assert!(refused(&[5, 6, 7], &[-1.0], Finish::Length).contains("one for each of 3 token ids"));
         assert!(
-            refused(&[5, 6], &[-1.0, -1.0], Finish::Length).contains("max_tokens, 3, where finish_reason is length")
+            refused(&[5, 6], &[-1.0, -1.0], SampleFinish::Length)
+                .contains("max_tokens, 3, where finish_reason is length")
         );
-        assert!(refused(&[5; 4], &[-1.0; 4], Finish::Stop).contains("at most max_tokens, 3"));
-        assert!(refused(&[], &[], Finish::Stop).contains("at least the token that stopped it"));
-        assert!(refused(&[9, 5, 6], &[-1.0; 3], Finish::Length).contains("none, as stop_token_ids asks"));
+        assert!(refused(&[5; 4], &[-1.0; 4], SampleFinish::Stop).contains("at most max_tokens, 3"));
+        assert!(refused(&[], &[], SampleFinish::Stop).contains("at least the token that stopped it"));
+        assert!(refused(&[9, 5, 6], &[-1.0; 3], SampleFinish::Length).contains("none, as requested by stop_token_ids"));
     }
 
     #[test]
     fn a_sample_that_ignores_its_settings_is_invalid() {
         let benchmark = SamplingSettings { ignore_eos: true, ..SamplingSettings::plain(3, 1) };
-        assert!(validated(&[5], &[-1.0], Finish::Stop, &benchmark).unwrap_err().contains("as ignore_eos asks"));
+        assert!(
+            validated(&[5], &[-1.0], SampleFinish::Stop, &benchmark)
+                .unwrap_err()
+                .contains("as requested by ignore_eos")
+        );
         let long = SamplingSettings { min_tokens: 2, ..SamplingSettings::plain(3, 1) };
-        assert!(validated(&[5], &[-1.0], Finish::Stop, &long).unwrap_err().contains("at least min_tokens, 2"));
+        assert!(validated(&[5], &[-1.0], SampleFinish::Stop, &long).unwrap_err().contains("at least min_tokens, 2"));
     }
 }

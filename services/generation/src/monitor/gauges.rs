@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use metrics::{counter, gauge};
 
-use crate::pool::{BackendStatus, EnginePool, EngineState};
+use crate::pool::{EnginePool, EngineSnapshot, EngineState};
 use crate::series::UPDATE_OUTCOMES;
 
 /// Publishes the state of a pool.
@@ -21,8 +21,8 @@ impl Gauges {
         gauge!("evenkeel_generation_waiting_samples").set(pool.waiting() as f64);
         gauge!("evenkeel_generation_asleep").set(f64::from(u8::from(pool.is_sleeping())));
         let mut before = mem::take(&mut self.engines);
-        for (engine, status) in pool.snapshot() {
-            publish_engine(engine.name(), Some(&status));
+        for (engine, snapshot) in pool.snapshot() {
+            publish_engine(engine.name(), Some(&snapshot));
             if !before.remove(engine.name()) {
                 begin_counters(engine.name());
             }
@@ -40,21 +40,21 @@ fn begin_counters(name: &str) {
     }
 }
 
-fn publish_engine(name: &str, status: Option<&BackendStatus>) {
+fn publish_engine(name: &str, snapshot: Option<&EngineSnapshot>) {
     let set = |metric: &'static str, value: f64| gauge!(metric, "engine" => name.to_owned()).set(value);
     for state in EngineState::ALL {
-        let is = status.is_some_and(|status| status.state == state);
+        let is = snapshot.is_some_and(|snapshot| snapshot.state == state);
         gauge!("evenkeel_engine_state", "engine" => name.to_owned(), "state" => state.label())
             .set(f64::from(u8::from(is)));
     }
-    set("evenkeel_engine_in_flight_items", status.map_or(0.0, |status| status.in_flight as f64));
-    set("evenkeel_engine_in_flight_tokens", status.map_or(0.0, |status| status.outstanding_tokens as f64));
-    set("evenkeel_engine_tokens_per_second", status.map_or(0.0, |status| status.tokens_per_second));
-    if let Some(version) = status.and_then(|status| status.reported_version) {
+    set("evenkeel_engine_in_flight_items", snapshot.map_or(0.0, |snapshot| snapshot.in_flight as f64));
+    set("evenkeel_engine_in_flight_tokens", snapshot.map_or(0.0, |snapshot| snapshot.outstanding_tokens as f64));
+    set("evenkeel_engine_tokens_per_second", snapshot.map_or(0.0, |snapshot| snapshot.tokens_per_second));
+    if let Some(version) = snapshot.and_then(|snapshot| snapshot.reported_version) {
         set("evenkeel_engine_policy_version", version as f64);
     }
-    let metrics = status.and_then(|status| status.metrics);
-    if metrics.is_some() || status.is_none() {
+    let metrics = snapshot.and_then(|snapshot| snapshot.metrics);
+    if metrics.is_some() || snapshot.is_none() {
         let metrics = metrics.unwrap_or_default();
         set("evenkeel_engine_running_requests", metrics.running as f64);
         set("evenkeel_engine_waiting_requests", metrics.waiting as f64);

@@ -2,7 +2,7 @@
 //! and without a clock of its own.
 //!
 //! Only engines that have the current weights take samples, so that any of them can take any sample that waits; while weights change,
-//! engines that still have the old ones take samples that ask for these, which wait in a queue of their own. The rule itself is
+//! engines that still have the old ones take samples of the old version, which wait in a queue of their own. The rule itself is
 //! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher owns items, their
 //! deadlines and attempts and learns its workers' limits, while this one assigns slots on engines by tokens, within sessions, and with affinity.
 
@@ -14,70 +14,19 @@ use evenkeel_rpc::balance::{Candidate, least_outstanding};
 use tokio::sync::oneshot;
 use tokio::time::Instant;
 
-use super::backend::{Backend, BackendStatus, EngineState};
-use super::weights::{Session, WeightsVersion};
+use super::engine_slots::{EngineSlots, EngineSnapshot};
+use super::engine_state::EngineState;
+use super::request::{Assignment, EngineId, Rejection, Replies, Reply, SlotRequest, Waiter};
+use super::weights::WeightsVersion;
 use crate::settings::GenerationSettings;
 
 /// Queue length from which on abandoned requests are removed.
 const PURGE_FROM: usize = 1024;
 
-/// Number of an engine within its pool. Never reused.
-pub(crate) type EngineId = usize;
-
-/// A sample's request for an engine.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct SlotRequest {
-    /// Tokens that it may take.
-    pub(crate) tokens: u64,
-    /// Its group, whose samples prefer one engine; empty for none.
-    pub(crate) group: String,
-    /// The policy version that must sample it; `None` for any.
-    pub(crate) version: Option<u64>,
-    /// The engine that failed at it last.
-    pub(crate) avoid: Option<EngineId>,
-}
-
-/// A sample's slot on an engine.
-#[derive(Debug)]
-pub(super) struct Assignment {
-    pub(super) engine: EngineId,
-    pub(super) tokens: u64,
-    pub(super) session: Arc<Session>,
-}
-
-/// Why a sample gets no engine.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Rejection {
-    /// No engine has the version that it needs.
-    Version { requested: u64, current: u64 },
-    /// There has been no engine for too long.
-    NoEngine,
-}
-
-pub(super) type Reply = Result<Assignment, Rejection>;
-
-/// A request in the queue.
-#[derive(Debug)]
-struct Waiter {
-    request: SlotRequest,
-    reply: oneshot::Sender<Reply>,
-}
-
-/// Replies to send once the balancer is unlocked: an assignment that nobody receives has to be released again.
-#[must_use]
-pub(super) struct Replies(Vec<(oneshot::Sender<Reply>, Reply)>);
-
-impl Replies {
-    /// Sends them and returns the assignments that nobody received.
-    pub(super) fn send(self) -> Vec<Assignment> {
-        self.0.into_iter().filter_map(|(sender, reply)| sender.send(reply).err()?.ok()).collect()
-    }
-}
-
-/// Backends by id, and the queue of requests.
+/// Engines by id, and the queue of requests.
 #[derive(Debug)]
 pub(super) struct Balancer {
-    backends: Vec<Backend>,
+    engines: Vec<EngineSlots>,
     weights: Arc<WeightsVersion>,
     queue: VecDeque<Waiter>,
     /// Requests for versions that are not current any more, while engines finish these.
@@ -90,10 +39,10 @@ pub(super) struct Balancer {
 }
 
 impl Balancer {
-    /// Without backends yet.
+    /// Without engines yet.
     pub(super) fn new(weights: WeightsVersion, settings: Arc<GenerationSettings>) -> Self {
         Self {
-            backends: Vec::new(),
+            engines: Vec::new(),
             weights: Arc::new(weights),
             queue: VecDeque::new(),
             outgoing: VecDeque::new(),
@@ -109,23 +58,23 @@ impl Balancer {
         self.queue.iter().chain(&self.outgoing).filter(|waiter| !waiter.reply.is_closed()).count()
     }
 
-    /// Adds a backend, which gets no samples before it is admitted.
+    /// Adds an engine, which gets no samples before it is admitted.
     pub(super) fn add(&mut self, now: Instant) -> EngineId {
-        self.backends.push(Backend::new(&self.weights, &self.settings, now));
-        self.backends.len() - 1
+        self.engines.push(EngineSlots::new(&self.weights, &self.settings, now));
+        self.engines.len() - 1
     }
 
-    pub(super) fn backend(&self, engine: EngineId) -> &Backend {
-        &self.backends[engine]
+    pub(super) fn slots(&self, engine: EngineId) -> &EngineSlots {
+        &self.engines[engine]
     }
 
     pub(super) fn weights(&self) -> &Arc<WeightsVersion> {
         &self.weights
     }
 
-    /// Every backend, by id.
-    pub(super) fn statuses(&mut self, now: Instant) -> Vec<BackendStatus> {
-        self.backends.iter_mut().map(|backend| backend.status(now)).collect()
+    /// Every engine, by id.
+    pub(super) fn snapshots(&mut self, now: Instant) -> Vec<EngineSnapshot> {
+        self.engines.iter_mut().map(|slots| slots.snapshot(now)).collect()
     }
 
     /// An engine now, or a reply later.
@@ -170,18 +119,18 @@ impl Balancer {
 
     /// A sample left its engine.
     pub(super) fn release(&mut self, engine: EngineId, tokens: u64) -> Replies {
-        self.backends[engine].release(tokens);
+        self.engines[engine].release(tokens);
         self.assign_queued()
     }
 
-    /// Changes a backend; requests in the queue may get it then.
+    /// Changes an engine; requests in the queue may get it then.
     pub(super) fn update(
         &mut self,
         engine: EngineId,
         now: Instant,
-        change: impl FnOnce(&mut Backend, &Arc<WeightsVersion>),
+        change: impl FnOnce(&mut EngineSlots, &Arc<WeightsVersion>),
     ) -> Replies {
-        change(&mut self.backends[engine], &self.weights);
+        change(&mut self.engines[engine], &self.weights);
         self.update_availability(now);
         let mut replies = self.reject_stranded();
         replies.0.extend(self.assign_queued().0);
@@ -193,7 +142,7 @@ impl Balancer {
     pub(super) fn set_weights(&mut self, weights: Arc<WeightsVersion>, finish: bool, now: Instant) -> Replies {
         let current = weights.number;
         self.weights = weights;
-        self.backends.iter_mut().for_each(|backend| backend.pause_for_weights(finish));
+        self.engines.iter_mut().for_each(|slots| slots.pause_for_weights(finish));
         self.update_availability(now);
         let outgoing = std::mem::take(&mut self.outgoing);
         let waiters = outgoing.into_iter().chain(std::mem::take(&mut self.queue));
@@ -204,22 +153,22 @@ impl Balancer {
         replies
     }
 
-    /// Whether a backend that is to get other weights has nothing left of its own, neither in flight nor waiting. From then on it takes
+    /// Whether an engine that is to get other weights has nothing left of its own, neither in flight nor waiting. From then on it takes
     /// nothing more of them.
     pub(super) fn finish(&mut self, engine: EngineId) -> bool {
         self.outgoing.retain(|waiter| !waiter.reply.is_closed());
-        let backend = &mut self.backends[engine];
-        let waits = |waiter: &Waiter| waiter.request.version.is_some_and(|version| backend.finishes(version));
-        if !backend.is_idle() || self.outgoing.iter().any(waits) {
+        let slots = &mut self.engines[engine];
+        let waits = |waiter: &Waiter| waiter.request.version.is_some_and(|version| slots.finishes(version));
+        if !slots.is_idle() || self.outgoing.iter().any(waits) {
             return false;
         }
-        backend.end_finishing();
+        slots.end_finishing();
         true
     }
 
     /// Whether any engine still takes requests for a version that is not current.
     fn finishes(&self, version: u64) -> bool {
-        self.backends.iter().any(|backend| backend.finishes(version))
+        self.engines.iter().any(|slots| slots.finishes(version))
     }
 
     /// Rejects requests for versions that no engine finishes any more.
@@ -255,8 +204,8 @@ impl Balancer {
     }
 
     fn update_availability(&mut self, now: Instant) {
-        let serves_soon = |backend: &Backend| backend.state().is_serving() || backend.state() == EngineState::Paused;
-        let available = self.backends.iter().any(serves_soon);
+        let serves_soon = |slots: &EngineSlots| slots.state().is_serving() || slots.state() == EngineState::Paused;
+        let available = self.engines.iter().any(serves_soon);
         self.unavailable_since = if available { None } else { Some(self.unavailable_since.unwrap_or(now)) };
     }
 
@@ -296,40 +245,40 @@ impl Balancer {
 
     fn assign(&mut self, engine: EngineId, tokens: u64) -> Assignment {
         self.assignments += 1;
-        let backend = &mut self.backends[engine];
-        backend.assign(tokens, self.assignments);
-        Assignment { engine, tokens, session: Arc::clone(backend.session()) }
+        let slots = &mut self.engines[engine];
+        slots.assign(tokens, self.assignments);
+        Assignment { engine, tokens, session: Arc::clone(slots.session()) }
     }
 
     /// An engine that finishes a version which is not current any more, and has room.
     fn choose_outgoing(&self, request: &SlotRequest, version: u64) -> Option<EngineId> {
-        let backends = self.backends.iter().enumerate().filter(|(_, backend)| backend.can_finish(version));
-        least_outstanding(backends.map(|(engine, backend)| Candidate {
+        let engines = self.engines.iter().enumerate().filter(|(_, slots)| slots.can_finish(version));
+        least_outstanding(engines.map(|(engine, slots)| Candidate {
             key: engine,
-            outstanding: backend.outstanding_tokens(),
-            last_assigned: backend.last_assigned(),
+            outstanding: slots.outstanding_tokens(),
+            last_assigned: slots.last_assigned(),
             avoid: request.avoid == Some(engine),
         }))
     }
 
     fn choose(&self, request: &SlotRequest) -> Option<EngineId> {
-        let backends = self.backends.iter().enumerate();
-        let candidates = backends.clone().filter(|(_, backend)| backend.has_capacity());
-        let least = least_outstanding(candidates.map(|(engine, backend)| Candidate {
+        let engines = self.engines.iter().enumerate();
+        let candidates = engines.clone().filter(|(_, slots)| slots.has_capacity());
+        let least = least_outstanding(candidates.map(|(engine, slots)| Candidate {
             key: engine,
-            outstanding: backend.outstanding_tokens(),
-            last_assigned: backend.last_assigned(),
+            outstanding: slots.outstanding_tokens(),
+            last_assigned: slots.last_assigned(),
             avoid: request.avoid == Some(engine),
         }))?;
         let affinity_samples = u64::from(self.settings.affinity_samples);
-        if affinity_samples == 0 || request.group.is_empty() || self.backends.len() == 1 {
+        let Some(group) = request.group.as_deref().filter(|_| affinity_samples > 0 && self.engines.len() > 1) else {
             return Some(least);
-        }
-        let serving = backends.filter(|(_, backend)| backend.state().is_serving());
-        let (preferred, backend) = serving.max_by_key(|&(engine, _)| rendezvous_score(&request.group, engine))?;
+        };
+        let serving = engines.filter(|(_, slots)| slots.state().is_serving());
+        let (preferred, slots) = serving.max_by_key(|&(engine, _)| rendezvous_score(group, engine))?;
         let slack = affinity_samples.saturating_mul(request.tokens);
-        let close = backend.outstanding_tokens() <= self.backends[least].outstanding_tokens().saturating_add(slack);
-        let takes = backend.has_capacity() && close && request.avoid != Some(preferred);
+        let close = slots.outstanding_tokens() <= self.engines[least].outstanding_tokens().saturating_add(slack);
+        let takes = slots.has_capacity() && close && request.avoid != Some(preferred);
         Some(if takes { preferred } else { least })
     }
 }

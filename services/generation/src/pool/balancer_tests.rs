@@ -5,12 +5,12 @@ use std::time::Duration;
 use tokio::sync::oneshot::Receiver;
 
 use super::*;
-use crate::settings::EngineSettings;
+use crate::settings::EngineClientSettings;
 
 const AFTER: Duration = Duration::from_secs(5);
 
 fn balancer(engines: usize, max_in_flight: usize, affinity_samples: u32) -> Balancer {
-    let engine = EngineSettings { unavailable_after: AFTER, ..EngineSettings::default() };
+    let engine = EngineClientSettings { unavailable_after: AFTER, ..EngineClientSettings::default() };
     let settings = GenerationSettings { max_in_flight, affinity_samples, engine, ..GenerationSettings::default() };
     let mut balancer = Balancer::new(WeightsVersion::initial(None), Arc::new(settings));
     for _ in 0..engines {
@@ -21,7 +21,7 @@ fn balancer(engines: usize, max_in_flight: usize, affinity_samples: u32) -> Bala
 }
 
 fn admit(balancer: &mut Balancer, engine: EngineId, state: EngineState) -> Replies {
-    balancer.update(engine, Instant::now(), |backend, weights| backend.admit(state, weights))
+    balancer.update(engine, Instant::now(), |slots, weights| slots.admit(state, weights))
 }
 
 fn request(tokens: u64) -> SlotRequest {
@@ -38,8 +38,8 @@ fn queued(balancer: &mut Balancer, request: SlotRequest) -> Receiver<Reply> {
 }
 
 fn loads(balancer: &mut Balancer) -> Vec<(usize, u64)> {
-    let statuses = balancer.statuses(Instant::now());
-    statuses.iter().map(|backend| (backend.in_flight, backend.outstanding_tokens)).collect()
+    let snapshots = balancer.snapshots(Instant::now());
+    snapshots.iter().map(|engine| (engine.in_flight, engine.outstanding_tokens)).collect()
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn abandoned_requests_are_skipped_and_removed() {
 #[test]
 fn a_group_stays_on_one_engine_until_that_is_much_busier() {
     let mut balancer = balancer(3, 100, 4);
-    let grouped = || SlotRequest { tokens: 10, group: "train/0/7".into(), ..SlotRequest::default() };
+    let grouped = || SlotRequest { tokens: 10, group: Some("train/0/7".into()), ..SlotRequest::default() };
     let home = assigned(&mut balancer, grouped()).engine;
     for _ in 0..4 {
         assert_eq!(assigned(&mut balancer, grouped()).engine, home);
@@ -91,7 +91,8 @@ fn a_group_stays_on_one_engine_until_that_is_much_busier() {
 #[test]
 fn the_engine_that_failed_is_the_last_choice() {
     let mut balancer = balancer(2, 1, 8);
-    let avoiding = |engine| SlotRequest { tokens: 1, group: "g".into(), avoid: Some(engine), ..SlotRequest::default() };
+    let avoiding =
+        |engine| SlotRequest { tokens: 1, group: Some("g".into()), avoid: Some(engine), ..SlotRequest::default() };
     assert_eq!(assigned(&mut balancer, avoiding(0)).engine, 1);
     assert_eq!(assigned(&mut balancer, avoiding(1)).engine, 0);
     let mut balancer = self::balancer(1, 1, 8);
@@ -121,7 +122,7 @@ fn new_weights_pause_every_engine_and_reject_old_versions() {
     assert!(admit(&mut balancer, 1, EngineState::Healthy).send().is_empty());
     assert_eq!(any.try_recv().unwrap().unwrap().session.weights(), &*weights);
     assert!(new.try_recv().is_err());
-    assert_eq!(balancer.backend(0).session().weights().number, 0, "what is in flight there belongs to the old weights");
+    assert_eq!(balancer.slots(0).session().weights().number, 0, "what is in flight there belongs to the old weights");
 }
 
 fn of_version(version: u64) -> SlotRequest {
@@ -176,7 +177,7 @@ fn what_waits_for_old_weights_is_rejected_once_no_engine_has_them() {
     let mut waiting = queued(&mut balancer, of_version(0));
     switch(&mut balancer, 1);
     let lose = |balancer: &mut Balancer, engine| {
-        balancer.update(engine, Instant::now(), |backend, _| backend.eject(EngineState::Open, "gone"))
+        balancer.update(engine, Instant::now(), |slots, _| slots.eject(EngineState::Open, "gone"))
     };
     assert!(lose(&mut balancer, 0).send().is_empty());
     assert!(waiting.try_recv().is_err(), "the other engine may still take it");
@@ -214,7 +215,7 @@ fn weights_that_become_current_again_serve_what_waited_for_them() {
 fn without_an_engine_for_long_every_request_is_rejected() {
     let mut balancer = balancer(1, 1, 0);
     let start = Instant::now();
-    let ejected = balancer.update(0, start, |backend, _| backend.eject(EngineState::Open, "gone"));
+    let ejected = balancer.update(0, start, |slots, _| slots.eject(EngineState::Open, "gone"));
     assert!(ejected.send().is_empty() && balancer.has_no_engine());
     let mut waiting = balancer.acquire(request(1), start).err().unwrap();
     assert!(balancer.expire(start + AFTER / 2).send().is_empty());

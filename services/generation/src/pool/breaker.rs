@@ -3,7 +3,18 @@
 use evenkeel_rpc::retry::{Retries, RetryPolicy};
 use tokio::time::Instant;
 
-use crate::settings::EngineSettings;
+use crate::settings::EngineClientSettings;
+
+/// Whether a circuit breaker lets samples through.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum BreakerState {
+    /// It does.
+    Closed,
+    /// It is tripped, and it is too early for a probe.
+    BackingOff,
+    /// It is tripped, and the engine has to draw a sample for a probe before it gets others.
+    ProbeDue,
+}
 
 /// Counts failed samples in a row.
 #[derive(Debug)]
@@ -18,7 +29,7 @@ pub(super) struct CircuitBreaker {
 }
 
 impl CircuitBreaker {
-    pub(super) fn new(settings: &EngineSettings) -> Self {
+    pub(super) fn new(settings: &EngineClientSettings) -> Self {
         let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
         Self { threshold: settings.breaker_failures, failures: 0, backoff, retry_at: None }
     }
@@ -43,14 +54,16 @@ impl CircuitBreaker {
         self.failures
     }
 
-    /// Whether the engine has to draw a sample for a probe before it gets others.
-    pub(super) fn is_tripped(&self) -> bool {
-        self.failures >= self.threshold
+    pub(super) fn state(&self, now: Instant) -> BreakerState {
+        match self.retry_at {
+            _ if !self.is_tripped() => BreakerState::Closed,
+            Some(at) if at > now => BreakerState::BackingOff,
+            _ => BreakerState::ProbeDue,
+        }
     }
 
-    /// Whether it is too early for that probe.
-    pub(super) fn is_backing_off(&self, now: Instant) -> bool {
-        self.retry_at.is_some_and(|at| at > now)
+    fn is_tripped(&self) -> bool {
+        self.failures >= self.threshold
     }
 }
 
@@ -62,18 +75,19 @@ mod tests {
 
     #[test]
     fn it_trips_after_failures_in_a_row_and_backs_off_longer_each_time() {
-        let settings = EngineSettings { breaker_failures: 2, ..EngineSettings::default() };
+        let settings = EngineClientSettings { breaker_failures: 2, ..EngineClientSettings::default() };
         let (now, mut breaker) = (Instant::now(), CircuitBreaker::new(&settings));
         assert!(!breaker.record_failure(now));
         breaker.record_success();
-        assert!(!breaker.record_failure(now) && !breaker.is_tripped());
+        assert!(!breaker.record_failure(now));
+        assert_eq!(breaker.state(now), BreakerState::Closed);
         for delay in [100, 200, 400] {
-            assert!(breaker.record_failure(now) && breaker.is_tripped());
-            assert!(breaker.is_backing_off(now + Duration::from_millis(delay - 1)));
+            assert!(breaker.record_failure(now));
+            assert_eq!(breaker.state(now + Duration::from_millis(delay - 1)), BreakerState::BackingOff);
             // The policy computes delays in floating point.
-            assert!(!breaker.is_backing_off(now + Duration::from_millis(delay + 1)));
+            assert_eq!(breaker.state(now + Duration::from_millis(delay + 1)), BreakerState::ProbeDue);
         }
         breaker.record_success();
-        assert!(!breaker.is_tripped() && !breaker.is_backing_off(now));
+        assert_eq!(breaker.state(now), BreakerState::Closed);
     }
 }

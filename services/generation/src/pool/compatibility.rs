@@ -6,7 +6,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::LogProbabilityMode;
 
 use super::engine::PooledEngine;
-use crate::engine::{EngineError, EngineInfo};
+use crate::engine::{EngineClientError, EngineInfo};
 use crate::model::Model;
 use crate::settings::{GenerationSettings, LogProbabilitySetting};
 
@@ -45,18 +45,18 @@ impl Compatibility {
     /// Probes an engine unless that was done before.
     ///
     /// # Errors
-    /// [`EngineError::Incompatible`] if its samples would bias training.
-    pub(super) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineError> {
+    /// [`EngineClientError::Incompatible`] if its samples would bias training.
+    pub(super) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineClientError> {
         if engine.info().is_some() {
             return Ok(());
         }
         let info = engine.client().probe().await?;
-        self.validate(&info).map_err(EngineError::Incompatible)?;
+        self.validate(&info).map_err(EngineClientError::Incompatible)?;
         let (name, root) = (info.model.clone(), info.root.clone());
         let model = tokio::task::spawn_blocking(move || Model::read(&name, root.as_ref()))
             .await
-            .map_err(|error| EngineError::Interrupted { reason: format!("reading its model's folder: {error}") })?;
-        self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineError::Incompatible)?;
+            .map_err(EngineClientError::ReadModel)?;
+        self.model.get_or_init(|| model.clone()).check_same(&model).map_err(EngineClientError::Incompatible)?;
         if !info.updates_weights {
             // Only a warning: some engines are asked for samples alone.
             tracing::warn!(
@@ -82,7 +82,7 @@ impl Compatibility {
             let allowed = format!("at least generation.min_context_tokens, which is {shortest}");
             return Err(FieldError::new("max_model_len", info.context_tokens, allowed));
         }
-        let allowed = "with the routes of weight updates (vLLM has them with VLLM_SERVER_DEV_MODE=1), as `weights.routes_required` says";
-        FieldError::ensure(info.updates_weights || !self.routes_required, "/collective_rpc", "not there", allowed)
+        let allowed = "present (vLLM has it with VLLM_SERVER_DEV_MODE=1), since `weights.routes_required` is true";
+        FieldError::ensure(info.updates_weights || !self.routes_required, "/collective_rpc", "absent", allowed)
     }
 }

@@ -6,9 +6,9 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_proto::v1::SleepLevel;
 use tokio::sync::{Mutex, Notify};
 
-use super::balancer::EngineId;
+use super::request::EngineId;
 use super::weights::WeightsVersion;
-use crate::engine::{EngineClient, EngineError, EngineInfo, WakeTarget};
+use crate::engine::{EngineClient, EngineClientError, EngineInfo, WakeTarget};
 
 /// An engine with its client.
 pub(crate) struct PooledEngine {
@@ -59,7 +59,7 @@ impl PooledEngine {
     }
 
     pub(super) fn set_info(&self, info: EngineInfo) {
-        // The caller holds the control, so that it is not set yet.
+        // The caller holds the control, so it is not set yet.
         let _ = self.info.set(info);
     }
 
@@ -79,7 +79,7 @@ impl PooledEngine {
     }
 
     /// Wakes it if it sleeps.
-    pub(crate) async fn wake(&self, control: &mut EngineControl) -> Result<(), EngineError> {
+    pub(crate) async fn wake(&self, control: &mut EngineControl) -> Result<(), EngineClientError> {
         if let Some(target) = control.asleep {
             self.client.wake(target).await?;
             control.asleep = None;
@@ -89,21 +89,21 @@ impl PooledEngine {
     }
 
     /// Gives a sleeping engine the memory for its weights. That for its cache has to wait until they are loaded.
-    pub(crate) async fn wake_for_load(&self, control: &mut EngineControl) -> Result<(), EngineError> {
+    pub(crate) async fn wake_for_load(&self, control: &mut EngineControl) -> Result<(), EngineClientError> {
         self.client.wake(WakeTarget::Weights).await?;
         control.asleep = Some(WakeTarget::Cache);
         Ok(())
     }
 
     /// Puts it to sleep. It must have no sample in flight.
-    pub(crate) async fn sleep(&self, control: &mut EngineControl, level: SleepLevel) -> Result<(), EngineError> {
+    pub(crate) async fn sleep(&self, control: &mut EngineControl, level: SleepLevel) -> Result<(), EngineClientError> {
         let before = (control.asleep, control.weights_uncertain);
-        // Noted first: a caller that stops waiting cannot know how far the engine came. It has to be woken in any case, and whatever
+        // Noted first: a caller that stops waiting cannot know how far the engine got. It has to be woken in any case, and whatever
         // it reports, its weights may be gone.
         control.asleep = Some(WakeTarget::All);
         control.weights_uncertain |= level == SleepLevel::Discard;
         let result = self.client.sleep(level).await;
-        if result.as_ref().is_err_and(EngineError::is_missing_route) {
+        if result.as_ref().is_err_and(EngineClientError::is_missing_route) {
             (control.asleep, control.weights_uncertain) = before;
         }
         self.asleep.store(control.is_asleep(), Ordering::Release);
@@ -118,7 +118,7 @@ impl PooledEngine {
     ///
     /// An engine that restarts serves its initial weights again without saying so, but it cannot be reached over a connection made
     /// before. So its weights are queried after every new connection. Connections are pooled: this costs next to nothing.
-    pub(super) async fn verify_weights(&self, weights: &WeightsVersion) -> Result<(), EngineError> {
+    pub(super) async fn verify_weights(&self, weights: &WeightsVersion) -> Result<(), EngineClientError> {
         if self.is_verified() {
             return Ok(());
         }

@@ -1,12 +1,15 @@
 //! The engine pool: its members, what state each is in, and which of them gets a sample.
 
-mod backend;
 mod balancer;
 mod breaker;
 mod compatibility;
 mod engine;
+mod engine_slots;
+mod engine_state;
+mod request;
 mod slot;
 mod throughput;
+mod transitions;
 mod weights;
 
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -16,19 +19,21 @@ use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_rpc::error::ServiceError;
 use tokio::time::Instant;
 
-use crate::engine::{EngineClient, EngineError, EngineMetrics};
+use crate::engine::{EngineClient, EngineClientError};
 use crate::model::Model;
 use crate::settings::GenerationSettings;
-use backend::Backend;
-use balancer::{Assignment, Balancer, Rejection, Replies};
+use balancer::Balancer;
 use compatibility::Compatibility;
+use request::{Assignment, Rejection, Replies};
 use slot::PendingSlot;
 
-pub(crate) use backend::{BackendStatus, EngineState};
-pub(crate) use balancer::{EngineId, SlotRequest};
+pub(crate) use breaker::BreakerState;
 pub(crate) use engine::{EngineControl, PooledEngine};
+pub(crate) use engine_slots::EngineSnapshot;
+pub(crate) use engine_state::EngineState;
+pub(crate) use request::{EngineId, SlotRequest};
 pub(crate) use slot::EngineSlot;
-pub(crate) use weights::{Interruption, Session, WeightsVersion, version_number};
+pub(crate) use weights::{Interruption, WeightsVersion, version_number};
 
 /// All engines of the service.
 pub(crate) struct EnginePool {
@@ -65,33 +70,33 @@ impl EnginePool {
 
     /// Lets an engine finish what it has and gives it nothing more.
     pub(crate) fn drain(&self, engine: &PooledEngine) {
-        self.update(engine, |backend, _| backend.drain());
+        self.update(engine, |slots, _| slots.drain());
     }
 
     /// Takes a draining engine back; it is probed like one that was ejected.
     pub(crate) fn undrain(&self, engine: &PooledEngine) {
-        self.update(engine, |backend, _| backend.undrain());
+        self.update(engine, |slots, _| slots.undrain());
         engine.request_check();
     }
 
     /// Whether an engine is draining and has nothing in flight.
     pub(crate) fn is_drained(&self, engine: &PooledEngine) -> bool {
-        self.balancer().backend(engine.id()).is_drained()
+        self.balancer().slots(engine.id()).is_drained()
     }
 
     /// The engines that are not draining.
     pub(crate) fn members(&self) -> Vec<Arc<PooledEngine>> {
-        let members = self.snapshot().into_iter().filter(|(_, status)| status.state != EngineState::Draining);
+        let members = self.snapshot().into_iter().filter(|(_, snapshot)| snapshot.state != EngineState::Draining);
         members.map(|(engine, _)| engine).collect()
     }
 
-    /// Every engine that is not drained, with its status.
-    pub(crate) fn snapshot(&self) -> Vec<(Arc<PooledEngine>, BackendStatus)> {
-        // Locked until the statuses were read, so that both are of the same moment.
+    /// Every engine that is not drained, with its snapshot.
+    pub(crate) fn snapshot(&self) -> Vec<(Arc<PooledEngine>, EngineSnapshot)> {
+        // Locked until the snapshots were read, so that both are of the same moment.
         let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
-        let statuses = self.balancer().statuses(Instant::now());
-        let drained = |status: &BackendStatus| status.state == EngineState::Draining && status.in_flight == 0;
-        engines.iter().cloned().zip(statuses).filter(|(_, status)| !drained(status)).collect()
+        let snapshots = self.balancer().snapshots(Instant::now());
+        let drained = |snapshot: &EngineSnapshot| snapshot.state == EngineState::Draining && snapshot.in_flight == 0;
+        engines.iter().cloned().zip(snapshots).filter(|(_, snapshot)| !drained(snapshot)).collect()
     }
 
     pub(crate) fn engine(&self, id: EngineId) -> Arc<PooledEngine> {
@@ -109,8 +114,8 @@ impl EnginePool {
     /// Probes an engine unless that was done before.
     ///
     /// # Errors
-    /// [`EngineError::Incompatible`] if its samples would bias training.
-    pub(crate) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineError> {
+    /// [`EngineClientError::Incompatible`] if its samples would bias training.
+    pub(crate) async fn probe(&self, engine: &PooledEngine) -> Result<(), EngineClientError> {
         self.compatibility.probe(engine).await
     }
 
@@ -119,7 +124,7 @@ impl EnginePool {
         self.compatibility.model()
     }
 
-    /// What log-probabilities are taken of.
+    /// Which distribution log-probabilities refer to.
     pub(crate) fn log_probability_mode(&self) -> LogProbabilityMode {
         self.compatibility.log_probabilities()
     }
@@ -128,7 +133,7 @@ impl EnginePool {
     pub(crate) fn context_tokens(&self) -> u32 {
         let (engines, balancer) = (self.engines.read().unwrap_or_else(PoisonError::into_inner), self.balancer());
         let shortest = |include_drained: bool| {
-            let counted = |engine: &&Arc<PooledEngine>| include_drained || !balancer.backend(engine.id()).is_drained();
+            let counted = |engine: &&Arc<PooledEngine>| include_drained || !balancer.slots(engine.id()).is_drained();
             engines.iter().filter(counted).filter_map(|engine| Some(engine.info()?.context_tokens)).min()
         };
         // While new engines are being probed, that of their predecessors.
@@ -141,7 +146,7 @@ impl EnginePool {
     }
 
     /// Makes other weights current. No engine gets samples of them until it is admitted with them; `finish`: until then engines take
-    /// samples that ask for the version that they have.
+    /// samples of the version that they have.
     pub(crate) fn set_weights(&self, weights: &Arc<WeightsVersion>, finish: bool) {
         let replies = self.balancer().set_weights(Arc::clone(weights), finish, Instant::now());
         self.deliver(replies);
@@ -154,122 +159,6 @@ impl EnginePool {
 
     pub(crate) fn is_sleeping(&self) -> bool {
         self.sleeping.load(Ordering::Acquire)
-    }
-}
-
-/// The state of an engine.
-impl EnginePool {
-    /// Its state, and the weights that are current at the same moment.
-    pub(crate) fn state(&self, engine: &PooledEngine) -> (EngineState, Arc<WeightsVersion>) {
-        let balancer = self.balancer();
-        (balancer.backend(engine.id()).state(), Arc::clone(balancer.weights()))
-    }
-
-    pub(crate) fn session(&self, engine: &PooledEngine) -> Arc<Session> {
-        Arc::clone(self.balancer().backend(engine.id()).session())
-    }
-
-    /// Makes sure that what an engine has sent since its session began came from the session's weights. One that has others gets no samples
-    /// until it is updated.
-    ///
-    /// # Errors
-    /// Other weights; an engine that was lost meanwhile, or cannot be asked.
-    pub(crate) async fn verify_weights(&self, engine: &PooledEngine, session: &Session) -> Result<(), EngineError> {
-        let verified = engine.verify_weights(session.weights()).await;
-        if let Err(error @ EngineError::WrongWeights { .. }) = &verified {
-            self.eject(engine, EngineState::Stale, &error.to_string());
-            engine.request_check();
-        }
-        verified?;
-        if session.is_interrupted() {
-            return Err(EngineError::Interrupted { reason: "its engine was lost meanwhile".to_owned() });
-        }
-        Ok(())
-    }
-
-    /// Gives samples to an engine that serves these weights. Without effect if others became current, or if it is draining.
-    pub(crate) fn admit(&self, engine: &PooledEngine, state: EngineState, serves: &WeightsVersion) {
-        self.update(engine, |backend, current| {
-            if **current == *serves {
-                backend.admit(state, current);
-            }
-        });
-    }
-
-    /// Gives an engine nothing more and takes back what it has.
-    pub(crate) fn eject(&self, engine: &PooledEngine, state: EngineState, reason: &str) {
-        self.update(engine, |backend, _| backend.eject(state, reason));
-    }
-
-    /// Gives a serving engine nothing more for now.
-    pub(crate) fn pause(&self, engine: &PooledEngine) {
-        self.update(engine, |backend, _| backend.pause());
-    }
-
-    /// Ends a pause in which nothing was changed.
-    pub(crate) fn unpause(&self, engine: &PooledEngine) {
-        self.update(engine, |backend, _| backend.unpause());
-    }
-
-    /// Notes the version that an engine reports.
-    pub(crate) fn set_reported_version(&self, engine: &PooledEngine, version: Option<u64>) {
-        self.update(engine, |backend, _| backend.set_reported_version(version));
-    }
-
-    /// Notes an engine's metrics, which bound how many samples it gets.
-    pub(crate) fn set_metrics(&self, engine: &PooledEngine, metrics: Option<EngineMetrics>) {
-        let max_waiting = self.settings.engine.max_waiting.into();
-        self.update(engine, |backend, _| backend.set_metrics(metrics, max_waiting));
-    }
-
-    /// Whether an engine's circuit breaker is tripped, and if so, whether it is still backing off.
-    pub(crate) fn breaker(&self, engine: &PooledEngine) -> (bool, bool) {
-        let balancer = self.balancer();
-        let breaker = balancer.backend(engine.id()).breaker();
-        (breaker.is_tripped(), breaker.is_backing_off(Instant::now()))
-    }
-
-    /// Waits until an engine has no sample in flight.
-    pub(crate) async fn until_idle(&self, engine: &PooledEngine) {
-        let released = self.balancer().backend(engine.id()).released();
-        loop {
-            let release = released.notified();
-            if self.balancer().backend(engine.id()).is_idle() {
-                return;
-            }
-            release.await;
-        }
-    }
-
-    /// Waits until nothing is left of the weights that an engine has, neither in flight nor waiting. It gets nothing more of them then.
-    pub(crate) async fn until_finished(&self, engine: &PooledEngine) {
-        let released = self.balancer().backend(engine.id()).released();
-        loop {
-            let release = released.notified();
-            if self.balancer().finish(engine.id()) {
-                return;
-            }
-            release.await;
-        }
-    }
-
-    fn record_success(&self, engine: &PooledEngine, tokens: usize) {
-        self.update(engine, |backend, _| backend.record_success(tokens, Instant::now()));
-    }
-
-    fn record_failure(&self, engine: &PooledEngine, error: &EngineError) {
-        metrics::counter!(
-            "evenkeel_engine_failures_total", "engine" => engine.name().to_owned(), "kind" => error.kind()
-        )
-        .increment(1);
-        self.update(engine, |backend, _| backend.record_failure(error, Instant::now()));
-        tracing::debug!(engine = engine.name(), %error, "sample failed");
-        engine.request_check();
-    }
-
-    fn update(&self, engine: &PooledEngine, change: impl FnOnce(&mut Backend, &Arc<WeightsVersion>)) {
-        let replies = self.balancer().update(engine.id(), Instant::now(), change);
-        self.deliver(replies);
     }
 }
 
@@ -307,8 +196,9 @@ impl EnginePool {
                 message: format!("policy_version is {requested}, allowed: {current}, which the engines have"),
             },
             Rejection::NoEngine => {
-                let states = self.snapshot().into_iter().map(|(engine, status)| {
-                    format!("{} is {:?}: {}", engine.name(), status.state, status.last_error).to_lowercase()
+                let states = self.snapshot().into_iter().map(|(engine, snapshot)| {
+                    let error = snapshot.last_error.map(|error| format!(": {error}")).unwrap_or_default();
+                    format!("{} is {}{error}", engine.name(), snapshot.state.label())
                 });
                 let states = states.collect::<Vec<_>>().join("; ");
                 let states = if states.is_empty() { "the pool is empty".to_owned() } else { states };

@@ -6,10 +6,10 @@ use evenkeel_rpc::error::ServiceError;
 use tokio::sync::oneshot;
 
 use super::EnginePool;
-use super::balancer::{Assignment, Rejection, Reply};
 use super::engine::PooledEngine;
-use super::weights::Session;
-use crate::engine::EngineError;
+use super::request::{Assignment, Rejection, Reply};
+use super::weights::WeightsSession;
+use crate::engine::EngineClientError;
 
 /// A sample's slot on an engine. Dropping it frees the slot.
 pub(crate) struct EngineSlot {
@@ -29,7 +29,7 @@ impl EngineSlot {
     }
 
     /// The session that the sample belongs to.
-    pub(crate) fn session(&self) -> &Session {
+    pub(crate) fn session(&self) -> &WeightsSession {
         &self.assignment.session
     }
 
@@ -39,12 +39,12 @@ impl EngineSlot {
     }
 
     /// The sample failed, through no fault of its own.
-    pub(crate) fn record_failure(&self, error: &EngineError) {
+    pub(crate) fn record_failure(&self, error: &EngineClientError) {
         self.pool.record_failure(&self.engine, error);
     }
 
     /// Makes sure that what the engine has sent so far was sampled from the session's weights.
-    pub(crate) async fn verify_weights(&self) -> Result<(), EngineError> {
+    pub(crate) async fn verify_weights(&self) -> Result<(), EngineClientError> {
         self.pool.verify_weights(&self.engine, self.session()).await
     }
 }

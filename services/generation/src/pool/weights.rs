@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use evenkeel_proto::v1::WeightsRef;
 use tokio_util::sync::CancellationToken;
 
-use crate::engine::EngineError;
+use crate::engine::EngineClientError;
 use crate::settings::PauseSetting;
 
 /// One version of the policy's weights, and the label under which engines report it.
@@ -17,8 +17,8 @@ pub(crate) struct WeightsVersion {
     pub(crate) digest: String,
     /// What an engine that serves them reports. `None` if the engines were started with them and report no label.
     pub(crate) label: Option<Arc<str>>,
-    /// Their folder as the engines see it. Empty for weights that the engines were started with.
-    pub(crate) path: String,
+    /// Their folder as the engines see it. `None` for weights that the engines were started with, which cannot be loaded again.
+    pub(crate) path: Option<String>,
 }
 
 impl WeightsVersion {
@@ -30,14 +30,14 @@ impl WeightsVersion {
             number: weights.version,
             digest: weights.digest.clone(),
             label: Some(label.into()),
-            path: path.to_owned(),
+            path: Some(path.to_owned()),
         }
     }
 
     /// The weights that engines were started with: the version that a predecessor of this service labelled them with, otherwise 0.
     pub(crate) fn initial(reported: Option<&str>) -> Self {
         let (number, digest) = reported.and_then(parse_label).unwrap_or_default();
-        Self { number, digest, label: reported.map(Into::into), path: String::new() }
+        Self { number, digest, label: reported.map(Into::into), path: None }
     }
 
     /// Whether an engine that reports this label serves them. An engine without a label can only be known to serve initial weights.
@@ -45,9 +45,9 @@ impl WeightsVersion {
         self.label.as_deref() == reported
     }
 
-    /// Whether they can be loaded from a folder. Weights that the engines were started with cannot.
+    /// Whether they can be loaded from a folder.
     pub(crate) fn is_loadable(&self) -> bool {
-        !self.path.is_empty()
+        self.path.is_some()
     }
 
     /// Salt of prefix caches, so that no cached prefix outlives the weights that computed it.
@@ -56,9 +56,9 @@ impl WeightsVersion {
     }
 
     /// The error of an engine that reports other weights.
-    pub(crate) fn mismatch(&self, reported: Option<String>) -> EngineError {
+    pub(crate) fn mismatch(&self, reported: Option<String>) -> EngineClientError {
         let expected = self.label.as_deref().unwrap_or("those that it was started with").to_owned();
-        EngineError::WrongWeights { reported: reported.unwrap_or_default(), expected }
+        EngineClientError::WrongWeights { reported: reported.unwrap_or_default(), expected }
     }
 }
 
@@ -84,14 +84,14 @@ pub(crate) enum Interruption {
 
 /// One engine serving one weights version. No request outlives its session, so that every token has exactly one version.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub(crate) struct WeightsSession {
     weights: Arc<WeightsVersion>,
     pause: OnceLock<PauseSetting>,
     reason: OnceLock<Interruption>,
     interrupted: CancellationToken,
 }
 
-impl Session {
+impl WeightsSession {
     pub(super) fn new(weights: Arc<WeightsVersion>) -> Arc<Self> {
         let (pause, reason, interrupted) = (OnceLock::new(), OnceLock::new(), CancellationToken::new());
         Arc::new(Self { weights, pause, reason, interrupted })

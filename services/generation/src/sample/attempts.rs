@@ -13,9 +13,9 @@ use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::ItemContext;
 use evenkeel_rpc::retry::RetryPolicy;
 
+use super::partial::PartialSample;
 use super::plan::Plan;
-use super::progress::Progress;
-use crate::engine::{EngineError, Fault, Finish, SampleOutcome, SampleRequest};
+use crate::engine::{EngineClientError, Fault, SampleFinish, SampleOutcome, SampleRequest};
 use crate::pool::{EnginePool, EngineSlot, Interruption, SlotRequest};
 use crate::settings::{PauseSetting, StreamSetting};
 
@@ -25,29 +25,29 @@ const ENGINE_DEADLINE: &str = "ENGINE_DEADLINE";
 /// Counts requests, so that each has an id of its own.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
 
-/// Draws a sample into `progress`.
+/// Draws a sample into `partial`.
 pub(super) async fn draw(
     pool: &Arc<EnginePool>,
     item: &GenerateItem,
     plan: &Plan,
     context: &ItemContext,
-    progress: &mut Progress,
-) -> Result<Finish, Failure> {
+    partial: &mut PartialSample,
+) -> Result<SampleFinish, Failure> {
     let settings = pool.settings();
     let policy = RetryPolicy::new(settings.retry_initial, settings.retry_max);
     let mut retries = policy.with_max_attempts(settings.max_attempts).start();
     let mut avoid = None;
-    progress.begin_attempt();
+    partial.begin_attempt();
     loop {
-        let tokens = plan.sampling.max_tokens - progress.sampled();
-        let (group, version) = (item.group_id.clone(), item.policy_version);
-        progress.begin_wait();
-        let slot = pool.slot(SlotRequest { tokens: tokens.into(), group, version, avoid }).await;
+        let tokens = plan.sampling.max_tokens - partial.sampled();
+        let group = Some(item.group_id.clone()).filter(|group| !group.is_empty());
+        partial.begin_wait();
+        let slot = pool.slot(SlotRequest { tokens: tokens.into(), group, version: item.policy_version, avoid }).await;
         let slot = slot.map_err(|error| error.failure())?;
-        progress.end_wait();
-        progress.assign(&slot);
+        partial.end_wait();
+        partial.assign(&slot);
 
-        let attempt = attempt(settings.stream, item, plan, context, &slot, progress);
+        let attempt = attempt(settings.stream, item, plan, context, &slot, partial);
         let attempted = match item.engine_deadline_ms {
             Some(ms) => tokio::time::timeout(Duration::from_millis(ms), attempt).await,
             None => Ok(attempt.await),
@@ -55,29 +55,29 @@ pub(super) async fn draw(
         let Ok(attempted) = attempted else {
             // Dropping the request has freed its slot on the engine.
             let (engine, ms) = (slot.engine().name(), item.engine_deadline_ms.unwrap_or_default());
-            let message = format!("engine {engine} had the sample for {ms} ms without ending it");
+            let message = format!("engine {engine} did not finish the sample within {ms} ms");
             return Err(Failure::new(FailureCode::DeadlineExceeded, ENGINE_DEADLINE, message));
         };
         let error = match attempted {
             Ok(AttemptEnd::Finished(finish)) => {
-                slot.record_success(progress.unkept());
-                progress.keep();
+                slot.record_success(partial.unkept());
+                partial.keep();
                 return Ok(finish);
             }
             Ok(AttemptEnd::Paused(PauseSetting::Abort)) => {
-                progress.keep();
-                return Ok(Finish::Aborted);
+                partial.keep();
+                return Ok(SampleFinish::Aborted);
             }
             Ok(AttemptEnd::Paused(_)) => {
-                progress.keep();
-                if progress.sampled() == plan.sampling.max_tokens {
-                    return Ok(Finish::Length);
+                partial.keep();
+                if partial.sampled() == plan.sampling.max_tokens {
+                    return Ok(SampleFinish::Length);
                 }
                 continue;
             }
             Err(error) => error,
         };
-        progress.discard();
+        partial.discard();
         let engine = slot.engine().name().to_owned();
         match error.fault() {
             Fault::Request => {
@@ -88,26 +88,26 @@ pub(super) async fn draw(
             Fault::Engine | Fault::Connection => slot.record_failure(&error),
         }
         let Some(retry) = retries.next_retry() else {
-            let attempts = progress.attempts();
+            let attempts = partial.attempts();
             let message = format!("{attempts} attempts failed, the last one on engine {engine}: {error}");
             return Err(ServiceError::Unavailable { reason: "ENGINES_FAILED", message }.failure());
         };
         metrics::counter!("evenkeel_sample_retries_total", "kind" => error.kind()).increment(1);
-        tracing::debug!(%engine, %error, attempt = progress.attempts(), "retrying");
+        tracing::debug!(%engine, %error, attempt = partial.attempts(), "retrying");
         avoid = Some(slot.engine().id());
         drop(slot);
         if error.fault() == Fault::Engine {
-            progress.begin_wait();
+            partial.begin_wait();
             tokio::time::sleep(retry.pause).await;
-            progress.end_wait();
+            partial.end_wait();
         }
-        progress.begin_attempt();
+        partial.begin_attempt();
     }
 }
 
 /// The end of an attempt that did not fail.
 enum AttemptEnd {
-    Finished(Finish),
+    Finished(SampleFinish),
     /// The engine was paused for a weight update: the tokens so far are valid.
     Paused(PauseSetting),
 }
@@ -118,56 +118,60 @@ async fn attempt(
     plan: &Plan,
     context: &ItemContext,
     slot: &EngineSlot,
-    progress: &mut Progress,
-) -> Result<AttemptEnd, EngineError> {
+    partial: &mut PartialSample,
+) -> Result<AttemptEnd, EngineClientError> {
     let session = slot.session();
-    let sampling = plan.sampling.rest(progress.sampled());
-    let token_ids = so_far(plan, item, progress);
+    let sampling = plan.sampling.rest(partial.sampled());
+    let token_ids = so_far(plan, item, partial);
     let request_id = format!("{}#{}", item.sample_id, REQUESTS.fetch_add(1, Ordering::Relaxed));
     let request = SampleRequest {
         request_id: &request_id,
         token_ids: &token_ids,
         sampling: &sampling,
         cache_salt: &session.weights().cache_salt(),
-        traceparent: &context.trace.to_string(),
+        traceparent: Some(&context.trace.to_string()),
         stream: item.keep_partial || stream == StreamSetting::Always,
     };
-    let sampling = slot.engine().client().sample(request, progress.tokens_mut());
+    let sampling = slot.engine().client().sample(request, partial.tokens_mut());
     let sampled = tokio::select! {
         biased;
         sampled = sampling => sampled,
         interruption = session.interruption() => return match (interruption, session.pause_mode()) {
             (Interruption::Paused, Some(mode)) => {
                 if !slot.engine().is_verified() {
-                    progress.discard();
+                    partial.discard();
                 }
                 Ok(AttemptEnd::Paused(mode))
             }
             (Interruption::Paused, None) => {
-                Err(EngineError::Interrupted { reason: "its engine was paused".to_owned() })
+                Err(EngineClientError::Interrupted { reason: "its engine was paused".to_owned() })
             }
-            (Interruption::EngineLost(reason), _) => Err(EngineError::Interrupted { reason }),
+            (Interruption::EngineLost(reason), _) => Err(EngineClientError::Interrupted { reason }),
         },
     };
     let SampleOutcome { finish, timings } = sampled?;
     slot.verify_weights().await?;
-    progress.set_timings(timings);
+    partial.set_timings(timings);
     match (finish, session.pause_mode()) {
-        (Finish::Aborted, Some(mode @ (PauseSetting::Abort | PauseSetting::Keep))) => Ok(AttemptEnd::Paused(mode)),
-        // Another program paused the engine, or it is shutting down.
-        (Finish::Aborted, _) => {
-            Err(EngineError::invalid("finish_reason", "abort", "stop or length, since this service did not abort it"))
+        (SampleFinish::Aborted, Some(mode @ (PauseSetting::Abort | PauseSetting::Keep))) => {
+            Ok(AttemptEnd::Paused(mode))
         }
+        // Another program paused the engine, or it is shutting down.
+        (SampleFinish::Aborted, _) => Err(EngineClientError::invalid(
+            "finish_reason",
+            "abort",
+            "stop or length, since this service did not abort it",
+        )),
         (finish, _) => Ok(AttemptEnd::Finished(finish)),
     }
 }
 
 /// The prompt and the response so far.
-fn so_far<'a>(plan: &'a Plan, item: &GenerateItem, progress: &Progress) -> Cow<'a, [u32]> {
-    if progress.sampled() == 0 {
+fn so_far<'a>(plan: &'a Plan, item: &GenerateItem, partial: &PartialSample) -> Cow<'a, [u32]> {
+    if partial.sampled() == 0 {
         return Cow::Borrowed(&plan.token_ids);
     }
     let mut token_ids = item.prompt_token_ids.clone();
-    token_ids.extend(progress.token_ids());
+    token_ids.extend(partial.token_ids());
     Cow::Owned(token_ids)
 }

@@ -1,8 +1,8 @@
 //! One item, from its receipt to its rollout.
 
 mod attempts;
+mod partial;
 mod plan;
-mod progress;
 mod spans;
 
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::items::{ItemContext, StopReason};
 use tokio::time::Instant;
 
-use crate::engine::Finish;
+use crate::engine::SampleFinish;
 use crate::pool::EnginePool;
 use attempts::draw;
-use plan::{Limits, Plan};
-use progress::{Progress, Sampled};
+use partial::{PartialSample, Sampled};
+use plan::{ContextLimits, Plan};
 use spans::record_spans;
 
 /// How an item ended.
 enum Outcome {
-    Finished(Finish),
+    Finished(SampleFinish),
     Failed(Failure),
     Stopped(StopReason),
 }
@@ -30,19 +30,18 @@ enum Outcome {
 /// Answers one item.
 pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: ItemContext) -> Rollout {
     let started = Instant::now();
-    let mut progress = Progress::after(&item.prefix_segments);
+    let mut partial = PartialSample::after(&item.prefix_segments);
     let model = pool.model();
-    let limits = Limits {
+    let limits = ContextLimits {
         context_tokens: pool.context_tokens(),
-        vocabulary_size: model.map_or(0, |model| model.info.vocabulary_size),
+        vocabulary_size: model.and_then(|model| Some(model.info.as_ref()?.vocabulary_size)),
     };
     let outcome = match Plan::new(&item, limits) {
         Err(error) => Outcome::Failed(ServiceError::from(error).failure()),
         Ok(plan) => {
-            debug_assert_eq!(plan.prompt_tokens, item.prompt_token_ids.len());
             tokio::select! {
                 biased;
-                drawn = draw(&pool, &item, &plan, &context, &mut progress) => match drawn {
+                drawn = draw(&pool, &item, &plan, &context, &mut partial) => match drawn {
                     Ok(finish) => Outcome::Finished(finish),
                     Err(failure) => Outcome::Failed(failure),
                 },
@@ -52,7 +51,7 @@ pub(crate) async fn answer(pool: Arc<EnginePool>, item: GenerateItem, context: I
         }
     };
     let waited = context.queued + started.elapsed();
-    let rollout = rollout(&pool, item, outcome, progress, context.queued, waited);
+    let rollout = rollout(&pool, item, outcome, partial, context.queued, waited);
     record(&rollout, waited);
     record_spans(&rollout, context.trace, context.parent);
     rollout
@@ -62,15 +61,15 @@ fn rollout(
     pool: &EnginePool,
     item: GenerateItem,
     outcome: Outcome,
-    progress: Progress,
+    partial: PartialSample,
     queued: Duration,
     total: Duration,
 ) -> Rollout {
     let (reason, failure) = match outcome {
-        Outcome::Finished(Finish::Stop) => (FinishReason::Stop, None),
-        Outcome::Finished(Finish::Length) => (FinishReason::Length, None),
-        Outcome::Finished(Finish::Repetition) => (FinishReason::Repetition, None),
-        Outcome::Finished(Finish::Aborted) => (FinishReason::Aborted, None),
+        Outcome::Finished(SampleFinish::Stop) => (FinishReason::Stop, None),
+        Outcome::Finished(SampleFinish::Length) => (FinishReason::Length, None),
+        Outcome::Finished(SampleFinish::Repetition) => (FinishReason::Repetition, None),
+        Outcome::Finished(SampleFinish::Aborted) => (FinishReason::Aborted, None),
         Outcome::Failed(failure) if failure.code() == FailureCode::DeadlineExceeded => {
             (FinishReason::Deadline, Some(failure))
         }
@@ -78,7 +77,7 @@ fn rollout(
         Outcome::Stopped(StopReason::Cancelled) => (FinishReason::Cancelled, Some(ServiceError::Cancelled.failure())),
         Outcome::Stopped(StopReason::Aborted) => (FinishReason::Failed, Some(ServiceError::Draining.failure())),
         Outcome::Stopped(StopReason::Deadline) => {
-            match pool.unavailability().filter(|_| progress.is_waiting()) {
+            match pool.unavailability().filter(|_| partial.is_waiting()) {
                 // It did not take too long: there was no engine to take it.
                 Some(unavailable) => (FinishReason::Failed, Some(unavailable.failure())),
                 None => (FinishReason::Deadline, Some(ServiceError::Deadline(total).failure())),
@@ -87,7 +86,7 @@ fn rollout(
     };
     let complete = matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition);
     let keeps = complete || (item.keep_partial && reason != FinishReason::Failed);
-    let Sampled { segments, engine, attempts, queued: waited, timings } = progress.end(keeps);
+    let Sampled { segments, engine, attempts, queued: waited, timings } = partial.end(keeps);
     let last_token = segments.last().and_then(|segment| segment.token_ids.last()).copied();
     let timings = GenerationTimings {
         queue_us: micros(queued + waited),

@@ -11,25 +11,23 @@ const MIN_TEMPERATURE: f32 = 0.01;
 pub(super) struct Plan {
     /// The prompt, and the response so far.
     pub(super) token_ids: Vec<u32>,
-    /// Length of the prompt.
-    pub(super) prompt_tokens: usize,
     /// `max_tokens` fits the context.
     pub(super) sampling: SamplingSettings,
 }
 
 /// What items have to fit.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Limits {
+pub(super) struct ContextLimits {
     /// The longest sequence.
     pub(super) context_tokens: u32,
-    /// 0 if unknown.
-    pub(super) vocabulary_size: u32,
+    /// `None` if unknown.
+    pub(super) vocabulary_size: Option<u32>,
 }
 
 impl Plan {
     /// Refuses what no engine could sample correctly.
-    pub(super) fn new(item: &GenerateItem, limits: Limits) -> Result<Self, FieldError> {
-        let vocabulary = if limits.vocabulary_size == 0 { u32::MAX } else { limits.vocabulary_size };
+    pub(super) fn new(item: &GenerateItem, limits: ContextLimits) -> Result<Self, FieldError> {
+        let vocabulary = limits.vocabulary_size.unwrap_or(u32::MAX);
         validate_token_ids("prompt_token_ids", &item.prompt_token_ids, vocabulary)?;
         let prefix = flatten(&item.prefix_segments)
             .map_err(|error| FieldError { field: format!("prefix_{}", error.field), ..error })?;
@@ -45,8 +43,7 @@ impl Plan {
         if !sampling.stop_token_ids.is_empty() {
             validate_token_ids("sampling.stop_token_ids", &sampling.stop_token_ids, vocabulary)?;
         }
-        let prompt_tokens = item.prompt_token_ids.len();
-        let taken = prompt_tokens + prefix.token_ids.len();
+        let taken = item.prompt_token_ids.len() + prefix.token_ids.len();
         let context = limits.context_tokens as usize;
         if taken >= context {
             let value = format!("{taken} ids with prefix_segments");
@@ -60,7 +57,7 @@ impl Plan {
         let left = u32::try_from(context - taken).unwrap_or(u32::MAX);
         let sampling = sampling.at_most(left);
         let token_ids = [item.prompt_token_ids.as_slice(), &prefix.token_ids].concat();
-        Ok(Self { token_ids, prompt_tokens, sampling })
+        Ok(Self { token_ids, sampling })
     }
 }
 
@@ -70,7 +67,7 @@ mod tests {
 
     use super::*;
 
-    const LIMITS: Limits = Limits { context_tokens: 10, vocabulary_size: 100 };
+    const LIMITS: ContextLimits = ContextLimits { context_tokens: 10, vocabulary_size: Some(100) };
 
     fn item() -> GenerateItem {
         GenerateItem {
@@ -94,7 +91,7 @@ mod tests {
         item.sampling.as_mut().unwrap().max_tokens = Some(50);
         let plan = Plan::new(&item, LIMITS).unwrap();
         assert_eq!(plan.token_ids, [1, 2, 3, 4, 5, 6]);
-        assert_eq!((plan.prompt_tokens, plan.sampling.max_tokens), (3, 4));
+        assert_eq!(plan.sampling.max_tokens, 4);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 /// Connections to engines, their health checks and circuit breakers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct EngineSettings {
+pub struct EngineClientSettings {
     /// Time limit of opening a connection.
     #[serde(with = "HumanDuration")]
     pub connect_timeout: Duration,
@@ -27,7 +27,7 @@ pub struct EngineSettings {
     pub health_failures: u32,
     /// Failed samples in a row after which the circuit breaker of an engine opens: no samples until a probe succeeds.
     pub breaker_failures: u32,
-    /// Delay before the first probe of an ejected engine; doubles up to `probe_max`.
+    /// Delay before the next probe of an engine that is not up; doubles up to `probe_max`.
     #[serde(with = "HumanDuration")]
     pub probe_initial: Duration,
     /// Longest delay between two probes.
@@ -48,7 +48,7 @@ pub struct EngineSettings {
     pub idle_connection_timeout: Duration,
 }
 
-impl Default for EngineSettings {
+impl Default for EngineClientSettings {
     fn default() -> Self {
         Self {
             connect_timeout: Duration::from_secs(3),
@@ -67,7 +67,7 @@ impl Default for EngineSettings {
     }
 }
 
-impl Settings for EngineSettings {
+impl Settings for EngineClientSettings {
     const RENAMED: Renamed = Renamed::keys(&[("idle_connection_ms", "idle_connection_timeout")]);
 
     fn validate(&self) -> Result<(), FieldError> {

@@ -16,7 +16,7 @@ use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use engine::EngineSettings;
+pub use engine::EngineClientSettings;
 pub use weights::{PauseSetting, WeightsSettings};
 
 /// When an engine streams a sample token by token.
@@ -30,7 +30,7 @@ pub enum StreamSetting {
     Always,
 }
 
-/// What the engines' log-probabilities must be taken of.
+/// Which distribution the engines' log-probabilities must refer to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum LogProbabilitySetting {
@@ -78,14 +78,14 @@ pub struct GenerationSettings {
     pub affinity_samples: u32,
     /// When an engine streams a sample.
     pub stream: StreamSetting,
-    /// What log-probabilities must be taken of. Other engines are refused.
+    /// Which distribution log-probabilities must refer to. Other engines are refused.
     pub log_probabilities: LogProbabilitySetting,
     /// Engines with a shorter context are refused; 0 accepts any.
     pub min_context_tokens: u32,
     /// Longest response to one sample that is read from an engine.
     pub max_answer: ByteSize,
     /// Connections to engines, health checks and circuit breakers.
-    pub engine: EngineSettings,
+    pub engine: EngineClientSettings,
     /// Weight updates.
     pub weights: WeightsSettings,
 }
@@ -110,7 +110,7 @@ impl Default for GenerationSettings {
             log_probabilities: LogProbabilitySetting::default(),
             min_context_tokens: 0,
             max_answer: ByteSize::mib(64),
-            engine: EngineSettings::default(),
+            engine: EngineClientSettings::default(),
             weights: WeightsSettings::default(),
         }
     }
@@ -129,7 +129,7 @@ impl GenerationSettings {
 
 impl Settings for GenerationSettings {
     const RENAMED: Renamed = Renamed {
-        sections: &[("engine", EngineSettings::RENAMED), ("weights", WeightsSettings::RENAMED)],
+        sections: &[("engine", EngineClientSettings::RENAMED), ("weights", WeightsSettings::RENAMED)],
         ..Renamed::keys(&[("max_bytes", "max_memory")])
     };
 

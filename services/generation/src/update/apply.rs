@@ -9,7 +9,8 @@ use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::retry::RetryPolicy;
 use tokio::time::Instant;
 
-use crate::engine::{EngineClient, EngineError, EnginePause};
+use crate::engine::{EngineClient, EngineClientError, EnginePause};
+use crate::health::HealthThreshold;
 use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 
@@ -106,7 +107,8 @@ impl WeightUpdate {
         control: &mut EngineControl,
         report: &mut UpdateReport,
         paused_at: &mut Instant,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), EngineClientError> {
+        let path = self.weights.path.as_deref().ok_or(EngineClientError::NotLoadable)?;
         if control.is_asleep() {
             // It has no request, and takes none.
             engine.wake_for_load(control).await?;
@@ -124,7 +126,7 @@ impl WeightUpdate {
         }
         let started = Instant::now();
         control.begin_load();
-        engine.client().load_weights(&self.weights.path).await?;
+        engine.client().load_weights(path).await?;
         report.load = started.elapsed();
         let label = self.weights.label.as_deref().unwrap_or_default();
         if engine.client().set_weights_label(label).await? {
@@ -141,7 +143,7 @@ impl WeightUpdate {
         pool: &EnginePool,
         engine: &PooledEngine,
         paused_at: &mut Instant,
-    ) -> Result<(), EngineError> {
+    ) -> Result<(), EngineClientError> {
         if self.mode == PauseSetting::Wait {
             pool.until_finished(engine).await;
         }
@@ -153,25 +155,21 @@ impl WeightUpdate {
 }
 
 /// Ends with an error once the engine has failed too many health checks. The health monitor is locked out while its control is held.
-pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineError {
+pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineClientError {
     let settings = &pool.settings().engine;
-    let mut failures = 0;
+    let mut threshold = HealthThreshold::new(settings);
     loop {
         tokio::time::sleep(settings.health_interval).await;
         match engine.client().health().await {
-            Ok(()) => failures = 0,
-            Err(error) => {
-                failures += 1;
-                if failures >= settings.health_failures {
-                    return error;
-                }
-            }
+            Ok(()) => threshold.record_success(),
+            Err(error) if threshold.record_failure(&error) => return error,
+            Err(_) => {}
         }
     }
 }
 
 /// Not bound by the update's deadline: an engine must not stay paused because it has passed.
-async fn resume(client: &dyn EngineClient) -> Result<(), EngineError> {
+async fn resume(client: &dyn EngineClient) -> Result<(), EngineClientError> {
     let mut retries = RetryPolicy::new(RESUME_DELAY, RESUME_DELAY).with_max_attempts(RESUME_ATTEMPTS).start();
     loop {
         let Err(error) = client.resume().await else { return Ok(()) };

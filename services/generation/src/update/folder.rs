@@ -12,6 +12,8 @@ use crate::pool::WeightsVersion;
 
 /// The field of a request that names the folder.
 pub(super) const FIELD: &str = "weights.path.path";
+/// Largest marker.
+const MAX_MARKER_BYTES: u64 = 1 << 20;
 /// Models with tied embeddings may omit it.
 const HEAD: &str = "lm_head.weight";
 
@@ -23,10 +25,14 @@ struct Marker {
 }
 
 /// Refuses a folder that is missing, incomplete or of another model, or that lacks a tensor.
-pub(super) fn check_folder(weights: &WeightsVersion, marker: &str, model: Option<&Model>) -> Result<(), FieldError> {
-    let folder = Path::new(&weights.path);
-    let refused =
-        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", weights.path), allowed);
+pub(super) fn check_folder(
+    path: &str,
+    weights: &WeightsVersion,
+    marker: &str,
+    model: Option<&Model>,
+) -> Result<(), FieldError> {
+    let folder = Path::new(path);
+    let refused = |what: &dyn Display, allowed: &str| refused(path, what, allowed);
     if !folder.is_dir() {
         return Err(refused(
             &"which is not a folder here",
@@ -34,17 +40,16 @@ pub(super) fn check_folder(weights: &WeightsVersion, marker: &str, model: Option
         ));
     }
     if !marker.is_empty() {
-        check_marker(weights, &folder.join(marker))?;
+        check_marker(path, weights, marker)?;
     }
     let folder = Folder::new(folder);
     let files = weight_files(&folder).map_err(|error| refused(&error, "a readable folder"))?;
     if files.is_empty() {
         return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
     }
-    let Some(model) = model.filter(|model| model.is_known()) else { return Ok(()) };
+    let Some((model, served)) = model.and_then(|model| Some((model, model.info.as_ref()?))) else { return Ok(()) };
     let (architecture, vocabulary) = identity(&folder)
         .map_err(|error| refused(&error, "a folder whose config.json has architectures and vocab_size"))?;
-    let served = &model.info;
     if architecture != served.architecture {
         return Err(refused(
             &format_args!("a {architecture}"),
@@ -72,21 +77,28 @@ pub(super) fn check_folder(weights: &WeightsVersion, marker: &str, model: Option
     Ok(())
 }
 
-fn check_marker(weights: &WeightsVersion, marker: &Path) -> Result<(), FieldError> {
-    let refused =
-        |what: &dyn Display, allowed: &str| FieldError::new(FIELD, format_args!("`{}`, {what}", weights.path), allowed);
-    let Ok(text) = std::fs::read_to_string(marker) else {
-        let name = marker.file_name().map(|name| name.to_string_lossy()).unwrap_or_default();
+fn check_marker(path: &str, weights: &WeightsVersion, name: &str) -> Result<(), FieldError> {
+    let refused = |what: &dyn Display, allowed: &str| refused(path, what, allowed);
+    let content = evenkeel_files::read_optional(&Path::new(path).join(name), MAX_MARKER_BYTES);
+    let content = content.map_err(|error| refused(&format_args!("whose {name} {error}"), "a readable file"))?;
+    let Some(content) = content else {
         return Err(refused(&format_args!("without {name}"), "a complete folder, which this file marks"));
     };
-    let Ok(marker) = serde_json::from_str::<Marker>(&text) else { return Ok(()) };
+    let Ok(marker) = serde_json::from_slice::<Marker>(&content) else { return Ok(()) };
     if let Some(version) = marker.version.filter(|&version| version != weights.number) {
-        return Err(refused(&format_args!("of version {version}"), &format!("version {}, as asked", weights.number)));
+        return Err(refused(
+            &format_args!("of version {version}"),
+            &format!("version {}, as requested", weights.number),
+        ));
     }
     if let Some(digest) = marker.digest.filter(|digest| *digest != weights.digest) {
-        return Err(refused(&format_args!("of digest {digest}"), &format!("{}, as asked", weights.digest)));
+        return Err(refused(&format_args!("of digest {digest}"), &format!("{}, as requested", weights.digest)));
     }
     Ok(())
+}
+
+fn refused(path: &str, what: &dyn Display, allowed: &str) -> FieldError {
+    FieldError::new(FIELD, format_args!("`{path}`, {what}"), allowed)
 }
 
 #[cfg(test)]
@@ -124,38 +136,36 @@ mod tests {
     fn a_complete_folder_passes_and_a_broken_one_is_refused_by_name() {
         let base = folder(NAMES, CONFIG);
         let model = Model::read("m", base.path());
-        assert_eq!(model.info.parameters, 6);
-        let version = |folder: &tempfile::TempDir| WeightsVersion {
-            number: 3,
-            digest: "d".into(),
-            label: None,
-            path: folder.path().to_str().unwrap().to_owned(),
+        assert_eq!(model.info.as_ref().unwrap().parameters, 6);
+        let version = |number, digest: &str| WeightsVersion { number, digest: digest.into(), label: None, path: None };
+        let check = |folder: &Path, weights: WeightsVersion| {
+            check_folder(folder.to_str().unwrap(), &weights, "done.json", Some(&model))
         };
-        let refused =
-            |weights: &WeightsVersion| check_folder(weights, "done.json", Some(&model)).unwrap_err().to_string();
-        assert_eq!(check_folder(&version(&base), "done.json", Some(&model)), Ok(()));
+        let refused_as = |folder: &tempfile::TempDir, weights| check(folder.path(), weights).unwrap_err().to_string();
+        let refused = |folder: &tempfile::TempDir| refused_as(folder, version(3, "d"));
+        assert_eq!(check(base.path(), version(3, "d")), Ok(()));
         let tied = folder(&NAMES[..1], CONFIG);
-        assert_eq!(check_folder(&version(&tied), "done.json", Some(&model)), Ok(()));
+        assert_eq!(check(tied.path(), version(3, "d")), Ok(()));
 
         let cut = |error: String, end: &str| assert!(error.ends_with(end), "{error}");
-        cut(refused(&WeightsVersion { number: 4, ..version(&base) }), "allowed: version 4, as asked");
-        cut(refused(&WeightsVersion { digest: "e".into(), ..version(&base) }), "allowed: e, as asked");
-        cut(refused(&version(&folder(&[("b.weight", 4)], CONFIG))), "allowed: every tensor of the model");
-        cut(refused(&version(&folder(&[("a.weight", 5)], CONFIG))), "allowed: [4]");
-        cut(refused(&version(&folder(NAMES, &CONFIG.replace('9', "8")))), "allowed: 9, as the engines serve");
+        cut(refused_as(&base, version(4, "d")), "allowed: version 4, as requested");
+        cut(refused_as(&base, version(3, "e")), "allowed: e, as requested");
+        cut(refused(&folder(&[("b.weight", 4)], CONFIG)), "allowed: every tensor of the model");
+        cut(refused(&folder(&[("a.weight", 5)], CONFIG)), "allowed: [4]");
+        cut(refused(&folder(NAMES, &CONFIG.replace('9', "8"))), "allowed: 9, as the engines serve");
         cut(
-            refused(&version(&folder(NAMES, &CONFIG.replace("Qwen3", "Llama")))),
+            refused(&folder(NAMES, &CONFIG.replace("Qwen3", "Llama"))),
             "allowed: a Qwen3ForCausalLM, as the engines serve",
         );
         let unfinished = folder(NAMES, CONFIG);
         fs::remove_file(unfinished.path().join("done.json")).unwrap();
-        cut(refused(&version(&unfinished)), "allowed: a complete folder, which this file marks");
+        cut(refused(&unfinished), "allowed: a complete folder, which this file marks");
         let short = folder(NAMES, CONFIG);
         let bytes = safetensors(NAMES);
         fs::write(short.path().join("model.safetensors"), &bytes[..bytes.len() - 1]).unwrap();
-        cut(refused(&version(&short)), "allowed: complete safetensors files");
+        cut(refused(&short), "allowed: complete safetensors files");
         cut(
-            refused(&WeightsVersion { path: "/nowhere".into(), ..version(&base) }),
+            check(Path::new("/nowhere"), version(3, "d")).unwrap_err().to_string(),
             "that this service and its engines can read",
         );
     }

@@ -47,7 +47,8 @@ impl Updater {
     ) -> Result<UpdateWeightsResponse, ServiceError> {
         let settings = &self.pool.settings().weights;
         let weights = request.weights.ok_or_else(|| FieldError::missing("weights", "a reference to weights"))?;
-        let weights = Arc::new(WeightsVersion::new(&weights, path_of(&weights)?));
+        let path = path_of(&weights)?.to_owned();
+        let weights = Arc::new(WeightsVersion::new(&weights, &path));
         let mode = settings.pause_mode.or_request(request.pause_mode).ok_or_else(|| {
             FieldError::new(
                 "pause_mode",
@@ -58,11 +59,11 @@ impl Updater {
         let deadline = self.deadline(call, request.deadline_ms);
         let clear_cache = request.clear_cache.unwrap_or(settings.clear_cache);
         let update = WeightUpdate { weights, mode, clear_cache, deadline };
-        let task = tokio::spawn(self.clone().run(update));
+        let task = tokio::spawn(self.clone().run(update, path));
         task.await.map_err(|error| ServiceError::Internal { message: format!("the update task failed: {error}") })?
     }
 
-    async fn run(self, update: WeightUpdate) -> Result<UpdateWeightsResponse, ServiceError> {
+    async fn run(self, update: WeightUpdate, path: String) -> Result<UpdateWeightsResponse, ServiceError> {
         let deadline = update.deadline;
         let _turn = deadline.run(self.turn.lock()).await?;
         let pool = &self.pool;
@@ -70,13 +71,13 @@ impl Updater {
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
         let checking = tokio::task::spawn_blocking(move || {
             let roots = Roots { setting: "weights.roots", folders: &settings.roots };
-            validate_folder(FIELD, &weights.path, roots, settings.check_folder)?;
-            if settings.check_folder { check_folder(&weights, &settings.marker, model.as_ref()) } else { Ok(()) }
+            validate_folder(FIELD, &path, roots, settings.check_folder)?;
+            if settings.check_folder { check_folder(&path, &weights, &settings.marker, model.as_ref()) } else { Ok(()) }
         });
         let checked = deadline.run(checking).await?;
         checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;
         pool.set_sleeping(false);
-        // From here on engines that have the new weights may serve; only samples that ask for the old ones are still drawn from these.
+        // From here on engines that have the new weights may serve; the old ones only finish the samples of their version.
         pool.set_weights(&update.weights, update.mode == PauseSetting::Wait);
         let version = update.weights.number;
         let engines = on_each(pool, |pool, engine| {

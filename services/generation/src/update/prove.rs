@@ -1,4 +1,4 @@
-//! Scores of the same tokens by every engine, as proof that they have the weights which they say they have.
+//! Scores of the same tokens by every engine, as proof that they have the weights that they report.
 
 use std::sync::Arc;
 
@@ -8,7 +8,7 @@ use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::ServiceError;
 
 use super::{Updater, on_each};
-use crate::engine::{EngineError, Fault, ScoreRequest, SequenceScore};
+use crate::engine::{EngineClientError, Fault, ScoreRequest, SequenceScore};
 use crate::pool::{EnginePool, PooledEngine};
 
 /// A checked request.
@@ -75,7 +75,7 @@ async fn prove_engine(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -
 
 async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Result<Vec<SequenceScore>, ServiceError> {
     if !pool.state(engine).0.is_serving() {
-        let message = "it gets no samples either".to_owned();
+        let message = "the engine is not serving".to_owned();
         return Err(ServiceError::Unavailable { reason: "NOT_SERVING", message });
     }
     let request =
@@ -91,7 +91,7 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
         let message = error.to_string();
         match error {
             // It answers, but not with scores: asking again does not help.
-            EngineError::Refused { .. } | EngineError::InvalidResponse(_) => {
+            EngineClientError::Refused { .. } | EngineClientError::InvalidResponse(_) => {
                 ServiceError::Precondition { reason: "NO_SCORES", message }
             }
             other => {

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::apply::{WeightUpdate, until_dead};
 use super::{Updater, micros, on_each};
-use crate::engine::EngineError;
+use crate::engine::EngineClientError;
 use crate::pool::{EnginePool, EngineState, PooledEngine};
 use crate::settings::PauseSetting;
 
@@ -42,7 +42,7 @@ impl Updater {
         let operation = move |pool, engine| put_to_sleep(pool, engine, level, deadline);
         let engines = self.on_each_in_turn(deadline, begin, operation).await?;
         if !engines.iter().any(|engine| engine.asleep) {
-            // No memory was freed, so that the engines may as well go on sampling.
+            // No memory was freed, so the engines may as well go on sampling.
             self.pool.set_sleeping(false);
             self.pool.members().iter().for_each(|engine| engine.request_check());
         }
@@ -122,7 +122,7 @@ async fn try_to_sleep(
         Ok(Err(error)) => service_error(&error),
         Err(deadline) => deadline,
     };
-    // Nobody knows how far it came. The health monitor treats it like a lost engine, and wakes it if that fails here.
+    // It is unknown how far it got. The health monitor treats it like a lost engine, and wakes it if that fails here.
     if let Err(error) = engine.wake(&mut control).await {
         tracing::warn!(engine = engine.name(), %error, "not woken after it failed to sleep");
     }
@@ -175,7 +175,7 @@ fn report(engine: &PooledEngine, asleep: bool, failure: Option<&ServiceError>, s
     }
 }
 
-fn service_error(error: &EngineError) -> ServiceError {
+fn service_error(error: &EngineClientError) -> ServiceError {
     if error.is_missing_route() {
         let message = format!("{error}; vLLM has it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1");
         return ServiceError::Precondition { reason: "NO_SLEEP", message };

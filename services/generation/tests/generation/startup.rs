@@ -78,9 +78,7 @@ async fn an_incompatible_engine_is_refused_by_name() {
         assert!(refused(other).await.ends_with("model is qwen, allowed: a model that it serves: fake"));
         engine.fail("/version", 404, 100);
         assert!(
-            refused(settings(&[&engine]))
-                .await
-                .ends_with("/version is not there, allowed: a server compatible with vLLM")
+            refused(settings(&[&engine])).await.ends_with("/version is absent, allowed: a server compatible with vLLM")
         );
     })
     .await;
@@ -94,7 +92,7 @@ async fn an_engine_without_the_routes_of_weight_updates_is_refused_where_they_ar
         let mut required = settings(&[&engine]);
         required.weights.routes_required = true;
         let error = refused(required).await;
-        assert!(error.contains("/collective_rpc is not there") && error.contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
+        assert!(error.contains("/collective_rpc is absent") && error.contains("VLLM_SERVER_DEV_MODE=1"), "{error}");
         Service::with(settings(&[&engine])).await;
         engine.fail_no_more();
         let mut required = settings(&[&engine]);

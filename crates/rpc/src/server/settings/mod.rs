@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::client::MIN_MESSAGE;
-use crate::exposure::validate_plaintext;
+use crate::exposure::{validate_address, validate_plaintext};
 
 pub use auth::AuthSettings;
 
@@ -131,10 +131,7 @@ impl ServerSettings {
 
 impl Settings for ServerSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        let port = self.listen.rsplit_once(':').map(|(host, port)| (host, port.parse::<u16>()));
-        if !matches!(port, Some((host, Ok(_))) if !host.is_empty()) {
-            return Err(FieldError::new("listen", format_args!("{:?}", self.listen), "HOST:PORT"));
-        }
+        validate_address("listen", &self.listen)?;
         validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), REMEDY)?;
         if self.max_message < MIN_MESSAGE {
             return Err(FieldError::new("max_message", self.max_message, format!("at least {MIN_MESSAGE}")));

@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::COMPLETIONS;
 use super::http::message_of;
-use crate::engine::{EngineError, EngineTimings, Finish, SampleOutcome, Tokens};
+use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampledTokens};
 
 #[derive(Deserialize)]
 struct Completion<'a> {
@@ -64,78 +64,75 @@ impl Metrics {
 
 impl Choice<'_> {
     /// Appends its tokens. Missing values are an error; their ranges are validated elsewhere.
-    pub(super) fn append_to(&self, prompt: &[u32], tokens: &mut Tokens) -> Result<(), EngineError> {
+    pub(super) fn append_to(&self, prompt: &[u32], tokens: &mut SampledTokens) -> Result<(), EngineClientError> {
         if self.index != 0 {
-            return Err(EngineError::invalid("choices[].index", self.index, "0, since one sample was asked for"));
+            return Err(EngineClientError::invalid("choices[].index", self.index, "0, since one sample was requested"));
         }
         if self.prompt_token_ids.as_ref().is_some_and(|read| read != prompt) {
             let allowed = "the ids that were sent";
-            return Err(EngineError::invalid("prompt_token_ids", "another prompt", allowed));
+            return Err(EngineClientError::invalid("prompt_token_ids", "another prompt", allowed));
         }
         let Some(ids) = &self.token_ids else {
-            return Err(EngineError::invalid("token_ids", "absent", "present, as return_token_ids asks"));
+            return Err(EngineClientError::invalid("token_ids", "absent", "present, as requested by return_token_ids"));
         };
         let values = self.logprobs.as_ref().map(|given| given.token_logprobs.as_slice());
         let values = match values {
             Some(values) => values,
             // A chunk without tokens needs none.
             None if ids.is_empty() => &[],
-            None => return Err(EngineError::invalid("logprobs", "absent", "present, as logprobs asks")),
+            None => return Err(EngineClientError::invalid("logprobs", "absent", "present, as requested by logprobs")),
         };
         if values.len() != ids.len() {
             let allowed = format!("one for each of {} token ids", ids.len());
-            return Err(EngineError::invalid("token_logprobs", format_args!("{} values", values.len()), allowed));
+            return Err(EngineClientError::invalid("token_logprobs", format_args!("{} values", values.len()), allowed));
         }
-        for (index, value) in values.iter().enumerate() {
+        for (&id, value) in ids.iter().zip(values) {
             let Some(value) = *value else {
-                let field = format!("token_logprobs[{}]", tokens.log_probabilities.len());
-                tokens.ids.extend_from_slice(&ids[..index]);
-                return Err(EngineError::invalid(&field, "null", "a number"));
+                let field = format!("token_logprobs[{}]", tokens.len());
+                return Err(EngineClientError::invalid(&field, "null", "a number"));
             };
-            tokens.log_probabilities.push(value);
+            tokens.push(id, value);
         }
-        tokens.ids.extend_from_slice(ids);
         Ok(())
     }
 
     /// How it ended. `None` if it has not.
-    pub(super) fn finish(&self) -> Result<Option<Finish>, EngineError> {
-        Ok(match self.finish_reason.as_deref() {
-            None => None,
-            Some("stop") => Some(Finish::Stop),
-            Some("length") => Some(Finish::Length),
-            Some("repetition") => Some(Finish::Repetition),
-            Some("abort") => Some(Finish::Aborted),
-            Some(other) => {
-                let allowed = "stop, length, repetition or abort";
-                return Err(EngineError::invalid("finish_reason", format_args!("{other:?}"), allowed));
-            }
+    pub(super) fn finish(&self) -> Result<Option<SampleFinish>, EngineClientError> {
+        let Some(found) = self.finish_reason.as_deref() else { return Ok(None) };
+        let finish = SampleFinish::ALL.into_iter().find(|finish| finish.label() == found);
+        finish.map(Some).ok_or_else(|| {
+            let allowed = "stop, length, repetition or abort";
+            EngineClientError::invalid("finish_reason", format_args!("{found:?}"), allowed)
         })
     }
 }
 
 /// Parses a response to a request for one sample.
-pub(super) fn parse(body: &[u8], prompt: &[u32], tokens: &mut Tokens) -> Result<SampleOutcome, EngineError> {
+pub(super) fn parse(
+    body: &[u8],
+    prompt: &[u32],
+    tokens: &mut SampledTokens,
+) -> Result<SampleOutcome, EngineClientError> {
     let completion: Completion<'_> = match serde_json::from_slice(body) {
         Ok(completion) => completion,
         // Some engines report errors with status 200.
         Err(_) if is_error(body) => {
-            return Err(EngineError::Status { route: COMPLETIONS, status: 200, message: message_of(body) });
+            return Err(EngineClientError::Status { route: COMPLETIONS, status: 200, message: message_of(body) });
         }
-        Err(error) => return Err(EngineError::invalid("body", error, "a completion in JSON")),
+        Err(error) => return Err(EngineClientError::invalid("body", error, "a completion in JSON")),
     };
     let [choice] = completion.choices.as_slice() else {
         let found = completion.choices.len();
-        return Err(EngineError::invalid("choices", format_args!("{found} samples"), "one, as n asks"));
+        return Err(EngineClientError::invalid("choices", format_args!("{found} samples"), "one, as requested by n"));
     };
     choice.append_to(prompt, tokens)?;
     let finish =
-        choice.finish()?.ok_or_else(|| EngineError::invalid("finish_reason", "absent", "the reason it ended"))?;
+        choice.finish()?.ok_or_else(|| EngineClientError::invalid("finish_reason", "absent", "a finish reason"))?;
     if let Some(counted) = completion.usage.and_then(|usage| usage.completion_tokens)
         && counted != tokens.len() as u64
     {
         let allowed = format!("{}, the number of token ids", tokens.len());
-        return Err(EngineError::invalid("usage.completion_tokens", counted, allowed));
+        return Err(EngineClientError::invalid("usage.completion_tokens", counted, allowed));
     }
     let timings = completion.metrics.as_ref().map(Metrics::timings).unwrap_or_default();
     Ok(SampleOutcome { finish, timings })
@@ -164,15 +161,15 @@ mod tests {
         "prompt_tokens_details":null,"completion_tokens_details":null},"kv_transfer_params":null,"metrics":null}"#;
 
     fn refused(body: &str) -> String {
-        parse(body.as_bytes(), &[5, 6, 7], &mut Tokens::default()).unwrap_err().to_string()
+        parse(body.as_bytes(), &[5, 6, 7], &mut SampledTokens::default()).unwrap_err().to_string()
     }
 
     #[test]
     fn a_response_of_the_real_engine_is_parsed() {
-        let mut tokens = Tokens::default();
+        let mut tokens = SampledTokens::default();
         let outcome = parse(REAL.as_bytes(), &[5, 6, 7], &mut tokens).unwrap();
-        assert_eq!(outcome, SampleOutcome { finish: Finish::Length, timings: EngineTimings::default() });
-        assert_eq!(tokens, Tokens { ids: vec![108, 42], log_probabilities: vec![-4.764_978_4, -4.887_688_6] });
+        assert_eq!(outcome, SampleOutcome { finish: SampleFinish::Length, timings: EngineTimings::default() });
+        assert_eq!((tokens.ids(), tokens.log_probabilities()), (&[108, 42][..], &[-4.764_978_4, -4.887_688_6][..]));
     }
 
     #[test]

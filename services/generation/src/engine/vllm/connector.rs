@@ -14,8 +14,11 @@ use tower_layer::Layer;
 use tower_service::Service;
 
 use crate::GenerationError;
-use crate::engine::EngineError;
-use crate::settings::{EngineSettings, GenerationSettings};
+use crate::engine::EngineClientError;
+use crate::settings::{EngineClientSettings, GenerationSettings};
+
+/// Largest file of certificates.
+const MAX_CERTIFICATES_BYTES: u64 = 1 << 20;
 
 /// How many connections were opened. If none was opened since, the engine has not restarted.
 #[derive(Debug, Clone, Default)]
@@ -85,14 +88,14 @@ impl HttpFiles {
         self.key.clone()
     }
 
-    /// A client for one engine, and the base URL of its requests: the address, or the name behind which it was found if a certificate
+    /// A client for one engine, and the base URL of its requests: the address, or the name that led to it if a certificate
     /// has to match that.
     pub(crate) fn client(
         &self,
-        settings: &EngineSettings,
+        settings: &EngineClientSettings,
         address: &ServerAddress,
         counter: Option<ConnectionCounter>,
-    ) -> Result<(String, reqwest::Client), EngineError> {
+    ) -> Result<(String, reqwest::Client), EngineClientError> {
         // An error only says that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let mut builder = reqwest::Client::builder()
@@ -115,16 +118,20 @@ impl HttpFiles {
             builder = builder.resolve(host, at);
             base = format!("https://{host}:{}", at.port());
         }
-        Ok((base, builder.build().map_err(|error| super::http::transport("client", error))?))
+        Ok((base, builder.build().map_err(no_client)?))
     }
+}
+
+fn no_client(error: reqwest::Error) -> EngineClientError {
+    EngineClientError::NoClient { message: super::http::with_sources(error) }
 }
 
 fn read_certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, GenerationError> {
     let failed = |message: String| GenerationError::File { setting: "ca_file", path: path.to_owned(), message };
-    let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+    let bytes = evenkeel_files::read(path, MAX_CERTIFICATES_BYTES).map_err(|error| failed(format!("it {error}")))?;
     match reqwest::Certificate::from_pem_bundle(&bytes) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(failed("holds no certificate, allowed: PEM".to_owned())),
+        Ok(_) => Err(failed("it holds no certificate, allowed: PEM".to_owned())),
         Err(error) => Err(failed(error.to_string())),
     }
 }

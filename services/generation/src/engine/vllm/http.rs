@@ -9,7 +9,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
 
-use crate::engine::EngineError;
+use crate::engine::EngineClientError;
 
 /// Longest response to anything but a sample, and longest error body that is read.
 const SMALL: usize = 1 << 20;
@@ -45,17 +45,17 @@ impl Http {
         &self,
         route: &'static str,
         body: Vec<u8>,
-        traceparent: &str,
-    ) -> Result<Response, EngineError> {
+        traceparent: Option<&str>,
+    ) -> Result<Response, EngineClientError> {
         let mut request = self.request(Method::POST, route).header(CONTENT_TYPE, JSON).body(body);
-        if !traceparent.is_empty() {
+        if let Some(traceparent) = traceparent {
             request = request.header("traceparent", traceparent);
         }
         succeeded(route, request.send().await.map_err(|error| transport(route, error))?).await
     }
 
     /// Reads the whole response within the timeout.
-    pub(super) async fn get(&self, route: &'static str, timeout: Duration) -> Result<Vec<u8>, EngineError> {
+    pub(super) async fn get(&self, route: &'static str, timeout: Duration) -> Result<Vec<u8>, EngineClientError> {
         let request = self.request(Method::GET, route);
         within(route, timeout, async {
             let response = request.send().await.map_err(|error| transport(route, error))?;
@@ -71,7 +71,7 @@ impl Http {
         query: &str,
         body: Option<&Value>,
         timeout: Option<Duration>,
-    ) -> Result<Vec<u8>, EngineError> {
+    ) -> Result<Vec<u8>, EngineClientError> {
         let mut request = self.request(Method::POST, &format!("{route}{query}"));
         if let Some(body) = body {
             request = request.header(CONTENT_TYPE, JSON).body(body.to_string());
@@ -90,10 +90,10 @@ impl Http {
 async fn within<T>(
     route: &'static str,
     timeout: Duration,
-    exchange: impl Future<Output = Result<T, EngineError>>,
-) -> Result<T, EngineError> {
+    exchange: impl Future<Output = Result<T, EngineClientError>>,
+) -> Result<T, EngineClientError> {
     let after_ms = millis(timeout);
-    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(EngineError::Timeout { route, after_ms }))
+    tokio::time::timeout(timeout, exchange).await.unwrap_or(Err(EngineClientError::Timeout { route, after_ms }))
 }
 
 /// The body, at most `limit` bytes of it.
@@ -101,12 +101,12 @@ pub(super) async fn read_all(
     route: &'static str,
     response: &mut Response,
     limit: usize,
-) -> Result<Vec<u8>, EngineError> {
+) -> Result<Vec<u8>, EngineClientError> {
     let announced = response.content_length().and_then(|length| usize::try_from(length).ok()).unwrap_or(0);
     let mut body = Vec::with_capacity(announced.min(limit));
     while let Some(chunk) = response.chunk().await.map_err(|error| transport(route, error))? {
         if body.len() + chunk.len() > limit {
-            return Err(EngineError::invalid("body", format_args!("over {limit} bytes"), "at most max_answer"));
+            return Err(EngineClientError::invalid("body", format_args!("over {limit} bytes"), "at most max_answer"));
         }
         body.extend_from_slice(&chunk);
     }
@@ -114,7 +114,7 @@ pub(super) async fn read_all(
 }
 
 /// The response, unless its status is an error.
-async fn succeeded(route: &'static str, mut response: Response) -> Result<Response, EngineError> {
+async fn succeeded(route: &'static str, mut response: Response) -> Result<Response, EngineClientError> {
     let status = response.status();
     if status.is_success() {
         return Ok(response);
@@ -122,8 +122,8 @@ async fn succeeded(route: &'static str, mut response: Response) -> Result<Respon
     let body = read_all(route, &mut response, SMALL).await.unwrap_or_default();
     let message = message_of(&body);
     Err(match status.as_u16() {
-        400 | 413 | 422 => EngineError::Refused { route, message },
-        status => EngineError::Status { route, status, message },
+        400 | 413 | 422 => EngineClientError::Refused { route, message },
+        status => EngineClientError::Status { route, status, message },
     })
 }
 
@@ -142,8 +142,13 @@ pub(super) fn message_of(body: &[u8]) -> String {
     }
 }
 
-/// A transport error with its sources, without which it says little.
-pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineError {
+/// A transport error.
+pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineClientError {
+    EngineClientError::Transport { route, message: with_sources(error) }
+}
+
+/// The message of an error with its sources, without which it says little.
+pub(super) fn with_sources(error: reqwest::Error) -> String {
     let error = error.without_url();
     let mut message = error.to_string();
     let mut source = error.source();
@@ -155,7 +160,7 @@ pub(super) fn transport(route: &'static str, error: reqwest::Error) -> EngineErr
         }
         source = error.source();
     }
-    EngineError::Transport { route, message }
+    message
 }
 
 #[cfg(test)]

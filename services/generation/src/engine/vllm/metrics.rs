@@ -1,7 +1,7 @@
 //! vLLM's own metrics of its load.
 
 use super::VllmClient;
-use crate::engine::{EngineError, EngineMetrics};
+use crate::engine::{EngineClientError, EngineMetrics};
 
 const RUNNING: &str = "vllm:num_requests_running";
 const WAITING: &str = "vllm:num_requests_waiting";
@@ -10,7 +10,7 @@ const CACHE_USAGE: [&str; 2] = ["vllm:kv_cache_usage_perc", "vllm:gpu_cache_usag
 
 impl VllmClient {
     /// `None` if it has no such metrics.
-    pub(super) async fn read_metrics(&self) -> Result<Option<EngineMetrics>, EngineError> {
+    pub(super) async fn read_metrics(&self) -> Result<Option<EngineMetrics>, EngineClientError> {
         match self.control.get("/metrics", self.control_timeout).await {
             Ok(body) => Ok(parse(&String::from_utf8_lossy(&body))),
             Err(error) if error.is_missing_route() => Ok(None),

@@ -24,8 +24,8 @@ use tokio::sync::RwLock;
 
 use super::validate::validate;
 use super::{
-    Boxed, EngineClient, EngineError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
-    ScoreRequest, SequenceScore, Tokens, WakeTarget,
+    Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
+    SampledTokens, ScoreRequest, SequenceScore, WakeTarget,
 };
 use crate::settings::GenerationSettings;
 use connector::ConnectionCounter;
@@ -60,7 +60,7 @@ impl VllmClient {
         address: &ServerAddress,
         settings: &GenerationSettings,
         files: &HttpFiles,
-    ) -> Result<Self, EngineError> {
+    ) -> Result<Self, EngineClientError> {
         let connections = ConnectionCounter::default();
         let (base, samples) = files.client(&settings.engine, address, Some(connections.clone()))?;
         let (_, control) = files.client(&settings.engine, address, None)?;
@@ -78,7 +78,11 @@ impl VllmClient {
         })
     }
 
-    async fn draw(&self, request: SampleRequest<'_>, tokens: &mut Tokens) -> Result<SampleOutcome, EngineError> {
+    async fn draw(
+        &self,
+        request: SampleRequest<'_>,
+        tokens: &mut SampledTokens,
+    ) -> Result<SampleOutcome, EngineClientError> {
         let model = Arc::clone(&*self.model.read().await);
         let body = request::body(&model, &request);
         let mut response = self.samples.post_json(COMPLETIONS, body, request.traceparent).await?;
@@ -118,7 +122,7 @@ impl EngineClient for VllmClient {
         Box::pin(async { self.tiny_sample().await.map(drop) })
     }
 
-    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut Tokens) -> Boxed<'a, SampleOutcome> {
+    fn sample<'a>(&'a self, request: SampleRequest<'a>, tokens: &'a mut SampledTokens) -> Boxed<'a, SampleOutcome> {
         Box::pin(self.draw(request, tokens))
     }
 

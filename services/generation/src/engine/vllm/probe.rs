@@ -10,7 +10,7 @@ use evenkeel_rpc::error::millis;
 use serde::Deserialize;
 
 use super::VllmClient;
-use crate::engine::{EngineError, EngineInfo, Finish, SampleRequest, Tokens, WakeTarget};
+use crate::engine::{EngineClientError, EngineInfo, SampleFinish, SampleRequest, SampledTokens, WakeTarget};
 
 /// Lower bound for the log-probability of a token that had no alternative.
 const CERTAIN: f32 = -1e-7;
@@ -37,7 +37,7 @@ struct Model {
 }
 
 impl VllmClient {
-    pub(super) async fn run_probe(&self) -> Result<EngineInfo, EngineError> {
+    pub(super) async fn run_probe(&self) -> Result<EngineInfo, EngineClientError> {
         self.check_health().await?;
         let version = self.version().await?;
         let model = self.find_model().await?;
@@ -71,19 +71,19 @@ impl VllmClient {
         })
     }
 
-    async fn version(&self) -> Result<String, EngineError> {
+    async fn version(&self) -> Result<String, EngineClientError> {
         match self.control.get("/version", self.control_timeout).await {
             Ok(body) => serde_json::from_slice::<Version>(&body)
                 .map(|answer| answer.version)
                 .map_err(|_| incompatible("/version", "without a version", "a server compatible with vLLM")),
             Err(error) if error.is_missing_route() => {
-                Err(incompatible("/version", "not there", "a server compatible with vLLM"))
+                Err(incompatible("/version", "absent", "a server compatible with vLLM"))
             }
             Err(error) => Err(error),
         }
     }
 
-    async fn find_model(&self) -> Result<Model, EngineError> {
+    async fn find_model(&self) -> Result<Model, EngineClientError> {
         let body = self.control.get("/v1/models", self.control_timeout).await?;
         let models: Models = serde_json::from_slice(&body)
             .map_err(|_| incompatible("/v1/models", "not a list of models", "a server compatible with vLLM"))?;
@@ -105,7 +105,7 @@ impl VllmClient {
     /// Draws a few tokens with top-k 1: processed log-probabilities are 0 then, raw ones are not. (Unless the model is certain by itself;
     /// then both are the same here, and nearly so elsewhere.) The first token does not count: id 0 is often padding, whose embedding is
     /// zero, and after it all tokens are equally probable.
-    pub(super) async fn tiny_sample(&self) -> Result<LogProbabilityMode, EngineError> {
+    pub(super) async fn tiny_sample(&self) -> Result<LogProbabilityMode, EngineClientError> {
         let sampling = SamplingSettings {
             top_k: 1,
             min_tokens: TINY_TOKENS,
@@ -118,22 +118,22 @@ impl VllmClient {
             token_ids: &[0],
             sampling: &sampling,
             cache_salt: "probe",
-            traceparent: "",
+            traceparent: None,
             stream: false,
         };
-        let mut tokens = Tokens::default();
+        let mut tokens = SampledTokens::default();
         let after_ms = millis(self.control_timeout);
         let outcome = tokio::time::timeout(self.control_timeout, self.draw(request, &mut tokens))
             .await
-            .unwrap_or(Err(EngineError::Timeout { route: super::COMPLETIONS, after_ms }))?;
-        if outcome.finish != Finish::Length {
-            return Err(EngineError::invalid("finish_reason", format_args!("{:?}", outcome.finish), "length"));
+            .unwrap_or(Err(EngineClientError::Timeout { route: super::COMPLETIONS, after_ms }))?;
+        if outcome.finish != SampleFinish::Length {
+            return Err(EngineClientError::invalid("finish_reason", outcome.finish.label(), "length"));
         }
-        let certain = tokens.log_probabilities.iter().skip(1).all(|&value| value >= CERTAIN);
+        let certain = tokens.log_probabilities().iter().skip(1).all(|&value| value >= CERTAIN);
         Ok(if certain { LogProbabilityMode::Processed } else { LogProbabilityMode::Raw })
     }
 }
 
-fn incompatible(field: &str, value: impl std::fmt::Display, allowed: &str) -> EngineError {
-    EngineError::Incompatible(FieldError::new(field, value, allowed))
+fn incompatible(field: &str, value: impl std::fmt::Display, allowed: &str) -> EngineClientError {
+    EngineClientError::Incompatible(FieldError::new(field, value, allowed))
 }

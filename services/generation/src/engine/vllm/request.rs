@@ -83,7 +83,7 @@ mod tests {
             token_ids: &[7, 8],
             sampling: &sampling,
             cache_salt: "3",
-            traceparent: "",
+            traceparent: None,
             stream: false,
         };
         let sent: Value = serde_json::from_slice(&body("m", &request)).unwrap();

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::answer::LogProbabilities;
 use super::{COMPLETIONS, VllmClient, http};
-use crate::engine::{EngineError, ScoreRequest, SequenceScore};
+use crate::engine::{EngineClientError, ScoreRequest, SequenceScore};
 
 #[derive(Deserialize)]
 struct Completion {
@@ -35,17 +35,20 @@ struct Score {
 
 impl VllmClient {
     /// Scores sequences in one request, within the time of a control call.
-    pub(super) async fn score_sequences(&self, request: ScoreRequest<'_>) -> Result<Vec<SequenceScore>, EngineError> {
+    pub(super) async fn score_sequences(
+        &self,
+        request: ScoreRequest<'_>,
+    ) -> Result<Vec<SequenceScore>, EngineClientError> {
         let model = Arc::clone(&*self.model.read().await);
         let body = body(&model, &request).to_string().into_bytes();
         let exchange = async {
-            let mut response = self.samples.post_json(COMPLETIONS, body, "").await?;
+            let mut response = self.samples.post_json(COMPLETIONS, body, None).await?;
             http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
         let after_ms = millis(self.control_timeout);
         let bytes = tokio::time::timeout(self.control_timeout, exchange)
             .await
-            .unwrap_or(Err(EngineError::Timeout { route: COMPLETIONS, after_ms }))?;
+            .unwrap_or(Err(EngineClientError::Timeout { route: COMPLETIONS, after_ms }))?;
         parse(&bytes, request.sequences)
     }
 }
@@ -61,37 +64,39 @@ fn body(model: &str, request: &ScoreRequest<'_>) -> Value {
     })
 }
 
-fn parse(body: &[u8], sequences: &[Vec<u32>]) -> Result<Vec<SequenceScore>, EngineError> {
-    let mut completion: Completion =
-        serde_json::from_slice(body).map_err(|error| EngineError::invalid("body", error, "a completion in JSON"))?;
+fn parse(body: &[u8], sequences: &[Vec<u32>]) -> Result<Vec<SequenceScore>, EngineClientError> {
+    let mut completion: Completion = serde_json::from_slice(body)
+        .map_err(|error| EngineClientError::invalid("body", error, "a completion in JSON"))?;
     let choices = &mut completion.choices;
     choices.sort_by_key(|choice| choice.index);
     if choices.len() != sequences.len() {
         let allowed = format!("{}, one for each prompt", sequences.len());
-        return Err(EngineError::invalid("choices", choices.len(), allowed));
+        return Err(EngineClientError::invalid("choices", choices.len(), allowed));
     }
     choices.iter().zip(sequences).map(|(choice, ids)| score_of(choice, ids)).collect()
 }
 
-fn score_of(choice: &Choice, ids: &[u32]) -> Result<SequenceScore, EngineError> {
-    let absent = || EngineError::invalid("prompt_logprobs", "absent", "one for each token, as prompt_logprobs asks");
+fn score_of(choice: &Choice, ids: &[u32]) -> Result<SequenceScore, EngineClientError> {
+    let absent = || {
+        EngineClientError::invalid("prompt_logprobs", "absent", "one for each token, as requested by prompt_logprobs")
+    };
     let found = choice.prompt_logprobs.as_ref().ok_or_else(absent)?;
     if found.len() != ids.len() {
         let allowed = format!("{}, one for each token of the prompt", ids.len());
-        return Err(EngineError::invalid("prompt_logprobs", format_args!("{} values", found.len()), allowed));
+        return Err(EngineClientError::invalid("prompt_logprobs", format_args!("{} values", found.len()), allowed));
     }
     let scores = found.iter().zip(ids).enumerate().skip(1).map(|(at, (score, id))| {
         let score = score.as_ref().and_then(|scores| scores.get(&id.to_string()));
         let missing =
-            || EngineError::invalid(&format!("prompt_logprobs[{at}]"), "without the prompt's token", "with it");
+            || EngineClientError::invalid(&format!("prompt_logprobs[{at}]"), "without the prompt's token", "with it");
         score.map(|score| score.logprob).ok_or_else(missing)
     });
     let sampled = (choice.token_ids.as_deref(), choice.logprobs.as_ref().map(|found| found.token_logprobs.as_slice()));
     let (Some(&[id]), Some(&[Some(log_probability)])) = sampled else {
-        return Err(EngineError::invalid(
+        return Err(EngineClientError::invalid(
             "token_ids",
             "not one token with its log-probability",
-            "one, as max_tokens asks",
+            "one, as requested by max_tokens",
         ));
     };
     Ok(SequenceScore { log_probabilities: scores.collect::<Result<_, _>>()?, sampled: (id, log_probability) })

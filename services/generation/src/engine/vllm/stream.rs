@@ -8,7 +8,7 @@ use super::answer::{Choice, Metrics, is_error};
 use super::frames::Frames;
 use super::http::{message_of, transport};
 use crate::engine::validate::validate_tokens;
-use crate::engine::{EngineError, EngineTimings, Finish, SampleOutcome, SampleRequest, Tokens};
+use crate::engine::{EngineClientError, EngineTimings, SampleFinish, SampleOutcome, SampleRequest, SampledTokens};
 
 #[derive(Deserialize)]
 struct Chunk<'a> {
@@ -20,8 +20,8 @@ struct Chunk<'a> {
 
 /// What has been read so far.
 #[derive(Default)]
-struct Progress {
-    finish: Option<Finish>,
+struct StreamReader {
+    finish: Option<SampleFinish>,
     timings: EngineTimings,
     done: bool,
 }
@@ -31,31 +31,38 @@ pub(super) async fn read(
     response: &mut Response,
     request: &SampleRequest<'_>,
     limit: usize,
-    tokens: &mut Tokens,
-) -> Result<SampleOutcome, EngineError> {
-    let (mut frames, mut progress) = (Frames::default(), Progress::default());
+    tokens: &mut SampledTokens,
+) -> Result<SampleOutcome, EngineClientError> {
+    let (mut frames, mut reader) = (Frames::default(), StreamReader::default());
     while let Some(bytes) = response.chunk().await.map_err(|error| transport(COMPLETIONS, error))? {
         frames.push(&bytes);
         while let Some(data) = frames.next() {
-            progress.take(data, request, tokens)?;
+            reader.take(data, request, tokens)?;
         }
         if frames.pending() > limit {
-            return Err(EngineError::invalid("frame", format_args!("over {limit} bytes"), "at most max_answer"));
+            return Err(EngineClientError::invalid("frame", format_args!("over {limit} bytes"), "at most max_answer"));
         }
     }
-    match (progress.done, progress.finish) {
-        (true, Some(finish)) => Ok(SampleOutcome { finish, timings: progress.timings }),
-        (true, None) => Err(EngineError::invalid("finish_reason", "absent at the end", "the reason it ended")),
-        (false, _) => {
-            Err(EngineError::invalid("stream", format_args!("cut after {} tokens", tokens.len()), "an end, [DONE]"))
-        }
+    match (reader.done, reader.finish) {
+        (true, Some(finish)) => Ok(SampleOutcome { finish, timings: reader.timings }),
+        (true, None) => Err(EngineClientError::invalid("finish_reason", "absent at the end", "a finish reason")),
+        (false, _) => Err(EngineClientError::invalid(
+            "stream",
+            format_args!("cut after {} tokens", tokens.len()),
+            "[DONE] at the end",
+        )),
     }
 }
 
-impl Progress {
-    fn take(&mut self, data: &[u8], request: &SampleRequest<'_>, tokens: &mut Tokens) -> Result<(), EngineError> {
+impl StreamReader {
+    fn take(
+        &mut self,
+        data: &[u8],
+        request: &SampleRequest<'_>,
+        tokens: &mut SampledTokens,
+    ) -> Result<(), EngineClientError> {
         if self.done {
-            return Err(EngineError::invalid("stream", "more after [DONE]", "nothing"));
+            return Err(EngineClientError::invalid("stream", "more after [DONE]", "nothing"));
         }
         if data == b"[DONE]" {
             self.done = true;
@@ -64,23 +71,22 @@ impl Progress {
         let chunk: Chunk<'_> = match serde_json::from_slice(data) {
             Ok(chunk) => chunk,
             Err(_) if is_error(data) => {
-                return Err(EngineError::Status { route: COMPLETIONS, status: 200, message: message_of(data) });
+                return Err(EngineClientError::Status { route: COMPLETIONS, status: 200, message: message_of(data) });
             }
-            Err(error) => return Err(EngineError::invalid("frame", error, "a chunk of a completion in JSON")),
+            Err(error) => return Err(EngineClientError::invalid("frame", error, "a chunk of a completion in JSON")),
         };
         if let Some(metrics) = &chunk.metrics {
             self.timings = metrics.timings();
         }
         for choice in &chunk.choices {
             if self.finish.is_some() {
-                return Err(EngineError::invalid("stream", "tokens after finish_reason", "none"));
+                return Err(EngineClientError::invalid("stream", "tokens after finish_reason", "none"));
             }
             let from = tokens.len();
             let checked =
                 choice.append_to(request.token_ids, tokens).and_then(|()| validate_tokens(tokens, from, request));
             if let Err(error) = checked {
-                tokens.ids.truncate(from);
-                tokens.log_probabilities.truncate(from);
+                tokens.truncate(from);
                 return Err(error);
             }
             self.finish = choice.finish()?;
@@ -95,24 +101,21 @@ mod tests {
 
     use super::*;
 
-    fn take_all(frames: &[&str]) -> Result<(Progress, Tokens), String> {
+    fn take_all(frames: &[&str]) -> Result<(StreamReader, SampledTokens), String> {
         let sampling = SamplingSettings::plain(4, 1);
         let request = SampleRequest {
             request_id: "a",
             token_ids: &[5],
             sampling: &sampling,
             cache_salt: "0",
-            traceparent: "",
+            traceparent: None,
             stream: true,
         };
-        let (mut progress, mut tokens) = (Progress::default(), Tokens::default());
+        let (mut reader, mut tokens) = (StreamReader::default(), SampledTokens::default());
         for frame in frames {
-            progress.take(frame.as_bytes(), &request, &mut tokens).map_err(|error| {
-                assert_eq!(tokens.ids.len(), tokens.log_probabilities.len());
-                error.to_string()
-            })?;
+            reader.take(frame.as_bytes(), &request, &mut tokens).map_err(|error| error.to_string())?;
         }
-        Ok((progress, tokens))
+        Ok((reader, tokens))
     }
 
     const FIRST: &str = r#"{"choices":[{"index":0,"text":"","logprobs":{"token_logprobs":[-4.5]},"finish_reason":null,"prompt_token_ids":[5],"token_ids":[108]}]}"#;
@@ -121,10 +124,10 @@ mod tests {
     #[test]
     fn chunks_add_up() {
         let usage = r#"{"choices":[],"usage":{"completion_tokens":3}}"#;
-        let (progress, tokens) = take_all(&[FIRST, LAST, usage, "[DONE]"]).unwrap_or_else(|error| panic!("{error}"));
-        assert!(progress.done);
-        assert_eq!(progress.finish, Some(Finish::Stop));
-        assert_eq!(tokens, Tokens { ids: vec![108, 42, 1], log_probabilities: vec![-4.5, -1.5, -2.5] });
+        let (reader, tokens) = take_all(&[FIRST, LAST, usage, "[DONE]"]).unwrap_or_else(|error| panic!("{error}"));
+        assert!(reader.done);
+        assert_eq!(reader.finish, Some(SampleFinish::Stop));
+        assert_eq!((tokens.ids(), tokens.log_probabilities()), (&[108, 42, 1][..], &[-4.5, -1.5, -2.5][..]));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::future::Future;
 use std::time::Duration;
 
-use evenkeel_generation::{EngineSettings, GenerationSettings, WeightsSettings, bind};
+use evenkeel_generation::{EngineClientSettings, GenerationSettings, WeightsSettings, bind};
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{
@@ -41,7 +41,7 @@ pub(crate) fn settings_of(endpoints: Vec<String>) -> GenerationSettings {
         item_deadline: Duration::from_secs(30),
         retry_initial: Duration::from_millis(5),
         retry_max: Duration::from_millis(50),
-        engine: EngineSettings {
+        engine: EngineClientSettings {
             control_timeout: Duration::from_millis(500),
             startup_timeout: Duration::from_secs(5),
             health_interval: Duration::from_millis(50),
@@ -49,7 +49,7 @@ pub(crate) fn settings_of(endpoints: Vec<String>) -> GenerationSettings {
             probe_initial: Duration::from_millis(10),
             probe_max: Duration::from_millis(50),
             unavailable_after: Duration::from_secs(10),
-            ..EngineSettings::default()
+            ..EngineClientSettings::default()
         },
         weights: WeightsSettings {
             check_folder: false,

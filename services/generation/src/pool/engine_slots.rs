@@ -1,74 +1,23 @@
-//! What the balancer knows about one engine, and how that changes.
+//! One engine as the balancer sees it: its slots, and whether they may be taken.
 
 use std::sync::Arc;
 
-use evenkeel_proto::v1::EngineHealth;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
-use super::breaker::CircuitBreaker;
+use super::breaker::{BreakerState, CircuitBreaker};
+use super::engine_state::EngineState;
 use super::throughput::Throughput;
-use super::weights::{Interruption, Session, WeightsVersion};
-use crate::engine::{EngineError, EngineMetrics, Fault};
+use super::weights::{Interruption, WeightsSession, WeightsVersion};
+use crate::engine::{EngineClientError, EngineMetrics, Fault};
 use crate::settings::GenerationSettings;
 
 /// An engine on probation may have this fraction of the samples that a healthy one may have.
 const PROBATION_DIVISOR: usize = 8;
 
-/// Whether an engine may be given samples.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum EngineState {
-    /// Yes.
-    Healthy,
-    /// On probation: a few, until one succeeds.
-    Suspect,
-    /// The circuit is open: none until a probe succeeds.
-    Open,
-    /// None until its weights are updated.
-    Paused,
-    /// None until it has the current weights.
-    Stale,
-    /// No longer a member: its address disappeared. Samples in flight are finished.
-    Draining,
-}
-
-impl EngineState {
-    /// Every state.
-    pub(crate) const ALL: [Self; 6] =
-        [Self::Healthy, Self::Suspect, Self::Open, Self::Paused, Self::Stale, Self::Draining];
-
-    /// Its name in metrics.
-    pub(crate) fn label(self) -> &'static str {
-        match self {
-            Self::Healthy => "healthy",
-            Self::Suspect => "suspect",
-            Self::Open => "open",
-            Self::Paused => "paused",
-            Self::Stale => "stale",
-            Self::Draining => "draining",
-        }
-    }
-
-    /// Whether it may be given samples at all.
-    pub(crate) fn is_serving(self) -> bool {
-        matches!(self, Self::Healthy | Self::Suspect)
-    }
-
-    pub(crate) fn health(self) -> EngineHealth {
-        match self {
-            Self::Healthy => EngineHealth::Healthy,
-            Self::Suspect => EngineHealth::Suspect,
-            Self::Open => EngineHealth::Open,
-            Self::Paused => EngineHealth::Paused,
-            Self::Stale => EngineHealth::Stale,
-            Self::Draining => EngineHealth::Draining,
-        }
-    }
-}
-
-/// A snapshot of a backend.
+/// What is known about an engine at one moment.
 #[derive(Debug, Clone)]
-pub(crate) struct BackendStatus {
+pub(crate) struct EngineSnapshot {
     pub(crate) state: EngineState,
     /// The version number that the engine reported last.
     pub(crate) reported_version: Option<u64>,
@@ -79,27 +28,27 @@ pub(crate) struct BackendStatus {
     pub(crate) tokens_per_second: f64,
     /// Failed samples in a row.
     pub(crate) failures: u32,
-    /// Empty if nothing failed yet.
-    pub(crate) last_error: String,
+    /// `None` if nothing failed yet.
+    pub(crate) last_error: Option<String>,
     pub(crate) metrics: Option<EngineMetrics>,
 }
 
-/// One engine of the balancer.
+/// The slots of one engine.
 #[derive(Debug)]
-pub(super) struct Backend {
+pub(super) struct EngineSlots {
     state: EngineState,
-    session: Arc<Session>,
-    /// It is paused for other weights, but still takes samples that ask for its own until nothing is left of them.
+    session: Arc<WeightsSession>,
+    /// It is paused for other weights, but still takes samples of its own version until none are left.
     finishing: bool,
     in_flight: usize,
     outstanding_tokens: u64,
-    /// Number of its last assignment, so that equally loaded backends take turns.
+    /// Number of its last assignment, so that equally loaded engines take turns.
     last_assigned: u64,
     max_in_flight: usize,
     /// Lower limit while too many requests wait inside the engine.
     queue_limit: Option<usize>,
     breaker: CircuitBreaker,
-    last_error: String,
+    last_error: Option<String>,
     reported_version: Option<u64>,
     metrics: Option<EngineMetrics>,
     throughput: Throughput,
@@ -107,12 +56,12 @@ pub(super) struct Backend {
     released: Arc<Notify>,
 }
 
-impl Backend {
-    /// A backend that gets no samples before it is admitted.
+impl EngineSlots {
+    /// Those of an engine that gets no samples before it is admitted.
     pub(super) fn new(weights: &Arc<WeightsVersion>, settings: &GenerationSettings, now: Instant) -> Self {
         Self {
             state: EngineState::Open,
-            session: Session::new(Arc::clone(weights)),
+            session: WeightsSession::new(Arc::clone(weights)),
             finishing: false,
             in_flight: 0,
             outstanding_tokens: 0,
@@ -120,7 +69,7 @@ impl Backend {
             max_in_flight: settings.max_in_flight,
             queue_limit: None,
             breaker: CircuitBreaker::new(&settings.engine),
-            last_error: String::new(),
+            last_error: None,
             reported_version: None,
             metrics: None,
             throughput: Throughput::new(now),
@@ -132,12 +81,12 @@ impl Backend {
         self.state
     }
 
-    pub(super) fn session(&self) -> &Arc<Session> {
+    pub(super) fn session(&self) -> &Arc<WeightsSession> {
         &self.session
     }
 
-    pub(super) fn breaker(&self) -> &CircuitBreaker {
-        &self.breaker
+    pub(super) fn breaker(&self, now: Instant) -> BreakerState {
+        self.breaker.state(now)
     }
 
     pub(super) fn outstanding_tokens(&self) -> u64 {
@@ -171,7 +120,7 @@ impl Backend {
         self.in_flight < limit.min(self.queue_limit.unwrap_or(limit))
     }
 
-    /// Whether it still takes samples that ask for that version although other weights are current.
+    /// Whether it still takes samples of that version although other weights are current.
     pub(super) fn finishes(&self, version: u64) -> bool {
         self.finishing && self.session.weights().number == version && !self.session.is_interrupted()
     }
@@ -207,7 +156,7 @@ impl Backend {
             return;
         }
         if !self.session.is_open_for(weights) {
-            self.session = Session::new(Arc::clone(weights));
+            self.session = WeightsSession::new(Arc::clone(weights));
         }
         self.finishing = false;
         self.reported_version = Some(weights.number);
@@ -221,7 +170,7 @@ impl Backend {
         }
     }
 
-    /// The same for weights that become current; `finish`: it first finishes what asks for those that it has.
+    /// The same for weights that become current; `finish`: it first finishes the samples of its own version.
     pub(super) fn pause_for_weights(&mut self, finish: bool) {
         self.finishing = finish && (self.state.is_serving() || self.finishing);
         self.pause();
@@ -240,7 +189,7 @@ impl Backend {
             self.state = state;
         }
         self.finishing = false;
-        self.last_error = reason.to_owned();
+        self.last_error = Some(reason.to_owned());
         self.session.interrupt(Interruption::EngineLost(reason.to_owned()));
     }
 
@@ -278,7 +227,7 @@ impl Backend {
     }
 
     /// A sample failed, through no fault of its own.
-    pub(super) fn record_failure(&mut self, error: &EngineError, now: Instant) {
+    pub(super) fn record_failure(&mut self, error: &EngineClientError, now: Instant) {
         if error.fault() == Fault::Connection {
             // It must not get a second attempt, even where its update still waits for its other samples.
             self.finishing = false;
@@ -287,7 +236,7 @@ impl Backend {
         if !self.state.is_serving() || self.session.is_interrupted() {
             return;
         }
-        self.last_error = error.to_string();
+        self.last_error = Some(error.to_string());
         if error.fault() == Fault::Connection {
             // The health monitor finds out at once whether it is up.
             self.state = EngineState::Open;
@@ -297,8 +246,8 @@ impl Backend {
         self.state = if tripped { EngineState::Open } else { EngineState::Suspect };
     }
 
-    pub(super) fn status(&mut self, now: Instant) -> BackendStatus {
-        BackendStatus {
+    pub(super) fn snapshot(&mut self, now: Instant) -> EngineSnapshot {
+        EngineSnapshot {
             state: self.state,
             reported_version: self.reported_version,
             in_flight: self.in_flight,

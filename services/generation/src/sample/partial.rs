@@ -1,4 +1,4 @@
-//! The progress of a sample. It outlives the attempts, so that a sample that is stopped can answer with what it has.
+//! A sample in progress. It outlives the attempts, so that a sample that is stopped can answer with what it has.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,16 +7,16 @@ use evenkeel_proto::append_sampled;
 use evenkeel_proto::v1::Segment;
 use tokio::time::Instant;
 
-use crate::engine::{EngineTimings, Tokens};
+use crate::engine::{EngineTimings, SampledTokens};
 use crate::pool::{EngineSlot, PooledEngine};
 
 /// What a sample has so far.
 #[derive(Default)]
-pub(super) struct Progress {
+pub(super) struct PartialSample {
     /// The response, without the tokens of the current attempt.
     segments: Vec<Segment>,
     /// Tokens of the current attempt.
-    tokens: Tokens,
+    tokens: SampledTokens,
     /// Version that the current attempt samples from.
     version: u64,
     /// Engine of the last attempt.
@@ -43,7 +43,7 @@ pub(super) struct Sampled {
     pub(super) timings: EngineTimings,
 }
 
-impl Progress {
+impl PartialSample {
     /// A sample whose response begins with these segments.
     pub(super) fn after(prefix: &[Segment]) -> Self {
         Self { segments: prefix.to_vec(), ..Self::default() }
@@ -63,7 +63,7 @@ impl Progress {
         self.waiting_since = Some(Instant::now());
     }
 
-    /// It need not wait any more.
+    /// It waits no longer.
     pub(super) fn end_wait(&mut self) {
         self.queued += self.waiting_since.take().map(|since| since.elapsed()).unwrap_or_default();
     }
@@ -79,7 +79,7 @@ impl Progress {
     }
 
     /// Where an engine writes the tokens of the current attempt.
-    pub(super) fn tokens_mut(&mut self) -> &mut Tokens {
+    pub(super) fn tokens_mut(&mut self) -> &mut SampledTokens {
         &mut self.tokens
     }
 
@@ -90,7 +90,7 @@ impl Progress {
 
     /// Appends the tokens of the current attempt to the response.
     pub(super) fn keep(&mut self) {
-        append_sampled(&mut self.segments, &self.tokens.ids, &self.tokens.log_probabilities, self.version);
+        append_sampled(&mut self.segments, self.tokens.ids(), self.tokens.log_probabilities(), self.version);
         self.sampled += u32::try_from(self.tokens.len()).unwrap_or(u32::MAX);
         self.tokens.clear();
     }
