@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{
     RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyOneResponse,
     VerifyRequest, VerifyTimings, verify_item::Task,
 };
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{ServiceError, micros};
 use evenkeel_rpc::items::{ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio::sync::oneshot;
@@ -183,10 +183,6 @@ fn task_of(item: &VerifyItem) -> &'static str {
         Some(Task::Custom(_)) => "custom",
         None => "none",
     }
-}
-
-fn micros(duration: std::time::Duration) -> u64 {
-    duration.as_micros().try_into().unwrap_or(u64::MAX)
 }
 
 #[tonic::async_trait]
