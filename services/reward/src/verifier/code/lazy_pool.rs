@@ -104,7 +104,7 @@ impl LazyPool {
     }
 }
 
-/// Has the use of a pool read each time the metrics are asked for, while there is the pool.
+/// Reports pool usage on every scrape, as long as the pool exists.
 fn watch(pool: &Arc<Pool>) {
     let pool = Arc::downgrade(pool);
     on_scrape(move || {
