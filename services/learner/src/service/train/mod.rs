@@ -1,29 +1,24 @@
 //! A training step, from its header to its report.
 
+mod steps;
+
 use std::collections::VecDeque;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{
-    TrainAccepted, TrainHeader, TrainKind, TrainPhase, TrainProgress, TrainReport, TrainTimings, train_event,
-};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_proto::v1::{TrainAccepted, TrainHeader, TrainKind, TrainReport, TrainTimings, train_event};
+use evenkeel_rpc::error::{ServiceError, micros};
 
-use super::convert::micros;
 use super::gpu_memory::MemoryWatch;
-use super::inspection::Inspection;
 use super::instruments::{count_step, record};
 use super::lease::Lease;
-use super::report::Counts;
-use super::session::{Abort, Session, TrainInput};
-use super::settings::ServiceSettings;
+use super::settings::LearnerSettings;
+use super::skipped_batches::SkippedBatches;
 use super::spans::record_spans;
 use super::status::StatusBoard;
-use super::{convert, report};
-use crate::error::LearnerError;
+use super::train_call::{Abort, TrainCall};
 use crate::learner::Learner;
 use crate::settings::OldLogp;
-use crate::step::{StepPhase, StepProgress};
 
 /// Number of reports kept for callers that repeat a step.
 const KEPT_REPORTS: usize = 16;
@@ -37,19 +32,19 @@ pub(super) struct Training {
     /// Number of GRPO steps done, as the run counts them.
     grpo_steps: u64,
     status: StatusBoard,
-    inspection: Inspection,
+    skipped_batches: SkippedBatches,
     memory: MemoryWatch,
 }
 
 impl Training {
-    pub(super) fn new(settings: &ServiceSettings, status: StatusBoard) -> Self {
+    pub(super) fn new(settings: &LearnerSettings, status: StatusBoard) -> Self {
         Self {
             settings_hash: settings.training.hash(),
             max_step_items: settings.max_step_items,
             reports: VecDeque::new(),
             grpo_steps: 0,
             status,
-            inspection: Inspection::new(settings.checkpoints.join("skipped")),
+            skipped_batches: SkippedBatches::new(settings.checkpoints.join("skipped")),
             memory: MemoryWatch::default(),
         }
     }
@@ -71,18 +66,18 @@ impl Training {
         skip_all,
         fields(run = header.run_id, step = header.step, kind = header.kind().as_str_name())
     )]
-    pub(super) fn run(&mut self, learner: &mut Learner, lease: &mut Lease, header: &TrainHeader, mut session: Session) {
+    pub(super) fn run(&mut self, learner: &mut Learner, lease: &mut Lease, header: &TrainHeader, mut call: TrainCall) {
         let started = Instant::now();
-        let result = self.begin(learner, lease, header, &session).and_then(|stored| match stored {
+        let result = self.begin(learner, lease, header, &call).and_then(|stored| match stored {
             Some(report) => Ok(report),
-            None => self.step(learner, lease, header, &mut session, started),
+            None => self.step(learner, lease, header, &mut call, started),
         });
         match result {
-            Ok(report) => session.finish(Ok(report)),
+            Ok(report) => call.finish(Ok(report)),
             Err(Abort::Failed(error)) => {
                 tracing::warn!(%error, "step failed; nothing has changed");
                 count_step(header.kind(), "failed");
-                session.finish(Err(error));
+                call.finish(Err(error));
             }
             Err(Abort::Cancelled) => {
                 tracing::info!("call cancelled; nothing has changed");
@@ -97,7 +92,7 @@ impl Training {
         learner: &mut Learner,
         lease: &mut Lease,
         header: &TrainHeader,
-        session: &Session,
+        call: &TrainCall,
     ) -> Result<Option<TrainReport>, Abort> {
         let current = learner.version();
         header.validate()?;
@@ -145,7 +140,7 @@ impl Training {
         }
         lease.renew();
         let (run_id, step) = (header.run_id.clone(), header.step);
-        session.send(train_event::Kind::Accepted(TrainAccepted { run_id, step, already_done: stored.is_some() }))?;
+        call.send(train_event::Kind::Accepted(TrainAccepted { run_id, step, already_done: stored.is_some() }))?;
         learner.set_seed(header.seed);
         Ok(stored)
     }
@@ -156,14 +151,14 @@ impl Training {
         learner: &mut Learner,
         lease: &mut Lease,
         header: &TrainHeader,
-        session: &mut Session,
+        call: &mut TrainCall,
         started: Instant,
     ) -> Result<TrainReport, Abort> {
         learner.take_work();
         let mut groups = Vec::new();
         let (mut report, receive) = match header.kind() {
-            TrainKind::Supervised => self.supervised(learner, header, session, started)?,
-            _ => self.grpo(learner, lease, header, session, started, &mut groups)?,
+            TrainKind::Supervised => self.supervised(learner, header, call, started)?,
+            _ => self.grpo(learner, lease, header, call, started, &mut groups)?,
         };
         let (work, passes, total) = (learner.take_work(), learner.take_passes(), started.elapsed());
         report.timings = Some(TrainTimings {
@@ -188,125 +183,4 @@ impl Training {
         }
         Ok(report)
     }
-
-    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived; `ids` are then those of
-    /// the groups.
-    fn grpo(
-        &self,
-        learner: &mut Learner,
-        lease: &mut Lease,
-        header: &TrainHeader,
-        session: &mut Session,
-        started: Instant,
-        ids: &mut Vec<String>,
-    ) -> Result<(TrainReport, Duration), Abort> {
-        let mut counts = Counts::default();
-        let (mut received, mut groups) = (0, Vec::new());
-        let expected = header.expected_groups;
-        let is_probed = learner.settings().probe_gradients.is_due(header.step);
-        let mut step = learner.step_of(expected as usize);
-        if is_probed {
-            step = step.with_probe().map_err(convert::error)?;
-        }
-        if header.max_lag.is_some_and(|most| most > 0) {
-            step = step.with_lags().map_err(convert::error)?;
-        }
-        while let Some(input) = session.next()? {
-            lease.renew();
-            let TrainInput::Group(message) = input else {
-                return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
-            };
-            if received == expected {
-                return Err(wrong_count("groups", received + 1, expected));
-            }
-            let group = convert::group(*message, received, header)
-                .map_err(|error| error.within(format!("group[{received}]")))?;
-            counts.prompt_tokens += group.prompt.len() as u64;
-            for response in &group.responses {
-                counts.response_tokens += response.tokens.len() as u64;
-                counts.trainable_tokens += response.trainable() as u64;
-            }
-            ids.push(group.id.clone());
-            groups.push(group.clone());
-            step.add(group).map_err(convert::error)?;
-            received += 1;
-            session.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
-        }
-        if received != expected {
-            return Err(wrong_count("groups", received, expected));
-        }
-        let receive = started.elapsed();
-        session.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
-        let observe = |phase, at| {
-            let phase = match phase {
-                StepPhase::Scoring => TrainPhase::Scoring,
-                StepPhase::Accumulating => TrainPhase::Accumulating,
-                StepPhase::Updating => TrainPhase::Stepping,
-            };
-            // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
-            let _ = session.send(progress(phase, received, expected, at));
-        };
-        let done = step.finish_with(observe);
-        let skipped = match &done {
-            Ok(report) => report.updates.iter().any(|update| update.skipped.is_some()),
-            Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
-        };
-        if skipped {
-            self.inspection.write(&header.run_id, header.kind(), header.step, &groups);
-        }
-        Ok((report::grpo(header, &done.map_err(convert::error)?, counts), receive))
-    }
-
-    /// Receives examples and runs a supervised step. Returns the same as [`grpo`](Self::grpo).
-    fn supervised(
-        &self,
-        learner: &mut Learner,
-        header: &TrainHeader,
-        session: &mut Session,
-        started: Instant,
-    ) -> Result<(TrainReport, Duration), Abort> {
-        let mut examples = Vec::new();
-        while let Some(input) = session.next()? {
-            let TrainInput::Examples(batch) = input else {
-                return Err(FieldError::new("group", "present", "examples in a supervised step").into());
-            };
-            examples.extend(batch.into_iter().map(convert::example));
-            if examples.len() > header.expected_examples as usize {
-                break;
-            }
-        }
-        if examples.len() != header.expected_examples as usize {
-            return Err(wrong_count("examples", examples.len(), header.expected_examples));
-        }
-        let counts = Counts {
-            prompt_tokens: examples.iter().map(|example| example.prompt.len() as u64).sum(),
-            response_tokens: examples.iter().map(|example| example.response.len() as u64).sum(),
-            trainable_tokens: 0,
-        };
-        let receive = started.elapsed();
-        let done = learner.supervised_step(&examples);
-        let skipped = match &done {
-            Ok(report) => report.skipped.is_some(),
-            Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
-        };
-        if skipped {
-            self.inspection.write(&header.run_id, header.kind(), header.step, &examples);
-        }
-        Ok((report::supervised(header, done.map_err(convert::error)?, counts), receive))
-    }
-}
-
-fn wrong_count(what: &str, found: impl ToString, expected: u32) -> Abort {
-    let allowed = format!("expected_{what} = {expected}");
-    FieldError::new(format!("number of {what}"), found.to_string(), allowed).into()
-}
-
-fn progress(phase: TrainPhase, received: u32, expected: u32, at: StepProgress) -> train_event::Kind {
-    train_event::Kind::Progress(TrainProgress {
-        phase: phase.into(),
-        received,
-        accumulated: at.groups as u32,
-        expected,
-        trainable_tokens: at.trainable_tokens as u64,
-    })
 }
