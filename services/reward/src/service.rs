@@ -114,9 +114,10 @@ impl Worker {
     async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, NoVerdict> {
         // The sandbox has its own threads and queue, so that programs do not delay mathematical answers.
         context.release_permit();
-        let cancel = CancelOnDrop(Cancel::new());
+        let cancel = Cancel::new();
+        let _guard = cancel.drop_guard();
         let (sender, receiver) = oneshot::channel();
-        let (worker, program) = (Arc::clone(self), Program { work, cancel: cancel.0.clone(), verdict: sender });
+        let (worker, program) = (Arc::clone(self), Program { work, cancel, verdict: sender });
         self.submission.submit(move || worker.submit(program));
         receiver.await.map(Some).map_err(|_| NoVerdict::Failed)
     }
@@ -163,15 +164,6 @@ impl Program {
                 None
             }
         }
-    }
-}
-
-/// Cancels a program when dropped.
-struct CancelOnDrop(Cancel);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
     }
 }
 

@@ -1,6 +1,7 @@
 //! Verifies single items. The same item has the same verdict on every worker.
 
 mod code;
+mod known;
 mod math;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -195,7 +196,7 @@ fn catch_panic(id: &str, verify: impl FnOnce() -> Verdict) -> Verdict {
     })
 }
 
-/// Longest texts of a short piece of work, in bytes. They take some ten microseconds, and the odd ones a few milliseconds.
+/// Longest text that is judged in place, in bytes: it takes about ten microseconds, in rare cases a few milliseconds.
 const SHORT_TEXT: usize = 2 << 10;
 /// Most alternative gold answers, so that a check takes milliseconds.
 const MAX_ALTERNATIVES: usize = 100;
