@@ -12,7 +12,7 @@ use crate::optimizer::UpdateCounts;
 use crate::source::ModelSource;
 use crate::trainer::{StoredNumbers, StoredState, Trainer};
 
-/// Restores version 0 from the model's folder. Where nothing was trained, nothing is read.
+/// Restores version 0 from the model's folder. Reads nothing if nothing was trained.
 ///
 /// # Errors
 /// A model without a folder, or a folder that does not hold a model of this shape any more: the trainer is unchanged. If a file or the

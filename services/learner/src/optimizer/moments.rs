@@ -57,7 +57,7 @@ impl Moments {
         }
     }
 
-    /// Makes all of them zero. What was copied before stays as it is.
+    /// Resets all moments to zero. Earlier copies keep their values.
     pub(crate) fn reset(&mut self, parameters: &Parameters) -> Result<()> {
         match self {
             Self::Device(moments) => {

@@ -89,7 +89,7 @@ impl CheckpointStore {
         Err(failure)
     }
 
-    /// That there is no such checkpoint, with those that exist.
+    /// The error for a checkpoint that does not exist, with those that do.
     fn missing(&self, which: Option<&Which>, run_id: &str) -> ServiceError {
         let what = match which {
             Some(Which::Step(step)) => format!("checkpoint of step {step} of run `{run_id}`"),

@@ -1,4 +1,4 @@
-//! What training on samples of older versions needs of the learner's settings.
+//! Which settings allow training on samples of older versions.
 
 use evenkeel_objective::Correction;
 use evenkeel_proto::FieldError;

@@ -160,7 +160,7 @@ impl Trainer {
         self.explained(MemoryPhase::Training, passed)
     }
 
-    /// Runs passes whose gradients no update takes: what was summed before is discarded as well, and their work is not counted.
+    /// Runs passes and discards their gradients, together with what was summed before. Their work is not counted.
     pub(crate) fn discarding_gradients<T>(&mut self, passes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
         let work = self.timeline.work();
         let done = passes(self);

@@ -204,7 +204,7 @@ fn a_checkpoint_of_another_architecture_is_refused() {
 }
 
 #[test]
-fn a_checkpoint_replaces_an_older_one_and_leaves_nothing_aside() {
+fn a_checkpoint_replaces_an_older_one_and_leaves_no_staging_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("latest");
     // Leftovers of a killed writer.

@@ -190,7 +190,7 @@ fn a_dropped_step_of_several_updates_changes_nothing() {
 }
 
 #[test]
-fn a_step_of_another_number_of_groups_than_announced_is_refused_and_changes_nothing() {
+fn a_step_of_another_number_of_groups_than_expected_is_refused_and_changes_nothing() {
     let mut learner: Learner = learner(eager());
     let before = bits(&learner);
     let error = fill(learner.step_of(3), &groups(40, 2)).finish().unwrap_err().to_string();
