@@ -7,7 +7,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{ComputeType, Learner, LearnerSettings, OptimizerSettings, Schedule, StepReport};
+use evenkeel_learner::{ComputeType, Learner, TrainingSettings, OptimizerSettings, Schedule, StepReport};
 use evenkeel_model::{Config, Parameters, cuda_device};
 use serde_json::json;
 
@@ -117,8 +117,8 @@ impl Numbers {
 }
 
 /// The recipe's settings.
-pub(crate) fn settings(device: &str, dtype: ComputeType, threads: usize, warm_start: u64) -> LearnerSettings {
-    let mut settings = LearnerSettings {
+pub(crate) fn settings(device: &str, dtype: ComputeType, threads: usize, warm_start: u64) -> TrainingSettings {
+    let mut settings = TrainingSettings {
         optimizer: OptimizerSettings {
             learning_rate: 1.5e-4,
             betas: [0.9, 0.95],
@@ -134,7 +134,7 @@ pub(crate) fn settings(device: &str, dtype: ComputeType, threads: usize, warm_st
             total_updates: warm_start,
             ..OptimizerSettings::default()
         },
-        ..LearnerSettings::default()
+        ..TrainingSettings::default()
     };
     settings.compute.device = device.into();
     settings.compute.dtype = dtype;

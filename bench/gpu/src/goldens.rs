@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{ComputeType, Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_learner::{ComputeType, Group, Learner, TrainingSettings, OldLogp, OptimizerSettings, Response};
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
 use serde::Deserialize;
@@ -172,8 +172,8 @@ fn training(part: &mut Part<'_>, folder: &Path, device: &Device) -> Result<()> {
 }
 
 impl Settings {
-    fn learner(&self, device: &Device) -> Result<LearnerSettings> {
-        let mut settings = LearnerSettings {
+    fn learner(&self, device: &Device) -> Result<TrainingSettings> {
+        let mut settings = TrainingSettings {
             old_logp: OldLogp::Rollout,
             optimizer: OptimizerSettings {
                 learning_rate: self.learning_rate,
@@ -184,7 +184,7 @@ impl Settings {
                 warmup_updates: 0,
                 ..OptimizerSettings::default()
             },
-            ..LearnerSettings::default()
+            ..TrainingSettings::default()
         };
         let objective = &mut settings.objective;
         objective.advantage = self.advantage.parse()?;

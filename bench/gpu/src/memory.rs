@@ -2,8 +2,9 @@
 
 use anyhow::{Context, Result};
 use candle_core::Device;
+use evenkeel_files::available_memory;
 use evenkeel_learner::{
-    Group, Learner, LearnerSettings, MeasuredMemory, MemoryPlan, MomentsLocation, Response, host_memory,
+    Group, Learner, TrainingSettings, MeasuredMemory, MemoryPlan, MomentsLocation, Response,
 };
 use evenkeel_model::{GpuMemory, forget_peak, release_unused};
 use serde_json::json;
@@ -26,7 +27,7 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
 fn one(part: &mut Part<'_>, case: &Case, device: &Device) -> Result<()> {
     let settings = case.settings(device);
     let plan = MemoryPlan::on(device, &case.config, &settings, case.length)?;
-    if let Some(reason) = too_much_of_the_host(plan.host_total(), host_memory()) {
+    if let Some(reason) = too_much_of_the_host(plan.host_total(), available_memory()) {
         part.fact(json!({"what": "memory", "model": case.name, "moments": case.moments.name(), "skipped": reason}));
         return Ok(());
     }
@@ -63,8 +64,8 @@ fn record(part: &mut Part<'_>, case: &Case, plan: &MemoryPlan, memory: Option<Gp
 
 impl Case {
     /// A learner's settings for its micro-batches.
-    fn settings(&self, device: &Device) -> LearnerSettings {
-        let mut settings = LearnerSettings::default();
+    fn settings(&self, device: &Device) -> TrainingSettings {
+        let mut settings = TrainingSettings::default();
         let compute = &mut settings.compute;
         if device.is_cuda() {
             (compute.device, compute.dtype) = ("cuda".into(), evenkeel_learner::ComputeType::Bf16);

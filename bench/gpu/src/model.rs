@@ -4,7 +4,8 @@ use std::time::Instant;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{MomentsLocation, host_memory};
+use evenkeel_files::available_memory;
+use evenkeel_learner::MomentsLocation;
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, Train, release_unused};
 use serde_json::json;
@@ -129,7 +130,7 @@ fn update(network: &mut dyn Train, case: &Case, device: &Device) -> Result<Resul
     }
     let counts: Vec<usize> = weights.iter().map(Tensor::elem_count).collect();
     let needed = 8 * counts.iter().sum::<usize>() as u64;
-    if let Some(available) = host_memory().filter(|&available| available < needed) {
+    if let Some(available) = available_memory().filter(|&available| available < needed) {
         return Ok(Err(format!("the host has {available} bytes, the moments take {needed}")));
     }
     let mut moments = kernels.host_moments(&counts)?;

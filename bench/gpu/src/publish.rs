@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, anyhow, bail};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::{DigestWriter, free_space};
-use evenkeel_learner::{ComputeType, Learner, LearnerSettings, PublishOptions};
+use evenkeel_learner::{ComputeType, Learner, TrainingSettings, PublishOptions};
 use evenkeel_model::{Config, Parameters, parameter_specs};
 use serde_json::json;
 
@@ -33,7 +33,7 @@ const PIECE: usize = 2 << 20;
 pub(crate) fn from_device(part: &mut Part<'_>, device: &Device) -> Result<()> {
     let [case, ..] = cases();
     let case = case.on(device);
-    let mut settings = LearnerSettings::default();
+    let mut settings = TrainingSettings::default();
     settings.compute.device = if device.is_cuda() { "cuda".into() } else { "cpu".into() };
     settings.compute.dtype = if device.is_cuda() { ComputeType::Bf16 } else { ComputeType::F32 };
     let learner = Learner::new(case.config.clone(), random(&case.config, device)?, settings)?;
@@ -54,7 +54,7 @@ pub(crate) fn from_device(part: &mut Part<'_>, device: &Device) -> Result<()> {
 pub(crate) fn from_host(part: &mut Part<'_>) -> Result<()> {
     let [case, ..] = cases();
     let parameters = shared(&case.config)?;
-    let learner = Learner::new(case.config.clone(), parameters, LearnerSettings::default())?;
+    let learner = Learner::new(case.config.clone(), parameters, TrainingSettings::default())?;
     let times = measure(part, case.name, &learner)?;
     part.check(
         "processor time until weights are published, by that of the plain work",

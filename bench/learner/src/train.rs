@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_learner::{Group, Learner, TrainingSettings, OldLogp, OptimizerSettings, Response};
 
 use crate::{Batch, Measured, THREADS};
 
@@ -27,7 +27,7 @@ pub(crate) fn measure(folder: &Path, batch: &Batch, reps: usize) -> Result<Measu
     Ok(measured)
 }
 
-fn settings(batch: &Batch) -> Result<LearnerSettings> {
+fn settings(batch: &Batch) -> Result<TrainingSettings> {
     let optimizer = OptimizerSettings {
         learning_rate: 1e-4,
         betas: [0.9, 0.95],
@@ -39,7 +39,7 @@ fn settings(batch: &Batch) -> Result<LearnerSettings> {
         0 => (0, OldLogp::Rollout),
         groups => (groups, OldLogp::Recompute),
     };
-    let mut settings = LearnerSettings { optimizer, old_logp, mini_batch_groups, ..LearnerSettings::default() };
+    let mut settings = TrainingSettings { optimizer, old_logp, mini_batch_groups, ..TrainingSettings::default() };
     settings.compute.threads = THREADS;
     if let Ok(tokens) = std::env::var("MICRO_BATCH_TOKENS") {
         settings.compute.micro_batch_tokens = tokens.parse()?;

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, ensure};
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_proto::v1::{Outcome, Verdict, VerifyItem, VerifyOneRequest};
-use evenkeel_reward::{Judge, RewardSettings};
+use evenkeel_reward::{Verifier, RewardSettings};
 use evenkeel_rpc::dispatch::Pending;
 use evenkeel_rpc::items::VerifyItems;
 use tokio::task::JoinSet;
@@ -50,7 +50,7 @@ impl Way {
 
 /// Everything that answers.
 pub(crate) struct Ways {
-    judge: Judge,
+    verifier: Verifier,
     echo: Channel,
     plain: Worker,
     tls: Worker,
@@ -58,17 +58,17 @@ pub(crate) struct Ways {
 
 impl Ways {
     pub(crate) async fn start(certificates: &Certificates) -> Result<Self> {
-        let judge = Judge::new(&RewardSettings::default(), None);
-        let sample = answers(1).pop().map(|item| judge.verdict(item)).context("no answer")?;
+        let verifier = Verifier::new(&RewardSettings::default(), None);
+        let sample = answers(1).pop().map(|item| verifier.verdict(item)).context("no answer")?;
         let echo = echo::start(sample).await?;
-        Ok(Self { judge, echo, plain: Worker::start(None).await?, tls: Worker::start(Some(certificates)).await? })
+        Ok(Self { verifier, echo, plain: Worker::start(None).await?, tls: Worker::start(Some(certificates)).await? })
     }
 
     /// Has every item judged one way.
     pub(crate) async fn take(&self, way: Way, items: Vec<VerifyItem>) -> Result<()> {
         let count = items.len();
         let right = match way {
-            Way::InPlace => items.into_iter().map(|item| self.judge.verdict(item)).filter(is_right).count(),
+            Way::InPlace => items.into_iter().map(|item| self.verifier.verdict(item)).filter(is_right).count(),
             // The one verdict of an echo is on a right answer.
             Way::Echo => {
                 let right = unary(self.echo.clone(), items).await?;

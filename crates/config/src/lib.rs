@@ -15,6 +15,7 @@ mod overrides;
 mod ranges;
 mod refusal;
 mod renamed;
+mod threads;
 mod wording;
 
 pub use byte_size::ByteSize;
@@ -24,6 +25,7 @@ pub use error::ConfigError;
 pub use loader::{Loaded, Loader};
 pub use ranges::{at_least_1ms, at_least_one};
 pub use renamed::Renamed;
+pub use threads::resolved_threads;
 pub use wording::nearest;
 
 use evenkeel_errors::FieldError;

@@ -3,8 +3,8 @@
 //! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file. [`open`]
 //! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when the result is no longer wanted.
 //! [`FileDigest`] is the SHA-256 digest of a file, [`DigestWriter`] makes it while the file is written, and [`FieldsDigest`] is that of several
-//! texts. [`Secret`] is a token or key that is compared in constant time, [`free_space`] says what a disk still takes, and [`Size`] and [`hex`]
-//! are how sizes and bytes are written.
+//! texts. [`Secret`] is a token or key that is compared in constant time, [`free_space`] says what a disk still takes and
+//! [`available_memory`] what memory there is, and [`Size`] and [`hex`] are how sizes and bytes are written.
 //!
 //! Errors do not name the file: the caller knows which setting it came from and adds that.
 #![forbid(unsafe_code)]
@@ -12,6 +12,7 @@
 mod digest;
 mod fields_digest;
 mod hex;
+mod memory;
 mod read;
 mod secret;
 mod size;
@@ -20,6 +21,7 @@ mod space;
 pub use digest::{DigestWriter, FileDigest, sha256};
 pub use fields_digest::FieldsDigest;
 pub use hex::hex;
+pub use memory::available_memory;
 pub use read::{ReadError, open, read, read_optional, read_while};
 pub use secret::Secret;
 pub use size::Size;

@@ -5,7 +5,8 @@
 //! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers,
 //! - the [`EndTokens`] that end a response, from three files that may name different ones,
 //! - the [`ChatTemplates`] that turn messages into a prompt, as text, and the [`SpecialTokens`] that they see,
-//! - what the safetensors files hold ([`tensor_shapes`], [`weight_files`], [`weights_digest`]).
+//! - what the safetensors files hold ([`tensor_shapes`], [`weight_files`], [`weights_digest`]),
+//! - the [`VersionMarker`] of published weights.
 //!
 //! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor library.
 #![forbid(unsafe_code)]
@@ -17,6 +18,7 @@ mod error;
 mod folder;
 mod special_tokens;
 mod tokenizer;
+mod version_marker;
 mod weights;
 
 pub use chat_template::ChatTemplates;
@@ -26,4 +28,5 @@ pub use error::FolderError;
 pub use folder::{COMPANION_FILES, Folder, name};
 pub use special_tokens::SpecialTokens;
 pub use tokenizer::{TextError, Tokenizer};
+pub use version_marker::VersionMarker;
 pub use weights::{TensorShapes, tensor_shapes, weight_files, weights_digest, weights_digest_of};

@@ -89,6 +89,18 @@ impl Error {
     }
 }
 
+/// The refused field, without its location in the step.
+impl From<Error> for FieldError {
+    fn from(error: Error) -> Self {
+        match error {
+            Error::Refused { field, .. } => field,
+            Error::OtherFormula { field, value, meaning, instead } => {
+                Self::new(field, format_args!("'{value}' ({meaning})"), instead)
+            }
+        }
+    }
+}
+
 /// Refuses a slice whose length differs from that of the slice that it belongs to.
 ///
 /// # Errors

@@ -48,7 +48,7 @@ mod worker_process;
 pub use interpreter::Interpreter;
 pub use limits::Limits;
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
-pub use sandbox::Cancel;
+pub use sandbox::{Cancel, CancelGuard};
 pub use task::{Mode, RewardRule, Submission, Task};
 pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, Outcome, Verdict};
 pub use worker_process::{WorkerProcessCommand, run_worker_process};

@@ -46,9 +46,25 @@ impl Cancel {
         self.0.store(true, Ordering::Release);
     }
 
+    /// A guard that asks for it when it is dropped.
+    pub fn drop_guard(&self) -> CancelGuard {
+        CancelGuard(self.clone())
+    }
+
     /// # Errors
     /// Where it was asked for.
     pub fn check(&self) -> Result<(), Cancelled> {
         if self.0.load(Ordering::Acquire) { Err(Cancelled) } else { Ok(()) }
+    }
+}
+
+/// Cancels loading when it is dropped; see [`Cancel::drop_guard`].
+#[derive(Debug)]
+#[must_use]
+pub struct CancelGuard(Cancel);
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        self.0.cancel();
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
-use evenkeel_learner::{MARKER, ServiceSettings};
+use evenkeel_hf::VersionMarker;
+use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::{Endpoints, RunDirectory};
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 
@@ -24,7 +25,7 @@ const LOOPBACK: &str = "127.0.0.1:0";
 impl Cluster {
     /// Starts the embedded engine (unless the recipe names engines of its own), generation, reward and learner.
     pub(crate) async fn start(recipe: &Recipe, model: &Path, directory: &RunDirectory) -> Result<Self> {
-        let learner = ServiceSettings {
+        let learner = LearnerSettings {
             server: ServerSettings::on(LOOPBACK),
             model: model.to_owned(),
             ..recipe.learner_service_in(directory)
@@ -39,7 +40,7 @@ impl Cluster {
 
         let mut generation = recipe.generation.clone();
         generation.server = ServerSettings::on(LOOPBACK);
-        MARKER.clone_into(&mut generation.weights.marker);
+        VersionMarker::NAME.clone_into(&mut generation.weights.marker);
         generation.weights.roots = vec![directory.weights()];
         let engine = match generation.endpoints.is_empty() {
             false => None,

@@ -4,9 +4,10 @@ use std::fmt;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
+use evenkeel_config::Settings;
 use evenkeel_cuda::Probe;
 use evenkeel_files::Size;
-use evenkeel_learner::{Compute, ComputeType, LearnerSettings, MemoryPart, MemoryPlan, MomentsLocation, Recompute};
+use evenkeel_learner::{Compute, ComputeType, MemoryPart, MemoryPlan, MomentsLocation, Recompute, TrainingSettings};
 use evenkeel_model::Config;
 use serde_json::{Value, json};
 
@@ -58,12 +59,12 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
 
 /// Settings, and what training by them takes.
 struct Way {
-    settings: LearnerSettings,
+    settings: TrainingSettings,
     plan: MemoryPlan,
 }
 
 impl Way {
-    fn of(config: &Config, settings: LearnerSettings, longest: usize) -> Result<Self> {
+    fn of(config: &Config, settings: TrainingSettings, longest: usize) -> Result<Self> {
         settings.validate()?;
         let plan = MemoryPlan::of(config, &settings, longest)?;
         Ok(Self { settings, plan })
@@ -81,7 +82,7 @@ impl Way {
 fn json(ways: &[Way], available: u64) -> Value {
     let plans = ways.iter().map(|way| {
         let parts = |parts: &[MemoryPart]| -> Vec<Value> {
-            parts.iter().map(|part| json!({"what": part.what, "bytes": part.bytes})).collect()
+            parts.iter().map(|part| json!({"what": part.what.to_string(), "bytes": part.bytes})).collect()
         };
         let (plan, bytes) = (&way.plan, way.plan.total());
         json!({
@@ -119,7 +120,7 @@ impl Table<'_> {
         let title = format!("GiB with optimizer.moments = {}; recompute =", first.moments().name());
         write_row(f, &title, ways.iter().map(|way| way.recompute()))?;
         for (index, part) in first.plan.parts.iter().enumerate() {
-            write_row(f, part.what, ways.iter().map(|way| gib(way.plan.parts[index].bytes)))?;
+            write_row(f, &part.what.to_string(), ways.iter().map(|way| gib(way.plan.parts[index].bytes)))?;
         }
         write_row(f, "in all", ways.iter().map(|way| gib(way.plan.total())))?;
         let fits = |way: &&Way| if way.plan.total() <= self.available { "fits" } else { "too much" };
@@ -155,7 +156,7 @@ impl From<RecomputeOption> for Recompute {
 
 impl GpuPlanOptions {
     /// The settings that are asked for, as far as memory depends on them.
-    fn ways(&self) -> impl Iterator<Item = LearnerSettings> {
+    fn ways(&self) -> impl Iterator<Item = TrainingSettings> {
         let places = match self.moments {
             None => vec![MomentsLocation::Device, MomentsLocation::Host],
             Some(MomentsOption::Device) => vec![MomentsLocation::Device],
@@ -167,7 +168,7 @@ impl GpuPlanOptions {
         ways.into_iter().map(|(what, place)| self.settings(what, place))
     }
 
-    fn settings(&self, recompute: Recompute, moments: MomentsLocation) -> LearnerSettings {
+    fn settings(&self, recompute: Recompute, moments: MomentsLocation) -> TrainingSettings {
         let compute = Compute {
             device: "cuda".into(),
             dtype: if self.f32 { ComputeType::F32 } else { ComputeType::Bf16 },
@@ -175,8 +176,11 @@ impl GpuPlanOptions {
             recompute,
             ..Compute::default()
         };
-        let mut settings =
-            LearnerSettings { epochs: if self.several_updates { 2 } else { 1 }, compute, ..LearnerSettings::default() };
+        let mut settings = TrainingSettings {
+            epochs: if self.several_updates { 2 } else { 1 },
+            compute,
+            ..TrainingSettings::default()
+        };
         settings.optimizer.moments = moments;
         settings.objective.kl_coefficient = if self.reference { 1.0 } else { 0.0 };
         settings

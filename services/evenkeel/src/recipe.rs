@@ -13,7 +13,7 @@ use anyhow::Result;
 use evenkeel_config::{ConfigError, Loaded, Loader, Renamed, Settings};
 use evenkeel_engine::EngineSettings;
 use evenkeel_generation::GenerationSettings;
-use evenkeel_learner::{BatchShape, LearnerError, LearnerSettings};
+use evenkeel_learner::{BatchShape, TrainingSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings, ProofSettings,
@@ -60,7 +60,7 @@ pub(crate) struct Recipe {
     /// Deadlines and retries.
     pub(crate) services: ServicesSettings,
     /// Settings of the learner.
-    pub(crate) learner: LearnerSettings,
+    pub(crate) learner: TrainingSettings,
     /// Settings of the embedded engine.
     pub(crate) engine: EngineSettings,
     /// Settings of the generation service.
@@ -141,7 +141,7 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     if let Err(ModelError::Input(error)) = recipe.model.fresh.validate() {
         return Err(error.within("model.fresh"));
     }
-    Settings::validate(&recipe.learner).map_err(|error| error.within("learner"))?;
+    recipe.learner.validate().map_err(|error| error.within("learner"))?;
     recipe.generation.validate().map_err(|error| error.within("generation"))?;
     recipe.reward.validate().map_err(|error| error.within("reward"))?;
     // Its model is the run's.
@@ -180,16 +180,12 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
     };
     bounds.sort_by(|(_, _, a), (_, _, b)| b.total_cmp(a));
     let (setting, value, _) = bounds.swap_remove(0);
-    recipe.learner.validate_batch(batch).map_err(|error| match error {
-        LearnerError::Setting(error) if error.field == "group_size" => error.within("sampling"),
-        LearnerError::Setting(error) => FieldError::new(setting, value, error.allowed),
-        other => FieldError::new("sampling", other, "what its message says"),
+    recipe.learner.validate_batch(batch).map_err(|error| match error.field.as_str() {
+        "group_size" => error.within("sampling"),
+        _ => FieldError::new(setting, value, error.allowed),
     })?;
     let groups = recipe.sampling.prompts_per_step as usize;
-    recipe.learner.validate_groups(groups).map_err(|error| match error {
-        LearnerError::Setting(error) => error.within("learner"),
-        other => FieldError::new("learner.mini_batch_groups", other, "what its message says"),
-    })
+    recipe.learner.validate_groups(groups).map_err(|error| error.within("learner"))
 }
 
 /// Reads recipes for the orchestrator's server.

@@ -7,7 +7,7 @@ use anyhow::Result;
 use evenkeel_config::{Loader, Settings, to_table};
 use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_generation::GenerationSettings;
-use evenkeel_learner::ServiceSettings;
+use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::{self, GatewaySettings};
@@ -45,7 +45,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
                 .await?
         }
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
-        Service::Learner => evenkeel_learner::bind(load::<ServiceSettings>(&options)?).await?,
+        Service::Learner => evenkeel_learner::bind(load::<LearnerSettings>(&options)?).await?,
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;
     Ok(ExitCode::SUCCESS)

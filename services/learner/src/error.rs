@@ -4,7 +4,12 @@ use std::fmt::Display;
 use std::path::{Path, PathBuf};
 
 use evenkeel_model::ModelError;
+use evenkeel_objective::Location;
 use evenkeel_proto::FieldError;
+
+use crate::memory::{MemoryPhase, MemoryPlan, NotEnoughMemory, OutOfMemory};
+use crate::settings::TrainingSettings;
+use crate::skip_reason::SkipReason;
 
 /// An error of the learner. Its message names the location, the field, its value and what is allowed.
 #[derive(Debug, thiserror::Error)]
@@ -17,9 +22,9 @@ pub enum LearnerError {
     #[error(transparent)]
     Input(FieldError),
 
-    /// An error of the objective.
+    /// An error of the objective without a location in the step.
     #[error(transparent)]
-    Objective(#[from] evenkeel_objective::Error),
+    Objective(evenkeel_objective::Error),
 
     /// An error of the model.
     #[error(transparent)]
@@ -35,24 +40,40 @@ pub enum LearnerError {
         count: u64,
         /// `max_skipped_updates`.
         limit: u64,
-        /// Why the last one was skipped, as reports have it.
-        reason: &'static str,
+        /// Why the last one was skipped.
+        reason: SkipReason,
         /// The version of the weights, which have not changed since the step began.
         version: u64,
     },
 
+    /// A device or a host that has less memory than training needs.
+    #[error(transparent)]
+    NotEnoughMemory(#[from] NotEnoughMemory),
+
     /// Memory that was refused.
-    #[error("{source} in {phase}; the plan had said {planned}; to need less, {advice}")]
-    OutOfMemory {
-        /// What the learner was doing.
-        phase: String,
-        /// What the memory plan had said.
-        planned: String,
-        /// Settings to lower.
-        advice: String,
-        /// What was asked for.
-        source: Box<ModelError>,
+    #[error(transparent)]
+    OutOfMemory(OutOfMemory),
+
+    /// A measurement that was asked for after the first group of a step.
+    #[error("the step has {groups} groups already: ask for {measurement} before the first one")]
+    StepBegun {
+        /// What was to be measured.
+        measurement: &'static str,
+        /// Groups of the step so far.
+        groups: usize,
     },
+
+    /// A step that is used after one of its passes failed.
+    #[error("a pass of the step failed: begin a new step")]
+    StepFailed,
+
+    /// A return to the initial weights of a model that was created in memory.
+    #[error("the model was created in memory: only one that was opened from a folder can be reset")]
+    NoModelFolder,
+
+    /// An export to a folder that holds files.
+    #[error("{} holds files, allowed: an empty or a new folder", .0.display())]
+    OutputNotEmpty(PathBuf),
 
     /// A file of a model folder.
     #[error(transparent)]
@@ -94,19 +115,37 @@ impl LearnerError {
         move |source| Self::File { path, source }
     }
 
+    /// The same error; memory that was refused is reported with what was planned and what to change.
+    pub(crate) fn during(self, phase: MemoryPhase, plan: Option<&MemoryPlan>, settings: &TrainingSettings) -> Self {
+        match self {
+            Self::Model(source) if OutOfMemory::is(&source) => {
+                Self::OutOfMemory(OutOfMemory::new(phase, plan, settings, source))
+            }
+            other => other,
+        }
+    }
+
     pub(crate) fn checkpoint(path: impl AsRef<Path>, reason: impl ToString) -> Self {
         Self::Checkpoint { path: path.as_ref().to_owned(), reason: reason.to_string() }
     }
 }
 
-/// An input that the model refuses, with its location in the request.
-pub(crate) fn input_error(error: ModelError, location: &str) -> LearnerError {
-    match error {
-        ModelError::Input(error) => {
-            LearnerError::input(format!("{location}: {}", error.field), error.value, error.allowed)
+impl From<evenkeel_objective::Error> for LearnerError {
+    fn from(error: evenkeel_objective::Error) -> Self {
+        match error {
+            evenkeel_objective::Error::Refused { location, field } if location.group.is_some() => {
+                Self::Input(FieldError { field: path(location, &field.field), ..field })
+            }
+            other => Self::Objective(other),
         }
-        other => other.into(),
     }
+}
+
+/// The path of a field in a step: `groups[3].responses[5].rollout_logp[117]`.
+fn path(Location { group, response, token }: Location, field: &str) -> String {
+    let list = |name: &str, index: Option<usize>| index.map_or_else(String::new, |index| format!("{name}[{index}]."));
+    let index = token.map_or_else(String::new, |token| format!("[{token}]"));
+    format!("{}{}{field}{index}", list("groups", group), list("responses", response))
 }
 
 impl From<ModelError> for LearnerError {
@@ -114,7 +153,7 @@ impl From<ModelError> for LearnerError {
         match error {
             // Errors of the objective come back from the model as those of a loss.
             ModelError::Loss(source) => match source.downcast::<evenkeel_objective::Error>() {
-                Ok(error) => Self::Objective(*error),
+                Ok(error) => (*error).into(),
                 Err(source) => Self::Model(ModelError::Loss(source)),
             },
             other => Self::Model(other),

@@ -31,8 +31,7 @@ pub struct Export<'a> {
 /// Weights other than those written; a folder that exists and is not empty; a file that cannot be written.
 pub fn export(export: &Export, to: &Path) -> Result<()> {
     if std::fs::read_dir(to).is_ok_and(|mut entries| entries.next().is_some()) {
-        let allowed = "an empty or a new folder";
-        return Err(LearnerError::setting("to", format!("{}, which holds files", to.display()), allowed));
+        return Err(LearnerError::OutputNotEmpty(to.to_owned()));
     }
     match is_checkpoint(export.weights) {
         true => verify_weights(export.weights)?,
@@ -41,11 +40,11 @@ pub fn export(export: &Export, to: &Path) -> Result<()> {
     let (config, json) = Config::load(export.weights)?;
     let parameters = load_parameters(export.weights, &config, &Device::Cpu)?;
     let source = ModelSource::opened(export.model, json);
-    write_folder(to, |aside| {
+    write_folder(to, |staging| {
         let PublishOptions { dtype, max_shard_bytes } = export.options;
-        save_parameters(aside, &parameters, SaveOptions { dtype, max_shard_bytes })?;
-        source.write_config(aside, dtype)?;
-        source.copy_companions(aside)?;
-        export.files.iter().try_for_each(|(name, bytes)| write_file(&aside.join(name), bytes))
+        save_parameters(staging, &parameters, SaveOptions { dtype, max_shard_bytes })?;
+        source.write_config(staging, dtype)?;
+        source.copy_companions(staging)?;
+        export.files.iter().try_for_each(|(name, bytes)| write_file(&staging.join(name), bytes))
     })
 }

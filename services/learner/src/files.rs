@@ -16,13 +16,13 @@ pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()
     let parent =
         target.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
     fs::create_dir_all(&parent).map_err(LearnerError::file(&parent))?;
-    let aside = sibling(target, "partial");
-    remove(&aside)?;
-    fs::create_dir(&aside).map_err(LearnerError::file(&aside))?;
-    let written = write(&aside).and_then(|()| sync(&aside));
+    let staging = sibling(target, "partial");
+    remove(&staging)?;
+    fs::create_dir(&staging).map_err(LearnerError::file(&staging))?;
+    let written = write(&staging).and_then(|()| sync(&staging));
     if let Err(error) = written {
         // The first error is reported, whether or not the partial folder can be removed.
-        let _ = fs::remove_dir_all(&aside);
+        let _ = fs::remove_dir_all(&staging);
         return Err(error);
     }
     let old = sibling(target, "replaced");
@@ -30,26 +30,26 @@ pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()
     if target.exists() {
         fs::rename(target, &old).map_err(LearnerError::file(target))?;
     }
-    fs::rename(&aside, target).map_err(LearnerError::file(target))?;
+    fs::rename(&staging, target).map_err(LearnerError::file(target))?;
     remove(&old)?;
     sync(&parent)
 }
 
-/// Refuses to begin a folder that the disk has no room for. What it replaces is removed only afterwards.
+/// Refuses a folder for which the disk has too little free space. What it replaces is removed only afterwards.
 ///
 /// # Errors
-/// The disk, what it has and what is needed, as if it were full.
-pub(crate) fn validate_room(target: &Path, bytes: u64) -> Result<()> {
+/// The free space and what is needed, as an error of a full disk.
+pub(crate) fn validate_free_space(target: &Path, bytes: u64) -> Result<()> {
     let space = evenkeel_files::free_space(target).map_err(LearnerError::file(target))?;
     if space.free >= bytes {
         return Ok(());
     }
-    let reason = format!("{} are needed, the disk has {} left", Size(bytes), Size(space.free));
+    let reason = format!("needed: {}, free on the disk: {}", Size(bytes), Size(space.free));
     Err(LearnerError::file(target)(io::Error::new(ErrorKind::StorageFull, reason)))
 }
 
 /// Refuses a folder in which nothing can be created, by the setting that names it: at the start rather than at the first checkpoint. What does
-/// not exist yet will be made in the nearest folder above it. A full disk is no refusal, since it may have room again.
+/// not exist yet will be made in the nearest folder above it. A full disk is not refused: space may be freed.
 pub(crate) fn validate_writable(setting: &str, folder: &Path) -> Result<()> {
     let unusable = |error: io::Error| {
         LearnerError::setting(setting, folder.display(), format!("a folder that can be written to ({error})"))
@@ -96,13 +96,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_for_which_there_is_no_room_is_refused_with_sizes_in_units_that_suit_them() {
+    fn a_folder_that_does_not_fit_on_the_disk_is_refused_with_readable_sizes() {
         let folder = tempfile::tempdir().unwrap();
         let target = folder.path().join("step-1");
-        validate_room(&target, 4096).unwrap();
-        let said = validate_room(&target, 1 << 60).unwrap_err().to_string();
-        assert!(said.contains("step-1"), "{said}");
-        let wanted = "1048576.0 TiB are needed, the disk has ";
-        assert!(said.contains(wanted), "{said}");
+        validate_free_space(&target, 4096).unwrap();
+        let message = validate_free_space(&target, 1 << 60).unwrap_err().to_string();
+        assert!(message.contains("step-1"), "{message}");
+        let wanted = "needed: 1048576.0 TiB, free on the disk: ";
+        assert!(message.contains(wanted), "{message}");
     }
 }

@@ -1,16 +1,18 @@
 //! The input of a step: groups of responses to one prompt, sampled and verified.
 
-use evenkeel_model::{Config, validate_ids};
-use evenkeel_objective::{Error, LagRun, MAX_REWARD, validate_length, validate_logp};
+use evenkeel_model::Config;
+use evenkeel_objective::{LagRun, MAX_REWARD, validate_logp};
+use evenkeel_proto::FieldError;
 use serde::{Serialize, Serializer};
 
-use crate::error::{LearnerError, Result, input_error};
-use crate::settings::LearnerSettings;
+use crate::error::{LearnerError, Result};
+use crate::settings::TrainingSettings;
+use crate::tokens::{validate_ids, validate_length};
 
 /// All responses to one prompt, the unit of normalisation. Never split.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Group {
-    /// The prompt's name in errors and logs.
+    /// The prompt's name in traces and in batches of skipped updates.
     pub id: String,
     /// Token ids of the prompt, 1 or more.
     pub prompt: Vec<u32>,
@@ -52,32 +54,26 @@ impl Response {
 }
 
 impl Group {
-    /// Checks all external input before anything is computed.
+    /// Checks all external input before anything is computed. `index` is the group's in the step.
     ///
     /// # Errors
-    /// The first problem: field, group, response and token, the value, and what is allowed.
-    pub fn validate(&self, index: usize, config: &Config, settings: &LearnerSettings) -> Result<()> {
-        let location = format!("group {index} (`{}`)", self.id);
-        if self.prompt.is_empty() {
-            return Err(LearnerError::input(format!("{location}: prompt"), "empty", "1 or more token ids"));
-        }
-        settings.objective.validate_group_size(self.responses.len()).map_err(|error| match error {
-            Error::Refused { field, .. } => {
-                LearnerError::input(format!("{location}: number of responses"), field.value, field.allowed)
-            }
-            other => other.into(),
+    /// The first problem: the path of the field, its value, and what is allowed.
+    pub fn validate(&self, index: usize, config: &Config, settings: &TrainingSettings) -> Result<()> {
+        let refused = |error: FieldError| LearnerError::Input(error.within(format_args!("groups[{index}]")));
+        validate_ids(config, "prompt", &self.prompt).map_err(refused)?;
+        let responses = self.responses.len();
+        settings.objective.validate_group_size(responses).map_err(|error| {
+            refused(FieldError::new("responses", list_of(responses), FieldError::from(error).allowed))
         })?;
-        validate_ids(config, &self.prompt).map_err(|error| input_error(error, &format!("{location}, prompt")))?;
+        validate_length(config, "prompt", self.prompt.len(), "").map_err(refused)?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
-            let location = format!("{location}, response {number}");
-            let length = self.prompt.len() + response.tokens.len();
-            if length > config.max_position_embeddings {
-                let field = format!("{location}: length of prompt and response");
-                let allowed = format!("at most max_position_embeddings = {}", config.max_position_embeddings);
-                return Err(LearnerError::input(field, length, allowed));
-            }
-            validate_ids(config, &response.tokens).map_err(|error| input_error(error, &location))?;
-            response.validate().map_err(|error| error.at(index, Some(number)))?;
+            let refused = |error: FieldError| refused(error.within(format_args!("responses[{number}]")));
+            validate_length(config, "tokens", self.prompt.len() + response.tokens.len(), " with the prompt")
+                .map_err(refused)?;
+            validate_ids(config, "tokens", &response.tokens).map_err(refused)?;
+            response.validate().map_err(refused)?;
+            validate_logp("rollout_logp", &response.mask, &response.rollout_logp)
+                .map_err(|error| error.at(index, Some(number)))?;
         }
         Ok(())
     }
@@ -89,24 +85,27 @@ fn pairs<S: Serializer>(runs: &[LagRun], serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl Response {
-    /// Errors name the token if there is one; the caller adds group and response.
-    fn validate(&self) -> Result<(), Error> {
-        if self.tokens.is_empty() {
-            return Err(Error::refused("response", "empty", "1 or more token ids"));
+    /// Refuses lists of other lengths than the tokens', and rewards that are too large.
+    fn validate(&self) -> Result<(), FieldError> {
+        let tokens = self.tokens.len();
+        for (field, length) in [("mask", self.mask.len()), ("rollout_logp", self.rollout_logp.len())] {
+            let allowed = format!("{tokens}, one for each token");
+            FieldError::ensure(length == tokens, field, list_of(length), allowed)?;
         }
-        let length = self.tokens.len();
-        validate_length("mask", self.mask.len(), "response", length)?;
-        validate_length("rollout_logp", self.rollout_logp.len(), "response", length)?;
         if !self.lags.is_empty() {
-            let of_lags = self.lags.iter().map(|run| run.tokens).sum();
-            validate_length("lags", of_lags, "trainable tokens", self.trainable())?;
+            let (lags, trainable) = (self.lags.iter().map(|run| run.tokens).sum::<usize>(), self.trainable());
+            let allowed = format!("those of {trainable}, all trainable ones");
+            FieldError::ensure(lags == trainable, "lags", format_args!("those of {lags} tokens"), allowed)?;
         }
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
-            if reward.is_nan() || reward.abs() > MAX_REWARD {
-                let allowed = format!("a finite number up to {MAX_REWARD:e} in size");
-                return Err(Error::refused(field, reward, allowed));
-            }
+            let is_allowed = reward.abs() <= MAX_REWARD;
+            FieldError::ensure(is_allowed, field, reward, format!("a finite number up to {MAX_REWARD:e} in size"))?;
         }
-        validate_logp("rollout_logp", &self.mask, &self.rollout_logp)
+        Ok(())
     }
+}
+
+/// The length of a list, as the value of its field.
+fn list_of(length: usize) -> String {
+    format!("a list of {length}")
 }

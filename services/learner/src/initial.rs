@@ -8,11 +8,11 @@ use evenkeel_model::kernels::Moment;
 use evenkeel_model::{Config, ParameterSpec, parameter_specs};
 
 use crate::error::{LearnerError, Result};
-use crate::optimizer::Progress;
+use crate::optimizer::UpdateCounts;
 use crate::source::ModelSource;
 use crate::trainer::{StoredNumbers, StoredState, Trainer};
 
-/// Restores version 0 from the model's folder. Where nothing was trained, nothing is read.
+/// Restores version 0 from the model's folder. Reads nothing if nothing was trained.
 ///
 /// # Errors
 /// A model without a folder, or a folder that does not hold a model of this shape any more: the trainer is unchanged. If a file or the
@@ -23,11 +23,7 @@ pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()>
         return Ok(());
     }
     let Some(folder) = source.folder() else {
-        return Err(LearnerError::input(
-            "the model",
-            "created in memory",
-            "opened from a folder, to return to its weights",
-        ));
+        return Err(LearnerError::NoModelFolder);
     };
     let (config, _) = Config::load(folder)?;
     if config != *trainer.config() {
@@ -37,7 +33,7 @@ pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()>
     let initial =
         Initial { folder, weights: StoredParameters::open(folder, &config)?, specs: parameter_specs(&config).0 };
     let seed = trainer.settings().seed;
-    trainer.restore(&initial, StoredNumbers { optimizer: Progress::START, version: 0, seed })
+    trainer.restore(&initial, StoredNumbers { optimizer: UpdateCounts::START, version: 0, seed })
 }
 
 /// The weights of a folder, with moments of zero.

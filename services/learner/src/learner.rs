@@ -3,17 +3,19 @@
 use std::path::Path;
 
 use candle_core::DType;
+use evenkeel_config::Settings;
+use evenkeel_files::available_memory;
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{Config, GpuMemory, Parameters, Scores, gpu_memory, release_unused};
 
 use crate::checkpoint;
-use crate::error::Result;
+use crate::error::{LearnerError, Result};
 use crate::group::Group;
 use crate::initial;
-use crate::memory::{MemoryPlan, Phase, host_memory};
+use crate::memory::{MemoryPhase, MemoryPlan};
 use crate::micro_batch::Sequence;
 use crate::publish::{PublishOptions, Published, publish};
-use crate::settings::LearnerSettings;
+use crate::settings::TrainingSettings;
 use crate::source::ModelSource;
 use crate::step::{Example, PolicyStep, StepReport, SupervisedReport, supervised_step};
 use crate::timeline::{Pass, WorkDone};
@@ -30,20 +32,20 @@ impl Learner {
     ///
     /// # Errors
     /// Settings out of range, a missing device, one without the memory that training takes, or a folder without a supported model.
-    pub fn open(folder: &Path, settings: LearnerSettings) -> Result<Self> {
-        settings.validate()?;
-        let device = settings.compute.open()?;
+    pub fn open(folder: &Path, settings: TrainingSettings) -> Result<Self> {
+        settings.validate().map_err(LearnerError::Setting)?;
+        let device = settings.compute.open().map_err(LearnerError::Setting)?;
         let (config, config_json) = Config::load(folder)?;
         let plan = if let Some(GpuMemory { free, .. }) = gpu_memory(&device)? {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
-            plan.validate(free, host_memory(), &settings)?;
+            plan.validate(free, available_memory(), &settings)?;
             Some(plan)
         } else {
             None
         };
-        let explain = |error| MemoryPlan::explain(plan.as_ref(), &settings, Phase::Opening, error);
+        let explain = |error: LearnerError| error.during(MemoryPhase::Opening, plan.as_ref(), &settings);
         let parameters = load_parameters(folder, &config, &device).map_err(|error| explain(error.into()))?;
         let source = ModelSource::opened(folder, config_json);
         let mut learner = Self::build(config, parameters, source, settings.clone()).map_err(explain)?;
@@ -55,13 +57,13 @@ impl Learner {
     ///
     /// # Errors
     /// Settings out of range.
-    pub fn new(config: Config, parameters: Parameters, settings: LearnerSettings) -> Result<Self> {
-        settings.validate()?;
+    pub fn new(config: Config, parameters: Parameters, settings: TrainingSettings) -> Result<Self> {
+        settings.validate().map_err(LearnerError::Setting)?;
         let source = ModelSource::memory(&config);
         Self::build(config, parameters, source, settings)
     }
 
-    fn build(config: Config, parameters: Parameters, source: ModelSource, settings: LearnerSettings) -> Result<Self> {
+    fn build(config: Config, parameters: Parameters, source: ModelSource, settings: TrainingSettings) -> Result<Self> {
         let learner = Self { trainer: Trainer::new(config, parameters, settings)?, source };
         tracing::info!(
             parameters = learner.parameters().count(),
@@ -74,7 +76,7 @@ impl Learner {
     }
 
     /// The settings.
-    pub fn settings(&self) -> &LearnerSettings {
+    pub fn settings(&self) -> &TrainingSettings {
         self.trainer.settings()
     }
 
@@ -93,7 +95,7 @@ impl Learner {
         self.trainer.version()
     }
 
-    /// Sets the seed for the following steps: see [`LearnerSettings::seed`].
+    /// Sets the seed for the following steps: see [`TrainingSettings::seed`].
     pub fn set_seed(&mut self, seed: u64) {
         self.trainer.set_seed(seed);
     }
@@ -140,12 +142,12 @@ impl Learner {
         self.trainer.take_passes()
     }
 
-    /// Memory of the GPU. `None` on a CPU, or where the driver does not say.
+    /// Memory of the GPU. `None` on a CPU, or if the driver does not report it.
     pub fn gpu_memory(&self) -> Option<GpuMemory> {
         gpu_memory(self.parameters().get(0).device()).ok().flatten()
     }
 
-    /// What is planned of a GPU's memory; `None` on a CPU, and for a model that was not opened from a folder.
+    /// The memory plan of a GPU; `None` on a CPU, and for a model that was not opened from a folder.
     pub fn memory_plan(&self) -> Option<&MemoryPlan> {
         self.trainer.plan()
     }
@@ -157,7 +159,7 @@ impl Learner {
     /// An empty prompt or response, an id outside the vocabulary, a sequence longer than the context: by its index.
     pub fn score(&self, pairs: &[(&[u32], &[u32])], temperature: f32) -> Result<Vec<Scores>> {
         let sequences = pairs.iter().enumerate().map(|(index, (prompt, response))| {
-            Sequence::of_pair(self.config(), &format!("sequence {index}"), prompt, response)
+            Sequence::of_pair(self.config(), &format!("pairs[{index}]"), prompt, response)
         });
         self.trainer.score(&sequences.collect::<Result<Vec<_>>>()?, temperature)
     }

@@ -23,27 +23,33 @@ mod optimizer;
 mod publish;
 mod service;
 mod settings;
+mod skip_reason;
 mod source;
 mod step;
+mod step_folder;
 #[cfg(test)]
 mod test_model;
 mod timeline;
+mod tokens;
 mod trainer;
 
 pub use error::{LearnerError, Result};
 pub use export::{Export, export};
 pub use group::{Group, Response};
 pub use learner::Learner;
-pub use memory::{DiskPlan, MeasuredMemory, MemoryPart, MemoryPlan, host_memory};
-pub use optimizer::SkipReason;
-pub use publish::{MARKER, PublishOptions, Published, verify_published};
+pub use memory::{
+    Advice, DiskPlan, MeasuredMemory, MemoryPart, MemoryPhase, MemoryPlace, MemoryPlan, MemoryUse, NotEnoughMemory,
+    OutOfMemory,
+};
+pub use publish::{PublishOptions, Published, verify_published};
 pub use service::{
-    CheckpointType, PublishType, SERIES, ServiceSettings, StartError, bind, checkpoints_of, published_versions,
+    CheckpointType, LearnerSettings, PublishType, SERIES, StartError, bind, checkpoints_of, published_versions,
 };
 pub use settings::{
-    AttentionPath, BatchShape, Compute, ComputeType, LearnerSettings, MomentsLocation, OldLogp, OptimizerSettings,
-    ProbeSettings, Recompute, SampledVersions, Schedule, VersionMix,
+    AttentionPath, BatchShape, Compute, ComputeType, MomentsLocation, OldLogp, OptimizerSettings, ProbeSettings,
+    Recompute, SampledVersions, Schedule, TrainingSettings, VersionMix,
 };
+pub use skip_reason::SkipReason;
 pub use step::{
     Example, GradientProbe, PolicyStep, RuleGradient, StepPhase, StepProgress, StepReport, SupervisedReport,
     UpdateStats,

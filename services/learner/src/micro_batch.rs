@@ -1,8 +1,9 @@
 //! Sequences packed into micro-batches by a token budget.
 
-use evenkeel_model::{Config, Packed, Scores, validate_ids};
+use evenkeel_model::{Config, Packed, Scores};
 
-use crate::error::{LearnerError, Result, input_error};
+use crate::error::{LearnerError, Result};
+use crate::tokens::{validate_ids, validate_length};
 
 /// A sequence for the model: its token ids and the positions of the tokens to score.
 #[derive(Clone, Debug)]
@@ -17,18 +18,16 @@ impl Sequence {
         Self { ids, scored }
     }
 
-    /// A prompt with a response whose tokens are all scored. Errors call the pair `name`.
+    /// A prompt with a response whose tokens are all scored. `path` is that of the pair in errors.
     ///
     /// # Errors
     /// An empty prompt or response, an id outside the vocabulary, a sequence longer than the context.
-    pub(crate) fn of_pair(config: &Config, name: &str, prompt: &[u32], response: &[u32]) -> Result<Self> {
+    pub(crate) fn of_pair(config: &Config, path: &str, prompt: &[u32], response: &[u32]) -> Result<Self> {
         for (field, ids) in [("prompt", prompt), ("response", response)] {
-            if ids.is_empty() {
-                return Err(LearnerError::input(format!("{name}: {field}"), "empty", "1 or more token ids"));
-            }
+            validate_ids(config, &format!("{path}.{field}"), ids).map_err(LearnerError::Input)?;
         }
         let ids = [prompt, response].concat();
-        validate_ids(config, &ids).map_err(|error| input_error(error, name))?;
+        validate_length(config, path, ids.len(), "").map_err(LearnerError::Input)?;
         let scored = (prompt.len()..ids.len()).collect();
         Ok(Self { ids, scored })
     }

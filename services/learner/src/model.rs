@@ -6,7 +6,7 @@ use evenkeel_model::{Config, Parameters, Scores, TokenLoss, Train, network};
 use crate::error::Result;
 use crate::micro_batch::{MicroBatches, Sequence};
 use crate::optimizer::UpdateTarget;
-use crate::settings::LearnerSettings;
+use crate::settings::TrainingSettings;
 
 /// The policy and its reference.
 pub(crate) struct Model {
@@ -18,7 +18,7 @@ pub(crate) struct Model {
 
 impl Model {
     /// Both networks on the device of the parameters.
-    pub(crate) fn new(config: Config, parameters: Parameters, settings: &LearnerSettings) -> Result<Self> {
+    pub(crate) fn new(config: Config, parameters: Parameters, settings: &TrainingSettings) -> Result<Self> {
         let compute = &settings.compute;
         let open = |parameters| network(config.clone(), parameters, compute.dtype.into(), compute.network_options());
         let reference = match settings.objective.kl_coefficient {

@@ -3,27 +3,23 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_hf::{Folder, weights_digest, weights_digest_of};
+use evenkeel_hf::{Folder, VersionMarker, weights_digest, weights_digest_of};
 use evenkeel_model::folder::{SaveOptions, save_parameters};
-use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
-use crate::files::{validate_room, write_file, write_folder};
+use crate::files::{validate_free_space, write_folder};
 use crate::source::ModelSource;
+use crate::step_folder;
 use crate::trainer::Trainer;
 
-/// The file that marks a published folder as complete.
-pub const MARKER: &str = "evenkeel-version.json";
-
-/// A published version, and the content of its marker.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A published version.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Published {
     /// Steps done when it was written.
     pub version: u64,
     /// `sha256:` and the SHA-256 over the digests of its weight files, in the order of their names.
     pub digest: String,
     /// The folder.
-    #[serde(skip)]
     pub path: PathBuf,
 }
 
@@ -71,19 +67,19 @@ pub(crate) fn publish(
     }
     trainer.check_whole()?;
     let version = trainer.version();
-    let path = folder.join(format!("step-{version}"));
-    let mut published = Published { version, digest: String::new(), path: path.clone() };
-    validate_room(&path, (trainer.parameters().count() * options.dtype.size_in_bytes()) as u64)?;
-    write_folder(&path, |aside| {
+    let path = step_folder::of_version(folder, version);
+    let mut digest = String::new();
+    validate_free_space(&path, (trainer.parameters().count() * options.dtype.size_in_bytes()) as u64)?;
+    write_folder(&path, |staging| {
         let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes };
-        let files = save_parameters(aside, trainer.parameters(), save)?;
-        source.write_config(aside, options.dtype)?;
-        source.copy_companions(aside)?;
-        published.digest = weights_digest_of(files.into_iter().map(|file| (file.name, file.digest)));
-        let marker = serde_json::to_string_pretty(&published).expect("a number and a string serialise");
-        write_file(&aside.join(MARKER), marker.as_bytes())
+        let files = save_parameters(staging, trainer.parameters(), save)?;
+        source.write_config(staging, options.dtype)?;
+        source.copy_companions(staging)?;
+        digest = weights_digest_of(files.into_iter().map(|file| (file.name, file.digest)));
+        let marker = VersionMarker { version, digest: digest.clone() };
+        marker.write(staging).map_err(LearnerError::file(staging.join(VersionMarker::NAME)))
     })?;
-    Ok(published)
+    Ok(Published { version, digest, path })
 }
 
 /// Reads the marker of a published folder and compares the weights with it.
@@ -91,15 +87,12 @@ pub(crate) fn publish(
 /// # Errors
 /// A missing marker (the folder is incomplete), or weights other than those written.
 pub fn verify_published(path: &Path) -> Result<Published> {
-    let marker = path.join(MARKER);
-    let text = std::fs::read_to_string(&marker).map_err(LearnerError::file(&marker))?;
-    let mut published: Published = serde_json::from_str(&text)
-        .map_err(|e| LearnerError::checkpoint(&marker, format!("is not a marker of this program: {e}")))?;
-    let found = weights_digest(&Folder::new(path))?;
-    if found != published.digest {
-        let reason = format!("weights are damaged: their digest is {found}, the marker has {}", published.digest);
+    let folder = Folder::new(path);
+    let VersionMarker { version, digest } = VersionMarker::read(&folder)?;
+    let found = weights_digest(&folder)?;
+    if found != digest {
+        let reason = format!("weights are damaged: their digest is {found}, the marker has {digest}");
         return Err(LearnerError::checkpoint(path, reason));
     }
-    published.path = path.to_owned();
-    Ok(published)
+    Ok(Published { version, digest, path: path.to_owned() })
 }

@@ -11,7 +11,7 @@ use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, Tok
 use crate::model::Model;
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
-use crate::{Group, Learner, LearnerSettings, Response};
+use crate::{Group, Learner, Response, TrainingSettings};
 
 /// A model whose backward passes fail once some have succeeded, as on a device that is lost. It counts the micro-batches
 /// that it scores.
@@ -25,7 +25,7 @@ pub(crate) struct TestModel {
 
 impl TestModel {
     /// A learner for it.
-    pub(crate) fn learner(self, mut settings: LearnerSettings) -> Learner {
+    pub(crate) fn learner(self, mut settings: TrainingSettings) -> Learner {
         settings.compute.threads = 1;
         let options = settings.compute.network_options();
         let model = evenkeel_model::network(config(), parameters(), DType::F32, options).unwrap();
@@ -34,7 +34,7 @@ impl TestModel {
 }
 
 /// A learner for a network of [`config`].
-pub(crate) fn learner_with(policy: Box<dyn Train>, settings: LearnerSettings) -> Learner {
+pub(crate) fn learner_with(policy: Box<dyn Train>, settings: TrainingSettings) -> Learner {
     let mut model = Model::new(config(), parameters(), &settings).unwrap();
     model.replace_policy(policy);
     Learner::of(Trainer::of(model, settings).unwrap(), ModelSource::memory(&config()))
@@ -95,7 +95,7 @@ pub(crate) fn state(learner: &mut Learner) -> (Vec<u32>, u64, u64) {
         }));
     }
     let bits = tensors.iter().flat_map(|tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap());
-    (bits.map(f32::to_bits).collect(), optimizer.progress().updates, learner.version())
+    (bits.map(f32::to_bits).collect(), optimizer.counts().updates, learner.version())
 }
 
 struct Wrapped {

@@ -52,9 +52,9 @@ pub struct WorkDone {
     pub micro_batches: u64,
 }
 
-/// When a pass began, by the clock of the wall and by one that only runs forward.
+/// When a pass began, in wall-clock and monotonic time.
 #[derive(Clone, Copy)]
-pub(crate) struct Began {
+pub(crate) struct StartTime {
     wall: SystemTime,
     monotonic: Instant,
 }
@@ -73,12 +73,12 @@ impl Timeline {
     }
 
     /// The beginning of a pass.
-    pub(crate) fn now() -> Began {
-        Began { monotonic: Instant::now(), wall: SystemTime::now() }
+    pub(crate) fn now() -> StartTime {
+        StartTime { monotonic: Instant::now(), wall: SystemTime::now() }
     }
 
     /// Adds a pass that ends now.
-    pub(crate) fn add(&mut self, kind: PassKind, began: Began, micro_batches: usize) {
+    pub(crate) fn add(&mut self, kind: PassKind, began: StartTime, micro_batches: usize) {
         let took = began.monotonic.elapsed();
         match kind {
             PassKind::Scoring => self.work.scoring += took,
@@ -92,7 +92,7 @@ impl Timeline {
         self.passes.push(Pass { kind, began, ended, micro_batches, groups: Vec::new() });
     }
 
-    /// Says whose responses the last pass of this kind ran. Does nothing where there was none.
+    /// Records whose responses the last pass of this kind ran. Does nothing if there was none.
     pub(crate) fn of_groups(&mut self, kind: PassKind, groups: impl Iterator<Item = usize>) {
         if let Some(pass) = self.passes.iter_mut().rev().find(|pass| pass.kind == kind) {
             pass.groups = groups.collect();

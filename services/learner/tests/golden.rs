@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, OptimizerSettings, Recompute, Response};
+use evenkeel_learner::{Group, Learner, OldLogp, OptimizerSettings, Recompute, Response, TrainingSettings};
 use evenkeel_objective::{Advantage, Aggregation, Policy};
 use evenkeel_testing::{GoldenCheck, golden, run, test};
 use serde_json::Value;
@@ -36,10 +36,10 @@ fn ids(value: &Value) -> Vec<u32> {
     numbers(value).into_iter().map(|x| x as u32).collect()
 }
 
-fn settings(golden: &Value) -> LearnerSettings {
+fn settings(golden: &Value) -> TrainingSettings {
     let number = |name: &str| golden[name].as_f64().unwrap();
     let betas = numbers(&golden["betas"]);
-    let mut settings = LearnerSettings {
+    let mut settings = TrainingSettings {
         old_logp: OldLogp::Rollout,
         optimizer: OptimizerSettings {
             learning_rate: number("learning_rate"),
@@ -50,7 +50,7 @@ fn settings(golden: &Value) -> LearnerSettings {
             warmup_updates: 0,
             ..OptimizerSettings::default()
         },
-        ..LearnerSettings::default()
+        ..TrainingSettings::default()
     };
     let objective = &mut settings.objective;
     objective.advantage = golden["advantage"].as_str().unwrap().parse().unwrap();
@@ -78,7 +78,7 @@ fn groups(step: &Value) -> Vec<Group> {
     step["groups"].as_array().unwrap().iter().enumerate().map(group).collect()
 }
 
-fn reproduces(folder: &Path, change: impl Fn(&mut LearnerSettings)) {
+fn reproduces(folder: &Path, change: impl Fn(&mut TrainingSettings)) {
     let golden: Value = serde_json::from_slice(&std::fs::read(folder.join("steps.json")).unwrap()).unwrap();
     let mut settings = settings(&golden["settings"]);
     change(&mut settings);
@@ -120,10 +120,10 @@ fn in_small_micro_batches(folder: &Path) {
 }
 
 /// Settings by verl's names. A divergence that is known: verl's AdamW decays norms and biases too.
-fn verl_settings(golden: &Value) -> LearnerSettings {
+fn verl_settings(golden: &Value) -> TrainingSettings {
     let number = |name: &str| golden[name].as_f64().unwrap();
     let betas = numbers(&golden["betas"]);
-    let mut settings = LearnerSettings {
+    let mut settings = TrainingSettings {
         mini_batch_groups: number("ppo_mini_batch_size") as usize,
         temperature: number("temperature") as f32,
         optimizer: OptimizerSettings {
@@ -137,7 +137,7 @@ fn verl_settings(golden: &Value) -> LearnerSettings {
             warmup_from_zero: true,
             ..OptimizerSettings::default()
         },
-        ..LearnerSettings::default()
+        ..TrainingSettings::default()
     };
     let objective = &mut settings.objective;
     objective.advantage = Advantage::GrpoSample;

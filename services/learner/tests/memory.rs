@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{Learner, LearnerSettings, PublishOptions, verify_published};
+use evenkeel_learner::{Learner, PublishOptions, TrainingSettings, verify_published};
 use evenkeel_model::{Config, Family, Parameters, parameter_specs};
 
 /// Four layers, four times as wide in their feed-forward blocks as the rest: 42 million parameters.
@@ -69,7 +69,7 @@ const LIMIT: u64 = 72 << 20;
 
 /// A learner whose pages are all in memory (zeros that were never written are not), and its weights in bytes.
 fn learner(config: &Config, folder: &Path) -> (Learner, u64) {
-    let mut settings = LearnerSettings::default();
+    let mut settings = TrainingSettings::default();
     settings.compute.threads = 1;
     let mut learner = Learner::new(config.clone(), parameters(config), settings).unwrap();
     learner.save_checkpoint(&folder.join("first"), b"").unwrap();

@@ -13,7 +13,7 @@ pub(crate) struct VerdictCounts([AtomicU64; Outcome::ALL.len()]);
 
 impl VerdictCounts {
     /// Counts a verdict on a kind of task and the time that judging took.
-    pub(crate) fn record(&self, task: &'static str, verdict: &Verdict, work: Duration) {
+    pub(crate) fn record(&self, task: &'static str, verdict: &Verdict, elapsed: Duration) {
         let outcome = verdict.outcome();
         // The values of the protobuf enum can serve as indices: a test ensures that they are consecutive from 0.
         if let Some(count) = usize::try_from(outcome as i32).ok().and_then(|index| self.0.get(index)) {
@@ -23,7 +23,7 @@ impl VerdictCounts {
         let outcome = outcome.label();
         metrics::counter!("evenkeel_verdicts_total", "task" => task, "outcome" => outcome, "reason" => reason)
             .increment(1);
-        metrics::histogram!("evenkeel_verdict_seconds", "task" => task, "outcome" => outcome).record(work);
+        metrics::histogram!("evenkeel_verdict_seconds", "task" => task, "outcome" => outcome).record(elapsed);
     }
 
     /// The counts of outcomes that occurred.

@@ -4,7 +4,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientError;
 use evenkeel_rpc::server::ServerError;
 
-use crate::judge::SandboxError;
+use crate::verifier::SandboxError;
 
 /// Errors of the service.
 #[derive(Debug, thiserror::Error)]

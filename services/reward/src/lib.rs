@@ -16,25 +16,25 @@
 //! # }
 //! ```
 //!
-//! `service` implements the gRPC API. [`Judge`] judges a single item: an answer with `evenkeel-math`, a program with `evenkeel-sandbox`,
+//! `service` implements the gRPC API. [`Verifier`] judges a single item: an answer with `evenkeel-math`, a program with `evenkeel-sandbox`,
 //! whose sandbox is prepared when the first program arrives. [`gateway`] is one address in front of many workers.
 #![forbid(unsafe_code)]
 
 mod counts;
 mod error;
 pub mod gateway;
-mod judge;
+mod serial_thread;
 mod series;
 mod service;
 mod settings;
 mod spans;
 mod start;
-mod task_thread;
+mod verifier;
 
 pub use error::RewardError;
-pub use judge::{Cancel, CodeWork, Judge, MathWork, ReadProgram, SandboxError, Work, WorkerProcesses};
 pub use series::SERIES;
 pub use settings::{
     CodeSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart, UnsupportedSetting,
 };
 pub use start::{bind, bind_with_worker_processes, serve};
+pub use verifier::{Cancel, CodeWork, MathWork, ReadProgram, SandboxError, Verifier, Work, WorkerProcesses};

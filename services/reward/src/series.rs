@@ -1,4 +1,4 @@
-//! What a reward worker counts.
+//! Metrics of a reward worker.
 
 use evenkeel_telemetry::{Series, Values};
 
@@ -6,9 +6,9 @@ const TASK: (&str, Values) = ("task", Values::Of(&["math", "code", "custom", "no
 const OUTCOME: (&str, Values) =
     ("outcome", Values::Few("outcomes of the protocol: `correct`, `incorrect`, `invalid` and so on"));
 
-/// Of a reward worker, besides those of its server and its item stream.
+/// Metrics of a reward worker, besides those of its server and its item stream.
 pub const SERIES: &[Series] = &[
-    Series::counter("evenkeel_verdicts_total", "verdicts; `outcome=\"invalid\"` are none on the answer").by(&[
+    Series::counter("evenkeel_verdicts_total", "verdicts; `invalid` says nothing about the answer").by(&[
         TASK,
         OUTCOME,
         ("reason", Values::Few("reasons of the verifiers")),

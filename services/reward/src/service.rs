@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{
     RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyOneResponse,
     VerifyRequest, VerifyTimings, verify_item::Task,
 };
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{ServiceError, micros};
 use evenkeel_rpc::items::{ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio::sync::oneshot;
@@ -17,10 +17,10 @@ use tokio::time::Instant;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::counts::VerdictCounts;
-use crate::judge::{Cancel, CodeWork, Judge, Work};
+use crate::serial_thread::SerialThread;
 use crate::settings::RewardSettings;
 use crate::spans::record_span_of;
-use crate::task_thread::TaskThread;
+use crate::verifier::{Cancel, CodeWork, Verifier, Work};
 
 /// A reward worker.
 pub(crate) struct RewardService {
@@ -32,12 +32,12 @@ pub(crate) struct RewardService {
 
 /// Judges items.
 struct Worker {
-    judge: Judge,
+    verifier: Verifier,
     counts: VerdictCounts,
     /// Reads tests, one row at a time: decompressing takes a multiple of their memory.
-    reading: TaskThread,
+    reading: SerialThread,
     /// Submits programs to the sandbox, which may have to be prepared first.
-    submission: TaskThread,
+    submission: SerialThread,
 }
 
 /// Why there will be no verdict.
@@ -62,12 +62,12 @@ impl RewardService {
     /// The system cannot start a thread.
     pub(crate) fn new(
         settings: RewardSettings,
-        judge: Judge,
+        verifier: Verifier,
         items: ItemServer<VerifyItems>,
         drain: Drain,
     ) -> std::io::Result<Self> {
-        let (reading, submission) = (TaskThread::start("reward-tests")?, TaskThread::start("reward-programs")?);
-        let worker = Worker { judge, counts: VerdictCounts::default(), reading, submission };
+        let (reading, submission) = (SerialThread::start("reward-tests")?, SerialThread::start("reward-programs")?);
+        let worker = Worker { verifier, counts: VerdictCounts::default(), reading, submission };
         let info = ServerInfo::new(&settings.name, drain);
         Ok(Self { worker: Arc::new(worker), items, info, settings })
     }
@@ -79,13 +79,13 @@ impl Worker {
         let queue_us = micros(context.queued);
         let (id, task) = (item.id.clone(), task_of(&item));
         let begun = Instant::now();
-        let judged = match self.judge.accept(item) {
+        let judged = match self.verifier.accept(item) {
             Err(verdict) => Ok(Some(*verdict)),
-            Ok(Work::Math(work)) if work.is_short() => Ok(Some(self.judge.math(work))),
-            Ok(Work::Math(work)) => self.on_thread(&context, move |judge| judge.math(work)).await,
+            Ok(Work::Math(work)) if work.is_short() => Ok(Some(self.verifier.math(work))),
+            Ok(Work::Math(work)) => self.on_thread(&context, move |verifier| verifier.math(work)).await,
             Ok(Work::Code(work)) => self.in_sandbox(&context, work).await,
         };
-        let (verdict, work) = match judged {
+        let (verdict, elapsed) = match judged {
             Ok(Some(verdict)) => (verdict, begun.elapsed()),
             Ok(None) => return VerifyItems::failed(id, ServiceError::Cancelled.failure()),
             Err(NoVerdict::ShuttingDown) => return VerifyItems::failed(id, ServiceError::Draining.failure()),
@@ -95,45 +95,46 @@ impl Worker {
                 (VerifyItems::failed(id, ServiceError::Internal { message }.failure()), begun.elapsed())
             }
         };
-        self.counts.record(task, &verdict, work);
-        record_span_of(task, &verdict, &context, work);
-        Verdict { timings: Some(VerifyTimings { queue_us, work_us: micros(work) }), ..verdict }
+        self.counts.record(task, &verdict, elapsed);
+        record_span_of(task, &verdict, &context, elapsed);
+        Verdict { timings: Some(VerifyTimings { queue_us, work_us: micros(elapsed) }), ..verdict }
     }
 
     /// Runs work on a blocking thread. `None` if the item was cancelled before the work started.
     async fn on_thread<T: Send + 'static>(
         self: &Arc<Self>,
         context: &ItemContext,
-        work: impl FnOnce(&Judge) -> T + Send + 'static,
+        work: impl FnOnce(&Verifier) -> T + Send + 'static,
     ) -> Result<Option<T>, NoVerdict> {
         let (worker, context) = (Arc::clone(self), context.clone());
-        Ok(tokio::task::spawn_blocking(move || (!context.is_stopped()).then(|| work(&worker.judge))).await?)
+        Ok(tokio::task::spawn_blocking(move || (!context.is_stopped()).then(|| work(&worker.verifier))).await?)
     }
 
     /// Submits a program to the sandbox and waits for its verdict. Dropping the future cancels the program.
     async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, NoVerdict> {
         // The sandbox has its own threads and queue, so that programs do not delay mathematical answers.
         context.release_permit();
-        let cancel = CancelOnDrop(Cancel::new());
+        let cancel = Cancel::new();
+        let _guard = cancel.drop_guard();
         let (sender, receiver) = oneshot::channel();
-        let (worker, program) = (Arc::clone(self), Program { work, cancel: cancel.0.clone(), verdict: sender });
+        let (worker, program) = (Arc::clone(self), Program { work, cancel, verdict: sender });
         self.submission.submit(move || worker.submit(program));
         receiver.await.map(Some).map_err(|_| NoVerdict::Failed)
     }
 
     /// Submits a program to the sandbox, at once if its tests are cached or small, otherwise after they were read.
     fn submit(self: Arc<Self>, program: Program) {
-        if self.judge.has_tests(&program.work) {
-            if let Some(run) = program.read(&self.judge) {
-                run(&self.judge);
+        if self.verifier.has_tests(&program.work) {
+            if let Some(run) = program.read(&self.verifier) {
+                run(&self.verifier);
             }
             return;
         }
         let worker = Arc::clone(&self);
         self.reading.submit(move || {
-            if let Some(run) = program.read(&worker.judge) {
+            if let Some(run) = program.read(&worker.verifier) {
                 let submitter = Arc::clone(&worker);
-                worker.submission.submit(move || run(&submitter.judge));
+                worker.submission.submit(move || run(&submitter.verifier));
             }
         });
     }
@@ -148,30 +149,21 @@ struct Program {
 
 impl Program {
     /// Reads the program and its tests. Returns what submits it to the sandbox, unless it has a verdict already or was cancelled.
-    fn read(self, judge: &Judge) -> Option<impl FnOnce(&Judge) + Send + 'static> {
+    fn read(self, verifier: &Verifier) -> Option<impl FnOnce(&Verifier) + Send + 'static> {
         let Self { work, cancel, verdict: sender } = self;
         if cancel.is_cancelled() {
             return None;
         }
-        match judge.read_code(work, &cancel) {
+        match verifier.read_code(work, &cancel) {
             // Without a receiver the program was cancelled.
-            Ok(program) => {
-                Some(move |judge: &Judge| judge.run_code(program, cancel, move |verdict| drop(sender.send(verdict))))
-            }
+            Ok(program) => Some(move |verifier: &Verifier| {
+                verifier.run_code(program, cancel, move |verdict| drop(sender.send(verdict)))
+            }),
             Err(verdict) => {
                 let _ = sender.send(*verdict);
                 None
             }
         }
-    }
-}
-
-/// Cancels a program when dropped.
-struct CancelOnDrop(Cancel);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
     }
 }
 
@@ -183,10 +175,6 @@ fn task_of(item: &VerifyItem) -> &'static str {
         Some(Task::Custom(_)) => "custom",
         None => "none",
     }
-}
-
-fn micros(duration: std::time::Duration) -> u64 {
-    duration.as_micros().try_into().unwrap_or(u64::MAX)
 }
 
 #[tonic::async_trait]
@@ -213,7 +201,7 @@ impl Reward for RewardService {
             queue: Some(self.items.status()),
             math: true,
             math_profiles: std::iter::once(default).chain(others).map(|profile| profile.name().to_owned()).collect(),
-            code: self.worker.judge.judges_code(),
+            code: self.worker.verifier.verifies_code(),
             verdicts: self.worker.counts.by_outcome(),
             max_completion_bytes: self.settings.max_completion.bytes(),
             custom: false,

@@ -7,13 +7,13 @@ use evenkeel_proto::v1::Verdict;
 use evenkeel_rpc::items::ItemContext;
 use evenkeel_telemetry::{Span, record_span, spans_are_wanted};
 
-/// Records the span of a verdict that was reached now, after `work`. It begins with the wait in the queue.
-pub(crate) fn record_span_of(task: &'static str, verdict: &Verdict, context: &ItemContext, work: Duration) {
+/// Records the span of a verdict that was reached now, after judging for `elapsed`. It begins with the wait in the queue.
+pub(crate) fn record_span_of(task: &'static str, verdict: &Verdict, context: &ItemContext, elapsed: Duration) {
     if !spans_are_wanted() {
         return;
     }
     let ended = SystemTime::now();
-    let began = ended - work;
+    let began = ended - elapsed;
     let whole = Span::new("verify", context.trace, began - context.queued, ended)
         .within(context.parent)
         .with("id", verdict.id.clone())

@@ -10,9 +10,9 @@ use evenkeel_rpc::items::{ItemLimits, ItemServer};
 use evenkeel_rpc::server::{Server, ShutdownOutcome};
 
 use crate::error::RewardError;
-use crate::judge::{Judge, WorkerProcesses};
 use crate::service::RewardService;
 use crate::settings::{RewardSettings, SandboxStart};
+use crate::verifier::{Verifier, WorkerProcesses};
 
 /// Binds the port. The returned server does not serve yet: [`Server::spawn`] or [`Server::run`] does.
 ///
@@ -35,7 +35,7 @@ pub fn bind_with_worker_processes(
 
 async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> Result<Server, RewardError> {
     settings.validate().map_err(RewardError::Setting)?;
-    let judge = judge(&settings, processes).await?;
+    let verifier = verifier(&settings, processes).await?;
     let server = Server::bind(&settings.name, "reward.server", settings.server.clone()).await?;
     let limits = ItemLimits {
         max_items: settings.max_items,
@@ -45,21 +45,21 @@ async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> 
         grace: Duration::ZERO,
     };
     let items = ItemServer::new(limits, server.drain());
-    let service = RewardService::new(settings, judge, items, server.drain()).map_err(RewardError::Threads)?;
+    let service = RewardService::new(settings, verifier, items, server.drain()).map_err(RewardError::Threads)?;
     let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
 }
 
-/// The judge of a worker. Prepares the sandbox if the settings require that before anything is served.
-async fn judge(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Result<Judge, RewardError> {
-    let judge = Judge::new(settings, processes);
+/// The verifier of a worker. Prepares the sandbox if the settings require that before anything is served.
+async fn verifier(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Result<Verifier, RewardError> {
+    let verifier = Verifier::new(settings, processes);
     if settings.code.sandbox != SandboxStart::AtStart {
-        return Ok(judge);
+        return Ok(verifier);
     }
     let preparing = tokio::task::spawn_blocking(move || {
-        let prepared = judge.prepare_sandbox(&|line| tracing::info!("{line}"));
-        prepared.map(|()| judge)
+        let prepared = verifier.prepare_sandbox(&|line| tracing::info!("{line}"));
+        prepared.map(|()| verifier)
     });
     Ok(preparing.await.map_err(RewardError::Preparation)??)
 }

@@ -281,3 +281,8 @@ impl ServiceError {
 pub fn millis(duration: Duration) -> u64 {
     duration.as_millis().try_into().unwrap_or(u64::MAX)
 }
+
+/// Whole microseconds, saturating.
+pub fn micros(duration: Duration) -> u64 {
+    duration.as_micros().try_into().unwrap_or(u64::MAX)
+}

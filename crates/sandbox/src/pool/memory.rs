@@ -6,8 +6,6 @@
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::machine;
-
 /// Bytes of a small grant.
 const SMALL_GRANT: u64 = 64 << 20;
 /// Bytes that a worker process needs in addition to its program.
@@ -42,14 +40,14 @@ pub(super) struct Grant<'a> {
 impl MemoryBudget {
     /// A budget of `bytes`, or by default of what is available, for this many processes.
     pub(super) fn new(bytes: Option<u64>, processes: usize) -> Self {
-        let capacity = bytes.unwrap_or_else(|| match machine::available_memory() {
+        let capacity = bytes.unwrap_or_else(|| match evenkeel_files::available_memory() {
             Some(available) => {
                 (available / 100 * USABLE_PERCENT).saturating_sub(PROCESS_OVERHEAD.saturating_mul(processes as u64))
             }
             None => u64::MAX,
         });
         // A configured capacity takes precedence over the state of the machine.
-        let available = if bytes.is_some() { || None } else { machine::available_memory };
+        let available = if bytes.is_some() { || None } else { evenkeel_files::available_memory };
         Self::with(capacity, available)
     }
 

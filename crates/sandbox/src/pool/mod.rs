@@ -6,7 +6,6 @@
 //! failing test is the first by index, and tests after it do not count.
 
 mod job;
-mod machine;
 mod memory;
 mod queue;
 mod thread;

@@ -36,4 +36,20 @@ impl Cancel {
     pub fn is_cancelled(&self) -> bool {
         self.0.set.load(Ordering::Relaxed) || self.0.parent.as_ref().is_some_and(Self::is_cancelled)
     }
+
+    /// A guard that sets the flag when it is dropped.
+    pub fn drop_guard(&self) -> CancelGuard {
+        CancelGuard(self.clone())
+    }
+}
+
+/// Sets its flag when it is dropped; see [`Cancel::drop_guard`].
+#[derive(Debug)]
+#[must_use]
+pub struct CancelGuard(Cancel);
+
+impl Drop for CancelGuard {
+    fn drop(&mut self) {
+        self.0.cancel();
+    }
 }

@@ -21,7 +21,7 @@ use std::time::Duration;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store, UpdateDeadline};
 
-pub use cancel::Cancel;
+pub use cancel::{Cancel, CancelGuard};
 pub(crate) use engine::{STACK_REUSE_LIMIT, THREAD_STACK, config, engine};
 pub(crate) use exit_status::ExitStatus;
 pub(crate) use guest::Budget;

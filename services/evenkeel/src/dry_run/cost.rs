@@ -1,7 +1,7 @@
 //! What steps and evaluations cost, before anything is measured: tokens, floating-point operations and bytes. docs/recipes.md states the
 //! formulas.
 
-use evenkeel_learner::{DiskPlan, LearnerSettings, OldLogp, PublishType};
+use evenkeel_learner::{DiskPlan, OldLogp, PublishType, TrainingSettings};
 use evenkeel_model::Config;
 use evenkeel_tasks::Part;
 use serde::Serialize;
@@ -148,7 +148,7 @@ fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt: f64, answ
 
 /// Forward passes over the batch without a backward one: for old log-probabilities of all mini-batches but the first, and for the
 /// reference of a KL term.
-fn scored_share(learner: &LearnerSettings, prompts: u64) -> f64 {
+fn scored_share(learner: &TrainingSettings, prompts: u64) -> f64 {
     let size = learner.mini_batch_groups as u64;
     let old = match learner.old_logp {
         OldLogp::Recompute if size > 0 => 1.0 - size as f64 / prompts as f64,

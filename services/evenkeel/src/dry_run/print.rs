@@ -126,7 +126,7 @@ fn prices(costs: &Costs) -> String {
 
 fn needs(memory: &Memory) -> String {
     let mut rows = vec![[format!("memory of {}", memory.device), gib(memory.needed_bytes)]];
-    let row = |part: &Need| match part.what.starts_with("activations") {
+    let row = |part: &Need| match part.is_activations {
         true => [format!("  {}, {} tokens", part.what, count(memory.micro_batch_tokens)), gib(part.bytes)],
         false => [format!("  {}", part.what), gib(part.bytes)],
     };

@@ -40,7 +40,7 @@ pub(crate) struct ModelSettings {
 struct Rules<'a> {
     orchestrator: LoopSettings,
     model: &'a ModelSettings,
-    learner: evenkeel_learner::LearnerSettings,
+    learner: evenkeel_learner::TrainingSettings,
     engine: evenkeel_engine::EngineSettings,
     generation: evenkeel_generation::GenerationSettings,
     reward: evenkeel_reward::RewardSettings,

@@ -15,7 +15,7 @@
 //! [`Recipe::learner_service`] sets them.
 
 use evenkeel_config::{ConfigError, Loaded, to_table};
-use evenkeel_learner::ServiceSettings;
+use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::RunDirectory;
 use evenkeel_proto::FieldError;
 use toml::{Table, Value};
@@ -73,18 +73,18 @@ fn follow<T: PartialEq + std::fmt::Display>(
 
 impl Recipe {
     /// The settings of the learner service for this recipe.
-    pub(crate) fn learner_service(&self) -> ServiceSettings {
-        ServiceSettings {
+    pub(crate) fn learner_service(&self) -> LearnerSettings {
+        LearnerSettings {
             publish_dtype: self.model.publish_type,
             checkpoint_dtype: self.model.checkpoint_type,
             training: self.learner.clone(),
-            ..ServiceSettings::default()
+            ..LearnerSettings::default()
         }
     }
 
     /// The same with its files in a run directory.
-    pub(crate) fn learner_service_in(&self, directory: &RunDirectory) -> ServiceSettings {
-        ServiceSettings { checkpoints: directory.checkpoints(), weights: directory.weights(), ..self.learner_service() }
+    pub(crate) fn learner_service_in(&self, directory: &RunDirectory) -> LearnerSettings {
+        LearnerSettings { checkpoints: directory.checkpoints(), weights: directory.weights(), ..self.learner_service() }
     }
 }
 

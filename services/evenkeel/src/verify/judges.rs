@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_proto::v1::{Verdict, VerifyItem};
-use evenkeel_reward::{Cancel, Judge, RewardSettings, Work};
+use evenkeel_reward::{Cancel, RewardSettings, Verifier, Work};
 use evenkeel_rpc::client::{ClientSettings, Connector};
 use evenkeel_rpc::dispatch::{DispatchOptions, Dispatcher, Endpoints};
 use evenkeel_rpc::items::VerifyItems;
@@ -18,10 +18,10 @@ pub(super) const BATCH: usize = 4096;
 /// Time limit for the first service to become available.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Judges items in this process or by services. Clones share the judge or the connections.
+/// Judges items in this process or by services. Clones share the verifier or the connections.
 #[derive(Clone)]
 pub(super) enum Judges {
-    Local(Arc<Judge>),
+    Local(Arc<Verifier>),
     /// With the endpoints, for messages.
     Remote(Dispatcher<VerifyItems>, String),
 }
@@ -30,7 +30,7 @@ impl Judges {
     /// Judges by the services at `endpoints`, or in this process with `settings` if there are none.
     pub(super) fn new(endpoints: &[String], settings: &RewardSettings) -> Result<Self> {
         if endpoints.is_empty() {
-            return Ok(Self::Local(Arc::new(Judge::new(settings, Some(crate::guest::worker_process)))));
+            return Ok(Self::Local(Arc::new(Verifier::new(settings, Some(crate::guest::worker_process)))));
         }
         let workers = Endpoints::parse(endpoints)?;
         // A batch is submitted completely before its first verdict is received.
@@ -53,7 +53,7 @@ impl Judges {
     /// Judges mathematical items. The verdicts are in the order of the items.
     pub(super) async fn batch(&self, items: Vec<VerifyItem>) -> Result<Vec<Verdict>> {
         match self {
-            Self::Local(judge) => Ok(judge_in_parallel(judge, items)),
+            Self::Local(verifier) => Ok(judge_in_parallel(verifier, items)),
             Self::Remote(dispatcher, _) => {
                 self.ready().await?;
                 let mut pending = Vec::with_capacity(items.len());
@@ -73,15 +73,15 @@ impl Judges {
     pub(super) async fn one(&self, item: VerifyItem) -> Result<Verdict> {
         match self {
             Self::Remote(dispatcher, _) => dispatcher.submit(item).await?.await.context("--endpoint"),
-            Self::Local(judge) => match judge.accept(item) {
+            Self::Local(verifier) => match verifier.accept(item) {
                 Err(verdict) => Ok(*verdict),
-                Ok(Work::Math(work)) => Ok(judge.math(work)),
+                Ok(Work::Math(work)) => Ok(verifier.math(work)),
                 Ok(Work::Code(work)) => {
                     let (sender, receiver) = oneshot::channel();
-                    let judge = Arc::clone(judge);
+                    let verifier = Arc::clone(verifier);
                     let submitting = tokio::task::spawn_blocking(move || {
                         // The receiver waits below, unless the command was aborted.
-                        judge.code(work, Cancel::new(), |verdict| drop(sender.send(verdict)));
+                        verifier.code(work, Cancel::new(), |verdict| drop(sender.send(verdict)));
                     });
                     submitting.await?;
                     receiver.await.context("the sandbox gave no verdict")
@@ -92,7 +92,7 @@ impl Judges {
 }
 
 /// Judges contiguous shares of the items, one per core.
-fn judge_in_parallel(judge: &Judge, items: Vec<VerifyItem>) -> Vec<Verdict> {
+fn judge_in_parallel(verifier: &Verifier, items: Vec<VerifyItem>) -> Vec<Verdict> {
     let cores = std::thread::available_parallelism().map_or(1, usize::from);
     let share = items.len().div_ceil(cores).max(1);
     let mut items = items.into_iter();
@@ -100,7 +100,7 @@ fn judge_in_parallel(judge: &Judge, items: Vec<VerifyItem>) -> Vec<Verdict> {
         let mut shares = Vec::with_capacity(cores);
         for _ in 0..cores {
             let share: Vec<_> = items.by_ref().take(share).collect();
-            shares.push(scope.spawn(move || share.into_iter().map(|item| judge.verdict(item)).collect::<Vec<_>>()));
+            shares.push(scope.spawn(move || share.into_iter().map(|item| verifier.verdict(item)).collect::<Vec<_>>()));
         }
         // A panic while judging results in a verdict on its item and does not get here.
         let joined =

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::Command;
 
-use evenkeel_learner::{Learner, LearnerSettings};
+use evenkeel_learner::{Learner, TrainingSettings};
 use serde_json::Value;
 
 use crate::support::{evenkeel, small, succeed, train};
@@ -30,7 +30,7 @@ fn agrees(run: &Path) {
 /// weights differ by far more than engine and learner may.
 fn stale_weights_would_show(run: &Path) {
     let [first, last] = ["step-60", "step-65"].map(|name| {
-        let learner = Learner::open(&run.join("weights").join(name), LearnerSettings::default()).unwrap();
+        let learner = Learner::open(&run.join("weights").join(name), TrainingSettings::default()).unwrap();
         let sequence: (&[u32], &[u32]) = (&[20, 21, 14, 22, 23, 31, 2], &[45, 46, 47, 48, 3, 18, 19, 20, 1]);
         learner.score(&[sequence], 1.0).unwrap().remove(0).logp
     });

@@ -86,7 +86,7 @@ fn deleted_weights_and_folders_that_hold_files_are_refused() {
     assert!(said.contains("--step is 9, allowed: a step whose weights run `run` still has: 1, 2"), "{said}");
     assert!(refused(export(dir.path(), &to, &[])).contains("holds no run"));
     let said = refused(export(&run, &run, &[]));
-    assert!(said.contains("which holds files, allowed: an empty or a new folder"), "{said}");
+    assert!(said.contains("holds files, allowed: an empty or a new folder"), "{said}");
 
     let weights = run.join("checkpoints/run/step-000002/model.safetensors");
     let mut bytes = read(weights.clone());

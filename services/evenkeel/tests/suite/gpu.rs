@@ -85,7 +85,7 @@ fn a_plan_that_does_not_fit_fails_and_says_what_to_lower() {
     let error = String::from_utf8(output.stderr).unwrap();
     assert!(!output.status.success());
     assert!(
-        error.contains("free memory of compute.device is 0.5 GiB") && error.contains("micro_batch_tokens"),
+        error.contains("compute.device has 0.5 GiB of free memory") && error.contains("micro_batch_tokens"),
         "{error}"
     );
     let error = String::from_utf8(plan(&["--memory", "0"]).stderr).unwrap();

@@ -75,7 +75,7 @@ print(json.dumps({'ids': ids[0].tolist(), 'scores': scores.tolist(), 'end': conf
     assert_eq!(answer["end"], 1);
     let ids: Vec<u32> = answer["ids"].as_array().unwrap().iter().map(|id| id.as_u64().unwrap() as u32).collect();
     let scores: Vec<f64> = answer["scores"].as_array().unwrap().iter().map(|score| score.as_f64().unwrap()).collect();
-    let learner = evenkeel_learner::Learner::open(&to, evenkeel_learner::LearnerSettings::default()).unwrap();
+    let learner = evenkeel_learner::Learner::open(&to, evenkeel_learner::TrainingSettings::default()).unwrap();
     let ours = learner.score(&[(&ids[..1], &ids[1..])], 1.0).unwrap().remove(0).logp;
     assert_eq!(ours.len(), scores.len());
     for (ours, theirs) in ours.iter().zip(scores) {

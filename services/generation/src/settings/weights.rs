@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_config::{HumanDuration, Renamed, Settings, at_least_1ms};
+use evenkeel_hf::VersionMarker;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
 use schemars::JsonSchema;
@@ -67,7 +68,7 @@ impl Default for WeightsSettings {
             clear_cache: true,
             update_timeout: Duration::from_secs(600),
             settle_timeout: Duration::from_secs(2),
-            marker: "evenkeel-version.json".to_owned(),
+            marker: VersionMarker::NAME.to_owned(),
             check_folder: true,
             roots: Vec::new(),
             routes_required: false,

@@ -1,6 +1,6 @@
 //! Checkpoints: everything that training needs to continue bit-identically, as if it had not stopped.
 //!
-//! With bf16 files it is that once they are rounded.
+//! With bf16 files training continues from the rounded values.
 //!
 //! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, `client_state.bin` (the
 //! caller's own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step)
@@ -21,9 +21,10 @@ use serde::{Deserialize, Serialize};
 pub(crate) use read::{is_checkpoint, read_client_state, restore, verify_weights};
 pub(crate) use write::save;
 
-use crate::optimizer::Phase;
+use crate::optimizer::TrainingPhase;
 
-const STATE: &str = "state.json";
+/// The file with the numbers of a checkpoint and the digests of its other files.
+pub(crate) const STATE_FILE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
 const CLIENT_STATE: &str = "client_state.bin";
 
@@ -50,7 +51,7 @@ fn name_of(moment: Moment, spec: &ParameterSpec) -> String {
 struct State {
     format: u32,
     steps: u64,
-    phase: Phase,
+    phase: TrainingPhase,
     /// Updates of the phase.
     updates: u64,
     /// Steps of the phase.

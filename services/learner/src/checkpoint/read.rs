@@ -9,9 +9,9 @@ use evenkeel_model::folder::{StoredParameters, StoredTensors};
 use evenkeel_model::kernels::Moment;
 use evenkeel_model::{Config, ParameterSpec, parameter_specs};
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE, State, name_of};
+use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE_FILE, State, name_of};
 use crate::error::{LearnerError, Result};
-use crate::optimizer::Progress;
+use crate::optimizer::UpdateCounts;
 use crate::trainer::{StoredNumbers, StoredState, Trainer};
 
 /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
@@ -31,7 +31,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     let client_state = read_client_state(folder)?;
     // Format 1 is older than schedules in steps, and mostly had one update in each.
     let steps = state.phase_steps.unwrap_or(state.updates);
-    let optimizer = Progress { updates: state.updates, steps, phase: state.phase };
+    let optimizer = UpdateCounts { updates: state.updates, steps, phase: state.phase };
     trainer.restore(&stored, StoredNumbers { optimizer, version: state.steps, seed: state.seed })?;
     Ok(client_state)
 }
@@ -82,7 +82,7 @@ impl StoredState for Stored<'_> {
 
 /// Whether a folder holds a checkpoint.
 pub(crate) fn is_checkpoint(folder: &Path) -> bool {
-    folder.join(STATE).exists()
+    folder.join(STATE_FILE).exists()
 }
 
 /// Compares the weights of a checkpoint with their digest; moments are not read.
@@ -115,7 +115,7 @@ pub(crate) fn read_client_state(folder: &Path) -> Result<Vec<u8>> {
 }
 
 fn read_state(folder: &Path) -> Result<State> {
-    let path = folder.join(STATE);
+    let path = folder.join(STATE_FILE);
     let text = std::fs::read_to_string(&path).map_err(LearnerError::file(&path))?;
     let state: State = serde_json::from_str(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;

@@ -10,9 +10,9 @@ use evenkeel_model::ParameterSpec;
 use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, save_parameters, write_tensors};
 use evenkeel_model::kernels::Moment;
 
-use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE, State, name_of};
+use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, name_of};
 use crate::error::{LearnerError, Result};
-use crate::files::{validate_room, write_file, write_folder};
+use crate::files::{validate_free_space, write_file, write_folder};
 use crate::memory::checkpoint_bytes;
 use crate::optimizer::Optimizer;
 use crate::source::ModelSource;
@@ -35,7 +35,7 @@ pub(crate) fn save(
     }
     trainer.check_whole()?;
     let parameters = trainer.parameters();
-    validate_room(target, checkpoint_bytes(parameters.count() as u64, dtype))?;
+    validate_free_space(target, checkpoint_bytes(parameters.count() as u64, dtype))?;
     let optimizer = trainer.optimizer();
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
@@ -55,7 +55,7 @@ pub(crate) fn save(
         files.extend(weights?.into_iter().map(|SavedFile { name, digest }| (name, digest)));
         let config = folder.join(name::CONFIG);
         files.insert(name::CONFIG.to_owned(), FileDigest::of(&config).map_err(LearnerError::file(&config))?);
-        let optimizer = optimizer.progress();
+        let optimizer = optimizer.counts();
         let state = State {
             format: FORMAT,
             steps: trainer.version(),
@@ -66,7 +66,7 @@ pub(crate) fn save(
             files,
         };
         let text = serde_json::to_string_pretty(&state).expect("numbers and strings serialise");
-        write_file(&folder.join(STATE), text.as_bytes())
+        write_file(&folder.join(STATE_FILE), text.as_bytes())
     })
 }
 

@@ -1,4 +1,4 @@
-//! Room that checkpoints and published weights take on disks.
+//! Disk space of checkpoints and published weights.
 
 use std::path::Path;
 
@@ -10,22 +10,22 @@ pub(crate) fn checkpoint_bytes(parameters: u64, dtype: DType) -> u64 {
     3 * parameters * dtype.size_in_bytes() as u64
 }
 
-/// What is kept at a time: a new folder is complete before an old one is removed.
+/// The disk space that a run needs at once: a new folder is complete before an old one is removed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DiskPlan {
     /// Bytes of a checkpoint.
     pub checkpoint: u64,
     /// Bytes of a published version.
     pub published: u64,
-    /// Checkpoints that there are at a time, at most; `None` where all are kept.
+    /// Most checkpoints that exist at once; `None` if all are kept.
     pub checkpoints: Option<u64>,
-    /// Published versions that there are at a time, at most; `None` where all are kept.
+    /// Most published versions that exist at once; `None` if all are kept.
     pub versions: Option<u64>,
 }
 
 impl DiskPlan {
-    /// For a model of so many parameters in files of these types. `kept` are the checkpoints and the versions that stay once one has been
-    /// written, 0 for all.
+    /// For a model of this many parameters in files of these types. `kept` are the checkpoints and the versions that are kept once another
+    /// has been written, 0 for all.
     pub fn new(parameters: u64, checkpoints: impl Into<DType>, published: impl Into<DType>, kept: [u64; 2]) -> Self {
         let [checkpoints_at_a_time, versions] = kept.map(|kept| (kept > 0).then_some(kept + 1));
         Self {
@@ -36,12 +36,12 @@ impl DiskPlan {
         }
     }
 
-    /// Bytes of all of them at a time; `None` where all are kept.
+    /// Bytes of all that exist at once; `None` if all are kept.
     pub fn total(&self) -> Option<u64> {
         Some(self.checkpoint * self.checkpoints? + self.published * self.versions?)
     }
 
-    /// Bytes of the checkpoints at a time; of two where all are kept, the least that a run writes.
+    /// Bytes of the checkpoints that exist at once; of two, the fewest that a run writes, if all are kept.
     fn all_checkpoints(&self) -> u64 {
         self.checkpoint * self.checkpoints.unwrap_or(2)
     }
@@ -50,22 +50,20 @@ impl DiskPlan {
         self.published * self.versions.unwrap_or(2)
     }
 
-    /// What does not fit where checkpoints and weights are to be written, one sentence for each disk. What is there already is not known to
-    /// be of this run and counts as taken.
+    /// What does not fit on the disks of these folders, one sentence for each disk. What is there already counts as used: it may belong to
+    /// other runs.
     pub fn missing(&self, checkpoints: &Path, weights: &Path) -> Vec<String> {
         let (Ok(for_checkpoints), Ok(for_weights)) = (free_space(checkpoints), free_space(weights)) else {
             return Vec::new();
         };
-        let many = |count: Option<u64>| {
-            count.map_or_else(|| "2 of them (all are kept)".to_owned(), |n| format!("{n} of them"))
-        };
+        let number = |count: Option<u64>| count.map_or_else(|| "2 (all are kept)".to_owned(), |n| n.to_string());
         let of_checkpoints = (
             self.all_checkpoints(),
-            format!("checkpoints of {}, {} at a time", Size(self.checkpoint), many(self.checkpoints)),
+            format!("checkpoints of {}, {} at once", Size(self.checkpoint), number(self.checkpoints)),
         );
         let of_weights = (
             self.all_versions(),
-            format!("published weights of {}, {} at a time", Size(self.published), many(self.versions)),
+            format!("published weights of {}, {} at once", Size(self.published), number(self.versions)),
         );
         let disks = match for_checkpoints.id == for_weights.id {
             true => {
@@ -82,7 +80,7 @@ impl DiskPlan {
         short
             .map(|(path, free, bytes, what)| {
                 format!(
-                    "the disk of {} has {} left, allowed: {} or more for {what}; to need less, keep fewer or write them in bf16",
+                    "the disk of {} has {} free, needed: {} for {what}; to reduce that, keep fewer or write them in bf16",
                     path.display(),
                     Size(free),
                     Size(bytes)
@@ -107,7 +105,7 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_both_share_is_named_once_with_what_both_take() {
+    fn a_disk_that_both_share_is_named_once_with_the_space_for_both() {
         let folder = tempfile::tempdir().unwrap();
         let (checkpoints, weights) = (folder.path().join("checkpoints"), folder.path().join("weights"));
         let small = DiskPlan::new(1000, DType::F32, DType::BF16, [2, 2]);
@@ -116,7 +114,7 @@ mod tests {
         let missing = large.missing(&checkpoints, &weights);
         let [sentence] = &missing[..] else { panic!("{missing:?}") };
         assert!(sentence.contains(&checkpoints.display().to_string()), "{sentence}");
-        for words in ["3 of them at a time", "checkpoints of 12288.0 TiB", "published weights of 2048.0 TiB"] {
+        for words in ["3 at once", "checkpoints of 12288.0 TiB", "published weights of 2048.0 TiB"] {
             assert!(sentence.contains(words), "{words}: {sentence}");
         }
     }

@@ -1,4 +1,4 @@
-//! What was measured beside what was planned.
+//! Measured memory compared with the plan.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use evenkeel_model::GpuMemory;
 
 use super::{MemoryPlan, gibibytes};
 
-/// The peak of a GPU's memory beside its plan: what the learner's pool has held at a time, without the driver and its libraries.
+/// The peak of the learner's memory pool on a GPU and the plan for it, both without the driver and its libraries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MeasuredMemory {
     /// Planned bytes: full micro-batches of the longest sequences.
@@ -19,7 +19,7 @@ impl MeasuredMemory {
     /// The share of a plan by which a measured peak may differ from it.
     pub const TOLERANCE: f64 = 0.1;
 
-    /// What a device has measured; `None` where it cannot, for want of a pool.
+    /// What a device has measured; `None` on a device without a memory pool.
     pub fn of(plan: &MemoryPlan, memory: GpuMemory) -> Option<Self> {
         (memory.peak > 0).then(|| Self { planned: plan.pooled(), peak: memory.peak })
     }
@@ -29,7 +29,7 @@ impl MeasuredMemory {
         self.peak as f64 / self.planned as f64
     }
 
-    /// Whether more was taken than the plan allows for. Less is no fault of a run whose sequences are shorter than the longest.
+    /// Whether the peak exceeds the plan by more than the tolerance. It may be far below the plan if sequences are short.
     pub fn exceeds_plan(&self) -> bool {
         self.ratio() > 1.0 + Self::TOLERANCE
     }
@@ -47,10 +47,11 @@ mod tests {
     use evenkeel_model::Network;
     use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceProperties};
 
+    use super::super::MemoryUse;
     use super::*;
     use crate::settings::Recompute;
     use crate::test_model::{config, learner_with, parameters};
-    use crate::{Group, LearnerSettings, Response};
+    use crate::{Group, Response, TrainingSettings};
 
     const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
     /// Input tokens of each sequence, and sequences of a micro-batch.
@@ -76,8 +77,8 @@ mod tests {
         (0..2).map(group).collect()
     }
 
-    /// What a step of the learner allocates at its peak on a device that counts, beside the parts of the plan that it is counted by.
-    fn peak_and_plan(settings: &LearnerSettings) -> (u64, u64) {
+    /// The peak of a step on a device that counts allocations, and the parts of the plan that it is compared with.
+    fn peak_and_plan(settings: &TrainingSettings) -> (u64, u64) {
         let counter = Counter::new(CHIP);
         let kernels = Cuda::new(counter.clone(), settings.compute.dtype.into()).unwrap();
         let network = Network::new(config(), parameters(), kernels, settings.compute.network_options()).unwrap();
@@ -86,12 +87,12 @@ mod tests {
         learner.train(full_groups()).unwrap();
         let plan = MemoryPlan::of(&config(), settings, LONGEST).unwrap();
         let counted =
-            plan.parts.iter().filter(|part| part.what.starts_with("gradients") || part.what.contains("a pass"));
+            plan.parts.iter().filter(|part| matches!(part.what, MemoryUse::Gradients | MemoryUse::Activations));
         (counter.take().peak, counted.map(|part| part.bytes).sum())
     }
 
-    fn settings(recompute: Recompute) -> LearnerSettings {
-        let mut settings = LearnerSettings::default();
+    fn settings(recompute: Recompute) -> TrainingSettings {
+        let mut settings = TrainingSettings::default();
         settings.compute.threads = 1;
         // The last token of each is scored, and no input.
         settings.compute.micro_batch_tokens = (LONGEST + 1) * SEQUENCES;
@@ -123,7 +124,7 @@ mod tests {
     }
 
     #[test]
-    fn the_plan_without_what_is_outside_of_the_pool_is_compared_and_a_device_without_one_measures_nothing() {
+    fn the_plan_of_the_pool_is_compared_and_a_device_without_a_pool_measures_nothing() {
         let plan = MemoryPlan::of(&config(), &settings(Recompute::None), LONGEST).unwrap();
         let memory = GpuMemory { total: 1 << 40, free: 1 << 39, held: 1000, peak: 2000 };
         let measured = MeasuredMemory::of(&plan, memory).unwrap();

@@ -1,28 +1,29 @@
-//! What training takes of memory, computed before it begins.
+//! An estimate of the memory that training needs.
 
 mod advice;
 mod disk;
-mod host;
 mod measured;
+mod memory_use;
+mod shortage;
 
 use std::fmt;
 
 use candle_core::Device;
 
 use evenkeel_model::kernels::cuda::DeviceProperties;
-use evenkeel_model::{Config, attention_library, count_pass, count_update_from_host, parameter_specs};
+use evenkeel_model::{Config, ModelError, attention_library, count_pass, count_update_from_host, parameter_specs};
 
-use crate::error::{LearnerError, Result};
-use crate::settings::{AttentionPath, LearnerSettings, MomentsLocation};
-pub(crate) use advice::Phase;
+use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
+pub use advice::Advice;
 pub use disk::DiskPlan;
 pub(crate) use disk::checkpoint_bytes;
-pub use host::host_memory;
 pub use measured::MeasuredMemory;
+pub use memory_use::MemoryUse;
+pub use shortage::{MemoryPhase, MemoryPlace, NotEnoughMemory, OutOfMemory};
 
 /// Memory of the driver, of CUDA's libraries and of their kernels: an estimate.
 const LIBRARIES: u64 = 1 << 30;
-/// Of activations and workspace: what is lost between blocks of the pool, an estimate.
+/// One in this many bytes of activations and workspace is lost between blocks of the pool: an estimate.
 const LOST_SHARE: u64 = 20;
 /// An H200's. More or fewer change the workspace by little.
 const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
@@ -31,7 +32,7 @@ const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MemoryPart {
     /// What it holds.
-    pub what: &'static str,
+    pub what: MemoryUse,
     /// Its bytes.
     pub bytes: u64,
     /// Whether it is allocated between steps too.
@@ -41,7 +42,7 @@ pub struct MemoryPart {
 /// The memory of a learner on a GPU at its peak.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MemoryPlan {
-    /// The parts on the device, all of them at a time.
+    /// The parts on the device, which exist at once.
     pub parts: Vec<MemoryPart>,
     /// The parts in the host's memory that grow with the model.
     pub host: Vec<MemoryPart>,
@@ -53,11 +54,11 @@ impl MemoryPlan {
     ///
     /// # Errors
     /// No tokens, or more than the model's context.
-    pub fn of(config: &Config, settings: &LearnerSettings, longest: usize) -> Result<Self> {
+    pub fn of(config: &Config, settings: &TrainingSettings, longest: usize) -> Result<Self, ModelError> {
         let compute = &settings.compute;
         if longest == 0 || longest > config.max_position_embeddings {
             let allowed = format!("1 to max_position_embeddings = {}", config.max_position_embeddings);
-            return Err(LearnerError::setting("longest", longest, allowed));
+            return Err(ModelError::input("longest", longest, allowed));
         }
         let count =
             parameter_specs(config).0.iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum::<u64>();
@@ -69,37 +70,42 @@ impl MemoryPlan {
             |what, bytes| MemoryPart { what, bytes, stays: true },
             |what, bytes| MemoryPart { what, bytes, stays: false },
         );
-        let mut parts = vec![stays("weights, fp32", 4 * count), passes("gradients, fp32", 4 * count)];
+        let mut parts = vec![stays(MemoryUse::Weights, 4 * count), passes(MemoryUse::Gradients, 4 * count)];
         let mut host = Vec::new();
         let on_host = settings.optimizer.moments == MomentsLocation::Host;
         if on_host {
             let update = count_update_from_host(config, CHIP)?;
             // An update's buffers are allocated when activations are not.
             pass = pass.max(update.peak);
-            host.push(stays("moments, fp32, page-locked", update.pinned));
+            host.push(stays(MemoryUse::PinnedMoments, update.pinned));
         } else {
-            parts.push(stays("moments, fp32", 8 * count));
+            parts.push(stays(MemoryUse::Moments, 8 * count));
         }
         if settings.objective.kl_coefficient != 0.0 {
-            parts.push(stays("weights of the reference, fp32", 4 * count));
+            parts.push(stays(MemoryUse::ReferenceWeights, 4 * count));
         }
         if !settings.is_single_update() && on_host {
-            parts.push(passes("weights before the step, fp32", 4 * count));
-            host.push(passes("moments before the step, fp32", 8 * count));
+            parts.push(passes(MemoryUse::WeightsBefore, 4 * count));
+            host.push(passes(MemoryUse::MomentsBefore, 8 * count));
         } else if !settings.is_single_update() {
-            parts.push(passes("weights and moments before the step, fp32", 12 * count));
+            parts.push(passes(MemoryUse::StateBefore, 12 * count));
         }
-        parts.push(passes("activations and workspace of a pass", pass));
-        parts.push(passes("lost between blocks (estimate)", pass / LOST_SHARE));
-        parts.push(stays("driver and libraries (estimate)", LIBRARIES));
+        parts.push(passes(MemoryUse::Activations, pass));
+        parts.push(passes(MemoryUse::Fragmentation, pass / LOST_SHARE));
+        parts.push(stays(MemoryUse::Libraries, LIBRARIES));
         Ok(Self { parts, host })
     }
 
-    /// The same for a device that is there: attention takes other memory where cuDNN does not compute it.
+    /// The same for an actual device: attention needs other memory if cuDNN does not compute it.
     ///
     /// # Errors
     /// As [`MemoryPlan::of`].
-    pub fn on(device: &Device, config: &Config, settings: &LearnerSettings, longest: usize) -> Result<Self> {
+    pub fn on(
+        device: &Device,
+        config: &Config,
+        settings: &TrainingSettings,
+        longest: usize,
+    ) -> Result<Self, ModelError> {
         let mut planned = settings.clone();
         if attention_library(device).is_err() {
             planned.compute.attention = AttentionPath::Blocks;
@@ -127,25 +133,19 @@ impl MemoryPlan {
         self.host.iter().map(|part| part.bytes).sum()
     }
 
-    /// Refuses a device or a host that is too small; `None` where the host's memory is unknown.
+    /// Refuses a device or a host with less free memory than this plan needs; `host` is `None` where the host's is unknown.
     ///
     /// # Errors
-    /// The memory that there is, what is needed and for what, and what to change.
-    pub fn validate(&self, device: u64, host: Option<u64>, settings: &LearnerSettings) -> Result<()> {
-        let refused = |field: &str, available: u64, parts: &[MemoryPart], advice: Vec<String>| {
-            let total: u64 = parts.iter().map(|part| part.bytes).sum();
-            let list: Vec<String> =
-                parts.iter().map(|part| format!("{} GiB {}", gibibytes(part.bytes), part.what)).collect();
-            let (total, list, advice) = (gibibytes(total), list.join(", "), advice.join(", or "));
-            let allowed = format!("{total} GiB or more for {list}; to need less, {advice}");
-            Err(LearnerError::setting(field, format!("{} GiB", gibibytes(available)), allowed))
-        };
+    /// The free memory, what is needed and for what, and what to change.
+    pub fn validate(&self, device: u64, host: Option<u64>, settings: &TrainingSettings) -> Result<(), NotEnoughMemory> {
         if self.total() > device {
-            return refused("free memory of compute.device", device, &self.parts, advice::device(settings));
+            let (parts, advice) = (self.parts.clone(), Advice::for_device(settings));
+            return Err(NotEnoughMemory { place: MemoryPlace::Device, free: device, parts, advice });
         }
         match host {
-            Some(host) if self.host_total() > host => {
-                refused("free memory of the host", host, &self.host, advice::host(settings))
+            Some(free) if self.host_total() > free => {
+                let (parts, advice) = (self.host.clone(), Advice::for_host(settings));
+                Err(NotEnoughMemory { place: MemoryPlace::Host, free, parts, advice })
             }
             _ => Ok(()),
         }
@@ -196,7 +196,7 @@ mod tests {
         }
     }
 
-    fn settings(tokens: usize, recompute: Recompute) -> LearnerSettings {
+    fn settings(tokens: usize, recompute: Recompute) -> TrainingSettings {
         let compute = Compute {
             device: "cuda".into(),
             dtype: ComputeType::Bf16,
@@ -204,7 +204,7 @@ mod tests {
             recompute,
             ..Compute::default()
         };
-        LearnerSettings { compute, ..LearnerSettings::default() }
+        TrainingSettings { compute, ..TrainingSettings::default() }
     }
 
     const H200: u64 = 150_754_820_096;
@@ -229,7 +229,7 @@ mod tests {
         let large = settings(16_384, Recompute::None);
         let error =
             MemoryPlan::of(&config, &large, 2048).unwrap().validate(H200, None, &large).unwrap_err().to_string();
-        assert!(error.starts_with("free memory of compute.device is 140.4 GiB, allowed: "), "{error}");
+        assert!(error.starts_with("compute.device has 140.4 GiB of free memory, needed: "), "{error}");
         for part in [
             "GiB moments, fp32",
             "micro_batch_tokens (now 16384)",
@@ -264,7 +264,7 @@ mod tests {
         // 7B without the moments on the card: 57 GiB less.
         on_host.validate(H200, Some(64 << 30), &settings).unwrap();
         let error = on_host.validate(H200, Some(32 << 30), &settings).unwrap_err().to_string();
-        assert!(error.starts_with("free memory of the host is 32.0 GiB, allowed: "), "{error}");
+        assert!(error.starts_with("the host has 32.0 GiB of free memory, needed: "), "{error}");
         assert!(
             error.contains("moments, fp32, page-locked") && error.contains("optimizer.moments = device"),
             "{error}"
@@ -276,7 +276,7 @@ mod tests {
         let config = config(2048, 6144, 16, 8, true);
         let of = |recompute| {
             let plan = MemoryPlan::of(&config, &settings(32_768, recompute), 4096).unwrap();
-            plan.parts.iter().find(|part| part.what.starts_with("activations")).unwrap().bytes as f64
+            plan.parts.iter().find(|part| part.what == MemoryUse::Activations).unwrap().bytes as f64
         };
         let [kept, cheap, full] = Recompute::ALL.map(of);
         assert!((0.55..0.75).contains(&(cheap / kept)), "{}", cheap / kept);

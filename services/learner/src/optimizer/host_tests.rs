@@ -10,7 +10,7 @@ use evenkeel_model::kernels::{AdamW, HostMoments, HostValues, Moment, OptimizerK
 use super::adamw::Update;
 use super::norm;
 use crate::test_model::{TestModel, groups, state};
-use crate::{Example, Learner, LearnerSettings, MomentsLocation};
+use crate::{Example, Learner, MomentsLocation, TrainingSettings};
 
 /// The loops of a CPU as kernels, and how many updates took moments from the host's memory.
 struct Loops(Arc<AtomicUsize>);
@@ -71,7 +71,7 @@ impl OptimizerKernels for Loops {
 
 /// A learner whose backward passes fail after some, and its counter of updates from the host.
 fn learner(location: MomentsLocation, passes: usize) -> (Learner, Arc<AtomicUsize>) {
-    let mut settings = LearnerSettings { mini_batch_groups: 1, ..LearnerSettings::default() };
+    let mut settings = TrainingSettings { mini_batch_groups: 1, ..TrainingSettings::default() };
     settings.optimizer.learning_rate = 1e-2;
     settings.optimizer.moments = location;
     let updates = Arc::new(AtomicUsize::new(0));
@@ -143,7 +143,7 @@ fn a_checkpoint_that_fails_while_it_is_read_leaves_a_learner_that_refuses_to_wor
     learner.trainer_mut().restore(&Fails(&path), numbers()).unwrap_err();
     let refused = |result: crate::Result<()>| {
         let error = result.unwrap_err().to_string();
-        assert!(error.contains("was not read to its end: load a checkpoint"), "{error}");
+        assert!(error.contains("was only partially loaded: load a checkpoint"), "{error}");
     };
     refused(learner.train(groups()).map(drop));
     refused(learner.score(&[(&[2], &[3])], 1.0).map(drop));
@@ -175,6 +175,6 @@ impl crate::trainer::StoredState for Fails<'_> {
 }
 
 fn numbers() -> crate::trainer::StoredNumbers {
-    let optimizer = super::Progress { updates: 1, steps: 1, phase: super::Phase::Policy };
+    let optimizer = super::UpdateCounts { updates: 1, steps: 1, phase: super::TrainingPhase::Policy };
     crate::trainer::StoredNumbers { optimizer, version: 7, seed: 0 }
 }

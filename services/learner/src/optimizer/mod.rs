@@ -4,8 +4,6 @@ mod adamw;
 mod moments;
 mod norm;
 
-use std::fmt;
-
 use candle_core::Tensor;
 use evenkeel_model::Parameters;
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
@@ -13,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
 use crate::settings::{MomentsLocation, OptimizerSettings};
+use crate::skip_reason::SkipReason;
 use adamw::Update;
 pub(crate) use moments::{Moments, PerMoment};
 pub(crate) use norm::{dot, global as norm};
@@ -20,36 +19,11 @@ pub(crate) use norm::{dot, global as norm};
 /// The phase that the moments belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Phase {
+pub(crate) enum TrainingPhase {
     /// Supervised warm start.
     Supervised,
     /// Policy steps.
     Policy,
-}
-
-/// Why an update changed nothing.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SkipReason {
-    /// The loss was NaN or infinite.
-    NonFiniteLoss,
-    /// The norm of the gradient was NaN or infinite.
-    NonFiniteGradient,
-}
-
-impl SkipReason {
-    /// A short, stable name for metrics and reports.
-    pub const fn label(self) -> &'static str {
-        match self {
-            Self::NonFiniteLoss => "non_finite_loss",
-            Self::NonFiniteGradient => "non_finite_gradient",
-        }
-    }
-}
-
-impl fmt::Display for SkipReason {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.label())
-    }
 }
 
 /// The result of an update.
@@ -63,26 +37,26 @@ pub(crate) struct UpdateReport {
     pub(crate) skipped: Option<SkipReason>,
 }
 
-/// How far the optimizer is: the numbers of updates and steps of a phase.
+/// The updates and steps done in a phase.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Progress {
+pub(crate) struct UpdateCounts {
     /// Updates done. One that was skipped does not count.
     pub(crate) updates: u64,
     /// Steps done, with or without an update.
     pub(crate) steps: u64,
     /// The phase that they and the moments belong to.
-    pub(crate) phase: Phase,
+    pub(crate) phase: TrainingPhase,
 }
 
-impl Progress {
+impl UpdateCounts {
     /// Before the first step.
-    pub(crate) const START: Self = Self { updates: 0, steps: 0, phase: Phase::Policy };
+    pub(crate) const START: Self = Self { updates: 0, steps: 0, phase: TrainingPhase::Policy };
 }
 
 /// The moments and numbers before a step.
 pub(crate) struct OptimizerState {
     moments: PerMoment<Vec<Tensor>>,
-    progress: Progress,
+    counts: UpdateCounts,
 }
 
 /// What is updated.
@@ -101,7 +75,7 @@ impl<'a> From<&'a mut Parameters> for UpdateTarget<'a> {
 /// AdamW.
 pub(crate) struct Optimizer {
     moments: Moments,
-    progress: Progress,
+    counts: UpdateCounts,
 }
 
 impl Optimizer {
@@ -109,7 +83,7 @@ impl Optimizer {
     pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, location: MomentsLocation) -> Result<Self> {
         let UpdateTarget { kernels, parameters } = target.into();
         let moments = Moments::zeros(location, kernels, parameters)?;
-        Ok(Self { moments, progress: Progress::START })
+        Ok(Self { moments, counts: UpdateCounts::START })
     }
 
     /// The moments.
@@ -122,40 +96,40 @@ impl Optimizer {
         &mut self.moments
     }
 
-    /// How far it is.
-    pub(crate) fn progress(&self) -> Progress {
-        self.progress
+    /// The updates and steps done.
+    pub(crate) fn counts(&self) -> UpdateCounts {
+        self.counts
     }
 
-    /// Continues from a checkpoint's numbers.
-    pub(crate) fn set_progress(&mut self, progress: Progress) {
-        self.progress = progress;
+    /// Continues from a checkpoint's counts.
+    pub(crate) fn set_counts(&mut self, counts: UpdateCounts) {
+        self.counts = counts;
     }
 
     /// The current state; with `copy` in separate tensors, which later in-place updates do not change.
     pub(crate) fn state(&self, copy: bool, parameters: &Parameters) -> Result<OptimizerState> {
-        Ok(OptimizerState { moments: self.moments.tensors(copy, parameters)?, progress: self.progress })
+        Ok(OptimizerState { moments: self.moments.tensors(copy, parameters)?, counts: self.counts })
     }
 
     /// Goes back to a state.
     pub(crate) fn restore(&mut self, state: OptimizerState) -> Result<()> {
-        self.progress = state.progress;
+        self.counts = state.counts;
         self.moments.restore(state.moments)
     }
 
     /// Counts a step whose updates are done.
-    pub(crate) fn step_done(&mut self, phase: Phase, parameters: &Parameters) -> Result<()> {
+    pub(crate) fn step_done(&mut self, phase: TrainingPhase, parameters: &Parameters) -> Result<()> {
         // A step without any update may be the first of its phase.
         self.enter(phase, parameters)?;
-        self.progress.steps += 1;
+        self.counts.steps += 1;
         Ok(())
     }
 
     /// Begins a phase with fresh moments, unless it is the current one.
-    fn enter(&mut self, phase: Phase, parameters: &Parameters) -> Result<()> {
-        if self.progress.phase != phase {
+    fn enter(&mut self, phase: TrainingPhase, parameters: &Parameters) -> Result<()> {
+        if self.counts.phase != phase {
             self.moments.reset(parameters)?;
-            self.progress = Progress { updates: 0, steps: 0, phase };
+            self.counts = UpdateCounts { updates: 0, steps: 0, phase };
         }
         Ok(())
     }
@@ -166,7 +140,7 @@ impl Optimizer {
     /// A loss or gradient that is not finite changes neither weights nor moments nor the number of updates.
     pub(crate) fn update<'a>(
         &mut self,
-        phase: Phase,
+        phase: TrainingPhase,
         settings: &OptimizerSettings,
         target: impl Into<UpdateTarget<'a>>,
         gradients: &[Tensor],
@@ -180,7 +154,7 @@ impl Optimizer {
                 Some(kernels) => kernels.norm(gradients)?,
                 None => norm::global(gradients)?,
             };
-        let learning_rate = settings.learning_rate_at(self.progress.updates, self.progress.steps);
+        let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
         let skipped = match (loss_is_finite, grad_norm.is_finite()) {
             (true, true) => None,
             (false, _) => Some(SkipReason::NonFiniteLoss),
@@ -204,7 +178,7 @@ impl Optimizer {
         factor: f64,
         learning_rate: f64,
     ) -> Result<()> {
-        let updates = self.progress.updates + 1;
+        let updates = self.counts.updates + 1;
         let [beta1, beta2] = settings.betas;
         let corrected = |beta: f64| 1.0 - libm::pow(beta, updates as f64);
         let numbers = |decay: bool| AdamW {
@@ -240,7 +214,7 @@ impl Optimizer {
                 ));
             }
         }
-        self.progress.updates = updates;
+        self.counts.updates = updates;
         Ok(())
     }
 }

@@ -57,7 +57,7 @@ impl Moments {
         }
     }
 
-    /// Makes all of them zero. What was copied before stays as it is.
+    /// Resets all moments to zero. Earlier copies keep their values.
     pub(crate) fn reset(&mut self, parameters: &Parameters) -> Result<()> {
         match self {
             Self::Device(moments) => {
@@ -96,11 +96,11 @@ impl Moments {
         Ok(())
     }
 
-    /// The moments as tensors; with `apart` in memory of their own, which later updates in place do not change.
-    pub(crate) fn tensors(&self, apart: bool, parameters: &Parameters) -> Result<PerMoment<Vec<Tensor>>> {
+    /// The moments as tensors; with `copy` in memory of their own, which later in-place updates do not change.
+    pub(crate) fn tensors(&self, copy: bool, parameters: &Parameters) -> Result<PerMoment<Vec<Tensor>>> {
         let all = |moment| {
             let tensors = parameters.values().iter().enumerate().map(|(id, parameter)| match self.values(moment, id) {
-                Values::Tensor(tensor) if apart => tensor.copy(),
+                Values::Tensor(tensor) if copy => tensor.copy(),
                 Values::Tensor(tensor) => Ok(tensor.clone()),
                 Values::Host(values) => Tensor::from_slice(values, parameter.shape(), &Device::Cpu),
             });

@@ -1,8 +1,9 @@
 use candle_core::{Device, Tensor};
 use evenkeel_model::{Config, Family, Parameters};
 
-use super::{Optimizer, Phase, SkipReason};
+use super::{Optimizer, TrainingPhase};
 use crate::settings::{MomentsLocation, OptimizerSettings};
+use crate::skip_reason::SkipReason;
 
 fn parameters() -> Parameters {
     let config = Config {
@@ -45,7 +46,7 @@ fn weight_decay_shrinks_matrices_and_spares_norms() {
     let gradients = constant(&parameters, 0.0);
     Optimizer::new(&mut parameters, MomentsLocation::Device)
         .unwrap()
-        .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
+        .update(TrainingPhase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
         .unwrap();
     for ((spec, before), after) in parameters.specs().iter().zip(before).zip(flat(parameters.values())) {
         let factor = if spec.decay { 0.995 } else { 1.0 };
@@ -63,7 +64,7 @@ fn the_first_update_moves_each_weight_by_the_learning_rate_against_its_gradient(
     let gradients = constant(&parameters, -3.0);
     Optimizer::new(&mut parameters, MomentsLocation::Device)
         .unwrap()
-        .update(Phase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
+        .update(TrainingPhase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
         .unwrap();
     for (before, after) in before.concat().iter().zip(flat(parameters.values()).concat()) {
         assert!((after - before - 0.01).abs() < 1e-6);
@@ -78,10 +79,10 @@ fn a_gradient_that_is_not_finite_changes_nothing_and_is_reported() {
     for poison in [f64::NAN, f64::INFINITY] {
         let mut gradients = constant(&parameters, 1.0);
         gradients[3] = (&gradients[3] * poison).unwrap();
-        let report = optimizer.update(Phase::Policy, &plain(), &mut parameters, &gradients, 1.0, true).unwrap();
+        let report = optimizer.update(TrainingPhase::Policy, &plain(), &mut parameters, &gradients, 1.0, true).unwrap();
         assert_eq!(report.skipped, Some(SkipReason::NonFiniteGradient));
         assert!(!report.grad_norm.is_finite());
-        assert_eq!((flat(parameters.values()), optimizer.progress.updates), (before.clone(), 0));
+        assert_eq!((flat(parameters.values()), optimizer.counts.updates), (before.clone(), 0));
     }
 }
 
@@ -91,10 +92,10 @@ fn a_loss_that_is_not_finite_changes_nothing_and_is_reported_with_the_norm_of_it
     let mut optimizer = Optimizer::new(&mut parameters, MomentsLocation::Device).unwrap();
     let before = flat(parameters.values());
     let gradients = constant(&parameters, 1.0);
-    let report = optimizer.update(Phase::Policy, &plain(), &mut parameters, &gradients, 1.0, false).unwrap();
+    let report = optimizer.update(TrainingPhase::Policy, &plain(), &mut parameters, &gradients, 1.0, false).unwrap();
     assert_eq!(report.skipped, Some(SkipReason::NonFiniteLoss));
     assert!(report.grad_norm.is_finite());
-    assert_eq!((flat(parameters.values()), optimizer.progress.updates), (before, 0));
+    assert_eq!((flat(parameters.values()), optimizer.counts.updates), (before, 0));
 }
 
 #[test]
@@ -105,7 +106,7 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     let settings = OptimizerSettings { max_grad_norm: Some(0.5), epsilon: 1e-2, ..plain() };
     let report = Optimizer::new(&mut clipped, MomentsLocation::Device)
         .unwrap()
-        .update(Phase::Policy, &settings, &mut clipped, &gradients, 3.0, true)
+        .update(TrainingPhase::Policy, &settings, &mut clipped, &gradients, 3.0, true)
         .unwrap();
     let count = clipped.count() as f64;
     assert!((report.grad_norm - 6.0 * count.sqrt()).abs() < 1e-9 * report.grad_norm);
@@ -113,7 +114,7 @@ fn clipping_bounds_the_norm_of_the_scaled_gradient() {
     let settings = OptimizerSettings { max_grad_norm: None, ..settings };
     Optimizer::new(&mut scaled, MomentsLocation::Device)
         .unwrap()
-        .update(Phase::Policy, &settings, &mut scaled, &gradients, by_hand, true)
+        .update(TrainingPhase::Policy, &settings, &mut scaled, &gradients, by_hand, true)
         .unwrap();
     assert_eq!(flat(clipped.values()), flat(scaled.values()));
 }

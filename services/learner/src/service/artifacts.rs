@@ -9,14 +9,15 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CheckpointRef, PublishRequest, PublishResponse, SaveCheckpointRequest, WeightsRef, load_checkpoint_request::Which,
 };
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{ServiceError, micros};
 use serde::{Deserialize, Serialize};
 
 use super::{convert, retention};
-use crate::checkpoint::read_client_state;
+use crate::checkpoint::{self, read_client_state};
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
 use crate::publish::PublishOptions;
+use crate::step_folder;
 
 /// Largest state that a caller may put into a checkpoint, in bytes.
 const MAX_CLIENT_STATE: usize = 1 << 20;
@@ -47,7 +48,7 @@ impl CheckpointStore {
         &self,
         learner: &Learner,
         request: SaveCheckpointRequest,
-    ) -> std::result::Result<CheckpointRef, ServiceError> {
+    ) -> Result<CheckpointRef, ServiceError> {
         let size = request.client_state.len();
         if size > MAX_CLIENT_STATE {
             let allowed = format!("at most {MAX_CLIENT_STATE} bytes");
@@ -69,7 +70,7 @@ impl CheckpointStore {
         learner: &mut Learner,
         which: Option<&Which>,
         run_id: &str,
-    ) -> std::result::Result<(CheckpointRef, Vec<u8>), ServiceError> {
+    ) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
         let candidates = match which {
             Some(Which::Step(step)) => self.existing(run_id, *step),
             Some(Which::Path(path)) => vec![path.into()],
@@ -88,14 +89,14 @@ impl CheckpointStore {
         Err(failure)
     }
 
-    /// That there is no such checkpoint, with those that exist.
+    /// The error for a checkpoint that does not exist, with those that do.
     fn missing(&self, which: Option<&Which>, run_id: &str) -> ServiceError {
         let what = match which {
             Some(Which::Step(step)) => format!("checkpoint of step {step} of run `{run_id}`"),
             _ => format!("checkpoint of run `{run_id}`"),
         };
         let steps: Vec<String> = match self.newest_first(run_id) {
-            Ok(paths) => paths.iter().rev().filter_map(|path| Some(step_of(path)?.to_string())).collect(),
+            Ok(paths) => paths.iter().rev().filter_map(|path| Some(step_folder::number(path)?.to_string())).collect(),
             Err(_) => Vec::new(),
         };
         match steps.is_empty() {
@@ -106,25 +107,25 @@ impl CheckpointStore {
 
     /// The folder of a checkpoint. Each run has its own: steps of different runs have nothing in common.
     fn path(&self, run_id: &str, step: u64) -> PathBuf {
-        self.folder.join(run_id).join(format!("step-{step:06}"))
+        step_folder::of_checkpoint(&self.folder.join(run_id), step)
     }
 
     /// The checkpoint of a step, if it exists. Earlier versions kept those of all runs in one folder.
     fn existing(&self, run_id: &str, step: u64) -> Vec<PathBuf> {
-        let paths = [self.path(run_id, step), self.folder.join(format!("step-{step:06}"))];
+        let paths = [self.path(run_id, step), step_folder::of_checkpoint(&self.folder, step)];
         paths.into_iter().filter(|path| path.exists()).collect()
     }
 
     fn newest_first(&self, run_id: &str) -> Result<Vec<PathBuf>> {
-        let mut steps = retention::steps(&self.folder.join(run_id))?;
-        steps.extend(retention::steps(&self.folder)?);
+        let mut steps = step_folder::numbers(&self.folder.join(run_id))?;
+        steps.extend(step_folder::numbers(&self.folder)?);
         steps.sort_unstable_by(|a, b| b.cmp(a));
         steps.dedup();
         Ok(steps.into_iter().flat_map(|step| self.existing(run_id, step)).collect())
     }
 
     /// A checkpoint below the folder, with links and `..` resolved. Its files must not be links, which could lead anywhere.
-    fn resolve(&self, path: &Path) -> std::result::Result<PathBuf, ServiceError> {
+    fn resolve(&self, path: &Path) -> Result<PathBuf, ServiceError> {
         let missing = |_| ServiceError::NotFound { what: format!("checkpoint {}", path.display()) };
         let (root, found) = (self.folder.canonicalize().map_err(missing)?, path.canonicalize().map_err(missing)?);
         let refused = |what: String| {
@@ -161,7 +162,7 @@ impl WeightsStore {
         &mut self,
         learner: &Learner,
         request: &PublishRequest,
-    ) -> std::result::Result<PublishResponse, ServiceError> {
+    ) -> Result<PublishResponse, ServiceError> {
         retention::validate_kept_weights(request.keep)?;
         if let Some(weights) = self.latest.clone().filter(|weights| weights.version == learner.version()) {
             return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
@@ -173,7 +174,7 @@ impl WeightsStore {
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
         self.latest = Some(weights.clone());
-        let write_us = convert::micros(start.elapsed());
+        let write_us = micros(start.elapsed());
         Ok(PublishResponse { weights: Some(weights), already_published: false, write_us })
     }
 
@@ -183,16 +184,7 @@ impl WeightsStore {
     }
 }
 
-/// The step that a folder of a checkpoint is named after.
-fn step_of(path: &Path) -> Option<u64> {
-    path.file_name()?.to_str()?.strip_prefix("step-")?.parse().ok()
-}
-
-fn try_load(
-    learner: &mut Learner,
-    path: &Path,
-    run_id: &str,
-) -> std::result::Result<(CheckpointRef, Vec<u8>), ServiceError> {
+fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
     let bytes = read_client_state(path).map_err(convert::error)?;
     let envelope: Envelope = serde_json::from_slice(&bytes)
         .map_err(|e| ServiceError::DataLoss { message: format!("checkpoint {}: {e}", path.display()) })?;
@@ -208,7 +200,7 @@ fn try_load(
 /// A reference to a checkpoint. Its state file has the digests of all other files, so the digest of that file identifies
 /// the whole.
 fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
-    let state = path.join("state.json");
+    let state = path.join(checkpoint::STATE_FILE);
     Ok(CheckpointRef {
         path: path.display().to_string(),
         run_id: envelope.run_id.clone(),

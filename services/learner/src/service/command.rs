@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::oneshot;
 
-use super::session::Session;
+use super::train_call::TrainCall;
 
 /// Where the answer goes; it is discarded if the caller has left.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, ServiceError>>;
@@ -15,7 +15,7 @@ pub(super) type Reply<T> = oneshot::Sender<Result<T, ServiceError>>;
 /// Work for the thread that owns the learner.
 pub(super) enum Command {
     /// A training step, whose parts arrive on a separate channel.
-    Train { header: Box<TrainHeader>, session: Session },
+    Train { header: Box<TrainHeader>, call: TrainCall },
     /// A sequence to score.
     Score(ScoreCommand),
     /// Weights for engines.

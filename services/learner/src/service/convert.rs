@@ -63,10 +63,6 @@ pub(super) fn example(message: SupervisedExample) -> Example {
 pub(super) fn error(error: LearnerError) -> ServiceError {
     match error {
         LearnerError::Input(error) | LearnerError::Model(ModelError::Input(error)) => error.into(),
-        // Without a location it is a setting, which was validated before: then it is the service's own fault.
-        LearnerError::Objective(evenkeel_objective::Error::Refused { location, field }) if location.group.is_some() => {
-            FieldError { field: format!("{location}{}", field.field), ..field }.into()
-        }
         LearnerError::Checkpoint { path, reason } => {
             ServiceError::DataLoss { message: format!("checkpoint {}: {reason}", path.display()) }
         }
@@ -82,11 +78,6 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
         }
         other => ServiceError::Internal { message: other.to_string() },
     }
-}
-
-/// Whole microseconds.
-pub(super) fn micros(duration: std::time::Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

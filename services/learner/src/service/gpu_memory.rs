@@ -1,4 +1,4 @@
-//! Memory of the GPU after each step: its series, and a line in the log where the peak has grown.
+//! Memory of the GPU after each step: its metrics, and a line in the log when the peak has grown.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use evenkeel_model::GpuMemory;
 
 use crate::memory::{MeasuredMemory, MemoryPlan};
 
-/// By which part the peak must grow to be worth another line.
+/// The share by which the peak must grow to be logged again.
 const GROWTH: f64 = 0.02;
 
-/// What was said of the peak so far.
+/// The last peak logged.
 #[derive(Default)]
 pub(super) struct MemoryWatch {
-    said: u64,
+    logged_peak: u64,
     warned: bool,
 }
 
-/// What there is to say of a peak.
+/// Whether a peak is worth a line in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum PeakChange {
     Nothing,
@@ -42,17 +42,17 @@ impl MemoryWatch {
             PeakChange::Nothing => {}
             PeakChange::Grown => tracing::info!("memory of the GPU: {measured}"),
             PeakChange::AboveThePlan => tracing::warn!(
-                "memory of the GPU: {measured}; `evenkeel gpu plan` has said less than this run takes, which is a defect worth reporting"
+                "memory of the GPU: {measured}; more than `evenkeel gpu plan` estimated; please report this as a bug"
             ),
         }
     }
 
     fn change(&mut self, measured: &MeasuredMemory) -> PeakChange {
         let exceeds = measured.exceeds_plan();
-        if (measured.peak as f64) <= self.said as f64 * (1.0 + GROWTH) && (self.warned || !exceeds) {
+        if (measured.peak as f64) <= self.logged_peak as f64 * (1.0 + GROWTH) && (self.warned || !exceeds) {
             return PeakChange::Nothing;
         }
-        self.said = measured.peak;
+        self.logged_peak = measured.peak;
         match std::mem::replace(&mut self.warned, exceeds) || !exceeds {
             true => PeakChange::Grown,
             false => PeakChange::AboveThePlan,
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_peak_is_logged_when_it_grows_and_once_when_it_leaves_the_plan_behind() {
+    fn a_peak_is_logged_when_it_grows_and_once_when_it_exceeds_the_plan() {
         let mut watch = MemoryWatch::default();
         let peaks = [500, 500, 505, 900, 1095, 1101, 1102, 1300];
         let changes = peaks.map(|peak| watch.change(&MeasuredMemory { planned: 1000, peak }));
@@ -76,7 +76,7 @@ mod tests {
     #[test]
     fn a_step_on_a_gpu_reports_its_peak_and_one_on_a_cpu_does_not() {
         let config = crate::test_model::config();
-        let plan = MemoryPlan::of(&config, &crate::LearnerSettings::default(), 8).unwrap();
+        let plan = MemoryPlan::of(&config, &crate::TrainingSettings::default(), 8).unwrap();
         let memory = GpuMemory { total: 8 << 30, free: 4 << 30, held: 1 << 30, peak: 3 << 30 };
         let reported = |plan: Option<&MemoryPlan>, memory| {
             let mut report = BTreeMap::new();

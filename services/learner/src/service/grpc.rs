@@ -20,9 +20,9 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
 use super::command::{Command, Reply, ScoreCommand};
-use super::session::{IdleTimer, Session, TrainInput, idle_error};
-use super::settings::ServiceSettings;
+use super::settings::LearnerSettings;
 use super::status::StatusBoard;
+use super::train_call::{IdleTimer, TrainCall, TrainInput, idle_error};
 
 /// Name of the server.
 pub(super) const NAME: &str = "learner";
@@ -30,7 +30,7 @@ pub(super) const NAME: &str = "learner";
 /// Groups of a step that may wait for the learner's thread; beyond them the caller has to wait.
 const QUEUED_INPUTS: usize = 8;
 
-/// Training steps in progress or queued. A run has one at a time; a second one is a repetition.
+/// Training steps in progress or queued. A run has one at a time; a second one is a retry.
 const QUEUED_STEPS: usize = 4;
 
 /// How long a cancelled item may take to answer.
@@ -41,7 +41,7 @@ pub(super) struct LearnerService {
     commands: mpsc::Sender<Command>,
     status: StatusBoard,
     model: ModelInfo,
-    settings: ServiceSettings,
+    settings: LearnerSettings,
     settings_hash: String,
     /// One permit for each training step.
     steps: Arc<Semaphore>,
@@ -55,7 +55,7 @@ impl LearnerService {
         commands: mpsc::Sender<Command>,
         status: StatusBoard,
         model: ModelInfo,
-        settings: ServiceSettings,
+        settings: LearnerSettings,
         drain: Drain,
     ) -> Self {
         let limits = ItemLimits {
@@ -115,8 +115,8 @@ impl Learner for LearnerService {
             Some(train_request::Kind::Header(header)) => header,
             _ => return Err(ServiceError::from(FieldError::missing("header", "as the first message")).into()),
         };
-        let (inputs, session_inputs) = mpsc::channel(QUEUED_INPUTS);
-        let (session_events, mut step_events) = mpsc::channel(QUEUED_INPUTS);
+        let (inputs, call_inputs) = mpsc::channel(QUEUED_INPUTS);
+        let (call_events, mut step_events) = mpsc::channel(QUEUED_INPUTS);
         let permit = Arc::clone(&self.steps).try_acquire_owned().map_err(|_| ServiceError::QueueFull {
             queue: "training steps",
             capacity: QUEUED_STEPS as u64,
@@ -124,8 +124,8 @@ impl Learner for LearnerService {
             retry_after: None,
         })?;
         let timer = IdleTimer::default();
-        let session = Session::new(session_inputs, session_events, timer.clone(), permit);
-        self.send(Command::Train { header: Box::new(header), session })?;
+        let call = TrainCall::new(call_inputs, call_events, timer.clone(), permit);
+        self.send(Command::Train { header: Box::new(header), call })?;
         let (events, out) = mpsc::channel(QUEUED_INPUTS);
         tokio::spawn(async move {
             while let Some(event) = step_events.recv().await {
@@ -219,7 +219,7 @@ impl Learner for LearnerService {
             last_supervised_step: status.last_supervised_step,
             settings_hash: self.settings_hash.clone(),
             device: self.settings.training.compute.device.clone(),
-            compute_dtype: format!("{:?}", self.settings.training.compute.dtype).to_uppercase(),
+            compute_dtype: self.settings.training.compute.dtype.wire_name().into(),
             queue: Some(queue),
         }))
     }

@@ -54,7 +54,7 @@ pub(super) fn record_state(state: LearnerState, version: u64) {
     metrics::gauge!("evenkeel_learner_version").set(version as f64);
 }
 
-/// Has the room of these folders read each time the metrics are asked for.
+/// Reports free disk space on every scrape.
 pub(super) fn watch_disks(folders: [(&'static str, PathBuf); 2]) {
     on_scrape(move || {
         for (name, folder) in &folders {

@@ -12,7 +12,8 @@ const MAX_RUN_ID: usize = 128;
 
 /// The run that the weights belong to, and its last activity.
 pub(super) struct Lease {
-    owner: String,
+    /// Absent until a run has changed the learner's state.
+    owner: Option<String>,
     seen: Instant,
     duration: Duration,
     status: StatusBoard,
@@ -21,7 +22,7 @@ pub(super) struct Lease {
 impl Lease {
     /// Without a run. `duration`: how long a silent run keeps the learner.
     pub(super) fn new(duration: Duration, status: StatusBoard) -> Self {
-        Self { owner: String::new(), seen: Instant::now(), duration, status }
+        Self { owner: None, seen: Instant::now(), duration, status }
     }
 
     /// Records activity of the run.
@@ -32,7 +33,7 @@ impl Lease {
     /// Makes a run the owner of the weights.
     pub(super) fn assign(&mut self, run_id: &str) {
         self.renew();
-        run_id.clone_into(&mut self.owner);
+        self.owner = Some(run_id.to_owned());
         self.status.set_run(run_id);
     }
 
@@ -40,10 +41,9 @@ impl Lease {
     /// expired.
     pub(super) fn check_owner(&self, run_id: &str, version: u64) -> Result<(), ServiceError> {
         Self::validate_name("run_id", run_id)?;
-        let owner = &self.owner;
-        if owner.is_empty() || owner == run_id || (version == 0 && self.remaining().is_zero()) {
+        let Some(owner) = self.other_owner(run_id).filter(|_| version > 0 || !self.remaining().is_zero()) else {
             return Ok(());
-        }
+        };
         let message = format!("run_id is `{run_id}`, the learner holds weights of run `{owner}`");
         Err(ServiceError::Precondition { reason: "OTHER_RUN", message })
     }
@@ -51,15 +51,18 @@ impl Lease {
     /// Refuses to load a checkpoint of another run before the owner's lease has expired.
     pub(super) fn check_expired(&self, run_id: &str) -> Result<(), ServiceError> {
         Self::validate_name("run_id", run_id)?;
-        let (owner, remaining) = (&self.owner, self.remaining());
-        if owner.is_empty() || owner == run_id || remaining.is_zero() {
-            return Ok(());
-        }
+        let remaining = self.remaining();
+        let Some(owner) = self.other_owner(run_id).filter(|_| !remaining.is_zero()) else { return Ok(()) };
         let message = format!(
             "run_id is `{run_id}`, the learner serves run `{owner}`, whose lease lasts {} ms more unless it is renewed",
             remaining.as_millis()
         );
         Err(ServiceError::Unavailable { reason: "LEASED", message })
+    }
+
+    /// The owner, where it is another run.
+    fn other_owner(&self, run_id: &str) -> Option<&str> {
+        self.owner.as_deref().filter(|owner| *owner != run_id)
     }
 
     fn remaining(&self) -> Duration {

@@ -1,9 +1,9 @@
 //! The gRPC service `evenkeel.v1.Learner`.
 //!
-//! One thread owns the model and everything that changes it ([`worker`]); calls reach it through a bounded queue of
+//! One thread owns the model and everything that changes it ([`learner_thread`]); calls reach it through a bounded queue of
 //! [`command`]s and wait for its answers. Steps are never interleaved, and a cancelled call leaves nothing half done.
 //! [`train`] runs a step from its header to its report, [`score`] batches sequences to score, [`artifacts`] writes
-//! checkpoints and weights, [`inspection`] the batches of skipped updates, [`lease`] decides which run the learner
+//! checkpoints and weights, [`skipped_batches`] the batches of skipped updates, [`lease`] decides which run the learner
 //! serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
 //! measurements under verl's names, [`instruments`] records its metrics, which [`series`] lists, and [`spans`] its trace.
 
@@ -12,22 +12,22 @@ mod command;
 mod convert;
 mod gpu_memory;
 mod grpc;
-mod inspection;
 mod instruments;
+mod learner_thread;
 mod lease;
 mod report;
 mod retention;
 mod score;
 mod series;
-mod session;
 mod settings;
+mod skipped_batches;
 mod spans;
 mod start;
 mod status;
 mod train;
-mod worker;
+mod train_call;
 
 pub use retention::{checkpoints_of, published_versions};
 pub use series::SERIES;
-pub use settings::{CheckpointType, PublishType, ServiceSettings};
+pub use settings::{CheckpointType, LearnerSettings, PublishType};
 pub use start::{StartError, bind};

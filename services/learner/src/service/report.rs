@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_objective::{KlStats, MismatchByLag, PolicyStats};
 use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport};
 
-use crate::{RuleGradient, StepReport, SupervisedReport, UpdateStats};
+use crate::{RuleGradient, SkipReason, StepReport, SupervisedReport, UpdateStats};
 
 /// Tokens received, which the learner's own report does not count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -23,9 +23,9 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) ->
     };
     // A step is skipped if none of its updates changed anything.
     let skip_reason = match updates.last().map(|last| last.skipped) {
-        None => "no_trainable_token",
-        Some(Some(reason)) if updates.iter().all(|update| update.skipped.is_some()) => reason.label(),
-        Some(_) => "",
+        None => Some("no_trainable_token"),
+        Some(Some(reason)) if updates.iter().all(|update| update.skipped.is_some()) => Some(reason.label()),
+        Some(_) => None,
     };
     TrainReport {
         run_id: header.run_id.clone(),
@@ -33,8 +33,8 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) ->
         kind: TrainKind::Grpo.into(),
         base_version: header.base_version,
         version: report.version,
-        skipped: !skip_reason.is_empty(),
-        skip_reason: skip_reason.into(),
+        skipped: skip_reason.is_some(),
+        skip_reason: skip_reason.unwrap_or_default().into(),
         loss: mean(|update| update.loss).unwrap_or(0.0),
         gradient_norm: mean(|update| update.grad_norm),
         learning_rate: updates.last().map_or(0.0, |update| update.learning_rate),
@@ -58,7 +58,7 @@ pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts:
         base_version: header.base_version,
         version: report.version,
         skipped: report.skipped.is_some(),
-        skip_reason: report.skipped.map_or("", |reason| reason.label()).into(),
+        skip_reason: report.skipped.map(SkipReason::label).unwrap_or_default().into(),
         loss: report.loss,
         gradient_norm: Some(report.grad_norm),
         learning_rate: report.learning_rate,
@@ -128,7 +128,7 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
             let as_long = learning_rate.and_then(|rate| probe.learning_rate(*rule, report.aggregation, rate));
             put(&format!("probe/{rule}/learning_rate"), as_long);
             for (RuleGradient { aggregation: other, .. }, cosine) in probe.rules.iter().zip(cosines) {
-                // Of two equal numbers one.
+                // The matrix is symmetric: report each pair once.
                 if rule < other {
                     put(&format!("probe/{rule}/cosine/{other}"), *cosine);
                 }
@@ -160,7 +160,7 @@ fn by_lag(lags: &MismatchByLag) -> Vec<(String, Option<f64>)> {
     all
 }
 
-/// To four digits behind the point: there are many of them in a line, and nobody needs more.
+/// Rounded to four decimals: a line has many of them, and nobody needs more.
 fn rounded(value: f64) -> f64 {
     (value * 1e4).round() / 1e4
 }

@@ -7,9 +7,10 @@ use std::path::{Path, PathBuf};
 use evenkeel_proto::FieldError;
 
 use crate::error::{LearnerError, Result};
+use crate::step_folder;
 
 /// Refuses a number of published versions that would remove one that an engine may still read.
-pub(super) fn validate_kept_weights(keep: Option<u32>) -> std::result::Result<(), FieldError> {
+pub(super) fn validate_kept_weights(keep: Option<u32>) -> Result<(), FieldError> {
     match keep {
         Some(1) => {
             let allowed = "0 (all), or 2 or more, since engines may still read the version before";
@@ -25,9 +26,8 @@ pub(super) fn validate_kept_weights(keep: Option<u32>) -> std::result::Result<()
 pub(super) fn remove_old(folder: &Path, keep: Option<u32>, besides: &[u64]) -> Result<()> {
     let Some(keep) = keep.filter(|&keep| keep > 0) else { return Ok(()) };
     let mut folders = Vec::new();
-    for number in steps(folder)?.into_iter().filter(|number| !besides.contains(number)) {
-        for name in [format!("step-{number}"), format!("step-{number:06}")] {
-            let path = folder.join(name);
+    for number in step_folder::numbers(folder)?.into_iter().filter(|number| !besides.contains(number)) {
+        for path in [step_folder::of_version(folder, number), step_folder::of_checkpoint(folder, number)] {
             if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
                 folders.push((written, number, path));
             }
@@ -47,8 +47,9 @@ pub(super) fn remove_old(folder: &Path, keep: Option<u32>, besides: &[u64]) -> R
 /// A folder that cannot be read. There are none where it does not exist.
 pub fn checkpoints_of(folder: &Path, run_id: &str) -> Result<BTreeMap<u64, PathBuf>> {
     let folder = folder.join(run_id);
-    let path = |step: u64| folder.join(format!("step-{step:06}"));
-    Ok(steps(&folder)?.into_iter().map(|step| (step, path(step))).filter(|(_, path)| path.exists()).collect())
+    let folders =
+        step_folder::numbers(&folder)?.into_iter().map(|step| (step, step_folder::of_checkpoint(&folder, step)));
+    Ok(folders.filter(|(_, path)| path.exists()).collect())
 }
 
 /// The published versions in a service's folder of weights, with their folders.
@@ -56,21 +57,7 @@ pub fn checkpoints_of(folder: &Path, run_id: &str) -> Result<BTreeMap<u64, PathB
 /// # Errors
 /// As [`checkpoints_of`].
 pub fn published_versions(folder: &Path) -> Result<BTreeMap<u64, PathBuf>> {
-    let path = |version: u64| folder.join(format!("step-{version}"));
-    Ok(steps(folder)?.into_iter().map(|version| (version, path(version))).filter(|(_, path)| path.exists()).collect())
-}
-
-/// The numbers of the folders named `step-NUMBER`, highest first.
-pub(super) fn steps(folder: &Path) -> Result<Vec<u64>> {
-    let entries = match std::fs::read_dir(folder) {
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.map_err(LearnerError::file(folder))?,
-    };
-    let mut numbers = Vec::new();
-    for entry in entries {
-        let name = entry.map_err(LearnerError::file(folder))?.file_name();
-        numbers.extend(name.to_str().and_then(|name| name.strip_prefix("step-")?.parse::<u64>().ok()));
-    }
-    numbers.sort_unstable_by(|a, b| b.cmp(a));
-    Ok(numbers)
+    let folders =
+        step_folder::numbers(folder)?.into_iter().map(|version| (version, step_folder::of_version(folder, version)));
+    Ok(folders.filter(|(_, path)| path.exists()).collect())
 }

@@ -10,6 +10,7 @@ use tokio::sync::mpsc;
 use super::command::{Command, ScoreCommand};
 use super::convert;
 use crate::learner::Learner;
+use crate::tokens::{validate_ids, validate_length};
 
 /// Items in one pass: enough to fill micro-batches, few enough that a step does not wait long.
 const MAX_BATCH: usize = 256;
@@ -84,14 +85,11 @@ fn validate(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
         let message = format!("version is {version}, the learner's is {}", learner.version());
         return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message });
     }
-    for (field, ids) in [("prompt_token_ids", &item.prompt_token_ids), ("response_token_ids", &item.response_token_ids)]
-    {
-        if ids.is_empty() {
-            return Err(FieldError::new(field, "empty", "at least one id").into());
-        }
-    }
-    let ids = [&*item.prompt_token_ids, &*item.response_token_ids].concat();
-    evenkeel_model::validate_ids(learner.config(), &ids).map_err(|error| convert::error(error.into()))
+    let (prompt, response) = (&item.prompt_token_ids, &item.response_token_ids);
+    validate_ids(learner.config(), "prompt_token_ids", prompt)?;
+    validate_ids(learner.config(), "response_token_ids", response)?;
+    validate_length(learner.config(), "response_token_ids", prompt.len() + response.len(), " with the prompt")?;
+    Ok(())
 }
 
 fn fail(ScoreCommand { item, reply }: ScoreCommand, error: &ServiceError) {

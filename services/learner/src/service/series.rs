@@ -1,10 +1,10 @@
-//! What the learner counts.
+//! Metrics of the learner.
 
 use evenkeel_telemetry::{Series, Values};
 
 const KIND: (&str, Values) = ("kind", Values::Of(&["grpo", "supervised"]));
 
-/// Of the learner, besides those of its server and its item stream.
+/// Metrics of the learner, besides those of its server and its item stream.
 pub const SERIES: &[Series] = &[
     Series::counter("evenkeel_training_steps_total", "training steps")
         .by(&[KIND, ("outcome", Values::Of(&["updated", "skipped", "failed", "cancelled"]))]),
@@ -27,10 +27,10 @@ pub const SERIES: &[Series] = &[
     Series::histogram("evenkeel_publish_seconds", "time of writing weights for the engines"),
     Series::histogram("evenkeel_checkpoint_save_seconds", "time of writing a checkpoint"),
     Series::histogram("evenkeel_checkpoint_load_seconds", "time of loading a checkpoint"),
-    Series::gauge("evenkeel_learner_disk_free_bytes", "room on the disk of a folder")
+    Series::gauge("evenkeel_learner_disk_free_bytes", "free space on the disk of a folder")
         .by(&[("folder", Values::Of(&["checkpoints", "weights"]))]),
     Series::gauge("evenkeel_learner_device_free_bytes", "free memory of the GPU after a step").only("a GPU"),
-    Series::gauge("evenkeel_learner_device_peak_bytes", "the most that the learner's pool has held of the GPU's memory").only("a GPU"),
-    Series::gauge("evenkeel_learner_device_planned_bytes", "what it was planned to hold: full micro-batches of the longest sequences")
+    Series::gauge("evenkeel_learner_device_peak_bytes", "peak of the learner's memory pool on the GPU").only("a GPU"),
+    Series::gauge("evenkeel_learner_device_planned_bytes", "planned peak of that pool: full micro-batches of the longest sequences")
         .only("a GPU"),
 ];

@@ -4,17 +4,16 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use candle_core::DType;
-use evenkeel_config::{ByteSize, HumanDuration, Renamed};
+use evenkeel_config::{ByteSize, HumanDuration, Renamed, Settings};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{LearnerError, Result};
 use crate::memory::DiskPlan;
 use crate::publish::PublishOptions;
-use crate::settings::LearnerSettings;
+use crate::settings::TrainingSettings;
 
 /// The type of published weights.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -62,7 +61,7 @@ impl From<PublishType> for DType {
 /// The settings of the service.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct ServiceSettings {
+pub struct LearnerSettings {
     /// The gRPC server.
     pub server: ServerSettings,
     /// The Hugging Face folder of the initial model.
@@ -89,10 +88,10 @@ pub struct ServiceSettings {
     /// Largest number of groups, or examples, in one step.
     pub max_step_items: u32,
     /// The training settings.
-    pub training: LearnerSettings,
+    pub training: TrainingSettings,
 }
 
-impl Default for ServiceSettings {
+impl Default for LearnerSettings {
     fn default() -> Self {
         Self {
             server: ServerSettings::default(),
@@ -106,36 +105,13 @@ impl Default for ServiceSettings {
             step_idle: Duration::from_secs(300),
             lease: Duration::from_secs(600),
             max_step_items: 1 << 20,
-            training: LearnerSettings::default(),
+            training: TrainingSettings::default(),
         }
     }
 }
 
-impl ServiceSettings {
-    /// Checks every range.
-    pub fn validate(&self) -> Result<()> {
-        self.training.validate()?;
-        if self.model.as_os_str().is_empty() {
-            return Err(LearnerError::setting("model", "empty", "a Hugging Face folder"));
-        }
-        if self.queue == 0 {
-            return Err(LearnerError::setting("queue", 0, "1 or more"));
-        }
-        let least = self.server.max_message;
-        if self.max_memory < least {
-            let allowed = format!("server.max_message, which is {least}, or more");
-            return Err(LearnerError::setting("max_memory", self.max_memory, allowed));
-        }
-        if self.step_idle.is_zero() {
-            return Err(LearnerError::setting("step_idle", "0s", "above 0s"));
-        }
-        if self.max_step_items == 0 {
-            return Err(LearnerError::setting("max_step_items", 0, "1 or more"));
-        }
-        Ok(())
-    }
-
-    /// What does not fit the disks, as far as the learner knows: how many are kept is decided by each run.
+impl LearnerSettings {
+    /// Warnings about disk space, as far as the learner knows: each run decides how many folders are kept.
     pub(super) fn disk_notes(&self, parameters: usize) -> Vec<String> {
         let plan = DiskPlan::new(parameters as u64, self.checkpoint_dtype, self.publish_dtype, [1, 1]);
         plan.missing(&self.checkpoints, &self.weights)
@@ -146,13 +122,7 @@ impl ServiceSettings {
     }
 }
 
-impl evenkeel_config::Settings for LearnerSettings {
-    fn validate(&self) -> Result<(), FieldError> {
-        self.validate().map_err(field_error)
-    }
-}
-
-impl evenkeel_config::Settings for ServiceSettings {
+impl Settings for LearnerSettings {
     const RENAMED: Renamed = Renamed {
         elsewhere: &[
             ("keep_checkpoints", "`checkpoint.keep` of the run's recipe"),
@@ -163,16 +133,24 @@ impl evenkeel_config::Settings for ServiceSettings {
 
     fn validate(&self) -> Result<(), FieldError> {
         self.server.validate().map_err(|error| error.within("server"))?;
-        evenkeel_config::Settings::validate(&self.training).map_err(|error| error.within("training"))?;
-        self.validate().map_err(field_error)
-    }
-}
-
-/// The refused setting, with the path of its key.
-fn field_error(error: LearnerError) -> FieldError {
-    match error {
-        LearnerError::Setting(error) => error,
-        LearnerError::Objective(evenkeel_objective::Error::Refused { field, .. }) => field.within("objective"),
-        other => FieldError::new("settings", other, "what its message says"),
+        self.training.validate().map_err(|error| error.within("training"))?;
+        if self.model.as_os_str().is_empty() {
+            return Err(FieldError::new("model", "empty", "a Hugging Face folder"));
+        }
+        if self.queue == 0 {
+            return Err(FieldError::new("queue", 0, "1 or more"));
+        }
+        let least = self.server.max_message;
+        if self.max_memory < least {
+            let allowed = format!("server.max_message, which is {least}, or more");
+            return Err(FieldError::new("max_memory", self.max_memory, allowed));
+        }
+        if self.step_idle.is_zero() {
+            return Err(FieldError::new("step_idle", "0s", "above 0s"));
+        }
+        if self.max_step_items == 0 {
+            return Err(FieldError::new("max_step_items", 0, "1 or more"));
+        }
+        Ok(())
     }
 }

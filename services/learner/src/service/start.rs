@@ -1,5 +1,6 @@
 //! Starting a server: the port first, then the model.
 
+use evenkeel_config::Settings;
 use evenkeel_proto::v1::ModelInfo;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_rpc::BoxFuture;
@@ -8,9 +9,9 @@ use tokio::sync::{mpsc, oneshot};
 
 use super::grpc::{LearnerService, NAME};
 use super::instruments::watch_disks;
-use super::settings::ServiceSettings;
+use super::learner_thread::LearnerThread;
+use super::settings::LearnerSettings;
 use super::status::StatusBoard;
-use super::worker::Worker;
 use crate::error::LearnerError;
 use crate::files::validate_writable;
 use crate::learner::Learner;
@@ -24,18 +25,24 @@ pub enum StartError {
     /// Settings or the model.
     #[error(transparent)]
     Learner(#[from] LearnerError),
+    /// The learner's thread could not be started.
+    #[error("cannot start the learner's thread: {0}")]
+    Thread(std::io::Error),
+    /// A defect: the learner's thread panicked before the model was open.
+    #[error("the learner's thread ended while it opened the model; the log says why")]
+    ThreadEnded,
 }
 
 /// Binds the port, opens the model and returns a server; [`Server::run`] or [`Server::spawn`] starts it.
 ///
 /// # Errors
 /// A port in use, settings out of range, folders that cannot be written to, or a folder without a supported model.
-pub fn bind(settings: ServiceSettings) -> BoxFuture<'static, Result<Server, StartError>> {
+pub fn bind(settings: LearnerSettings) -> BoxFuture<'static, Result<Server, StartError>> {
     Box::pin(start(settings))
 }
 
-async fn start(settings: ServiceSettings) -> Result<Server, StartError> {
-    settings.validate()?;
+async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
+    settings.validate().map_err(LearnerError::Setting)?;
     for (setting, folder) in [("checkpoints", &settings.checkpoints), ("weights", &settings.weights)] {
         validate_writable(setting, folder)?;
     }
@@ -54,12 +61,12 @@ async fn start(settings: ServiceSettings) -> Result<Server, StartError> {
                     tracing::warn!("{note}");
                 }
                 let _ = ready.send(Ok(describe(&learner)));
-                Worker::new(learner, &thread_settings, thread_status).run(receiver);
+                LearnerThread::new(learner, &thread_settings, thread_status).run(receiver);
             }
         }
     });
-    spawned.map_err(LearnerError::file("the learner's thread"))?;
-    let model = opened.await.map_err(|_| LearnerError::input("the learner's thread", "ended", "running"))??;
+    spawned.map_err(StartError::Thread)?;
+    let model = opened.await.map_err(|_| StartError::ThreadEnded)??;
     let max_message = server.max_message();
     let service = LearnerService::new(commands, status, model, settings, server.drain());
     let service =

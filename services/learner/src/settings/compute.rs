@@ -3,13 +3,14 @@
 use std::fmt;
 
 use candle_core::{DType, Device};
+use evenkeel_config::resolved_threads;
 use evenkeel_model::{NetworkOptions, cuda_device};
+use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::de::{Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::attention::AttentionPath;
-use crate::error::{LearnerError, Result};
 
 /// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates of
 /// reinforcement learning a bf16 weight does not move.
@@ -21,6 +22,16 @@ pub enum ComputeType {
     F32,
     /// bfloat16.
     Bf16,
+}
+
+impl ComputeType {
+    /// Its name in the status of a learner.
+    pub const fn wire_name(self) -> &'static str {
+        match self {
+            Self::F32 => "F32",
+            Self::Bf16 => "BF16",
+        }
+    }
 }
 
 impl From<ComputeType> for DType {
@@ -134,16 +145,19 @@ impl Default for Compute {
 
 impl Compute {
     /// Checks every range.
-    pub fn validate(&self) -> Result<()> {
+    ///
+    /// # Errors
+    /// The first setting that is out of range.
+    pub fn validate(&self) -> Result<(), FieldError> {
         if self.head_chunk_rows == 0 {
-            return Err(LearnerError::setting("compute.head_chunk_rows", 0, "1 or more"));
+            return Err(FieldError::new("compute.head_chunk_rows", 0, "1 or more"));
         }
         self.ordinal().map(drop)
     }
 
     /// The number of the GPU, or `None` for the CPU.
-    fn ordinal(&self) -> Result<Option<usize>> {
-        let wrong = || LearnerError::setting("compute.device", &self.device, "cpu, cuda or cuda:N");
+    fn ordinal(&self) -> Result<Option<usize>, FieldError> {
+        let wrong = || FieldError::new("compute.device", &self.device, "cpu, cuda or cuda:N");
         match self.device.split_once(':') {
             None if self.device == "cpu" => Ok(None),
             None if self.device == "cuda" => Ok(Some(0)),
@@ -156,15 +170,15 @@ impl Compute {
     ///
     /// # Errors
     /// A build without CUDA, or a missing device.
-    pub fn open(&self) -> Result<Device> {
+    pub fn open(&self) -> Result<Device, FieldError> {
         match self.ordinal()? {
             None => Ok(Device::Cpu),
             Some(_) if !cfg!(feature = "cuda") => {
                 let allowed = "cpu in this build; cuda where it was built with --features cuda";
-                Err(LearnerError::setting("compute.device", &self.device, allowed))
+                Err(FieldError::new("compute.device", &self.device, allowed))
             }
             Some(number) => cuda_device(number).map_err(|error| {
-                LearnerError::setting("compute.device", &self.device, format!("an available device ({error})"))
+                FieldError::new("compute.device", &self.device, format!("an available device ({error})"))
             }),
         }
     }
@@ -174,10 +188,7 @@ impl Compute {
         if !self.is_cpu() {
             return 1;
         }
-        match self.threads {
-            0 => std::thread::available_parallelism().map_or(1, usize::from),
-            threads => threads,
-        }
+        resolved_threads(self.threads)
     }
 
     /// The resolved number of tokens of a micro-batch: on a CPU few enough for a thread's activations to stay near its

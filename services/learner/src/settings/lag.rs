@@ -1,9 +1,9 @@
-//! What training on samples of older versions needs of the learner's settings.
+//! Which settings allow training on samples of older versions.
 
 use evenkeel_objective::Correction;
+use evenkeel_proto::FieldError;
 
-use super::{LearnerSettings, OldLogp};
-use crate::error::{LearnerError, Result};
+use super::{OldLogp, TrainingSettings};
 
 /// How the samples of a step divide among versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -25,12 +25,12 @@ pub struct SampledVersions {
     pub mix: VersionMix,
 }
 
-impl LearnerSettings {
+impl TrainingSettings {
     /// Refuses samples of versions that these settings cannot train on. Everything is allowed where `max_lag` is 0.
     ///
     /// # Errors
     /// `old_logp` or `objective.correction`, with its value and what is allowed.
-    pub fn validate_versions(&self, versions: SampledVersions) -> Result<()> {
+    pub fn validate_versions(&self, versions: SampledVersions) -> Result<(), FieldError> {
         let SampledVersions { max_lag, mix } = versions;
         if max_lag == 0 {
             return Ok(());
@@ -39,7 +39,7 @@ impl LearnerSettings {
             let allowed = format!(
                 "proximal or rollout with pipeline.max_lag = {max_lag}: the weights that sampled are no longer there to compute them with"
             );
-            return Err(LearnerError::setting("old_logp", self.old_logp.name(), allowed));
+            return Err(FieldError::new("old_logp", self.old_logp.name(), allowed));
         }
         let is_corrected = self.old_logp == OldLogp::Rollout || self.objective.correction != Correction::None;
         if !is_corrected && self.straddles(mix) {
@@ -53,7 +53,7 @@ impl LearnerSettings {
                     VersionMix::Any(setting) => format!("{setting} mixes them"),
                 }
             );
-            return Err(LearnerError::setting("objective.correction", self.objective.correction, allowed));
+            return Err(FieldError::new("objective.correction", self.objective.correction, allowed));
         }
         Ok(())
     }
@@ -75,12 +75,12 @@ impl LearnerSettings {
 mod tests {
     use super::*;
 
-    fn refused(settings: &LearnerSettings, max_lag: u32, mix: VersionMix) -> Option<String> {
+    fn refused(settings: &TrainingSettings, max_lag: u32, mix: VersionMix) -> Option<String> {
         settings.validate_versions(SampledVersions { max_lag, mix }).err().map(|error| error.to_string())
     }
 
-    fn with(old_logp: OldLogp, correction: Correction) -> LearnerSettings {
-        let mut settings = LearnerSettings { old_logp, mini_batch_groups: 4, ..LearnerSettings::default() };
+    fn with(old_logp: OldLogp, correction: Correction) -> TrainingSettings {
+        let mut settings = TrainingSettings { old_logp, mini_batch_groups: 4, ..TrainingSettings::default() };
         settings.objective.correction = correction;
         settings
     }
@@ -111,8 +111,8 @@ mod tests {
             assert_eq!(refused(&with(OldLogp::Rollout, Correction::None), 1, mix), None);
         }
         for other in [
-            LearnerSettings { mini_batch_groups: 0, ..bare.clone() },
-            LearnerSettings { shuffle: true, ..bare.clone() },
+            TrainingSettings { mini_batch_groups: 0, ..bare.clone() },
+            TrainingSettings { shuffle: true, ..bare.clone() },
         ] {
             assert!(refused(&other, 1, VersionMix::SplitAt(8)).is_some());
         }

@@ -12,11 +12,11 @@ pub use lag::{SampledVersions, VersionMix};
 pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
 pub use probe::ProbeSettings;
 
-use evenkeel_objective::{Correction, Error, MAX_REWARD};
+use evenkeel_config::Settings;
+use evenkeel_objective::{Correction, MAX_REWARD};
+use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::error::{LearnerError, Result};
 
 /// Which log-probabilities the ratio of the first update is taken against.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -71,7 +71,7 @@ pub struct BatchShape {
 /// Everything that determines what a step does. Unknown fields are refused.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
-pub struct LearnerSettings {
+pub struct TrainingSettings {
     /// Advantages, aggregation, policy term, correction, KL and entropy.
     pub objective: evenkeel_objective::Settings,
     /// The policy's optimizer.
@@ -102,7 +102,7 @@ pub struct LearnerSettings {
     pub compute: Compute,
 }
 
-impl Default for LearnerSettings {
+impl Default for TrainingSettings {
     fn default() -> Self {
         Self {
             objective: evenkeel_objective::Settings::default(),
@@ -121,13 +121,9 @@ impl Default for LearnerSettings {
     }
 }
 
-impl LearnerSettings {
-    /// Checks every range.
-    ///
-    /// # Errors
-    /// The first setting that is out of range, with its path, value and what is allowed.
-    pub fn validate(&self) -> Result<()> {
-        self.objective.validate()?;
+impl Settings for TrainingSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        self.objective.validate().map_err(|error| FieldError::from(error).within("objective"))?;
         self.optimizer.validate("optimizer")?;
         self.supervised.validate("supervised")?;
         self.compute.validate()?;
@@ -135,35 +131,34 @@ impl LearnerSettings {
         // Both phases use the same memory.
         if self.supervised.moments != MomentsLocation::Device {
             let allowed = "device: optimizer.moments holds for supervised steps too";
-            return Err(LearnerError::setting("supervised.moments", self.supervised.moments.name(), allowed));
+            return Err(FieldError::new("supervised.moments", self.supervised.moments.name(), allowed));
         }
         if !(self.temperature.is_finite() && self.temperature > 0.0) {
-            return Err(LearnerError::setting("temperature", self.temperature, "a finite number above 0"));
+            return Err(FieldError::new("temperature", self.temperature, "a finite number above 0"));
         }
         if self.epochs == 0 {
-            return Err(LearnerError::setting("epochs", 0, "1 or more"));
+            return Err(FieldError::new("epochs", 0, "1 or more"));
         }
         let correction = self.objective.correction;
         if self.old_logp == OldLogp::Rollout && correction != Correction::None {
             let allowed = "none with old_logp = rollout, where the ratio itself is taken against the engine's \
                            log-probabilities and the factor of a correction would always be 1";
-            return Err(LearnerError::setting("objective.correction", correction, allowed));
+            return Err(FieldError::new("objective.correction", correction, allowed));
         }
         Ok(())
     }
+}
 
+impl TrainingSettings {
     /// Refuses batches that these settings cannot train on.
     ///
     /// # Errors
     /// The first refused field of the batch, with its value and what is allowed.
-    pub fn validate_batch(&self, batch: BatchShape) -> Result<()> {
-        self.objective.validate_group_size(batch.group_size).map_err(|error| match error {
-            Error::Refused { field, .. } => LearnerError::Setting(field),
-            other => other.into(),
-        })?;
+    pub fn validate_batch(&self, batch: BatchShape) -> Result<(), FieldError> {
+        self.objective.validate_group_size(batch.group_size)?;
         if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {
             let allowed = format!("a finite number up to {MAX_REWARD:e} in size");
-            return Err(LearnerError::setting("largest_reward", batch.largest_reward, allowed));
+            return Err(FieldError::new("largest_reward", batch.largest_reward, allowed));
         }
         Ok(())
     }
@@ -172,13 +167,13 @@ impl LearnerSettings {
     ///
     /// # Errors
     /// `mini_batch_groups`, with its value and what is allowed.
-    pub fn validate_groups(&self, groups: usize) -> Result<()> {
+    pub fn validate_groups(&self, groups: usize) -> Result<(), FieldError> {
         let size = self.mini_batch_groups;
         if size == 0 || groups.is_multiple_of(size) {
             return Ok(());
         }
         let allowed = format!("a divisor of the {groups} groups of a step, or 0 for all of them");
-        Err(LearnerError::setting("mini_batch_groups", size, allowed))
+        Err(FieldError::new("mini_batch_groups", size, allowed))
     }
 
     /// Settings without effect, one sentence each, for the start of a run.
@@ -196,7 +191,7 @@ impl LearnerSettings {
     }
 
     /// The settings that determine the bits of a run on this machine: threads resolved, and defaults for settings that only
-    /// affect memory, or what is looked at.
+    /// affect memory, or what is measured.
     pub fn rules(&self) -> Self {
         let compute = Compute {
             threads: self.compute.resolved_threads(),

@@ -1,9 +1,8 @@
 //! Settings of AdamW and of its learning rate.
 
+use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-use crate::error::{LearnerError, Result};
 
 /// The learning rate after the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -98,10 +97,13 @@ impl Default for OptimizerSettings {
 
 impl OptimizerSettings {
     /// Checks every range; `section` is the table of these settings.
-    pub fn validate(&self, section: &str) -> Result<()> {
+    ///
+    /// # Errors
+    /// The first setting that is out of range.
+    pub fn validate(&self, section: &str) -> Result<(), FieldError> {
         let check = |field: &str, value: f64, holds: bool, allowed: &str| match holds {
             true => Ok(()),
-            false => Err(LearnerError::setting(format!("{section}.{field}"), value, allowed)),
+            false => Err(FieldError::new(format!("{section}.{field}"), value, allowed)),
         };
         let from_zero = |x: f64| x.is_finite() && x >= 0.0;
         check("learning_rate", self.learning_rate, from_zero(self.learning_rate), "a finite number, 0 or above")?;
@@ -118,9 +120,9 @@ impl OptimizerSettings {
         self.validate_schedule(section)
     }
 
-    fn validate_schedule(&self, section: &str) -> Result<()> {
+    fn validate_schedule(&self, section: &str) -> Result<(), FieldError> {
         let refused = |field: &str, value: u64, allowed: String| {
-            Err(LearnerError::setting(format!("{section}.{field}"), value, allowed))
+            Err(FieldError::new(format!("{section}.{field}"), value, allowed))
         };
         let Self { warmup_updates, warmup_steps, total_updates, total_steps, .. } = *self;
         if warmup_updates > 0 && warmup_steps > 0 {

@@ -1,12 +1,11 @@
-//! Which steps look at the gradient of every aggregation rule.
+//! Which steps measure the gradient of every aggregation rule.
 
 use evenkeel_objective::{Aggregation, Settings};
+use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{LearnerError, Result};
-
-/// Which steps compute the gradient of every aggregation rule on their batch, and which rules. It changes no bit of a run.
+/// Which steps measure the gradients of aggregation rules on their batch, and of which rules. It changes no bit of a run.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct ProbeSettings {
@@ -34,12 +33,12 @@ impl ProbeSettings {
 
     /// # Errors
     /// A rule that the objective has no number for.
-    pub(super) fn validate(&self, objective: &Settings) -> Result<()> {
+    pub(super) fn validate(&self, objective: &Settings) -> Result<(), FieldError> {
         match self.rules.iter().find(|rule| rule.uses_max_tokens() && objective.max_tokens == 0) {
             None => Ok(()),
             Some(rule) => {
                 let allowed = "rules that need no objective.max_tokens, which is 0";
-                Err(LearnerError::setting("probe_gradients.rules", rule, allowed))
+                Err(FieldError::new("probe_gradients.rules", rule, allowed))
             }
         }
     }

@@ -6,7 +6,7 @@ use super::group_weights::{GroupWeights, PlannedResponse, is_regularized};
 use super::lag_statistics::LagStatistics;
 use super::loss::ResponseStats;
 use super::mini_batch::MiniBatches;
-use super::passes::{first_pass, later_pass, regularizer_factor, score, update};
+use super::passes::{first_pass, regularizer_factor, run, score, update};
 use super::report::UpdateStats;
 use crate::error::Result;
 use crate::trainer::Trainer;
@@ -242,7 +242,7 @@ impl Batch {
                 done.push(group);
             }
             observe(StepPhase::Accumulating, self.progress);
-            let (of_pass, logp) = later_pass(trainer, &members, factor, measures)?;
+            let (of_pass, logp) = run(trainer, &members, factor, measures)?;
             stats.extend(of_pass);
             if let Some(lags) = &mut self.lags {
                 let objective = &trainer.settings().objective;

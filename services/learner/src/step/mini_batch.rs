@@ -3,7 +3,7 @@
 use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
 
-use crate::settings::LearnerSettings;
+use crate::settings::TrainingSettings;
 
 /// The mini-batches of a step. They depend on the settings, (seed, step, epoch) and the number of groups only, so the
 /// groups of the first update are usually known before any of them has arrived.
@@ -20,8 +20,8 @@ pub(super) struct MiniBatches {
 
 impl MiniBatches {
     /// Those of step `step`, whose number of groups may not be known yet.
-    pub(super) fn of(settings: &LearnerSettings, step: u64, groups: Option<usize>) -> Self {
-        let LearnerSettings { mini_batch_groups: size, epochs, shuffle, seed, .. } = *settings;
+    pub(super) fn of(settings: &TrainingSettings, step: u64, groups: Option<usize>) -> Self {
+        let TrainingSettings { mini_batch_groups: size, epochs, shuffle, seed, .. } = *settings;
         let mut mini_batches = Self { size, epochs, shuffle, seed, step, shuffled_first: None };
         if let Some(groups) = groups {
             mini_batches.set_groups(groups);
@@ -97,7 +97,7 @@ mod tests {
     use super::*;
 
     fn of(size: usize, shuffle: bool, expected: Option<usize>) -> MiniBatches {
-        let settings = LearnerSettings { mini_batch_groups: size, shuffle, epochs: 2, ..LearnerSettings::default() };
+        let settings = TrainingSettings { mini_batch_groups: size, shuffle, epochs: 2, ..TrainingSettings::default() };
         MiniBatches::of(&settings, 3, expected)
     }
 

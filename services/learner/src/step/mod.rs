@@ -4,7 +4,7 @@
 //! groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the model runs,
 //! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, and [`report`] summarises it.
 //! [`lag_statistics`] measures how far samples of older versions are from the step's.
-//! [`probe`] looks at the gradients of all aggregation rules, where that is asked for.
+//! [`probe`] measures the gradients of all aggregation rules in the steps that the settings choose.
 //! [`supervised`] is the step of the warm start.
 
 mod batch;

@@ -7,7 +7,7 @@ use super::group_weights::PlannedResponse;
 use super::loss::{PolicyLoss, ResponseStats};
 use super::report::UpdateStats;
 use crate::error::Result;
-use crate::optimizer::Phase;
+use crate::optimizer::TrainingPhase;
 use crate::timeline::PassKind;
 use crate::trainer::{Gradient, Trainer};
 
@@ -37,23 +37,12 @@ pub(super) fn first_pass(
     Ok(stats)
 }
 
-/// Forward and backward over responses of a later update, which have been scored. With `keep` their log-probabilities are
-/// returned as well.
-pub(super) fn later_pass(
-    trainer: &mut Trainer,
-    responses: &[&PlannedResponse],
-    regularizer_factor: f64,
-    keep: bool,
-) -> Result<(Vec<ResponseStats>, Vec<Vec<f32>>)> {
-    run(trainer, responses, regularizer_factor, keep)
-}
-
 /// Applies a mini-batch's scalar to the summed gradient and updates.
 pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: StepCounts) -> Result<UpdateStats> {
     let scale = counts.scale(trainer.settings().objective.aggregation);
     let gradient = gradient_after(stats.len());
     let finite = stats.iter().all(ResponseStats::is_finite);
-    let report = trainer.update(Phase::Policy, gradient, scale, finite)?;
+    let report = trainer.update(TrainingPhase::Policy, gradient, scale, finite)?;
     Ok(UpdateStats::of(stats, scale, report))
 }
 
@@ -109,8 +98,9 @@ fn score_with(trainer: &mut Trainer, responses: &mut [PlannedResponse], old: boo
     Ok(())
 }
 
-/// Forward and backward. Returns the sums of each response and, with `keep`, its log-probabilities.
-fn run(
+/// Forward and backward over responses, which for later updates have been scored. Returns the sums of each response and, with `keep`,
+/// its log-probabilities.
+pub(super) fn run(
     trainer: &mut Trainer,
     responses: &[&PlannedResponse],
     regularizer_factor: f64,

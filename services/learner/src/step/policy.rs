@@ -9,7 +9,7 @@ use super::report::StepReport;
 use super::rule_gradients::GradientProbe;
 use crate::error::{LearnerError, Result};
 use crate::group::Group;
-use crate::optimizer::Phase;
+use crate::optimizer::TrainingPhase;
 use crate::trainer::Trainer;
 
 /// A step that takes groups as they arrive.
@@ -35,7 +35,7 @@ impl<'a> PolicyStep<'a> {
         Self { trainer, expected, batch, held: None, failed: false }
     }
 
-    /// Computes the gradient of every rule of [`probe_gradients`](crate::LearnerSettings::probe_gradients) as well, after the last group and before
+    /// Computes the gradient of every rule of [`probe_gradients`](crate::TrainingSettings::probe_gradients) as well, after the last group and before
     /// the first update. No pass runs before the last group then; the updates have the same bits.
     ///
     /// # Errors
@@ -46,7 +46,7 @@ impl<'a> PolicyStep<'a> {
                 self.held = Some(Vec::new());
                 Ok(self)
             }
-            groups => Err(LearnerError::input("groups before the probe", groups, "0")),
+            groups => Err(LearnerError::StepBegun { measurement: "the gradients of all rules", groups }),
         }
     }
 
@@ -61,7 +61,7 @@ impl<'a> PolicyStep<'a> {
                 self.batch.measure_lags();
                 Ok(self)
             }
-            groups => Err(LearnerError::input("groups before the statistics by lag", groups, "0")),
+            groups => Err(LearnerError::StepBegun { measurement: "statistics by lag", groups }),
         }
     }
 
@@ -107,7 +107,7 @@ impl<'a> PolicyStep<'a> {
         self.check_usable()?;
         match (self.groups(), self.expected) {
             (groups, Some(expected)) if groups != expected => return Err(wrong_number(groups, expected)),
-            (0, _) => return Err(LearnerError::input("number of groups", 0, "1 or more")),
+            (0, _) => return Err(LearnerError::input("groups", "empty", "1 or more")),
             _ => {}
         }
         let probe = self.held.take().map(|held| self.probe_and_add(held, &mut observe)).transpose()?;
@@ -116,7 +116,7 @@ impl<'a> PolicyStep<'a> {
         let quantities = Quantities::of(&self.batch.views(), objective.constants())?;
         let (several, batch) = (self.batch.updates() > 1, &mut self.batch);
         let ((updates, trained), version) =
-            self.trainer.commit(Phase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;
+            self.trainer.commit(TrainingPhase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;
         let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);
         let lags = self.batch.take_lags();
         Ok(StepReport { probe, lags, ..report })
@@ -135,7 +135,7 @@ impl<'a> PolicyStep<'a> {
     ) -> Result<GradientProbe> {
         let settings = self.trainer.settings();
         let rules = settings.probe_gradients.rules(&settings.objective);
-        let probed = self.trainer.aside(|trainer| probe(trainer, &rules, &held, observe))?;
+        let probed = self.trainer.discarding_gradients(|trainer| probe(trainer, &rules, &held, observe))?;
         for (weights, planned) in held {
             self.batch.add(self.trainer, weights, planned)?;
         }
@@ -145,11 +145,12 @@ impl<'a> PolicyStep<'a> {
     fn check_usable(&self) -> Result<()> {
         match self.failed {
             false => Ok(()),
-            true => Err(LearnerError::input("step", "unusable after an earlier failure", "a new step")),
+            true => Err(LearnerError::StepFailed),
         }
     }
 }
 
 fn wrong_number(groups: usize, expected: usize) -> LearnerError {
-    LearnerError::input("number of groups", groups, format!("{expected}, as announced"))
+    let allowed = format!("{expected}, the number given in the header");
+    LearnerError::input("groups", format_args!("a list of {groups}"), allowed)
 }

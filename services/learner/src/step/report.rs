@@ -5,7 +5,8 @@ use evenkeel_objective::{Aggregation, KlStats, MismatchByLag, PolicyStats, Quant
 use super::group_weights::GroupWeights;
 use super::loss::ResponseStats;
 use super::rule_gradients::GradientProbe;
-use crate::optimizer::{SkipReason, UpdateReport};
+use crate::optimizer::UpdateReport;
+use crate::skip_reason::SkipReason;
 
 /// One optimizer update.
 #[derive(Clone, Debug, PartialEq)]

@@ -1,4 +1,4 @@
-//! What is known of the gradients of several aggregation rules on one batch.
+//! The gradients of several aggregation rules on one batch.
 
 use std::time::Duration;
 
@@ -9,7 +9,7 @@ use evenkeel_objective::Aggregation;
 pub struct GradientProbe {
     /// Each rule, in the order of [`Aggregation::ALL`].
     pub rules: Vec<RuleGradient>,
-    /// What it took.
+    /// How long the measurement took.
     pub took: Duration,
 }
 
@@ -20,7 +20,7 @@ pub struct RuleGradient {
     pub aggregation: Aggregation,
     /// Its global norm before clipping, KL and entropy terms included.
     pub norm: f64,
-    /// The norm that is left after clipping.
+    /// Its norm after clipping.
     pub clipped: f64,
     /// Its cosine to the gradient of every rule, in their order; absent where either is 0 or not finite.
     pub cosines: Vec<Option<f64>>,

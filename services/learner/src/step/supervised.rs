@@ -7,7 +7,8 @@ use serde::Serialize;
 
 use crate::error::{LearnerError, Result};
 use crate::micro_batch::Sequence;
-use crate::optimizer::{Phase, SkipReason};
+use crate::optimizer::TrainingPhase;
+use crate::skip_reason::SkipReason;
 use crate::trainer::{Gradient, Trainer};
 
 /// A prompt and the response to imitate.
@@ -65,19 +66,19 @@ impl TokenLoss for CrossEntropy {
 #[tracing::instrument(skip_all, fields(examples = examples.len()))]
 pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Result<SupervisedReport> {
     if examples.is_empty() {
-        return Err(LearnerError::input("number of examples", 0, "1 or more"));
+        return Err(LearnerError::input("examples", "empty", "1 or more"));
     }
     trainer.begin_step();
     let sequences = examples.iter().enumerate().map(|(index, Example { prompt, response })| {
-        Sequence::of_pair(trainer.config(), &format!("example {index}"), prompt, response)
+        Sequence::of_pair(trainer.config(), &format!("examples[{index}]"), prompt, response)
     });
     let batches = trainer.pack(&sequences.collect::<Result<Vec<_>>>()?)?;
     let tokens: usize = examples.iter().map(|example| example.response.len()).sum();
     let sums = batches.packed().iter().map(|_| OnceLock::new()).collect();
     let loss = CrossEntropy { weight: 1.0 / tokens as f32, sums };
-    let (update, version) = trainer.commit(Phase::Supervised, false, |trainer| {
+    let (update, version) = trainer.commit(TrainingPhase::Supervised, false, |trainer| {
         trainer.accumulate(&batches, 1.0, &loss)?;
-        trainer.update(Phase::Supervised, Gradient::Accumulated, 1.0, loss.sum().is_finite())
+        trainer.update(TrainingPhase::Supervised, Gradient::Accumulated, 1.0, loss.sum().is_finite())
     })?;
     Ok(SupervisedReport {
         loss: -loss.sum() / tokens as f64,

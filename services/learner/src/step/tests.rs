@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use evenkeel_model::{Config, Parameters, Train};
 
 use crate::test_model::{TestModel, groups, state};
-use crate::{Learner, LearnerSettings};
+use crate::{Learner, TrainingSettings};
 
 fn learner(passes: usize) -> Learner {
     counted(passes, Arc::default())
@@ -14,7 +14,7 @@ fn learner(passes: usize) -> Learner {
 
 fn counted(passes: usize, scored: Arc<AtomicUsize>) -> Learner {
     // A sequence each, and every group is worth a pass.
-    let mut settings = LearnerSettings { mini_batch_groups: 1, ..LearnerSettings::default() };
+    let mut settings = TrainingSettings { mini_batch_groups: 1, ..TrainingSettings::default() };
     settings.optimizer.learning_rate = 1e-2;
     settings.compute.micro_batch_tokens = 1;
     TestModel { passes, scored, kernels: None }.learner(settings)

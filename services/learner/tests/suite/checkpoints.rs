@@ -3,7 +3,8 @@
 use std::path::Path;
 
 use crate::support::{bits, config, groups, learner, settings};
-use evenkeel_learner::{Example, Learner, MARKER, PublishOptions, verify_published};
+use evenkeel_hf::VersionMarker;
+use evenkeel_learner::{Example, Learner, PublishOptions, verify_published};
 
 fn example(seed: u32) -> Example {
     Example { prompt: vec![2 + seed % 5, 3], response: vec![4, 5 + seed % 7, 1] }
@@ -20,7 +21,7 @@ fn train(learner: &mut Learner, steps: std::ops::Range<u64>) {
     }
 }
 
-fn shuffled() -> evenkeel_learner::LearnerSettings {
+fn shuffled() -> evenkeel_learner::TrainingSettings {
     let mut settings = settings();
     (settings.shuffle, settings.mini_batch_groups, settings.epochs) = (true, 2, 2);
     settings
@@ -113,7 +114,7 @@ fn a_broken_checkpoint_is_named_and_refused_and_changes_nothing() {
 #[test]
 fn the_seed_belongs_to_a_checkpoint_and_comes_back_with_it() {
     let folder = tempfile::tempdir().unwrap();
-    let with_seed = |seed| learner(evenkeel_learner::LearnerSettings { seed, ..shuffled() });
+    let with_seed = |seed| learner(evenkeel_learner::TrainingSettings { seed, ..shuffled() });
     with_seed(7).save_checkpoint(folder.path(), b"").unwrap();
     let next = |mut learner: Learner| {
         learner.train(groups(60, 4)).unwrap();
@@ -133,7 +134,7 @@ fn edit_state(folder: &Path, change: impl FnOnce(&mut serde_json::Map<String, se
 }
 
 /// Two updates a step, and a rate that rises over four steps.
-fn by_steps() -> evenkeel_learner::LearnerSettings {
+fn by_steps() -> evenkeel_learner::TrainingSettings {
     let mut settings = settings();
     (settings.mini_batch_groups, settings.optimizer.warmup_steps) = (2, 4);
     settings
@@ -203,7 +204,7 @@ fn a_checkpoint_of_another_architecture_is_refused() {
 }
 
 #[test]
-fn a_checkpoint_replaces_an_older_one_and_leaves_nothing_aside() {
+fn a_checkpoint_replaces_an_older_one_and_leaves_no_staging_folder() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("latest");
     // Leftovers of a killed writer.
@@ -272,6 +273,6 @@ fn a_published_folder_without_its_marker_or_with_other_weights_is_refused() {
     *bytes.last_mut().unwrap() ^= 1;
     std::fs::write(&weights, bytes).unwrap();
     assert!(verify_published(&published.path).unwrap_err().to_string().contains("damaged"));
-    std::fs::remove_file(published.path.join(MARKER)).unwrap();
-    assert!(verify_published(&published.path).unwrap_err().to_string().contains(MARKER));
+    std::fs::remove_file(published.path.join(VersionMarker::NAME)).unwrap();
+    assert!(verify_published(&published.path).unwrap_err().to_string().contains(VersionMarker::NAME));
 }

@@ -1,12 +1,12 @@
 //! Samples of older versions: what the ratio is taken against, and statistics by lag.
 
 use crate::support::{bits, groups, learner, settings};
-use evenkeel_learner::{Group, LearnerSettings, OldLogp, StepReport};
+use evenkeel_learner::{Group, OldLogp, StepReport, TrainingSettings};
 use evenkeel_objective::{Correction, LagRun};
 
 /// Settings under which the order of updates, epochs and corrections all matter.
-fn several_updates(old_logp: OldLogp) -> LearnerSettings {
-    let mut settings = LearnerSettings { old_logp, mini_batch_groups: 2, epochs: 2, shuffle: true, ..settings() };
+fn several_updates(old_logp: OldLogp) -> TrainingSettings {
+    let mut settings = TrainingSettings { old_logp, mini_batch_groups: 2, epochs: 2, shuffle: true, ..settings() };
     if old_logp != OldLogp::Rollout {
         settings.objective.correction = Correction::TokenMask;
     }
@@ -25,7 +25,7 @@ fn of_two_versions(seed: u64, count: u64) -> Vec<Group> {
     groups
 }
 
-fn measured(settings: LearnerSettings, groups: Vec<Group>) -> (StepReport, Vec<u32>) {
+fn measured(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<u32>) {
     let mut learner = learner(settings);
     let mut step = learner.step_of(groups.len()).with_lags().unwrap();
     groups.into_iter().for_each(|group| step.add(group).unwrap());
@@ -59,7 +59,7 @@ fn statistics_by_lag_change_no_bit_and_are_absent_where_nobody_asked() {
 fn every_token_that_goes_through_the_model_is_measured_once_under_its_own_lag() {
     for (mini_batch_groups, epochs) in [(0, 1), (2, 1), (2, 2), (0, 2)] {
         for old_logp in [OldLogp::Proximal, OldLogp::Rollout] {
-            let settings = LearnerSettings { mini_batch_groups, epochs, old_logp, ..settings() };
+            let settings = TrainingSettings { mini_batch_groups, epochs, old_logp, ..settings() };
             let groups = of_two_versions(7, 6);
             let mut wanted = [0, 0];
             for group in &groups {
@@ -78,8 +78,8 @@ fn every_token_that_goes_through_the_model_is_measured_once_under_its_own_lag() 
 
 #[test]
 fn the_ratio_is_that_of_the_weights_before_the_first_update_whatever_the_mini_batches() {
-    let whole = LearnerSettings { old_logp: OldLogp::Proximal, ..settings() };
-    let split = LearnerSettings { mini_batch_groups: 2, ..whole.clone() };
+    let whole = TrainingSettings { old_logp: OldLogp::Proximal, ..settings() };
+    let split = TrainingSettings { mini_batch_groups: 2, ..whole.clone() };
     let kl = |settings| {
         let lags = measured(settings, of_two_versions(8, 6)).0.lags.unwrap();
         lags.iter().map(|(_, of_lag)| of_lag.kl_k1().unwrap()).collect::<Vec<_>>()
@@ -92,7 +92,7 @@ fn the_ratio_is_that_of_the_weights_before_the_first_update_whatever_the_mini_ba
 #[test]
 fn a_correction_sees_the_tokens_of_all_versions_of_a_response() {
     let bounded = |correction, lags: bool| {
-        let mut settings = LearnerSettings { old_logp: OldLogp::Proximal, ..settings() };
+        let mut settings = TrainingSettings { old_logp: OldLogp::Proximal, ..settings() };
         settings.objective.correction = correction;
         // Bounds that some of the random ratios are beyond, those of whole responses too.
         (settings.objective.correction_low, settings.objective.correction_high) = (1e-6, 0.01);
@@ -118,7 +118,7 @@ fn runs_that_do_not_cover_the_trainable_tokens_are_refused() {
     let mut groups = of_two_versions(1, 1);
     groups[0].responses[1].lags.push(LagRun { lag: 0, tokens: 3 });
     let error = learner(settings()).step().add(groups.remove(0)).unwrap_err().to_string();
-    assert!(error.contains("group 0, response 1: length of lags is"), "{error}");
+    assert!(error.contains("groups[0].responses[1].lags is those of"), "{error}");
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn the_formula_names_what_the_ratio_is_taken_against() {
         (OldLogp::Proximal, "the learner's before the first update of the step, whichever version sampled [proximal]"),
         (OldLogp::Rollout, "old_logp = rollout_logp, the engine's [rollout]"),
     ] {
-        let formula = LearnerSettings { old_logp, ..LearnerSettings::default() }.formula();
+        let formula = TrainingSettings { old_logp, ..TrainingSettings::default() }.formula();
         assert!(formula.contains("rho = exp(logp - old_logp)") && formula.ends_with(end), "{formula}");
     }
 }

@@ -1,13 +1,14 @@
 //! The gradients of all aggregation rules on one batch.
 
 use crate::support::{bits, groups, learner, settings, without_signal};
+use evenkeel_config::Settings;
 use evenkeel_learner::{
-    ComputeType, GradientProbe, Group, Learner, LearnerSettings, OldLogp, ProbeSettings, StepReport,
+    ComputeType, GradientProbe, Group, Learner, OldLogp, ProbeSettings, StepReport, TrainingSettings,
 };
 use evenkeel_objective::Aggregation;
 
 /// Settings in which the rules have different gradients and every one is computed.
-fn eager() -> LearnerSettings {
+fn eager() -> TrainingSettings {
     let mut settings = settings();
     settings.compute.micro_batch_tokens = 8;
     settings.optimizer.learning_rate = 1e-2;
@@ -15,7 +16,7 @@ fn eager() -> LearnerSettings {
     settings
 }
 
-fn with(change: impl FnOnce(&mut LearnerSettings)) -> LearnerSettings {
+fn with(change: impl FnOnce(&mut TrainingSettings)) -> TrainingSettings {
     let mut settings = eager();
     change(&mut settings);
     settings
@@ -30,7 +31,7 @@ fn step(learner: &mut Learner, groups: &[Group], is_probed: bool) -> StepReport 
     step.finish().unwrap()
 }
 
-fn probe(settings: LearnerSettings, groups: &[Group]) -> (GradientProbe, StepReport) {
+fn probe(settings: TrainingSettings, groups: &[Group]) -> (GradientProbe, StepReport) {
     let mut report = step(&mut learner(settings), groups, true);
     (report.probe.take().unwrap(), report)
 }
@@ -188,7 +189,7 @@ fn the_rules_may_be_chosen_and_the_one_in_use_is_always_there() {
             settings.probe_gradients = ProbeSettings { every: 1, rules: rules.to_vec() };
         })
     };
-    let rules = |settings: LearnerSettings| {
+    let rules = |settings: TrainingSettings| {
         let (probe, _) = probe(settings, &groups(67, 2));
         probe.rules.iter().map(|of_rule| of_rule.aggregation).collect::<Vec<_>>()
     };
@@ -203,7 +204,7 @@ fn it_is_due_from_the_first_step_on_and_no_part_of_what_decides_results() {
     let every = |every| ProbeSettings { every, rules: Vec::new() };
     let due = |settings: ProbeSettings| (0..7).filter(|step| settings.is_due(*step)).collect::<Vec<_>>();
     assert_eq!((due(every(3)), due(every(0))), (vec![0, 3, 6], Vec::new()));
-    let asked = LearnerSettings { probe_gradients: every(3), ..settings() };
+    let asked = TrainingSettings { probe_gradients: every(3), ..settings() };
     assert_eq!((asked.hash(), asked.rules()), (settings().hash(), settings().rules()));
 }
 

@@ -2,11 +2,11 @@
 
 use crate::support::{bits, config, groups, learner, settings};
 use candle_core::Device;
-use evenkeel_learner::{Learner, LearnerSettings};
+use evenkeel_learner::{Learner, TrainingSettings};
 use evenkeel_model::Parameters;
 
 /// A learner with a value that is not finite in a row of the embedding.
-fn poisoned(poison: f64, settings: LearnerSettings) -> Learner {
+fn poisoned(poison: f64, settings: TrainingSettings) -> Learner {
     let mut values = learner(settings.clone()).parameters().values().to_vec();
     let poison = (values[0].get(3).unwrap() * poison).unwrap().unsqueeze(0).unwrap();
     values[0] = values[0].slice_scatter0(&poison, 3).unwrap();
@@ -17,7 +17,7 @@ fn poisoned(poison: f64, settings: LearnerSettings) -> Learner {
 #[test]
 fn the_step_that_skips_too_many_updates_in_a_row_fails_and_changes_nothing() {
     let mut learner =
-        poisoned(f64::NAN, LearnerSettings { max_skipped_updates: 3, mini_batch_groups: 2, ..settings() });
+        poisoned(f64::NAN, TrainingSettings { max_skipped_updates: 3, mini_batch_groups: 2, ..settings() });
     let report = learner.train(groups(14, 4)).unwrap();
     assert!(report.updates.len() == 2 && report.updates.iter().all(|update| update.skipped.is_some()));
     let before = bits(&learner);
@@ -27,7 +27,7 @@ fn the_step_that_skips_too_many_updates_in_a_row_fails_and_changes_nothing() {
         assert!(error.contains(words) && error.contains("non_finite"), "{error}");
         assert_eq!((bits(&learner), learner.version()), (before.clone(), 1));
     }
-    let mut unlimited = poisoned(f64::NAN, LearnerSettings { max_skipped_updates: 0, ..settings() });
+    let mut unlimited = poisoned(f64::NAN, TrainingSettings { max_skipped_updates: 0, ..settings() });
     (0..12).for_each(|seed| assert!(unlimited.train(groups(seed, 2)).is_ok()));
 }
 

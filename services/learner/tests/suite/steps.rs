@@ -2,10 +2,11 @@
 
 use crate::support::{bits, groups, host, learner, settings, update_difference, weights, without_signal};
 use candle_core::Device;
-use evenkeel_learner::{BatchShape, Group, LearnerSettings, OldLogp, StepReport};
+use evenkeel_config::Settings;
+use evenkeel_learner::{BatchShape, Group, OldLogp, StepReport, TrainingSettings};
 use evenkeel_objective::{Advantage, Aggregation, Correction, Policy};
 
-fn trained(settings: LearnerSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
+fn trained(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
     let mut learner = learner(settings);
     let report = learner.train(groups).unwrap();
     (report, weights(&learner))
@@ -18,7 +19,7 @@ fn assert_same_update(a: &[f32], b: &[f32]) {
 }
 
 /// An optimizer whose update is proportional to the gradient, so that comparing weights compares gradients.
-fn linear() -> LearnerSettings {
+fn linear() -> TrainingSettings {
     let mut settings = settings();
     settings.optimizer.epsilon = 1e3;
     settings.optimizer.learning_rate = 10.0;
@@ -28,7 +29,7 @@ fn linear() -> LearnerSettings {
 }
 
 /// The step's whole gradient: with a first decay rate of 0 the first moment is nothing else.
-fn gradient(mut settings: LearnerSettings, groups: Vec<Group>) -> Vec<f32> {
+fn gradient(mut settings: TrainingSettings, groups: Vec<Group>) -> Vec<f32> {
     settings.optimizer.betas[0] = 0.0;
     settings.optimizer.max_grad_norm = None;
     let mut learner = learner(settings);
@@ -170,7 +171,7 @@ fn a_correction_whose_factor_would_always_be_1_is_refused() {
 
 #[test]
 fn a_clip_that_can_never_act_is_noted() {
-    let noted = |change: fn(&mut LearnerSettings)| {
+    let noted = |change: fn(&mut TrainingSettings)| {
         let mut settings = settings();
         change(&mut settings);
         settings.notes().iter().any(|note| note.contains("the clip of policy = ppo never acts"))

@@ -3,11 +3,11 @@
 use crate::support::{bits, groups, learner, settings, without_signal};
 use std::time::SystemTime;
 
-use evenkeel_learner::{Group, Learner, LearnerSettings, OldLogp, Pass, PassKind, PolicyStep, StepPhase, StepReport};
+use evenkeel_learner::{Group, Learner, OldLogp, Pass, PassKind, PolicyStep, StepPhase, StepReport, TrainingSettings};
 use evenkeel_objective::Aggregation;
 
 /// Settings under which nearly every group is worth a pass.
-fn eager() -> LearnerSettings {
+fn eager() -> TrainingSettings {
     let mut settings = settings();
     settings.compute.threads = 1;
     settings.compute.micro_batch_tokens = 8;
@@ -15,7 +15,7 @@ fn eager() -> LearnerSettings {
     settings
 }
 
-fn with(change: impl FnOnce(&mut LearnerSettings)) -> LearnerSettings {
+fn with(change: impl FnOnce(&mut TrainingSettings)) -> TrainingSettings {
     let mut settings = eager();
     change(&mut settings);
     settings
@@ -27,7 +27,7 @@ fn fill<'a>(mut step: PolicyStep<'a>, groups: &[Group]) -> PolicyStep<'a> {
 }
 
 /// Two steps, so that the second has the moments of the first.
-fn trained(settings: LearnerSettings, announced: bool) -> (Vec<StepReport>, Vec<u32>) {
+fn trained(settings: TrainingSettings, announced: bool) -> (Vec<StepReport>, Vec<u32>) {
     let mut learner = learner(settings);
     let mut reports = Vec::new();
     for seed in [30, 31] {
@@ -42,8 +42,8 @@ fn trained(settings: LearnerSettings, announced: bool) -> (Vec<StepReport>, Vec<
 
 #[test]
 fn a_step_that_waits_for_its_last_group_has_the_bits_of_one_that_does_not() {
-    let shuffled = |settings: &mut LearnerSettings| (settings.shuffle, settings.mini_batch_groups) = (true, 2);
-    let regularized = |settings: &mut LearnerSettings| {
+    let shuffled = |settings: &mut TrainingSettings| (settings.shuffle, settings.mini_batch_groups) = (true, 2);
+    let regularized = |settings: &mut TrainingSettings| {
         shuffled(settings);
         settings.objective.kl_coefficient = 0.1;
         settings.objective.entropy_coefficient = 0.01;
@@ -190,14 +190,14 @@ fn a_dropped_step_of_several_updates_changes_nothing() {
 }
 
 #[test]
-fn a_step_of_another_number_of_groups_than_announced_is_refused_and_changes_nothing() {
+fn a_step_of_another_number_of_groups_than_expected_is_refused_and_changes_nothing() {
     let mut learner: Learner = learner(eager());
     let before = bits(&learner);
     let error = fill(learner.step_of(3), &groups(40, 2)).finish().unwrap_err().to_string();
-    assert_eq!(error, "number of groups is 2, allowed: 3, as announced");
+    assert_eq!(error, "groups is a list of 2, allowed: 3, the number given in the header");
     let mut step = fill(learner.step_of(2), &groups(40, 2));
     let error = step.add(groups(41, 1).remove(0)).unwrap_err().to_string();
-    assert_eq!(error, "number of groups is 3, allowed: 2, as announced");
+    assert_eq!(error, "groups is a list of 3, allowed: 2, the number given in the header");
     drop(step);
     assert!(learner.step_of(0).finish().is_err());
     assert_eq!((bits(&learner), learner.version()), (before, 0));

@@ -51,15 +51,6 @@ impl Drop for StartClaim<'_> {
     }
 }
 
-/// Cancels a start that nobody waits for any more.
-struct CancelOnDrop(Cancel);
-
-impl Drop for CancelOnDrop {
-    fn drop(&mut self) {
-        self.0.cancel();
-    }
-}
-
 impl OrchestratorService {
     /// Starts the run that the settings name, or resumes it where its directory exists. Does nothing where they name none, or where it is
     /// completed.
@@ -83,7 +74,8 @@ impl OrchestratorService {
 
     async fn start_by(&self, starter: Starter, request: StartRunRequest) -> Result<RunMessage, ServiceError> {
         let cancel = Cancel::default();
-        let _cancel_on_drop = CancelOnDrop(cancel.clone());
+        // A start that nobody waits for any more is cancelled.
+        let _guard = cancel.drop_guard();
         loop {
             if self.shared.drain.is_draining() {
                 return Err(ServiceError::Draining);

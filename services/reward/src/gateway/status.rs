@@ -10,7 +10,7 @@ use evenkeel_rpc::error::ServiceError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-/// How long one worker may take to tell its status; without it the others are told.
+/// How long a worker may take to report its status; workers that do not answer are omitted.
 const STATUS_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// The workers of a gateway.
@@ -24,7 +24,7 @@ impl Workers {
         Self { addresses, connector }
     }
 
-    /// What the workers that answer can do together, and what they have judged.
+    /// What all workers that answer can do, and the verdicts of all of them.
     ///
     /// # Errors
     /// No worker answers.
@@ -58,7 +58,7 @@ async fn ask(connector: Connector, address: ServerAddress) -> Option<RewardGetSt
     Some(RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await.ok()?.into_inner())
 }
 
-/// Two workers as one: an item may go to either, so that it can do what both can, and both have judged.
+/// Two workers as one. An item may go to either, so only what both can do counts; their verdicts add up.
 fn merged(one: RewardGetStatusResponse, other: RewardGetStatusResponse) -> RewardGetStatusResponse {
     let mut verdicts = one.verdicts;
     for (outcome, count) in other.verdicts {
@@ -84,7 +84,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn workers_together_can_what_each_can_and_have_judged_what_all_have() {
+    fn a_gateway_can_do_what_every_worker_can_and_counts_the_verdicts_of_all() {
         let worker = |code, profiles: &[&str], correct, bytes| RewardGetStatusResponse {
             math: true,
             code,

@@ -4,7 +4,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use evenkeel_config::{ByteSize, HumanDuration, OptionalHumanDuration, human};
+use evenkeel_config::{ByteSize, HumanDuration, OptionalHumanDuration, human, resolved_threads};
 use evenkeel_proto::FieldError;
 use evenkeel_sandbox::rows::MAX_PRIVATE_BYTES;
 use evenkeel_sandbox::{Limits, Mode};
@@ -159,7 +159,7 @@ impl CodeSettings {
 
     /// Number of threads, with 0 resolved.
     pub(crate) fn thread_count(&self) -> usize {
-        super::thread_count(self.threads)
+        resolved_threads(self.threads).min(MAX_THREADS)
     }
 
     pub(super) fn validate(&self) -> Result<(), FieldError> {

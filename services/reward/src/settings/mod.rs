@@ -2,7 +2,7 @@
 
 mod code;
 
-use evenkeel_config::{ByteSize, Renamed, Settings};
+use evenkeel_config::{ByteSize, Renamed, Settings, resolved_threads};
 use evenkeel_math::{Limits, Profile};
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::items::ItemLimits;
@@ -105,15 +105,7 @@ impl RewardSettings {
 
     /// Number of threads, with 0 resolved.
     pub(crate) fn thread_count(&self) -> usize {
-        thread_count(self.threads)
-    }
-}
-
-/// Resolves 0 to the number of cores.
-fn thread_count(threads: usize) -> usize {
-    match threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from).min(MAX_THREADS),
-        threads => threads,
+        resolved_threads(self.threads).min(MAX_THREADS)
     }
 }
 

@@ -100,7 +100,7 @@ mod tests {
             ..of_run(&on_device, &small(), &DataFacts::default())
         };
         let said = problem(&on_device, &memory);
-        assert!(said.contains("free memory of compute.device is 38.0 GiB, allowed: "), "{said}");
+        assert!(said.contains("compute.device has 38.0 GiB of free memory, needed: "), "{said}");
         assert!(said.contains("optimizer.moments = host"), "{said}");
         let on_host = recipe(SMALL, &["learner.optimizer.moments=host"]);
         let memory = Memory {
@@ -109,7 +109,7 @@ mod tests {
             ..of_run(&on_host, &small(), &DataFacts::default())
         };
         let said = problem(&on_host, &memory);
-        assert!(said.contains("free memory of the host is ") && said.contains("page-locked"), "{said}");
+        assert!(said.contains("the host has ") && said.contains("page-locked"), "{said}");
     }
 
     #[test]

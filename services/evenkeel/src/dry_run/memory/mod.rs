@@ -4,7 +4,8 @@ mod check;
 
 use std::process::Command;
 
-use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, Recompute, host_memory};
+use evenkeel_files::available_memory;
+use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, MemoryUse, Recompute};
 use evenkeel_model::Config;
 use evenkeel_orchestrator::Engines;
 use serde::Serialize;
@@ -50,16 +51,19 @@ pub(super) struct Memory {
 pub(super) struct Need {
     pub(super) what: String,
     pub(super) bytes: u64,
+    /// Whether it grows with the tokens of a micro-batch.
+    #[serde(skip)]
+    pub(super) is_activations: bool,
 }
 
 impl From<&MemoryPart> for Need {
     fn from(part: &MemoryPart) -> Self {
-        need(part.what, part.bytes)
+        Self { is_activations: part.what == MemoryUse::Activations, ..need(part.what.to_string(), part.bytes) }
     }
 }
 
 fn need(what: impl Into<String>, bytes: u64) -> Need {
-    Need { what: what.into(), bytes }
+    Need { what: what.into(), bytes, is_activations: false }
 }
 
 /// The memory that a recipe takes.
@@ -75,7 +79,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
         needed_bytes: 0,
         available_bytes: None,
         host_parts: beside(recipe, config, longest),
-        host_available_bytes: host_memory(),
+        host_available_bytes: available_memory(),
         resident_bytes: None,
         plan: None,
     };
@@ -143,7 +147,8 @@ impl Memory {
         if learner.objective.kl_coefficient > 0.0 {
             self.parts.push(need("reference of the KL term", 4 * parameters));
         }
-        self.parts.push(need("activations", at_once * tokens * values * type_bytes));
+        let activations = need("activations", at_once * tokens * values * type_bytes);
+        self.parts.push(Need { is_activations: true, ..activations });
         self.parts.push(need("logits", at_once * logits));
         self.parts.append(&mut self.host_parts);
         self.available_bytes = self.host_available_bytes;

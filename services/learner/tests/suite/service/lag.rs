@@ -1,6 +1,6 @@
 //! Versions of samples: which a step takes, and what its report says of them.
 
-use evenkeel_learner::{LearnerSettings, OldLogp};
+use evenkeel_learner::{OldLogp, TrainingSettings};
 use evenkeel_proto::v1::{TrainHeader, TrainKind, train_request};
 use tonic::Code;
 
@@ -26,7 +26,7 @@ fn of_versions(seed: u64, index: u32, version: impl Fn(usize) -> u64) -> train_r
 
 /// A service after two steps.
 async fn after_two_steps() -> TestService {
-    let training = LearnerSettings { old_logp: OldLogp::Proximal, ..settings() };
+    let training = TrainingSettings { old_logp: OldLogp::Proximal, ..settings() };
     let mut service = start_training(training).await;
     service.step(0, 0).await.unwrap();
     service.step(1, 1).await.unwrap();
@@ -45,7 +45,7 @@ async fn versions_above_the_base_or_too_far_behind_are_refused_by_name() {
         let header = TrainHeader { max_lag, ..service.header(TrainKind::Grpo, 2, 2, 1) };
         let error = service.train(header, vec![of_version(1, 0, version)]).await.unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{error}");
-        assert!(error.message().contains(&format!("group[0].samples[0].segments[0].{words}")), "{error}");
+        assert!(error.message().contains(&format!("groups[0].samples[0].segments[0].{words}")), "{error}");
     }
     assert_eq!(service.version().await, 2);
 }

@@ -13,7 +13,7 @@ mod steps;
 
 use std::path::Path;
 
-use evenkeel_learner::{LearnerSettings, PublishOptions, ServiceSettings, bind};
+use evenkeel_learner::{LearnerSettings, PublishOptions, TrainingSettings, bind};
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LoadCheckpointRequest, SaveCheckpointRequest, Segment, TrainEvent, TrainGroup,
@@ -38,36 +38,36 @@ async fn start() -> TestService {
     start_training(settings()).await
 }
 
-async fn start_training(training: LearnerSettings) -> TestService {
+async fn start_training(training: TrainingSettings) -> TestService {
     let folder = tempfile::tempdir().unwrap();
     let model = learner(training.clone()).publish(folder.path(), PublishOptions::default()).unwrap().path;
     start_from(folder, &model, training).await
 }
 
-async fn start_with(change: impl FnOnce(&mut ServiceSettings)) -> TestService {
+async fn start_with(change: impl FnOnce(&mut LearnerSettings)) -> TestService {
     let folder = tempfile::tempdir().unwrap();
     let model = learner(settings()).publish(folder.path(), PublishOptions::default()).unwrap().path;
     start_from_with(folder, &model, settings(), change).await
 }
 
-async fn start_from(folder: tempfile::TempDir, model: &Path, training: LearnerSettings) -> TestService {
+async fn start_from(folder: tempfile::TempDir, model: &Path, training: TrainingSettings) -> TestService {
     start_from_with(folder, model, training, |_| {}).await
 }
 
 async fn start_from_with(
     folder: tempfile::TempDir,
     model: &Path,
-    training: LearnerSettings,
-    change: impl FnOnce(&mut ServiceSettings),
+    training: TrainingSettings,
+    change: impl FnOnce(&mut LearnerSettings),
 ) -> TestService {
     let hash = training.hash();
-    let mut settings = ServiceSettings {
+    let mut settings = LearnerSettings {
         server: ServerSettings::on("127.0.0.1:0"),
         model: model.to_owned(),
         checkpoints: folder.path().join("checkpoints"),
         weights: folder.path().join("weights"),
         training,
-        ..ServiceSettings::default()
+        ..LearnerSettings::default()
     };
     change(&mut settings);
     let server = bind(settings).await.unwrap().spawn();

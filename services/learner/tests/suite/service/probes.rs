@@ -1,6 +1,6 @@
 //! Steps whose gradients are probed.
 
-use evenkeel_learner::{LearnerSettings, ProbeSettings};
+use evenkeel_learner::{ProbeSettings, TrainingSettings};
 use evenkeel_proto::v1::TrainReport;
 
 use super::{start, start_training};
@@ -8,7 +8,7 @@ use crate::support::settings;
 
 #[tokio::test]
 async fn steps_that_are_due_report_the_gradient_of_every_rule_and_train_alike() {
-    let probed = LearnerSettings { probe_gradients: ProbeSettings { every: 2, rules: Vec::new() }, ..settings() };
+    let probed = TrainingSettings { probe_gradients: ProbeSettings { every: 2, rules: Vec::new() }, ..settings() };
     let (mut probed, mut plain) = (start_training(probed).await, start().await);
     assert_eq!(probed.hash, plain.hash);
     for step in 0..3 {

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_learner::LearnerSettings;
+use evenkeel_learner::TrainingSettings;
 use evenkeel_proto::v1::{TrainKind, TrainPhase, TrainRequest, train_event, train_request};
 use tonic::Code;
 
@@ -12,7 +12,7 @@ use crate::support::{bits, group, learner, settings};
 
 #[tokio::test]
 async fn progress_counts_groups_whose_gradient_is_summed_not_groups_received() {
-    let mut settings = LearnerSettings { mini_batch_groups: 2, ..settings() };
+    let mut settings = TrainingSettings { mini_batch_groups: 2, ..settings() };
     // No pass is worth it before the last group.
     settings.compute.micro_batch_tokens = 100_000;
     let mut service = start_training(settings).await;
@@ -33,7 +33,7 @@ async fn progress_counts_groups_whose_gradient_is_summed_not_groups_received() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn passes_run_while_the_last_group_is_still_being_sampled_and_when_groups_arrive_changes_no_bit() {
-    let mut training = LearnerSettings { mini_batch_groups: 2, ..settings() };
+    let mut training = TrainingSettings { mini_batch_groups: 2, ..settings() };
     training.compute.threads = 1;
     training.compute.micro_batch_tokens = 8;
     let mut service = start_training(training.clone()).await;

@@ -1,7 +1,7 @@
 //! Updates with a loss or gradient that is not finite.
 
 use candle_core::Device;
-use evenkeel_learner::{Learner, LearnerSettings, PublishOptions};
+use evenkeel_learner::{Learner, PublishOptions, TrainingSettings};
 use evenkeel_model::Parameters;
 use evenkeel_proto::v1::{SupervisedBatch, SupervisedExample, TrainKind, train_request};
 use tonic::Code;
@@ -12,7 +12,7 @@ use crate::support::{config, learner, settings};
 #[tokio::test]
 async fn the_batch_of_a_skipped_update_is_written_and_too_many_skips_in_a_row_fail_the_step() {
     let folder = tempfile::tempdir().unwrap();
-    let settings = LearnerSettings { max_skipped_updates: 2, ..settings() };
+    let settings = TrainingSettings { max_skipped_updates: 2, ..settings() };
     let mut values = learner(settings.clone()).parameters().values().to_vec();
     values[0] = (&values[0] * f64::NAN).unwrap();
     let parameters = Parameters::new(&config(), values, &Device::Cpu).unwrap();

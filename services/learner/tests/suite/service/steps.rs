@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use evenkeel_learner::LearnerSettings;
+use evenkeel_learner::TrainingSettings;
 use evenkeel_proto::v1::{
     PublishRequest, SaveCheckpointRequest, SupervisedBatch, SupervisedExample, TrainHeader, TrainKind, train_event,
     train_request,
@@ -74,11 +74,11 @@ async fn a_step_with_missing_extra_misordered_or_invalid_groups_changes_nothing(
     let mut service = start().await;
     let header = service.header(TrainKind::Grpo, 0, 0, 2);
     let short = service.train(header.clone(), vec![message(1, 0)]).await.unwrap_err();
-    assert!(short.message().contains("number of groups is 1"), "{short}");
+    assert!(short.message().contains("groups is a list of 1"), "{short}");
     let long = vec![message(1, 0), message(2, 1), message(3, 2)];
-    assert!(service.train(header.clone(), long).await.unwrap_err().message().contains("number of groups is 3"));
+    assert!(service.train(header.clone(), long).await.unwrap_err().message().contains("groups is a list of 3"));
     let out_of_order = service.train(header.clone(), vec![message(1, 1)]).await.unwrap_err();
-    assert!(out_of_order.message().contains("group[0].index is 1"), "{out_of_order}");
+    assert!(out_of_order.message().contains("groups[0].index is 1"), "{out_of_order}");
     let mut bad = message(1, 0);
     if let train_request::Kind::Group(group) = &mut bad {
         group.prompt_token_ids[0] = 4000;
@@ -92,7 +92,7 @@ async fn a_step_with_missing_extra_misordered_or_invalid_groups_changes_nothing(
 
 #[tokio::test]
 async fn a_number_of_groups_that_is_no_multiple_of_the_mini_batch_is_refused_before_the_first_group() {
-    let mut service = start_training(LearnerSettings { mini_batch_groups: 2, ..settings() }).await;
+    let mut service = start_training(TrainingSettings { mini_batch_groups: 2, ..settings() }).await;
     let error = service.train(service.header(TrainKind::Grpo, 0, 0, 3), Vec::new()).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
     let words = "expected_groups is 3, allowed: a multiple of mini_batch_groups = 2";
@@ -115,7 +115,7 @@ async fn the_same_call_runs_supervised_steps() {
 #[tokio::test]
 async fn the_order_of_groups_follows_the_seed_of_the_run() {
     let digest = async |seed: u64| {
-        let shuffled = LearnerSettings { shuffle: true, mini_batch_groups: 1, ..settings() };
+        let shuffled = TrainingSettings { shuffle: true, mini_batch_groups: 1, ..settings() };
         let mut service = start_training(shuffled).await;
         let header = TrainHeader { seed, ..service.header(TrainKind::Grpo, 0, 0, 4) };
         service.train(header, (0..4).map(|index| message(u64::from(index), index)).collect()).await.unwrap();

@@ -1,7 +1,7 @@
 //! A small model and random groups.
 
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{Group, Learner, LearnerSettings, OptimizerSettings, Response};
+use evenkeel_learner::{Group, Learner, OptimizerSettings, Response, TrainingSettings};
 use evenkeel_model::{Config, Family, Parameters};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -26,16 +26,16 @@ pub(crate) fn config() -> Config {
     }
 }
 
-pub(crate) fn settings() -> LearnerSettings {
+pub(crate) fn settings() -> TrainingSettings {
     let optimizer = OptimizerSettings { learning_rate: 1e-3, warmup_updates: 0, ..OptimizerSettings::default() };
-    let mut settings = LearnerSettings { supervised: optimizer.clone(), optimizer, ..LearnerSettings::default() };
+    let mut settings = TrainingSettings { supervised: optimizer.clone(), optimizer, ..TrainingSettings::default() };
     settings.compute.threads = 2;
     settings.compute.micro_batch_tokens = 64;
     settings
 }
 
 /// A learner of the same random weights each time.
-pub(crate) fn learner(settings: LearnerSettings) -> Learner {
+pub(crate) fn learner(settings: TrainingSettings) -> Learner {
     let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
     Learner::new(config(), parameters, settings).unwrap()
 }

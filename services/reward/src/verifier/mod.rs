@@ -1,6 +1,7 @@
-//! Judges single items. The same item has the same verdict on every worker.
+//! Verifies single items. The same item has the same verdict on every worker.
 
 mod code;
+mod known;
 mod math;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -11,26 +12,26 @@ use evenkeel_proto::v1::{
 };
 
 use crate::settings::RewardSettings;
-use code::CodeJudge;
-use math::MathJudge;
+use code::CodeVerifier;
+use math::MathVerifier;
 
 pub use code::{ReadProgram, SandboxError, WorkerProcesses};
 pub use evenkeel_sandbox::Cancel;
 
-/// Judges items. Can be used without a server.
-pub struct Judge {
+/// Verifies items. Can be used without a server.
+pub struct Verifier {
     worker: String,
     max_completion_bytes: usize,
     max_field_bytes: usize,
-    math: MathJudge,
-    code: CodeJudge,
+    math: MathVerifier,
+    code: CodeVerifier,
 }
 
 /// A valid item, by the kind of its task.
 pub enum Work {
-    /// A mathematical answer for [`Judge::math`], which takes CPU time in proportion to its length.
+    /// A mathematical answer for [`Verifier::math`], which takes CPU time in proportion to its length.
     Math(MathWork),
-    /// A program for [`Judge::code`], which runs it.
+    /// A program for [`Verifier::code`], which runs it.
     Code(CodeWork),
 }
 
@@ -57,16 +58,16 @@ impl MathWork {
     }
 }
 
-impl Judge {
-    /// A judge with the settings of a worker, which must be valid. Programs run in worker processes if `processes` tells how to start them,
+impl Verifier {
+    /// A verifier with the settings of a worker, which must be valid. Programs run in worker processes if `processes` tells how to start them,
     /// and otherwise on threads, at half the speed.
     pub fn new(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
             worker: settings.name.clone(),
             max_completion_bytes: settings.max_completion.bytes_usize(),
             max_field_bytes: settings.max_field.bytes_usize(),
-            math: MathJudge::new(settings),
-            code: CodeJudge::new(settings, processes),
+            math: MathVerifier::new(settings),
+            code: CodeVerifier::new(settings, processes),
         }
     }
 
@@ -80,7 +81,7 @@ impl Judge {
     }
 
     /// Whether the settings enable programs.
-    pub fn judges_code(&self) -> bool {
+    pub fn verifies_code(&self) -> bool {
         self.code.is_on()
     }
 
@@ -89,7 +90,7 @@ impl Judge {
     /// # Errors
     /// The verdict on an invalid item.
     pub fn accept(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
-        self.checked(item).map_err(|verdict| Box::new(self.signed(*verdict)))
+        self.checked(item).map_err(|verdict| Box::new(self.with_worker(*verdict)))
     }
 
     fn checked(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
@@ -129,7 +130,7 @@ impl Judge {
     /// A panic results in the verdict INVALID with reason INTERNAL, for this item alone.
     pub fn math(&self, work: MathWork) -> Verdict {
         let id = work.id.clone();
-        self.signed(contained(&id, || self.math.verdict(work)))
+        self.with_worker(catch_panic(&id, || self.math.verdict(work)))
     }
 
     /// Whether the tests are cached or small, so that [`Self::read_code`] is fast.
@@ -143,7 +144,7 @@ impl Judge {
     /// # Errors
     /// The verdict if there is nothing to run.
     pub fn read_code(&self, work: CodeWork, cancel: &Cancel) -> Result<ReadProgram, Box<Verdict>> {
-        self.code.read(work, cancel).map_err(|verdict| Box::new(self.signed(*verdict)))
+        self.code.read(work, cancel).map_err(|verdict| Box::new(self.with_worker(*verdict)))
     }
 
     /// Submits a program to the sandbox. Blocks while the sandbox is being prepared. `done` is called once with the verdict, by this function
@@ -174,20 +175,20 @@ impl Judge {
                     let _ = sender.send(verdict);
                 });
                 let no_verdict =
-                    || self.signed(Verdict::invalid(id, InvalidReason::Internal, "the sandbox gave no verdict"));
+                    || self.with_worker(Verdict::invalid(id, InvalidReason::Internal, "the sandbox gave no verdict"));
                 receiver.recv().unwrap_or_else(|_| no_verdict())
             }
         }
     }
 
-    fn signed(&self, verdict: Verdict) -> Verdict {
+    fn with_worker(&self, verdict: Verdict) -> Verdict {
         Verdict { worker: self.worker.clone(), ..verdict }
     }
 }
 
-/// The verdict, or INVALID after a panic. Judging changes no state, so the judge can be used again.
-fn contained(id: &str, judge: impl FnOnce() -> Verdict) -> Verdict {
-    catch_unwind(AssertUnwindSafe(judge)).unwrap_or_else(|panic| {
+/// The verdict, or INVALID after a panic. Judging changes no state, so the verifier can be used again.
+fn catch_panic(id: &str, verify: impl FnOnce() -> Verdict) -> Verdict {
+    catch_unwind(AssertUnwindSafe(verify)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
         let text = text.unwrap_or("without a message");
         tracing::error!(id = ?cut(id, MAX_LOGGED), panic = ?cut(text, MAX_LOGGED), "judging an item failed");
@@ -195,7 +196,7 @@ fn contained(id: &str, judge: impl FnOnce() -> Verdict) -> Verdict {
     })
 }
 
-/// Longest texts of a short piece of work, in bytes. They take some ten microseconds, and the odd ones a few milliseconds.
+/// Longest text that is judged in place, in bytes: it takes about ten microseconds, in rare cases a few milliseconds.
 const SHORT_TEXT: usize = 2 << 10;
 /// Most alternative gold answers, so that a check takes milliseconds.
 const MAX_ALTERNATIVES: usize = 100;
@@ -233,11 +234,11 @@ mod tests {
     #[test]
     fn a_panic_affects_only_its_own_item() {
         let right = || Verdict::judged("a", Outcome::Correct, "equal_integer", 1.0);
-        assert_eq!(contained("a", right), right());
-        for judge in
+        assert_eq!(catch_panic("a", right), right());
+        for verify in
             [|| panic!("byte index 1 is not a char boundary"), || panic!("{}", "of 5"), || std::panic::panic_any(5)]
         {
-            let verdict = contained("b", judge);
+            let verdict = catch_panic("b", verify);
             assert_eq!((verdict.id.as_str(), verdict.reason_code.as_str(), verdict.reward), ("b", "internal", None));
             assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Internal));
             assert_eq!(verdict.validate(), Ok(()));

@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{
     LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, ResetRequest,
     ResetResponse, SaveCheckpointRequest, SaveCheckpointResponse,
 };
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{ServiceError, micros};
 use tokio::sync::mpsc;
 
 use super::artifacts::{CheckpointStore, WeightsStore};
@@ -15,13 +15,13 @@ use super::command::{Command, Reply};
 use super::convert;
 use super::lease::Lease;
 use super::score::ScoreBatch;
-use super::settings::ServiceSettings;
+use super::settings::LearnerSettings;
 use super::status::StatusBoard;
 use super::train::Training;
 use crate::learner::Learner;
 
 /// The owner of the learner.
-pub(super) struct Worker {
+pub(super) struct LearnerThread {
     learner: Learner,
     lease: Lease,
     training: Training,
@@ -30,8 +30,8 @@ pub(super) struct Worker {
     status: StatusBoard,
 }
 
-impl Worker {
-    pub(super) fn new(learner: Learner, settings: &ServiceSettings, status: StatusBoard) -> Self {
+impl LearnerThread {
+    pub(super) fn new(learner: Learner, settings: &LearnerSettings, status: StatusBoard) -> Self {
         Self {
             learner,
             lease: Lease::new(settings.lease, status.clone()),
@@ -49,8 +49,8 @@ impl Worker {
         while let Some(command) = next.take().or_else(|| commands.blocking_recv()) {
             self.status.set_state(state_of(&command), self.learner.version());
             match command {
-                Command::Train { header, session } => {
-                    self.training.run(&mut self.learner, &mut self.lease, &header, session);
+                Command::Train { header, call } => {
+                    self.training.run(&mut self.learner, &mut self.lease, &header, call);
                 }
                 Command::Score(first) => {
                     let batch;
@@ -90,7 +90,7 @@ impl Worker {
         let start = Instant::now();
         let checkpoint = self.checkpoints.save(&self.learner, request)?;
         self.lease.assign(&checkpoint.run_id);
-        let write_us = convert::micros(start.elapsed());
+        let write_us = micros(start.elapsed());
         record("evenkeel_checkpoint_save_seconds", write_us);
         Ok(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us })
     }
@@ -107,7 +107,7 @@ impl Worker {
         };
         let loaded = self.checkpoints.load(&mut self.learner, request.which.as_ref(), from);
         let (checkpoint, client_state) = loaded?;
-        record("evenkeel_checkpoint_load_seconds", convert::micros(start.elapsed()));
+        record("evenkeel_checkpoint_load_seconds", micros(start.elapsed()));
         self.replaced(&request.run_id, checkpoint.step);
         Ok(LoadCheckpointResponse { checkpoint: Some(checkpoint), client_state })
     }

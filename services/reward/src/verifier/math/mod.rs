@@ -10,13 +10,13 @@ use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, verify_item::Answer};
 use super::MathWork;
 use crate::settings::{MathDefaults, RewardSettings};
 
-/// Judges with `evenkeel-math`.
-pub(super) struct MathJudge {
+/// Verifies answers with `evenkeel-math`.
+pub(super) struct MathVerifier {
     settings: MathDefaults,
     max_text_bytes: usize,
 }
 
-impl MathJudge {
+impl MathVerifier {
     pub(super) fn new(settings: &RewardSettings) -> Self {
         Self { settings: settings.math.clone(), max_text_bytes: settings.max_text.bytes_usize() }
     }

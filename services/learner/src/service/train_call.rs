@@ -67,7 +67,7 @@ pub(super) fn idle_error() -> ServiceError {
 }
 
 /// The learner's end of a training call.
-pub(super) struct Session {
+pub(super) struct TrainCall {
     inputs: mpsc::Receiver<TrainInput>,
     events: mpsc::Sender<Result<TrainEvent, ServiceError>>,
     idle: IdleTimer,
@@ -75,7 +75,7 @@ pub(super) struct Session {
     _permit: OwnedSemaphorePermit,
 }
 
-impl Session {
+impl TrainCall {
     pub(super) fn new(
         inputs: mpsc::Receiver<TrainInput>,
         events: mpsc::Sender<Result<TrainEvent, ServiceError>>,

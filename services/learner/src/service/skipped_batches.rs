@@ -1,4 +1,4 @@
-//! Batches whose updates were skipped, written for a person to look at.
+//! Batches whose updates were skipped, dumped for inspection.
 
 use std::path::{Path, PathBuf};
 
@@ -11,12 +11,12 @@ use crate::files::write_file;
 /// Batches kept; further ones are not written, so that a run that goes on like this does not fill the disk.
 const MAX_BATCHES: usize = 20;
 
-/// Where batches are written.
-pub(super) struct Inspection {
+/// Writes batches whose updates were skipped.
+pub(super) struct SkippedBatches {
     folder: PathBuf,
 }
 
-impl Inspection {
+impl SkippedBatches {
     /// The folder is created with the first batch.
     pub(super) fn new(folder: PathBuf) -> Self {
         Self { folder }
@@ -75,8 +75,8 @@ mod tests {
     #[test]
     fn a_batch_is_one_group_a_line_in_a_file_of_its_run_and_step() {
         let folder = tempfile::tempdir().unwrap();
-        let inspection = Inspection::new(folder.path().join("skipped"));
-        inspection.write("../run", TrainKind::Grpo, 7, &groups());
+        let skipped_batches = SkippedBatches::new(folder.path().join("skipped"));
+        skipped_batches.write("../run", TrainKind::Grpo, 7, &groups());
         let text = std::fs::read_to_string(folder.path().join("skipped/___run-step-000007.jsonl")).unwrap();
         let ids: Vec<String> = text
             .lines()
@@ -88,9 +88,9 @@ mod tests {
     #[test]
     fn examples_of_a_warm_start_have_a_name_of_their_own() {
         let folder = tempfile::tempdir().unwrap();
-        let inspection = Inspection::new(folder.path().to_owned());
-        inspection.write("run", TrainKind::Grpo, 7, &groups());
-        inspection.write("run", TrainKind::Supervised, 7, &[Example { prompt: vec![2], response: vec![3, 1] }]);
+        let skipped_batches = SkippedBatches::new(folder.path().to_owned());
+        skipped_batches.write("run", TrainKind::Grpo, 7, &groups());
+        skipped_batches.write("run", TrainKind::Supervised, 7, &[Example { prompt: vec![2], response: vec![3, 1] }]);
         let text = std::fs::read_to_string(folder.path().join("run-supervised-step-000007.jsonl")).unwrap();
         assert_eq!(text, "{\"prompt\":[2],\"response\":[3,1]}\n");
         assert_eq!(count(folder.path()).unwrap(), 2);
@@ -99,8 +99,8 @@ mod tests {
     #[test]
     fn the_number_of_batches_is_bounded() {
         let folder = tempfile::tempdir().unwrap();
-        let inspection = Inspection::new(folder.path().to_owned());
-        (0..30).for_each(|step| inspection.write("run", TrainKind::Grpo, step, &groups()));
+        let skipped_batches = SkippedBatches::new(folder.path().to_owned());
+        (0..30).for_each(|step| skipped_batches.write("run", TrainKind::Grpo, step, &groups()));
         assert_eq!(count(folder.path()).unwrap(), MAX_BATCHES);
     }
 }

@@ -1,8 +1,8 @@
 //! Programs against tests.
 
+mod lazy_pool;
 mod report;
 mod rules;
-mod sandbox;
 mod test_cache;
 
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
@@ -11,27 +11,27 @@ use evenkeel_sandbox::{Cancel, Submission, Task};
 
 use super::CodeWork;
 use crate::settings::{CodeSettings, RewardSettings, SandboxStart};
-use sandbox::Sandbox;
+use lazy_pool::LazyPool;
 use test_cache::TestCache;
 
-pub use sandbox::{SandboxError, WorkerProcesses};
+pub use lazy_pool::{SandboxError, WorkerProcesses};
 
-/// Judges with `evenkeel-sandbox`.
-pub(super) struct CodeJudge {
+/// Verifies programs with `evenkeel-sandbox`.
+pub(super) struct CodeVerifier {
     settings: CodeSettings,
     max_field_bytes: usize,
     max_text_bytes: usize,
-    sandbox: Sandbox,
+    pool: LazyPool,
     tests: TestCache,
 }
 
-impl CodeJudge {
+impl CodeVerifier {
     pub(super) fn new(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
             settings: settings.code.clone(),
             max_field_bytes: settings.max_field.bytes_usize(),
             max_text_bytes: settings.max_text.bytes_usize(),
-            sandbox: Sandbox::new(settings, processes),
+            pool: LazyPool::new(settings, processes),
             tests: TestCache::new(&settings.code),
         }
     }
@@ -41,7 +41,7 @@ impl CodeJudge {
     }
 
     pub(super) fn prepare(&self, progress: &dyn Fn(&str)) -> Result<(), SandboxError> {
-        if self.is_on() { self.sandbox.pool(progress).map(drop) } else { Ok(()) }
+        if self.is_on() { self.pool.get(progress).map(drop) } else { Ok(()) }
     }
 
     /// Whether the tests of a program are cached or small, so that reading them is fast.
@@ -60,7 +60,7 @@ impl CodeJudge {
     pub(super) fn submit(&self, work: ReadProgram, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
         let ReadProgram { id, question, task: asked } = work;
         let (unsupported, max_text) = (self.settings.unsupported, self.max_text_bytes);
-        let pool = match self.sandbox.pool(&|line| tracing::info!("{line}")) {
+        let pool = match self.pool.get(&|line| tracing::info!("{line}")) {
             Ok(pool) => pool,
             // Another attempt on this worker would fail as well: something is missing on the machine.
             Err(error) => return done(Verdict::invalid(id, InvalidReason::Unimplemented, error.to_string())),

@@ -93,8 +93,7 @@ impl TestCache {
     /// Parses tests of the protocol. Their message is accounted for elsewhere until then.
     fn parse(&self, tests: CodeTests) -> Result<Arc<Tests>, TestsError> {
         let reserved = self.memory.empty(ClientId::anonymous());
-        let tests = parse(tests, self.max_private_bytes).map_err(TestsError::Invalid)?;
-        self.insert(tests, reserved)
+        self.insert(parse(tests, self.max_private_bytes)?, reserved)
     }
 
     /// The tests of a row, decompressed once however many programs come with it.
@@ -115,10 +114,9 @@ impl TestCache {
             max_private_bytes: self.max_private_bytes,
             stop: is_cancelled,
         };
-        let invalid = |error: BadRow| TestsError::Invalid(error.to_string());
-        let bytes = row.unpacked_bytes().map_err(invalid)?.saturating_mul(DECOMPRESSION_FACTOR);
+        let bytes = row.unpacked_bytes()?.saturating_mul(DECOMPRESSION_FACTOR);
         let reserved = self.memory.try_reserve(ClientId::anonymous(), bytes).map_err(TestsError::Full)?;
-        let tests = self.insert(row.read().map_err(invalid)?, reserved)?;
+        let tests = self.insert(row.read()?, reserved)?;
         self.cache.insert(key, Arc::clone(&tests));
         Ok(tests)
     }
@@ -135,23 +133,32 @@ impl TestCache {
 }
 
 /// Why tests are not available.
+#[derive(Debug, thiserror::Error)]
 enum TestsError {
-    Invalid(String),
+    /// A field of a test has no allowed value.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    #[error(transparent)]
+    Tests(#[from] BadTests),
+    #[error(transparent)]
+    Row(#[from] BadRow),
     /// There is not enough memory for them.
+    #[error(transparent)]
     Full(ServiceError),
 }
 
 impl TestsError {
-    fn verdict(self, id: &str, field: &str) -> Box<Verdict> {
-        Box::new(match self {
-            Self::Invalid(problem) => Verdict::invalid(id, InvalidReason::BadTests, format!("{field}: {problem}")),
-            Self::Full(full) => Verdict::invalid(id, InvalidReason::Overloaded, format!("{field}: {full}")),
-        })
+    fn verdict(&self, id: &str, field: &str) -> Box<Verdict> {
+        let reason = match self {
+            Self::Field(_) | Self::Tests(_) | Self::Row(_) => InvalidReason::BadTests,
+            Self::Full(_) => InvalidReason::Overloaded,
+        };
+        Box::new(Verdict::invalid(id, reason, format!("{field}: {self}")))
     }
 }
 
 /// Converts tests of the protocol.
-fn parse(tests: CodeTests, max_bytes: usize) -> Result<Tests, String> {
+fn parse(tests: CodeTests, max_bytes: usize) -> Result<Tests, TestsError> {
     let CodeTests { tests, function_name } = tests;
     let mut parsed = Vec::with_capacity(tests.len());
     for (index, test) in tests.into_iter().enumerate() {
@@ -159,13 +166,12 @@ fn parse(tests: CodeTests, max_bytes: usize) -> Result<Tests, String> {
             CodeTestKind::Stdin => Kind::Stdin,
             CodeTestKind::Functional => Kind::Functional,
             CodeTestKind::Unspecified => {
-                let kind = FieldError::new(format!("tests[{index}].kind"), test.kind, "STDIN or FUNCTIONAL");
-                return Err(kind.to_string());
+                return Err(FieldError::new(format!("tests[{index}].kind"), test.kind, "STDIN or FUNCTIONAL").into());
             }
         };
         parsed.push(Test { kind, input: test.input, output: test.output });
     }
-    Tests::within(parsed, Some(function_name), max_bytes).map_err(|error: BadTests| error.to_string())
+    Ok(Tests::within(parsed, Some(function_name), max_bytes)?)
 }
 
 #[cfg(test)]

@@ -1,10 +1,11 @@
-//! The memory that is available to this machine and to the control groups of this process.
+//! Memory of the machine and of the control groups of this process.
 
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Available memory in bytes. `None` if the system does not tell, which is the case everywhere but on Linux.
-pub(super) fn available_memory() -> Option<u64> {
+/// Bytes that this process can still get: what the machine has available, and what its control groups (version 1 or 2) and their ancestors
+/// allow. `None` if the system does not tell, which is the case everywhere but on Linux.
+pub fn available_memory() -> Option<u64> {
     let machine = meminfo_available(&fs::read_to_string("/proc/meminfo").ok()?)?;
     let group = groups(&fs::read_to_string("/proc/self/cgroup").unwrap_or_default());
     Some(group.iter().filter_map(|group| group.available()).fold(machine, u64::min))

@@ -1,4 +1,4 @@
-//! The sandbox of a worker, prepared when the first program arrives.
+//! The pool that runs the programs of a worker, started when the first one arrives.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -35,7 +35,8 @@ impl From<GuestError> for SandboxError {
     }
 }
 
-pub(super) struct Sandbox {
+/// A pool that is started when it is first asked for.
+pub(super) struct LazyPool {
     folder: Option<PathBuf>,
     processes: Option<WorkerProcesses>,
     settings: PoolSettings,
@@ -48,7 +49,7 @@ enum State {
     Failed(SandboxError, Instant),
 }
 
-impl Sandbox {
+impl LazyPool {
     pub(super) fn new(settings: &RewardSettings, processes: Option<WorkerProcesses>) -> Self {
         Self {
             folder: settings.code.guest_dir.clone(),
@@ -63,7 +64,7 @@ impl Sandbox {
     }
 
     /// The pool, which is started if necessary. Concurrent calls wait for that.
-    pub(super) fn pool(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, SandboxError> {
+    pub(super) fn get(&self, progress: &dyn Fn(&str)) -> Result<Arc<Pool>, SandboxError> {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &*state {
             State::Ready(pool) => return Ok(Arc::clone(pool)),
@@ -103,7 +104,7 @@ impl Sandbox {
     }
 }
 
-/// Has the use of a pool read each time the metrics are asked for, while there is the pool.
+/// Reports pool usage on every scrape, as long as the pool exists.
 fn watch(pool: &Arc<Pool>) {
     let pool = Arc::downgrade(pool);
     on_scrape(move || {

@@ -1,12 +1,12 @@
-//! Threads that run tasks one after the other.
+//! Threads that run closures one after the other.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::mpsc;
 
-/// A thread that runs tasks in the order in which they are submitted. Once this is dropped, it exits after the last task.
-pub(crate) struct TaskThread(mpsc::Sender<Box<dyn FnOnce() + Send>>);
+/// A thread that runs closures in the order in which they are submitted. Once this is dropped, it exits after the last one.
+pub(crate) struct SerialThread(mpsc::Sender<Box<dyn FnOnce() + Send>>);
 
-impl TaskThread {
+impl SerialThread {
     /// Starts the thread.
     ///
     /// # Errors
@@ -14,18 +14,18 @@ impl TaskThread {
     pub(crate) fn start(name: &str) -> std::io::Result<Self> {
         let (sender, receiver) = mpsc::channel::<Box<dyn FnOnce() + Send>>();
         std::thread::Builder::new().name(name.to_owned()).spawn(move || {
-            for task in receiver {
-                // A client of a task that panics notices that its channel was dropped.
-                let _ = catch_unwind(AssertUnwindSafe(task));
+            for job in receiver {
+                // Whoever waits for a job that panics sees that its channel was dropped.
+                let _ = catch_unwind(AssertUnwindSafe(job));
             }
         })?;
         Ok(Self(sender))
     }
 
-    /// Submits a task.
-    pub(crate) fn submit(&self, task: impl FnOnce() + Send + 'static) {
+    /// Queues a closure.
+    pub(crate) fn submit(&self, job: impl FnOnce() + Send + 'static) {
         // The thread outlives the sender.
-        let _ = self.0.send(Box::new(task));
+        let _ = self.0.send(Box::new(job));
     }
 }
 
@@ -34,8 +34,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_panic_affects_only_its_own_task() {
-        let thread = TaskThread::start("test").unwrap();
+    fn a_panic_affects_only_its_own_job() {
+        let thread = SerialThread::start("test").unwrap();
         thread.submit(|| panic!("as the test wants it"));
         let (sender, receiver) = mpsc::channel();
         thread.submit(move || sender.send(7).unwrap());

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_config::ByteSize;
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{CodeExtraction, CodeLimits, CodeMode, CodeReward, CodeTask};
-use evenkeel_proto::{FieldError, v1};
 use evenkeel_sandbox::extract::Extraction;
 use evenkeel_sandbox::rows::Tests;
 use evenkeel_sandbox::{Limits, Mode, RewardRule, Submission, Task};
 
+use super::super::known::known;
 use crate::settings::CodeSettings;
 
 /// Minimum memory of a program: with less the interpreter does not start.
@@ -31,14 +32,6 @@ impl Rules {
         let Self { mode, limits, extraction, reward, run_all_tests } = self;
         Task { mode, limits, extraction, reward, run_all_tests, ..Task::new(submission, tests) }
     }
-}
-
-/// The value of an enum field. Unknown values are refused.
-macro_rules! known {
-    ($task:ident . $field:ident: $enum:ident) => {
-        v1::$enum::try_from($task.$field)
-            .map_err(|_| FieldError::new(stringify!($field), $task.$field, concat!("a value of ", stringify!($enum))))?
-    };
 }
 
 /// The rules of a task. Field paths are relative to the task.

@@ -1,14 +1,17 @@
 //! Converts the rules of a task to a policy of `evenkeel-math`.
 
+use std::fmt::Display;
+
 use evenkeel_math::{
     DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Thinking, Units,
 };
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     AnswerMarker, DecimalCommaRule, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule,
     TextCaseRule, ThinkingRule, UnitRule,
 };
-use evenkeel_proto::{FieldError, v1};
 
+use super::super::known::known;
 use crate::settings::MathDefaults;
 
 /// The policy of a task. Field paths are relative to the task.
@@ -25,15 +28,6 @@ pub(crate) fn policy(task: &MathTask, defaults: &MathDefaults) -> Result<Policy,
         override_with(&mut policy, settings, defaults).map_err(|error| error.within("settings"))?;
     }
     Ok(policy)
-}
-
-/// The value of an enum field. Unknown values are refused.
-macro_rules! known {
-    ($settings:ident . $field:ident: $enum:ident) => {
-        v1::$enum::try_from($settings.$field).map_err(|_| {
-            FieldError::new(stringify!($field), $settings.$field, concat!("a value of ", stringify!($enum)))
-        })?
-    };
 }
 
 fn override_with(policy: &mut Policy, settings: &MathSettings, defaults: &MathDefaults) -> Result<(), FieldError> {
@@ -93,19 +87,19 @@ fn override_with(policy: &mut Policy, settings: &MathSettings, defaults: &MathDe
 fn markers(numbers: &[i32]) -> Result<Vec<Marker>, FieldError> {
     let mut markers = Vec::new();
     // Even a list of millions is refused at its first repetition.
-    for (index, number) in numbers.iter().enumerate() {
-        let refuse = |value: &str, allowed| Err(FieldError::new(format!("markers[{index}]"), value, allowed));
-        let marker = match AnswerMarker::try_from(*number) {
-            Ok(AnswerMarker::Boxed) => Marker::Boxed,
-            Ok(AnswerMarker::Hashes) => Marker::Hashes,
-            Ok(AnswerMarker::AnswerLine) => Marker::AnswerLine,
-            Ok(AnswerMarker::Unmarked) => Marker::Unmarked,
-            Ok(AnswerMarker::Unspecified) | Err(_) => {
-                return refuse(&number.to_string(), "a named value of AnswerMarker");
-            }
+    for (index, &number) in numbers.iter().enumerate() {
+        let refused = |value: &dyn Display, allowed| FieldError::new(format!("markers[{index}]"), value, allowed);
+        let unnamed = || refused(&number, "a named value of AnswerMarker");
+        let asked = AnswerMarker::try_from(number).map_err(|_| unnamed())?;
+        let marker = match asked {
+            AnswerMarker::Boxed => Marker::Boxed,
+            AnswerMarker::Hashes => Marker::Hashes,
+            AnswerMarker::AnswerLine => Marker::AnswerLine,
+            AnswerMarker::Unmarked => Marker::Unmarked,
+            AnswerMarker::Unspecified => return Err(unnamed()),
         };
         if markers.contains(&marker) {
-            return refuse(&format!("{marker:?} again"), "each marker once");
+            return Err(refused(&format_args!("{} again", asked.as_str_name()), "each marker once"));
         }
         markers.push(marker);
     }
@@ -166,7 +160,7 @@ mod tests {
         );
         assert_eq!(
             with(MathSettings { markers: vec![1, 2, 1], ..settings() }).unwrap_err(),
-            "settings.markers[2] is Boxed again, allowed: each marker once"
+            "settings.markers[2] is ANSWER_MARKER_BOXED again, allowed: each marker once"
         );
         assert_eq!(
             with(MathSettings { fuel: Some(0), ..settings() }).unwrap_err(),

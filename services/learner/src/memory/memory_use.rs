@@ -1,0 +1,48 @@
+//! What memory is used for.
+
+use std::fmt;
+
+/// What a part of the memory holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryUse {
+    /// The fp32 weights.
+    Weights,
+    /// The fp32 gradients.
+    Gradients,
+    /// The fp32 moments, on the device.
+    Moments,
+    /// The fp32 moments, page-locked in the host's memory.
+    PinnedMoments,
+    /// The fp32 weights of the KL term's reference.
+    ReferenceWeights,
+    /// The weights before a step of several updates.
+    WeightsBefore,
+    /// The moments before a step of several updates.
+    MomentsBefore,
+    /// Both of them.
+    StateBefore,
+    /// Activations and workspace of a pass.
+    Activations,
+    /// What is lost between blocks of the pool.
+    Fragmentation,
+    /// The driver, CUDA's libraries and their kernels.
+    Libraries,
+}
+
+impl fmt::Display for MemoryUse {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(match self {
+            Self::Weights => "weights, fp32",
+            Self::Gradients => "gradients, fp32",
+            Self::Moments => "moments, fp32",
+            Self::PinnedMoments => "moments, fp32, page-locked",
+            Self::ReferenceWeights => "weights of the reference, fp32",
+            Self::WeightsBefore => "weights before the step, fp32",
+            Self::MomentsBefore => "moments before the step, fp32",
+            Self::StateBefore => "weights and moments before the step, fp32",
+            Self::Activations => "activations and workspace of a pass",
+            Self::Fragmentation => "lost between blocks (estimate)",
+            Self::Libraries => "driver and libraries (estimate)",
+        })
+    }
+}

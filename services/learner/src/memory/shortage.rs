@@ -1,0 +1,230 @@
+//! Errors of memory: what is short, and what to change.
+
+use std::fmt;
+
+use evenkeel_model::ModelError;
+
+use super::{Advice, MemoryPart, MemoryPlan, gibibytes};
+use crate::settings::TrainingSettings;
+
+/// What a learner does when memory is refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryPhase {
+    /// Weights, or moments of zeros.
+    Opening,
+    /// Forward passes.
+    Scoring,
+    /// Forward and backward passes.
+    Training,
+    /// Clipping and AdamW.
+    Updating,
+    /// Keeping weights and moments, to go back to if the step fails.
+    Keeping,
+    /// A checkpoint.
+    Restoring,
+}
+
+impl fmt::Display for MemoryPhase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Opening => "the opening of the model",
+            Self::Scoring => "a forward pass",
+            Self::Training => "a forward and backward pass",
+            Self::Updating => "an update",
+            Self::Keeping => "the copy of the state before a step of several updates",
+            Self::Restoring => "the restoring of a checkpoint",
+        })
+    }
+}
+
+/// Where memory is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemoryPlace {
+    /// On the device that trains.
+    Device,
+    /// In the host's memory.
+    Host,
+}
+
+impl fmt::Display for MemoryPlace {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Device => "compute.device",
+            Self::Host => "the host",
+        })
+    }
+}
+
+/// Less free memory than training needs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NotEnoughMemory {
+    /// Where it is short.
+    pub place: MemoryPlace,
+    /// Free bytes.
+    pub free: u64,
+    /// What needs memory there.
+    pub parts: Vec<MemoryPart>,
+    /// What to change.
+    pub advice: Vec<Advice>,
+}
+
+impl std::error::Error for NotEnoughMemory {}
+
+impl fmt::Display for NotEnoughMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let total = self.parts.iter().map(|part| part.bytes).sum();
+        write!(
+            f,
+            "{} has {} GiB of free memory, needed: {} GiB for ",
+            self.place,
+            gibibytes(self.free),
+            gibibytes(total)
+        )?;
+        let parts = self.parts.iter().map(|part| format!("{} GiB {}", gibibytes(part.bytes), part.what));
+        write!(f, "{}; to reduce memory, {}", list(parts, ", "), list(&self.advice, ", or "))
+    }
+}
+
+/// Memory that was refused while training.
+#[derive(Debug)]
+pub struct OutOfMemory {
+    /// What the learner was doing.
+    pub phase: MemoryPhase,
+    /// Bytes that the memory plan has for the device; absent for a model that was not opened from a folder.
+    pub planned: Option<u64>,
+    /// What to change.
+    pub advice: Vec<Advice>,
+    /// What was asked for.
+    pub source: Box<ModelError>,
+}
+
+impl OutOfMemory {
+    /// Whether an error is one of memory. Candle's own operations report the driver's error as a text.
+    pub(crate) fn is(error: &ModelError) -> bool {
+        match error {
+            ModelError::OutOfMemory { .. } => true,
+            ModelError::Candle(error) => error.to_string().contains("CUDA_ERROR_OUT_OF_MEMORY"),
+            _ => false,
+        }
+    }
+
+    pub(crate) fn new(
+        phase: MemoryPhase,
+        plan: Option<&MemoryPlan>,
+        settings: &TrainingSettings,
+        source: ModelError,
+    ) -> Self {
+        let advice = Advice::for_device(settings);
+        Self { phase, planned: plan.map(MemoryPlan::total), advice, source: Box::new(source) }
+    }
+}
+
+impl std::error::Error for OutOfMemory {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
+}
+
+impl fmt::Display for OutOfMemory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} during {}; planned: ", self.source, self.phase)?;
+        match self.planned {
+            Some(bytes) => write!(f, "{} GiB for all of training", gibibytes(bytes))?,
+            None => f.write_str("nothing, since the model was not opened from a folder")?,
+        }
+        write!(f, "; to reduce memory, {}", list(&self.advice, ", or "))
+    }
+}
+
+fn list<T: ToString>(items: impl IntoIterator<Item = T>, separator: &str) -> String {
+    items.into_iter().map(|item| item.to_string()).collect::<Vec<_>>().join(separator)
+}
+
+#[cfg(test)]
+mod tests {
+    use candle_core::DType;
+    use evenkeel_model::Network;
+    use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceProperties};
+
+    use super::*;
+    use crate::Learner;
+    use crate::error::LearnerError;
+    use crate::settings::{MomentsLocation, Recompute};
+    use crate::test_model::{config, groups, learner_with, parameters};
+
+    fn settings() -> TrainingSettings {
+        let mut settings = TrainingSettings::default();
+        settings.compute.threads = 1;
+        settings.compute.micro_batch_tokens = 64;
+        settings
+    }
+
+    fn learner(counter: &Counter, settings: TrainingSettings) -> Learner {
+        let kernels = Cuda::new(counter.clone(), DType::F32).unwrap();
+        let network = Network::new(config(), parameters(), kernels, settings.compute.network_options()).unwrap();
+        let plan = MemoryPlan::of(&config(), &settings, 16).unwrap();
+        let mut learner = learner_with(Box::new(network), settings);
+        learner.trainer_mut().set_plan(Some(plan));
+        learner
+    }
+
+    /// What a step says on a device without the last byte that it needs.
+    fn refusal(settings: &TrainingSettings) -> String {
+        let counter = Counter::new(DeviceProperties { multiprocessors: 4 });
+        learner(&counter, settings.clone()).train(groups()).unwrap();
+        let needed = counter.take().peak;
+        let enough = Counter::new(DeviceProperties { multiprocessors: 4 }).with_memory(needed);
+        learner(&enough, settings.clone()).train(groups()).unwrap();
+        let short = Counter::new(DeviceProperties { multiprocessors: 4 }).with_memory(needed - 1);
+        learner(&short, settings.clone()).train(groups()).unwrap_err().to_string()
+    }
+
+    #[test]
+    fn a_pass_that_is_out_of_memory_reports_what_was_requested_what_was_planned_and_what_to_lower() {
+        let message = refusal(&settings());
+        for words in [
+            "out of memory of the device: ",
+            " were asked for (",
+            "during a forward and backward pass; planned: 1.0 GiB for all of training; to reduce memory, ",
+            "lower compute.micro_batch_tokens (now 64), or set compute.recompute = selective or full, or set optimizer.moments = host",
+        ] {
+            assert!(message.contains(words), "{words}: {message}");
+        }
+    }
+
+    #[test]
+    fn what_is_in_force_is_not_advised() {
+        let mut settings = settings();
+        settings.compute.recompute = Recompute::Full;
+        settings.epochs = 2;
+        let message = refusal(&settings);
+        let advice = "(now 64), or set optimizer.moments = host, or take one update for each batch (mini_batch_groups = 0, epochs = 1)";
+        assert!(message.ends_with(advice), "{message}");
+        settings.optimizer.moments = MomentsLocation::Host;
+        settings.epochs = 1;
+        let message = refusal(&settings);
+        assert!(message.ends_with("to reduce memory, lower compute.micro_batch_tokens (now 64)"), "{message}");
+    }
+
+    #[test]
+    fn an_update_that_is_out_of_memory_is_named_as_one() {
+        // As much as an opened model takes: the rotation's table.
+        let counter = Counter::new(DeviceProperties { multiprocessors: 4 });
+        let opened = learner(&counter, settings());
+        let live = counter.take().live;
+        drop(opened);
+        let mut learner = learner(&counter.with_memory(live), settings());
+        let error = learner.trainer_mut().commit(crate::optimizer::TrainingPhase::Policy, false, |trainer| {
+            trainer.update(crate::optimizer::TrainingPhase::Policy, crate::trainer::Gradient::Zero, 1.0, true)
+        });
+        let message = error.err().unwrap().to_string();
+        assert!(message.contains(" during an update; planned: "), "{message}");
+    }
+
+    #[test]
+    fn other_errors_stay_as_they_are() {
+        let error = LearnerError::input("tokens", 0, "1 or more");
+        let message = error.during(MemoryPhase::Training, None, &settings()).to_string();
+        assert_eq!(message, "tokens is 0, allowed: 1 or more");
+    }
+}

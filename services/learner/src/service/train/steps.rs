@@ -1,0 +1,139 @@
+//! The two kinds of steps: what arrives is converted, trained on and reported.
+
+use std::fmt::Display;
+use std::time::{Duration, Instant};
+
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{TrainHeader, TrainPhase, TrainProgress, TrainReport, train_event};
+
+use super::super::convert;
+use super::super::lease::Lease;
+use super::super::report::{self, Counts};
+use super::super::train_call::{Abort, TrainCall, TrainInput};
+use super::Training;
+use crate::error::LearnerError;
+use crate::learner::Learner;
+use crate::step::{StepPhase, StepProgress};
+
+impl Training {
+    /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived; `ids` are then those of
+    /// the groups.
+    pub(super) fn grpo(
+        &self,
+        learner: &mut Learner,
+        lease: &mut Lease,
+        header: &TrainHeader,
+        call: &mut TrainCall,
+        started: Instant,
+        ids: &mut Vec<String>,
+    ) -> Result<(TrainReport, Duration), Abort> {
+        let mut counts = Counts::default();
+        let (mut received, mut groups) = (0, Vec::new());
+        let expected = header.expected_groups;
+        let is_probed = learner.settings().probe_gradients.is_due(header.step);
+        let mut step = learner.step_of(expected as usize);
+        if is_probed {
+            step = step.with_probe().map_err(convert::error)?;
+        }
+        if header.max_lag.is_some_and(|most| most > 0) {
+            step = step.with_lags().map_err(convert::error)?;
+        }
+        while let Some(input) = call.next()? {
+            lease.renew();
+            let TrainInput::Group(message) = input else {
+                return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
+            };
+            if received == expected {
+                return Err(wrong_count("groups", received + 1, expected));
+            }
+            let group = convert::group(*message, received, header)
+                .map_err(|error| error.within(format!("groups[{received}]")))?;
+            counts.prompt_tokens += group.prompt.len() as u64;
+            for response in &group.responses {
+                counts.response_tokens += response.tokens.len() as u64;
+                counts.trainable_tokens += response.trainable() as u64;
+            }
+            ids.push(group.id.clone());
+            groups.push(group.clone());
+            step.add(group).map_err(convert::error)?;
+            received += 1;
+            call.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
+        }
+        if received != expected {
+            return Err(wrong_count("groups", received, expected));
+        }
+        let receive = started.elapsed();
+        call.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
+        let observe = |phase, at| {
+            let phase = match phase {
+                StepPhase::Scoring => TrainPhase::Scoring,
+                StepPhase::Accumulating => TrainPhase::Accumulating,
+                StepPhase::Updating => TrainPhase::Stepping,
+            };
+            // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
+            let _ = call.send(progress(phase, received, expected, at));
+        };
+        let done = step.finish_with(observe);
+        let skipped = match &done {
+            Ok(report) => report.updates.iter().any(|update| update.skipped.is_some()),
+            Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
+        };
+        if skipped {
+            self.skipped_batches.write(&header.run_id, header.kind(), header.step, &groups);
+        }
+        Ok((report::grpo(header, &done.map_err(convert::error)?, counts), receive))
+    }
+
+    /// Receives examples and runs a supervised step. Returns the same as [`grpo`](Self::grpo).
+    pub(super) fn supervised(
+        &self,
+        learner: &mut Learner,
+        header: &TrainHeader,
+        call: &mut TrainCall,
+        started: Instant,
+    ) -> Result<(TrainReport, Duration), Abort> {
+        let mut examples = Vec::new();
+        while let Some(input) = call.next()? {
+            let TrainInput::Examples(batch) = input else {
+                return Err(FieldError::new("group", "present", "examples in a supervised step").into());
+            };
+            examples.extend(batch.into_iter().map(convert::example));
+            if examples.len() > header.expected_examples as usize {
+                break;
+            }
+        }
+        if examples.len() != header.expected_examples as usize {
+            return Err(wrong_count("examples", examples.len(), header.expected_examples));
+        }
+        let counts = Counts {
+            prompt_tokens: examples.iter().map(|example| example.prompt.len() as u64).sum(),
+            response_tokens: examples.iter().map(|example| example.response.len() as u64).sum(),
+            trainable_tokens: 0,
+        };
+        let receive = started.elapsed();
+        let done = learner.supervised_step(&examples);
+        let skipped = match &done {
+            Ok(report) => report.skipped.is_some(),
+            Err(error) => matches!(error, LearnerError::SkippedUpdates { .. }),
+        };
+        if skipped {
+            self.skipped_batches.write(&header.run_id, header.kind(), header.step, &examples);
+        }
+        Ok((report::supervised(header, done.map_err(convert::error)?, counts), receive))
+    }
+}
+
+fn wrong_count(what: &str, found: impl Display, expected: u32) -> Abort {
+    let allowed = format!("expected_{what} = {expected}");
+    FieldError::new(what, format_args!("a list of {found}"), allowed).into()
+}
+
+fn progress(phase: TrainPhase, received: u32, expected: u32, at: StepProgress) -> train_event::Kind {
+    train_event::Kind::Progress(TrainProgress {
+        phase: phase.into(),
+        received,
+        accumulated: at.groups as u32,
+        expected,
+        trainable_tokens: at.trainable_tokens as u64,
+    })
+}

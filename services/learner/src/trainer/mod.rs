@@ -1,0 +1,176 @@
+//! What training changes: weights, optimizer state and version, and the only operations that change them.
+
+mod restore;
+mod update;
+
+use std::path::PathBuf;
+
+use evenkeel_model::{Config, Parameters, Scores, TokenLoss};
+
+use crate::error::Result;
+use crate::memory::{MemoryPhase, MemoryPlan};
+use crate::micro_batch::{MicroBatches, Sequence};
+use crate::model::Model;
+use crate::optimizer::Optimizer;
+use crate::settings::TrainingSettings;
+use crate::timeline::{Pass, PassKind, Timeline, WorkDone};
+
+pub(crate) use restore::{StoredNumbers, StoredState};
+pub(crate) use update::Gradient;
+
+/// A model and its optimizer.
+pub(crate) struct Trainer {
+    settings: TrainingSettings,
+    model: Model,
+    optimizer: Optimizer,
+    /// Steps done, supervised and policy.
+    version: u64,
+    /// Updates skipped since the last that was applied.
+    skipped: u64,
+    /// The folder that was only partially loaded.
+    partially_loaded: Option<PathBuf>,
+    /// The memory plan; absent on a CPU.
+    plan: Option<MemoryPlan>,
+    timeline: Timeline,
+}
+
+impl Trainer {
+    /// Version 0 with fresh moments.
+    pub(crate) fn new(config: Config, parameters: Parameters, settings: TrainingSettings) -> Result<Self> {
+        Self::of(Model::new(config, parameters, &settings)?, settings)
+    }
+
+    /// The same for an existing model.
+    pub(crate) fn of(mut model: Model, settings: TrainingSettings) -> Result<Self> {
+        let optimizer = Optimizer::new(model.for_update(), settings.optimizer.moments)?;
+        Ok(Self {
+            settings,
+            model,
+            optimizer,
+            version: 0,
+            skipped: 0,
+            partially_loaded: None,
+            plan: None,
+            timeline: Timeline::default(),
+        })
+    }
+
+    /// Sets the plan that errors of memory quote.
+    pub(crate) fn set_plan(&mut self, plan: Option<MemoryPlan>) {
+        self.plan = plan;
+    }
+
+    pub(crate) fn plan(&self) -> Option<&MemoryPlan> {
+        self.plan.as_ref()
+    }
+
+    /// Adds what was planned to an error of memory.
+    fn explained<T>(&self, phase: MemoryPhase, result: Result<T>) -> Result<T> {
+        result.map_err(|error| error.during(phase, self.plan.as_ref(), &self.settings))
+    }
+
+    pub(crate) fn settings(&self) -> &TrainingSettings {
+        &self.settings
+    }
+
+    pub(crate) fn config(&self) -> &Config {
+        self.model.config()
+    }
+
+    pub(crate) fn parameters(&self) -> &Parameters {
+        self.model.parameters()
+    }
+
+    pub(crate) fn optimizer(&self) -> &Optimizer {
+        &self.optimizer
+    }
+
+    pub(crate) fn version(&self) -> u64 {
+        self.version
+    }
+
+    pub(crate) fn set_seed(&mut self, seed: u64) {
+        self.settings.seed = seed;
+    }
+
+    /// Takes the work done since the last call.
+    pub(crate) fn take_work(&mut self) -> WorkDone {
+        self.timeline.take_work()
+    }
+
+    /// Begins a step: discards gradients of an abandoned one.
+    pub(crate) fn begin_step(&mut self) {
+        self.model.discard_gradients();
+        self.timeline.clear();
+    }
+
+    /// Records whose responses the last pass of a kind ran.
+    pub(crate) fn pass_was_of(&mut self, kind: PassKind, groups: impl Iterator<Item = usize>) {
+        self.timeline.of_groups(kind, groups);
+    }
+
+    /// Takes the passes since the step began.
+    pub(crate) fn take_passes(&mut self) -> Vec<Pass> {
+        self.timeline.take_passes()
+    }
+
+    /// Packs sequences by the micro-batch budget.
+    pub(crate) fn pack(&self, sequences: &[Sequence]) -> Result<MicroBatches> {
+        self.check_whole()?;
+        self.model.pack(sequences)
+    }
+
+    /// Log-probabilities and entropies of each sequence under the current weights.
+    #[tracing::instrument(level = "debug", skip_all, fields(sequences = sequences.len()))]
+    pub(crate) fn score(&self, sequences: &[Sequence], temperature: f32) -> Result<Vec<Scores>> {
+        self.explained(MemoryPhase::Scoring, self.model.score(&self.pack(sequences)?, temperature))
+    }
+
+    /// The same at the training temperature, as part of a step.
+    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
+    pub(crate) fn score_old(&mut self, batches: &MicroBatches) -> Result<Vec<Scores>> {
+        let began = Timeline::now();
+        let scores = self.model.score(batches, self.settings.temperature);
+        self.timeline.add(PassKind::Scoring, began, batches.packed().len());
+        self.explained(MemoryPhase::Scoring, scores)
+    }
+
+    /// Whether a KL term refers to the initial weights.
+    pub(crate) fn has_reference(&self) -> bool {
+        self.model.has_reference()
+    }
+
+    /// The same under the reference; `None` without a reference.
+    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
+    pub(crate) fn score_reference(&mut self, batches: &MicroBatches) -> Result<Option<Vec<Scores>>> {
+        let began = Timeline::now();
+        let scores = self.model.score_reference(batches, self.settings.temperature);
+        if self.has_reference() {
+            self.timeline.add(PassKind::Scoring, began, batches.packed().len());
+        }
+        self.explained(MemoryPhase::Scoring, scores)
+    }
+
+    /// Forward and backward passes; gradients are added to those already summed.
+    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
+    pub(crate) fn accumulate(&mut self, batches: &MicroBatches, temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
+        let began = Timeline::now();
+        let passed = self.model.accumulate(batches, temperature, loss);
+        self.timeline.add(PassKind::Gradient, began, batches.packed().len());
+        self.explained(MemoryPhase::Training, passed)
+    }
+
+    /// Runs passes and discards their gradients, together with what was summed before. Their work is not counted.
+    pub(crate) fn discarding_gradients<T>(&mut self, passes: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
+        let work = self.timeline.work();
+        let done = passes(self);
+        self.model.discard_gradients();
+        self.timeline.set_work(work);
+        done
+    }
+
+    #[cfg(test)]
+    pub(crate) fn model_mut(&mut self) -> &mut Model {
+        &mut self.model
+    }
+}

@@ -1,0 +1,74 @@
+//! Stored weights and moments in place of the current ones.
+
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
+use evenkeel_model::kernels::Moment;
+
+use super::Trainer;
+use crate::error::{LearnerError, Result};
+use crate::memory::MemoryPhase;
+use crate::optimizer::UpdateCounts;
+
+/// Stored weights and moments, which are read one by one: there is no room for a second copy of all of them.
+pub(crate) trait StoredState {
+    /// Where they are.
+    fn folder(&self) -> &Path;
+    /// The fp32 weights of a parameter.
+    fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor>;
+    /// A moment of a parameter in fp32.
+    fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor>;
+}
+
+/// The numbers that belong to them.
+#[derive(Clone, Copy)]
+pub(crate) struct StoredNumbers {
+    pub(crate) optimizer: UpdateCounts,
+    pub(crate) version: u64,
+    pub(crate) seed: u64,
+}
+
+impl Trainer {
+    /// Replaces weights and moments by stored ones, one by one.
+    ///
+    /// # Errors
+    /// A failure of a file or of the device. Then weights and moments are those of no step, and nothing can be done with them until a
+    /// checkpoint has been restored completely.
+    pub(crate) fn restore(&mut self, stored: &dyn StoredState, numbers: StoredNumbers) -> Result<()> {
+        let restored = self.replace(stored, numbers);
+        self.explained(MemoryPhase::Restoring, restored)
+    }
+
+    fn replace(&mut self, stored: &dyn StoredState, numbers: StoredNumbers) -> Result<()> {
+        self.model.discard_gradients();
+        self.partially_loaded = Some(stored.folder().to_owned());
+        let device = self.parameters().get(0).device().clone();
+        let moments_device = self.optimizer.moments().device(&device);
+        for id in 0..self.parameters().specs().len() {
+            self.model.parameters_mut().values_mut()[id] = stored.weights(id, &device)?;
+            for moment in Moment::ALL {
+                self.optimizer.moments_mut().set(moment, id, stored.moment(moment, id, &moments_device)?)?;
+            }
+        }
+        self.optimizer.set_counts(numbers.optimizer);
+        self.version = numbers.version;
+        self.skipped = 0;
+        self.set_seed(numbers.seed);
+        self.partially_loaded = None;
+        Ok(())
+    }
+
+    /// Refuses to work with what a partially loaded folder has left.
+    ///
+    /// # Errors
+    /// That folder, and what to do.
+    pub(crate) fn check_whole(&self) -> Result<()> {
+        match &self.partially_loaded {
+            None => Ok(()),
+            Some(folder) => Err(LearnerError::checkpoint(
+                folder,
+                "was only partially loaded: load a checkpoint, or reset the learner, before anything else",
+            )),
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! Updates of the weights, and steps that apply all of theirs or none.
+
+use candle_core::Tensor;
+
+use super::Trainer;
+use crate::error::{LearnerError, Result};
+use crate::memory::MemoryPhase;
+use crate::optimizer::{OptimizerState, TrainingPhase, UpdateReport};
+use crate::timeline::{PassKind, Timeline};
+
+/// The gradient of an update.
+pub(crate) enum Gradient {
+    /// The sum of the passes since the last update.
+    Accumulated,
+    /// Zeros: no response had a gradient. The moments still move the weights.
+    Zero,
+}
+
+/// Weights and optimizer before a step.
+struct Snapshot {
+    weights: Vec<Tensor>,
+    optimizer: OptimizerState,
+}
+
+impl Trainer {
+    /// Takes the gradient without an update.
+    pub(crate) fn take_gradient(&mut self, gradient: Gradient) -> Result<Vec<Tensor>> {
+        match gradient {
+            Gradient::Accumulated => Ok(self.model.take_gradients()?),
+            Gradient::Zero => {
+                Ok(self.parameters().values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
+            }
+        }
+    }
+
+    /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
+    /// and reports that.
+    ///
+    /// # Errors
+    /// A failure of the device, or `max_skipped_updates` such updates in a row.
+    #[tracing::instrument(level = "debug", skip_all)]
+    pub(crate) fn update(
+        &mut self,
+        phase: TrainingPhase,
+        gradient: Gradient,
+        scale: f64,
+        loss_is_finite: bool,
+    ) -> Result<UpdateReport> {
+        let began = Timeline::now();
+        let gradients = self.take_gradient(gradient)?;
+        let settings = match phase {
+            TrainingPhase::Policy => &self.settings.optimizer,
+            TrainingPhase::Supervised => &self.settings.supervised,
+        };
+        let target = self.model.for_update();
+        let updated = self.optimizer.update(phase, settings, target, &gradients, scale, loss_is_finite);
+        let report = self.explained(MemoryPhase::Updating, updated)?;
+        self.timeline.add(PassKind::Update, began, 0);
+        let Some(reason) = report.skipped else {
+            self.skipped = 0;
+            return Ok(report);
+        };
+        self.skipped += 1;
+        let (count, limit, version) = (self.skipped, self.settings.max_skipped_updates, self.version);
+        tracing::warn!(version, grad_norm = report.grad_norm, %reason, in_a_row = count, "update skipped");
+        match limit > 0 && count >= limit {
+            true => Err(LearnerError::SkippedUpdates { count, limit, reason, version }),
+            false => Ok(report),
+        }
+    }
+
+    /// Applies all updates of a step of this phase or none: after an error, weights and optimizer are unchanged. Also returns
+    /// the version after the step.
+    ///
+    /// On a CPU, and with own kernels on a GPU, an update works in place, so only a step of several updates needs a copy (12 bytes for each
+    /// parameter). It does not fail half way, unless the GPU is lost, and all that it holds. Where candle's operations update, they create
+    /// new tensors, and keeping the old ones is enough.
+    pub(crate) fn commit<T>(
+        &mut self,
+        phase: TrainingPhase,
+        several_updates: bool,
+        updates: impl FnOnce(&mut Self) -> Result<T>,
+    ) -> Result<(T, u64)> {
+        self.check_whole()?;
+        let in_place = self.model.updates_in_place();
+        let skipped = self.skipped;
+        let before = match in_place && !several_updates {
+            true => None,
+            false => Some(self.explained(MemoryPhase::Keeping, self.snapshot(in_place))?),
+        };
+        let done = updates(self).and_then(|done| {
+            self.optimizer.step_done(phase, self.model.parameters())?;
+            Ok(done)
+        });
+        match done {
+            Ok(done) => {
+                self.version += 1;
+                Ok((done, self.version))
+            }
+            Err(error) => {
+                self.model.discard_gradients();
+                self.skipped = skipped;
+                if let Some(Snapshot { weights, optimizer }) = before {
+                    self.model.parameters_mut().values_mut().clone_from_slice(&weights);
+                    self.optimizer.restore(optimizer)?;
+                }
+                Err(error)
+            }
+        }
+    }
+
+    fn snapshot(&self, copy: bool) -> Result<Snapshot> {
+        let weights = match copy {
+            true => self.parameters().values().iter().map(Tensor::copy).collect::<Result<_, _>>()?,
+            false => self.parameters().values().to_vec(),
+        };
+        Ok(Snapshot { weights, optimizer: self.optimizer.state(copy, self.parameters())? })
+    }
+}
