@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
-use super::{DeadlineStart, DispatchError, left_ms};
+use super::{DeadlineStart, DispatchError, Dispatched, left_ms};
 use crate::items::Items;
 
 /// An item as its caller submits it.
@@ -16,7 +16,9 @@ pub(super) struct Submission<P: Items> {
     pub(super) submitted: Instant,
     /// Length of its deadline.
     pub(super) budget: Duration,
-    pub(super) reply: oneshot::Sender<Result<P::Response, DispatchError>>,
+    /// Attempts that it may use; at least 1.
+    pub(super) max_attempts: u32,
+    pub(super) reply: oneshot::Sender<Dispatched<P::Response>>,
     pub(super) permit: OwnedSemaphorePermit,
 }
 
@@ -31,6 +33,13 @@ pub(super) struct Entry<P: Items> {
     pub(super) worker: Option<u64>,
     /// The worker that failed last; others are preferred.
     pub(super) avoid: Option<u64>,
+}
+
+impl<P: Items> Entry<P> {
+    /// Attempts so far, with the one that a worker is at.
+    fn attempts_used(&self) -> u32 {
+        self.attempts + u32::from(self.worker.is_some())
+    }
 }
 
 /// The unanswered items.
@@ -61,7 +70,7 @@ impl<P: Items> Backlog<P> {
         let id = P::id(&submission.item);
         if self.tickets.contains_key(id) {
             let error = DispatchError::InFlight { id: id.to_owned() };
-            let _ = submission.reply.send(Err(error));
+            let _ = submission.reply.send(Dispatched::unsent(error));
             return;
         }
         let ticket = submission.ticket;
@@ -128,6 +137,7 @@ impl<P: Items> Backlog<P> {
         end: &'static str,
         now: Instant,
     ) {
+        let attempts = entry.attempts_used();
         let Submission { ticket, item, submitted, reply, permit, .. } = entry.submission;
         self.entries.remove(&ticket);
         self.tickets.remove(P::id(&item));
@@ -139,7 +149,7 @@ impl<P: Items> Backlog<P> {
         // Before the response, so that the caller finds a free permit.
         drop(permit);
         // The caller may have dropped its future just now.
-        let _ = reply.send(result);
+        let _ = reply.send(Dispatched { result, attempts });
     }
 }
 

@@ -48,7 +48,7 @@ impl<P: Items> WorkerConnection<P> {
         let max = self.options.backoff_max;
         // Different for every dispatcher and process, so that their retries spread.
         let client = (&self.address.url, std::process::id(), self.worker);
-        let mut retries = RetryPolicy::new(initial, max).with_jitter(client).start();
+        let mut backoff = RetryPolicy::new(initial, max).with_jitter(client).backoff();
         loop {
             let started = Instant::now();
             let reason = match self.open().await {
@@ -61,13 +61,12 @@ impl<P: Items> WorkerConnection<P> {
                 Err(reason) => reason,
             };
             if started.elapsed() > max {
-                retries.reset();
+                backoff.reset();
             }
             if self.events.send(Event::Disconnected { worker: self.worker, reason }).await.is_err() {
                 return;
             }
-            let Some(retry) = retries.next_retry() else { return };
-            tokio::time::sleep(retry.pause).await;
+            tokio::time::sleep(backoff.next_pause()).await;
         }
     }
 

@@ -89,6 +89,22 @@ impl DispatchError {
     }
 }
 
+/// How an item ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dispatched<R> {
+    /// The response, or why there is none.
+    pub result: Result<R, DispatchError>,
+    /// How often a worker was given the item. An item that the worker refused because it is full or shutting down does not count.
+    pub attempts: u32,
+}
+
+impl<R> Dispatched<R> {
+    /// No worker was given the item.
+    fn unsent(error: DispatchError) -> Self {
+        Self { result: Err(error), attempts: 0 }
+    }
+}
+
 /// One worker as the dispatcher sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
@@ -141,27 +157,32 @@ impl<P: Items> Dispatcher<P> {
         }
     }
 
-    /// The response to an item. Dropping the future cancels the item.
-    pub async fn call(&self, item: P::Item) -> Result<P::Response, DispatchError> {
-        self.submit(item).await?.await
+    /// The response to an item, for which workers are given it `max_attempts` times at most: with 2, once more after a worker was lost or
+    /// failed. Dropping the future cancels the item.
+    pub async fn call(&self, item: P::Item, max_attempts: u32) -> Dispatched<P::Response> {
+        match self.submit(item, max_attempts).await {
+            Ok(pending) => pending.await,
+            Err(error) => Dispatched::unsent(error),
+        }
     }
 
-    /// Submits an item once fewer than `max_pending` are unanswered. This wait is the backpressure.
-    pub async fn submit(&self, item: P::Item) -> Result<Pending<P>, DispatchError> {
+    /// Submits an item as [`Self::call`] does, once fewer than `max_pending` are unanswered. This wait is the backpressure.
+    pub async fn submit(&self, item: P::Item, max_attempts: u32) -> Result<Pending<P>, DispatchError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| DispatchError::Closed)?;
-        self.submit_with_permit(item, permit)
+        self.submit_with_permit(item, max_attempts, permit)
     }
 
     fn submit_with_permit(
         &self,
         item: P::Item,
+        max_attempts: u32,
         permit: tokio::sync::OwnedSemaphorePermit,
     ) -> Result<Pending<P>, DispatchError> {
         if P::id(&item).is_empty() {
             return Err(DispatchError::NoId);
         }
         let budget = P::deadline_ms(&item).map_or(self.default_deadline, Duration::from_millis);
-        Pending::submit(&self.commands, item, budget, permit)
+        Pending::submit(&self.commands, item, budget, max_attempts, permit)
     }
 
     /// Unanswered items.

@@ -90,7 +90,7 @@ impl<P: Items> Scheduler<P> {
         let Some(entry) = self.backlog.entry_mut(ticket) else { return };
         (entry.worker, entry.avoid) = (None, Some(failed_at));
         entry.attempts += u32::from(counts);
-        if !counts || entry.attempts < self.options.max_attempts {
+        if !counts || entry.attempts < entry.submission.max_attempts {
             metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
             // It has waited longest.
             self.backlog.queue_in_front(ticket);

@@ -46,13 +46,7 @@ impl Generation {
         let (field, limit) = ("endpoints.generation", connections.max_message());
         let max_outstanding = connections.settings().max_rollouts;
         Ok(Self {
-            dispatcher: connections.dispatcher(
-                field,
-                &[endpoint.to_owned()],
-                max_outstanding,
-                MAX_ATTEMPTS,
-                ITEM_DEADLINE,
-            )?,
+            dispatcher: connections.dispatcher(field, &[endpoint.to_owned()], max_outstanding, ITEM_DEADLINE)?,
             client: GenerationClient::new(connections.channel(field, endpoint)?)
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(limit),
@@ -68,7 +62,7 @@ impl Generation {
 
     /// Sends the request for a sample on its way; what is returned is its answer. Dropping that cancels it.
     pub(crate) async fn submit(&self, item: GenerateItem) -> Result<Pending<GenerateItems>, DispatchError> {
-        self.dispatcher.submit(item).await
+        self.dispatcher.submit(item, MAX_ATTEMPTS).await
     }
 
     /// Samples on their way that the service has not answered.

@@ -29,7 +29,7 @@ pub(crate) use outage::Outage;
 pub(crate) use proven::Sampled;
 pub(crate) use proven::{EngineScores, ProvenEngine};
 pub(crate) use retrier::Retrier;
-pub(crate) use reward::Reward;
+pub(crate) use reward::{AwaitedVerdict, Reward};
 pub(crate) use stop::Stop;
 pub(crate) use train_feed::TrainFeed;
 

@@ -60,7 +60,7 @@ pub(super) async fn service_states(services: &Services, progress: &Progress) -> 
 }
 
 fn of_judge(judge: &Reward, awaited: &str) -> ServiceState {
-    let pending = judge.pending();
+    let pending = judge.awaited();
     ServiceState {
         name: judge.service().to_owned(),
         endpoint: judge.endpoints(),
@@ -70,7 +70,7 @@ fn of_judge(judge: &Reward, awaited: &str) -> ServiceState {
         } else {
             connection(judge.is_connected())
         },
-        load: format!("{pending} answers to verify, {} verified", judge.ended()),
+        load: format!("{pending} answers to verify, {} verified", judge.verified()),
         awaited: awaited == judge.service(),
     }
 }
@@ -109,7 +109,7 @@ fn engines(status: &GenerationGetStatusResponse) -> impl Iterator<Item = Service
 
 /// The service that the step waits for; empty where it waits for none.
 fn awaited(services: &Services, progress: &Progress) -> &'static str {
-    let is_verified = services.judges().find(|judge| judge.pending() > 0).map(Reward::service);
+    let is_verified = services.judges().find(|judge| judge.awaited() > 0).map(Reward::service);
     match progress.activity {
         Activity::Publishing | Activity::Proving => return "generation",
         Activity::Checkpointing => return "learner",

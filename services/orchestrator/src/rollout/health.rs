@@ -100,8 +100,8 @@ impl HealthMonitor {
         self.generation.observe(generation.is_connected(), stop)?;
         self.rollouts.observe(generation.pending(), health.rollouts.load(Ordering::Relaxed))?;
         for (judge, (outage, verifications)) in services.judges().zip(&mut self.judges) {
-            verifications.observe(judge.pending(), judge.ended())?;
-            outage.observe(judge.pending() == 0 || judge.is_connected(), stop)?;
+            verifications.observe(judge.awaited(), judge.answered())?;
+            outage.observe(judge.awaited() == 0 || judge.is_connected(), stop)?;
         }
         Ok(())
     }

@@ -150,8 +150,8 @@ impl SampleTask {
     /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then the
     /// engines keep its weights.
     async fn generate_part(&mut self, part: &AnswerPart, round: usize) -> Result<Generated, Halt> {
-        let policy = *self.services().retry_policy();
-        let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
+        let policy = self.services().retry_policy();
+        let mut unavailable = policy.with_jitter(self.id()).backoff();
         let (mut refusals, earlier) = (0, self.attempts.failed);
         loop {
             let start = self.batch.begin_attempt().await;
@@ -159,7 +159,7 @@ impl SampleTask {
             let submitted = self.services().generation().submit(item).await;
             self.progress.begin(round);
             let answer = match submitted {
-                Ok(pending) => pending.await,
+                Ok(pending) => pending.await.result,
                 Err(error) => Err(error),
             };
             self.batch.health.rollout_ended();
@@ -191,8 +191,7 @@ impl SampleTask {
                     // No engine is available, or all are busy with the samples of others.
                     (Some(failure), _) if failure.is_retryable() => {
                         self.batch.health.engines_unavailable(text(failure));
-                        let pause = unavailable.next_retry().map_or(policy.initial_pause(), |retry| retry.pause);
-                        tokio::time::sleep(pause).await;
+                        tokio::time::sleep(unavailable.next_pause()).await;
                         continue;
                     }
                     (Some(failure), _) => {
@@ -239,11 +238,9 @@ impl SampleTask {
         let request = self.batch.verify_request(&self.request, &rollout, self.span)?;
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
-        let policy =
-            RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
+        let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
         let judge = self.services().judge(self.request.task.verifier())?;
-        let verified = verify(judge.dispatcher(), request, policy).await;
-        judge.verification_ended();
+        let verified = verify(&judge.await_verdict(), request, settings.verify_attempts, pauses).await;
         let (status, judgement, verify_retries) = match verified {
             Verified::Verdict { judged, judgement, retries } => {
                 let (rewards, components) = self.batch.rewards(&judged, tokens);
