@@ -36,12 +36,30 @@ pub(super) struct SampleTask {
     span: TraceContext,
 }
 
-/// Attempts at the parts of a sample that count as its own.
-#[derive(Debug, Default)]
+/// Attempts at a sample, at all of its parts together.
+#[derive(Debug)]
 struct Attempts {
+    limit: u32,
     failed: u32,
     /// Whether any of them took too long.
     late: bool,
+}
+
+impl Attempts {
+    fn new(limit: u32) -> Self {
+        Self { limit, failed: 0, late: false }
+    }
+
+    fn record(&mut self, failure: &AttemptFailure) {
+        if failure.counts {
+            self.failed += 1;
+            self.late |= failure.late;
+        }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.failed >= self.limit
+    }
 }
 
 /// Why an attempt to generate a sample failed.
@@ -70,7 +88,8 @@ struct Accepted {
 impl SampleTask {
     pub(super) fn new(batch: &Arc<Batch>, request: Arc<GroupRequest>, number: u32, permits: &Arc<Semaphore>) -> Self {
         let span = trace_of_prompt(batch.run_id(), &request).child();
-        let (attempts, progress) = (Attempts::default(), SampleProgress::new(batch.rounds().cloned(), request.rounds));
+        let attempts = Attempts::new(batch.services().settings().sample_attempts);
+        let progress = SampleProgress::new(batch.rounds().cloned(), request.rounds);
         Self { batch: Arc::clone(batch), request, number, attempts, progress, permits: Arc::clone(permits), span }
     }
 
@@ -152,7 +171,6 @@ impl SampleTask {
     async fn generate_part(&mut self, part: &AnswerPart, round: usize) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
         let mut unavailable = policy.with_jitter(self.id()).backoff();
-        let (mut refusals, earlier) = (0, self.attempts.failed);
         loop {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.request, self.number, part, self.span);
@@ -169,7 +187,7 @@ impl SampleTask {
                     (None, Some(version)) => {
                         let message =
                             format!("engine {}: sampled by version {version}, which is outdated", rollout.engine);
-                        self.lacks_weights(part, start, message, &mut refusals).await?
+                        self.lacks_weights(part, start, message).await?
                     }
                     (None, None) => match self.batch.requirements().validate(&rollout, &self.request, part) {
                         Ok(tokens) => {
@@ -186,7 +204,7 @@ impl SampleTask {
                         return Err(RunError::Refused { service: "generation", what, message: text(failure) }.into());
                     }
                     (Some(failure), _) if failure.code() == FailureCode::FailedPrecondition => {
-                        self.lacks_weights(part, start, text(failure), &mut refusals).await?
+                        self.lacks_weights(part, start, text(failure)).await?
                     }
                     // No engine is available, or all are busy with the samples of others.
                     (Some(failure), _) if failure.is_retryable() => {
@@ -200,11 +218,8 @@ impl SampleTask {
                     }
                 },
             };
-            if failure.counts {
-                self.attempts.failed += 1;
-                self.attempts.late |= failure.late;
-            }
-            if self.attempts.failed - earlier >= self.services().settings().sample_attempts {
+            self.attempts.record(&failure);
+            if self.attempts.is_exhausted() {
                 return Ok(Generated::Exhausted { last: failure });
             }
             instruments::retry("generation");
@@ -212,16 +227,16 @@ impl SampleTask {
         }
     }
 
-    /// The engines lack the sample's weights. It counts as an attempt only where that happens again and again although they were moved to them.
+    /// The engines lack the sample's weights, as after a restart. While they are on their way to them that is no attempt: the run moves them
+    /// then, and gives that up after `services.outage_timeout`. Once they were moved it is one: nothing else ends it where they lose the
+    /// weights again and again.
     async fn lacks_weights(
         &self,
         part: &AnswerPart,
         start: AttemptStart,
         message: String,
-        times: &mut u32,
     ) -> Result<AttemptFailure, Halt> {
-        *times += u32::from(self.batch.restore_weights(part, start).await?);
-        let counts = *times > self.services().settings().sample_attempts;
+        let counts = self.batch.restore_weights(part, start).await?;
         Ok(AttemptFailure { message, late: false, counts })
     }
 
