@@ -13,9 +13,9 @@ use super::answer_part::AnswerPart;
 use super::context::{AttemptStart, Batch};
 use super::group::GroupRequest;
 use super::rounds::SampleProgress;
-use super::sample::{Judgement, Sample, SampleStatus};
+use super::sample::{Sample, SampleStatus, VerdictDetail};
 use super::spans::{record_sample, trace_of_prompt};
-use super::verification::{Verified, verify};
+use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, AtStage, Stage};
@@ -180,7 +180,7 @@ impl SampleTask {
                 Ok(pending) => pending.await.result,
                 Err(error) => Err(error),
             };
-            self.batch.health.rollout_ended();
+            self.batch.rollout_ended();
             let failure = match answer {
                 Err(error) => self.lost(&error),
                 Ok(rollout) => match (&rollout.failure, start.outdated(&rollout)) {
@@ -191,7 +191,7 @@ impl SampleTask {
                     }
                     (None, None) => match self.batch.requirements().validate(&rollout, &self.request, part) {
                         Ok(tokens) => {
-                            self.batch.health.engines_available();
+                            self.batch.engines_available();
                             return Ok(Generated::Accepted(Box::new(Accepted { rollout, tokens })));
                         }
                         Err(mismatch) => {
@@ -208,7 +208,7 @@ impl SampleTask {
                     }
                     // No engine is available, or all are busy with the samples of others.
                     (Some(failure), _) if failure.is_retryable() => {
-                        self.batch.health.engines_unavailable(text(failure));
+                        self.batch.engines_unavailable(text(failure));
                         tokio::time::sleep(unavailable.next_pause()).await;
                         continue;
                     }
@@ -254,16 +254,16 @@ impl SampleTask {
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
-        let judge = self.services().judge(self.request.task.verifier())?;
-        let verified = verify(&judge.await_verdict(), request, settings.verify_attempts, pauses).await;
-        let (status, judgement, verify_retries) = match verified {
-            Verified::Verdict { judged, judgement, retries } => {
-                let (rewards, components) = self.batch.rewards(&judged, tokens);
-                (SampleStatus::Valid { outcome: judged.outcome, rewards, components }, judgement, retries)
+        let verifier = self.services().verifier(self.request.task.verifier())?;
+        let outcome = verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await;
+        let (status, verdict_detail, verify_retries) = match outcome {
+            VerificationOutcome::Verdict { reward, detail, retries } => {
+                let (rewards, components) = self.batch.rewards(&reward, tokens);
+                (SampleStatus::Valid { outcome: reward.outcome, rewards, components }, detail, retries)
             }
-            Verified::Invalid { reason, retries, late } => {
+            VerificationOutcome::Invalid { reason, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");
-                (SampleStatus::Invalid { reason, late }, Judgement::default(), retries)
+                (SampleStatus::Invalid { reason, late }, VerdictDetail::default(), retries)
             }
         };
         Ok(Sample {
@@ -272,7 +272,7 @@ impl SampleTask {
             segments: rollout.segments,
             tokens,
             status,
-            judgement,
+            verdict_detail,
             verify_retries,
             rollout_retries: self.attempts.failed,
         })
@@ -286,7 +286,7 @@ impl SampleTask {
             finish_reason: FinishReason::Failed,
             tokens: 0,
             status: SampleStatus::Failed { message, late: self.attempts.late },
-            judgement: Judgement::default(),
+            verdict_detail: VerdictDetail::default(),
             verify_retries: 0,
             rollout_retries: self.attempts.failed,
         }

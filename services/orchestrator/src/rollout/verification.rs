@@ -6,15 +6,15 @@ use evenkeel_rpc::dispatch::{DispatchError, Dispatched};
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_tasks::Task;
 
-use super::sample::Judgement;
-use super::shaping::Judged;
+use super::sample::VerdictDetail;
+use super::shaping::VerdictReward;
 use crate::clients::AwaitedVerdict;
 
 /// The result of a verification. `retries` counts the attempts after the first.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verified {
+pub(super) enum VerificationOutcome {
     /// There is a verdict.
-    Verdict { judged: Judged, judgement: Judgement, retries: u32 },
+    Verdict { reward: VerdictReward, detail: VerdictDetail, retries: u32 },
     /// There is none, for a reason that is not the sample's own.
     Invalid { reason: String, retries: u32, late: bool },
 }
@@ -34,7 +34,7 @@ pub(super) async fn verify(
     request: VerifyRequest,
     attempts: u32,
     pauses: RetryPolicy,
-) -> Verified {
+) -> VerificationOutcome {
     let VerifyRequest { mut item, mut with_tests } = request;
     let (mut left, mut backoff, mut ever_late) = (attempts, pauses.backoff(), false);
     loop {
@@ -50,48 +50,48 @@ pub(super) async fn verify(
         left = left.saturating_sub(used);
         let retries = (attempts - left).saturating_sub(1);
         let (reason, late) = match result {
-            Ok(verdict) => match interpret(&verdict) {
-                Interpretation::Valid(judged) => {
-                    return Verified::Verdict { judged, judgement: judgement(verdict), retries };
+            Ok(verdict) => match disposition(&verdict) {
+                Disposition::Valid(reward) => {
+                    return VerificationOutcome::Verdict { reward, detail: detail(verdict), retries };
                 }
-                Interpretation::Final(reason) => return Verified::Invalid { reason, retries, late: ever_late },
-                Interpretation::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
+                Disposition::Final(reason) => return VerificationOutcome::Invalid { reason, retries, late: ever_late },
+                Disposition::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
             Err(wrong @ DispatchError::Misanswered { .. }) => (wrong.to_string(), false),
-            Err(lost) => return Verified::Invalid { reason: lost.to_string(), retries, late: ever_late },
+            Err(lost) => return VerificationOutcome::Invalid { reason: lost.to_string(), retries, late: ever_late },
         };
         ever_late |= late;
         if left == 0 {
-            return Verified::Invalid { reason, retries, late: ever_late };
+            return VerificationOutcome::Invalid { reason, retries, late: ever_late };
         }
         crate::instruments::retry("reward");
         tokio::time::sleep(backoff.next_pause()).await;
     }
 }
 
-fn judgement(verdict: Verdict) -> Judgement {
+fn detail(verdict: Verdict) -> VerdictDetail {
     let Verdict { reason_code: reason, detail, extracted, canonical, .. } = verdict;
-    Judgement { reason, detail, extracted, canonical }
+    VerdictDetail { reason, detail, extracted, canonical }
 }
 
 /// What a verdict means for its sample.
-enum Interpretation {
-    Valid(Judged),
+enum Disposition {
+    Valid(VerdictReward),
     /// Another request may bring a verdict.
     Retry(String),
     /// None will.
     Final(String),
 }
 
-fn interpret(verdict: &Verdict) -> Interpretation {
+fn disposition(verdict: &Verdict) -> Disposition {
     if let Err(error) = verdict.validate() {
         // A defect of the worker; another one may be sound.
-        return Interpretation::Retry(format!("the verdict violates the protocol: {error}"));
+        return Disposition::Retry(format!("the verdict violates the protocol: {error}"));
     }
     if let (true, Some(raw)) = (verdict.is_valid(), verdict.reward) {
         let components = verdict.components.clone();
-        return Interpretation::Valid(Judged { outcome: verdict.outcome(), raw, components });
+        return Disposition::Valid(VerdictReward { outcome: verdict.outcome(), raw, components });
     }
     let reason = verdict.invalid_reason();
     let text = match verdict.detail.as_str() {
@@ -100,9 +100,9 @@ fn interpret(verdict: &Verdict) -> Interpretation {
     };
     // The worker may have been busy, or another one may have the tests. Failures of a worker itself were retried by the dispatcher.
     if matches!(reason, InvalidReason::Deadline | InvalidReason::UnknownTests) {
-        Interpretation::Retry(text)
+        Disposition::Retry(text)
     } else {
-        Interpretation::Final(text)
+        Disposition::Final(text)
     }
 }
 

@@ -136,12 +136,12 @@ impl Fixture {
     }
 
     /// A sample's verification by a worker that has these faults first, and how often it was sent.
-    async fn verify(&self, faults: &[Fault]) -> (Verified, u32) {
+    async fn verify(&self, faults: &[Fault]) -> (VerificationOutcome, u32) {
         *self.worker.faults.lock().unwrap() = faults.iter().copied().collect();
         self.worker.sends.store(0, Ordering::SeqCst);
         let verdict = self.services.reward().await_verdict();
-        let verified = verify(&verdict, self.request(), ATTEMPTS, PAUSES).await;
-        (verified, self.worker.sends.load(Ordering::SeqCst))
+        let outcome = verify(&verdict, self.request(), ATTEMPTS, PAUSES).await;
+        (outcome, self.worker.sends.load(Ordering::SeqCst))
     }
 
     fn request(&self) -> VerifyRequest {
@@ -152,9 +152,9 @@ impl Fixture {
     }
 }
 
-fn retries(verified: &Verified) -> u32 {
-    match verified {
-        Verified::Verdict { retries, .. } | Verified::Invalid { retries, .. } => *retries,
+fn retries(outcome: &VerificationOutcome) -> u32 {
+    match outcome {
+        VerificationOutcome::Verdict { retries, .. } | VerificationOutcome::Invalid { retries, .. } => *retries,
     }
 }
 
@@ -163,24 +163,24 @@ async fn failures_of_all_kinds_share_the_attempts_of_a_sample() {
     let fixture = Fixture::start(Duration::from_secs(60)).await;
     let all = [Fault::Internal, Fault::Lost, Fault::Late, Fault::Violation];
     for (first, second, third) in all.iter().flat_map(|a| all.iter().flat_map(move |b| all.map(|c| (*a, *b, c)))) {
-        let (verified, sends) = fixture.verify(&[first, second, third]).await;
-        assert!(matches!(verified, Verified::Invalid { .. }), "{first:?} {second:?} {third:?}: {verified:?}");
-        assert_eq!((sends, retries(&verified)), (3, 2), "{first:?} {second:?} {third:?}");
-        let (verified, sends) = fixture.verify(&[first, second]).await;
-        assert!(matches!(verified, Verified::Verdict { .. }), "{first:?} {second:?}: {verified:?}");
-        assert_eq!((sends, retries(&verified)), (3, 2), "{first:?} {second:?}");
+        let (outcome, sends) = fixture.verify(&[first, second, third]).await;
+        assert!(matches!(outcome, VerificationOutcome::Invalid { .. }), "{first:?} {second:?} {third:?}: {outcome:?}");
+        assert_eq!((sends, retries(&outcome)), (3, 2), "{first:?} {second:?} {third:?}");
+        let (outcome, sends) = fixture.verify(&[first, second]).await;
+        assert!(matches!(outcome, VerificationOutcome::Verdict { .. }), "{first:?} {second:?}: {outcome:?}");
+        assert_eq!((sends, retries(&outcome)), (3, 2), "{first:?} {second:?}");
     }
-    let (verified, sends) = fixture.verify(&[]).await;
-    assert_eq!((sends, retries(&verified)), (1, 0));
+    let (outcome, sends) = fixture.verify(&[]).await;
+    assert_eq!((sends, retries(&outcome)), (1, 0));
 }
 
 #[tokio::test]
 async fn an_item_that_is_not_answered_in_time_has_used_an_attempt() {
     let fixture = Fixture::start(Duration::from_millis(200)).await;
     for faults in [[Fault::Silent; 3], [Fault::Lost, Fault::Silent, Fault::Internal]] {
-        let (verified, sends) = fixture.verify(&faults).await;
-        assert!(matches!(verified, Verified::Invalid { late: true, .. }), "{faults:?}: {verified:?}");
-        assert_eq!((sends, retries(&verified)), (3, 2), "{faults:?}");
+        let (outcome, sends) = fixture.verify(&faults).await;
+        assert!(matches!(outcome, VerificationOutcome::Invalid { late: true, .. }), "{faults:?}: {outcome:?}");
+        assert_eq!((sends, retries(&outcome)), (3, 2), "{faults:?}");
     }
 }
 
@@ -193,9 +193,9 @@ async fn tests_are_sent_once_free_of_charge() {
         [Fault::Lost, Fault::Internal, Fault::UnknownTests, Fault::Late],
         [Fault::UnknownTests, Fault::UnknownTests, Fault::Late, Fault::UnknownTests],
     ] {
-        let (verified, sends) = fixture.verify(&faults).await;
-        assert!(matches!(verified, Verified::Invalid { .. }), "{faults:?}: {verified:?}");
-        assert_eq!((sends, retries(&verified)), (ATTEMPTS + 1, 2), "{faults:?}");
+        let (outcome, sends) = fixture.verify(&faults).await;
+        assert!(matches!(outcome, VerificationOutcome::Invalid { .. }), "{faults:?}: {outcome:?}");
+        assert_eq!((sends, retries(&outcome)), (ATTEMPTS + 1, 2), "{faults:?}");
     }
 }
 

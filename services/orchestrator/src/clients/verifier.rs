@@ -20,7 +20,7 @@ const CONNECT_POLL: Duration = Duration::from_millis(50);
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All reward workers, or all of a custom verifier.
-pub(crate) struct Reward {
+pub(crate) struct VerifierClient {
     /// What it is, for messages.
     service: &'static str,
     /// The name of a custom verifier.
@@ -38,13 +38,13 @@ pub(crate) struct Reward {
     retrier: Retrier,
 }
 
-impl Reward {
+impl VerifierClient {
     pub(super) fn connect(urls: &[String], connections: &Connections, retrier: Retrier) -> Result<Self, RunError> {
         Self::of(None, "endpoints.reward", urls, connections, retrier)
     }
 
     /// The custom verifier of that name.
-    pub(super) fn of_verifier(
+    pub(super) fn connect_custom(
         name: &str,
         urls: &[String],
         connections: &Connections,
@@ -160,7 +160,7 @@ impl Reward {
 }
 
 /// A verification, until it is dropped.
-pub(crate) struct AwaitedVerdict<'a>(&'a Reward);
+pub(crate) struct AwaitedVerdict<'a>(&'a VerifierClient);
 
 impl AwaitedVerdict<'_> {
     /// Requests the verdict of workers, which are given the item `max_attempts` times at most. Without a connected worker the item waits for
