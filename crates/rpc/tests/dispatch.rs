@@ -274,7 +274,8 @@ async fn an_item_without_a_worker_ends_at_its_deadline() {
         assert!(matches!(error, DispatchError::Deadline { .. }), "{error}");
         assert!(!dispatcher.ready(1, Duration::from_millis(10)).await);
         let workers = dispatcher.workers().await;
-        assert!(!workers[0].connected && workers[0].last_error.contains("127.0.0.1:1"), "{workers:?}");
+        let error = workers[0].last_error.as_ref().unwrap().to_string();
+        assert!(!workers[0].connected && error.contains("127.0.0.1:1"), "{workers:?}");
     })
     .await;
 }

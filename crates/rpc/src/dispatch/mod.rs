@@ -9,6 +9,7 @@ mod answers;
 mod backlog;
 mod capacity;
 mod connection;
+mod disconnect;
 mod discovery;
 mod options;
 mod pending;
@@ -25,6 +26,7 @@ use crate::client::Connector;
 use crate::error::{ServiceError, millis};
 use crate::items::Items;
 
+pub use disconnect::DisconnectReason;
 pub use discovery::{Endpoints, Resolve, SystemResolver};
 pub use options::{DeadlineStart, DispatchOptions};
 pub use pending::Pending;
@@ -42,7 +44,7 @@ pub enum DispatchError {
         /// Attempts.
         attempts: u32,
         /// Why the last worker was lost.
-        last: String,
+        last: DisconnectReason,
     },
     /// Its deadline passed.
     #[error("the deadline of item `{id}` ended after {waited_ms} ms")]
@@ -116,8 +118,8 @@ pub struct WorkerStatus {
     pub outstanding: usize,
     /// Items that it answered.
     pub answered: u64,
-    /// Why its stream was lost last; empty if it never was.
-    pub last_error: String,
+    /// Why its stream was lost last; `None` if it never was.
+    pub last_error: Option<DisconnectReason>,
 }
 
 /// Assigns items to workers. Clones share its state; it ends when the last clone and the last pending item are dropped.

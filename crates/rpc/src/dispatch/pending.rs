@@ -10,7 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 
 use super::actor::Command;
-use super::backlog::Submission;
+use super::backlog::QueuedItem;
 use super::{DispatchError, Dispatched};
 use crate::items::Items;
 
@@ -35,8 +35,8 @@ impl<P: Items> Pending<P> {
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
         let submitted = Instant::now();
         let (sender, reply) = oneshot::channel();
-        let submission = Submission { ticket, item, submitted, budget, max_attempts, reply: sender, permit };
-        commands.send(Command::Submit(Box::new(submission))).map_err(|_| DispatchError::Closed)?;
+        let queued = QueuedItem { ticket, item, submitted, budget, max_attempts, reply: sender, permit };
+        commands.send(Command::Submit(Box::new(queued))).map_err(|_| DispatchError::Closed)?;
         Ok(Self { ticket, reply, commands: commands.clone(), answered: false })
     }
 }

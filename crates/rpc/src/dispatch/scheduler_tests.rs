@@ -67,8 +67,8 @@ impl Fixture {
         let ticket = self.tickets;
         self.tickets += 1;
         let budget = Duration::from_secs(60);
-        let submission = Submission { ticket, item, submitted: self.now, budget, max_attempts, reply, permit };
-        self.scheduler.submit(submission);
+        let queued = QueuedItem { ticket, item, submitted: self.now, budget, max_attempts, reply, permit };
+        self.scheduler.submit(queued);
         self.scheduler.assign(self.now);
         (ticket, Reply(receiver))
     }
@@ -79,7 +79,8 @@ impl Fixture {
     }
 
     fn lose(&mut self, worker: u64) {
-        self.scheduler.disconnected_from(worker, "reset", self.now);
+        let reset = DisconnectReason::Unreachable("reset".to_owned());
+        self.scheduler.disconnected_from(worker, &reset, self.now);
         self.scheduler.assign(self.now);
     }
 

@@ -23,8 +23,11 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The names of both.
+    pub(crate) const NAMES: &'static [&'static str] = &[Self::Items.name(), Self::Bytes.name()];
+
     /// Its plural.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Items => "items",
             Self::Bytes => "bytes",

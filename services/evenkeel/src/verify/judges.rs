@@ -47,7 +47,12 @@ impl Judges {
         if let Self::Remote(dispatcher, endpoints) = self
             && !dispatcher.ready(1, READY_TIMEOUT).await
         {
-            let errors: Vec<_> = dispatcher.workers().await.into_iter().map(|worker| worker.last_error).collect();
+            let errors: Vec<_> = dispatcher
+                .workers()
+                .await
+                .into_iter()
+                .filter_map(|worker| Some(worker.last_error?.to_string()))
+                .collect();
             bail!("--endpoint {endpoints}: nobody answers within {READY_TIMEOUT:?}: {}", errors.join("; "));
         }
         Ok(())
