@@ -23,7 +23,7 @@ use evenkeel_proto::v1::Failure;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::client::Connector;
-use crate::error::{ServiceError, millis};
+use crate::error::{Reason, ServiceError, millis};
 use crate::items::Items;
 
 pub use disconnect::DisconnectReason;
@@ -81,10 +81,10 @@ impl DispatchError {
     pub fn failure(&self) -> Failure {
         let message = self.to_string();
         match self {
-            Self::WorkerLost { .. } => ServiceError::Unavailable { reason: "WORKER_LOST", message },
+            Self::WorkerLost { .. } => ServiceError::Unavailable { reason: Reason::WorkerLost, message },
             Self::Misanswered { .. } => ServiceError::Internal { message },
             Self::Deadline { waited_ms, .. } => ServiceError::Deadline(Duration::from_millis(*waited_ms)),
-            Self::InFlight { .. } | Self::NoId => ServiceError::Precondition { reason: "DUPLICATE_ID", message },
+            Self::InFlight { .. } | Self::NoId => ServiceError::Precondition { reason: Reason::DuplicateId, message },
             Self::Closed => ServiceError::Cancelled,
         }
         .failure()

@@ -14,7 +14,7 @@ use evenkeel_proto::v1::{
     EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,
 };
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::roots::{Roots, validate_folder};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -153,7 +153,7 @@ async fn try_update(
             // Nothing was begun. The health monitor treats it like any lost engine, and updates it when it is back.
             pool.eject(engine, EngineState::Stale, &error.to_string());
             engine.request_check();
-            let failure = ServiceError::Unavailable { reason: "ENGINE_LOST", message: error.to_string() };
+            let failure = ServiceError::Unavailable { reason: Reason::EngineLost, message: error.to_string() };
             return (EngineUpdateOutcome::Failed, UpdateReport::failed(failure));
         }
     };
