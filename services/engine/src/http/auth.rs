@@ -5,7 +5,7 @@ use axum::http::header::AUTHORIZATION;
 use axum::http::{Method, StatusCode};
 use axum::middleware::Next;
 use axum::response::Response;
-use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::reload::BearerTokens;
 use serde_json::json;
 
 use super::error::json_response;
@@ -14,7 +14,7 @@ use super::error::json_response;
 const OPEN: &[&str] = &["/health", "/ping", "/version", "/load", "/metrics"];
 
 /// Lets requests with a key pass, and those to open routes.
-pub(super) async fn authorize(State(keys): State<Option<Tokens>>, request: Request, next: Next) -> Response {
+pub(super) async fn authorize(State(keys): State<Option<BearerTokens>>, request: Request, next: Next) -> Response {
     let Some(keys) = keys else { return next.run(request).await };
     let is_open = OPEN.contains(&request.uri().path()) || request.method() == Method::OPTIONS;
     if is_open || request.headers().get(AUTHORIZATION).is_some_and(|value| keys.accept_bearer(value.as_bytes())) {

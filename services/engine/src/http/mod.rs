@@ -30,7 +30,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
 use evenkeel_errors::FieldError;
-use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::reload::BearerTokens;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -93,7 +93,7 @@ impl App {
 }
 
 /// All routes.
-pub(crate) fn router(app: Arc<App>, keys: Option<Tokens>) -> Router {
+pub(crate) fn router(app: Arc<App>, keys: Option<BearerTokens>) -> Router {
     let limit = app.settings.max_body.bytes_usize();
     let upload = app.settings.body_deadline;
     let mut routes = open_routes()

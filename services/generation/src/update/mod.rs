@@ -69,7 +69,7 @@ impl Updater {
         let (weights, settings, model) =
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
         let checking = tokio::task::spawn_blocking(move || {
-            let roots = Roots { setting: "weights.roots", folders: &settings.roots };
+            let roots = Roots::or_anywhere("weights.roots", &settings.roots);
             validate_folder(FIELD, &weights.path, roots, settings.check_folder)?;
             if settings.check_folder { check_folder(&weights, &settings.marker, model.as_ref()) } else { Ok(()) }
         });

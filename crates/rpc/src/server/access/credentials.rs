@@ -5,7 +5,7 @@ use std::path::Path;
 
 use crate::error::ServiceError;
 use crate::files::FileError;
-use crate::reload::Tokens;
+use crate::reload::BearerTokens;
 use crate::server::role::Role;
 use crate::server::settings::AuthSettings;
 
@@ -15,7 +15,7 @@ const TOKEN_FILE_ROLE: Role = Role::Orchestrator;
 /// The credentials that a server knows.
 #[derive(Debug)]
 pub(super) struct Credentials {
-    tokens: Vec<(Role, Tokens)>,
+    tokens: Vec<(Role, BearerTokens)>,
     certificates: BTreeMap<String, Role>,
 }
 
@@ -28,10 +28,10 @@ impl Credentials {
     ) -> Result<Option<Self>, FileError> {
         let mut tokens = Vec::new();
         for (role, path) in &settings.tokens {
-            tokens.push((*role, Tokens::open(&format!("{section}.auth.tokens.{role}"), path)?));
+            tokens.push((*role, BearerTokens::open(&format!("{section}.auth.tokens.{role}"), path)?));
         }
         if let Some(path) = token_file {
-            tokens.push((TOKEN_FILE_ROLE, Tokens::open(&format!("{section}.token_file"), path)?));
+            tokens.push((TOKEN_FILE_ROLE, BearerTokens::open(&format!("{section}.token_file"), path)?));
         }
         let certificates = settings.certificates.clone();
         let any = !tokens.is_empty() || !certificates.is_empty();
@@ -39,7 +39,7 @@ impl Credentials {
     }
 
     /// The tokens of whoever may watch.
-    pub(super) fn readers(&self) -> Vec<Tokens> {
+    pub(super) fn readers(&self) -> Vec<BearerTokens> {
         let reading = self.tokens.iter().filter(|(role, _)| *role >= Role::Reader);
         reading.map(|(_, tokens)| tokens.clone()).collect()
     }
