@@ -124,7 +124,7 @@ impl BearerTokens {
 
     /// Whether one of them is the bearer token of an `authorization` header.
     pub fn accept_bearer(&self, authorization: &[u8]) -> bool {
-        // All of them are compared, whichever it is.
+        // All of them are compared, so that the time taken does not tell which one matches.
         self.0.current().iter().fold(false, |found, token| token.is_bearer(authorization) | found)
     }
 

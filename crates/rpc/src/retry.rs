@@ -33,7 +33,7 @@ use tonic::{Code, Status};
 
 use crate::error::reason_of;
 
-/// How a failure is retried: pauses that double up to a longest one, and optionally a limit on attempts or on time.
+/// How a failure is retried: pauses that double up to a maximum, and optionally a limit on attempts or on time.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     initial: Duration,

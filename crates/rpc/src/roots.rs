@@ -145,7 +145,7 @@ mod tests {
         for path in [root.join("link"), linked, root.clone()] {
             assert!(check(&path).is_err(), "{}", path.display());
         }
-        // Where only the engines see the folders their names have to do.
+        // Where only the engines see the folders, the names alone are checked.
         let unseen = |path: &Path| validate_folder("path", path.to_str().unwrap(), roots, false);
         assert_eq!(unseen(&root.join("link")), Ok(()));
         assert!(unseen(&other).is_err());

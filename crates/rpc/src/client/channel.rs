@@ -79,11 +79,11 @@ impl Connector {
         Ok(InterceptedService::new(channel, self.headers.clone()))
     }
 
-    /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. `host` is whom the server's certificate must be issued for,
+    /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. The server's certificate must be issued for `host`,
     /// unless the settings name another.
     ///
     /// # Errors
-    /// Settings without certificates, a server that proves itself otherwise.
+    /// Settings without certificates, a server certificate that is not accepted.
     pub async fn encrypt_http1(&self, host: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, ClientError> {
         let failed = |source| ClientError::Tls { url: format!("https://{host}"), source };
         let name = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref()).unwrap_or(host);
@@ -106,7 +106,7 @@ impl Connector {
         let url: Uri = address.url.parse().map_err(invalid)?;
         let mut endpoint = match secure.then(|| address.url.replacen("https", "http", 1)) {
             None => Endpoint::from(url.clone()),
-            // The transport itself is given none of our certificates, so that it must take the connection for one in plaintext.
+            // The transport does not get our certificates, so to it the connection must look like plaintext.
             Some(plain) => Endpoint::from(plain.parse::<Uri>().map_err(invalid)?).origin(url.clone()),
         };
         endpoint = endpoint.connect_timeout(self.settings.connect_timeout).tcp_nodelay(true);

@@ -92,7 +92,7 @@ fn load(section: &str, settings: &ClientTlsSettings) -> Result<ClientConfig, Fil
     Ok(config)
 }
 
-/// Opens encrypted connections to one server, for as often as its channel asks.
+/// Opens encrypted connections to one server, as often as its channel asks.
 #[derive(Debug, Clone)]
 pub(super) struct Encrypted {
     certificates: ClientCertificates,
@@ -122,7 +122,7 @@ impl Service<Uri> for Encrypted {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        // An address of IPv6 is in brackets.
+        // IPv6 addresses are in brackets.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         Box::pin(self.clone().open(host, uri.port_u16().unwrap_or(443)))
     }

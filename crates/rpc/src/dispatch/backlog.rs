@@ -113,7 +113,7 @@ impl<P: Items> Backlog<P> {
         self.deadlines.first().copied()
     }
 
-    /// An item's time runs again from its next assignment.
+    /// Restarts an item's deadline at its next assignment.
     pub(super) fn clear_deadline(&mut self, ticket: u64) {
         if let Some(deadline) = self.entries.get_mut(&ticket).and_then(|entry| entry.deadline.take()) {
             self.deadlines.remove(&(deadline, ticket));

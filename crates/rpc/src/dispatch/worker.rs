@@ -60,7 +60,7 @@ impl<P: Items> Worker<P> {
         self.is_leaving && (self.requests.is_none() || self.slots.is_empty())
     }
 
-    /// A new stream is open. What was learnt on the old one may no longer be true.
+    /// A new stream is open. What was learned on the old one may no longer hold.
     pub(super) fn connected_to(&mut self, requests: mpsc::Sender<P::Request>, max_outstanding: usize) {
         (self.requests, self.is_draining) = (Some(requests), false);
         self.capacity = Capacity::new(max_outstanding);

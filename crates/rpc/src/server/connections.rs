@@ -17,7 +17,7 @@ use super::ServerSettings;
 use crate::labels::CloseReason;
 use crate::peer::{ClientId, Host};
 
-/// One of so many connections is out of reach of any single host.
+/// One connection in this many is reserved from any single host.
 const RESERVED_SHARE: usize = 16;
 /// Additional connections for health checks.
 const HEALTH_ONLY: usize = 16;

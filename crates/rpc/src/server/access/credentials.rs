@@ -1,4 +1,4 @@
-//! From what a caller proves to its role.
+//! The role of a caller, from its token or certificate.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -9,7 +9,7 @@ use crate::reload::BearerTokens;
 use crate::server::role::Role;
 use crate::server::settings::AuthSettings;
 
-/// The role of whoever holds the token of `token_file`.
+/// The role of callers with a token of `token_file`.
 const TOKEN_FILE_ROLE: Role = Role::Orchestrator;
 
 /// The credentials that a server knows.
@@ -20,7 +20,7 @@ pub(super) struct Credentials {
 }
 
 impl Credentials {
-    /// Reads the files of the settings. `None` where nobody has to prove anything.
+    /// Reads the files of the settings. `None` when authentication is disabled.
     pub(super) fn open(
         section: &str,
         token_file: Option<&Path>,
@@ -38,7 +38,7 @@ impl Credentials {
         Ok(any.then_some(Self { tokens, certificates }))
     }
 
-    /// The tokens of whoever may watch.
+    /// The tokens of readers and higher roles.
     pub(super) fn readers(&self) -> Vec<BearerTokens> {
         let reading = self.tokens.iter().filter(|(role, _)| *role >= Role::Reader);
         reading.map(|(_, tokens)| tokens.clone()).collect()
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn without_settings_nobody_has_to_prove_anything() {
+    fn without_settings_authentication_is_disabled() {
         assert!(Credentials::open("server", None, &AuthSettings::default()).unwrap().is_none());
     }
 }
