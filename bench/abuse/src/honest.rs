@@ -46,6 +46,8 @@ const CLIENTS: [Client; 2] = [
         item: programs::item,
     },
 ];
+/// Attempts at an item, as many as a run makes.
+const ATTEMPTS: u32 = 3;
 /// Programs that are run first, so that every process of the sandbox has been used.
 const WARM_UP: usize = 8;
 /// How long the last items may take.
@@ -91,7 +93,7 @@ async fn warm_up(dispatcher: &Dispatcher<VerifyItems>) {
     let mut programs = JoinSet::new();
     for index in 0..WARM_UP {
         let (dispatcher, item) = (dispatcher.clone(), with_id(programs::warm_up(), format!("warm-up-{index}")));
-        programs.spawn(async move { dispatcher.call(item).await });
+        programs.spawn(async move { dispatcher.call(item, ATTEMPTS).await });
     }
     while programs.join_next().await.is_some() {}
 }
@@ -113,7 +115,7 @@ async fn send(
             let (item, expected) = (client.item)(problem);
             let (dispatcher, item) = (dispatcher.clone(), with_id(item, format!("{}-{next}", client.kind)));
             answers.spawn(async move {
-                let verdict = dispatcher.call(item).await;
+                let verdict = dispatcher.call(item, ATTEMPTS).await.result;
                 Answered { kind: client.kind, problem, expected, took: due.elapsed(), verdict }
             });
             next += 1;

@@ -13,7 +13,7 @@ use crate::error::ServiceError;
 /// The header of a call's deadline.
 const GRPC_TIMEOUT: &str = "grpc-timeout";
 
-/// The time at which a result is no longer needed; or never.
+/// When a result is no longer needed, if ever.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Deadline {
     at: Option<Instant>,
@@ -25,7 +25,7 @@ impl Deadline {
 
     /// That much time from now.
     pub fn after(budget: Duration) -> Self {
-        // A time beyond the range of `Instant` is never.
+        // A time beyond the range of `Instant` counts as never.
         Self { at: Instant::now().checked_add(budget) }
     }
 

@@ -1,4 +1,4 @@
-//! Who can reach a port. Plaintext beyond this machine is a decision of whoever runs the server, and never a default.
+//! Who can reach a port. Plaintext to other machines is the operator's decision, never a default.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -19,7 +19,7 @@ pub fn validate_address(field: &str, listen: &str) -> Result<(), FieldError> {
     FieldError::ensure(matches!(port, Some(Ok(_))), field, format_args!("{listen:?}"), "HOST:PORT")
 }
 
-/// Refuses plaintext on an address that other machines reach, unless `insecure` says that it is meant. `remedy` is what else would do.
+/// Refuses plaintext on an address that other machines reach, unless `insecure` allows it. `remedy` is the alternative.
 ///
 /// # Errors
 /// The field of the address.
@@ -28,7 +28,7 @@ pub fn validate_plaintext(field: &str, listen: &str, insecure: bool, remedy: &st
     FieldError::ensure(insecure || is_loopback(listen), field, format_args!("{listen:?} in plaintext"), allowed())
 }
 
-/// Says that a port serves plaintext to other machines; `setting` is what allows it.
+/// Warns that a port serves plaintext to other machines; `setting` is what allows it.
 pub fn warn_of_plaintext(what: &str, address: SocketAddr, setting: &str) {
     if !address.ip().to_canonical().is_loopback() {
         tracing::warn!(%address, "{what} is served in plaintext to other machines ({setting} is true)");

@@ -31,6 +31,7 @@ pub mod server;
 pub mod stall_timeout;
 
 mod files;
+mod labels;
 mod peer;
 mod pem;
 

@@ -1,4 +1,4 @@
-//! Certificates and keys in PEM files, complete and fitting, or refused by setting and file.
+//! Certificates and keys in PEM files. Errors name the setting and the file.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -36,7 +36,7 @@ pub(crate) fn provider() -> Arc<CryptoProvider> {
     Arc::new(ring::default_provider())
 }
 
-/// The certificates of a file, at least one. Each is parsed, so that one that is cut off is found here.
+/// The certificates of a file, at least one. Each is parsed, so that a truncated one is found here.
 pub(crate) fn certificates(file: Named<'_>) -> Result<Vec<CertificateDer<'static>>, FileError> {
     let text = read(file.setting, file.path)?;
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
@@ -54,9 +54,9 @@ pub(crate) fn certificates(file: Named<'_>) -> Result<Vec<CertificateDer<'static
 /// The private key of a file.
 pub(crate) fn key(file: Named<'_>) -> Result<PrivateKeyDer<'static>, FileError> {
     let text = read(file.setting, file.path)?;
-    // The parser's error is of the form of the file and holds none of it.
+    // The parser's error is about the form of the file and contains nothing of it.
     PrivateKeyDer::from_pem_slice(&text)
-        .map_err(|error| file.refuse(format_args!("it is no private key in PEM: {error}")))
+        .map_err(|error| file.refuse(format_args!("it is not a valid private key in PEM: {error}")))
 }
 
 /// The authorities of a file.

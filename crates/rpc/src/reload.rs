@@ -106,11 +106,11 @@ impl<T> fmt::Debug for Reloading<T> {
     }
 }
 
-/// The tokens of a file, one on each line.
+/// The bearer tokens of a file, one on each line.
 #[derive(Debug, Clone)]
-pub struct Tokens(Reloading<Vec<Secret>>);
+pub struct BearerTokens(Reloading<Vec<Secret>>);
 
-impl Tokens {
+impl BearerTokens {
     /// Reads the file that a setting names.
     ///
     /// # Errors
@@ -124,7 +124,7 @@ impl Tokens {
 
     /// Whether one of them is the bearer token of an `authorization` header.
     pub fn accept_bearer(&self, authorization: &[u8]) -> bool {
-        // All of them are compared, whichever it is.
+        // All of them are compared, so that the time taken does not tell which one matches.
         self.0.current().iter().fold(false, |found, token| token.is_bearer(authorization) | found)
     }
 
@@ -143,7 +143,7 @@ impl Tokens {
 mod tests {
     use super::*;
 
-    fn expire(tokens: &Tokens) {
+    fn expire(tokens: &BearerTokens) {
         tokens.0.0.state.lock().unwrap().looked -= INTERVAL;
     }
 
@@ -152,7 +152,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "old-old-old-old-old\n").unwrap();
-        let tokens = Tokens::open("server.token_file", &path).unwrap();
+        let tokens = BearerTokens::open("server.token_file", &path).unwrap();
         assert!(tokens.accept_bearer(b"Bearer old-old-old-old-old"));
         // Half written: too short.
         std::fs::write(&path, "new-new").unwrap();
@@ -176,7 +176,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("token");
         std::fs::write(&path, "hunter2\n").unwrap();
-        let error = Tokens::open("reward.server.token_file", &path).unwrap_err().to_string();
+        let error = BearerTokens::open("reward.server.token_file", &path).unwrap_err().to_string();
         let expected = format!(
             "`reward.server.token_file` names {}, which cannot be used: it holds a token of 7 characters, allowed: 16 or more",
             path.display()

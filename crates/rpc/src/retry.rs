@@ -1,4 +1,4 @@
-//! Trying again: how long to pause, when to give up, and which gRPC failures are worth another attempt.
+//! Retries: backoff, limits, retryable statuses.
 //!
 //! A [`RetryPolicy`] is a value; [`RetryPolicy::start`] begins one series of attempts. The caller runs the attempts, because what
 //! interrupts one (a stop, a lost connection) differs from caller to caller:
@@ -33,7 +33,7 @@ use tonic::{Code, Status};
 
 use crate::error::reason_of;
 
-/// How a failure is retried: pauses that double up to a longest one, and optionally a limit on attempts or on time.
+/// How a failure is retried: pauses that double up to a maximum, and optionally a limit on attempts or on time.
 #[derive(Debug, Clone, Copy)]
 pub struct RetryPolicy {
     initial: Duration,
@@ -45,7 +45,7 @@ pub struct RetryPolicy {
 
 impl RetryPolicy {
     /// Retries without end, after `initial`, twice that, and so on up to `max`.
-    pub fn new(initial: Duration, max: Duration) -> Self {
+    pub const fn new(initial: Duration, max: Duration) -> Self {
         Self { initial, max, max_attempts: None, time_limit: None, jitter_seed: None }
     }
 
@@ -59,12 +59,6 @@ impl RetryPolicy {
     #[must_use]
     pub fn with_time_limit(self, limit: Duration) -> Self {
         Self { time_limit: Some(limit), ..self }
-    }
-
-    /// Never gives up because of time.
-    #[must_use]
-    pub fn without_time_limit(self) -> Self {
-        Self { time_limit: None, ..self }
     }
 
     /// Shortens each pause by up to a half, so that many clients of one server do not return at the same moment. `who` names the
@@ -83,22 +77,42 @@ impl RetryPolicy {
 
     /// Begins a series of attempts.
     pub fn start(&self) -> Retries {
-        Retries { policy: *self, backoff: self.pauses(), since: None }
+        Retries { policy: *self, backoff: self.backoff(), failures: 0, since: None }
     }
 
-    /// The pauses between attempts, without a limit of time.
-    pub(crate) fn pauses(&self) -> ExponentialBackoff {
+    /// Its pauses alone, without its limits.
+    pub fn backoff(&self) -> Backoff {
+        Backoff { policy: *self, delays: self.delays() }
+    }
+
+    fn delays(&self) -> ExponentialBackoff {
         // backon adds up to the whole delay as jitter: with half the delay the pause is between half of it and all of it.
         let part = if self.jitter_seed.is_some() { 2 } else { 1 };
         let builder = ExponentialBuilder::new().with_min_delay(self.initial / part).with_max_delay(self.max / part);
-        let builder = match self.max_attempts {
-            Some(attempts) => builder.with_max_times(attempts.saturating_sub(1) as usize),
-            None => builder.without_max_times(),
-        };
+        let builder = builder.without_max_times();
         match self.jitter_seed {
             Some(seed) => builder.with_jitter().with_jitter_seed(seed).build(),
             None => builder.build(),
         }
+    }
+}
+
+/// The pauses of a policy, one after the other and without end.
+#[derive(Debug)]
+pub struct Backoff {
+    policy: RetryPolicy,
+    delays: ExponentialBackoff,
+}
+
+impl Backoff {
+    /// The pause before the next attempt.
+    pub fn next_pause(&mut self) -> Duration {
+        self.delays.next().unwrap_or(self.policy.max)
+    }
+
+    /// Starts over with the first pause.
+    pub fn reset(&mut self) {
+        self.delays = self.policy.delays();
     }
 }
 
@@ -117,7 +131,8 @@ pub struct Retry {
 #[derive(Debug)]
 pub struct Retries {
     policy: RetryPolicy,
-    backoff: ExponentialBackoff,
+    backoff: Backoff,
+    failures: u32,
     /// The first failure.
     since: Option<Instant>,
 }
@@ -127,10 +142,11 @@ impl Retries {
     pub fn next_retry(&mut self) -> Option<Retry> {
         let waited = self.since.get_or_insert_with(Instant::now).elapsed();
         let left = self.policy.time_limit.map(|limit| limit.saturating_sub(waited));
-        if left == Some(Duration::ZERO) {
+        self.failures = self.failures.saturating_add(1);
+        if left == Some(Duration::ZERO) || self.policy.max_attempts.is_some_and(|attempts| self.failures >= attempts) {
             return None;
         }
-        let pause = self.backoff.next()?;
+        let pause = self.backoff.next_pause();
         Some(Retry { pause: left.map_or(pause, |left| pause.min(left)), waited, left })
     }
 
@@ -222,6 +238,15 @@ mod tests {
         assert_eq!(retries.next_retry(), None);
         retries.reset();
         assert_eq!(retries.next_retry().unwrap().pause, first.pause);
+    }
+
+    #[test]
+    fn a_backoff_has_no_limit_and_starts_over() {
+        let mut backoff = policy().with_max_attempts(2).with_time_limit(Duration::ZERO).backoff();
+        let pauses: Vec<_> = (0..4).map(|_| backoff.next_pause().as_millis()).collect();
+        assert_eq!(pauses, [100, 200, 400, 800]);
+        backoff.reset();
+        assert_eq!(backoff.next_pause(), INITIAL);
     }
 
     #[test]

@@ -4,13 +4,32 @@ use std::path::{Component, Path, PathBuf, absolute};
 
 use evenkeel_proto::FieldError;
 
-/// The folders below which a named folder must be.
+/// Where a named folder or file may be.
 #[derive(Debug, Clone, Copy)]
-pub struct Roots<'a> {
-    /// The path of the setting.
-    pub setting: &'a str,
-    /// The folders. Empty: anywhere.
-    pub folders: &'a [PathBuf],
+pub enum Roots<'a> {
+    /// Anywhere.
+    Anywhere,
+    /// Below one of these folders; nowhere if there are none.
+    Below {
+        /// The path of the setting.
+        setting: &'a str,
+        /// The folders.
+        folders: &'a [PathBuf],
+    },
+}
+
+impl<'a> Roots<'a> {
+    /// Below one of the folders of a setting, or anywhere if it has none.
+    pub fn or_anywhere(setting: &'a str, folders: &'a [PathBuf]) -> Self {
+        if folders.is_empty() { Self::Anywhere } else { Self::Below { setting, folders } }
+    }
+}
+
+/// What a message says is allowed.
+fn allowed(what: &str, setting: &str, folders: &[PathBuf]) -> String {
+    let named: Vec<String> = folders.iter().map(|root| root.display().to_string()).collect();
+    let named = if named.is_empty() { "none is set".to_owned() } else { named.join(", ") };
+    format!("{what} below {setting} ({named})")
 }
 
 /// Refuses a folder that is not below one of the roots, or that contains anything but regular files and folders below the roots. Links are
@@ -19,16 +38,12 @@ pub struct Roots<'a> {
 /// # Errors
 /// The field, by its name.
 pub fn validate_folder(field: &str, path: &str, roots: Roots<'_>, is_visible: bool) -> Result<(), FieldError> {
-    let Roots { setting, folders: roots } = roots;
+    let Roots::Below { setting, folders: roots } = roots else { return Ok(()) };
     let refused = |what: String| {
-        let named: Vec<String> = roots.iter().map(|root| root.display().to_string()).collect();
-        let allowed = format!("a folder below {setting} ({})", named.join(", "));
-        Err(FieldError::new(field, format_args!("{what}, in `{}`", shortened(path)), allowed))
+        let value = format!("{what}, in `{}`", shortened(path));
+        Err(FieldError::new(field, value, allowed("a folder", setting, roots)))
     };
     let folder = Path::new(path);
-    if roots.is_empty() {
-        return Ok(());
-    }
     // First by name only, so that the error about a folder elsewhere does not reveal whether it exists.
     let climbs = folder.components().any(|component| component == Component::ParentDir);
     let is_below = |folder: &Path| {
@@ -64,16 +79,15 @@ pub fn validate_folder(field: &str, path: &str, roots: Roots<'_>, is_visible: bo
 }
 
 /// Refuses a file that is not below one of the roots, as written (made absolute, without `..`) and with links resolved. `field` is the
-/// field of the request. Unlike for folders, no roots at all refuse every file.
+/// field of the request.
 ///
 /// # Errors
 /// The field, by its name.
 pub fn validate_file(field: &str, file: &Path, roots: Roots<'_>) -> Result<(), FieldError> {
+    let Roots::Below { setting, folders: roots } = roots else { return Ok(()) };
     let refused = |what: &str| {
-        let named: Vec<String> = roots.folders.iter().map(|root| root.display().to_string()).collect();
-        let named = if named.is_empty() { "none is set".to_owned() } else { named.join(", ") };
-        let allowed = format!("a file below {} ({named})", roots.setting);
-        FieldError::new(field, format_args!("{what}, in `{}`", shortened(&file.to_string_lossy())), allowed)
+        let value = format!("{what}, in `{}`", shortened(&file.to_string_lossy()));
+        FieldError::new(field, value, allowed("a file", setting, roots))
     };
     let climbs = file.components().any(|component| component == Component::ParentDir);
     let absolute_file = absolute(file).map_err(|_| refused("no path"))?;
@@ -81,13 +95,13 @@ pub fn validate_file(field: &str, file: &Path, roots: Roots<'_>) -> Result<(), F
         let written = absolute(root).is_ok_and(|root| absolute_file.starts_with(root));
         written || root.canonicalize().is_ok_and(|root| absolute_file.starts_with(root))
     };
-    if climbs || !roots.folders.iter().any(is_below) {
+    if climbs || !roots.iter().any(is_below) {
         return Err(refused("a file elsewhere"));
     }
     // A missing file is reported by its reader.
     let Ok(resolved) = file.canonicalize() else { return Ok(()) };
     let holds = |root: &PathBuf| root.canonicalize().is_ok_and(|root| resolved.starts_with(root));
-    if roots.folders.iter().any(holds) { Ok(()) } else { Err(refused("a link that leads elsewhere")) }
+    if roots.iter().any(holds) { Ok(()) } else { Err(refused("a link that leads elsewhere")) }
 }
 
 /// A path cut to a length for messages.
@@ -120,7 +134,7 @@ mod tests {
         std::fs::create_dir(&linked).unwrap();
         symlink(other.join("model.safetensors"), linked.join("model.safetensors")).unwrap();
         let folders = [root.clone()];
-        let roots = Roots { setting: "weights.roots", folders: &folders };
+        let roots = Roots::or_anywhere("weights.roots", &folders);
         let check = |path: &Path| validate_folder("path", path.to_str().unwrap(), roots, true);
         assert_eq!(check(&inside), Ok(()));
         assert_eq!(check(&root.join("step-9")), Ok(()), "a missing folder is reported by its reader");
@@ -131,11 +145,15 @@ mod tests {
         for path in [root.join("link"), linked, root.clone()] {
             assert!(check(&path).is_err(), "{}", path.display());
         }
-        // Where only the engines see the folders their names have to do.
+        // Where only the engines see the folders, the names alone are checked.
         let unseen = |path: &Path| validate_folder("path", path.to_str().unwrap(), roots, false);
         assert_eq!(unseen(&root.join("link")), Ok(()));
         assert!(unseen(&other).is_err());
-        assert_eq!(validate_folder("path", other.to_str().unwrap(), Roots { folders: &[], ..roots }, true), Ok(()));
+        let other = other.to_str().unwrap();
+        assert_eq!(validate_folder("path", other, Roots::or_anywhere("weights.roots", &[]), true), Ok(()));
+        let nowhere = Roots::Below { setting: "weights.roots", folders: &[] };
+        let none = validate_folder("path", other, nowhere, true).unwrap_err().to_string();
+        assert!(none.contains("none is set"), "{none}");
     }
 
     #[test]
@@ -144,7 +162,7 @@ mod tests {
         let dir = dir.path().canonicalize().unwrap();
         let folder = weights(&dir.join("disk"), "step-1");
         symlink(dir.join("disk"), dir.join("weights")).unwrap();
-        let roots = Roots { setting: "weights.roots", folders: &[dir.join("weights")] };
+        let roots = Roots::Below { setting: "weights.roots", folders: &[dir.join("weights")] };
         for path in [folder, dir.join("weights/step-1")] {
             assert_eq!(validate_folder("path", path.to_str().unwrap(), roots, true), Ok(()));
         }
@@ -162,7 +180,7 @@ mod tests {
         symlink(&dir, root.join("up")).unwrap();
         let folders = [root.clone()];
         let check = |file: PathBuf| {
-            validate_file("data.files[0]", &file, Roots { setting: "limits.roots", folders: &folders })
+            validate_file("data.files[0]", &file, Roots::Below { setting: "limits.roots", folders: &folders })
                 .map_err(|error| error.to_string())
         };
         assert_eq!(check(root.join("train.jsonl")), Ok(()));
@@ -176,7 +194,7 @@ mod tests {
             let error = check(root.join(file)).unwrap_err();
             assert!(error.starts_with("data.files[0] is a link that leads elsewhere"), "{error}");
         }
-        let none = validate_file("x", &secret, Roots { setting: "limits.roots", folders: &[] }).unwrap_err();
+        let none = validate_file("x", &secret, Roots::Below { setting: "limits.roots", folders: &[] }).unwrap_err();
         assert!(none.to_string().contains("none is set"), "{none}");
     }
 }

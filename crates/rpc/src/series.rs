@@ -2,6 +2,9 @@
 
 use evenkeel_telemetry::{Series, Values};
 
+use crate::error::Unit;
+use crate::labels::{CloseReason, ItemEnd, ItemResult};
+
 const METHOD: (&str, Values) = ("method", Values::Few("methods of the service; others are `unknown`"));
 const ITEMS: (&str, Values) = ("items", Values::Few("kinds of item streams: `generate`, `verify`, `score`"));
 const QUEUE: (&str, Values) = ("queue", Values::Few("`receive`, and one for each kind of item stream"));
@@ -17,7 +20,7 @@ pub const SERVER_SERIES: &[Series] = &[
         .only("a call"),
     Series::gauge("evenkeel_connections", "open connections").only("a connection"),
     Series::counter("evenkeel_connections_closed_total", "connections that the server closed")
-        .by(&[("why", Values::Of(&["no call was begun in time", "no call for long", "room was needed"]))]),
+        .by(&[("why", Values::Of(CloseReason::ALL))]),
     Series::counter("evenkeel_connections_full_total", "connections that were accepted for health checks only"),
     Series::counter("evenkeel_grpc_unauthenticated_total", "calls without a valid token"),
     Series::gauge("evenkeel_queue_bytes", "bytes held, waiting or in work").by(&[QUEUE]),
@@ -26,15 +29,13 @@ pub const SERVER_SERIES: &[Series] = &[
 
 pub(crate) const QUEUE_REFUSED: Series =
     Series::counter("evenkeel_queue_refused_total", "refused because items or bytes were used up")
-        .by(&[QUEUE, ("unit", Values::Of(&["items", "bytes"]))]);
+        .by(&[QUEUE, ("unit", Values::Of(Unit::NAMES))]);
 
 /// Of every server of item streams.
 pub const ITEM_SERIES: &[Series] = &[
     Series::gauge("evenkeel_queue_items", "items held, waiting or in work").by(&[QUEUE]),
-    Series::counter("evenkeel_items_total", "finished items; streams that ended `unread`").by(&[
-        ITEMS,
-        ("result", Values::Of(&["answered", "cancelled", "deadline", "aborted", "refused", "panicked", "unread"])),
-    ]),
+    Series::counter("evenkeel_items_total", "finished items; streams that ended `unread`")
+        .by(&[ITEMS, ("result", Values::Of(ItemResult::ALL))]),
     Series::histogram("evenkeel_item_queue_seconds", "time of an item in the queue").by(&[ITEMS]),
     Series::histogram("evenkeel_item_work_seconds", "time of an item in its handler").by(&[ITEMS]),
 ];
@@ -42,7 +43,7 @@ pub const ITEM_SERIES: &[Series] = &[
 /// Of every dispatcher, the client's side of item streams.
 pub const DISPATCH_SERIES: &[Series] = &[
     Series::counter("evenkeel_dispatch_items_total", "finished items on the client's side")
-        .by(&[ITEMS, ("end", Values::Of(&["answered", "failed", "lost", "deadline", "withdrawn"]))]),
+        .by(&[ITEMS, ("end", Values::Of(ItemEnd::ALL))]),
     Series::histogram("evenkeel_dispatch_seconds", "from the submission of an item to its answer").by(&[ITEMS]),
     Series::counter("evenkeel_dispatch_retries_total", "items that were assigned again").by(&[ITEMS]),
     Series::counter(

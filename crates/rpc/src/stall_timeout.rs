@@ -1,4 +1,4 @@
-//! A connection whose reader may be slow, but not for ever.
+//! Connections that fail when their reader stalls.
 
 use std::future::Future;
 use std::io;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::Sleep;
 
-/// A stream that fails once its reader has taken nothing for so long although there was something to take.
+/// A stream that fails once its reader has taken nothing for too long although there was something to take.
 #[derive(Debug)]
 pub struct StallTimeout<S> {
     stream: S,
@@ -18,7 +18,7 @@ pub struct StallTimeout<S> {
 }
 
 impl<S> StallTimeout<S> {
-    /// A reader that takes nothing for `limit` is given up.
+    /// Fails when the reader takes nothing for `limit`.
     pub fn new(stream: S, limit: Duration) -> Self {
         Self { stream, limit, stalled: None }
     }

@@ -20,6 +20,9 @@ use tokio::task::JoinSet;
 
 type Verifier = Dispatcher<VerifyItems>;
 
+/// Attempts at an item, where a test does not say another number.
+const ATTEMPTS: u32 = 3;
+
 fn options() -> DispatchOptions {
     DispatchOptions {
         max_outstanding: 16,
@@ -57,7 +60,7 @@ fn submit_all(
     let mut calls = JoinSet::new();
     for id in 0..count {
         let dispatcher = dispatcher.clone();
-        calls.spawn(async move { dispatcher.call(item(id.to_string(), completion)).await });
+        calls.spawn(async move { dispatcher.call(item(id.to_string(), completion), ATTEMPTS).await.result });
     }
     calls
 }
@@ -168,11 +171,11 @@ async fn a_draining_worker_finishes_and_the_rest_goes_elsewhere() {
 async fn an_item_is_given_up_after_its_attempts() {
     bounded(async {
         let worker = Setup::default().start("only").await;
-        let dispatcher = dispatcher(DispatchOptions { max_attempts: 1, ..options() }, &[&worker]);
-        let pending = dispatcher.submit(item("a", "hang")).await.unwrap();
+        let dispatcher = dispatcher(options(), &[&worker]);
+        let pending = dispatcher.submit(item("a", "hang"), 1).await.unwrap();
         until(|| worker.begun() == 1).await;
         worker.server.kill().await.unwrap();
-        let error = pending.await.unwrap_err();
+        let error = pending.await.result.unwrap_err();
         assert!(matches!(&error, DispatchError::WorkerLost { id, attempts: 1, .. } if id == "a"), "{error}");
     })
     .await;
@@ -226,11 +229,14 @@ async fn dropping_the_answer_to_come_frees_the_worker() {
     bounded(async {
         let worker = Setup::default().start("only").await;
         let dispatcher = dispatcher(DispatchOptions { max_outstanding: 1, ..options() }, &[&worker]);
-        let pending = dispatcher.submit(item("a", "hang")).await.unwrap();
+        let pending = dispatcher.submit(item("a", "hang"), ATTEMPTS).await.unwrap();
         until(|| worker.begun() == 1).await;
         drop(pending);
         until(|| worker.stopped() == 1).await;
-        assert!(dispatcher.call(item("a", "")).await.unwrap().is_valid(), "the id and the worker are free");
+        assert!(
+            dispatcher.call(item("a", ""), ATTEMPTS).await.result.unwrap().is_valid(),
+            "the id and the worker are free"
+        );
         assert_eq!(dispatcher.pending(), 0);
     })
     .await;
@@ -244,7 +250,7 @@ async fn a_deadline_ends_the_item_here_and_there() {
         assert!(dispatcher.ready(1, Duration::from_secs(60)).await);
         let mut late = item("a", "hang");
         late.deadline_ms = Some(300);
-        let result = dispatcher.call(late).await;
+        let result = dispatcher.call(late, ATTEMPTS).await.result;
         // Either may notice first: the worker, which answers INVALID, or the dispatcher.
         match result {
             Ok(verdict) => assert!(!verdict.is_valid()),
@@ -264,11 +270,12 @@ async fn an_item_without_a_worker_ends_at_its_deadline() {
             endpoints,
             connector(),
         );
-        let error = dispatcher.call(item("a", "")).await.unwrap_err();
+        let error = dispatcher.call(item("a", ""), ATTEMPTS).await.result.unwrap_err();
         assert!(matches!(error, DispatchError::Deadline { .. }), "{error}");
         assert!(!dispatcher.ready(1, Duration::from_millis(10)).await);
         let workers = dispatcher.workers().await;
-        assert!(!workers[0].connected && workers[0].last_error.contains("127.0.0.1:1"), "{workers:?}");
+        let error = workers[0].last_error.as_ref().unwrap().to_string();
+        assert!(!workers[0].connected && error.contains("127.0.0.1:1"), "{workers:?}");
     })
     .await;
 }
@@ -278,12 +285,12 @@ async fn who_submits_more_than_fits_waits() {
     bounded(async {
         let worker = Setup::default().start("only").await;
         let dispatcher = dispatcher(DispatchOptions { max_pending: 2, ..options() }, &[&worker]);
-        let first = dispatcher.submit(item("1", "hang")).await.unwrap();
-        let _second = dispatcher.submit(item("2", "hang")).await.unwrap();
+        let first = dispatcher.submit(item("1", "hang"), ATTEMPTS).await.unwrap();
+        let _second = dispatcher.submit(item("2", "hang"), ATTEMPTS).await.unwrap();
         assert_eq!(dispatcher.pending(), 2);
         let waiting = tokio::spawn({
             let dispatcher = dispatcher.clone();
-            async move { dispatcher.call(item("4", "")).await }
+            async move { dispatcher.call(item("4", ""), ATTEMPTS).await.result }
         });
         tokio::time::sleep(Duration::from_millis(50)).await;
         assert!(!waiting.is_finished());
@@ -310,9 +317,12 @@ async fn an_id_in_work_is_refused_and_an_id_that_is_none_too() {
     bounded(async {
         let worker = Setup::default().start("only").await;
         let dispatcher = dispatcher(options(), &[&worker]);
-        let _first = dispatcher.submit(item("a", "hang")).await.unwrap();
-        assert_eq!(dispatcher.call(item("a", "")).await.unwrap_err(), DispatchError::InFlight { id: "a".into() });
-        assert_eq!(dispatcher.call(item("", "")).await.unwrap_err(), DispatchError::NoId);
+        let _first = dispatcher.submit(item("a", "hang"), ATTEMPTS).await.unwrap();
+        assert_eq!(
+            dispatcher.call(item("a", ""), ATTEMPTS).await.result.unwrap_err(),
+            DispatchError::InFlight { id: "a".into() }
+        );
+        assert_eq!(dispatcher.call(item("", ""), ATTEMPTS).await.result.unwrap_err(), DispatchError::NoId);
     })
     .await;
 }
@@ -321,10 +331,11 @@ async fn an_id_in_work_is_refused_and_an_id_that_is_none_too() {
 async fn a_panic_in_one_worker_is_tried_elsewhere_and_then_said() {
     bounded(async {
         let all = workers(&["a", "b"]).await;
-        let dispatcher = dispatcher(DispatchOptions { max_attempts: 2, ..options() }, &all.iter().collect::<Vec<_>>());
+        let dispatcher = dispatcher(options(), &all.iter().collect::<Vec<_>>());
         assert!(dispatcher.ready(2, Duration::from_secs(60)).await);
-        let verdict = dispatcher.call(item("a", "panic")).await.unwrap();
-        assert!(!verdict.is_valid());
+        let answer = dispatcher.call(item("a", "panic"), 2).await;
+        assert!(!answer.result.unwrap().is_valid());
+        assert_eq!(answer.attempts, 2);
         assert_eq!(all.iter().map(Worker::begun).collect::<Vec<_>>(), [1, 1]);
     })
     .await;

@@ -9,7 +9,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use evenkeel_config::Settings;
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::exposure::warn_of_plaintext;
-use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::reload::BearerTokens;
 use evenkeel_rpc::server::{ServerCertificates, ServerTlsSettings};
 use tokio::net::TcpListener;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -44,7 +44,7 @@ impl Engine {
         let listener = TcpListener::bind(&settings.listen).await.map_err(listen)?;
         let address = listener.local_addr().map_err(listen)?;
 
-        let keys = settings.api_key_file.as_deref().map(|path| Tokens::open("api_key_file", path)).transpose()?;
+        let keys = settings.api_key_file.as_deref().map(|path| BearerTokens::open("api_key_file", path)).transpose()?;
         let tls = settings.tls.as_ref().map(certificates).transpose()?;
         if tls.is_none() {
             let open =

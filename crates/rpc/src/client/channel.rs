@@ -9,10 +9,10 @@ use tokio_rustls::client::TlsStream;
 use tonic::service::interceptor::InterceptedService;
 use tonic::transport::{Channel, Endpoint};
 
-use super::tls::{ClientCertificates, Encrypted};
+use super::tls::{ClientCertificates, Encrypted, TlsError};
 use super::{ClientError, ClientSettings, Headers, chain};
 use crate::BoxFuture;
-use crate::reload::Tokens;
+use crate::reload::BearerTokens;
 
 /// The channel of generated clients: `RewardClient::new(channel)`.
 pub type ClientChannel = InterceptedService<Channel, Headers>;
@@ -45,7 +45,7 @@ impl Connector {
     /// Reads the files that the settings name. `section` is their path, for messages: `reward.client`.
     pub fn new(section: &str, settings: ClientSettings) -> Result<Self, ClientError> {
         let tokens = settings.token_file.as_deref();
-        let tokens = tokens.map(|path| Tokens::open(&format!("{section}.token_file"), path)).transpose()?;
+        let tokens = tokens.map(|path| BearerTokens::open(&format!("{section}.token_file"), path)).transpose()?;
         Ok(Self {
             headers: Headers::new(tokens),
             certificates: settings.tls.as_ref().map(|tls| ClientCertificates::open(section, tls)).transpose()?,
@@ -83,18 +83,18 @@ impl Connector {
         Ok(InterceptedService::new(channel, self.headers.clone()))
     }
 
-    /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. `host` is whom the server's certificate must be issued for,
+    /// Encrypts a connection for HTTP/1.1 with the certificates of the settings. The server's certificate must be issued for `host`,
     /// unless the settings name another.
     ///
     /// # Errors
-    /// Settings without certificates, a server that proves itself otherwise.
+    /// Settings without certificates, a server certificate that is not accepted.
     pub fn encrypt_http1<'a>(
         &'a self,
         host: &'a str,
         stream: TcpStream,
     ) -> BoxFuture<'a, Result<TlsStream<TcpStream>, ClientError>> {
         Box::pin(async move {
-            let failed = |message: String| ClientError::Tls { url: format!("https://{host}"), message };
+            let failed = |source| ClientError::Tls { url: format!("https://{host}"), source };
             let name = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref()).unwrap_or(host);
             self.certificates().map_err(failed)?.over_http1(name, stream).await.map_err(failed)
         })
@@ -116,7 +116,7 @@ impl Connector {
         let url: Uri = address.url.parse().map_err(invalid)?;
         let mut endpoint = match secure.then(|| address.url.replacen("https", "http", 1)) {
             None => Endpoint::from(url.clone()),
-            // The transport itself is given none of our certificates, so that it must take the connection for one in plaintext.
+            // The transport does not get our certificates, so to it the connection must look like plaintext.
             Some(plain) => Endpoint::from(plain.parse::<Uri>().map_err(invalid)?).origin(url.clone()),
         };
         endpoint = endpoint.connect_timeout(self.settings.connect_timeout).tcp_nodelay(true);
@@ -131,15 +131,15 @@ impl Connector {
     }
 
     fn encrypted(&self, url: &Uri, address: &ServerAddress) -> Result<Encrypted, ClientError> {
-        let failed = |message: String| ClientError::Tls { url: address.url.clone(), message };
+        let failed = |source| ClientError::Tls { url: address.url.clone(), source };
         let certificates = self.certificates().map_err(failed)?;
         let named = self.settings.tls.as_ref().and_then(|tls| tls.server_name.as_deref());
         let name = named.or(address.host.as_deref()).or(url.host()).unwrap_or_default();
         certificates.to(name).map_err(failed)
     }
 
-    fn certificates(&self) -> Result<&ClientCertificates, String> {
-        self.certificates.as_ref().ok_or_else(|| "the settings have no certificates (`tls`)".to_owned())
+    fn certificates(&self) -> Result<&ClientCertificates, TlsError> {
+        self.certificates.as_ref().ok_or(TlsError::NoCertificates)
     }
 }
 

@@ -5,17 +5,17 @@ use tonic::metadata::{Ascii, MetadataValue};
 use tonic::service::Interceptor;
 use tonic::{Request, Status};
 
-use crate::reload::Tokens;
+use crate::reload::BearerTokens;
 
 /// The interceptor that adds them.
 #[derive(Debug, Clone, Default)]
 pub struct Headers {
-    tokens: Option<Tokens>,
+    tokens: Option<BearerTokens>,
 }
 
 impl Headers {
     /// With the first token of a file, if there is one.
-    pub(super) fn new(tokens: Option<Tokens>) -> Self {
+    pub(super) fn new(tokens: Option<BearerTokens>) -> Self {
         Self { tokens }
     }
 

@@ -1,4 +1,4 @@
-//! `grpc.health.v1` as a client asks it.
+//! The client side of `grpc.health.v1`.
 
 use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
@@ -8,7 +8,7 @@ use tonic_health::pb::health_client::HealthClient;
 use super::{ClientError, Connector, ServerAddress, chain};
 use crate::BoxFuture;
 
-/// What a server says of itself.
+/// The health of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
     /// It serves.

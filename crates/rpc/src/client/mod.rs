@@ -12,6 +12,7 @@ pub use headers::Headers;
 pub use health::Health;
 pub(crate) use settings::MIN_MESSAGE;
 pub use settings::{ClientSettings, ClientTlsSettings};
+pub use tls::TlsError;
 
 /// Why a channel could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -26,12 +27,12 @@ pub enum ClientError {
     #[error(transparent)]
     File(#[from] crate::files::FileError),
     /// The certificates cannot be used, or the settings have none.
-    #[error("cannot use TLS for {url}: {message}")]
+    #[error("cannot use TLS for {url}: {source}")]
     Tls {
         /// The endpoint.
         url: String,
         /// What is wrong.
-        message: String,
+        source: TlsError,
     },
     /// The connection failed.
     #[error("cannot connect to {url}: {message}")]

@@ -11,7 +11,7 @@ use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::ClientConfig;
-use tokio_rustls::rustls::pki_types::ServerName;
+use tokio_rustls::rustls::pki_types::{InvalidDnsNameError, ServerName};
 use tower::Service;
 
 use super::ClientTlsSettings;
@@ -19,6 +19,25 @@ use crate::BoxFuture;
 use crate::files::FileError;
 use crate::pem::{HTTP_1, HTTP_2, Named, authorities, certificates, key, mismatch, provider};
 use crate::reload::Reloading;
+
+/// Why a connection cannot be encrypted.
+#[derive(Debug, thiserror::Error)]
+pub enum TlsError {
+    /// The settings name no certificates.
+    #[error("the settings have no certificates (`tls`)")]
+    NoCertificates,
+    /// No certificate can be issued for such a name.
+    #[error("`{name}` is not a valid server name: {source}")]
+    ServerName {
+        /// The name.
+        name: String,
+        /// What is wrong with it.
+        source: InvalidDnsNameError,
+    },
+    /// The server and this client did not agree.
+    #[error("{0}")]
+    Handshake(#[source] io::Error),
+}
 
 /// The certificates of a client. New connections use those that the files hold then.
 #[derive(Debug, Clone)]
@@ -34,22 +53,22 @@ impl ClientCertificates {
     }
 
     /// Connects to a gRPC server whose certificate must be issued for `name`.
-    pub(super) fn to(&self, name: &str) -> Result<Encrypted, String> {
+    pub(super) fn to(&self, name: &str) -> Result<Encrypted, TlsError> {
         Ok(Encrypted { certificates: self.clone(), name: server_name(name)? })
     }
 
     /// Encrypts a connection to a server of HTTP/1.1 whose certificate must be issued for `name`.
-    pub(super) async fn over_http1(&self, name: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, String> {
+    pub(super) async fn over_http1(&self, name: &str, stream: TcpStream) -> Result<TlsStream<TcpStream>, TlsError> {
         let mut config = ClientConfig::clone(&self.0.current());
         config.alpn_protocols = vec![HTTP_1.to_vec()];
         let connecting = TlsConnector::from(Arc::new(config)).connect(server_name(name)?, stream);
-        connecting.await.map_err(|error| error.to_string())
+        connecting.await.map_err(TlsError::Handshake)
     }
 }
 
-fn server_name(name: &str) -> Result<ServerName<'static>, String> {
+fn server_name(name: &str) -> Result<ServerName<'static>, TlsError> {
     let unbracketed = name.trim_matches(['[', ']']).to_owned();
-    ServerName::try_from(unbracketed).map_err(|error| format!("`{name}` is no server name: {error}"))
+    ServerName::try_from(unbracketed).map_err(|source| TlsError::ServerName { name: name.to_owned(), source })
 }
 
 fn load(section: &str, settings: &ClientTlsSettings) -> Result<ClientConfig, FileError> {
@@ -73,7 +92,7 @@ fn load(section: &str, settings: &ClientTlsSettings) -> Result<ClientConfig, Fil
     Ok(config)
 }
 
-/// Opens encrypted connections to one server, for as often as its channel asks.
+/// Opens encrypted connections to one server, as often as its channel asks.
 #[derive(Debug, Clone)]
 pub(super) struct Encrypted {
     certificates: ClientCertificates,
@@ -103,7 +122,7 @@ impl Service<Uri> for Encrypted {
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        // An address of IPv6 is in brackets.
+        // IPv6 addresses are in brackets.
         let host = uri.host().unwrap_or_default().trim_matches(['[', ']']).to_owned();
         Box::pin(self.clone().open(host, uri.port_u16().unwrap_or(443)))
     }

@@ -7,10 +7,10 @@ use tokio::sync::{Notify, mpsc, oneshot, watch};
 use tokio::time::Instant;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use super::backlog::Submission;
+use super::backlog::QueuedItem;
 use super::connection::{Event, WorkerConnection};
 use super::scheduler::Scheduler;
-use super::{DispatchOptions, Endpoints, WorkerStatus};
+use super::{DisconnectReason, DispatchOptions, Endpoints, WorkerStatus};
 use crate::client::{Connector, ServerAddress};
 use crate::items::Items;
 use crate::series;
@@ -22,7 +22,7 @@ const BATCH: usize = 256;
 
 /// Requests of callers.
 pub(super) enum Command<P: Items> {
-    Submit(Box<Submission<P>>),
+    Submit(Box<QueuedItem<P>>),
     Cancel(u64),
     Status(oneshot::Sender<Vec<WorkerStatus>>),
 }
@@ -91,7 +91,7 @@ impl<P: Items> Actor<P> {
             if let Some(connection) = self.connections.values().find(|connection| connection.worker == worker) {
                 connection.reset.notify_one();
             }
-            self.worker_lost(worker, "it did not answer cancelled items", now);
+            self.worker_lost(worker, &DisconnectReason::Unresponsive, now);
         }
         self.scheduler.assign(now);
         for worker in self.scheduler.take_departed() {
@@ -102,7 +102,7 @@ impl<P: Items> Actor<P> {
     }
 
     /// Updates the count of connected workers before items fail: callers use it to distinguish an outage from a failure.
-    fn worker_lost(&mut self, worker: u64, reason: &str, now: Instant) {
+    fn worker_lost(&mut self, worker: u64, reason: &DisconnectReason, now: Instant) {
         self.scheduler.disconnect(worker);
         self.publish_connected();
         self.scheduler.disconnected_from(worker, reason, now);
@@ -116,7 +116,7 @@ impl<P: Items> Actor<P> {
 
     fn handle_command(&mut self, command: Command<P>) {
         match command {
-            Command::Submit(submission) => self.scheduler.submit(*submission),
+            Command::Submit(item) => self.scheduler.submit(*item),
             Command::Cancel(ticket) => self.scheduler.cancel(ticket, Instant::now()),
             Command::Status(reply) => drop(reply.send(self.scheduler.status())),
         }
@@ -131,9 +131,9 @@ impl<P: Items> Actor<P> {
             Event::Response { worker, response } => self.scheduler.response(worker, response, Instant::now()),
             Event::Disconnected { worker, reason } => {
                 if self.scheduler.was_disconnected(worker, &reason) {
-                    tracing::debug!(items = P::NAME, worker = self.name(worker), reason, "worker still not connected");
+                    tracing::debug!(items = P::NAME, worker = self.name(worker), %reason, "worker still not connected");
                 } else {
-                    tracing::warn!(items = P::NAME, worker = self.name(worker), reason, "worker not connected");
+                    tracing::warn!(items = P::NAME, worker = self.name(worker), %reason, "worker not connected");
                 }
                 metrics::counter!("evenkeel_dispatch_links_lost_total", "items" => P::NAME).increment(1);
                 self.worker_lost(worker, &reason, Instant::now());

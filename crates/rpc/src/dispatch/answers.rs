@@ -42,7 +42,7 @@ impl Answers {
     }
 
     /// An answer came under an id that the worker, with `held` items, does not have. Returns whether all of these must have been answered
-    /// under other ids, because there are as many such answers in a row. An item that is answered twice is none of this.
+    /// under other ids, because there are as many such answers in a row. Duplicate responses do not count.
     pub(super) fn stray(&mut self, id: &str, held: usize, now: Instant) -> bool {
         if self.recent.iter().any(|known| known == id) {
             return false;
@@ -56,7 +56,7 @@ impl Answers {
         all
     }
 
-    /// The id of an answer since then that the worker did not have.
+    /// The id of the last answer under an id that the worker did not have, if it came since then.
     pub(super) fn stray_since(&self, then: Instant) -> Option<&str> {
         self.last_stray.as_ref().filter(|(_, at)| *at >= then).map(|(id, _)| id.as_str())
     }

@@ -1,17 +1,15 @@
 //! How many items a worker may have at once: adapted to what it accepts.
 
-use std::sync::LazyLock;
 use std::time::Duration;
 
-use backon::ExponentialBackoff;
 use tokio::time::Instant;
 
-use crate::retry::RetryPolicy;
+use crate::retry::{Backoff, RetryPolicy};
 
 /// Longest backoff from a full worker.
 const MAX_BACKOFF: Duration = Duration::from_secs(1);
 /// Backoff from a full worker that gives no `retry_after_ms`.
-static BACKOFF: LazyLock<RetryPolicy> = LazyLock::new(|| RetryPolicy::new(Duration::from_millis(10), MAX_BACKOFF));
+const BACKOFF: RetryPolicy = RetryPolicy::new(Duration::from_millis(10), MAX_BACKOFF);
 /// Responses per slot after which the limit is raised by one.
 const GROW_AFTER: usize = 8;
 
@@ -23,14 +21,14 @@ pub(super) struct Capacity {
     /// Responses since the limit last changed.
     responses: usize,
     /// Pauses while it is full without any of our items.
-    pauses: ExponentialBackoff,
+    backoff: Backoff,
     /// It was full with items of other clients: no items until then.
     full_until: Option<Instant>,
 }
 
 impl Capacity {
     pub(super) fn new(max: usize) -> Self {
-        Self { limit: max, max, responses: 0, pauses: BACKOFF.pauses(), full_until: None }
+        Self { limit: max, max, responses: 0, backoff: BACKOFF.backoff(), full_until: None }
     }
 
     /// Whether a worker that has `held` items may get another.
@@ -50,7 +48,7 @@ impl Capacity {
 
     /// An item was completed: raises the limit after some responses.
     pub(super) fn succeeded(&mut self) {
-        self.pauses = BACKOFF.pauses();
+        self.backoff.reset();
         self.responses += 1;
         if self.responses >= GROW_AFTER * self.limit && self.limit < self.max {
             (self.limit, self.responses) = (self.limit + 1, 0);
@@ -63,7 +61,7 @@ impl Capacity {
         if held > 0 && retry_after_ms.is_none() {
             return;
         }
-        let pause = self.pauses.next().unwrap_or(MAX_BACKOFF);
+        let pause = self.backoff.next_pause();
         self.full_until = Some(now + retry_after_ms.map_or(pause, Duration::from_millis).min(MAX_BACKOFF));
     }
 }

@@ -2,14 +2,13 @@
 
 use std::sync::Arc;
 
-use evenkeel_config::human;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::Instant;
 use tokio_stream::wrappers::ReceiverStream;
 use tokio_util::sync::CancellationToken;
 use tonic::Streaming;
 
-use super::DispatchOptions;
+use super::{DisconnectReason, DispatchOptions};
 use crate::client::{Connector, ServerAddress};
 use crate::items::Items;
 use crate::retry::RetryPolicy;
@@ -21,7 +20,7 @@ pub(super) enum Event<P: Items> {
     /// A response arrived.
     Response { worker: u64, response: P::Response },
     /// The stream was lost, or could not be opened.
-    Disconnected { worker: u64, reason: String },
+    Disconnected { worker: u64, reason: DisconnectReason },
 }
 
 /// The connection to one worker.
@@ -48,7 +47,7 @@ impl<P: Items> WorkerConnection<P> {
         let max = self.options.backoff_max;
         // Different for every dispatcher and process, so that their retries spread.
         let client = (&self.address.url, std::process::id(), self.worker);
-        let mut retries = RetryPolicy::new(initial, max).with_jitter(client).start();
+        let mut backoff = RetryPolicy::new(initial, max).with_jitter(client).backoff();
         loop {
             let started = Instant::now();
             let reason = match self.open().await {
@@ -56,52 +55,53 @@ impl<P: Items> WorkerConnection<P> {
                     if self.events.send(Event::Connected { worker: self.worker, requests }).await.is_err() {
                         return;
                     }
-                    self.read(responses).await
+                    match self.read(responses).await {
+                        Some(reason) => reason,
+                        None => return,
+                    }
                 }
                 Err(reason) => reason,
             };
             if started.elapsed() > max {
-                retries.reset();
+                backoff.reset();
             }
             if self.events.send(Event::Disconnected { worker: self.worker, reason }).await.is_err() {
                 return;
             }
-            let Some(retry) = retries.next_retry() else { return };
-            tokio::time::sleep(retry.pause).await;
+            tokio::time::sleep(backoff.next_pause()).await;
         }
     }
 
     /// Opens a connection and a stream on it.
-    async fn open(&self) -> Result<(mpsc::Sender<P::Request>, Streaming<P::Response>), String> {
+    async fn open(&self) -> Result<(mpsc::Sender<P::Request>, Streaming<P::Response>), DisconnectReason> {
         let (sender, receiver) = mpsc::channel(2 * self.options.max_outstanding);
         let opening = async {
-            let channel = self.connector.connect(&self.address).await.map_err(|error| error.to_string())?;
+            let channel = self.connector.connect(&self.address).await;
+            let channel = channel.map_err(|error| DisconnectReason::Unreachable(error.to_string()))?;
             let requests = ReceiverStream::new(receiver);
-            let opened = P::open(channel, self.connector.max_message(), requests).await;
-            opened.map_err(|status| format!("{:?}: {}", status.code(), status.message()))
+            Ok(P::open(channel, self.connector.max_message(), requests).await?)
         };
         let limit = self.options.open_timeout;
-        let responses = tokio::time::timeout(limit, opening)
-            .await
-            .unwrap_or_else(|_| Err(format!("no stream within {}", human(limit))))?;
+        let responses =
+            tokio::time::timeout(limit, opening).await.unwrap_or(Err(DisconnectReason::OpenTimeout(limit)))?;
         Ok((sender, responses))
     }
 
-    /// Reads responses until the stream ends; returns why it did.
-    async fn read(&self, mut responses: Streaming<P::Response>) -> String {
+    /// Reads responses until the stream ends; returns why it did. `None` once the dispatcher has ended.
+    async fn read(&self, mut responses: Streaming<P::Response>) -> Option<DisconnectReason> {
         loop {
             let message = tokio::select! {
                 message = responses.message() => message,
-                () = self.reset.notified() => return "the stream was stuck".to_owned(),
+                () = self.reset.notified() => return Some(DisconnectReason::Stuck),
             };
             match message {
                 Ok(Some(response)) => {
                     if self.events.send(Event::Response { worker: self.worker, response }).await.is_err() {
-                        return "the dispatcher has ended".to_owned();
+                        return None;
                     }
                 }
-                Ok(None) => return "the worker ended the stream".to_owned(),
-                Err(status) => return format!("{:?}: {}", status.code(), status.message()),
+                Ok(None) => return Some(DisconnectReason::Ended),
+                Err(status) => return Some(status.into()),
             }
         }
     }

@@ -9,6 +9,7 @@ mod answers;
 mod backlog;
 mod capacity;
 mod connection;
+mod disconnect;
 mod discovery;
 mod options;
 mod pending;
@@ -22,9 +23,10 @@ use evenkeel_proto::v1::Failure;
 use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::client::Connector;
-use crate::error::{ServiceError, millis};
+use crate::error::{Reason, ServiceError, millis};
 use crate::items::Items;
 
+pub use disconnect::DisconnectReason;
 pub use discovery::{Endpoints, Resolve, SystemResolver};
 pub use options::{DeadlineStart, DispatchOptions};
 pub use pending::Pending;
@@ -42,7 +44,7 @@ pub enum DispatchError {
         /// Attempts.
         attempts: u32,
         /// Why the last worker was lost.
-        last: String,
+        last: DisconnectReason,
     },
     /// Its deadline passed.
     #[error("the deadline of item `{id}` ended after {waited_ms} ms")]
@@ -79,13 +81,29 @@ impl DispatchError {
     pub fn failure(&self) -> Failure {
         let message = self.to_string();
         match self {
-            Self::WorkerLost { .. } => ServiceError::Unavailable { reason: "WORKER_LOST", message },
+            Self::WorkerLost { .. } => ServiceError::Unavailable { reason: Reason::WorkerLost, message },
             Self::Misanswered { .. } => ServiceError::Internal { message },
             Self::Deadline { waited_ms, .. } => ServiceError::Deadline(Duration::from_millis(*waited_ms)),
-            Self::InFlight { .. } | Self::NoId => ServiceError::Precondition { reason: "DUPLICATE_ID", message },
+            Self::InFlight { .. } | Self::NoId => ServiceError::Precondition { reason: Reason::DuplicateId, message },
             Self::Closed => ServiceError::Cancelled,
         }
         .failure()
+    }
+}
+
+/// How an item ended.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dispatched<R> {
+    /// The response, or why there is none.
+    pub result: Result<R, DispatchError>,
+    /// How often a worker was given the item. An item that the worker refused because it is full or shutting down does not count.
+    pub attempts: u32,
+}
+
+impl<R> Dispatched<R> {
+    /// No worker was given the item.
+    fn unsent(error: DispatchError) -> Self {
+        Self { result: Err(error), attempts: 0 }
     }
 }
 
@@ -100,8 +118,8 @@ pub struct WorkerStatus {
     pub outstanding: usize,
     /// Items that it answered.
     pub answered: u64,
-    /// Why its stream was lost last; empty if it never was.
-    pub last_error: String,
+    /// Why its stream was lost last; `None` if it never was.
+    pub last_error: Option<DisconnectReason>,
 }
 
 /// Assigns items to workers. Clones share its state; it ends when the last clone and the last pending item are dropped.
@@ -141,27 +159,32 @@ impl<P: Items> Dispatcher<P> {
         }
     }
 
-    /// The response to an item. Dropping the future cancels the item.
-    pub async fn call(&self, item: P::Item) -> Result<P::Response, DispatchError> {
-        self.submit(item).await?.await
+    /// The response to an item, for which workers are given it `max_attempts` times at most: with 2, once more after a worker was lost or
+    /// failed. Dropping the future cancels the item.
+    pub async fn call(&self, item: P::Item, max_attempts: u32) -> Dispatched<P::Response> {
+        match self.submit(item, max_attempts).await {
+            Ok(pending) => pending.await,
+            Err(error) => Dispatched::unsent(error),
+        }
     }
 
-    /// Submits an item once fewer than `max_pending` are unanswered. This wait is the backpressure.
-    pub async fn submit(&self, item: P::Item) -> Result<Pending<P>, DispatchError> {
+    /// Submits an item as [`Self::call`] does, once fewer than `max_pending` are unanswered. This wait is the backpressure.
+    pub async fn submit(&self, item: P::Item, max_attempts: u32) -> Result<Pending<P>, DispatchError> {
         let permit = Arc::clone(&self.permits).acquire_owned().await.map_err(|_| DispatchError::Closed)?;
-        self.submit_with_permit(item, permit)
+        self.submit_with_permit(item, max_attempts, permit)
     }
 
     fn submit_with_permit(
         &self,
         item: P::Item,
+        max_attempts: u32,
         permit: tokio::sync::OwnedSemaphorePermit,
     ) -> Result<Pending<P>, DispatchError> {
         if P::id(&item).is_empty() {
             return Err(DispatchError::NoId);
         }
         let budget = P::deadline_ms(&item).map_or(self.default_deadline, Duration::from_millis);
-        Pending::submit(&self.commands, item, budget, permit)
+        Pending::submit(&self.commands, item, budget, max_attempts, permit)
     }
 
     /// Unanswered items.

@@ -19,8 +19,6 @@ pub struct DispatchOptions {
     pub max_outstanding: usize,
     /// Unanswered items over all workers; further submissions wait.
     pub max_pending: usize,
-    /// Attempts at an item: with 2, an item is tried once more after its worker was lost.
-    pub max_attempts: u32,
     /// Deadline of items that have none of their own.
     pub item_deadline: Duration,
     /// When deadlines begin.
@@ -42,7 +40,6 @@ impl Default for DispatchOptions {
         Self {
             max_outstanding: 64,
             max_pending: 4096,
-            max_attempts: 3,
             item_deadline: Duration::from_secs(600),
             deadline_start: DeadlineStart::default(),
             resolve_interval: Duration::from_secs(3),

@@ -9,16 +9,16 @@ use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, mpsc, oneshot};
 use tokio::time::Instant;
 
-use super::DispatchError;
 use super::actor::Command;
-use super::backlog::Submission;
+use super::backlog::QueuedItem;
+use super::{DispatchError, Dispatched};
 use crate::items::Items;
 
-/// Resolves to the response. Dropping it cancels the item and frees its permit.
+/// Resolves to the response, with the attempts that it took. Dropping it cancels the item and frees its permit.
 #[must_use = "dropping it cancels the item"]
 pub struct Pending<P: Items> {
     ticket: u64,
-    reply: oneshot::Receiver<Result<P::Response, DispatchError>>,
+    reply: oneshot::Receiver<Dispatched<P::Response>>,
     commands: mpsc::UnboundedSender<Command<P>>,
     answered: bool,
 }
@@ -28,25 +28,26 @@ impl<P: Items> Pending<P> {
         commands: &mpsc::UnboundedSender<Command<P>>,
         item: P::Item,
         budget: Duration,
+        max_attempts: u32,
         permit: OwnedSemaphorePermit,
     ) -> Result<Self, DispatchError> {
         static TICKETS: AtomicU64 = AtomicU64::new(0);
         let ticket = TICKETS.fetch_add(1, Ordering::Relaxed);
         let submitted = Instant::now();
         let (sender, reply) = oneshot::channel();
-        let submission = Submission { ticket, item, submitted, budget, reply: sender, permit };
-        commands.send(Command::Submit(Box::new(submission))).map_err(|_| DispatchError::Closed)?;
+        let queued = QueuedItem { ticket, item, submitted, budget, max_attempts, reply: sender, permit };
+        commands.send(Command::Submit(Box::new(queued))).map_err(|_| DispatchError::Closed)?;
         Ok(Self { ticket, reply, commands: commands.clone(), answered: false })
     }
 }
 
 impl<P: Items> Future for Pending<P> {
-    type Output = Result<P::Response, DispatchError>;
+    type Output = Dispatched<P::Response>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         let answer = ready!(Pin::new(&mut self.reply).poll(cx));
         self.answered = true;
-        Poll::Ready(answer.unwrap_or(Err(DispatchError::Closed)))
+        Poll::Ready(answer.unwrap_or_else(|_| Dispatched::unsent(DispatchError::Closed)))
     }
 }
 

@@ -6,12 +6,21 @@ use std::collections::BTreeMap;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::backlog::{Backlog, Entry, Submission};
+use super::backlog::{Backlog, Entry, QueuedItem};
 use super::worker::{Slot, Worker};
-use super::{DeadlineStart, DispatchError, DispatchOptions, WorkerStatus};
+use super::{DeadlineStart, DisconnectReason, DispatchError, DispatchOptions, WorkerStatus};
 use crate::balance::{Candidate, least_outstanding};
 use crate::error::millis;
 use crate::items::{Disposition, Items};
+use crate::labels::ItemEnd;
+
+/// Why an attempt at an item failed.
+enum FailedAttempt<R> {
+    /// The worker failed with it and gave this response.
+    Failed(R),
+    /// The worker was lost.
+    Lost(DisconnectReason),
+}
 
 /// All unanswered items and all workers.
 pub(super) struct Scheduler<P: Items> {
@@ -30,14 +39,14 @@ impl<P: Items> Scheduler<P> {
         self.backlog.is_empty()
     }
 
-    pub(super) fn submit(&mut self, submission: Submission<P>) {
-        self.backlog.submit(submission, self.options.deadline_start);
+    pub(super) fn submit(&mut self, item: QueuedItem<P>) {
+        self.backlog.submit(item, self.options.deadline_start);
     }
 
     /// The caller dropped its future.
     pub(super) fn cancel(&mut self, ticket: u64, now: Instant) {
         if let Some(entry) = self.remove(ticket, now) {
-            self.backlog.finish(entry, Err(DispatchError::Closed), "withdrawn", now);
+            self.backlog.finish(entry, Err(DispatchError::Closed), ItemEnd::Withdrawn, now);
         }
     }
 
@@ -48,15 +57,15 @@ impl<P: Items> Scheduler<P> {
                 return;
             }
             let Some(entry) = self.remove(ticket, now) else { return };
-            let id = P::id(&entry.submission.item).to_owned();
-            let worker = entry.worker.and_then(|worker| self.workers.get(&worker));
-            let assigned = deadline.checked_sub(entry.submission.budget).unwrap_or(entry.submission.submitted);
+            let id = entry.id().to_owned();
+            let worker = entry.worker().and_then(|worker| self.workers.get(&worker));
+            let assigned = deadline.checked_sub(entry.queued.budget).unwrap_or(entry.queued.submitted);
             let stray = worker.and_then(|worker| worker.stray_since(assigned)).map(str::to_owned);
             let (error, end) = match stray {
-                Some(answered) => (DispatchError::Misanswered { id, answered }, "misanswered"),
+                Some(answered) => (DispatchError::Misanswered { id, answered }, ItemEnd::Misanswered),
                 None => {
-                    let waited_ms = millis(now - entry.submission.submitted);
-                    (DispatchError::Deadline { id, waited_ms }, "deadline")
+                    let waited_ms = millis(now - entry.queued.submitted);
+                    (DispatchError::Deadline { id, waited_ms }, ItemEnd::Deadline)
                 }
             };
             self.backlog.finish(entry, Err(error), end, now);
@@ -66,44 +75,43 @@ impl<P: Items> Scheduler<P> {
     /// Removes an item and cancels it at its worker.
     fn remove(&mut self, ticket: u64, now: Instant) -> Option<Entry<P>> {
         let entry = self.backlog.take(ticket)?;
-        let id = P::id(&entry.submission.item);
-        match entry.worker.and_then(|worker| self.workers.get_mut(&worker)) {
-            Some(worker) => worker.cancel(id, now),
+        match entry.worker().and_then(|worker| self.workers.get_mut(&worker)) {
+            Some(worker) => worker.cancel(entry.id(), now),
             None => self.backlog.remove_queued(ticket),
         }
         Some(entry)
     }
 
     /// Queues an item for another worker, or fails it after its last attempt.
-    fn retry(
-        &mut self,
-        ticket: u64,
-        failed_at: u64,
-        counts: bool,
-        lost: Option<&str>,
-        response: Option<P::Response>,
-        now: Instant,
-    ) {
-        if self.options.deadline_start == DeadlineStart::Assigned {
-            self.backlog.clear_deadline(ticket);
-        }
-        let Some(entry) = self.backlog.entry_mut(ticket) else { return };
-        (entry.worker, entry.avoid) = (None, Some(failed_at));
-        entry.attempts += u32::from(counts);
-        if !counts || entry.attempts < self.options.max_attempts {
-            metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
-            // It has waited longest.
-            self.backlog.queue_in_front(ticket);
+    fn retry(&mut self, ticket: u64, worker: u64, failed: FailedAttempt<P::Response>, now: Instant) {
+        if self.backlog.attempt_failed(ticket, worker) {
+            self.requeue(ticket);
             return;
         }
         let Some(entry) = self.backlog.take(ticket) else { return };
-        let result = response.ok_or_else(|| DispatchError::WorkerLost {
-            id: P::id(&entry.submission.item).to_owned(),
-            attempts: entry.attempts,
-            last: lost.unwrap_or_default().to_owned(),
-        });
-        let end = if result.is_ok() { "failed" } else { "lost" };
+        let (result, end) = match failed {
+            FailedAttempt::Failed(response) => (Ok(response), ItemEnd::Failed),
+            FailedAttempt::Lost(last) => {
+                let (id, attempts) = (entry.id().to_owned(), entry.attempts_used());
+                (Err(DispatchError::WorkerLost { id, attempts, last }), ItemEnd::Lost)
+            }
+        };
         self.backlog.finish(entry, result, end, now);
+    }
+
+    /// Queues an item that has no worker any more in front: it has waited longest.
+    fn requeue(&mut self, ticket: u64) {
+        if self.options.deadline_start == DeadlineStart::Assigned {
+            self.backlog.clear_deadline(ticket);
+        }
+        metrics::counter!("evenkeel_dispatch_retries_total", "items" => P::NAME).increment(1);
+        self.backlog.queue_in_front(ticket);
+    }
+
+    /// Queues an item that its worker refused, which is no attempt.
+    fn refused(&mut self, ticket: u64, worker: u64) {
+        self.backlog.attempt_refused(ticket, worker);
+        self.requeue(ticket);
     }
 
     pub(super) fn add_worker(&mut self, worker: u64, name: String) {
@@ -136,11 +144,11 @@ impl<P: Items> Scheduler<P> {
     }
 
     /// The stream of a worker was lost: its items go to other workers.
-    pub(super) fn disconnected_from(&mut self, key: u64, reason: &str, now: Instant) {
+    pub(super) fn disconnected_from(&mut self, key: u64, reason: &DisconnectReason, now: Instant) {
         let Some(worker) = self.workers.get_mut(&key) else { return };
         // Pushed to the front one by one, the newest first, so that the oldest ends up in front.
         for ticket in worker.take_items(reason) {
-            self.retry(ticket, key, true, Some(reason), None, now);
+            self.retry(ticket, key, FailedAttempt::Lost(reason.clone()), now);
         }
     }
 
@@ -154,9 +162,9 @@ impl<P: Items> Scheduler<P> {
                 let answered = P::response_id(&response).to_owned();
                 for ticket in worker.strayed(&answered, now) {
                     let Some(entry) = self.backlog.take(ticket) else { continue };
-                    let id = P::id(&entry.submission.item).to_owned();
+                    let id = entry.id().to_owned();
                     let error = DispatchError::Misanswered { id, answered: answered.clone() };
-                    self.backlog.finish(entry, Err(error), "misanswered", now);
+                    self.backlog.finish(entry, Err(error), ItemEnd::Misanswered, now);
                 }
                 return;
             }
@@ -165,17 +173,17 @@ impl<P: Items> Scheduler<P> {
             Disposition::Final => {
                 worker.succeeded();
                 if let Some(entry) = self.backlog.take(ticket) {
-                    self.backlog.finish(entry, Ok(response), "answered", now);
+                    self.backlog.finish(entry, Ok(response), ItemEnd::Answered, now);
                 }
             }
-            Disposition::Failed => self.retry(ticket, key, true, None, Some(response), now),
+            Disposition::Failed => self.retry(ticket, key, FailedAttempt::Failed(response), now),
             Disposition::Overloaded { retry_after_ms } => {
                 worker.refused(retry_after_ms, now);
-                self.retry(ticket, key, false, None, Some(response), now);
+                self.refused(ticket, key);
             }
             Disposition::Draining => {
                 worker.drain();
-                self.retry(ticket, key, false, None, Some(response), now);
+                self.refused(ticket, key);
             }
         }
     }
@@ -194,8 +202,8 @@ impl<P: Items> Scheduler<P> {
         }
         let mut waiting = Vec::new();
         while let Some(ticket) = self.backlog.pop_queued() {
-            let Some(entry) = self.backlog.entry_mut(ticket) else { continue };
-            let (id, avoid) = (P::id(&entry.submission.item), entry.avoid);
+            let Some(entry) = self.backlog.entry(ticket) else { continue };
+            let (id, avoid) = (entry.id(), entry.avoid());
             let candidates = self.workers.iter_mut().filter(|(_, worker)| worker.accepts(id));
             let best = least_outstanding(candidates.map(|(&key, worker)| Candidate {
                 outstanding: worker.outstanding(),
@@ -206,7 +214,7 @@ impl<P: Items> Scheduler<P> {
             let Some((key, worker)) = best else {
                 waiting.push(ticket);
                 // If a worker accepts other ids, this one is still there as a cancelled item: try the next item.
-                if self.workers.values().any(|worker| worker.accepts("")) {
+                if self.workers.values().any(Worker::has_room) {
                     continue;
                 }
                 break;
@@ -231,7 +239,7 @@ impl<P: Items> Scheduler<P> {
     }
 
     /// Whether the worker was already disconnected for the same reason, which needs no second warning.
-    pub(super) fn was_disconnected(&self, worker: u64, reason: &str) -> bool {
+    pub(super) fn was_disconnected(&self, worker: u64, reason: &DisconnectReason) -> bool {
         self.workers.get(&worker).is_some_and(|worker| worker.was_disconnected(reason))
     }
 

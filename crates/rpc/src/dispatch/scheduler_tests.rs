@@ -6,10 +6,21 @@ use std::time::Duration;
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, VerifyItem, VerifyRequest, verify_request};
 use tokio::sync::{Semaphore, oneshot};
 
+use super::super::Dispatched;
 use super::*;
 use crate::items::VerifyItems;
 
-type Reply = oneshot::Receiver<Result<Verdict, DispatchError>>;
+/// Attempts of the items of these tests.
+const ATTEMPTS: u32 = 2;
+
+/// The answer to an item, once there is one.
+struct Reply(oneshot::Receiver<Dispatched<Verdict>>);
+
+impl Reply {
+    fn try_recv(&mut self) -> Result<Result<Verdict, DispatchError>, oneshot::error::TryRecvError> {
+        self.0.try_recv().map(|dispatched| dispatched.result)
+    }
+}
 
 struct Fixture {
     scheduler: Scheduler<VerifyItems>,
@@ -22,7 +33,6 @@ impl Fixture {
     fn new(change: impl FnOnce(&mut DispatchOptions)) -> Self {
         let mut options = DispatchOptions {
             max_outstanding: 2,
-            max_attempts: 2,
             abandon_timeout: Duration::from_secs(1),
             ..DispatchOptions::default()
         };
@@ -47,15 +57,20 @@ impl Fixture {
     }
 
     fn submit(&mut self, id: &str) -> (u64, Reply) {
+        self.submit_with(id, ATTEMPTS)
+    }
+
+    fn submit_with(&mut self, id: &str, max_attempts: u32) -> (u64, Reply) {
         let (reply, receiver) = oneshot::channel();
         let item = VerifyItem { id: id.into(), ..VerifyItem::default() };
         let permit = Arc::clone(&self.permits).try_acquire_owned().unwrap();
         let ticket = self.tickets;
         self.tickets += 1;
         let budget = Duration::from_secs(60);
-        self.scheduler.submit(Submission { ticket, item, submitted: self.now, budget, reply, permit });
+        let queued = QueuedItem { ticket, item, submitted: self.now, budget, max_attempts, reply, permit };
+        self.scheduler.submit(queued);
         self.scheduler.assign(self.now);
-        (ticket, receiver)
+        (ticket, Reply(receiver))
     }
 
     fn answer(&mut self, worker: u64, verdict: Verdict) {
@@ -64,7 +79,8 @@ impl Fixture {
     }
 
     fn lose(&mut self, worker: u64) {
-        self.scheduler.disconnected_from(worker, "reset", self.now);
+        let reset = DisconnectReason::Unreachable("reset".to_owned());
+        self.scheduler.disconnected_from(worker, &reset, self.now);
         self.scheduler.assign(self.now);
     }
 
@@ -259,9 +275,9 @@ fn the_worker_gets_the_rest_of_the_deadline() {
 
 #[test]
 fn a_full_worker_gets_nothing_for_a_while_and_the_attempt_does_not_count() {
-    let mut fixture = Fixture::new(|options| options.max_attempts = 1);
+    let mut fixture = Fixture::new(|_| {});
     let mut a = fixture.worker(0);
-    let (_, mut reply) = fixture.submit("1");
+    let (_, mut reply) = fixture.submit_with("1", 1);
     for _ in 0..5 {
         assert_eq!(sent(&mut a), ["1"]);
         fixture.answer(0, Verdict::invalid("1", InvalidReason::Overloaded, ""));
@@ -322,6 +338,31 @@ fn a_failure_of_the_last_attempt_is_the_response() {
     fixture.answer(0, Verdict::invalid("1", InvalidReason::Internal, "broke"));
     fixture.answer(0, Verdict::invalid("1", InvalidReason::Internal, "broke again"));
     assert_eq!(reply.try_recv().unwrap().unwrap().detail, "broke again");
+}
+
+#[test]
+fn an_answer_says_how_many_attempts_it_took() {
+    let mut fixture = Fixture::new(|_| {});
+    let _a = fixture.worker(0);
+    let (_, mut first) = fixture.submit_with("1", 5);
+    fixture.answer(0, Verdict::invalid("1", InvalidReason::Internal, "broke"));
+    fixture.answer(0, Verdict::invalid("1", InvalidReason::Overloaded, ""));
+    fixture.pass(Duration::from_secs(1));
+    fixture.lose(0);
+    let _a = fixture.up(0);
+    fixture.scheduler.assign(fixture.now);
+    fixture.answer(0, correct("1"));
+    assert_eq!(first.0.try_recv().unwrap(), Dispatched { result: Ok(correct("1")), attempts: 3 });
+    let (_, mut late) = fixture.submit_with("2", 5);
+    fixture.pass(Duration::from_secs(60));
+    assert_eq!(late.0.try_recv().unwrap().attempts, 1);
+    fixture.answer(0, Verdict::invalid("2", InvalidReason::Cancelled, ""));
+    let (_, mut lost) = fixture.submit_with("3", 1);
+    fixture.lose(0);
+    assert_eq!(lost.0.try_recv().unwrap().attempts, 1);
+    let (_, mut queued) = fixture.submit_with("4", 1);
+    fixture.pass(Duration::from_secs(60));
+    assert_eq!(queued.0.try_recv().unwrap().attempts, 0, "no worker was given it");
 }
 
 #[test]

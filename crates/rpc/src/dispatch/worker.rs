@@ -5,9 +5,9 @@ use std::collections::HashMap;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
-use super::WorkerStatus;
 use super::answers::Answers;
 use super::capacity::Capacity;
+use super::{DisconnectReason, WorkerStatus};
 use crate::items::Items;
 
 /// An item that a worker has.
@@ -33,7 +33,7 @@ pub(super) struct Worker<P: Items> {
     is_leaving: bool,
     /// Number of its last assignment, so that equally loaded workers take turns.
     last_assigned: u64,
-    last_error: String,
+    last_error: Option<DisconnectReason>,
 }
 
 impl<P: Items> Worker<P> {
@@ -47,7 +47,7 @@ impl<P: Items> Worker<P> {
             is_draining: false,
             is_leaving: false,
             last_assigned: 0,
-            last_error: String::new(),
+            last_error: None,
         }
     }
 
@@ -60,7 +60,7 @@ impl<P: Items> Worker<P> {
         self.is_leaving && (self.requests.is_none() || self.slots.is_empty())
     }
 
-    /// A new stream is open. What was learnt on the old one may no longer be true.
+    /// A new stream is open. What was learned on the old one may no longer hold.
     pub(super) fn connected_to(&mut self, requests: mpsc::Sender<P::Request>, max_outstanding: usize) {
         (self.requests, self.is_draining) = (Some(requests), false);
         self.capacity = Capacity::new(max_outstanding);
@@ -73,9 +73,9 @@ impl<P: Items> Worker<P> {
     }
 
     /// Takes the items away from a worker whose stream was lost: their tickets, the newest first.
-    pub(super) fn take_items(&mut self, reason: &str) -> Vec<u64> {
+    pub(super) fn take_items(&mut self, reason: &DisconnectReason) -> Vec<u64> {
         self.disconnect();
-        reason.clone_into(&mut self.last_error);
+        self.last_error = Some(reason.clone());
         let mut tickets = self.take_active();
         self.slots.clear();
         tickets.reverse();
@@ -91,10 +91,15 @@ impl<P: Items> Worker<P> {
         tickets
     }
 
+    /// Whether it may get another item.
+    pub(super) fn has_room(&self) -> bool {
+        let is_open = self.requests.is_some() && !self.is_draining && !self.is_leaving;
+        is_open && self.capacity.allows(self.slots.len())
+    }
+
     /// Whether it may get the item of that id. While it has a cancelled item of the same id, their responses could not be distinguished.
     pub(super) fn accepts(&self, id: &str) -> bool {
-        let is_open = self.requests.is_some() && !self.is_draining && !self.is_leaving;
-        is_open && self.capacity.allows(self.slots.len()) && !self.slots.contains_key(id)
+        self.has_room() && !self.slots.contains_key(id)
     }
 
     /// Number of items that it has.
@@ -189,8 +194,8 @@ impl<P: Items> Worker<P> {
     }
 
     /// Whether it was already disconnected for the same reason.
-    pub(super) fn was_disconnected(&self, reason: &str) -> bool {
-        self.requests.is_none() && self.last_error == reason
+    pub(super) fn was_disconnected(&self, reason: &DisconnectReason) -> bool {
+        self.requests.is_none() && self.last_error.as_ref() == Some(reason)
     }
 
     pub(super) fn status(&self) -> WorkerStatus {

@@ -1,6 +1,7 @@
 //! The error of all services and its gRPC status: a code, a machine-readable reason (`google.rpc.ErrorInfo`), the refused fields
 //! (`google.rpc.BadRequest`) and the delay before a retry (`google.rpc.RetryInfo`).
 
+mod reason;
 mod status;
 
 use std::io;
@@ -11,7 +12,8 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{Failure, FailureCode, FieldViolation};
 use tonic::Code;
 
-pub use status::{ERROR_DOMAIN, reason_of};
+pub use reason::{Reason, UnknownReason};
+pub use status::{ERROR_DOMAIN, has_reason, reason_of};
 
 /// The unit of a queue.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,8 +25,11 @@ pub enum Unit {
 }
 
 impl Unit {
+    /// The names of both.
+    pub(crate) const NAMES: &'static [&'static str] = &[Self::Items.name(), Self::Bytes.name()];
+
     /// Its plural.
-    pub fn name(self) -> &'static str {
+    pub const fn name(self) -> &'static str {
         match self {
             Self::Items => "items",
             Self::Bytes => "bytes",
@@ -41,8 +46,8 @@ pub enum ServiceError {
     /// Valid, but not in the current state.
     #[error("{message}")]
     Precondition {
-        /// UPPER_SNAKE_CASE.
-        reason: &'static str,
+        /// Why.
+        reason: Reason,
         /// The message.
         message: String,
     },
@@ -134,8 +139,8 @@ pub enum ServiceError {
     /// Something that the server depends on is unavailable.
     #[error("{message}")]
     Unavailable {
-        /// UPPER_SNAKE_CASE.
-        reason: &'static str,
+        /// Why.
+        reason: Reason,
         /// The message.
         message: String,
     },
@@ -216,36 +221,36 @@ impl ServiceError {
     }
 
     /// The machine-readable reason.
-    pub fn reason(&self) -> &'static str {
+    pub fn reason(&self) -> Reason {
         match self {
-            Self::Invalid(_) => "FIELD_REFUSED",
-            Self::Precondition { reason, .. } | Self::Unavailable { reason, .. } => reason,
-            Self::NotFound { .. } => "NOT_FOUND",
-            Self::AlreadyExists { .. } => "ALREADY_EXISTS",
-            Self::QueueFull { unit: Unit::Items, .. } => "QUEUE_FULL",
-            Self::QueueFull { unit: Unit::Bytes, .. } => "BYTES_FULL",
-            Self::ShareTaken { .. } => "SHARE_TAKEN",
-            Self::DiskFull { .. } => "DISK_FULL",
-            Self::ConnectionsFull => "CONNECTIONS_FULL",
-            Self::MessageTimeout { .. } => "MESSAGE_TIMEOUT",
-            Self::MessageExpands { .. } => "MESSAGE_EXPANDS",
-            Self::Malformed => "MALFORMED_MESSAGE",
-            Self::ResponsesUnread { .. } => "ANSWERS_UNREAD",
-            Self::Unauthenticated { .. } => "UNAUTHENTICATED",
-            Self::Forbidden { .. } => "ROLE_TOO_LOW",
-            Self::Draining => "DRAINING",
-            Self::Deadline(_) => "DEADLINE_EXCEEDED",
-            Self::Cancelled => "CANCELLED",
-            Self::Unimplemented { .. } => "NOT_IMPLEMENTED",
-            Self::Conflict { .. } => "CONFLICT",
-            Self::DataLoss { .. } => "DATA_LOSS",
-            Self::Internal { .. } => "DEFECT",
+            Self::Invalid(_) => Reason::FieldRefused,
+            Self::Precondition { reason, .. } | Self::Unavailable { reason, .. } => *reason,
+            Self::NotFound { .. } => Reason::NotFound,
+            Self::AlreadyExists { .. } => Reason::AlreadyExists,
+            Self::QueueFull { unit: Unit::Items, .. } => Reason::QueueFull,
+            Self::QueueFull { unit: Unit::Bytes, .. } => Reason::BytesFull,
+            Self::ShareTaken { .. } => Reason::ShareTaken,
+            Self::DiskFull { .. } => Reason::DiskFull,
+            Self::ConnectionsFull => Reason::ConnectionsFull,
+            Self::MessageTimeout { .. } => Reason::MessageTimeout,
+            Self::MessageExpands { .. } => Reason::MessageExpands,
+            Self::Malformed => Reason::MalformedMessage,
+            Self::ResponsesUnread { .. } => Reason::AnswersUnread,
+            Self::Unauthenticated { .. } => Reason::Unauthenticated,
+            Self::Forbidden { .. } => Reason::RoleTooLow,
+            Self::Draining => Reason::Draining,
+            Self::Deadline(_) => Reason::DeadlineExceeded,
+            Self::Cancelled => Reason::Cancelled,
+            Self::Unimplemented { .. } => Reason::NotImplemented,
+            Self::Conflict { .. } => Reason::Conflict,
+            Self::DataLoss { .. } => Reason::DataLoss,
+            Self::Internal { .. } => Reason::Defect,
         }
     }
 
     /// The failure of a stream item that reports this error.
     pub fn failure(&self) -> Failure {
-        let mut failure = Failure::new(self.failure_code(), self.reason(), self.to_string());
+        let mut failure = Failure::new(self.failure_code(), self.reason().as_str(), self.to_string());
         match self {
             Self::Invalid(errors) => failure.violations = errors.iter().cloned().map(FieldViolation::from).collect(),
             Self::QueueFull { retry_after: Some(after), .. } => failure.retry_after_ms = Some(millis(*after)),

@@ -6,7 +6,7 @@ use evenkeel_proto::shown::{MAX_MESSAGE_CHARS, shown};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
-use super::ServiceError;
+use super::{Reason, ServiceError};
 
 /// Largest size of a message in a header, where most bytes other than letters and digits are escaped as three.
 const MAX_MESSAGE_BYTES: usize = 5_000;
@@ -18,7 +18,7 @@ pub const ERROR_DOMAIN: &str = "evenkeel.v1";
 
 impl From<ServiceError> for Status {
     fn from(error: ServiceError) -> Self {
-        let mut details = ErrorDetails::with_error_info(error.reason(), ERROR_DOMAIN, HashMap::new());
+        let mut details = ErrorDetails::with_error_info(error.reason().as_str(), ERROR_DOMAIN, HashMap::new());
         match &error {
             ServiceError::Invalid(errors) => {
                 let mut left = MAX_DETAIL_BYTES;
@@ -54,6 +54,11 @@ fn cut_for_header(text: &str) -> &str {
 /// The reason of a status of one of our servers. `None` if the status came from elsewhere.
 pub fn reason_of(status: &Status) -> Option<String> {
     status.get_details_error_info().filter(|info| info.domain == ERROR_DOMAIN).map(|info| info.reason)
+}
+
+/// Whether a status of one of our servers has that reason.
+pub fn has_reason(status: &Status, reason: Reason) -> bool {
+    reason_of(status).is_some_and(|found| found == reason.as_str())
 }
 
 #[cfg(test)]

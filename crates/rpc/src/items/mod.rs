@@ -22,6 +22,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
 use crate::client::ClientChannel;
+use crate::error::Reason;
 
 pub use capacity::ItemLimits;
 pub use context::{ItemContext, StopReason};
@@ -118,7 +119,7 @@ fn disposition_of(failure: &Failure) -> Disposition {
     use evenkeel_proto::v1::FailureCode;
     match failure.code() {
         FailureCode::ResourceExhausted => Disposition::Overloaded { retry_after_ms: failure.retry_after_ms },
-        FailureCode::Unavailable if failure.reason == "DRAINING" => Disposition::Draining,
+        FailureCode::Unavailable if failure.reason.parse() == Ok(Reason::Draining) => Disposition::Draining,
         FailureCode::Unavailable | FailureCode::Internal => Disposition::Failed,
         _ => Disposition::Final,
     }

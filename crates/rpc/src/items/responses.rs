@@ -19,7 +19,7 @@ use crate::admission::Reservation;
 const MAX_UNREAD: usize = 1024;
 /// The same in bytes.
 const MAX_UNREAD_BYTES: u64 = 4 << 20;
-/// A stream of whose responses none is read for so long is aborted.
+/// How long a stream may go unread before it is aborted.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// The response stream of an item call.

@@ -20,6 +20,7 @@ use super::responses::{READ_TIMEOUT, ResponseSender, ResponseStream};
 use super::{Incoming, ItemContext, Items, StopReason, validate_id};
 use crate::deadline::Deadline;
 use crate::error::ServiceError;
+use crate::labels::ItemResult;
 use crate::peer::ClientId;
 use evenkeel_telemetry::TraceContext;
 
@@ -81,7 +82,7 @@ where
                 // The client went away.
                 () = responses.closed() => {}
                 () = responses.stalled() => {
-                    count::<P>("unread");
+                    count::<P>(ItemResult::Unread);
                     responses.abort(ServiceError::ResponsesUnread { timeout: READ_TIMEOUT }.into());
                 }
                 () = served => {}
@@ -151,7 +152,7 @@ where
         let held = match refusal.map_or_else(|| self.server.admit(self.client, &item), Err) {
             Ok(held) => held,
             Err(refused) => {
-                count::<P>("refused");
+                count::<P>(ItemResult::Refused);
                 self.responses.send(Ok(P::failed(id, refused.failure())));
                 return Ok(());
             }
@@ -180,7 +181,7 @@ where
         let Some(id) = self.ids.remove(&task) else { return };
         self.unanswered.remove(&id);
         if panicked {
-            count::<P>("panicked");
+            count::<P>(ItemResult::Panicked);
             tracing::error!(items = P::NAME, sample = %shown(&id, MAX_ID_CHARS), "a handler panicked");
             let message = "the handler panicked".to_owned();
             let failure = ServiceError::Internal { message }.failure();
@@ -234,9 +235,9 @@ where
     let mut stopping = pin!(stopping);
     let stopped = |reason: StopReason| {
         count::<P>(match reason {
-            StopReason::Cancelled => "cancelled",
-            StopReason::Deadline => "deadline",
-            StopReason::Aborted => "aborted",
+            StopReason::Cancelled => ItemResult::Cancelled,
+            StopReason::Deadline => ItemResult::Deadline,
+            StopReason::Aborted => ItemResult::Aborted,
         });
         P::failed(id.clone(), reason.error(accepted.elapsed()).failure())
     };
@@ -267,12 +268,12 @@ where
         }
     };
     metrics::histogram!("evenkeel_item_work_seconds", "items" => P::NAME).record(started.elapsed());
-    count::<P>("answered");
+    count::<P>(ItemResult::Answered);
     answer
 }
 
-fn count<P: Items>(result: &'static str) {
-    metrics::counter!("evenkeel_items_total", "items" => P::NAME, "result" => result).increment(1);
+fn count<P: Items>(result: ItemResult) {
+    metrics::counter!("evenkeel_items_total", "items" => P::NAME, "result" => result.name()).increment(1);
 }
 
 /// Counts a running item until it is dropped.

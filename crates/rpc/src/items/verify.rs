@@ -13,7 +13,7 @@ use tonic::{Request, Response, Status, Streaming};
 use super::{Disposition, Incoming, ItemContext, ItemServer, Items};
 use crate::client::ClientChannel;
 use crate::deadline::Deadline;
-use crate::error::ServiceError;
+use crate::error::{Reason, ServiceError};
 
 /// Verification: items are [`VerifyItem`], answers [`Verdict`].
 #[derive(Debug, Clone, Copy)]
@@ -78,7 +78,7 @@ impl Items for VerifyItems {
         let reason = match failure.code() {
             FailureCode::InvalidArgument => InvalidReason::BadRequest,
             FailureCode::ResourceExhausted => InvalidReason::Overloaded,
-            FailureCode::Unavailable if failure.reason == "DRAINING" => InvalidReason::Draining,
+            FailureCode::Unavailable if failure.reason.parse() == Ok(Reason::Draining) => InvalidReason::Draining,
             FailureCode::Unavailable => InvalidReason::WorkerLost,
             FailureCode::DeadlineExceeded => InvalidReason::Deadline,
             FailureCode::Cancelled => InvalidReason::Cancelled,

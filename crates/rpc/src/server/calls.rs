@@ -150,7 +150,7 @@ impl Drop for CallRecord {
         self.in_flight.decrement(1);
         let code = self.code.unwrap_or(Code::Cancelled);
         let method = std::mem::take(&mut self.method);
-        // Whoever may not call writes no spans either.
+        // Unauthorized callers write no spans either.
         if let Some((parent, context, began)) = self.span.filter(|_| code != Code::Unauthenticated) {
             let failure = (code != Code::Ok).then(|| format!("{code:?}"));
             record_span(Span::new(method.clone(), context, began, SystemTime::now()).within(parent).failed(failure));

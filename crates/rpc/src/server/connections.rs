@@ -14,9 +14,10 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::ServerSettings;
+use crate::labels::CloseReason;
 use crate::peer::{ClientId, Host};
 
-/// One of so many connections is out of reach of any single host.
+/// One connection in this many is reserved from any single host.
 const RESERVED_SHARE: usize = 16;
 /// Additional connections for health checks.
 const HEALTH_ONLY: usize = 16;
@@ -96,14 +97,14 @@ impl Connections {
             let may = usual.filter(|handle| !own || handle.client().host() == client.host());
             let idle = may.filter_map(|handle| Some((Reverse(of_host(handle)), handle.idle_since()?, handle)));
             let first = idle.min_by_key(|(most, since, _)| (*most, *since)).map(|(.., handle)| handle);
-            first.inspect(|handle| handle.close("room was needed")).is_none()
+            first.inspect(|handle| handle.close(CloseReason::Evicted)).is_none()
         };
         if health_only {
             let others = handles.values().filter(|handle| handle.0.health_only && !handle.0.close.is_cancelled());
             if others.clone().count() >= HEALTH_ONLY
                 && let Some(oldest) = others.min_by_key(|handle| handle.0.begun)
             {
-                oldest.close("room was needed");
+                oldest.close(CloseReason::Evicted);
             }
             metrics::counter!("evenkeel_connections_full_total").increment(1);
         }
@@ -140,11 +141,11 @@ impl Connections {
         let called = state.called;
         drop(state);
         if (!called || handle.0.health_only) && age > self.0.handshake {
-            handle.close("no call was begun in time");
+            handle.close(CloseReason::NeverUsed);
         } else if let (Some(idle), Some(most)) = (idle, self.0.idle)
             && idle > most
         {
-            handle.close("no call for long");
+            handle.close(CloseReason::Idle);
         }
     }
 }
@@ -192,10 +193,10 @@ impl ConnectionHandle {
         (state.calls == 0).then_some(state.since)
     }
 
-    fn close(&self, why: &'static str) {
+    fn close(&self, why: CloseReason) {
         if !self.0.close.is_cancelled() {
-            tracing::debug!(client = ?self.0.client, why, "closing a connection");
-            metrics::counter!("evenkeel_connections_closed_total", "why" => why).increment(1);
+            tracing::debug!(client = ?self.0.client, why = why.name(), "closing a connection");
+            metrics::counter!("evenkeel_connections_closed_total", "why" => why.name()).increment(1);
             self.0.close.cancel();
         }
     }

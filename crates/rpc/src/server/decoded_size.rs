@@ -229,12 +229,12 @@ mod tests {
         let broken: [&[u8]; 6] = [
             // A message within it is longer than it is.
             &[0x0a, 5, 0],
-            // A number without an end.
+            // A number that never ends.
             &[0xff; 12],
-            // Types of fields that there are not.
+            // Field types that do not exist.
             &[0x0e, 0],
             &[0x0f, 0],
-            // A group ends that never began.
+            // The end of a group that never began.
             &[0x0c],
             // A field longer than anything.
             &[0x12, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 1],
@@ -247,7 +247,7 @@ mod tests {
     #[test]
     fn groups_and_unknown_fields_hide_nothing_behind_them() {
         let unknown: [&[u8]; 3] =
-            // A group with a text in it that is no message, an unknown text, an unknown number.
+            // A group with a text in it that is not a message, an unknown text, an unknown number.
             [&[0xa3, 0x06, 0x0a, 2, 0xff, 0xff, 0xa4, 0x06], &[0xa2, 0x06, 3, 1, 2, 3], &[0xa0, 0x06, 0x80, 1]];
         let message = tests(vec![CodeTest::default(); 100]);
         let plain = scanned(VERIFY_ONE, &message, 64).unwrap();

@@ -56,14 +56,14 @@ pub(super) fn accept_all(
     ReceiverStream::new(incoming)
 }
 
-/// Ends when the connection is encrypted, or was closed, at the latest after the time limit of handshakes.
+/// Ends once the connection is encrypted or closed, at the latest after the handshake timeout.
 async fn handshake(acceptor: TlsAcceptor, connection: Connection, connections: mpsc::Sender<io::Result<Stream>>) {
     let handle = connection.registration.handle.clone();
     match acceptor.accept(connection).await {
         Ok(stream) => {
             let certificate = stream.get_ref().1.peer_certificates().and_then(|chain| chain.first());
             handle.prove(certificate.map(names).unwrap_or_default());
-            // The server has ended where nobody takes it.
+            // If the receiver is gone, the server has shut down.
             let _ = connections.send(Ok(Stream::Tls(Box::new(stream)))).await;
         }
         Err(error) => tracing::debug!(%error, "a connection is refused by TLS"),
@@ -137,7 +137,7 @@ pub(super) enum Stream {
     Tls(Box<TlsStream<Connection>>),
 }
 
-/// Calls a method of the stream that it is.
+/// Calls a method of whichever stream it is.
 macro_rules! delegate {
     ($stream:expr, $method:ident($($argument:expr),*)) => {
         match $stream.get_mut() {

@@ -1,4 +1,4 @@
-//! What a server says of itself in `GetStatus`.
+//! The server's own part of `GetStatus`.
 
 use std::time::Instant;
 

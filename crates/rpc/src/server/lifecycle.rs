@@ -96,8 +96,8 @@ impl Server {
         })
     }
 
-    /// Also serves `/metrics` on another port, in plaintext. One server per process is enough. Where the settings have tokens, it takes one
-    /// of those of a reader.
+    /// Also serves `/metrics` on another port, in plaintext. One server per process is enough. If the settings have tokens, it requires one
+    /// of a reader or a higher role.
     pub fn with_metrics<'a>(self, setting: &'a str, address: &'a str) -> BoxFuture<'a, Result<Self, ServerError>> {
         Box::pin(self.bind_metrics(setting, address))
     }

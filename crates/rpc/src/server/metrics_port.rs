@@ -72,7 +72,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn connections_that_do_nothing_keep_nobody_from_the_metrics() {
+    async fn idle_connections_do_not_block_the_metrics() {
         let address = start().await;
         let mut idle = Vec::new();
         for _ in 0..4 * MAX_CONNECTIONS {

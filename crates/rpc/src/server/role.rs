@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Role {
-    /// A service that is called and calls nobody, such as a reward worker: health checks and the list of methods.
+    /// A service that is called and calls no other, such as a reward worker: health checks and the list of methods.
     Service,
     /// People, dashboards and the page: watch, and change nothing.
     Reader,

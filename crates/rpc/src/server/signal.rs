@@ -13,8 +13,8 @@ const TERMINATED: i32 = 143;
 /// Whether a server has begun to listen for signals.
 static DRAINS: AtomicBool = AtomicBool::new(false);
 
-/// Lets SIGTERM end this process until a server drains on it. To be called within a runtime, by the first process of a container: for that
-/// one alone the system ignores a signal without a handler, and a container that is stopped while it loads would live until it is killed.
+/// Lets SIGTERM end this process until a server drains on it. Call it within a runtime, in the first process of a container: only for that
+/// process does the kernel ignore a signal without a handler, so a container stopped while it loads would run until it is killed.
 ///
 /// # Errors
 /// The system refuses the handler.

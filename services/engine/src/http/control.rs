@@ -89,7 +89,7 @@ pub(super) async fn collective_rpc(State(app): State<Arc<App>>, body: Bytes) -> 
     }
     let folder = weights_path(&map).map_err(failed)?;
     if let Some(folder) = &folder {
-        let roots = Roots { setting: "weights_roots", folders: &app.settings.weights_roots };
+        let roots = Roots::or_anywhere("weights_roots", &app.settings.weights_roots);
         validate_folder("weights_path", &folder.to_string_lossy(), roots, true).map_err(failed)?;
     }
     reload(&app, folder).await.map_err(failed)?;

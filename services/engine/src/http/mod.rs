@@ -32,7 +32,7 @@ use axum::middleware::from_fn_with_state;
 use axum::response::Response;
 use axum::routing::{get, post};
 use evenkeel_errors::FieldError;
-use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::reload::BearerTokens;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
@@ -95,7 +95,7 @@ impl App {
 }
 
 /// All routes. Other paths need a key as well, so that nobody learns without one which there are.
-pub(crate) fn router(app: Arc<App>, keys: Option<Tokens>) -> Router {
+pub(crate) fn router(app: Arc<App>, keys: Option<BearerTokens>) -> Router {
     let limit = app.settings.max_body.bytes_usize();
     let upload = app.settings.body_deadline;
     let not_allowed = || async { detail(StatusCode::METHOD_NOT_ALLOWED, "Method Not Allowed") };

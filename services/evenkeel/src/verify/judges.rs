@@ -15,6 +15,9 @@ use tokio::sync::oneshot;
 /// Items per batch: enough to keep every core busy, few enough to keep in memory.
 pub(super) const BATCH: usize = 4096;
 
+/// Attempts at an item: another worker may have it after one was lost or failed.
+const MAX_ATTEMPTS: u32 = 3;
+
 /// Time limit for the first service to become available.
 const READY_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -44,7 +47,12 @@ impl Judges {
         if let Self::Remote(dispatcher, endpoints) = self
             && !dispatcher.ready(1, READY_TIMEOUT).await
         {
-            let errors: Vec<_> = dispatcher.workers().await.into_iter().map(|worker| worker.last_error).collect();
+            let errors: Vec<_> = dispatcher
+                .workers()
+                .await
+                .into_iter()
+                .filter_map(|worker| Some(worker.last_error?.to_string()))
+                .collect();
             bail!("--endpoint {endpoints}: nobody answers within {READY_TIMEOUT:?}: {}", errors.join("; "));
         }
         Ok(())
@@ -58,11 +66,11 @@ impl Judges {
                 self.ready().await?;
                 let mut pending = Vec::with_capacity(items.len());
                 for item in items {
-                    pending.push(dispatcher.submit(item).await?);
+                    pending.push(dispatcher.submit(item, MAX_ATTEMPTS).await?);
                 }
                 let mut verdicts = Vec::with_capacity(pending.len());
                 for verdict in pending {
-                    verdicts.push(verdict.await.context("--endpoint")?);
+                    verdicts.push(verdict.await.result.context("--endpoint")?);
                 }
                 Ok(verdicts)
             }
@@ -72,7 +80,7 @@ impl Judges {
     /// Judges an item of any kind.
     pub(super) async fn one(&self, item: VerifyItem) -> Result<Verdict> {
         match self {
-            Self::Remote(dispatcher, _) => dispatcher.submit(item).await?.await.context("--endpoint"),
+            Self::Remote(dispatcher, _) => dispatcher.call(item, MAX_ATTEMPTS).await.result.context("--endpoint"),
             Self::Local(verifier) => match verifier.accept(item) {
                 Err(verdict) => Ok(*verdict),
                 Ok(Work::Math(work)) => Ok(verifier.math(work)),

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 
 use evenkeel_proto::v1::LogProbabilityMode;
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::time::Instant;
 
 use crate::engine::{EngineClient, EngineClientError};
@@ -192,7 +192,7 @@ impl EnginePool {
     fn explain(&self, rejection: &Rejection) -> ServiceError {
         match rejection {
             Rejection::Version { requested, current } => ServiceError::Precondition {
-                reason: "VERSION_NOT_THERE",
+                reason: Reason::VersionNotThere,
                 message: format!("policy_version is {requested}, allowed: {current}, which the engines have"),
             },
             Rejection::NoEngine => {
@@ -202,7 +202,10 @@ impl EnginePool {
                 });
                 let states = states.collect::<Vec<_>>().join("; ");
                 let states = if states.is_empty() { "the pool is empty".to_owned() } else { states };
-                ServiceError::Unavailable { reason: "NO_ENGINE", message: format!("no engine can sample: {states}") }
+                ServiceError::Unavailable {
+                    reason: Reason::NoEngine,
+                    message: format!("no engine can sample: {states}"),
+                }
             }
         }
     }

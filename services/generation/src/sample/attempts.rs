@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use evenkeel_proto::v1::{Failure, FailureCode, GenerateItem};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::items::ItemContext;
 use evenkeel_rpc::retry::RetryPolicy;
 
@@ -18,9 +18,6 @@ use super::plan::Plan;
 use crate::engine::{EngineClientError, Fault, SampleFinish, SampleOutcome, SampleRequest};
 use crate::pool::{EnginePool, EngineSlot, Interruption, SlotRequest};
 use crate::settings::{PauseSetting, StreamSetting};
-
-/// Reason of a failure: the engine took too long.
-const ENGINE_DEADLINE: &str = "ENGINE_DEADLINE";
 
 /// Counts requests, so that each has an id of its own.
 static REQUESTS: AtomicU64 = AtomicU64::new(0);
@@ -56,7 +53,7 @@ pub(super) async fn draw(
             // Dropping the request has freed its slot on the engine.
             let (engine, ms) = (slot.engine().name(), item.engine_deadline_ms.unwrap_or_default());
             let message = format!("engine {engine} did not finish the sample within {ms} ms");
-            return Err(Failure::new(FailureCode::DeadlineExceeded, ENGINE_DEADLINE, message));
+            return Err(Failure::new(FailureCode::DeadlineExceeded, Reason::EngineDeadline.as_str(), message));
         };
         let error = match attempted {
             Ok(AttemptEnd::Finished(finish)) => {
@@ -82,7 +79,7 @@ pub(super) async fn draw(
         match error.fault() {
             Fault::Request => {
                 let message = format!("engine {engine}: {error}");
-                return Err(Failure::new(FailureCode::InvalidArgument, "ENGINE_REFUSED", message));
+                return Err(Failure::new(FailureCode::InvalidArgument, Reason::EngineRefused.as_str(), message));
             }
             Fault::Interruption => {}
             Fault::Engine | Fault::Connection => slot.record_failure(&error),
@@ -90,7 +87,7 @@ pub(super) async fn draw(
         let Some(retry) = retries.next_retry() else {
             let attempts = partial.attempts();
             let message = format!("{attempts} attempts failed, the last one on engine {engine}: {error}");
-            return Err(ServiceError::Unavailable { reason: "ENGINES_FAILED", message }.failure());
+            return Err(ServiceError::Unavailable { reason: Reason::EnginesFailed, message }.failure());
         };
         metrics::counter!("evenkeel_sample_retries_total", "kind" => error.kind()).increment(1);
         tracing::debug!(%engine, %error, attempt = partial.attempts(), "retrying");

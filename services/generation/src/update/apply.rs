@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::retry::RetryPolicy;
 use tokio::time::Instant;
 
@@ -68,7 +68,9 @@ impl WeightUpdate {
         let load = self.pause_and_load(pool, engine, control, &mut report, &mut paused_at);
         let loaded = match self.deadline.run(load).await {
             Ok(Ok(())) => Ok(()),
-            Ok(Err(error)) => Err(ServiceError::Unavailable { reason: "ENGINE_FAILED", message: error.to_string() }),
+            Ok(Err(error)) => {
+                Err(ServiceError::Unavailable { reason: Reason::EngineFailed, message: error.to_string() })
+            }
             Err(deadline) => Err(deadline),
         };
         let resumed = match engine.wake(control).await {
@@ -77,8 +79,8 @@ impl WeightUpdate {
         };
         report.resumed = resumed.is_ok();
         report.paused = paused_at.elapsed();
-        let resumed =
-            resumed.map_err(|error| ServiceError::Unavailable { reason: "NOT_RESUMED", message: error.to_string() });
+        let resumed = resumed
+            .map_err(|error| ServiceError::Unavailable { reason: Reason::NotResumed, message: error.to_string() });
         let version = self.weights.number;
         match loaded.and(resumed) {
             Ok(()) => {

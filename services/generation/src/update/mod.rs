@@ -14,7 +14,7 @@ use evenkeel_proto::v1::{
     EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,
 };
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::roots::{Roots, validate_folder};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -70,7 +70,7 @@ impl Updater {
         let (weights, settings, model) =
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
         let checking = tokio::task::spawn_blocking(move || {
-            let roots = Roots { setting: "weights.roots", folders: &settings.roots };
+            let roots = Roots::or_anywhere("weights.roots", &settings.roots);
             validate_folder(FIELD, &path, roots, settings.check_folder)?;
             if settings.check_folder { check_folder(&path, &weights, &settings.marker, model.as_ref()) } else { Ok(()) }
         });
@@ -154,7 +154,7 @@ async fn try_update(
             // Nothing was begun. The health monitor treats it like any lost engine, and updates it when it is back.
             pool.eject(engine, EngineState::Stale, &error.to_string());
             engine.request_check();
-            let failure = ServiceError::Unavailable { reason: "ENGINE_LOST", message: error.to_string() };
+            let failure = ServiceError::Unavailable { reason: Reason::EngineLost, message: error.to_string() };
             return (EngineUpdateOutcome::Failed, UpdateReport::failed(failure));
         }
     };

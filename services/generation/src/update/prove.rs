@@ -5,7 +5,7 @@ use std::sync::Arc;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EngineProof, LogProbabilityMode, ProveWeightsRequest, ProveWeightsResponse, SequenceScores};
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 
 use super::{Updater, on_each};
 use crate::engine::{EngineClientError, Fault, ScoreRequest, SequenceScore};
@@ -33,7 +33,7 @@ impl Updater {
         let current = self.pool.weights().number;
         if version != current {
             let message = format!("version is {version}, the engines' is {current}");
-            return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message });
+            return Err(ServiceError::Precondition { reason: Reason::OtherVersion, message });
         }
         let proof = Arc::new(Proof { sequences, temperature, cache_salt: format!("proof-{version}"), deadline });
         let engines = on_each(&self.pool, |pool, engine| {
@@ -76,7 +76,7 @@ async fn prove_engine(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -
 async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Result<Vec<SequenceScore>, ServiceError> {
     if !pool.state(engine).0.is_serving() {
         let message = "the engine is not serving".to_owned();
-        return Err(ServiceError::Unavailable { reason: "NOT_SERVING", message });
+        return Err(ServiceError::Unavailable { reason: Reason::NotServing, message });
     }
     let request =
         ScoreRequest { sequences: &proof.sequences, temperature: proof.temperature, cache_salt: &proof.cache_salt };
@@ -92,13 +92,13 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
         match error {
             // It answers, but not with scores: asking again does not help.
             EngineClientError::Refused { .. } | EngineClientError::InvalidResponse(_) => {
-                ServiceError::Precondition { reason: "NO_SCORES", message }
+                ServiceError::Precondition { reason: Reason::NoScores, message }
             }
             other => {
                 if other.fault() == Fault::Connection {
                     engine.request_check();
                 }
-                ServiceError::Unavailable { reason: "ENGINE_LOST", message }
+                ServiceError::Unavailable { reason: Reason::EngineLost, message }
             }
         }
     })

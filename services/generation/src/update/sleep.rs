@@ -6,7 +6,7 @@ use std::sync::Arc;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EngineSleep, SleepLevel, SleepRequest, SleepResponse, WakeUpRequest, WakeUpResponse};
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::time::Instant;
 
 use super::apply::{WeightUpdate, until_dead};
@@ -30,7 +30,7 @@ impl Updater {
         let begin = move |pool: &EnginePool| {
             if level == SleepLevel::Discard && !pool.weights().is_loadable() {
                 return Err(ServiceError::Precondition {
-                    reason: "FIRST_WEIGHTS",
+                    reason: Reason::FirstWeights,
                     message: "level is SLEEP_LEVEL_DISCARD, allowed: SLEEP_LEVEL_OFFLOAD, since the engines have the \
                               weights that they were started with, which could not be loaded again"
                         .to_owned(),
@@ -178,7 +178,7 @@ fn report(engine: &PooledEngine, asleep: bool, failure: Option<&ServiceError>, s
 fn service_error(error: &EngineClientError) -> ServiceError {
     if error.is_missing_route() {
         let message = format!("{error}; vLLM has it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1");
-        return ServiceError::Precondition { reason: "NO_SLEEP", message };
+        return ServiceError::Precondition { reason: Reason::NoSleep, message };
     }
-    ServiceError::Unavailable { reason: "ENGINE_FAILED", message: error.to_string() }
+    ServiceError::Unavailable { reason: Reason::EngineFailed, message: error.to_string() }
 }

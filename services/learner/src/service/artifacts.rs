@@ -9,7 +9,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CheckpointRef, PublishRequest, PublishResponse, SaveCheckpointRequest, WeightsRef, load_checkpoint_request::Which,
 };
-use evenkeel_rpc::error::{ServiceError, micros};
+use evenkeel_rpc::error::{Reason, ServiceError, micros};
 use serde::{Deserialize, Serialize};
 
 use super::{convert, retention};
@@ -190,7 +190,7 @@ fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(Checkpo
         .map_err(|e| ServiceError::DataLoss { message: format!("checkpoint {}: {e}", path.display()) })?;
     if run_id != envelope.run_id {
         let message = format!("checkpoint {} is of run `{}`", path.display(), envelope.run_id);
-        return Err(ServiceError::Precondition { reason: "OTHER_RUN", message });
+        return Err(ServiceError::Precondition { reason: Reason::OtherRun, message });
     }
     learner.restore_checkpoint(path).map_err(convert::error)?;
     let checkpoint = reference(path, &envelope).map_err(convert::error)?;

@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{
     LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, ResetRequest,
     ResetResponse, SaveCheckpointRequest, SaveCheckpointResponse,
 };
-use evenkeel_rpc::error::{ServiceError, micros};
+use evenkeel_rpc::error::{Reason, ServiceError, micros};
 use tokio::sync::mpsc;
 
 use super::artifacts::{CheckpointStore, WeightsStore};
@@ -133,7 +133,7 @@ impl LearnerThread {
         match version {
             Some(version) if version != current => {
                 let message = format!("version is {version}, the learner's is {current}");
-                Err(ServiceError::Precondition { reason: "OTHER_VERSION", message })
+                Err(ServiceError::Precondition { reason: Reason::OtherVersion, message })
             }
             _ => Ok(()),
         }

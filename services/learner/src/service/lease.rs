@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 
 use super::status::StatusBoard;
 
@@ -45,7 +45,7 @@ impl Lease {
             return Ok(());
         };
         let message = format!("run_id is `{run_id}`, the learner holds weights of run `{owner}`");
-        Err(ServiceError::Precondition { reason: "OTHER_RUN", message })
+        Err(ServiceError::Precondition { reason: Reason::OtherRun, message })
     }
 
     /// Refuses to load a checkpoint of another run before the owner's lease has expired.
@@ -57,7 +57,7 @@ impl Lease {
             "run_id is `{run_id}`, the learner serves run `{owner}`, whose lease lasts {} ms more unless it is renewed",
             remaining.as_millis()
         );
-        Err(ServiceError::Unavailable { reason: "LEASED", message })
+        Err(ServiceError::Unavailable { reason: Reason::Leased, message })
     }
 
     /// The owner, where it is another run.

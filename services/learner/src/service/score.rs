@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{ScoreItem, ScoreResponse};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::mpsc;
 
 use super::command::{Command, ScoreCommand};
@@ -83,7 +83,7 @@ fn validate(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
     }
     if let Some(version) = item.version.filter(|&version| version != learner.version()) {
         let message = format!("version is {version}, the learner's is {}", learner.version());
-        return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message });
+        return Err(ServiceError::Precondition { reason: Reason::OtherVersion, message });
     }
     let (prompt, response) = (&item.prompt_token_ids, &item.response_token_ids);
     validate_ids(learner.config(), "prompt_token_ids", prompt)?;

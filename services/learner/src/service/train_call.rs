@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{SupervisedExample, TrainEvent, TrainGroup, TrainReport, train_event};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 /// What follows the header of a training call.
@@ -63,7 +63,7 @@ impl IdleTimer {
 /// The error of an idle step. The caller may send the step again.
 pub(super) fn idle_error() -> ServiceError {
     let message = "no part of the step arrived for step_idle; the step was dropped, nothing has changed".to_owned();
-    ServiceError::Unavailable { reason: "STEP_IDLE", message }
+    ServiceError::Unavailable { reason: Reason::StepIdle, message }
 }
 
 /// The learner's end of a training call.

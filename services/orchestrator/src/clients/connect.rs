@@ -42,14 +42,12 @@ impl Connections {
         field: &str,
         urls: &[String],
         max_outstanding: usize,
-        max_attempts: u32,
         item_deadline: Duration,
     ) -> Result<Dispatcher<P>, RunError> {
         let workers = Workers::parse(urls).map_err(|error| RunError::Setting(error.within(field)))?;
         let options = DispatchOptions {
             max_outstanding,
             max_pending: self.settings.max_rollouts.max(max_outstanding),
-            max_attempts,
             item_deadline,
             deadline_start: DeadlineStart::Assigned,
             backoff_initial: self.settings.backoff_initial,

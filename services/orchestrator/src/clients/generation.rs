@@ -10,7 +10,7 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher, Pending};
-use evenkeel_rpc::error::reason_of;
+use evenkeel_rpc::error::{Reason, has_reason};
 use evenkeel_rpc::items::GenerateItems;
 use tonic::Status;
 
@@ -46,13 +46,7 @@ impl Generation {
         let (field, limit) = ("endpoints.generation", connections.max_message());
         let max_outstanding = connections.settings().max_rollouts;
         Ok(Self {
-            dispatcher: connections.dispatcher(
-                field,
-                &[endpoint.to_owned()],
-                max_outstanding,
-                MAX_ATTEMPTS,
-                ITEM_DEADLINE,
-            )?,
+            dispatcher: connections.dispatcher(field, &[endpoint.to_owned()], max_outstanding, ITEM_DEADLINE)?,
             client: GenerationClient::new(connections.channel(field, endpoint)?)
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(limit),
@@ -68,7 +62,7 @@ impl Generation {
 
     /// Sends the request for a sample on its way; what is returned is its answer. Dropping that cancels it.
     pub(crate) async fn submit(&self, item: GenerateItem) -> Result<Pending<GenerateItems>, DispatchError> {
-        self.dispatcher.submit(item).await
+        self.dispatcher.submit(item, MAX_ATTEMPTS).await
     }
 
     /// Samples on their way that the service has not answered.
@@ -144,14 +138,15 @@ impl Generation {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move {
                 let response = match client.prove_weights(self.retrier.request(request)).await {
-                    Err(status) if reason_of(&status).as_deref() == Some("OTHER_VERSION") => return Ok(None),
+                    Err(status) if has_reason(&status, Reason::OtherVersion) => return Ok(None),
                     response => response?,
                 };
                 let engines = response.into_inner().engines;
                 let (failed, proven): (Vec<_>, Vec<_>) =
                     engines.into_iter().partition(|engine| engine.failure.is_some());
                 let refused = failed.iter().find_map(|engine| {
-                    let failure = engine.failure.as_ref().filter(|failure| failure.reason == "NO_SCORES")?;
+                    let failure =
+                        engine.failure.as_ref().filter(|failure| failure.reason.parse() == Ok(Reason::NoScores))?;
                     Some((&engine.engine, &failure.message))
                 });
                 if let Some((engine, message)) = refused {

@@ -10,7 +10,7 @@ use evenkeel_proto::v1::{
     ScoreResponse, TrainEvent, TrainReport, WeightsRef, score_request, train_event,
 };
 use evenkeel_rpc::client::ClientChannel;
-use evenkeel_rpc::error::reason_of;
+use evenkeel_rpc::error::{Reason, has_reason};
 use tokio_stream::StreamExt;
 use tonic::{Code, Response, Status, Streaming};
 
@@ -195,7 +195,7 @@ impl Learner {
                 let was_complete = feed.is_closed();
                 match self.train_once(feed).await {
                     // Samples took longer than the learner waits for a group: it gets the step again once all groups are complete.
-                    Err(status) if !was_complete && reason_of(&status).as_deref() == Some("STEP_IDLE") => {
+                    Err(status) if !was_complete && has_reason(&status, Reason::StepIdle) => {
                         feed.closed().await;
                     }
                     result => return result,

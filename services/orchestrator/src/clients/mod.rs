@@ -9,9 +9,9 @@ mod learner;
 mod outage;
 mod proven;
 mod retrier;
-mod reward;
 mod stop;
 mod train_feed;
+mod verifier;
 
 use std::collections::BTreeMap;
 
@@ -29,9 +29,9 @@ pub(crate) use outage::Outage;
 pub(crate) use proven::Sampled;
 pub(crate) use proven::{EngineScores, ProvenEngine};
 pub(crate) use retrier::Retrier;
-pub(crate) use reward::Reward;
 pub(crate) use stop::Stop;
 pub(crate) use train_feed::TrainFeed;
+pub(crate) use verifier::{AwaitedVerdict, VerifierClient};
 
 /// Where the services are. All of them speak gRPC, also within one process.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
@@ -55,9 +55,9 @@ pub(crate) struct Services {
     stop: Stop,
     retrier: Retrier,
     generation: Generation,
-    reward: Reward,
-    /// Custom verifiers by name.
-    verifiers: BTreeMap<String, Reward>,
+    reward: VerifierClient,
+    /// By name.
+    custom_verifiers: BTreeMap<String, VerifierClient>,
     /// An evaluation without a run has none.
     learner: Option<Learner>,
 }
@@ -92,12 +92,12 @@ impl Services {
         let retrier = Retrier::new(events.clone(), stop.clone(), settings);
         let connections = Connections::new(settings)?;
         let verifier = |(name, urls): (&String, &Vec<String>)| {
-            Ok((name.clone(), Reward::of_verifier(name, urls, &connections, retrier.clone())?))
+            Ok((name.clone(), VerifierClient::connect_custom(name, urls, &connections, retrier.clone())?))
         };
         Ok(Self {
-            verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
+            custom_verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
-            reward: Reward::connect(&endpoints.reward, &connections, retrier.clone())?,
+            reward: VerifierClient::connect(&endpoints.reward, &connections, retrier.clone())?,
             learner: None,
             settings: settings.clone(),
             events,
@@ -110,32 +110,32 @@ impl Services {
         &self.generation
     }
 
-    pub(crate) fn reward(&self) -> &Reward {
+    pub(crate) fn reward(&self) -> &VerifierClient {
         &self.reward
     }
 
-    /// What judges a task: the reward service, or the custom verifier of that name.
+    /// The verifier of a task: the custom one of that name, or the reward service.
     ///
     /// # Errors
     /// A verifier that is not among the endpoints, which [`Run::start`](crate::Run::start) refuses before.
-    pub(crate) fn judge(&self, verifier: Option<&str>) -> Result<&Reward, RunError> {
-        match verifier {
+    pub(crate) fn verifier(&self, custom: Option<&str>) -> Result<&VerifierClient, RunError> {
+        match custom {
             None => Ok(&self.reward),
             Some(name) => {
                 let missing = || RunError::Defect(format!("the verifier `{name}` is not connected"));
-                self.verifiers.get(name).ok_or_else(missing)
+                self.custom_verifiers.get(name).ok_or_else(missing)
             }
         }
     }
 
     /// The reward service and all custom verifiers, always in the same order.
-    pub(crate) fn judges(&self) -> impl Iterator<Item = &Reward> {
-        std::iter::once(&self.reward).chain(self.verifiers.values())
+    pub(crate) fn verifiers(&self) -> impl Iterator<Item = &VerifierClient> {
+        std::iter::once(&self.reward).chain(self.custom_verifiers.values())
     }
 
     /// The custom verifiers by name.
-    pub(crate) fn verifiers(&self) -> &BTreeMap<String, Reward> {
-        &self.verifiers
+    pub(crate) fn custom_verifiers(&self) -> &BTreeMap<String, VerifierClient> {
+        &self.custom_verifiers
     }
 
     pub(crate) fn learner(&self) -> &Learner {

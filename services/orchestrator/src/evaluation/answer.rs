@@ -87,7 +87,7 @@ impl Answer {
         let answer = |(number, sample): (u32, &Sample)| {
             let token_ids: Vec<u32> =
                 sample.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
-            let judgement = &sample.judgement;
+            let detail = &sample.verdict_detail;
             Ok(Self {
                 benchmark: benchmark.name.clone(),
                 problem: problem.to_owned(),
@@ -99,11 +99,11 @@ impl Answer {
                 token_ids,
                 finish_reason: sample.finish_reason.label().to_owned(),
                 verdict: AnswerVerdict(sample.verdict().to_owned()),
-                reason: sample.failure().unwrap_or(&judgement.reason).to_owned(),
-                detail: judgement.detail.clone(),
+                reason: sample.failure().unwrap_or(&detail.reason).to_owned(),
+                detail: detail.detail.clone(),
                 score: sample.rewards().map(|rewards| rewards.raw),
-                answer: judgement.canonical.clone(),
-                extracted: judgement.extracted.clone(),
+                answer: detail.canonical.clone(),
+                extracted: detail.extracted.clone(),
             })
         };
         (0..).zip(group.samples()).map(answer).collect()

@@ -6,7 +6,7 @@ use evenkeel_proto::Label;
 use evenkeel_proto::v1::{EngineHealth, GenerationGetStatusResponse, RunState};
 use serde::Serialize;
 
-use crate::clients::{Reward, Services};
+use crate::clients::{Services, VerifierClient};
 use crate::events::{Activity, Progress};
 
 /// How long the generation service may take to say what its engines do.
@@ -44,7 +44,7 @@ pub(super) async fn service_states(services: &Services, progress: &Progress) -> 
         Ok(Some(status)) => states.extend(engines(&status)),
         Ok(None) | Err(_) => "no answer to a question for its engines".clone_into(&mut states[0].health),
     }
-    states.extend(services.judges().map(|judge| of_judge(judge, awaited)));
+    states.extend(services.verifiers().map(|verifier| of_verifier(verifier, awaited)));
     let learner = match progress.state {
         RunState::Waiting if awaited == "learner" => "waiting".to_owned(),
         _ => String::new(),
@@ -59,19 +59,19 @@ pub(super) async fn service_states(services: &Services, progress: &Progress) -> 
     states
 }
 
-fn of_judge(judge: &Reward, awaited: &str) -> ServiceState {
-    let pending = judge.pending();
+fn of_verifier(verifier: &VerifierClient, awaited: &str) -> ServiceState {
+    let pending = verifier.awaited();
     ServiceState {
-        name: judge.service().to_owned(),
-        endpoint: judge.endpoints(),
+        name: verifier.service().to_owned(),
+        endpoint: verifier.endpoints(),
         // It connects with its first answer.
-        health: if pending == 0 && !judge.is_connected() {
+        health: if pending == 0 && !verifier.is_connected() {
             "idle".to_owned()
         } else {
-            connection(judge.is_connected())
+            connection(verifier.is_connected())
         },
-        load: format!("{pending} answers to verify, {} verified", judge.ended()),
-        awaited: awaited == judge.service(),
+        load: format!("{pending} answers to verify, {} verified", verifier.verified()),
+        awaited: awaited == verifier.service(),
     }
 }
 
@@ -109,7 +109,7 @@ fn engines(status: &GenerationGetStatusResponse) -> impl Iterator<Item = Service
 
 /// The service that the step waits for; empty where it waits for none.
 fn awaited(services: &Services, progress: &Progress) -> &'static str {
-    let is_verified = services.judges().find(|judge| judge.pending() > 0).map(Reward::service);
+    let is_verified = services.verifiers().find(|verifier| verifier.awaited() > 0).map(VerifierClient::service);
     match progress.activity {
         Activity::Publishing | Activity::Proving => return "generation",
         Activity::Checkpointing => return "learner",

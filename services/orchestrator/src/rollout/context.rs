@@ -12,7 +12,7 @@ use super::group::GroupRequest;
 use super::health::RolloutHealth;
 use super::rounds::Rounds;
 use super::sample::{Components, Rewards, Sample};
-use super::shaping::{Judged, Shaping};
+use super::shaping::{Shaping, VerdictReward};
 use super::validation::Requirements;
 use super::verification::VerifyRequest;
 use crate::clients::Services;
@@ -120,7 +120,7 @@ pub(super) struct Batch {
     context: Arc<RolloutContext>,
     spec: RolloutSpec,
     requirements: Requirements,
-    pub(super) health: RolloutHealth,
+    health: RolloutHealth,
 }
 
 impl Drop for Batch {
@@ -139,12 +139,32 @@ impl Batch {
         &self.context.services
     }
 
+    /// What its sample tasks observe of the services.
+    pub(super) fn health(&self) -> &RolloutHealth {
+        &self.health
+    }
+
+    /// A generation ended, in success or failure.
+    pub(super) fn rollout_ended(&self) {
+        self.health.rollout_ended();
+    }
+
+    /// Engines took no sample, for that reason.
+    pub(super) fn engines_unavailable(&self, reason: String) {
+        self.health.engines_unavailable(reason);
+    }
+
+    /// An engine gave a good rollout.
+    pub(super) fn engines_available(&self) {
+        self.health.engines_available();
+    }
+
     pub(super) fn requirements(&self) -> &Requirements {
         &self.requirements
     }
 
-    pub(super) fn rewards(&self, judged: &Judged, tokens: usize) -> (Rewards, Components) {
-        self.context.shaping.rewards(judged, tokens)
+    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize) -> (Rewards, Components) {
+        self.context.shaping.rewards(verdict, tokens)
     }
 
     /// Its rounds. `None` where samples have no weights of their own.
@@ -257,7 +277,7 @@ impl Batch {
                 text: tokenizer.decode(&response).ok()?,
                 gold: request.task.golds().collect::<Vec<_>>().join(" or "),
                 verdict: sample.verdict().to_owned(),
-                reason: sample.failure().unwrap_or(&sample.judgement.reason).to_owned(),
+                reason: sample.failure().unwrap_or(&sample.verdict_detail.reason).to_owned(),
                 reward: sample.rewards().map(|rewards| rewards.raw),
                 tokens: sample.tokens,
                 finish: sample.finish_reason.label(),

@@ -223,7 +223,7 @@ pub(super) mod tests {
     use evenkeel_proto::v1::Outcome;
 
     use super::*;
-    use crate::rollout::sample::{Judgement, Rewards, SampleStatus};
+    use crate::rollout::sample::{Rewards, SampleStatus, VerdictDetail};
 
     /// A group with these raw rewards; `None` is a sample that failed.
     pub(in crate::rollout) fn group(number: u64, raw: &[Option<f64>]) -> SampledGroup {
@@ -252,7 +252,7 @@ pub(super) mod tests {
                     }
                     None => SampleStatus::Failed { message: "engine lost".into(), late: false },
                 },
-                judgement: Judgement::default(),
+                verdict_detail: VerdictDetail::default(),
                 verify_retries: 0,
                 rollout_retries: 0,
             };

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::clients::{Outage, Reward, Services};
+use crate::clients::{Outage, Services, VerifierClient};
 use crate::error::{Halt, RunError};
 
 /// How often services are checked while samples are in flight.
@@ -58,8 +58,8 @@ pub(super) struct HealthMonitor {
     /// The engines behind the generation service.
     engines: Outage,
     rollouts: StallDetector,
-    /// The reward service and each custom verifier: whether it answers, and whether it judges.
-    judges: Vec<(Outage, StallDetector)>,
+    /// The reward service and each custom verifier: whether it answers, and whether it verifies.
+    verifiers: Vec<(Outage, StallDetector)>,
 }
 
 impl HealthMonitor {
@@ -71,10 +71,11 @@ impl HealthMonitor {
         let mut interval = interval(CHECK_INTERVAL);
         interval.set_missed_tick_behavior(MissedTickBehavior::Delay);
         let generation = services.generation();
-        let judge =
-            |judge: &Reward| (judge.outage(), stall(judge.service(), judge.endpoints(), settings.verify_deadline));
+        let verifier = |client: &VerifierClient| {
+            (client.outage(), stall(client.service(), client.endpoints(), settings.verify_deadline))
+        };
         Self {
-            judges: services.judges().map(judge).collect(),
+            verifiers: services.verifiers().map(verifier).collect(),
             interval,
             generation: generation.outage(),
             engines: generation.outage(),
@@ -99,9 +100,9 @@ impl HealthMonitor {
         let generation = services.generation();
         self.generation.observe(generation.is_connected(), stop)?;
         self.rollouts.observe(generation.pending(), health.rollouts.load(Ordering::Relaxed))?;
-        for (judge, (outage, verifications)) in services.judges().zip(&mut self.judges) {
-            verifications.observe(judge.pending(), judge.ended())?;
-            outage.observe(judge.pending() == 0 || judge.is_connected(), stop)?;
+        for (client, (outage, verifications)) in services.verifiers().zip(&mut self.verifiers) {
+            verifications.observe(client.awaited(), client.answered())?;
+            outage.observe(client.awaited() == 0 || client.is_connected(), stop)?;
         }
         Ok(())
     }

@@ -26,9 +26,9 @@ pub(crate) struct Rewards {
     pub(crate) shaped: f64,
 }
 
-/// What the verifier says of an answer beside its outcome.
+/// What a verdict says beside its outcome and reward.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct Judgement {
+pub(crate) struct VerdictDetail {
     /// Stable, finer than the outcome, such as `equal_rational`.
     pub(crate) reason: String,
     /// For people; may be empty.
@@ -49,7 +49,7 @@ pub(crate) struct Sample {
     /// Tokens of the response; 0 where it failed.
     pub(crate) tokens: usize,
     pub(crate) status: SampleStatus,
-    pub(crate) judgement: Judgement,
+    pub(crate) verdict_detail: VerdictDetail,
     /// Verifications after the first, as far as this side knows.
     pub(crate) verify_retries: u32,
     /// Generations after the first, as far as this side knows.

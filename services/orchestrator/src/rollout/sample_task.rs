@@ -13,9 +13,9 @@ use super::answer_part::AnswerPart;
 use super::context::{AttemptStart, Batch};
 use super::group::GroupRequest;
 use super::rounds::SampleProgress;
-use super::sample::{Judgement, Sample, SampleStatus};
+use super::sample::{Sample, SampleStatus, VerdictDetail};
 use super::spans::{record_sample, trace_of_prompt};
-use super::verification::{Verified, verify};
+use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, AtStage, Stage};
@@ -36,12 +36,30 @@ pub(super) struct SampleTask {
     span: TraceContext,
 }
 
-/// Attempts at the parts of a sample that count as its own.
-#[derive(Debug, Default)]
+/// Attempts at a sample, at all of its parts together.
+#[derive(Debug)]
 struct Attempts {
+    limit: u32,
     failed: u32,
     /// Whether any of them took too long.
     late: bool,
+}
+
+impl Attempts {
+    fn new(limit: u32) -> Self {
+        Self { limit, failed: 0, late: false }
+    }
+
+    fn record(&mut self, failure: &AttemptFailure) {
+        if failure.counts {
+            self.failed += 1;
+            self.late |= failure.late;
+        }
+    }
+
+    fn is_exhausted(&self) -> bool {
+        self.failed >= self.limit
+    }
 }
 
 /// Why an attempt to generate a sample failed.
@@ -70,7 +88,8 @@ struct Accepted {
 impl SampleTask {
     pub(super) fn new(batch: &Arc<Batch>, request: Arc<GroupRequest>, number: u32, permits: &Arc<Semaphore>) -> Self {
         let span = trace_of_prompt(batch.run_id(), &request).child();
-        let (attempts, progress) = (Attempts::default(), SampleProgress::new(batch.rounds().cloned(), request.rounds));
+        let attempts = Attempts::new(batch.services().settings().sample_attempts);
+        let progress = SampleProgress::new(batch.rounds().cloned(), request.rounds);
         Self { batch: Arc::clone(batch), request, number, attempts, progress, permits: Arc::clone(permits), span }
     }
 
@@ -150,30 +169,29 @@ impl SampleTask {
     /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then the
     /// engines keep its weights.
     async fn generate_part(&mut self, part: &AnswerPart, round: usize) -> Result<Generated, Halt> {
-        let policy = *self.services().retry_policy();
-        let mut unavailable = policy.without_time_limit().with_jitter(self.id()).start();
-        let (mut refusals, earlier) = (0, self.attempts.failed);
+        let policy = self.services().retry_policy();
+        let mut unavailable = policy.with_jitter(self.id()).backoff();
         loop {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.request, self.number, part, self.span);
             let submitted = self.services().generation().submit(item).await;
             self.progress.begin(round);
             let answer = match submitted {
-                Ok(pending) => pending.await,
+                Ok(pending) => pending.await.result,
                 Err(error) => Err(error),
             };
-            self.batch.health.rollout_ended();
+            self.batch.rollout_ended();
             let failure = match answer {
                 Err(error) => self.lost(&error),
                 Ok(rollout) => match (&rollout.failure, start.outdated(&rollout)) {
                     (None, Some(version)) => {
                         let message =
                             format!("engine {}: sampled by version {version}, which is outdated", rollout.engine);
-                        self.lacks_weights(part, start, message, &mut refusals).await?
+                        self.lacks_weights(part, start, message).await?
                     }
                     (None, None) => match self.batch.requirements().validate(&rollout, &self.request, part) {
                         Ok(tokens) => {
-                            self.batch.health.engines_available();
+                            self.batch.engines_available();
                             return Ok(Generated::Accepted(Box::new(Accepted { rollout, tokens })));
                         }
                         Err(mismatch) => {
@@ -186,13 +204,12 @@ impl SampleTask {
                         return Err(RunError::Refused { service: "generation", what, message: text(failure) }.into());
                     }
                     (Some(failure), _) if failure.code() == FailureCode::FailedPrecondition => {
-                        self.lacks_weights(part, start, text(failure), &mut refusals).await?
+                        self.lacks_weights(part, start, text(failure)).await?
                     }
                     // No engine is available, or all are busy with the samples of others.
                     (Some(failure), _) if failure.is_retryable() => {
-                        self.batch.health.engines_unavailable(text(failure));
-                        let pause = unavailable.next_retry().map_or(policy.initial_pause(), |retry| retry.pause);
-                        tokio::time::sleep(pause).await;
+                        self.batch.engines_unavailable(text(failure));
+                        tokio::time::sleep(unavailable.next_pause()).await;
                         continue;
                     }
                     (Some(failure), _) => {
@@ -201,11 +218,8 @@ impl SampleTask {
                     }
                 },
             };
-            if failure.counts {
-                self.attempts.failed += 1;
-                self.attempts.late |= failure.late;
-            }
-            if self.attempts.failed - earlier >= self.services().settings().sample_attempts {
+            self.attempts.record(&failure);
+            if self.attempts.is_exhausted() {
                 return Ok(Generated::Exhausted { last: failure });
             }
             instruments::retry("generation");
@@ -213,16 +227,16 @@ impl SampleTask {
         }
     }
 
-    /// The engines lack the sample's weights. It counts as an attempt only where that happens again and again although they were moved to them.
+    /// The engines lack the sample's weights, as after a restart. While they are on their way to them that is no attempt: the run moves them
+    /// then, and gives that up after `services.outage_timeout`. Once they were moved it is one: nothing else ends it where they lose the
+    /// weights again and again.
     async fn lacks_weights(
         &self,
         part: &AnswerPart,
         start: AttemptStart,
         message: String,
-        times: &mut u32,
     ) -> Result<AttemptFailure, Halt> {
-        *times += u32::from(self.batch.restore_weights(part, start).await?);
-        let counts = *times > self.services().settings().sample_attempts;
+        let counts = self.batch.restore_weights(part, start).await?;
         Ok(AttemptFailure { message, late: false, counts })
     }
 
@@ -239,19 +253,17 @@ impl SampleTask {
         let request = self.batch.verify_request(&self.request, &rollout, self.span)?;
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
-        let policy =
-            RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE)).with_max_attempts(settings.verify_attempts);
-        let judge = self.services().judge(self.request.task.verifier())?;
-        let verified = verify(judge.dispatcher(), request, policy).await;
-        judge.verification_ended();
-        let (status, judgement, verify_retries) = match verified {
-            Verified::Verdict { judged, judgement, retries } => {
-                let (rewards, components) = self.batch.rewards(&judged, tokens);
-                (SampleStatus::Valid { outcome: judged.outcome, rewards, components }, judgement, retries)
+        let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
+        let verifier = self.services().verifier(self.request.task.verifier())?;
+        let outcome = verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await;
+        let (status, verdict_detail, verify_retries) = match outcome {
+            VerificationOutcome::Verdict { reward, detail, retries } => {
+                let (rewards, components) = self.batch.rewards(&reward, tokens);
+                (SampleStatus::Valid { outcome: reward.outcome, rewards, components }, detail, retries)
             }
-            Verified::Invalid { reason, retries, late } => {
+            VerificationOutcome::Invalid { reason, retries, late } => {
                 tracing::warn!(reason, "no verdict, the sample is left out");
-                (SampleStatus::Invalid { reason, late }, Judgement::default(), retries)
+                (SampleStatus::Invalid { reason, late }, VerdictDetail::default(), retries)
             }
         };
         Ok(Sample {
@@ -260,7 +272,7 @@ impl SampleTask {
             segments: rollout.segments,
             tokens,
             status,
-            judgement,
+            verdict_detail,
             verify_retries,
             rollout_retries: self.attempts.failed,
         })
@@ -274,7 +286,7 @@ impl SampleTask {
             finish_reason: FinishReason::Failed,
             tokens: 0,
             status: SampleStatus::Failed { message, late: self.attempts.late },
-            judgement: Judgement::default(),
+            verdict_detail: VerdictDetail::default(),
             verify_retries: 0,
             rollout_retries: self.attempts.failed,
         }

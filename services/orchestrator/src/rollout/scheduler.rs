@@ -81,7 +81,7 @@ impl RolloutScheduler {
                     }
                 }
                 permit = next_permit, if !self.queue.is_empty() => self.start_next(permit?),
-                () = self.monitor.tick() => self.monitor.check(services, &batch.health)?,
+                () = self.monitor.tick() => self.monitor.check(services, batch.health())?,
             }
         }
     }
@@ -146,6 +146,6 @@ impl RolloutScheduler {
 
     /// When the last generation ended.
     pub(crate) fn last_rollout(&self) -> Instant {
-        self.batch.health.last_rollout()
+        self.batch.health().last_rollout()
     }
 }

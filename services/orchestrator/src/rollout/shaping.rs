@@ -7,9 +7,9 @@ use evenkeel_proto::v1::Outcome;
 use super::sample::{Components, Rewards};
 use crate::settings::{CORRECTNESS, FORMAT, LENGTH, SamplingSettings, ShapingSettings};
 
-/// What a verifier says of an answer.
+/// The part of a verdict that rewards are made of.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Judged {
+pub(super) struct VerdictReward {
     pub(super) outcome: Outcome,
     pub(super) raw: f64,
     /// What it says beside the reward.
@@ -34,13 +34,13 @@ impl Shaping {
     }
 
     /// The rewards of an answer of that many tokens, and the components that the shaped one is the weighted sum of.
-    pub(super) fn rewards(&self, judged: &Judged, tokens: usize) -> (Rewards, Components) {
-        let raw = judged.raw;
+    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize) -> (Rewards, Components) {
+        let raw = verdict.raw;
         let ShapingSettings { correct, wrong, .. } = self.settings;
-        let mut components = judged.components.clone();
+        let mut components = verdict.components.clone();
         // Not wrong + (correct - wrong) * raw, which is off by a rounding at 1.
         components.insert(CORRECTNESS.to_owned(), raw * correct + (1.0 - raw) * wrong);
-        let has_answer = f64::from(u8::from(judged.outcome != Outcome::NoAnswer));
+        let has_answer = f64::from(u8::from(verdict.outcome != Outcome::NoAnswer));
         components.entry(FORMAT.to_owned()).or_insert(has_answer);
         if self.buffer > 0.0 {
             components.insert(LENGTH.to_owned(), -self.penalty(tokens));
@@ -61,9 +61,9 @@ impl Shaping {
 mod tests {
     use super::*;
 
-    fn judged(raw: f64) -> Judged {
+    fn verdict(raw: f64) -> VerdictReward {
         let outcome = if raw > 0.0 { Outcome::Correct } else { Outcome::Incorrect };
-        Judged { outcome, raw, components: BTreeMap::new() }
+        VerdictReward { outcome, raw, components: BTreeMap::new() }
     }
 
     fn shaping(settings: ShapingSettings) -> Shaping {
@@ -75,7 +75,7 @@ mod tests {
         let settings =
             ShapingSettings { overlong_buffer_tokens: 20, overlong_penalty: 0.5, ..ShapingSettings::default() };
         let shaping = shaping(settings);
-        let penalties = [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(&judged(1.0), tokens).0.shaped);
+        let penalties = [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(&verdict(1.0), tokens).0.shaped);
         assert_eq!(penalties, [0.0, 0.0, 0.25, 0.5, 0.5]);
     }
 
@@ -83,7 +83,7 @@ mod tests {
     fn by_default_the_shaped_reward_is_the_raw_one_to_the_bit() {
         let shaping = shaping(ShapingSettings::default());
         for raw in [0.0, 1.0, 1.0 / 3.0, 0.1 + 0.2] {
-            assert_eq!(shaping.rewards(&judged(raw), 100).0, Rewards { raw, shaped: raw });
+            assert_eq!(shaping.rewards(&verdict(raw), 100).0, Rewards { raw, shaped: raw });
         }
     }
 
@@ -91,7 +91,7 @@ mod tests {
     fn raw_rewards_are_between_wrong_and_correct_and_the_penalty_is_relative_to_that() {
         let settings = ShapingSettings { correct: 1.0, wrong: -1.0, ..ShapingSettings::default() };
         let penalised = ShapingSettings { overlong_buffer_tokens: 20, ..settings.clone() };
-        let of = |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&judged(raw), 100).0;
+        let of = |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&verdict(raw), 100).0;
         assert_eq!([0.0, 0.25, 1.0].map(|raw| of(&settings, raw).shaped), [-1.0, -0.5, 1.0]);
         assert_eq!(
             [0.0, 1.0].map(|raw| of(&penalised, raw)),
@@ -107,12 +107,12 @@ mod tests {
         let weights = weights.map(|(name, weight)| (name.to_owned(), weight)).into();
         let shaping = shaping(ShapingSettings { weights, ..ShapingSettings::default() });
         let components = BTreeMap::from([("style".to_owned(), -0.25), ("unweighted".to_owned(), 1.0)]);
-        let (rewards, parts) = shaping.rewards(&Judged { components, ..judged(1.0) }, 10);
+        let (rewards, parts) = shaping.rewards(&VerdictReward { components, ..verdict(1.0) }, 10);
         assert_eq!(rewards, Rewards { raw: 1.0, shaped: 0.5 + 0.25 - 0.5 });
         assert_eq!(parts["style"], -0.25);
-        let missing = Judged { outcome: Outcome::NoAnswer, ..judged(0.0) };
+        let missing = VerdictReward { outcome: Outcome::NoAnswer, ..verdict(0.0) };
         assert_eq!(shaping.rewards(&missing, 10).1["format"], 0.0);
-        let own = Judged { components: [("format".to_owned(), 0.5)].into(), ..missing };
+        let own = VerdictReward { components: [("format".to_owned(), 0.5)].into(), ..missing };
         assert_eq!(shaping.rewards(&own, 10).1["format"], 0.5, "the verifier knows better");
     }
 }

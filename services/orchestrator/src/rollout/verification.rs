@@ -1,25 +1,20 @@
 //! The verdict of one sample, requested again where that can help.
 
-use std::time::Duration;
-
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem};
-use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
-use evenkeel_rpc::items::VerifyItems;
+use evenkeel_rpc::dispatch::{DispatchError, Dispatched};
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_tasks::Task;
 
-use super::sample::Judgement;
-use super::shaping::Judged;
+use super::sample::VerdictDetail;
+use super::shaping::VerdictReward;
+use crate::clients::AwaitedVerdict;
 
-/// How long an outage is waited for here; the health monitor ends it long before.
-const OUTAGE: Duration = Duration::from_secs(3600);
-
-/// The result of a verification. `retries` counts the requests after the first.
+/// The result of a verification. `retries` counts the attempts after the first.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verified {
+pub(super) enum VerificationOutcome {
     /// There is a verdict.
-    Verdict { judged: Judged, judgement: Judgement, retries: u32 },
+    Verdict { reward: VerdictReward, detail: VerdictDetail, retries: u32 },
     /// There is none, for a reason that is not the sample's own.
     Invalid { reason: String, retries: u32, late: bool },
 }
@@ -32,71 +27,71 @@ pub(super) struct VerifyRequest {
     pub(super) with_tests: Option<Task>,
 }
 
-/// Verifies a sample. The dispatcher replaces a worker that is lost or fails; this retries verdicts that came too late or that another
-/// worker may give. While no worker is connected no attempt is counted: the health monitor ends that wait.
+/// Verifies a sample in at most `attempts` attempts, whoever repeats one: the dispatcher replaces a worker that is lost or fails; this repeats
+/// verdicts that came too late or that another worker may give. The first worker that lacks the tests is sent them free of charge.
 pub(super) async fn verify(
-    dispatcher: &Dispatcher<VerifyItems>,
+    verdict: &AwaitedVerdict<'_>,
     request: VerifyRequest,
-    policy: RetryPolicy,
-) -> Verified {
+    attempts: u32,
+    pauses: RetryPolicy,
+) -> VerificationOutcome {
     let VerifyRequest { mut item, mut with_tests } = request;
-    let (mut attempts, mut retries, mut ever_late) = (policy.start(), 0, false);
+    let (mut left, mut backoff, mut ever_late) = (attempts, pauses.backoff(), false);
     loop {
-        let response = dispatcher.call(item.clone()).await;
-        if response.as_ref().is_ok_and(|verdict| verdict.invalid_reason() == InvalidReason::UnknownTests)
+        let Dispatched { result, attempts: used } = verdict.request(item.clone(), left).await;
+        let unknown_tests = |verdict: &Verdict| verdict.invalid_reason() == InvalidReason::UnknownTests;
+        if result.as_ref().is_ok_and(unknown_tests)
             && let Some(task) = with_tests.take()
         {
             item.task = Some(task.message());
+            left -= used.saturating_sub(1);
             continue;
         }
-        let (reason, late) = match response {
-            Ok(verdict) => match interpret(&verdict) {
-                Interpretation::Valid(judged) => {
-                    return Verified::Verdict { judged, judgement: judgement(verdict), retries };
+        left = left.saturating_sub(used);
+        let retries = (attempts - left).saturating_sub(1);
+        let (reason, late) = match result {
+            Ok(verdict) => match disposition(&verdict) {
+                Disposition::Valid(reward) => {
+                    return VerificationOutcome::Verdict { reward, detail: detail(verdict), retries };
                 }
-                Interpretation::Final(reason) => return Verified::Invalid { reason, retries, late: ever_late },
-                Interpretation::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
+                Disposition::Final(reason) => return VerificationOutcome::Invalid { reason, retries, late: ever_late },
+                Disposition::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
             Err(wrong @ DispatchError::Misanswered { .. }) => (wrong.to_string(), false),
-            Err(DispatchError::WorkerLost { .. }) if !dispatcher.is_connected() => {
-                dispatcher.ready(1, OUTAGE).await;
-                continue;
-            }
-            Err(lost) => return Verified::Invalid { reason: lost.to_string(), retries, late: ever_late },
+            Err(lost) => return VerificationOutcome::Invalid { reason: lost.to_string(), retries, late: ever_late },
         };
         ever_late |= late;
-        let Some(retry) = attempts.next_retry() else {
-            return Verified::Invalid { reason, retries, late: ever_late };
-        };
+        if left == 0 {
+            return VerificationOutcome::Invalid { reason, retries, late: ever_late };
+        }
         crate::instruments::retry("reward");
-        tokio::time::sleep(retry.pause).await;
-        retries += 1;
+        tokio::time::sleep(backoff.next_pause()).await;
     }
 }
 
-fn judgement(verdict: Verdict) -> Judgement {
+fn detail(verdict: Verdict) -> VerdictDetail {
     let Verdict { reason_code: reason, detail, extracted, canonical, .. } = verdict;
-    Judgement { reason, detail, extracted, canonical }
+    VerdictDetail { reason, detail, extracted, canonical }
 }
 
 /// What a verdict means for its sample.
-enum Interpretation {
-    Valid(Judged),
+enum Disposition {
+    Valid(VerdictReward),
     /// Another request may bring a verdict.
     Retry(String),
     /// None will.
     Final(String),
 }
 
-fn interpret(verdict: &Verdict) -> Interpretation {
+fn disposition(verdict: &Verdict) -> Disposition {
     if let Err(error) = verdict.validate() {
         // A defect of the worker; another one may be sound.
-        return Interpretation::Retry(format!("the verdict violates the protocol: {error}"));
+        return Disposition::Retry(format!("the verdict violates the protocol: {error}"));
     }
     if let (true, Some(raw)) = (verdict.is_valid(), verdict.reward) {
         let components = verdict.components.clone();
-        return Interpretation::Valid(Judged { outcome: verdict.outcome(), raw, components });
+        return Disposition::Valid(VerdictReward { outcome: verdict.outcome(), raw, components });
     }
     let reason = verdict.invalid_reason();
     let text = match verdict.detail.as_str() {
@@ -105,8 +100,12 @@ fn interpret(verdict: &Verdict) -> Interpretation {
     };
     // The worker may have been busy, or another one may have the tests. Failures of a worker itself were retried by the dispatcher.
     if matches!(reason, InvalidReason::Deadline | InvalidReason::UnknownTests) {
-        Interpretation::Retry(text)
+        Disposition::Retry(text)
     } else {
-        Interpretation::Final(text)
+        Disposition::Final(text)
     }
 }
+
+#[cfg(test)]
+#[path = "verification_tests.rs"]
+mod tests;

@@ -134,7 +134,7 @@ impl Preflight {
     /// Waits for every custom verifier. Returns the statuses of their workers, as far as those have addresses of their own.
     async fn verifiers(&self) -> Result<Vec<(String, RewardGetStatusResponse)>, Halt> {
         let mut all = Vec::new();
-        for (name, verifier) in self.services.verifiers() {
+        for (name, verifier) in self.services.custom_verifiers() {
             verifier.connected(self.services.stop()).await?;
             for (endpoint, status) in verifier.statuses().await? {
                 if !status.custom {

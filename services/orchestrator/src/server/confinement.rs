@@ -21,12 +21,8 @@ pub(super) fn confine(recipe: &ResolvedRecipe, settings: &OrchestratorSettings) 
     if folders.is_empty() && is_loopback(&settings.server.listen) {
         return Ok(());
     }
-    let roots = Roots { setting: "limits.roots", folders };
+    let roots = Roots::Below { setting: "limits.roots", folders };
     if let Some(folder) = recipe.model.named() {
-        // Without roots a folder would pass that a file does not.
-        if folders.is_empty() {
-            validate_file("model.path", folder, roots)?;
-        }
         let absolute = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
         validate_folder("model.path", &absolute.to_string_lossy(), roots, true)?;
     }

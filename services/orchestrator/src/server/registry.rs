@@ -7,7 +7,7 @@ use std::time::Instant;
 
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
 use evenkeel_proto::{FieldError, Label};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::watch;
 
 use super::event_log;
@@ -235,14 +235,14 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             })
         }
         RunError::Directory { .. } | RunError::Mismatch(_) => {
-            ServiceError::Precondition { reason: "RUN_DIRECTORY", message: error.to_string() }
+            ServiceError::Precondition { reason: Reason::RunDirectory, message: error.to_string() }
         }
         RunError::Cancelled => ServiceError::Cancelled,
         RunError::DiskLost { full: true, .. } => ServiceError::DiskFull { message: error.to_string() },
         // What refuses to be written may be written again once somebody has looked at it.
-        RunError::DiskLost { .. } => ServiceError::Unavailable { reason: "DISK_LOST", message: error.to_string() },
+        RunError::DiskLost { .. } => ServiceError::Unavailable { reason: Reason::DiskLost, message: error.to_string() },
         RunError::ServiceLost { .. } => {
-            ServiceError::Unavailable { reason: "SERVICE_LOST", message: error.to_string() }
+            ServiceError::Unavailable { reason: Reason::ServiceLost, message: error.to_string() }
         }
         RunError::Data { path, message } => {
             // What is wrong and what is allowed are one text for a terminal.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{Run as RunMessage, StartRunRequest};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::{oneshot, watch};
 
 use super::OrchestratorService;
@@ -193,7 +193,7 @@ impl OrchestratorService {
         let busy = active.map(|entry| entry.run_id().to_owned()).or(other.map(|other| other.run_id));
         if let Some(other) = busy {
             let message = format!("run `{other}` is active, and a learner trains one at a time");
-            return Err(ServiceError::Precondition { reason: "BUSY", message });
+            return Err(ServiceError::Precondition { reason: Reason::Busy, message });
         }
         registry.set_starting(Some(starting));
         Ok(Claim::Granted(StartClaim { service: self, _done: done }))

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_orchestrator::{Event, LoopSettings};
+use evenkeel_proto::v1::FailureCode;
 use evenkeel_proto::{Purpose, SampleId};
 
 use crate::support::rounds::{
@@ -82,6 +83,28 @@ async fn a_later_part_continues_its_answer_with_a_seed_of_its_own_and_evaluation
         assert!(continued > 20);
         let different: BTreeSet<u64> = seeds.values().copied().collect();
         assert_eq!(different.len(), seeds.len());
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn all_parts_of_an_answer_share_its_attempts() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let (cluster, mut recipe) = (Cluster::start().await, partial(2, 3));
+        // Every part of one sample of each group fails once.
+        let is_scripted = |id: &str| id.starts_with("train/") && id.ends_with("/2");
+        let script = move |id: &str, times: u32| (is_scripted(id) && times % 2 == 1).then_some(FailureCode::Cancelled);
+        *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
+        (recipe.services.sample_attempts, recipe.services.max_invalid_share) = (2, 1.0);
+        cluster.run(&path, &recipe).await.1.unwrap();
+        let seen = cluster.generation.state.seen.lock().unwrap();
+        let mut sends: BTreeMap<&str, u32> = BTreeMap::new();
+        for item in seen.iter().filter(|item| is_scripted(&item.sample_id)) {
+            *sends.entry(&item.sample_id).or_default() += 1;
+        }
+        // The first part twice; the second one, where there is one, once.
+        assert_eq!(sends.values().copied().collect::<BTreeSet<_>>(), BTreeSet::from([2, 3]));
     })
     .await;
 }

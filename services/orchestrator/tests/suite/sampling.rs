@@ -128,6 +128,23 @@ async fn a_sample_that_cannot_be_had_is_begun_again_and_then_left_out() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_sample_whose_weights_are_never_there_is_left_out_after_its_attempts() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        let script = |id: &str, _| (id == "train/0/1/2").then_some(FailureCode::FailedPrecondition);
+        *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
+        cluster.run(&path, &recipe()).await.1.unwrap();
+        let line = &metrics(&path)[0];
+        assert_eq!(line.get("rollout/failed_samples"), Some(1.0));
+        let seen = cluster.generation.state.seen.lock().unwrap();
+        let times = seen.iter().filter(|item| item.sample_id == "train/0/1/2").count();
+        assert_eq!(times as u32, recipe().services.sample_attempts);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn samples_that_take_too_long_end_the_run_above_their_share_instead_of_being_dropped() {
     bounded(async {
         let late = |id: &str, _: u32| (id == "train/1/5/2").then_some(FailureCode::DeadlineExceeded);

@@ -16,6 +16,9 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::status::Workers;
 
+/// Attempts at an item: its clients notice nothing of a worker that was lost or failed.
+const MAX_ATTEMPTS: u32 = 3;
+
 /// A gateway.
 pub(super) struct GatewayService {
     forwarder: Arc<Forwarder>,
@@ -40,7 +43,7 @@ impl Forwarder {
         if item.traceparent.is_empty() {
             item.traceparent = context.trace.child().to_string();
         }
-        match self.dispatcher.call(item).await {
+        match self.dispatcher.call(item, MAX_ATTEMPTS).await.result {
             Ok(verdict) => Verdict { id, ..verdict },
             Err(error) => VerifyItems::failed(id, error.failure()),
         }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_proto::v1::{RewardGetStatusRequest, RewardGetStatusResponse};
 use evenkeel_rpc::client::{Connector, ServerAddress};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
@@ -47,7 +47,7 @@ impl Workers {
         }
         tracing::debug!(answered, "asked the workers for their status");
         together.ok_or_else(|| ServiceError::Unavailable {
-            reason: "NO_WORKER",
+            reason: Reason::NoWorker,
             message: "no reward worker answers".to_owned(),
         })
     }

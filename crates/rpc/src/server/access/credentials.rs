@@ -1,26 +1,26 @@
-//! From what a caller proves to its role.
+//! The role of a caller, from its token or certificate.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::error::ServiceError;
 use crate::files::FileError;
-use crate::reload::Tokens;
+use crate::reload::BearerTokens;
 use crate::server::role::Role;
 use crate::server::settings::AuthSettings;
 
-/// The role of whoever holds the token of `token_file`.
+/// The role of callers with a token of `token_file`.
 const TOKEN_FILE_ROLE: Role = Role::Orchestrator;
 
 /// The credentials that a server knows.
 #[derive(Debug)]
 pub(super) struct Credentials {
-    tokens: Vec<(Role, Tokens)>,
+    tokens: Vec<(Role, BearerTokens)>,
     certificates: BTreeMap<String, Role>,
 }
 
 impl Credentials {
-    /// Reads the files of the settings. `None` where nobody has to prove anything.
+    /// Reads the files of the settings. `None` when authentication is disabled.
     pub(super) fn open(
         section: &str,
         token_file: Option<&Path>,
@@ -28,18 +28,18 @@ impl Credentials {
     ) -> Result<Option<Self>, FileError> {
         let mut tokens = Vec::new();
         for (role, path) in &settings.tokens {
-            tokens.push((*role, Tokens::open(&format!("{section}.auth.tokens.{role}"), path)?));
+            tokens.push((*role, BearerTokens::open(&format!("{section}.auth.tokens.{role}"), path)?));
         }
         if let Some(path) = token_file {
-            tokens.push((TOKEN_FILE_ROLE, Tokens::open(&format!("{section}.token_file"), path)?));
+            tokens.push((TOKEN_FILE_ROLE, BearerTokens::open(&format!("{section}.token_file"), path)?));
         }
         let certificates = settings.certificates.clone();
         let any = !tokens.is_empty() || !certificates.is_empty();
         Ok(any.then_some(Self { tokens, certificates }))
     }
 
-    /// The tokens of whoever may watch.
-    pub(super) fn readers(&self) -> Vec<Tokens> {
+    /// The tokens of readers and higher roles.
+    pub(super) fn readers(&self) -> Vec<BearerTokens> {
         let reading = self.tokens.iter().filter(|(role, _)| *role >= Role::Reader);
         reading.map(|(_, tokens)| tokens.clone()).collect()
     }
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn without_settings_nobody_has_to_prove_anything() {
+    fn without_settings_authentication_is_disabled() {
         assert!(Credentials::open("server", None, &AuthSettings::default()).unwrap().is_none());
     }
 }

@@ -12,12 +12,12 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use crate::files::FileError;
-use crate::reload::Tokens;
+use crate::reload::BearerTokens;
 
 /// Lets requests with a token pass: as a bearer token, or as the password of HTTP's basic authentication, which browsers ask for. An open gate
 /// lets everything pass.
 #[derive(Debug, Clone)]
-pub struct Gate(Arc<[Tokens]>);
+pub struct Gate(Arc<[BearerTokens]>);
 
 impl Gate {
     /// A gate that everything passes.
@@ -25,7 +25,7 @@ impl Gate {
         Self::new(Vec::new())
     }
 
-    pub(super) fn new(tokens: Vec<Tokens>) -> Self {
+    pub(super) fn new(tokens: Vec<BearerTokens>) -> Self {
         Self(tokens.into())
     }
 
@@ -34,7 +34,7 @@ impl Gate {
     /// # Errors
     /// A file that cannot be used.
     pub fn of_file(setting: &str, path: Option<&Path>) -> Result<Self, FileError> {
-        Ok(Self::new(path.map(|path| Tokens::open(setting, path)).transpose()?.into_iter().collect()))
+        Ok(Self::new(path.map(|path| BearerTokens::open(setting, path)).transpose()?.into_iter().collect()))
     }
 
     /// Whether requests with these headers pass.

@@ -36,7 +36,7 @@ impl AccessLayer {
         Ok(Self { credentials })
     }
 
-    /// Lets whoever may watch into an HTTP port.
+    /// The gate of an HTTP port, for readers and higher roles.
     pub(in crate::server) fn gate(&self) -> Gate {
         self.credentials.as_ref().map_or_else(Gate::open, |credentials| Gate::new(credentials.readers()))
     }

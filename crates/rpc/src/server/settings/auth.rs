@@ -21,7 +21,7 @@ pub struct AuthSettings {
 }
 
 impl AuthSettings {
-    /// Refuses what could never let anybody in. `has_client_ca`: whether clients are asked for certificates.
+    /// Refuses roles that no caller could ever have. `has_client_ca`: whether clients are asked for certificates.
     pub(super) fn validate(&self, has_client_ca: bool) -> Result<(), FieldError> {
         if let Some((role, _)) = self.tokens.iter().find(|(_, file)| file.as_os_str().is_empty()) {
             return Err(FieldError::new(format!("auth.tokens.{role}"), "empty", "a file with tokens"));
@@ -29,7 +29,7 @@ impl AuthSettings {
         if self.certificates.contains_key("") {
             return Err(FieldError::new("auth.certificates", "an empty name", "DNS names of certificates"));
         }
-        let allowed = "no names without tls.client_ca_file: nobody is asked for a certificate";
+        let allowed = "no names without tls.client_ca_file: client certificates are not requested";
         FieldError::ensure(
             self.certificates.is_empty() || has_client_ca,
             "auth.certificates",

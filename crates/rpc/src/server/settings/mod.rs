@@ -15,7 +15,7 @@ use crate::exposure::{validate_address, validate_plaintext};
 
 pub use auth::AuthSettings;
 
-/// What else serves other machines than plaintext that is meant.
+/// The alternatives to unintended plaintext.
 const REMEDY: &str = "certificates (`tls`), or `insecure = true` beside it for a network that is trusted";
 
 /// Where a server listens, how much it accepts and how it shuts down.

@@ -8,7 +8,7 @@ use std::task::{Context, Poll};
 
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::client::ServerAddress;
-use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::reload::BearerTokens;
 use evenkeel_rpc::server::ServerError;
 use tower_layer::Layer;
 use tower_service::Service;
@@ -72,19 +72,19 @@ where
 /// The API key of the settings, read again when its file changes, and their certificates, read once.
 #[derive(Debug, Clone)]
 pub(crate) struct HttpFiles {
-    key: Option<Tokens>,
+    key: Option<BearerTokens>,
     ca: Vec<reqwest::Certificate>,
 }
 
 impl HttpFiles {
     pub(crate) fn read(settings: &GenerationSettings) -> Result<Self, GenerationError> {
-        let key = settings.api_key_file.as_deref().map(|path| Tokens::open("generation.api_key_file", path));
+        let key = settings.api_key_file.as_deref().map(|path| BearerTokens::open("generation.api_key_file", path));
         let key = key.transpose().map_err(ServerError::from)?;
         Ok(Self { key, ca: settings.ca_file.as_deref().map(read_certificates).transpose()?.unwrap_or_default() })
     }
 
     /// The key that requests carry.
-    pub(crate) fn key(&self) -> Option<Tokens> {
+    pub(crate) fn key(&self) -> Option<BearerTokens> {
         self.key.clone()
     }
 

@@ -4,7 +4,7 @@ use std::error::Error;
 use std::time::Duration;
 
 use evenkeel_rpc::error::millis;
-use evenkeel_rpc::reload::Tokens;
+use evenkeel_rpc::reload::BearerTokens;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
 use reqwest::{Client, Method, RequestBuilder, Response};
 use serde_json::Value;
@@ -22,18 +22,18 @@ const JSON: HeaderValue = HeaderValue::from_static("application/json");
 pub(super) struct Http {
     endpoint: String,
     client: Client,
-    key: Option<Tokens>,
+    key: Option<BearerTokens>,
 }
 
 impl Http {
-    pub(super) fn new(endpoint: &str, client: Client, key: Option<Tokens>) -> Self {
+    pub(super) fn new(endpoint: &str, client: Client, key: Option<BearerTokens>) -> Self {
         Self { endpoint: endpoint.to_owned(), client, key }
     }
 
     /// A request with the key, as the file holds it now.
     fn request(&self, method: Method, target: &str) -> RequestBuilder {
         let request = self.client.request(method, format!("{}{target}", self.endpoint));
-        match self.key.as_ref().and_then(Tokens::first) {
+        match self.key.as_ref().and_then(BearerTokens::first) {
             // Marked as sensitive by the client.
             Some(key) => request.bearer_auth(key.expose()),
             None => request,

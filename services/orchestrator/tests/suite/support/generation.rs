@@ -13,7 +13,7 @@ use evenkeel_proto::v1::{
     ProveWeightsRequest, ProveWeightsResponse, QueueStatus, Rollout, Segment, SequenceScores, SleepLevel, SleepRequest,
     SleepResponse, UpdateWeightsRequest, UpdateWeightsResponse, WakeUpRequest, WakeUpResponse, WeightsRef,
 };
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::items::{GenerateItems, ItemContext, ItemLimits, ItemServer, ResponseStream};
 use evenkeel_rpc::server::Drain;
 use tonic::{Request, Response, Status, Streaming};
@@ -304,7 +304,7 @@ impl Generation for FakeGeneration {
         let weights = self.weights.lock().unwrap().clone();
         if request.version != Some(weights.version) {
             let message = format!("the version is {}", weights.version);
-            return Err(ServiceError::Precondition { reason: "OTHER_VERSION", message }.into());
+            return Err(ServiceError::Precondition { reason: Reason::OtherVersion, message }.into());
         }
         self.state.proofs.fetch_add(1, Ordering::Relaxed);
         let digest = self.state.digest.lock().unwrap().clone();

@@ -14,7 +14,7 @@ use evenkeel_proto::v1::{
     SaveCheckpointResponse, ScoreRequest, ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport,
     TrainRequest, TrainSample, WeightsRef, score_request, train_request,
 };
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
@@ -130,7 +130,7 @@ impl FakeLearner {
             *self.state.sent.lock().unwrap().entry(header.step).or_default() += 1;
             if self.state.idle_at.lock().unwrap().remove(&header.step) {
                 let message = "nothing of it came for step_idle".to_owned();
-                return Err(ServiceError::Unavailable { reason: "STEP_IDLE", message }.into());
+                return Err(ServiceError::Unavailable { reason: Reason::StepIdle, message }.into());
             }
             if self.state.fails_at.lock().unwrap().remove(&header.step) {
                 let message = "the GPU failed: resume from the last checkpoint".to_owned();

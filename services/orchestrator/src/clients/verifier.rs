@@ -1,12 +1,12 @@
 //! The reward service, or a custom verifier: verdicts of many workers.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use evenkeel_proto::v1::reward_client::RewardClient;
-use evenkeel_proto::v1::{RewardGetStatusRequest, RewardGetStatusResponse};
+use evenkeel_proto::v1::{RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem};
 use evenkeel_rpc::client::ClientChannel;
-use evenkeel_rpc::dispatch::Dispatcher;
+use evenkeel_rpc::dispatch::{Dispatched, Dispatcher};
 use evenkeel_rpc::items::VerifyItems;
 use futures_util::future::join_all;
 
@@ -20,7 +20,7 @@ const CONNECT_POLL: Duration = Duration::from_millis(50);
 const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All reward workers, or all of a custom verifier.
-pub(crate) struct Reward {
+pub(crate) struct VerifierClient {
     /// What it is, for messages.
     service: &'static str,
     /// The name of a custom verifier.
@@ -29,18 +29,22 @@ pub(crate) struct Reward {
     dispatcher: Dispatcher<VerifyItems>,
     /// The workers that have a URL of their own.
     workers: Vec<(String, RewardClient<ClientChannel>)>,
+    /// Verifications that have begun and not ended.
+    awaited: AtomicUsize,
     /// Verifications that ended, in a verdict or not.
-    ended: AtomicU64,
+    verified: AtomicU64,
+    /// Requests that ended, in an answer or not; several for a verification that is repeated.
+    answered: AtomicU64,
     retrier: Retrier,
 }
 
-impl Reward {
+impl VerifierClient {
     pub(super) fn connect(urls: &[String], connections: &Connections, retrier: Retrier) -> Result<Self, RunError> {
         Self::of(None, "endpoints.reward", urls, connections, retrier)
     }
 
     /// The custom verifier of that name.
-    pub(super) fn of_verifier(
+    pub(super) fn connect_custom(
         name: &str,
         urls: &[String],
         connections: &Connections,
@@ -62,12 +66,13 @@ impl Reward {
             Ok((url.clone(), client.max_decoding_message_size(limit).max_encoding_message_size(limit)))
         };
         let workers = urls.iter().filter(|url| url.starts_with("http")).map(worker).collect::<Result<_, _>>()?;
-        let (max_outstanding, attempts) = (settings.max_verifications, settings.verify_attempts);
         Ok(Self {
             service: if name.is_some() { "verifier" } else { "reward" },
             name,
-            ended: AtomicU64::new(0),
-            dispatcher: connections.dispatcher(field, urls, max_outstanding, attempts, settings.verify_deadline)?,
+            awaited: AtomicUsize::new(0),
+            verified: AtomicU64::new(0),
+            answered: AtomicU64::new(0),
+            dispatcher: connections.dispatcher(field, urls, settings.max_verifications, settings.verify_deadline)?,
             urls: urls.to_vec(),
             workers,
             retrier,
@@ -85,23 +90,25 @@ impl Reward {
         self.name.as_ref().map_or_else(|| urls.clone(), |name| format!("`{name}` ({urls})"))
     }
 
-    /// Counts a verification that ended.
-    pub(crate) fn verification_ended(&self) {
-        self.ended.fetch_add(1, Ordering::Relaxed);
+    /// Begins a verification. It counts as awaited until the value is dropped, also while it pauses between two requests.
+    pub(crate) fn await_verdict(&self) -> AwaitedVerdict<'_> {
+        self.awaited.fetch_add(1, Ordering::Relaxed);
+        AwaitedVerdict(self)
+    }
+
+    /// Answers whose verdict is awaited.
+    pub(crate) fn awaited(&self) -> usize {
+        self.awaited.load(Ordering::Relaxed)
     }
 
     /// Verifications that ended so far.
-    pub(crate) fn ended(&self) -> u64 {
-        self.ended.load(Ordering::Relaxed)
+    pub(crate) fn verified(&self) -> u64 {
+        self.verified.load(Ordering::Relaxed)
     }
 
-    pub(crate) fn dispatcher(&self) -> &Dispatcher<VerifyItems> {
-        &self.dispatcher
-    }
-
-    /// Answers that no worker has scored yet.
-    pub(crate) fn pending(&self) -> usize {
-        self.dispatcher.pending()
+    /// Requests that ended so far.
+    pub(crate) fn answered(&self) -> u64 {
+        self.answered.load(Ordering::Relaxed)
     }
 
     pub(crate) fn is_connected(&self) -> bool {
@@ -149,5 +156,25 @@ impl Reward {
             }
             _ => Ok(answered),
         }
+    }
+}
+
+/// A verification, until it is dropped.
+pub(crate) struct AwaitedVerdict<'a>(&'a VerifierClient);
+
+impl AwaitedVerdict<'_> {
+    /// Requests the verdict of workers, which are given the item `max_attempts` times at most. Without a connected worker the item waits for
+    /// one; how long is the health monitor's to decide.
+    pub(crate) async fn request(&self, item: VerifyItem, max_attempts: u32) -> Dispatched<Verdict> {
+        let answer = self.0.dispatcher.call(item, max_attempts).await;
+        self.0.answered.fetch_add(1, Ordering::Relaxed);
+        answer
+    }
+}
+
+impl Drop for AwaitedVerdict<'_> {
+    fn drop(&mut self) {
+        self.0.awaited.fetch_sub(1, Ordering::Relaxed);
+        self.0.verified.fetch_add(1, Ordering::Relaxed);
     }
 }
