@@ -61,11 +61,8 @@ impl Group {
         if self.prompt.is_empty() {
             return Err(LearnerError::input(format!("{location}: prompt"), "empty", "1 or more token ids"));
         }
-        settings.objective.validate_group_size(self.responses.len()).map_err(|error| match error {
-            Error::Refused { field, .. } => {
-                LearnerError::input(format!("{location}: number of responses"), field.value, field.allowed)
-            }
-            other => other.into(),
+        settings.objective.validate_group_size(self.responses.len()).map_err(|error| {
+            LearnerError::input(format!("{location}: number of responses"), error.value, error.allowed)
         })?;
         validate_ids(config, &self.prompt).map_err(|error| input_error(error, &format!("{location}, prompt")))?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {

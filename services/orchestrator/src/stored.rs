@@ -4,9 +4,11 @@ use std::path::Path;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
+use serde::Deserialize;
 
-use crate::directory::{RunManifest, RunOverview, is_locked};
+use crate::directory::{RunManifest, RunOverview, SUMMARY_FILE, is_locked};
 use crate::error::RunError;
+use crate::labelled::Labelled;
 use crate::settings::RunSettings;
 use crate::summary::{Summary, WrittenLines, accuracy};
 
@@ -33,15 +35,26 @@ pub(crate) fn stored_summary(
 
 /// The state of a run of another process: what its summary says, but active only while a process has its directory.
 pub(crate) fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunState {
-    let said = summary.and_then(|summary| RunState::from_label(&summary.state));
-    let has_ended = matches!(said, Some(RunState::Completed | RunState::Stopped | RunState::Failed));
+    let said = summary.and_then(|summary| summary.state.known());
     match (is_locked(directory), said) {
         // Its summary is written with its first checkpoint; one that was resumed has that of the time before.
-        (true, said) => said.filter(|_| !has_ended).unwrap_or(RunState::Training),
-        (false, Some(state)) if has_ended => state,
+        (true, said) => said.filter(|state| !state.has_ended()).unwrap_or(RunState::Training),
+        (false, Some(state)) if state.has_ended() => state,
         // Its process ended before it could write how.
         (false, _) => RunState::Stopped,
     }
+}
+
+/// Whether the summary of a run says that it has done all of its steps, and that they are as many as these.
+pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
+    #[derive(Deserialize)]
+    struct Done {
+        state: Labelled<RunState>,
+        steps: u64,
+    }
+    let text = std::fs::read(directory.join(SUMMARY_FILE)).ok();
+    let done = text.and_then(|text| serde_json::from_slice::<Done>(&text).ok());
+    done.is_some_and(|done| done.state.known() == Some(RunState::Completed) && done.steps == steps)
 }
 
 /// The section `run` of `config.toml`, whose other sections may be those of services that are not known here. What it does not say is as by
@@ -110,7 +123,7 @@ mod tests {
         let rule = Some("token");
         let summary =
             Summary::of("a", &RunSettings::default(), rule, RunState::Training, &written, &Default::default());
-        std::fs::write(dir.path().join("summary.json"), serde_json::to_string(&summary).unwrap()).unwrap();
+        std::fs::write(dir.path().join(SUMMARY_FILE), serde_json::to_string(&summary).unwrap()).unwrap();
         assert_eq!(of().as_deref(), rule);
         RunManifest::new("a", "sha256:0", None, Some("balanced".to_owned())).write(dir.path()).unwrap();
         assert_eq!(of().as_deref(), Some("balanced"));

@@ -2,7 +2,7 @@
 //! what the learner can train on.
 
 use evenkeel_generation::LogProbabilitySetting;
-use evenkeel_learner::{LearnerError, OldLogp, SampledVersions, VersionMix};
+use evenkeel_learner::{OldLogp, SampledVersions, VersionMix};
 use evenkeel_objective::Correction;
 use evenkeel_orchestrator::StepOrder;
 use evenkeel_proto::FieldError;
@@ -15,10 +15,7 @@ pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     validate_retention(max_lag, recipe.checkpoint.keep_weights)?;
     validate_log_probabilities(recipe)?;
     let mix = version_mix(recipe);
-    recipe.learner.validate_versions(SampledVersions { max_lag, mix }).map_err(|error| match error {
-        LearnerError::Setting(error) => error.within("learner"),
-        other => FieldError::new("pipeline.max_lag", other, "what its message says"),
-    })
+    recipe.learner.validate_versions(SampledVersions { max_lag, mix }).map_err(|error| error.within("learner"))
 }
 
 /// What a person should know of the lag before the run starts.

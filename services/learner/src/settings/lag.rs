@@ -1,9 +1,9 @@
 //! What training on samples of older versions needs of the learner's settings.
 
 use evenkeel_objective::Correction;
+use evenkeel_proto::FieldError;
 
 use super::{LearnerSettings, OldLogp};
-use crate::error::{LearnerError, Result};
 
 /// How the samples of a step divide among versions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,7 +30,7 @@ impl LearnerSettings {
     ///
     /// # Errors
     /// `old_logp` or `objective.correction`, with its value and what is allowed.
-    pub fn validate_versions(&self, versions: SampledVersions) -> Result<()> {
+    pub fn validate_versions(&self, versions: SampledVersions) -> Result<(), FieldError> {
         let SampledVersions { max_lag, mix } = versions;
         if max_lag == 0 {
             return Ok(());
@@ -39,7 +39,7 @@ impl LearnerSettings {
             let allowed = format!(
                 "proximal or rollout with pipeline.max_lag = {max_lag}: the weights that sampled are no longer there to compute them with"
             );
-            return Err(LearnerError::setting("old_logp", self.old_logp.name(), allowed));
+            return Err(FieldError::new("old_logp", self.old_logp.name(), allowed));
         }
         let is_corrected = self.old_logp == OldLogp::Rollout || self.objective.correction != Correction::None;
         if !is_corrected && self.straddles(mix) {
@@ -53,7 +53,7 @@ impl LearnerSettings {
                     VersionMix::Any(setting) => format!("{setting} mixes them"),
                 }
             );
-            return Err(LearnerError::setting("objective.correction", self.objective.correction, allowed));
+            return Err(FieldError::new("objective.correction", self.objective.correction, allowed));
         }
         Ok(())
     }

@@ -12,7 +12,8 @@ pub use lag::{SampledVersions, VersionMix};
 pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
 pub use probe::ProbeSettings;
 
-use evenkeel_objective::{Correction, Error, MAX_REWARD};
+use evenkeel_objective::{Correction, MAX_REWARD};
+use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -156,14 +157,11 @@ impl LearnerSettings {
     ///
     /// # Errors
     /// The first refused field of the batch, with its value and what is allowed.
-    pub fn validate_batch(&self, batch: BatchShape) -> Result<()> {
-        self.objective.validate_group_size(batch.group_size).map_err(|error| match error {
-            Error::Refused { field, .. } => LearnerError::Setting(field),
-            other => other.into(),
-        })?;
+    pub fn validate_batch(&self, batch: BatchShape) -> Result<(), FieldError> {
+        self.objective.validate_group_size(batch.group_size)?;
         if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {
             let allowed = format!("a finite number up to {MAX_REWARD:e} in size");
-            return Err(LearnerError::setting("largest_reward", batch.largest_reward, allowed));
+            return Err(FieldError::new("largest_reward", batch.largest_reward, allowed));
         }
         Ok(())
     }
@@ -172,13 +170,13 @@ impl LearnerSettings {
     ///
     /// # Errors
     /// `mini_batch_groups`, with its value and what is allowed.
-    pub fn validate_groups(&self, groups: usize) -> Result<()> {
+    pub fn validate_groups(&self, groups: usize) -> Result<(), FieldError> {
         let size = self.mini_batch_groups;
         if size == 0 || groups.is_multiple_of(size) {
             return Ok(());
         }
         let allowed = format!("a divisor of the {groups} groups of a step, or 0 for all of them");
-        Err(LearnerError::setting("mini_batch_groups", size, allowed))
+        Err(FieldError::new("mini_batch_groups", size, allowed))
     }
 
     /// Settings without effect, one sentence each, for the start of a run.

@@ -35,12 +35,12 @@ use evenkeel_config::Loader;
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 
-pub(crate) use files::replace;
 use files::{clear_incomplete, run_id};
+pub(crate) use files::{optional_json, replace};
 pub use fork::flat_settings;
 pub(crate) use lock::{Lock, is_locked};
-pub use manifest::ForkPoint;
 pub(crate) use manifest::RunManifest;
+pub use manifest::{ForkOrigin, RUN_FILE};
 pub(crate) use metrics_file::{MetricsFile, read_lines};
 pub use overview::{RunOverview, SkippedDirectory, overviews};
 use ownership::Ownership;
@@ -54,9 +54,12 @@ pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
 /// What became of the rows of the data.
 pub(crate) const DATA_FILE: &str = "data.json";
+pub(crate) const SUMMARY_FILE: &str = "summary.json";
+/// The step of the best checkpoint.
+pub(crate) const BEST_FILE: &str = "best.json";
 pub(crate) const CONFIG_FILE: &str = "config.toml";
 /// Marks a directory whose run has not started: its content may be removed.
-const INCOMPLETE_FILE: &str = ".unbegun";
+const INCOMPLETE_FILE: &str = ".incomplete";
 
 /// The directory of one run, locked by one process at a time. Clones share the lock.
 #[derive(Debug, Clone)]
@@ -65,7 +68,7 @@ pub struct RunDirectory {
     run_id: String,
     identity: String,
     resumed: bool,
-    forked_from: Option<ForkPoint>,
+    forked_from: Option<ForkOrigin>,
     aggregation: Option<String>,
     ownership: Arc<Ownership>,
 }
@@ -179,6 +182,14 @@ impl RunDirectory {
         Ok(Loader::new().file(config)?)
     }
 
+    /// The same for a run that is forked from it: the name of the other run is not its own.
+    ///
+    /// # Errors
+    /// As [`settings_of`](Self::settings_of).
+    pub fn settings_for_fork(path: &Path) -> Result<Loader, RunError> {
+        Ok(Self::settings_of(path)?.text("fork", "[run]\nname = \"\"")?)
+    }
+
     /// The directory, absolute.
     pub fn path(&self) -> &Path {
         &self.path
@@ -200,7 +211,7 @@ impl RunDirectory {
     }
 
     /// Where it begins, if it was forked from another run.
-    pub fn forked_from(&self) -> Option<&ForkPoint> {
+    pub fn forked_from(&self) -> Option<&ForkOrigin> {
         self.forked_from.as_ref()
     }
 

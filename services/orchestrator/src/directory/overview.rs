@@ -7,7 +7,7 @@ use std::time::SystemTime;
 
 use evenkeel_proto::v1::StepKind;
 
-use super::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, RunManifest};
+use super::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, RUN_FILE, RunManifest};
 use crate::error::RunError;
 use crate::metrics::MetricsLine;
 
@@ -92,7 +92,7 @@ fn overview(name: &str, path: PathBuf) -> Result<RunOverview, SkipReason> {
         run_id: manifest.run_id,
         steps: last_step.as_ref().map_or(0, |line| line.step + 1),
         config: config(&path),
-        modified: modified(METRICS_FILE).or_else(|| modified("run.json")),
+        modified: modified(METRICS_FILE).or_else(|| modified(RUN_FILE)),
         last_step,
         last_evaluation,
         path,

@@ -36,7 +36,7 @@ use tracing::Instrument;
 use crate::clients::{Endpoints, Stop};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
-use crate::events::{Events, Progress, RunOutcome, Subscription};
+use crate::events::{Events, RunOutcome, RunProgress, Subscription};
 use crate::instruments;
 use crate::live::LiveRun;
 use crate::load::{Cancel, LoadLimits};
@@ -47,7 +47,7 @@ pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
 
 /// How soon a run stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum StopMode {
+pub enum StopWhen {
     /// After the current step and a checkpoint. A run that waits for a service ends at once.
     #[default]
     AfterStep,
@@ -91,10 +91,10 @@ pub struct Stopper(Stop);
 
 impl Stopper {
     /// Requests a stop. May be called again to request an earlier one.
-    pub fn stop(&self, mode: StopMode) {
+    pub fn stop(&self, mode: StopWhen) {
         match mode {
-            StopMode::AfterStep => self.0.after_step(),
-            StopMode::Now => self.0.immediately(),
+            StopWhen::AfterStep => self.0.after_step(),
+            StopWhen::Now => self.0.immediately(),
         }
     }
 }
@@ -155,7 +155,7 @@ impl RunHandle {
     }
 
     /// Where the run is, for progress bars: the newest state only.
-    pub fn progress(&self) -> watch::Receiver<Progress> {
+    pub fn progress(&self) -> watch::Receiver<RunProgress> {
         self.events.progress()
     }
 
@@ -170,7 +170,7 @@ impl RunHandle {
     }
 
     /// Requests a stop. May be called again to request an earlier one.
-    pub fn stop(&self, mode: StopMode) {
+    pub fn stop(&self, mode: StopWhen) {
         self.stopper().stop(mode);
     }
 

@@ -165,7 +165,7 @@ impl Preflight {
         let profile = &self.math_profile;
         if self.task_kinds.contains(&TaskKind::Math) && !profile.is_empty() && !reward.math_profiles.contains(profile) {
             let allowed = reward.math_profiles.join(", ");
-            return Err(FieldError::new("data.math_profile", format_args!("{profile:?}"), allowed).into());
+            return Err(FieldError::quoted("data.math_profile", profile, allowed).into());
         }
         Ok(())
     }

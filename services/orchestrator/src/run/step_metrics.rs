@@ -6,7 +6,7 @@ use std::time::Duration;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, TrainReport};
 
-use crate::instruments::{self, Phase};
+use crate::instruments::{self, TimedPart};
 use crate::metrics::{MetricsLine, Statistics};
 use crate::rollout::{Sample, SampleStatus, SampledGroup, StepBatch};
 
@@ -48,10 +48,10 @@ impl Waits {
 impl StepTimes {
     /// Records them for Prometheus. Weight updates are recorded where they happen, since a run begins with one.
     pub(super) fn record(&self) {
-        instruments::phase(Phase::Generation, self.generation);
-        instruments::phase(Phase::Reward, self.reward);
-        instruments::phase(Phase::UpdateActor, self.update_actor);
-        instruments::phase(Phase::Step, self.step);
+        instruments::part_took(TimedPart::Generation, self.generation);
+        instruments::part_took(TimedPart::Reward, self.reward);
+        instruments::part_took(TimedPart::UpdateActor, self.update_actor);
+        instruments::part_took(TimedPart::Step, self.step);
     }
 }
 

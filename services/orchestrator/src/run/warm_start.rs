@@ -15,7 +15,7 @@ use crate::clients::Services;
 use crate::data::{Demonstrations, Encoder};
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
-use crate::instruments::{self, Phase};
+use crate::instruments::{self, TimedPart};
 use crate::metrics::MetricsLine;
 use crate::settings::WarmStartSettings;
 
@@ -71,7 +71,7 @@ impl WarmStart {
         let mut line = MetricsLine::new(StepKind::WarmStart, step, report.version);
         warm_start_values(&mut line, &report, began.elapsed());
         journal.append(&line).await?;
-        instruments::phase(Phase::WarmStart, began.elapsed());
+        instruments::part_took(TimedPart::WarmStart, began.elapsed());
         record_warm_start_step(self.session.run_id(), step, report.version, trace, began.elapsed());
         position.finish_warm_start_step(report.version);
         self.services.events().at_step(position.step(), position.warm_start_steps());

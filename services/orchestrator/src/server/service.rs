@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::OrchestratorSettings;
 use super::registry::{Entry, Registry, Starting, service_error, stored};
+use crate::directory::RUN_FILE;
 use crate::page::PageServer;
 use crate::recipe::RecipeReader;
 use crate::settings::is_run_name;
@@ -133,5 +134,5 @@ impl OrchestratorService {
 
 /// When a run directory was created or resumed last.
 fn modified(directory: &Path) -> SystemTime {
-    std::fs::metadata(directory.join("run.json")).and_then(|data| data.modified()).unwrap_or(UNIX_EPOCH)
+    std::fs::metadata(directory.join(RUN_FILE)).and_then(|data| data.modified()).unwrap_or(UNIX_EPOCH)
 }

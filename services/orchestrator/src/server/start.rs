@@ -127,7 +127,7 @@ impl OrchestratorService {
         let starting = Starting {
             run_id,
             directory: path.clone(),
-            settings_hash: recipe.identity.clone(),
+            identity: recipe.identity.clone(),
             total_steps: recipe.settings.run.steps,
             cancel: cancel.clone(),
             done: waiting,
@@ -169,17 +169,17 @@ impl OrchestratorService {
         done: watch::Sender<()>,
         path: &Path,
     ) -> Result<Claim<'_>, ServiceError> {
-        let Starting { run_id, settings_hash, .. } = &starting;
+        let Starting { run_id, identity, .. } = &starting;
         // Read before the registry is locked: a run that starts meanwhile is in the registry.
         let stored = stored(path).map_err(service_error)?;
         let mut registry = self.registry();
         let entry = registry.get(run_id).filter(|entry| entry.exists());
         let (active, other) = (registry.active(), registry.starting());
-        let known = entry.as_ref().map(|entry| entry.settings_hash());
+        let known = entry.as_ref().map(|entry| entry.identity());
         let known = known.or(stored.as_ref().map(|run| run.settings_hash.as_str()));
         let is_active = active.as_ref().is_some_and(|entry| entry.run_id() == run_id);
         match (known, &other) {
-            (Some(known), _) if known != settings_hash => {
+            (Some(known), _) if known != identity => {
                 return Err(ServiceError::AlreadyExists { what: format!("run `{run_id}` with other settings") });
             }
             // A repeated request starts nothing.
@@ -189,7 +189,7 @@ impl OrchestratorService {
                 return Ok(Claim::Decided(Decision::Run(Box::new(run.unwrap_or_default()))));
             }
             (_, Some(other)) if other.run_id == *run_id => {
-                if other.settings_hash == *settings_hash {
+                if other.identity == *identity {
                     return Ok(Claim::Decided(Decision::Wait(other.clone())));
                 }
                 let message = format!("run `{run_id}` is being started with other settings");

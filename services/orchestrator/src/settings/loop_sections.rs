@@ -25,7 +25,7 @@ section! {
 
 section! {
     /// Section `sampling`.
-    pub struct SamplingSettings {
+    pub struct PolicySamplingSettings {
         /// Prompts in a step (P), each with a group of samples; at least 1.
         prompts_per_step: u32 = 16,
         /// Samples for each prompt (G); at least 1, at least 2 with `dynamic`.
@@ -55,9 +55,9 @@ section! {
     }
 }
 
-impl SamplingSettings {
+impl PolicySamplingSettings {
     /// Prompts that a step may try at most.
-    pub(crate) fn prompts_limit(&self) -> u64 {
+    pub fn prompts_limit(&self) -> u64 {
         let prompts = u64::from(self.prompts_per_step);
         match (self.dynamic, self.max_prompts_per_step) {
             (false, _) => prompts,

@@ -31,7 +31,7 @@ impl DataSettings {
         }
         let known = self.verifiers.keys().map(String::as_str).chain(Verifiers::BUILT_IN);
         let allowed = format!("one of {} (data.verifiers declares others)", known.collect::<Vec<_>>().join(", "));
-        Err(FieldError::new(field, format_args!("{name:?}"), allowed))
+        Err(FieldError::quoted(field, name, allowed))
     }
 }
 
@@ -47,7 +47,7 @@ impl VerifierSettings {
             FieldError::ensure(good, &field, format_args!("{source:?}"), "a text, with `*` nowhere but at its end")?;
             if let Some(other) = taken.insert(source, name) {
                 let allowed = format!("a value that no other verifier has (`{other}` has it)");
-                return Err(FieldError::new(field, format_args!("{source:?}"), allowed));
+                return Err(FieldError::quoted(field, source, allowed));
             }
         }
         Ok(())

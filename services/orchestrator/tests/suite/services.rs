@@ -11,7 +11,7 @@ use crate::support::{
 };
 use evenkeel_orchestrator::{
     Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions,
-    RunOutcome, StopMode,
+    RunOutcome, StopWhen,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,7 +133,7 @@ async fn a_run_may_begin_before_its_services_and_a_stop_ends_its_waiting() {
                 break;
             }
         }
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Stopped);
         let handle = cluster.resume(&path, &recipe());
         for service in [LEARNER, GENERATION, REWARD] {

@@ -189,13 +189,13 @@ impl LearningSide<'_> {
         Ok(Some(trained))
     }
 
-    /// Publishes the weights after `steps` steps, and says which ones stay besides.
+    /// Publishes the weights after `steps` steps, and says which other versions are kept.
     async fn publish(&self, steps: u64, version: u64) -> Result<WeightsRef, Halt> {
-        let mut besides: BTreeSet<u64> = self.checkpoints.best_version().into_iter().collect();
+        let mut also_keep: BTreeSet<u64> = self.checkpoints.best_version().into_iter().collect();
         // The newest checkpoint may be returned to at any moment, also while the next one is written.
-        besides.extend(self.checkpoints.needed_versions());
-        besides.extend(self.published_at(steps).iter().map(PublishedWeights::version));
-        self.parts.weights.publish(version, besides.into_iter().collect()).await
+        also_keep.extend(self.checkpoints.needed_versions());
+        also_keep.extend(self.published_at(steps).iter().map(PublishedWeights::version));
+        self.parts.weights.publish(version, also_keep.into_iter().collect()).await
     }
 
     /// The weights that a checkpoint after `steps` steps needs: those before it that later steps are sampled by.

@@ -70,9 +70,9 @@ impl Pipeline<'_> {
         for published in position.published() {
             end.publish(published.step(), Published { weights: published.reference(), took: Duration::ZERO });
         }
-        let mut besides: Vec<u64> = self.checkpoints.best_version().into_iter().collect();
-        besides.extend(position.published().iter().map(PublishedWeights::version));
-        let current = weights.publish(position.version(), besides).await?;
+        let mut also_keep: Vec<u64> = self.checkpoints.best_version().into_iter().collect();
+        also_keep.extend(position.published().iter().map(PublishedWeights::version));
+        let current = weights.publish(position.version(), also_keep).await?;
         proof.begin(position.version()).await?;
         end.publish(step, Published { weights: current.clone(), took: Duration::ZERO });
         let sampling = SamplingSide {

@@ -19,7 +19,7 @@ use super::open_rounds::OpenRounds;
 use super::plan::VersionPlan;
 use crate::clients::TrainFeed;
 use crate::error::{Halt, RunError};
-use crate::instruments::{self, Phase};
+use crate::instruments::{self, TimedPart};
 use crate::rollout::Move;
 use crate::run::step_sampler::{SampledStep, StepSampler, StepStart};
 use crate::settings::StepOrder;
@@ -150,7 +150,7 @@ impl SamplingSide<'_> {
             moved?;
         }
         let moved = since.elapsed();
-        instruments::phase(Phase::UpdateWeights, published_in + moved);
+        instruments::part_took(TimedPart::UpdateWeights, published_in + moved);
         // The learner waits for the first weights, and for all of them where nothing is sampled ahead; elsewhere it has begun a step.
         let learner_waits = !self.plan.samples_ahead() || (is_first && weights_step == self.start.step);
         let proof = self.parts.proof.prove(&reference, learner_waits).await?;

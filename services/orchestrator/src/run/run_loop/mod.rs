@@ -1,4 +1,4 @@
-//! The loop from its first check to its last file.
+//! The training loop, from preflight to summary.
 
 mod setup;
 

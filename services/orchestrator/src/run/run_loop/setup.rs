@@ -12,7 +12,7 @@ use evenkeel_tasks::{Cancel, DataReport};
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Demonstrations, Encoder, Fit, Prompt, Prompts, benchmark_problems, dataset};
-use crate::directory::{DATA_FILE, ForkPoint, RunDirectory};
+use crate::directory::{DATA_FILE, ForkOrigin, RunDirectory};
 use crate::error::RunError;
 use crate::evaluation::{Benchmarks, named_prompts};
 use crate::events::Events;
@@ -52,7 +52,7 @@ pub(in crate::run) fn prepare(
     directory.replace_json(DATA_FILE, &report)?;
 
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
-    notes.extend(directory.forked_from().into_iter().flat_map(ForkPoint::notes));
+    notes.extend(directory.forked_from().into_iter().flat_map(ForkOrigin::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
     notes.extend(settings.pipeline.note());
     let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), benchmarks)?;
