@@ -6,6 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use evenkeel_orchestrator::{RUN_FILE, RunOverview, SkippedDirectory, overviews};
 use evenkeel_proto::FieldError;
+use evenkeel_proto::Label;
 use evenkeel_tasks::read::printable;
 
 use crate::arguments::RunsOptions;
@@ -36,11 +37,11 @@ fn table(runs: &[RunOverview]) -> String {
         let unknown = || "–".to_owned();
         vec![
             printable(&run.name),
-            run.state().to_owned(),
-            format!("{}/{}", run.steps, run.total_steps()),
+            run.state.label().to_owned(),
+            format!("{}/{}", run.steps, run.total_steps),
             run.reward().map_or_else(unknown, |reward| format!("{reward:.3}")),
             run.accuracy().map_or_else(unknown, |accuracy| format!("{} %", percent(accuracy, None))),
-            run.aggregation().map_or_else(unknown, |rule| printable(&rule)),
+            run.aggregation.as_ref().map_or_else(unknown, printable),
         ]
     };
     aligned(&std::iter::once(header).chain(runs.iter().map(row)).collect::<Vec<_>>())

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
-    LoadLimits, PageServer, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopWhen,
+    LoadLimits, PageServer, ResolvedRecipe, RunDirectory, RunHandle, RunOptions, RunOutcome, StopWhen, start_run,
 };
 use tokio::sync::oneshot;
 
@@ -106,7 +106,7 @@ async fn start(
     };
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
-    let run = Run::start(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
+    let run = start_run(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
     if let Some(page) = &page {
         page.attach(run.live());
     }

@@ -3,7 +3,7 @@
 //! - [`LoopSettings`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole recipe, resolved by the program that
 //!   composes the services.
 //! - [`RunDirectory`]: everything that a run writes.
-//! - [`Run`]: the loop over gRPC, with its [`Event`]s. The same seed gives bit-identical metrics, also after a resume.
+//! - [`start_run`]: the loop over gRPC, with its [`Event`]s. The same seed gives bit-identical metrics, also after a resume.
 //! - [`serve`]: runs behind the service `evenkeel.v1.Orchestrator`.
 //!
 //! Advantages and token weights belong to the learner. No decision depends on a clock or a global random generator; time is only
@@ -24,6 +24,7 @@ mod labelled;
 mod live;
 mod load;
 mod metrics;
+mod overviews;
 mod page;
 mod recipe;
 mod report;
@@ -41,10 +42,7 @@ mod text;
 pub use audit::{Audit, LagLengths, Lengths, OvertakenLengths, PromptOutcome};
 pub use clients::Endpoints;
 pub use dependency::Dependency;
-pub use directory::{
-    ForkOrigin, METRICS_FILE, RUN_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, flat_settings,
-    overviews,
-};
+pub use directory::{ForkOrigin, METRICS_FILE, RUN_FILE, RunDirectory, RunRecord, flat_settings};
 pub use error::RunError;
 pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
 pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
@@ -53,10 +51,11 @@ pub use labelled::Labelled;
 pub use live::LiveRun;
 pub use load::{Cancel, LoadLimits};
 pub use metrics::{MetricsLine, at_k, may_differ};
+pub use overviews::{RunOverview, SkippedDirectory, overviews};
 pub use page::PageServer;
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
 pub use report::render as render_report;
-pub use run::{EvaluationHandle, EvaluationRequest, Run, RunHandle, RunOptions, StopWhen, Stopper};
+pub use run::{EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StopWhen, Stopper, start_run};
 pub use run_update::{LineCursor, RunUpdate, run_update};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
 use serde::Deserialize;
 
-use crate::directory::{RunManifest, RunOverview, SUMMARY_FILE, is_locked};
+use crate::directory::{RunManifest, SUMMARY_FILE, is_locked};
 use crate::error::RunError;
 use crate::labelled::Labelled;
 use crate::settings::RunSettings;
-use crate::summary::{Summary, WrittenLines, accuracy};
+use crate::summary::{Summary, WrittenLines};
 
 /// The results of a run as far as its files have them. `state` is that of a run of this process.
 ///
@@ -62,33 +61,6 @@ pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
 pub(crate) fn run_settings(config: &str) -> RunSettings {
     let mut table: toml::Table = config.parse().unwrap_or_default();
     table.remove("run").and_then(|run| run.try_into().ok()).unwrap_or_default()
-}
-
-impl RunOverview {
-    /// The label of its state.
-    pub fn state(&self) -> &'static str {
-        stored_state(&self.path, Summary::read(&self.path).as_ref()).label()
-    }
-
-    /// GRPO steps to do in all.
-    pub fn total_steps(&self) -> u64 {
-        run_settings(&self.config).steps
-    }
-
-    /// The rule by which token terms are summed, where the run's recipe names one.
-    pub fn aggregation(&self) -> Option<String> {
-        self.named_aggregation.clone().or_else(|| Summary::read(&self.path)?.aggregation)
-    }
-
-    /// Mean raw reward of the last step.
-    pub fn reward(&self) -> Option<f64> {
-        self.last_step.as_ref()?.get("critic/score/mean")
-    }
-
-    /// The accuracy of the last evaluation.
-    pub fn accuracy(&self) -> Option<f64> {
-        accuracy(self.last_evaluation.as_ref()?)
-    }
 }
 
 #[cfg(test)]

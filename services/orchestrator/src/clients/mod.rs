@@ -117,7 +117,7 @@ impl Services {
     /// What judges a task: the reward service, or the custom verifier of that name.
     ///
     /// # Errors
-    /// A verifier that is not among the endpoints, which [`Run::start`](crate::Run::start) refuses before.
+    /// A verifier that is not among the endpoints, which [`start_run`](crate::start_run) refuses before.
     pub(crate) fn judge(&self, verifier: Option<&str>) -> Result<&Reward, RunError> {
         match verifier {
             None => Ok(&self.reward),

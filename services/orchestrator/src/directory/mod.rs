@@ -22,7 +22,6 @@ mod line_file;
 mod lock;
 mod manifest;
 mod metrics_file;
-mod overview;
 mod ownership;
 mod prompt_file;
 mod record;
@@ -42,7 +41,6 @@ pub(crate) use lock::{Lock, is_locked};
 pub(crate) use manifest::RunManifest;
 pub use manifest::{ForkOrigin, RUN_FILE};
 pub(crate) use metrics_file::{MetricsFile, read_lines};
-pub use overview::{RunOverview, SkippedDirectory, overviews};
 use ownership::Ownership;
 pub(crate) use prompt_file::{PromptFile, read_prompts};
 pub use record::RunRecord;
@@ -75,7 +73,7 @@ pub struct RunDirectory {
 
 impl RunDirectory {
     /// Creates the directory of a new run and writes `config.toml`. It holds a run from
-    /// [`Run::start`](crate::Run::start) on; until then it is removed with its last clone, and the incomplete directory of a process that
+    /// [`start_run`](crate::start_run) on; until then it is removed with its last clone, and the incomplete directory of a process that
     /// was killed is reused.
     ///
     /// # Errors

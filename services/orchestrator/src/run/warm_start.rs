@@ -9,7 +9,7 @@ use super::journal::RunJournal;
 use super::position::Position;
 use super::spans::record_warm_start_step;
 use super::step_metrics::warm_start_values;
-use super::train_session::TrainSession;
+use super::training_steps::TrainingSteps;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
 use crate::data::{Demonstrations, Encoder};
@@ -22,7 +22,7 @@ use crate::settings::WarmStartSettings;
 /// Supervised steps on demonstrations before the first GRPO step.
 pub(super) struct WarmStart {
     services: Arc<Services>,
-    session: Arc<TrainSession>,
+    session: Arc<TrainingSteps>,
     weights: Arc<WeightSync>,
     settings: WarmStartSettings,
     encoder: Encoder,
@@ -33,7 +33,7 @@ pub(super) struct WarmStart {
 impl WarmStart {
     pub(super) fn new(
         services: Arc<Services>,
-        session: Arc<TrainSession>,
+        session: Arc<TrainingSteps>,
         weights: Arc<WeightSync>,
         settings: &WarmStartSettings,
         encoder: Encoder,

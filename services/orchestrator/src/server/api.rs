@@ -67,7 +67,7 @@ impl Orchestrator for OrchestratorService {
             Ok(entry) => (entry.directory().to_owned(), Some(entry)),
             Err(_) => (PathBuf::from(self.message_of(&request.run_id)?.directory), None),
         };
-        let drain = self.shared.drain.clone();
+        let drain = self.drain().clone();
         Ok(Response::new(metrics_stream::follow(request, directory, entry, drain)))
     }
 
@@ -97,7 +97,7 @@ impl Orchestrator for OrchestratorService {
         _: Request<OrchestratorGetStatusRequest>,
     ) -> Result<Response<OrchestratorGetStatusResponse>, Status> {
         let active = self.active();
-        let endpoints = &self.shared.settings.endpoints;
+        let endpoints = &self.settings().endpoints;
         let waiting = active.as_ref().map(|entry| entry.progress());
         let named = [(Dependency::Generation, &endpoints.generation), (Dependency::Learner, &endpoints.learner)];
         let all = named.into_iter().chain(endpoints.reward.iter().map(|endpoint| (Dependency::Reward, endpoint)));
@@ -114,7 +114,7 @@ impl Orchestrator for OrchestratorService {
             }
         });
         Ok(Response::new(OrchestratorGetStatusResponse {
-            server: Some(self.shared.info.status()),
+            server: Some(self.info().status()),
             dependencies: dependencies.collect(),
             active_runs: active.iter().map(|entry| entry.message()).collect(),
         }))

@@ -15,7 +15,7 @@ use crate::directory::{METRICS_FILE, RunDirectory, RunManifest, read_lines};
 use crate::error::RunError;
 use crate::events::{Events, RunProgress, Subscription};
 use crate::load::Cancel;
-use crate::run::{RunHandle, StopOnDrop};
+use crate::run::{RunHandle, StopOnDrop, StopWhen};
 use crate::stored::stored_state;
 use crate::summary::Summary;
 
@@ -44,8 +44,7 @@ impl Entry {
     pub(super) fn follow(handle: RunHandle, directory: RunDirectory) -> Self {
         let (run_id, identity) = (handle.run_id().to_owned(), directory.identity().to_owned());
         let path = handle.directory().to_owned();
-        let events = handle.events.clone();
-        let stop = StopOnDrop(handle.stop.0.clone());
+        let (events, stop) = (handle.events().clone(), handle.stop_on_drop());
         tokio::spawn(event_log::log_events(run_id.clone(), handle.subscribe()));
         let (sender, lifecycle) = watch::channel(Lifecycle::Active);
         tokio::spawn(async move {
@@ -100,11 +99,11 @@ impl Entry {
     }
 
     pub(super) fn stop_after_step(&self) {
-        self.stop.0.after_step();
+        self.stop.stop(StopWhen::AfterStep);
     }
 
     pub(super) fn stop_now(&self) {
-        self.stop.0.immediately();
+        self.stop.stop(StopWhen::Now);
     }
 
     /// Waits until it has ended.

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use evenkeel_config::HumanDuration;
 use evenkeel_rpc::client::ClientSettings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::engines::Engines;
 use super::section::section;
 
 section! {
@@ -154,4 +155,17 @@ section! {
         /// Connections: `connect_timeout`, `keepalive_interval`, `keepalive_timeout`, `max_message`, `token_file`, `tls`.
         client: ClientSettings = ClientSettings::default(),
     }
+}
+
+/// What engines do while the learner trains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engines {
+    /// They keep their memory.
+    #[default]
+    Awake,
+    /// They sleep, with their weights in the host's memory.
+    Offload,
+    /// They sleep, without weights.
+    Discard,
 }

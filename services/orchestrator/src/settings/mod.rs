@@ -3,7 +3,6 @@
 mod benchmarks;
 mod components;
 mod data_section;
-mod engines;
 mod loop_sections;
 mod page_section;
 mod pipeline_section;
@@ -12,7 +11,6 @@ mod section;
 mod sources;
 mod trails_section;
 mod validate;
-mod verifier_section;
 mod verifiers;
 
 use evenkeel_config::{Renamed, Settings};
@@ -21,16 +19,16 @@ use serde::{Deserialize, Serialize};
 
 pub use benchmarks::{AVERAGE, AnswerSampling, BenchmarkSettings, EvaluationSettings};
 pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording};
-pub use engines::Engines;
 pub use loop_sections::{
-    CheckpointSettings, PolicySamplingSettings, RunSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    CheckpointSettings, Engines, PolicySamplingSettings, RunSettings, ServicesSettings, ShapingSettings,
+    WarmStartSettings,
 };
 pub use page_section::PageSettings;
 pub use pipeline_section::{PipelineSettings, StepOrder};
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
-pub use verifier_section::VerifierSettings;
+pub use verifiers::VerifierSettings;
 
 pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};
 pub(crate) use validate::is_run_name;

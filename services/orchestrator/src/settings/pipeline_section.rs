@@ -4,8 +4,8 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::Engines;
 use super::PolicySamplingSettings;
-use super::engines::Engines;
 use super::section::section;
 
 /// Largest `max_lag`: as many published versions are kept for a resume, and as many steps of rollouts may wait.

@@ -1,14 +1,26 @@
-//! Which verifiers of the user's own settings may declare.
+//! Verifiers of the user's own: how settings declare them, and which they may.
 
 use std::collections::BTreeMap;
 
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_tasks::Verifiers;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::data_section::DataSettings;
 use super::validate::is_run_name;
-use super::verifier_section::VerifierSettings;
+
+/// A verifier of the user's own: whatever speaks `evenkeel.v1.Reward` and judges custom tasks.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct VerifierSettings {
+    /// Its workers: `http://HOST:PORT` or `https://HOST:PORT` each, or `dns://HOST:PORT` for every address behind a name.
+    pub endpoints: Vec<String>,
+    /// Which rows it judges beside those that name it: those whose column `data_source` is one of these, or begins like one that ends in
+    /// `*`.
+    pub data_sources: Vec<String>,
+}
 
 impl DataSettings {
     pub(super) fn validate_verifiers(&self) -> Result<(), FieldError> {
@@ -16,7 +28,9 @@ impl DataSettings {
         for (name, verifier) in &self.verifiers {
             let plain = is_run_name(name) && !Verifiers::BUILT_IN.contains(&name.as_str());
             let allowed = "letters, digits, `-`, `_` and `.`, and neither `math` nor `code`, which are built in";
-            FieldError::ensure(plain, "verifiers", format_args!("the name {name:?}"), allowed)?;
+            if !plain {
+                return Err(FieldError::quoted("verifiers", name, allowed));
+            }
             verifier.validate(&mut taken, name).map_err(|error| error.within(format_args!("verifiers.{name}")))?;
         }
         self.known("verifier", &self.verifier)?;
@@ -68,7 +82,7 @@ mod tests {
                 "[[data.sources]]\nfiles = [\"x\"]\nverifier = \"games\"",
                 "`data.sources[0].verifier` is \"games\" in test, allowed: one of math, code",
             ),
-            ("[data.verifiers.math]\nendpoints = [\"http://a:1\"]", "`data.verifiers` is the name \"math\" in"),
+            ("[data.verifiers.math]\nendpoints = [\"http://a:1\"]", "`data.verifiers` is \"math\" in"),
             ("[data.verifiers.games]\nendpoints = [\"games\"]", "`data.verifiers.games.endpoints"),
             (
                 "[data.verifiers.games]\nendpoint = \"http://a:1\"",

@@ -11,7 +11,7 @@ use crate::support::{
     uninterrupted, until,
 };
 use evenkeel_orchestrator::{
-    Event, LoopSettings, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopWhen, may_differ,
+    Event, LoopSettings, RunDirectory, RunError, RunOptions, RunOutcome, StopWhen, may_differ, start_run,
 };
 use evenkeel_proto::{GroupId, Purpose, SampleId};
 
@@ -301,7 +301,7 @@ async fn a_fork_begins_without_a_lag() {
         forked.run.name = "fork".into();
         let (resolved, to) = (resolved(&forked), dir.path().join("fork"));
         let directory = RunDirectory::fork(&to, &resolved, &path, 4).unwrap();
-        let handle = Run::start(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
+        let handle = start_run(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
         assert_versions(&cluster, &forked, 4);
     })

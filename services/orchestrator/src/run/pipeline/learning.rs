@@ -12,11 +12,11 @@ use super::plan::VersionPlan;
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::run::checkpoints::CheckpointKeeper;
-use crate::run::grpo::{FinishedStep, StepWriter};
 use crate::run::journal::RunJournal;
 use crate::run::position::{Position, PublishedWeights};
 use crate::run::step_metrics::{StepTimes, Waits};
 use crate::run::step_sampler::SampledStep;
+use crate::run::step_writer::{FinishedStep, StepWriter};
 use crate::settings::StepOrder;
 
 /// The part of a run that uses the learner.

@@ -7,13 +7,13 @@
 mod history;
 mod judge;
 mod scores;
-mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::WeightsRef;
+use evenkeel_seeds::{RngCore, Stream, rng};
 
 use crate::clients::{ProvenEngine, Services};
 use crate::dependency::Dependency;
@@ -26,6 +26,9 @@ use crate::text::Tokenizer;
 use history::History;
 use judge::{Agreement, WeightComparison};
 use scores::TokenScores;
+
+/// Draws for one token before any id is taken: a vocabulary has few special tokens.
+const ATTEMPTS: u32 = 64;
 
 /// How often engines that do not have the weights to be proven are moved to them.
 const MOVES: u32 = 10;
@@ -78,7 +81,7 @@ impl Proof {
             services,
             weights,
             every: proof.every,
-            sequences: tokens::sequences(settings.run.seed, tokenizer, vocabulary_size, proof.sequences, length),
+            sequences: sequences(settings.run.seed, tokenizer, vocabulary_size, proof.sequences, length),
             temperature: settings.sampling.temperature,
             judge: WeightComparison::new(
                 proof.tolerance.unwrap_or(ProofSettings::DEFAULT_TOLERANCE),
@@ -222,4 +225,17 @@ impl ProofReport {
         line.set("proof/learner_change", self.change.map(|(_, learner)| learner));
         line.set("timing_s/proof", self.took.as_secs_f64());
     }
+}
+
+/// Sequences of random tokens, the same for a seed and a vocabulary. Special tokens, and ids of the model that the tokenizer does not have,
+/// are left out: engines refuse some of them, and others have embeddings that were never trained.
+fn sequences(seed: u64, tokenizer: &Tokenizer, vocabulary: u32, count: u32, length: usize) -> Vec<Vec<u32>> {
+    let mut random = rng(seed, Stream::WeightsProof);
+    let ids = tokenizer.vocabulary_size().min(vocabulary).max(1);
+    let mut token = || {
+        let mut draw = || (random.next_u64() % u64::from(ids)) as u32;
+        (0..ATTEMPTS).map(|_| draw()).find(|&id| tokenizer.is_plain(id)).unwrap_or_default()
+    };
+    // A score needs a token before it.
+    (0..count).map(|_| (0..length.max(2)).map(|_| token()).collect()).collect()
 }

@@ -22,13 +22,13 @@ use crate::rollout::{EngineWeights, RolloutContext};
 use crate::run::RunOptions;
 use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::evaluator::Evaluator;
-use crate::run::grpo::StepWriter;
 use crate::run::journal::RunJournal;
 use crate::run::pipeline::IdleTimes;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
 use crate::run::step_sampler::StepSampler;
-use crate::run::train_session::TrainSession;
+use crate::run::step_writer::StepWriter;
+use crate::run::training_steps::TrainingSteps;
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
 use crate::settings::{DataSettings, LoopSettings};
@@ -63,7 +63,7 @@ pub(in crate::run) fn prepare(
     let services = Arc::new(Services::connect(&endpoints, &settings.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
     let (seed, groups, max_lag) = (settings.run.seed, settings.sampling.prompts_per_step, settings.pipeline.max_lag);
-    let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
+    let session = Arc::new(TrainingSteps::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
     let engines = EngineWeights::new(Arc::clone(&services));
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), run_id, &settings));
     let proof =

@@ -13,8 +13,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
 
-use super::in_flight::InFlight;
-use super::sampling::{SamplingSide, SamplingWeights};
+use super::super::in_flight::InFlight;
+use super::{SamplingSide, SamplingWeights};
 use crate::clients::TrainFeed;
 use crate::error::Halt;
 use crate::rollout::{RolloutScheduler, RolloutSpec, SampledBy, SampledGroup, StepBatch};
@@ -25,7 +25,7 @@ use staleness::StalenessBudget;
 
 impl SamplingSide<'_> {
     /// Moves the engines to the newest weights whenever there are new ones, while steps fill in order of completion.
-    pub(super) async fn run_in_order_of_completion(self) -> Result<(), Halt> {
+    pub(in crate::run::pipeline) async fn run_in_order_of_completion(self) -> Result<(), Halt> {
         let (newest, seen) = watch::channel(None);
         let mut in_flight = InFlight::default();
         in_flight.add_step(Composer::new(&self).run(seen));
