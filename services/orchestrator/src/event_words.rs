@@ -1,8 +1,8 @@
-//! Events in words.
+//! Events and progress in words.
 
 use evenkeel_proto::v1::StepKind;
 
-use crate::events::{Event, RunOutcome};
+use crate::events::{Activity, Event, RunOutcome, RunProgress};
 use crate::metrics::MetricsLine;
 use crate::summary::accuracy;
 
@@ -32,6 +32,23 @@ impl Event {
             }
             Self::Failed { message } => format!("failed: {message}"),
         })
+    }
+}
+
+impl RunProgress {
+    /// What is going on, with its counts, for people: `310 of 2048 samples, 12 groups trained`.
+    pub fn describe(&self) -> String {
+        let mut parts = Vec::new();
+        if self.samples > 0 {
+            parts.push(format!("{}/{} samples", self.samples_done, self.samples));
+        }
+        if self.groups_trained > 0 {
+            parts.push(format!("{} groups trained", self.groups_trained));
+        }
+        if self.activity != Activity::None {
+            parts.push(self.activity.label().to_owned());
+        }
+        parts.join(", ")
     }
 }
 

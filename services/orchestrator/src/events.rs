@@ -296,19 +296,4 @@ impl RunProgress {
     pub fn has_ended(&self) -> bool {
         self.state.has_ended()
     }
-
-    /// What is going on, with its counts, for people: `310 of 2048 samples, 12 groups trained`.
-    pub fn describe(&self) -> String {
-        let mut parts = Vec::new();
-        if self.samples > 0 {
-            parts.push(format!("{}/{} samples", self.samples_done, self.samples));
-        }
-        if self.groups_trained > 0 {
-            parts.push(format!("{} groups trained", self.groups_trained));
-        }
-        if self.activity != Activity::None {
-            parts.push(self.activity.label().to_owned());
-        }
-        parts.join(", ")
-    }
 }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use evenkeel_config::Loader;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::StepKind;
 use toml::{Table, Value};
@@ -15,6 +16,14 @@ use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 
 impl RunDirectory {
+    /// The settings of a run for one that is forked from it: the name of the other run is not its own.
+    ///
+    /// # Errors
+    /// As [`settings_of`](Self::settings_of).
+    pub fn settings_for_fork(path: &Path) -> Result<Loader, RunError> {
+        Ok(Self::settings_of(path)?.text("fork", "[run]\nname = \"\"")?)
+    }
+
     /// Creates the directory of a run that starts from a step of the run in another one. It inherits that run's lines of metrics up to the
     /// step, so that its curves are whole; the learner must have the checkpoint. Otherwise as [`create`](Self::create).
     ///

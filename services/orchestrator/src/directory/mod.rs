@@ -180,14 +180,6 @@ impl RunDirectory {
         Ok(Loader::new().file(config)?)
     }
 
-    /// The same for a run that is forked from it: the name of the other run is not its own.
-    ///
-    /// # Errors
-    /// As [`settings_of`](Self::settings_of).
-    pub fn settings_for_fork(path: &Path) -> Result<Loader, RunError> {
-        Ok(Self::settings_of(path)?.text("fork", "[run]\nname = \"\"")?)
-    }
-
     /// The directory, absolute.
     pub fn path(&self) -> &Path {
         &self.path

@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::section::section;
 use super::sources::{DATA, FilterSettings, SourceSettings, stem};
 use super::trails_section::TrailsSettings;
-use super::verifiers::VerifierSettings;
+use super::verifier_section::VerifierSettings;
 
 /// Where problems come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

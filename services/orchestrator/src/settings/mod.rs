@@ -11,6 +11,7 @@ mod section;
 mod sources;
 mod trails_section;
 mod validate;
+mod verifier_section;
 mod verifiers;
 
 use evenkeel_config::{Renamed, Settings};
@@ -28,7 +29,7 @@ pub use pipeline_section::{PipelineSettings, StepOrder};
 pub use proof_section::ProofSettings;
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
-pub use verifiers::VerifierSettings;
+pub use verifier_section::VerifierSettings;
 
 pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};
 pub(crate) use validate::is_run_name;

@@ -1,26 +1,14 @@
-//! Verifiers of the user's own: how settings declare them, and which they may.
+//! Which verifiers of the user's own settings may declare.
 
 use std::collections::BTreeMap;
 
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_tasks::Verifiers;
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
 
 use super::data_section::DataSettings;
 use super::validate::is_run_name;
-
-/// A verifier of the user's own: whatever speaks `evenkeel.v1.Reward` and judges custom tasks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(default, deny_unknown_fields)]
-pub struct VerifierSettings {
-    /// Its workers: `http://HOST:PORT` or `https://HOST:PORT` each, or `dns://HOST:PORT` for every address behind a name.
-    pub endpoints: Vec<String>,
-    /// Which rows it judges beside those that name it: those whose column `data_source` is one of these, or begins like one that ends in
-    /// `*`.
-    pub data_sources: Vec<String>,
-}
+use super::verifier_section::VerifierSettings;
 
 impl DataSettings {
     pub(super) fn validate_verifiers(&self) -> Result<(), FieldError> {

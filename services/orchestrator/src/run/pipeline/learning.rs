@@ -9,6 +9,7 @@ use super::PipelineParts;
 use super::handover::{EvaluatedLines, LearningEnd, OpenStep, Published};
 use super::idle_times::IdleTimes;
 use super::plan::VersionPlan;
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::run::checkpoints::CheckpointKeeper;
@@ -184,7 +185,7 @@ impl LearningSide<'_> {
         let expected = self.position.version() + 1;
         if (trained.open.step, trained.report.version) != (step, expected) {
             let message = format!("it made version {} of version {}", trained.report.version, expected - 1);
-            return Err(RunError::Refused { service: "learner", what, message }.into());
+            return Err(RunError::Refused { service: Dependency::Learner.label(), what, message }.into());
         }
         Ok(Some(trained))
     }
