@@ -221,7 +221,7 @@ mod tests {
             ("[data]\nkind = \"arithmetic\"\nfiles = [\"x\"]", "`data.files` is x in test, allowed: absent with"),
             (
                 "[data]\nfiles = [\"x\"]\n[[data.sources]]\nfiles = [\"y\"]",
-                "`data.sources` is 1 sources in test, allowed: absent beside data.files",
+                "`data.sources` is present in test, allowed: absent beside data.files",
             ),
             (
                 "[[data.sources]]\nfiles = [\"a/x.parquet\"]\n[[data.sources]]\nfiles = [\"b/x.jsonl\"]",
