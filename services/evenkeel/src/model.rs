@@ -28,8 +28,8 @@ pub(crate) fn write(options: &ModelOptions) -> Result<ExitCode> {
 fn link(model: &Path, out: &Path) -> Result<()> {
     let folder = fs::canonicalize(model).with_context(|| format!("model.path is {}", model.display()))?;
     if !folder.join(name::CONFIG).is_file() {
-        let found = format!("{}, which has no {}", model.display(), name::CONFIG);
-        return Err(FieldError::new("model.path", found, "the folder of a Hugging Face model").into());
+        let (field, found) = (format!("model.path {}", model.display()), format!("without {}", name::CONFIG));
+        return Err(FieldError::new(field, found, "the folder of a Hugging Face model").into());
     }
     let cannot = || format!("cannot link {} to {}", out.display(), folder.display());
     match fs::read_link(out) {
@@ -67,7 +67,7 @@ mod tests {
         let [one, other, out] = ["one", "other", "cluster/model"].map(|name| dir.path().join(name));
         for model in [&one, &other] {
             fs::create_dir(model).unwrap();
-            assert!(link(model, &out).unwrap_err().to_string().contains("which has no config.json"));
+            assert!(link(model, &out).unwrap_err().to_string().contains("is without config.json"));
             fs::write(model.join("config.json"), "{}").unwrap();
         }
         for model in [&one, &one, &other] {

@@ -16,8 +16,8 @@ use crate::terminal::note;
 pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
     let folder = &options.folder;
     if folder.join(RUN_FILE).exists() {
-        let found = format!("{}, which is a run", folder.display());
-        return Err(FieldError::new("DIR", found, "a folder of runs, such as the one that it is in").into());
+        let allowed = "a folder of runs, such as the one that it is in";
+        return Err(FieldError::new(folder.display().to_string(), "a run", allowed).into());
     }
     let (runs, skipped) = overviews(folder)?;
     for SkippedDirectory { name, reason } in &skipped {

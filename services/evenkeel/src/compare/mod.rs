@@ -215,8 +215,8 @@ fn lock(folder: &Path) -> Result<File> {
     match file.try_lock() {
         Ok(()) => Ok(file),
         Err(_) => {
-            let found = format!("{}, which another process uses", folder.display());
-            Err(FieldError::new("--out", found, "a folder of which no other comparison is running").into())
+            let allowed = "a folder that no other comparison uses";
+            Err(FieldError::new(folder.display().to_string(), "in use by another process", allowed).into())
         }
     }
 }

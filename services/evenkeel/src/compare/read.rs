@@ -115,8 +115,8 @@ pub(super) fn existing(directories: &[String]) -> Result<(Vec<Run>, BTreeSet<Str
         directories.iter().map(|directory| StoredRun::of(Path::new(directory))).collect::<Result<_>>()?;
     for (index, run) in read.iter().enumerate() {
         if read[..index].iter().any(|other| other.record.path == run.record.path) {
-            let found = format!("{}, which is given twice", run.record.path.display());
-            return Err(FieldError::new("RUN", found, "each run once").into());
+            let path = run.record.path.display().to_string();
+            return Err(FieldError::new(path, "given twice", "each run once").into());
         }
     }
     let is_varied = |key: &&String| {

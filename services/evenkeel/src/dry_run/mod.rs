@@ -56,12 +56,11 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
 /// A run needs a directory of its own.
 fn check_directory(out: &Path, findings: &mut Findings) {
     let is = if RunDirectory::settings_of(out).is_ok() {
-        "holds a run already"
+        "the directory of a run"
     } else if std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
-        "is not empty"
+        "not empty"
     } else {
         return;
     };
-    let found = format!("{}, which {is}", out.display());
-    findings.problem(FieldError::new("--out", found, "an empty or a new directory"));
+    findings.problem(FieldError::new(format!("--out {}", out.display()), is, "an empty or a new directory"));
 }

@@ -84,9 +84,8 @@ fn files(run: &Path, step: Option<u64>, benchmark: &[String]) -> Result<Vec<Path
     };
     let found = list_answers(&folder)?;
     if found.is_empty() {
-        let found = format_args!("{}, which has no answers", run.display()).to_string();
         let allowed = "a run that was evaluated, or the folder of `evenkeel eval`";
-        return Err(FieldError::new("RUN", found, allowed).into());
+        return Err(FieldError::new(run.display().to_string(), "without answers", allowed).into());
     }
     if let Some(unknown) = benchmark.iter().find(|name| !found.iter().any(|(known, _)| known == *name)) {
         let known: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();

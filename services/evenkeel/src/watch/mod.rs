@@ -42,8 +42,8 @@ impl Source {
         }
         let directory = Path::new(run);
         if !directory.join(RUN_FILE).is_file() {
-            let found = format!("{run:?}, which holds no run (there is no {RUN_FILE})");
-            return Err(FieldError::new("RUN", found, "the directory of a run, or the address of its page").into());
+            let found = format!("without a run (there is no {RUN_FILE})");
+            return Err(FieldError::new(run, found, "the directory of a run, or the address of its page").into());
         }
         Ok(Self::Directory(directory.to_owned()))
     }

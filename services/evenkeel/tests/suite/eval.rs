@@ -157,5 +157,5 @@ fn what_cannot_be_evaluated_is_refused_by_name() {
         assert!(error.contains(words), "{error}");
     }
     let error = refused(show(dir.path(), &[]));
-    assert!(error.contains("has no answers, allowed: a run that was evaluated"), "{error}");
+    assert!(error.contains("is without answers, allowed: a run that was evaluated"), "{error}");
 }

@@ -97,8 +97,7 @@ fn files(options: &DataCheckOptions, settings: &DataSettings) -> Result<Vec<Chec
     }
     for (index, file) in files.iter().enumerate() {
         if files[..index].iter().any(|other| other.path == file.path) {
-            let found = format!("{}, which is given twice", file.path.display());
-            return Err(FieldError::new("FILE", found, "each file once").into());
+            return Err(FieldError::new(file.path.display().to_string(), "given twice", "each file once").into());
         }
     }
     Ok(files)
