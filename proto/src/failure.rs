@@ -1,13 +1,13 @@
 //! Failures of single items.
 
 use crate::FieldError;
-use crate::shown::{MAX_MESSAGE_CHARS, shown};
+use crate::shown::{MAX_MESSAGE_CHARS, one_line};
 use crate::v1::{Failure, FailureCode};
 
 impl Failure {
     /// A failure with its machine-readable reason (UPPER_SNAKE_CASE) and a sentence for people.
     pub fn new(code: FailureCode, reason: impl Into<String>, message: impl Into<String>) -> Self {
-        let message = shown(&message.into(), MAX_MESSAGE_CHARS).into_owned();
+        let message = one_line(&message.into(), MAX_MESSAGE_CHARS).into_owned();
         Self { code: code.into(), reason: reason.into(), message, ..Self::default() }
     }
 

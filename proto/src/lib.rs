@@ -10,6 +10,7 @@ mod field_violation;
 mod ids;
 mod messages;
 mod names;
+mod run_state;
 mod sampling;
 mod segments;
 mod tests_source;

@@ -45,5 +45,5 @@ pub use measure::Measure;
 pub use options::Options;
 pub use outcome::PeakByChance;
 pub use pairs::{FEWEST_SEEDS, Finding, PairedDifference};
-pub use run::{Arm, Evaluation, Lengths, Run, RunState, Score, Scores};
+pub use run::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
 pub use task::TaskComparison;

@@ -26,7 +26,7 @@ pub struct Run {
     /// Lengths of answers in training, by ascending step; steps without a gap are left out.
     pub lengths: Vec<Lengths>,
     /// How it ended.
-    pub state: RunState,
+    pub state: RunEnd,
 }
 
 /// The lengths of a training step.
@@ -44,7 +44,7 @@ pub struct Lengths {
 
 /// How a run ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum RunState {
+pub enum RunEnd {
     /// After its last step.
     Finished,
     /// Before. Its numbers are not used.

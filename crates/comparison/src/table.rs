@@ -53,7 +53,7 @@ impl Table {
 
 /// What a terminal would obey or break a line at is escaped.
 fn one_line(cell: &str) -> String {
-    evenkeel_errors::shown::shown(cell, 200).into_owned()
+    evenkeel_errors::shown::one_line(cell, 200).into_owned()
 }
 
 #[cfg(test)]

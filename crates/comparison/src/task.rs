@@ -13,7 +13,7 @@ use crate::measure::Measure;
 use crate::options::Options;
 use crate::outcome::Outcome;
 use crate::pairs::{PairedDifference, paired_differences};
-use crate::run::{Arm, Run, RunState};
+use crate::run::{Arm, Run, RunEnd};
 
 /// A task with its arms.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -43,14 +43,14 @@ pub struct TaskComparison {
 impl TaskComparison {
     /// Of validated runs of the task, ordered by arm and seed.
     pub(crate) fn of(task: &str, runs: &[&Run], options: &Options, resampling: Resampling) -> Result<Self, FieldError> {
-        let finished = || runs.iter().filter(|run| run.state == RunState::Finished);
+        let finished = || runs.iter().filter(|run| run.state == RunEnd::Finished);
         let averaged = averaged(finished().flat_map(|run| &run.evaluations).flat_map(|e| e.benchmarks.keys()), options);
         let mut by_arm: BTreeMap<&Arm, (Vec<&Run>, Vec<FailedSeed>)> = BTreeMap::new();
         for run in runs {
             let (finished, failed) = by_arm.entry(&run.arm).or_default();
             match &run.state {
-                RunState::Finished => finished.push(*run),
-                RunState::Failed { reason } => failed.push(FailedSeed { seed: run.seed, reason: reason.clone() }),
+                RunEnd::Finished => finished.push(*run),
+                RunEnd::Failed { reason } => failed.push(FailedSeed { seed: run.seed, reason: reason.clone() }),
             }
         }
         let mut finished_runs = Vec::new();

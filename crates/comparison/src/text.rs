@@ -63,7 +63,7 @@ impl Comparison {
 }
 
 pub(crate) fn shown(text: &str) -> String {
-    evenkeel_errors::shown::shown(text, evenkeel_errors::shown::MAX_MESSAGE_CHARS).into_owned()
+    evenkeel_errors::shown::one_line(text, evenkeel_errors::shown::MAX_MESSAGE_CHARS).into_owned()
 }
 
 /// An arm in each row. Of peaks and drops the part that is expected by chance stands in brackets.

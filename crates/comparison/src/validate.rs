@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use evenkeel_errors::FieldError;
 
-use crate::run::{Evaluation, Lengths, Run, RunState, Score, Scores};
+use crate::run::{Evaluation, Lengths, Run, RunEnd, Score, Scores};
 
 /// Runs of which those of a task differ in arm and seed alone.
 ///
@@ -24,7 +24,7 @@ pub(crate) fn validate(runs: &[&Run]) -> Result<(), FieldError> {
         }
         let other = *first_of_task.entry(run.task.as_str()).or_insert(run);
         identity(run, other).map_err(within)?;
-        if run.state == RunState::Finished {
+        if run.state == RunEnd::Finished {
             values(run).map_err(within)?;
             let other = *first_finished.entry(run.task.as_str()).or_insert(run);
             same_evaluations(run, other).map_err(within)?;

@@ -107,7 +107,12 @@ impl Loader {
 impl<T: Settings> Loaded<T> {
     /// Where the value of `key` was written; `defaults` if nowhere.
     pub fn origin(&self, key: &str) -> String {
-        self.merged.origin(key)
+        self.merged.origin_or_defaults(key)
+    }
+
+    /// Whether `key` was written anywhere, be it with the value that it has by default.
+    pub fn is_set(&self, key: &str) -> bool {
+        self.merged.origin(key).is_some()
     }
 
     /// The settings as TOML, from which the same settings load.
@@ -121,7 +126,7 @@ fn finish<T: Settings>(settings: T, merged: Merged) -> Result<Loaded<T>, ConfigE
         return Err(merged.explain_unread::<T>(&path));
     }
     if let Err(error) = settings.validate() {
-        let origin = merged.origin(&error.field);
+        let origin = merged.origin_or_defaults(&error.field);
         return Err(ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed });
     }
     Ok(Loaded { settings, merged })

@@ -32,10 +32,15 @@ impl Merged {
         T::deserialize(ValueDeserializer(&value)).map_err(|Refusal(error)| error)
     }
 
-    /// The layer that wrote a key, or the list or table that it is in.
-    pub(crate) fn origin(&self, key: &str) -> String {
+    /// The layer that wrote a key, or the list or table that it is in; `None` where the key has its default.
+    pub(crate) fn origin(&self, key: &str) -> Option<String> {
         let list = || self.0.find_metadata(key.split_once('[')?.0);
-        self.0.find_metadata(key).or_else(list).map_or_else(|| "defaults".to_owned(), name_of)
+        self.0.find_metadata(key).or_else(list).and_then(name_of)
+    }
+
+    /// The same for messages.
+    pub(crate) fn origin_or_defaults(&self, key: &str) -> String {
+        self.origin(key).unwrap_or_else(defaults)
     }
 
     /// The first key that was written and is absent from the loaded settings: catches structs without `deny_unknown_fields`.
@@ -57,15 +62,15 @@ impl Merged {
         let (name, parent) = path.split_last().expect("an unread key has a name");
         let parent = parent.join(".");
         let allowed = Self::defaults(T::default()).keys_at(&parent);
-        unknown_key(&T::RENAMED, &parent, name, allowed, self.origin(&path.join(".")))
+        unknown_key(&T::RENAMED, &parent, name, allowed, self.origin_or_defaults(&path.join(".")))
     }
 
     /// An error of [`settings`](Self::settings) with the key, its value, where it was written, and what is allowed.
     pub(crate) fn explain<T: Settings>(&self, error: &Error) -> ConfigError {
         let path = error.path.join(".");
         let origin = match &error.metadata {
-            Some(metadata) => name_of(metadata),
-            None => self.origin(&path),
+            Some(metadata) => name_of(metadata).unwrap_or_else(defaults),
+            None => self.origin_or_defaults(&path),
         };
         if let Kind::UnknownField(name, allowed) = &error.kind {
             // figment sometimes includes the refused key in the path.
@@ -99,13 +104,14 @@ impl Merged {
     }
 }
 
-fn name_of(metadata: &Metadata) -> String {
-    // figment names the layer of defaults after the Rust type.
-    if metadata.name.starts_with('`') || metadata.name.contains("::") {
-        "defaults".to_owned()
-    } else {
-        metadata.name.to_string()
-    }
+/// The name of a layer; `None` for the one of defaults, which figment names after the Rust type.
+fn name_of(metadata: &Metadata) -> Option<String> {
+    let is_type = metadata.name.starts_with('`') || metadata.name.contains("::");
+    (!is_type).then(|| metadata.name.to_string())
+}
+
+fn defaults() -> String {
+    "defaults".to_owned()
 }
 
 /// `parent` is the path of the table, empty for the top level.

@@ -2,7 +2,7 @@
 
 use std::fmt::Display;
 
-use crate::shown::shown;
+use crate::shown::one_line;
 
 /// Longest value that an error repeats, in characters; a refused completion may be megabytes long.
 const MAX_VALUE_CHARS: usize = 80;
@@ -31,12 +31,17 @@ impl FieldError {
 
     /// Not generic, so that it is compiled once.
     fn bounded(field: &str, value: &str, allowed: &str) -> Self {
-        let text = |text, max_chars| shown(text, max_chars).into_owned();
+        let text = |text, max_chars| one_line(text, max_chars).into_owned();
         Self {
             field: text(field, MAX_PATH_CHARS),
             value: text(value, MAX_VALUE_CHARS),
             allowed: text(allowed, MAX_ALLOWED_CHARS),
         }
+    }
+
+    /// `field` is the text `text`, in quotation marks, which is not among the `allowed` values.
+    pub fn quoted(field: impl Into<String>, text: impl AsRef<str>, allowed: impl Into<String>) -> Self {
+        Self::new(field, format_args!("{:?}", text.as_ref()), allowed)
     }
 
     /// `field` is required and absent.
@@ -73,6 +78,12 @@ mod tests {
     fn says_field_value_and_allowed() {
         let error = FieldError::new("temperature", -1.0, "a finite number, at least 0").within("sampling");
         assert_eq!(error.to_string(), "sampling.temperature is -1, allowed: a finite number, at least 0");
+    }
+
+    #[test]
+    fn texts_are_in_quotation_marks() {
+        let error = FieldError::quoted("run.name", "a/b \"c\"", "a name");
+        assert_eq!(error.to_string(), r#"run.name is "a/b \"c\"", allowed: a name"#);
     }
 
     #[test]

@@ -5,13 +5,18 @@ use std::borrow::Cow;
 /// Longest message of a failure, in characters.
 pub const MAX_MESSAGE_CHARS: usize = 2000;
 
-/// Text of at most the given number of characters, with control characters, Unicode line ends and direction marks escaped as in Rust
-/// literals, and without the passwords of URLs. Longer text is cut and ends in `…`.
-pub fn shown(text: &str, max_chars: usize) -> Cow<'_, str> {
+/// Text of at most the given number of characters on one line, without the passwords of URLs. What a terminal or a reader of lines would
+/// act on is escaped as in Rust literals. Longer text is cut and ends in `…`.
+pub fn one_line(text: &str, max_chars: usize) -> Cow<'_, str> {
     match without_credentials(text) {
-        Cow::Borrowed(text) => on_one_line(text, max_chars),
-        Cow::Owned(text) => Cow::Owned(on_one_line(&text, max_chars).into_owned()),
+        Cow::Borrowed(text) => escaped(text, max_chars, acts),
+        Cow::Owned(text) => Cow::Owned(escaped(&text, max_chars, acts).into_owned()),
     }
+}
+
+/// Text of any length with its line breaks and tabs. Everything else that a terminal would act on is escaped as in Rust literals.
+pub fn multi_line(text: &str) -> Cow<'_, str> {
+    escaped(text, usize::MAX, |character| acts(character) && !matches!(character, '\n' | '\t'))
 }
 
 /// Text with `***` in place of the name and password of every URL: `http://***@host` for `http://name:password@host`.
@@ -40,9 +45,9 @@ pub fn without_credentials(text: &str) -> Cow<'_, str> {
     if shown == text { Cow::Borrowed(text) } else { Cow::Owned(shown) }
 }
 
-fn on_one_line(text: &str, max_chars: usize) -> Cow<'_, str> {
+fn escaped(text: &str, max_chars: usize, acts: impl Fn(char) -> bool) -> Cow<'_, str> {
     let cut = text.char_indices().nth(max_chars).map(|(end, _)| end);
-    if cut.is_none() && !text.contains(acts) {
+    if cut.is_none() && !text.contains(&acts) {
         return Cow::Borrowed(text);
     }
     let mut shown = String::new();
@@ -62,10 +67,22 @@ fn on_one_line(text: &str, max_chars: usize) -> Cow<'_, str> {
     Cow::Owned(shown)
 }
 
-/// Whether a terminal or a line reader would interpret a character instead of showing it.
+/// Whether a terminal or a reader of lines would interpret a character instead of showing it: control characters, line ends, marks of
+/// direction, and what takes no room and so hides in a text.
 fn acts(character: char) -> bool {
     character.is_control()
-        || matches!(character, '\u{2028}' | '\u{2029}' | '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
+        || matches!(
+            character,
+            '\u{ad}'
+                | '\u{61c}'
+                | '\u{180e}'
+                | '\u{200b}'..='\u{200f}'
+                | '\u{2028}'..='\u{202e}'
+                | '\u{2060}'..='\u{206f}'
+                | '\u{feff}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{e0000}'..='\u{e007f}'
+        )
 }
 
 #[cfg(test)]
@@ -74,18 +91,53 @@ mod tests {
 
     #[test]
     fn plain_text_of_any_script_stays_as_it_is() {
-        for text in ["", "run-7", "größer, 答え, \u{1f600}", "a \\n b"] {
-            assert!(matches!(shown(text, 100), Cow::Borrowed(same) if same == text));
+        let scripts = [
+            "",
+            "run-7",
+            "a \\n b",
+            "größer",
+            "答え 所以",
+            "한국어",
+            "ответ",
+            "απάντηση",
+            "תשובה",
+            "جواب",
+            "उत्तर",
+            "คำตอบ",
+            "პასუხი",
+            "පිළිතුර",
+            "√2 = 1,4…",
+            "e\u{301}",
+            "\u{1f600}\u{1f3fd}",
+            "☃\u{fe0f}",
+        ];
+        for text in scripts {
+            assert!(matches!(one_line(text, 100), Cow::Borrowed(same) if same == text), "{text}");
+            assert!(matches!(multi_line(text), Cow::Borrowed(same) if same == text), "{text}");
         }
     }
 
     #[test]
     fn nothing_that_a_terminal_acts_on_is_left() {
         assert_eq!(
-            shown("a\nINFO b\r\t\x1b[31m\x07\u{9b}0m\0\x7f", 100),
+            one_line("a\nINFO b\r\t\x1b[31m\x07\u{9b}0m\0\x7f", 100),
             r"a\nINFO b\r\t\u{1b}[31m\u{7}\u{9b}0m\0\u{7f}"
         );
-        assert_eq!(shown("a\u{2028}b\u{202e}c", 100), r"a\u{2028}b\u{202e}c");
+        assert_eq!(one_line("a\u{2028}b\u{202e}c", 100), r"a\u{2028}b\u{202e}c");
+        assert_eq!(multi_line("a\u{1b}[2Jb\r\n\tc\u{9b}31m"), "a\\u{1b}[2Jb\\r\n\tc\\u{9b}31m");
+    }
+
+    #[test]
+    fn no_character_reorders_or_hides_text() {
+        let marks = "\u{ad}\u{61c}\u{180e}\u{200b}\u{200e}\u{200f}\u{202a}\u{202b}\u{202c}\u{202d}\u{202e}\u{2060}\u{2066}\u{2067}\
+                     \u{2068}\u{2069}\u{206f}\u{feff}\u{fff9}\u{e0001}\u{e0041}\u{85}";
+        for mark in marks.chars() {
+            let (text, expected) = (format!("a{mark}b"), format!("a{}b", mark.escape_unicode()));
+            assert_eq!(
+                (one_line(&text, 100).into_owned(), multi_line(&text).into_owned()),
+                (expected.clone(), expected)
+            );
+        }
     }
 
     #[test]
@@ -98,14 +150,14 @@ mod tests {
             ("://", "://"),
         ] {
             assert_eq!(without_credentials(text), expected);
-            assert_eq!(shown(text, 100), expected);
+            assert_eq!(one_line(text, 100), expected);
         }
-        assert_eq!(shown("http://a:s3cret@host", 12), "http://***@h…", "before it is cut");
+        assert_eq!(one_line("http://a:s3cret@host", 12), "http://***@h…", "before it is cut");
     }
 
     #[test]
     fn long_text_is_cut_between_characters() {
-        assert_eq!(shown(&"ä".repeat(1_000_000), 3), "äää…");
-        assert_eq!(shown("äää", 3), "äää");
+        assert_eq!(one_line(&"ä".repeat(1_000_000), 3), "äää…");
+        assert_eq!(one_line("äää", 3), "äää");
     }
 }

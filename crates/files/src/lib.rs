@@ -2,7 +2,7 @@
 //!
 //! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file. [`open`]
 //! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when the result is no longer wanted.
-//! [`FileDigest`] is the SHA-256 digest of a file, [`DigestWriter`] makes it while the file is written, and [`FieldsDigest`] is that of several
+//! [`replace`] replaces a file as a whole. [`FileDigest`] is the SHA-256 digest of a file, [`DigestWriter`] makes it while the file is written, and [`FieldsDigest`] is that of several
 //! texts. [`Secret`] is a token or key that is compared in constant time, [`free_space`] says what a disk still takes and
 //! [`available_memory`] what memory there is, and [`Size`] and [`hex`] are how sizes and bytes are written.
 //!
@@ -14,6 +14,7 @@ mod fields_digest;
 mod hex;
 mod memory;
 mod read;
+mod replace;
 mod secret;
 mod size;
 mod space;
@@ -23,6 +24,7 @@ pub use fields_digest::FieldsDigest;
 pub use hex::hex;
 pub use memory::available_memory;
 pub use read::{ReadError, open, read, read_optional, read_while};
+pub use replace::{replace, replace_with};
 pub use secret::Secret;
 pub use size::Size;
 pub use space::{Space, free_space};

@@ -65,10 +65,16 @@ pub enum Error {
     },
 }
 
+impl From<FieldError> for Error {
+    fn from(field: FieldError) -> Self {
+        Self::Refused { location: Location::default(), field }
+    }
+}
+
 impl Error {
     /// A refusal whose location is not known yet, or that has none.
     pub fn refused(field: impl Into<String>, value: impl Display, allowed: impl Into<String>) -> Self {
-        Self::Refused { location: Location::default(), field: FieldError::new(field, value, allowed) }
+        FieldError::new(field, value, allowed).into()
     }
 
     /// The same error with the indices of its group and response; an index that is already set is kept.

@@ -56,7 +56,7 @@ impl<T: Real> ResponseTokens<'_, T> {
 /// # Errors
 /// The first problem, with `group` as the index of the group.
 pub fn validate_group<T: Real>(settings: &Settings, group: usize, responses: &[Response<'_, T>]) -> Result<(), Error> {
-    settings.validate_group_size(responses.len()).map_err(|error| error.at(group, None))?;
+    settings.validate_group_size(responses.len()).map_err(|error| Error::from(error).at(group, None))?;
     for (i, response) in responses.iter().enumerate().filter(|(_, response)| response.valid) {
         validate_response(settings, response).map_err(|error| error.at(group, Some(i)))?;
     }

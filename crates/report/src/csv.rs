@@ -8,17 +8,17 @@ use crate::series::Series;
 
 /// Rows by x with a column for each series, and two more for its intervals where it has some.
 pub(crate) fn of_series(x_label: &str, series: &[Series]) -> String {
-    let mut text = quoted(x_label);
+    let mut text = csv_cell(x_label);
     let mut rows: BTreeMap<OrderedX, Vec<Option<f64>>> = BTreeMap::new();
     let has_intervals = |series: &Series| series.points.iter().any(|point| point.interval.is_some());
     let columns: usize = series.iter().map(|series| if has_intervals(series) { 3 } else { 1 }).sum();
     let mut column = 0;
     for series in series {
         let with_interval = has_intervals(series);
-        let _ = write!(text, ",{}", quoted(&series.label));
+        let _ = write!(text, ",{}", csv_cell(&series.label));
         if with_interval {
             let (low, high) = (format!("{} low", series.label), format!("{} high", series.label));
-            let _ = write!(text, ",{},{}", quoted(&low), quoted(&high));
+            let _ = write!(text, ",{},{}", csv_cell(&low), csv_cell(&high));
         }
         for point in &series.points {
             let row = rows.entry(OrderedX(point.x)).or_insert_with(|| vec![None; columns]);
@@ -49,7 +49,7 @@ pub(crate) fn of_series(x_label: &str, series: &[Series]) -> String {
 pub(crate) fn of_rows<'a>(rows: impl IntoIterator<Item = Vec<&'a str>>) -> String {
     let mut text = String::new();
     for row in rows {
-        let cells: Vec<String> = row.into_iter().map(quoted).collect();
+        let cells: Vec<String> = row.into_iter().map(csv_cell).collect();
         text.push_str(&cells.join(","));
         text.push('\n');
     }
@@ -90,7 +90,7 @@ fn encoded(text: &str) -> String {
 }
 
 /// A cell as RFC 4180 has it: in quotes where it could be taken for more than one.
-fn quoted(cell: &str) -> String {
+pub fn csv_cell(cell: &str) -> String {
     match cell.contains([',', '"', '\n', '\r']) {
         true => format!("\"{}\"", cell.replace('"', "\"\"")),
         false => cell.to_owned(),

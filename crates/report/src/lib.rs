@@ -24,6 +24,7 @@ mod thin;
 
 pub use bars::{Bar, Bars};
 pub use chart::Chart;
+pub use csv::csv_cell;
 pub use figure::{Figure, figures};
 pub use html::Html;
 pub use page::{Live, Page, Section, style};

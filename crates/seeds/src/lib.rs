@@ -43,6 +43,13 @@ pub fn seed(seed: u64, stream: Stream) -> u64 {
     u64::from_le_bytes([b0, b1, b2, b3, b4, b5, b6, b7]) >> 1
 }
 
+/// The upper half of 64-bit numbers that are counted under a name, so that those of different names do not meet: 31 bits of the name's
+/// SHA-256 digest. The highest bit is set, which leaves the numbers below 2^63 to what has no name.
+pub fn upper_half(name: &str) -> u32 {
+    let [b0, b1, b2, b3, ..]: [u8; 32] = Sha256::digest(name).into();
+    u32::from_be_bytes([b0, b1, b2, b3]) | 1 << 31
+}
+
 fn key(seed: u64, stream: Stream) -> [u8; 32] {
     let name = stream.name();
     let mut hash = Sha256::new_with_prefix(DOMAIN);
@@ -53,4 +60,14 @@ fn key(seed: u64, stream: Stream) -> [u8; 32] {
         hash.update(index.to_le_bytes());
     }
     hash.finalize().into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_upper_half_of_a_name_is_always_the_same_and_never_0() {
+        assert_eq!(["math", "aime", ""].map(upper_half), [0xd8a6_d680, 0xb25a_0970, 0xe3b0_c442]);
+    }
 }

@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal, Write};
 
 use evenkeel_errors::FieldError;
-use evenkeel_errors::shown::{shown, without_credentials};
+use evenkeel_errors::shown::{self, without_credentials};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tracing_subscriber::EnvFilter;
@@ -82,7 +82,7 @@ pub fn init_logging(settings: &TelemetrySettings) -> Result<(), TelemetryError> 
 fn one_line() -> impl for<'writer> FormatFields<'writer> + Send + Sync + 'static {
     debug_fn(|writer, field, value| {
         let value = format!("{value:?}");
-        let value = shown(&value, MAX_VALUE_CHARS);
+        let value = shown::one_line(&value, MAX_VALUE_CHARS);
         match field.name() {
             "message" => write!(writer, "{value}"),
             name => write!(writer, "{}={value}", name.trim_start_matches("r#")),

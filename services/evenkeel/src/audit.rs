@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_orchestrator::{Audit, LagLengths, Lengths, OvertakenLengths, RunRecord};
+use evenkeel_proto::Label;
 
 use crate::arguments::AuditOptions;
 use crate::columns::aligned;

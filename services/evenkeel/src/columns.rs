@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_orchestrator::{BenchmarkSummary, MetricsLine};
+use evenkeel_orchestrator::{AVERAGE, BenchmarkSummary, MetricsLine, at_k};
 
 /// Rows with their columns one below the other: the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
@@ -32,8 +32,8 @@ pub(crate) fn percent(value: f64, standard_error: Option<f64>) -> String {
 /// The benchmarks of an evaluation with their k; whether it is the average comes first, so that this is last.
 pub(crate) fn evaluated(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
     fn of_mean(name: &str) -> Option<(bool, &str, u32)> {
-        let (benchmark, k) = name.strip_prefix("val-core/")?.rsplit_once("/acc/mean@")?;
-        Some((benchmark == "average", benchmark, k.parse().ok()?))
+        let (benchmark, metric) = at_k::parse_core(name)?;
+        Some((benchmark == AVERAGE, benchmark, metric.strip_prefix("mean@")?.parse().ok()?))
     }
     line.values.keys().filter_map(|name| of_mean(name)).collect()
 }
@@ -41,9 +41,10 @@ pub(crate) fn evaluated(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
 /// The accuracy of an evaluation in a few words: that of the average, or of the only benchmark.
 pub(crate) fn accuracy(line: &MetricsLine) -> Option<String> {
     let (_, name, k) = evaluated(line).into_iter().next_back()?;
-    let value = line.get(&format!("val-core/{name}/acc/mean@{k}"))?;
-    let error = line.get(&format!("val-aux/{name}/acc/mean@{k}/standard_error"));
-    Some(format!("{name} mean@{k} {} %", percent(value, error)))
+    let metric = format!("mean@{k}");
+    let value = line.get(&at_k::core(name, &metric))?;
+    let error = line.get(&at_k::standard_error(name, &metric));
+    Some(format!("{name} {metric} {} %", percent(value, error)))
 }
 
 /// Peak and last accuracies of each benchmark, in percent.

@@ -27,7 +27,7 @@ impl Origin {
             Ok(step) => Ok(Self { directory: directory.into(), step: Some(step) }),
             // A folder may have such a name.
             Err(_) if Path::new(text).exists() => Ok(Self { directory: text.into(), step: None }),
-            Err(_) => Err(FieldError::new("--from", format_args!("`{text}`"), "DIR or DIR@N, with a number of steps")),
+            Err(_) => Err(FieldError::quoted("--from", text, "DIR or DIR@N, with a number of steps")),
         }
     }
 }
@@ -38,12 +38,9 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
     let RunRecord { path, run_id, .. } = RunRecord::read(&directory).context("--from")?;
     let (step, checkpoint) = choose(&path, &run_id, step)?;
 
-    let theirs = recipe::finish(RunDirectory::settings_of(&path)?, &[])?.settings;
-    // The other run's name is not this one's.
-    let unnamed = RunDirectory::settings_of(&path)?.text("--from", "[run]\nname = \"\"")?;
-    let ours = recipe::finish(unnamed, set)?.settings;
-    refuse_another_reference(&theirs, &ours)?;
-    let resolved = ours.resolved()?;
+    let origin = RunDirectory::settings_of(&path)?;
+    let recipe = recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
+    let resolved = recipe.resolved_for_this_process()?;
     let out = match out {
         Some(out) => out.to_owned(),
         None => free_directory(path.parent().unwrap_or(&path), &format!("{run_id}-from-{step}"))?,
@@ -51,7 +48,7 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
     let directory = RunDirectory::fork(&out, &resolved, &path, step)?;
     let target = directory.checkpoints().join(&run_id).join(checkpoint.file_name().unwrap_or_default());
     link(&checkpoint, &target).with_context(|| format!("the checkpoint {}", checkpoint.display()))?;
-    Ok((ours, resolved, directory))
+    Ok((recipe, resolved, directory))
 }
 
 /// The checkpoint of a step, or the newest one, with its step.
@@ -79,17 +76,6 @@ fn choose(directory: &Path, run_id: &str, step: Option<u64>) -> Result<(u64, Pat
     }
 }
 
-/// The fresh model is also what a KL term refers to: with another seed it would be another one.
-fn refuse_another_reference(theirs: &Recipe, ours: &Recipe) -> Result<(), FieldError> {
-    let is_fresh = ours.model.path.is_none() && ours.learner.objective.kl_coefficient != 0.0;
-    if is_fresh && theirs.run.seed != ours.run.seed {
-        let allowed =
-            format!("{} with learner.objective.kl_coefficient, whose reference is the fresh model", theirs.run.seed);
-        return Err(FieldError::new("run.seed", ours.run.seed, allowed));
-    }
-    Ok(())
-}
-
 /// Copies a folder of files. Where the file system allows both share the bytes: files of a checkpoint are never changed in place.
 fn link(from: &Path, to: &Path) -> std::io::Result<()> {
     std::fs::create_dir_all(to)?;
@@ -114,6 +100,6 @@ mod tests {
         assert_eq!(parsed("runs/a@40"), Ok(("runs/a".to_owned(), Some(40))));
         assert_eq!(parsed("runs/a"), Ok(("runs/a".to_owned(), None)));
         let error = parsed("runs/a@last").unwrap_err().to_string();
-        assert!(error.contains("--from is `runs/a@last`, allowed: DIR or DIR@N"), "{error}");
+        assert!(error.contains("--from is \"runs/a@last\", allowed: DIR or DIR@N"), "{error}");
     }
 }

@@ -3,12 +3,13 @@
 use std::fmt;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use evenkeel_config::Settings;
 use evenkeel_cuda::Probe;
 use evenkeel_files::Size;
 use evenkeel_learner::{Compute, ComputeType, MemoryPart, MemoryPlan, MomentsLocation, Recompute, TrainingSettings};
 use evenkeel_model::Config;
+use evenkeel_proto::FieldError;
 use serde_json::{Value, json};
 
 use crate::arguments::{GpuCommand, GpuPlanOptions, GpuProbeOptions, MomentsOption, RecomputeOption};
@@ -37,7 +38,7 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
     let (config, _) = Config::load(&options.model)?;
     let available = match options.memory {
         Some(gibibytes) if gibibytes.is_finite() && gibibytes > 0.0 => (gibibytes * f64::from(1 << 30)) as u64,
-        Some(gibibytes) => bail!("--memory is {gibibytes}, allowed: a number of GiB above 0"),
+        Some(gibibytes) => return Err(FieldError::new("--memory", gibibytes, "a number of GiB above 0").into()),
         None => {
             let probe = Probe::of_this_machine();
             let device = probe.devices.first();

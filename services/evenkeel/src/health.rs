@@ -5,18 +5,19 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
+use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector, Health, ServerAddress};
+use evenkeel_tasks::read::printable;
 use tokio::io::{AsyncBufReadExt, AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
 
 use crate::arguments::HealthOptions;
-use crate::show::escaped;
 
 /// Time limit of one answer.
 const HEALTH_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of the first line of an answer over HTTP.
 const MAX_BYTES: u64 = 1 << 10;
-const ALLOWED: &str = "allowed: http://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP), and the same with https";
+const ALLOWED: &str = "http://HOST:PORT (gRPC), http://HOST:PORT/PATH (HTTP), and the same with https";
 
 /// What to ask.
 #[derive(Debug, PartialEq, Eq)]
@@ -30,16 +31,16 @@ enum HealthProbe<'u> {
 impl<'u> HealthProbe<'u> {
     /// # Errors
     /// Neither form.
-    fn of(url: &'u str) -> Result<Self> {
-        let refused = || format!("`{}` cannot be asked, {ALLOWED}", escaped(url));
-        let (scheme, rest) = url.split_once("://").with_context(refused)?;
+    fn of(url: &'u str) -> Result<Self, FieldError> {
+        let refused = || FieldError::quoted("URL", url, ALLOWED);
+        let (scheme, rest) = url.split_once("://").ok_or_else(refused)?;
         let is_plain = !url.chars().any(|character| character.is_whitespace() || character.is_control());
         match (scheme, rest.find('/')) {
             ("http" | "https", None) if is_plain => Ok(Self::Grpc(url)),
             ("http" | "https", Some(at)) if is_plain && rest[..at].contains(':') => {
                 Ok(Self::Http { encrypted: scheme == "https", address: &rest[..at], path: &rest[at..] })
             }
-            _ => bail!(refused()),
+            _ => Err(refused()),
         }
     }
 }
@@ -73,8 +74,8 @@ async fn grpc(connector: &Connector, url: &str, service: &str) -> Result<&'stati
     match connector.health(&ServerAddress::new(url), service).await? {
         Health::Serving => Ok("is serving"),
         Health::NotServing => bail!("{url} answers and is not serving"),
-        Health::UnknownService => bail!("{url} has no service `{}`", escaped(service)),
-        Health::Failed(message) => bail!("{url}: {}", escaped(&message)),
+        Health::UnknownService => bail!("{url} has no service `{}`", printable(service)),
+        Health::Failed(message) => bail!("{url}: {}", printable(&message)),
     }
 }
 
@@ -97,7 +98,7 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, address: &str, pat
     let line = line.trim_end();
     match line.split(' ').nth(1) {
         Some("200") if line.starts_with("HTTP/1.") => Ok("answers 200"),
-        Some(status) if line.starts_with("HTTP/1.") => bail!("it answers {}", escaped(status)),
+        Some(status) if line.starts_with("HTTP/1.") => bail!("it answers {}", printable(status)),
         _ => bail!("the answer is not HTTP"),
     }
 }
@@ -115,7 +116,7 @@ mod tests {
         assert_eq!(HealthProbe::of("https://engine:1/health").unwrap(), page(true, "engine:1", "/health"));
         for url in ["", "reward:50052", "ftp://a:1/b", "http://a/b", "https://a/b", "http://a:1/b c"] {
             let error = HealthProbe::of(url).unwrap_err().to_string();
-            assert!(error.starts_with(&format!("`{url}` cannot be asked, allowed: http://HOST:PORT")), "{error}");
+            assert!(error.starts_with(&format!("URL is {url:?}, allowed: http://HOST:PORT")), "{error}");
         }
     }
 }

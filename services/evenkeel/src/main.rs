@@ -69,7 +69,7 @@ fn main() -> ExitCode {
     match result {
         Ok(code) => code,
         Err(error) => {
-            terminal::complain(&error);
+            terminal::print_error(&error);
             ExitCode::FAILURE
         }
     }

@@ -9,6 +9,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_orchestrator::{MetricsLine, RunRecord};
+use evenkeel_report::csv_cell;
 use serde_json::{Map, Value};
 
 use crate::arguments::{MetricsOptions, TableFormat};
@@ -64,7 +65,7 @@ fn jsonl(mut out: impl Write, rows: &Rows) -> io::Result<()> {
 fn csv(mut out: impl Write, rows: &Rows) -> io::Result<()> {
     let names: BTreeSet<&String> = rows.values().flat_map(Map::keys).collect();
     write!(out, "{STEP}")?;
-    names.iter().try_for_each(|name| write!(out, ",{}", quoted(name)))?;
+    names.iter().try_for_each(|name| write!(out, ",{}", csv_cell(name)))?;
     writeln!(out)?;
     for (version, values) in rows {
         write!(out, "{version}")?;
@@ -77,14 +78,6 @@ fn csv(mut out: impl Write, rows: &Rows) -> io::Result<()> {
         writeln!(out)?;
     }
     out.flush()
-}
-
-/// A name as RFC 4180 has it: in quotes where it could be taken for more than one column.
-fn quoted(name: &str) -> String {
-    match name.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", name.replace('"', "\"\"")),
-        false => name.to_owned(),
-    }
 }
 
 #[cfg(test)]

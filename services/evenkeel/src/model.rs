@@ -8,6 +8,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use evenkeel_hf::name;
 use evenkeel_model::fresh::write_fresh_model;
+use evenkeel_proto::FieldError;
 
 use crate::arguments::ModelOptions;
 use crate::recipe;
@@ -25,10 +26,10 @@ pub(crate) fn write(options: &ModelOptions) -> Result<ExitCode> {
 
 /// Makes `out` a link to a model's folder. A link to another one is replaced; anything else stays.
 fn link(model: &Path, out: &Path) -> Result<()> {
-    let names = || format!("`model.path` is {}", model.display());
-    let folder = fs::canonicalize(model).with_context(names)?;
+    let folder = fs::canonicalize(model).with_context(|| format!("model.path is {}", model.display()))?;
     if !folder.join(name::CONFIG).is_file() {
-        bail!("{}, allowed: the folder of a Hugging Face model; it has no config.json", names());
+        let (field, found) = (format!("model.path {}", model.display()), format!("without {}", name::CONFIG));
+        return Err(FieldError::new(field, found, "the folder of a Hugging Face model").into());
     }
     let cannot = || format!("cannot link {} to {}", out.display(), folder.display());
     match fs::read_link(out) {
@@ -66,7 +67,7 @@ mod tests {
         let [one, other, out] = ["one", "other", "cluster/model"].map(|name| dir.path().join(name));
         for model in [&one, &other] {
             fs::create_dir(model).unwrap();
-            assert!(link(model, &out).unwrap_err().to_string().contains("it has no config.json"));
+            assert!(link(model, &out).unwrap_err().to_string().contains("is without config.json"));
             fs::write(model.join("config.json"), "{}").unwrap();
         }
         for model in [&one, &one, &other] {

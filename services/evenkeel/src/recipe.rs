@@ -16,9 +16,9 @@ use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, TrainingSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
-    CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings, ProofSettings,
-    RecipeReader, ResolvedRecipe, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
-    recipe_stem,
+    CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings,
+    PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, ServicesSettings,
+    ShapingSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -42,7 +42,7 @@ pub(crate) struct Recipe {
     /// Problems.
     pub(crate) data: DataSettings,
     /// How the policy is sampled.
-    pub(crate) sampling: SamplingSettings,
+    pub(crate) sampling: PolicySamplingSettings,
     /// Sampling ahead of training.
     pub(crate) pipeline: PipelineSettings,
     /// From raw to shaped rewards.
@@ -122,16 +122,36 @@ pub(crate) fn finish(loader: Loader, set: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(loader.environment()?.set(set)?)?)
 }
 
+/// The recipe of a run that is forked from one with the recipe `origin`.
+pub(crate) fn finish_fork(origin: Loader, fork: Loader, set: &[String]) -> Result<Recipe> {
+    Ok(resolve_fork(origin.environment()?, fork.environment()?.set(set)?)?)
+}
+
+/// Resolves the recipe of a fork, which may not differ from that of its origin in everything: the fresh model is also what a KL term refers
+/// to, and with another seed it would be another one.
+fn resolve_fork(origin: Loader, fork: Loader) -> Result<Recipe, ConfigError> {
+    let (theirs, ours) = (resolve(origin)?.settings, resolve(fork)?);
+    let Recipe { run, model, learner, .. } = &ours.settings;
+    let refers_to_fresh_model = model.path.is_none() && learner.objective.kl_coefficient != 0.0;
+    if refers_to_fresh_model && theirs.run.seed != run.seed {
+        let seed = theirs.run.seed;
+        let allowed = format!("{seed} with learner.objective.kl_coefficient, whose reference is the fresh model");
+        return Err(refused(&ours, FieldError::new("run.seed", run.seed, allowed)));
+    }
+    Ok(ours.settings)
+}
+
 /// Loads all sections, derives what they share, and validates them.
 fn resolve(loader: Loader) -> Result<Loaded<Recipe>, ConfigError> {
     let mut loaded = loader.load::<Recipe>()?;
-    let refused = |loaded: &Loaded<Recipe>, error: FieldError| {
-        let origin = loaded.origin(&error.field);
-        ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed }
-    };
     shared::derive(&mut loaded).map_err(|error| refused(&loaded, error))?;
     validate(&loaded.settings).map_err(|error| refused(&loaded, error))?;
     Ok(loaded)
+}
+
+fn refused(loaded: &Loaded<Recipe>, error: FieldError) -> ConfigError {
+    let origin = loaded.origin(&error.field);
+    ConfigError::Invalid { key: error.field, value: error.value, origin, allowed: error.allowed }
 }
 
 /// Validates every section by its own crate, then what several sections must satisfy together.
@@ -213,6 +233,10 @@ impl RecipeReader for Reader {
 
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {
         resolve(loader)?.settings.resolved()
+    }
+
+    fn resolve_fork(&self, origin: Loader, fork: Loader) -> Result<ResolvedRecipe, ConfigError> {
+        resolve_fork(origin, fork)?.resolved()
     }
 }
 

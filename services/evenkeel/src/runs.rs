@@ -3,22 +3,25 @@
 
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
-use evenkeel_orchestrator::{RunOverview, SkippedDirectory, overviews};
+use anyhow::Result;
+use evenkeel_orchestrator::{RUN_FILE, RunOverview, SkippedDirectory, overviews};
+use evenkeel_proto::FieldError;
+use evenkeel_proto::Label;
+use evenkeel_tasks::read::printable;
 
 use crate::arguments::RunsOptions;
 use crate::columns::{aligned, percent};
-use crate::show::escaped;
 use crate::terminal::note;
 
 pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
     let folder = &options.folder;
-    if folder.join("run.json").exists() {
-        bail!("{} is a run, allowed: a folder of runs, such as the one that it is in", folder.display());
+    if folder.join(RUN_FILE).exists() {
+        let allowed = "a folder of runs, such as the one that it is in";
+        return Err(FieldError::new(folder.display().to_string(), "a run", allowed).into());
     }
     let (runs, skipped) = overviews(folder)?;
     for SkippedDirectory { name, reason } in &skipped {
-        note(&format!("passed over: {}: {}", escaped(name), escaped(reason)));
+        note(&format!("passed over: {}: {}", printable(name), printable(reason)));
     }
     if runs.is_empty() {
         note(&format!("{} has no run", folder.display()));
@@ -33,12 +36,12 @@ fn table(runs: &[RunOverview]) -> String {
     let row = |run: &RunOverview| {
         let unknown = || "–".to_owned();
         vec![
-            escaped(&run.name),
-            run.state().to_owned(),
-            format!("{}/{}", run.steps, run.total_steps()),
+            printable(&run.name),
+            run.state.label().to_owned(),
+            format!("{}/{}", run.steps, run.total_steps),
             run.reward().map_or_else(unknown, |reward| format!("{reward:.3}")),
             run.accuracy().map_or_else(unknown, |accuracy| format!("{} %", percent(accuracy, None))),
-            run.aggregation().map_or_else(unknown, |rule| escaped(&rule)),
+            run.aggregation.as_ref().map_or_else(unknown, printable),
         ]
     };
     aligned(&std::iter::once(header).chain(runs.iter().map(row)).collect::<Vec<_>>())

@@ -5,7 +5,7 @@ use std::io::IsTerminal;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use evenkeel_orchestrator::{Event, MetricsLine, Progress, RunOutcome, StopMode, Summary};
+use evenkeel_orchestrator::{AVERAGE, Event, MetricsLine, RunOutcome, RunProgress, StopWhen, Summary};
 use evenkeel_proto::shown::without_credentials;
 use evenkeel_proto::v1::StepKind;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
@@ -13,14 +13,12 @@ use tokio::sync::watch;
 
 /// Silence after which the progress within a step is printed where there are no bars.
 const SILENCE: Duration = Duration::from_secs(60);
-/// The name under which a summary has the mean over benchmarks.
-const AVERAGE: &str = "average";
 
 /// Interval between redraws of the bars.
 const TICK: Duration = Duration::from_millis(200);
 
 /// Prints an error with its causes.
-pub(crate) fn complain(error: &anyhow::Error) {
+pub(crate) fn print_error(error: &anyhow::Error) {
     eprintln!("error: {}", in_words(error));
 }
 
@@ -42,7 +40,7 @@ pub(crate) fn note(text: &str) {
 /// The output of one run.
 pub(crate) struct Screen {
     json: bool,
-    progress: watch::Receiver<Progress>,
+    progress: watch::Receiver<RunProgress>,
     /// Both bars, drawn together, so that text above them does not leave copies behind.
     bars: MultiProgress,
     warm_start: ProgressBar,
@@ -54,7 +52,7 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn new(json: bool, progress: watch::Receiver<Progress>) -> Self {
+    pub(crate) fn new(json: bool, progress: watch::Receiver<RunProgress>) -> Self {
         let live = std::io::stderr().is_terminal();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
@@ -87,18 +85,8 @@ impl Screen {
             }
             Event::Line(line) => self.line(line),
             Event::Checkpoint { .. } => {}
-            Event::Waiting { service, endpoint, message, waited_ms, gives_up_in_ms } => self.say(&format!(
-                "waiting for {service} at {endpoint}: {message} (for {} s, gives up in {} s)",
-                waited_ms / 1000,
-                gives_up_in_ms / 1000
-            )),
-            Event::Recovered { service, waited_ms } => {
-                self.say(&format!("{service} is back after {} s", waited_ms / 1000))
-            }
-            Event::Rewound { step, message } => self.say(&format!("back to step {step}: {message}")),
-            Event::Note { message } => self.say(&format!("note: {message}")),
-            Event::Warning { message } => self.say(&format!("warning: {message}")),
             Event::Finished { .. } | Event::Failed { .. } => self.clear(),
+            other => other.in_words().into_iter().for_each(|words| self.say(&words)),
         }
     }
 
@@ -162,10 +150,10 @@ impl Screen {
         self.say(&format!("page at {url}"));
     }
 
-    pub(crate) fn stopping(&mut self, mode: StopMode) {
+    pub(crate) fn stopping(&mut self, mode: StopWhen) {
         self.say(match mode {
-            StopMode::AfterStep => "ending after the current step; press Ctrl-C again to end now",
-            StopMode::Now => "ending now; the current step will be done again",
+            StopWhen::AfterStep => "ending after the current step; press Ctrl-C again to end now",
+            StopWhen::Now => "ending now; the current step will be done again",
         });
     }
 

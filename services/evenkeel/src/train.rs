@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
-    LoadLimits, PageServer, ResolvedRecipe, Run, RunDirectory, RunHandle, RunOptions, RunOutcome, StopMode,
+    LoadLimits, PageServer, ResolvedRecipe, RunDirectory, RunHandle, RunOptions, RunOutcome, StopWhen, start_run,
 };
 use tokio::sync::oneshot;
 
@@ -54,13 +54,13 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
             pressed = tokio::signal::ctrl_c() => {
                 pressed.context("cannot listen for Ctrl-C")?;
                 asked += 1;
-                let mode = if asked == 1 { StopMode::AfterStep } else { StopMode::Now };
+                let mode = if asked == 1 { StopWhen::AfterStep } else { StopWhen::Now };
                 screen.stopping(mode);
                 run.stop(mode);
             }
             () = &mut parent_gone, if !is_orphan => {
                 is_orphan = true;
-                run.stop(StopMode::Now);
+                run.stop(StopWhen::Now);
             }
             () = screen.tick() => {}
         }
@@ -68,7 +68,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     screen.clear();
     let joined = run.join().await;
     if let Some(page) = &page {
-        page.farewell().await;
+        page.wait_for_followers().await;
     }
     let (outcome, summary) = joined.with_context(|| resume_hint(&path))?;
     screen.last(outcome, &summary, &path);
@@ -106,9 +106,7 @@ async fn start(
     };
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
-    let mut resolved = resolved;
-    resolved.settings.proof.tolerance = Some(recipe.proof_tolerance());
-    let run = Run::start(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
+    let run = start_run(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
     if let Some(page) = &page {
         page.attach(run.live());
     }
@@ -126,7 +124,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
             let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
-            let resolved = recipe.resolved()?;
+            let resolved = recipe.resolved_for_this_process()?;
             let directory = RunDirectory::resume(path, &resolved.identity)?;
             Ok((recipe, resolved, directory))
         }
@@ -139,7 +137,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
                     free_directory(Path::new("runs"), &format!("{stem}-{}", recipe.run.seed))?
                 }
             };
-            let resolved = recipe.resolved()?;
+            let resolved = recipe.resolved_for_this_process()?;
             let directory = RunDirectory::create(&path, &resolved)?;
             Ok((recipe, resolved, directory))
         }

@@ -85,13 +85,13 @@ pub enum RunError {
         message: String,
     },
     /// A disk that stayed full or otherwise unwritable for longer than `services.outage_timeout`.
-    #[error("cannot write {} for {waited_ms} ms: {message}", path.display())]
+    #[error("could not write {} for {waited_ms} ms: {message}", path.display())]
     DiskLost {
         /// The file.
         path: PathBuf,
         /// How long the run retried.
         waited_ms: u64,
-        /// Whether the last failure was want of room.
+        /// Whether the disk was full at the last attempt.
         full: bool,
         /// The last failure.
         message: String,
@@ -135,7 +135,7 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
-    /// Too many samples without a verdict: a verifier that answers nonsense, or tasks that it cannot judge.
+    /// Too many samples without a verdict: a verifier that returns malformed verdicts, or tasks that it cannot judge.
     #[error(
         "{what}: {invalid} of {samples} samples have no verdict, allowed: services.max_invalid_share = {allowed} of them; last reason: {last}"
     )]
@@ -151,7 +151,7 @@ pub enum RunError {
         /// Why the last one has none.
         last: String,
     },
-    /// An engine that has not the weights which it says it has.
+    /// An engine whose weights are not the version it reports.
     #[error("engine {engine} does not have version {version} of the weights: {message}")]
     Unproven {
         /// The engine.

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use evenkeel_proto::v1::RunState;
 use tokio::sync::{mpsc, watch};
 
+use crate::dependency::Dependency;
 use crate::metrics::MetricsLine;
 use crate::sample_stream::SampleStream;
 use crate::summary::Summary;
@@ -125,7 +126,7 @@ impl Activity {
 
 /// Where a run is, for progress bars. Only the newest state is kept, so readers may look as seldom as they like.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
+pub struct RunProgress {
     /// What it is doing.
     pub state: RunState,
     /// GRPO steps done.
@@ -144,6 +145,8 @@ pub struct Progress {
     pub groups_trained: u32,
     /// What is done at the moment besides sampling and training.
     pub activity: Activity,
+    /// What it waits for, while it does.
+    pub waiting_for: Option<Dependency>,
     /// Why it waits or failed; empty otherwise.
     pub message: String,
 }
@@ -158,14 +161,14 @@ pub(crate) struct Events {
     readers: Arc<Mutex<Vec<mpsc::UnboundedSender<Arc<Event>>>>>,
     /// What the run is doing when it does not wait.
     phase: watch::Sender<RunState>,
-    progress: watch::Sender<Progress>,
+    progress: watch::Sender<RunProgress>,
     /// Samples for people.
     samples: SampleStream,
 }
 
 impl Events {
     pub(crate) fn new(total_steps: u64) -> Self {
-        let progress = Progress {
+        let progress = RunProgress {
             state: RunState::Starting,
             step: 0,
             total_steps,
@@ -175,6 +178,7 @@ impl Events {
             samples: 0,
             groups_trained: 0,
             activity: Activity::None,
+            waiting_for: None,
             message: String::new(),
         };
         Self {
@@ -191,7 +195,7 @@ impl Events {
         receiver
     }
 
-    pub(crate) fn progress(&self) -> watch::Receiver<Progress> {
+    pub(crate) fn progress(&self) -> watch::Receiver<RunProgress> {
         self.progress.subscribe()
     }
 
@@ -211,11 +215,17 @@ impl Events {
 
     /// Reports that a service is unreachable and will be tried again.
     pub(crate) fn waiting(&self, text: String, event: Event) {
-        self.update(|progress| (progress.state, progress.message) = (RunState::Waiting, text));
+        let waiting_for = match &event {
+            Event::Waiting { service, .. } => Dependency::from_label(service),
+            _ => None,
+        };
+        self.update(|progress| {
+            (progress.state, progress.waiting_for, progress.message) = (RunState::Waiting, waiting_for, text);
+        });
         self.emit(event);
     }
 
-    pub(crate) fn update(&self, change: impl FnOnce(&mut Progress)) {
+    pub(crate) fn update(&self, change: impl FnOnce(&mut RunProgress)) {
         self.progress.send_modify(change);
     }
 
@@ -232,7 +242,7 @@ impl Events {
     /// Ends a wait. A caller that still waits for something else reports so again.
     pub(crate) fn resume_phase(&self) {
         let state = *self.phase.borrow();
-        self.update(|progress| (progress.state, progress.message) = (state, String::new()));
+        self.at_state(state, String::new());
     }
 
     /// Something else is done until the value is dropped.
@@ -263,7 +273,12 @@ impl Events {
 
     /// The run has ended.
     pub(crate) fn ended(&self, state: RunState, message: String) {
-        self.update(|progress| (progress.state, progress.message) = (state, message));
+        self.at_state(state, message);
+    }
+
+    /// It waits for nothing.
+    fn at_state(&self, state: RunState, message: String) {
+        self.update(|progress| (progress.state, progress.waiting_for, progress.message) = (state, None, message));
     }
 }
 
@@ -276,24 +291,9 @@ impl Drop for ActivityGuard<'_> {
     }
 }
 
-impl Progress {
+impl RunProgress {
     /// Whether the run is over.
     pub fn has_ended(&self) -> bool {
-        matches!(self.state, RunState::Completed | RunState::Stopped | RunState::Failed)
-    }
-
-    /// What is going on, with its counts, for people: `310 of 2048 samples, 12 groups trained`.
-    pub fn describe(&self) -> String {
-        let mut parts = Vec::new();
-        if self.samples > 0 {
-            parts.push(format!("{}/{} samples", self.samples_done, self.samples));
-        }
-        if self.groups_trained > 0 {
-            parts.push(format!("{} groups trained", self.groups_trained));
-        }
-        if self.activity != Activity::None {
-            parts.push(self.activity.label().to_owned());
-        }
-        parts.join(", ")
+        self.state.has_ended()
     }
 }

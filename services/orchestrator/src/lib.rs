@@ -3,7 +3,7 @@
 //! - [`LoopSettings`]: the orchestrator's sections of a recipe; [`ResolvedRecipe`]: the whole recipe, resolved by the program that
 //!   composes the services.
 //! - [`RunDirectory`]: everything that a run writes.
-//! - [`Run`]: the loop over gRPC, with its [`Event`]s. The same seed gives bit-identical metrics, also after a resume.
+//! - [`start_run`]: the loop over gRPC, with its [`Event`]s. The same seed gives bit-identical metrics, also after a resume.
 //! - [`serve`]: runs behind the service `evenkeel.v1.Orchestrator`.
 //!
 //! Advantages and token weights belong to the learner. No decision depends on a clock or a global random generator; time is only
@@ -13,14 +13,18 @@
 mod audit;
 mod clients;
 mod data;
+mod dependency;
 mod directory;
 mod error;
 mod evaluation;
+mod event_words;
 mod events;
 mod instruments;
+mod labelled;
 mod live;
 mod load;
 mod metrics;
+mod overviews;
 mod page;
 mod recipe;
 mod report;
@@ -37,27 +41,29 @@ mod text;
 
 pub use audit::{Audit, LagLengths, Lengths, OvertakenLengths, PromptOutcome};
 pub use clients::Endpoints;
-pub use directory::{
-    ForkPoint, METRICS_FILE, RunDirectory, RunOverview, RunRecord, SkippedDirectory, flat_settings, overviews,
-};
+pub use dependency::Dependency;
+pub use directory::{ForkOrigin, METRICS_FILE, RUN_FILE, RunDirectory, RunRecord, flat_settings};
 pub use error::RunError;
 pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
-pub use events::{Activity, Event, Progress, RunOutcome, Subscription};
+pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
 pub use instruments::SERIES;
+pub use labelled::Labelled;
 pub use live::LiveRun;
 pub use load::{Cancel, LoadLimits};
-pub use metrics::{MetricsLine, may_differ};
+pub use metrics::{MetricsLine, at_k, may_differ};
+pub use overviews::{RunOverview, SkippedDirectory, overviews};
 pub use page::PageServer;
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
 pub use report::render as render_report;
-pub use run::{EvaluationHandle, EvaluationRequest, Run, RunHandle, RunOptions, StopMode, Stopper};
+pub use run::{EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StopWhen, Stopper, start_run};
 pub use run_update::{LineCursor, RunUpdate, run_update};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines, EvaluationSettings, FilterSettings,
-    InvalidRows, LoopSettings, Overlong, PageSettings, PipelineSettings, ProgramMode, ProgramReward, ProgramWording,
-    ProofSettings, RunSettings, SamplingSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, StepOrder,
-    TrailsSettings, VerifierSettings, WarmStartSettings,
+    AVERAGE, AnswerSampling, BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines,
+    EvaluationSettings, FilterSettings, InvalidRows, LoopSettings, Overlong, PageSettings, PipelineSettings,
+    PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings, Scalar,
+    ServicesSettings, ShapingSettings, SourceSettings, StepOrder, TrailsSettings, VerifierSettings, WarmStartSettings,
 };
+pub use stored::did_all_steps;
 pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
 pub use text::Tokenizer;

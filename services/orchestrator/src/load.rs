@@ -3,21 +3,17 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::{ByteSize, at_least_one};
-use evenkeel_files::{open, read_optional};
+use evenkeel_files::open;
 use evenkeel_hf::Folder;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_tasks::read::Limits;
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
-use crate::error::RunError;
 use crate::settings::LoopSettings;
 
 pub use evenkeel_tasks::Cancel;
 
-/// Largest JSON file of a run directory or model folder, in bytes.
-const MAX_JSON_BYTES: u64 = 16 << 20;
 /// Largest token or certificate file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
 
@@ -148,14 +144,6 @@ impl Loading {
     }
 }
 
-/// A small JSON file; `None` where nothing has that name.
-pub(crate) fn optional_json(path: &Path) -> Result<Option<Value>, RunError> {
-    let Some(bytes) = read_optional(path, MAX_JSON_BYTES).map_err(|error| RunError::model(path, error))? else {
-        return Ok(None);
-    };
-    serde_json::from_slice(&bytes).map(Some).map_err(|error| RunError::model(path, format!("is not JSON: {error}")))
-}
-
 /// Refuses files of a client's settings that are no regular files, or too large to be secrets.
 fn validate_secrets(client: &ClientSettings) -> Result<(), FieldError> {
     let tls = client.tls.iter().flat_map(|tls| {
@@ -175,6 +163,7 @@ fn validate_secrets(client: &ClientSettings) -> Result<(), FieldError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::error::RunError;
 
     fn limited(most: u64) -> Loading {
         let limits = LoadLimits { max_tokenizer: ByteSize::b(most), ..LoadLimits::default() };

@@ -164,6 +164,12 @@ pub trait RecipeReader: Send + Sync {
     /// # Errors
     /// The first setting that cannot be, with the place where it was written.
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError>;
+
+    /// The same for a run that is forked from one with the settings `origin`.
+    ///
+    /// # Errors
+    /// As [`resolve`](Self::resolve); a setting that a fork must have as its origin has it.
+    fn resolve_fork(&self, origin: Loader, fork: Loader) -> Result<ResolvedRecipe, ConfigError>;
 }
 
 #[cfg(test)]

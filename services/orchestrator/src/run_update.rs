@@ -5,12 +5,14 @@ use std::io::{BufRead, BufReader};
 use std::path::Path;
 
 use evenkeel_proto::Label;
+use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::directory::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE};
 use crate::error::RunError;
-use crate::events::Progress;
+use crate::events::RunProgress;
+use crate::labelled::Labelled;
 use crate::live::doing;
 use crate::stored::{run_settings, stored_state};
 use crate::summary::Summary;
@@ -31,8 +33,8 @@ pub struct LineCursor {
 /// Where a run is, and what it wrote since.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct RunUpdate {
-    /// Label of the run's state.
-    pub state: String,
+    /// The run's state.
+    pub state: Labelled<RunState>,
     /// What it is doing, in words.
     pub doing: String,
     /// GRPO steps to do in all.
@@ -57,20 +59,24 @@ pub fn run_update(directory: &Path, since: LineCursor) -> Result<RunUpdate, RunE
 ///
 /// # Errors
 /// Files that cannot be read.
-pub(crate) fn of_run(directory: &Path, progress: Option<&Progress>, since: LineCursor) -> Result<RunUpdate, RunError> {
+pub(crate) fn of_run(
+    directory: &Path,
+    progress: Option<&RunProgress>,
+    since: LineCursor,
+) -> Result<RunUpdate, RunError> {
     let (state, doing, total_steps) = match progress {
-        Some(progress) => (progress.state.label().to_owned(), doing(progress), progress.total_steps),
+        Some(progress) => (progress.state, doing(progress), progress.total_steps),
         None => {
             let config = std::fs::read_to_string(directory.join(CONFIG_FILE)).unwrap_or_default();
-            let state = stored_state(directory, Summary::read(directory).as_ref()).label().to_owned();
-            (state.clone(), state, run_settings(&config).steps)
+            let state = stored_state(directory, Summary::read(directory).as_ref());
+            (state, state.label().to_owned(), run_settings(&config).steps)
         }
     };
     let lines = |name: &str, from| lines(&directory.join(name), from).map_err(RunError::file(directory.join(name)));
     let (steps, steps_end) = lines(METRICS_FILE, since.steps)?;
     let (evaluations, evaluations_end) = lines(EVALUATION_FILE, since.evaluations)?;
     let next = LineCursor { steps: steps_end, evaluations: evaluations_end };
-    Ok(RunUpdate { state, doing, total_steps, steps, evaluations, next })
+    Ok(RunUpdate { state: state.into(), doing, total_steps, steps, evaluations, next })
 }
 
 /// Complete lines behind the first few, as they are written, and how many there are up to the last of them.

@@ -1,4 +1,4 @@
-//! The newest samples of a run, some of them: what a person can read, not what a machine can write.
+//! The newest samples of a run, throttled to what a person can read.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -2,13 +2,14 @@
 
 use std::path::Path;
 
-use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
+use serde::Deserialize;
 
-use crate::directory::{RunManifest, RunOverview, is_locked};
+use crate::directory::{RunManifest, SUMMARY_FILE, is_locked};
 use crate::error::RunError;
+use crate::labelled::Labelled;
 use crate::settings::RunSettings;
-use crate::summary::{Summary, WrittenLines, accuracy};
+use crate::summary::{Summary, WrittenLines};
 
 /// The results of a run as far as its files have them. `state` is that of a run of this process.
 ///
@@ -33,15 +34,26 @@ pub(crate) fn stored_summary(
 
 /// The state of a run of another process: what its summary says, but active only while a process has its directory.
 pub(crate) fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunState {
-    let said = summary.and_then(|summary| RunState::from_label(&summary.state));
-    let has_ended = matches!(said, Some(RunState::Completed | RunState::Stopped | RunState::Failed));
+    let said = summary.and_then(|summary| summary.state.known());
     match (is_locked(directory), said) {
         // Its summary is written with its first checkpoint; one that was resumed has that of the time before.
-        (true, said) => said.filter(|_| !has_ended).unwrap_or(RunState::Training),
-        (false, Some(state)) if has_ended => state,
+        (true, said) => said.filter(|state| !state.has_ended()).unwrap_or(RunState::Training),
+        (false, Some(state)) if state.has_ended() => state,
         // Its process ended before it could write how.
         (false, _) => RunState::Stopped,
     }
+}
+
+/// Whether the summary of a run says that it has done all of its steps, and that they are as many as these.
+pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
+    #[derive(Deserialize)]
+    struct Done {
+        state: Labelled<RunState>,
+        steps: u64,
+    }
+    let text = std::fs::read(directory.join(SUMMARY_FILE)).ok();
+    let done = text.and_then(|text| serde_json::from_slice::<Done>(&text).ok());
+    done.is_some_and(|done| done.state.known() == Some(RunState::Completed) && done.steps == steps)
 }
 
 /// The section `run` of `config.toml`, whose other sections may be those of services that are not known here. What it does not say is as by
@@ -49,33 +61,6 @@ pub(crate) fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunSt
 pub(crate) fn run_settings(config: &str) -> RunSettings {
     let mut table: toml::Table = config.parse().unwrap_or_default();
     table.remove("run").and_then(|run| run.try_into().ok()).unwrap_or_default()
-}
-
-impl RunOverview {
-    /// The label of its state.
-    pub fn state(&self) -> &'static str {
-        stored_state(&self.path, Summary::read(&self.path).as_ref()).label()
-    }
-
-    /// GRPO steps to do in all.
-    pub fn total_steps(&self) -> u64 {
-        run_settings(&self.config).steps
-    }
-
-    /// The rule by which token terms are summed, where the run's recipe names one.
-    pub fn aggregation(&self) -> Option<String> {
-        self.named_aggregation.clone().or_else(|| Summary::read(&self.path)?.aggregation)
-    }
-
-    /// Mean raw reward of the last step.
-    pub fn reward(&self) -> Option<f64> {
-        self.last_step.as_ref()?.get("critic/score/mean")
-    }
-
-    /// The accuracy of the last evaluation.
-    pub fn accuracy(&self) -> Option<f64> {
-        accuracy(self.last_evaluation.as_ref()?)
-    }
 }
 
 #[cfg(test)]
@@ -110,7 +95,7 @@ mod tests {
         let rule = Some("token");
         let summary =
             Summary::of("a", &RunSettings::default(), rule, RunState::Training, &written, &Default::default());
-        std::fs::write(dir.path().join("summary.json"), serde_json::to_string(&summary).unwrap()).unwrap();
+        std::fs::write(dir.path().join(SUMMARY_FILE), serde_json::to_string(&summary).unwrap()).unwrap();
         assert_eq!(of().as_deref(), rule);
         RunManifest::new("a", "sha256:0", None, Some("balanced".to_owned())).write(dir.path()).unwrap();
         assert_eq!(of().as_deref(), Some("balanced"));

@@ -3,11 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 
-use crate::directory::ForkPoint;
+use crate::directory::{ForkOrigin, SUMMARY_FILE};
+use crate::labelled::Labelled;
 use crate::metrics::{Curves, MetricsLine, at_k};
 use crate::settings::{AVERAGE, RunSettings};
 
@@ -20,7 +20,7 @@ pub struct Summary {
     /// Name of the run.
     pub run_id: String,
     /// completed, stopped or failed; another state while the run is active.
-    pub state: String,
+    pub state: Labelled<RunState>,
     /// GRPO steps done.
     pub steps: u64,
     /// GRPO steps to do.
@@ -61,7 +61,7 @@ pub struct Summary {
     pub versions: BTreeMap<String, String>,
     /// The run and the step that it was forked from. Its lines up to there are that run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub forked_from: Option<ForkPoint>,
+    pub forked_from: Option<ForkOrigin>,
 }
 
 /// Wall time, over all resumptions.
@@ -128,7 +128,7 @@ pub(crate) struct WrittenLines<'a> {
 impl Summary {
     /// The one of a run directory, where it has one that can be read.
     pub(crate) fn read(directory: &Path) -> Option<Self> {
-        serde_json::from_str(&std::fs::read_to_string(directory.join("summary.json")).ok()?).ok()
+        serde_json::from_str(&std::fs::read_to_string(directory.join(SUMMARY_FILE)).ok()?).ok()
     }
 
     pub(crate) fn of(
@@ -156,7 +156,7 @@ impl Summary {
         seconds.total = seconds.warm_start + seconds.evaluation + steps.sum("timing_s/step");
         Self {
             run_id: run_id.to_owned(),
-            state: state.label().to_owned(),
+            state: state.into(),
             steps: steps.count(),
             total_steps: settings.steps,
             warm_start_steps: warm_start.count(),

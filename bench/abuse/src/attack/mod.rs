@@ -20,7 +20,7 @@ use std::pin::Pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use evenkeel_proto::shown::shown;
+use evenkeel_proto::shown::one_line;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::time::Instant;
@@ -121,7 +121,7 @@ impl Round {
     /// Counts what came of something.
     fn count(&self, what: &str) {
         let mut counts = self.abuse.counts.lock().unwrap_or_else(PoisonError::into_inner);
-        *counts.entry(self.kind).or_default().entry(shown(what, 80).into_owned()).or_default() += 1;
+        *counts.entry(self.kind).or_default().entry(one_line(what, 80).into_owned()).or_default() += 1;
     }
 
     /// A gRPC server, another in each round.

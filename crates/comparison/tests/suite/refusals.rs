@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_comparison::{Arm, Comparison, Options, Run, RunState};
+use evenkeel_comparison::{Arm, Comparison, Options, Run, RunEnd};
 
 use crate::support::{arm, compare, options};
 
@@ -33,7 +33,7 @@ fn runs_of_other_data_are_named() {
 #[test]
 fn a_failed_run_of_other_data_is_refused_as_well() {
     let error = refusal(|runs| {
-        runs[3].state = RunState::Failed { reason: "x".to_owned() };
+        runs[3].state = RunEnd::Failed { reason: "x".to_owned() };
         runs[3].identity.insert("data".to_owned(), "sha256:2".to_owned());
     });
     assert!(error.contains("identity.data is sha256:2"), "{error}");

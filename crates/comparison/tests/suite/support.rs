@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_comparison::{
-    Arm, Comparison, ConclusionKind, Evaluation, Measure, Options, PairedDifference, Run, RunState, Score, Scores,
+    Arm, Comparison, ConclusionKind, Evaluation, Measure, Options, PairedDifference, Run, RunEnd, Score, Scores,
 };
 
 /// A run whose accuracy is given at steps 0, 10, 20 and so on, with a sampling error of 0.01 and best@k 0.1 above it.
@@ -24,7 +24,7 @@ pub(crate) fn run(arm: &str, seed: u64, accuracies: &[f64]) -> Run {
         rewards: (1..=30).map(|step| (step, 0.2 + 0.02 * step as f64)).collect(),
         rule: Some(arm.to_owned()),
         lengths: Vec::new(),
-        state: RunState::Finished,
+        state: RunEnd::Finished,
     }
 }
 
@@ -45,7 +45,7 @@ pub(crate) fn around(level: f64, seeds: usize, kind: u64) -> Vec<f64> {
 
 pub(crate) fn failed(mut run: Run, reason: &str) -> Run {
     run.evaluations.clear();
-    run.state = RunState::Failed { reason: reason.to_owned() };
+    run.state = RunEnd::Failed { reason: reason.to_owned() };
     run
 }
 

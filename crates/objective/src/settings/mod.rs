@@ -3,6 +3,7 @@
 mod formula;
 mod raw;
 
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 use crate::correction::Bounds;
@@ -125,13 +126,13 @@ impl Settings {
     ///
     /// # Errors
     /// 0 for every estimator, 1 for `grpo`.
-    pub fn validate_group_size(&self, group_size: usize) -> Result<(), Error> {
+    pub fn validate_group_size(&self, group_size: usize) -> Result<(), FieldError> {
         let smallest = self.advantage.smallest_group();
         if group_size >= smallest {
             return Ok(());
         }
         let allowed = format!("at least {smallest} with advantage = {}", self.advantage);
-        Err(Error::refused("group_size", group_size, allowed))
+        Err(FieldError::new("group_size", group_size, allowed))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use evenkeel_proto::shown::{MAX_MESSAGE_CHARS, shown};
+use evenkeel_proto::shown::{MAX_MESSAGE_CHARS, one_line};
 use tonic::Status;
 use tonic_types::{ErrorDetails, StatusExt};
 
@@ -35,7 +35,7 @@ impl From<ServiceError> for Status {
             _ => {}
         }
         let message = error.to_string();
-        let message = shown(&message, MAX_MESSAGE_CHARS);
+        let message = one_line(&message, MAX_MESSAGE_CHARS);
         Self::with_error_details(error.code(), cut_for_header(&message), details)
     }
 }

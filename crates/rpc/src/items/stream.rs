@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 
 use evenkeel_proto::FieldError;
-use evenkeel_proto::shown::shown;
+use evenkeel_proto::shown::one_line;
 use tokio::task::{Id, JoinError, JoinSet};
 use tokio::time::Instant;
 use tokio_stream::{Stream, StreamExt};
@@ -182,7 +182,7 @@ where
         self.unanswered.remove(&id);
         if panicked {
             count::<P>(ItemResult::Panicked);
-            tracing::error!(items = P::NAME, sample = %shown(&id, MAX_ID_CHARS), "a handler panicked");
+            tracing::error!(items = P::NAME, sample = %one_line(&id, MAX_ID_CHARS), "a handler panicked");
             let message = "the handler panicked".to_owned();
             let failure = ServiceError::Internal { message }.failure();
             self.responses.send(Ok(P::failed(id, failure)));
@@ -253,8 +253,7 @@ where
     metrics::histogram!("evenkeel_item_queue_seconds", "items" => P::NAME).record(queued);
     let started = Instant::now();
     let _in_flight = InFlight::enter(&server.in_flight);
-    let span =
-        tracing::info_span!("item", items = P::NAME, sample = %shown(&id, MAX_ID_CHARS), trace_id = %trace.trace_id());
+    let span = tracing::info_span!("item", items = P::NAME, sample = %one_line(&id, MAX_ID_CHARS), trace_id = %trace.trace_id());
     let mut answering = pin!(trace.scope(handler(item, context)).instrument(span));
     let answer = tokio::select! {
         biased;

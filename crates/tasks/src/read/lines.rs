@@ -3,6 +3,8 @@
 use std::fmt::Display;
 use std::io::{self, BufRead, Read};
 
+use evenkeel_proto::shown::one_line;
+
 /// Longest line where nothing else is set, in bytes: several times the longest row of a published data set.
 const MAX_LINE_BYTES: usize = 256 << 20;
 /// Longest message about a line, in characters.
@@ -89,21 +91,9 @@ impl<R: BufRead> Lines<R> {
     }
 }
 
-/// A message about a line as a terminal may show it: without control characters, and cut where it repeats much of a row.
+/// A message about a line as a terminal may show it: on one line, and cut where it repeats much of a row.
 pub fn printable(message: impl Display) -> String {
-    let message = message.to_string();
-    let mut shown = String::with_capacity(message.len().min(4 * MAX_MESSAGE));
-    for (index, character) in message.chars().enumerate() {
-        match character {
-            _ if index == MAX_MESSAGE => {
-                shown.push('…');
-                break;
-            }
-            character if character.is_control() => shown.extend(character.escape_default()),
-            character => shown.push(character),
-        }
-    }
-    shown
+    one_line(&message.to_string(), MAX_MESSAGE).into_owned()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use evenkeel_comparison::{Mean, Run, RunState};
+use evenkeel_comparison::{Mean, Run, RunEnd};
 use evenkeel_orchestrator::RunRecord;
 
 const LOSS: &str = "actor/pg_loss";
@@ -24,7 +24,7 @@ struct OfArm {
 /// A table of them in Markdown; empty where no run has a loss.
 pub(super) fn markdown<'a>(runs: impl IntoIterator<Item = (&'a Run, &'a Path)>) -> String {
     let mut arms: Vec<OfArm> = Vec::new();
-    for (run, directory) in runs.into_iter().filter(|(run, _)| run.state == RunState::Finished) {
+    for (run, directory) in runs.into_iter().filter(|(run, _)| run.state == RunEnd::Finished) {
         let Some((mean, deviation)) = late(&losses(directory)) else { continue };
         let (task, arm) = (&run.task, run.arm.label());
         let index = arms.iter().position(|known| known.task == *task && known.arm == arm).unwrap_or_else(|| {

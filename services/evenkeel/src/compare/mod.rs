@@ -21,7 +21,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_comparison::{Comparison, Options, Run, RunState};
+use evenkeel_comparison::{Comparison, Options, Run, RunEnd};
 use evenkeel_orchestrator::RunRecord;
 use evenkeel_proto::FieldError;
 
@@ -30,7 +30,7 @@ use crate::free_directory::free_directory;
 use crate::recipe;
 use jobs::{Job, jobs};
 use plan::{Plan, Request};
-use progress::Progress;
+use progress::ProgressTable;
 use read::StoredRun;
 use study::Study;
 use varied::Varied;
@@ -53,7 +53,7 @@ pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
         _ => {
             let recipe = options.names.iter().find(|name| !is_run(name)).map_or("", String::as_str);
             let allowed = "recipes alone, or directories of runs alone";
-            Err(FieldError::new("RECIPE or RUN", format_args!("`{recipe}`, which holds no run, beside runs"), allowed)
+            Err(FieldError::new("RECIPE or RUN", format_args!("{recipe:?}, which holds no run, beside runs"), allowed)
                 .into())
         }
     }
@@ -141,7 +141,7 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
         return Err(FieldError::new("--jobs", 0, "at least 1").into());
     }
     let program = [std::env::current_exe()?.display().to_string()];
-    let mut progress = Progress::new(&jobs);
+    let mut progress = ProgressTable::new(&jobs);
     let ended = schedule::run_all(&jobs, at_once, &program, |happened| {
         progress.show(happened, |job| results_of(job, &JobOutcome::Finished).ok().flatten());
     });
@@ -163,7 +163,7 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
             directories.push(job.directory.as_path());
         }
     }
-    if runs.iter().all(|run| run.state != RunState::Finished) {
+    if runs.iter().all(|run| run.state != RunEnd::Finished) {
         bail!("every run failed; the reasons are in the logs beside the directories in {}", folder.display());
     }
     let comparison = Comparison::of(&runs, &compared)?;
@@ -178,7 +178,7 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
 /// What a job contributes, and the length of answers in its last step; `None` for a warm start.
 fn results_of(job: &Job, ended: &JobOutcome) -> Result<Option<(Run, Option<f64>)>> {
     let Some(result) = &job.result else { return Ok(None) };
-    let failed = |reason: &str| RunState::Failed { reason: reason.to_owned() };
+    let failed = |reason: &str| RunEnd::Failed { reason: reason.to_owned() };
     match (StoredRun::of(&job.directory), ended) {
         (Ok(read), ended) => {
             let mut run = read.run(&result.task, result.arm.clone(), result.seed)?;
@@ -214,6 +214,9 @@ fn lock(folder: &Path) -> Result<File> {
     let file = File::create(&path).with_context(|| path.display().to_string())?;
     match file.try_lock() {
         Ok(()) => Ok(file),
-        Err(_) => bail!("{} is in use by another process, allowed: one at a time", folder.display()),
+        Err(_) => {
+            let allowed = "a folder that no other comparison uses";
+            Err(FieldError::new(folder.display().to_string(), "in use by another process", allowed).into())
+        }
     }
 }

@@ -140,7 +140,7 @@ fn across(comparison: &Comparison) -> Html {
 mod tests {
     use std::collections::BTreeMap;
 
-    use evenkeel_comparison::{Arm, Evaluation, Lengths, Options, Run, RunState, Score, Scores};
+    use evenkeel_comparison::{Arm, Evaluation, Lengths, Options, Run, RunEnd, Score, Scores};
 
     use super::*;
 
@@ -173,7 +173,7 @@ mod tests {
             rewards: (0..steps).map(|step| (step, noise(step, salt))).collect(),
             rule: Some(rule.to_owned()),
             lengths: (0..steps).map(lengths).collect(),
-            state: RunState::Finished,
+            state: RunEnd::Finished,
         }
     }
 

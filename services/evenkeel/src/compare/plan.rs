@@ -87,7 +87,7 @@ impl Plan {
         at_least_one("--threads", threads as u64)?;
         for (index, Varied { key, .. }) in varied.iter().enumerate() {
             if varied[..index].iter().any(|other| other.key == *key) {
-                return Err(FieldError::new("--vary", format_args!("`{key}` twice"), "each setting once").into());
+                return Err(FieldError::new("--vary", format_args!("{key:?} twice"), "each setting once").into());
             }
         }
         for Varied { key, .. } in varied.iter().chain(varied_in.values().flatten()) {
@@ -101,7 +101,7 @@ impl Plan {
             let task = recipe::stem(std::slice::from_ref(name));
             if let Some(other) = tasks.insert(task.clone(), name.clone()) {
                 let allowed = format!("recipes of different names (`{other}` is called {task} as well)");
-                return Err(FieldError::new("RECIPE", format_args!("`{name}`"), allowed).into());
+                return Err(FieldError::quoted("RECIPE", name, allowed).into());
             }
         }
         let mut plan =
@@ -151,10 +151,8 @@ impl Plan {
             let known: Self = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
             self.refuse_other(&known, folder)?;
         }
-        let partial = path.with_extension("partial");
-        std::fs::write(&partial, serde_json::to_string_pretty(self)? + "\n")
-            .with_context(|| partial.display().to_string())?;
-        std::fs::rename(&partial, &path).with_context(|| path.display().to_string())
+        let text = serde_json::to_string_pretty(self)? + "\n";
+        evenkeel_files::replace(&path, text).with_context(|| path.display().to_string())
     }
 
     fn refuse_other(&self, known: &Self, folder: &Path) -> Result<(), FieldError> {

@@ -15,7 +15,7 @@ const LAST: usize = 10;
 const NONE: &str = "–";
 
 /// The table and the bar.
-pub(super) struct Progress<'a> {
+pub(super) struct ProgressTable<'a> {
     jobs: &'a [Job],
     bar: ProgressBar,
     live: bool,
@@ -27,7 +27,7 @@ pub(super) struct Progress<'a> {
     arm_width: usize,
 }
 
-impl<'a> Progress<'a> {
+impl<'a> ProgressTable<'a> {
     pub(super) fn new(jobs: &'a [Job]) -> Self {
         let live = std::io::stderr().is_terminal();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Context, Result, bail};
-use evenkeel_comparison::{Arm, Evaluation, Lengths, Run, RunState, Score, Scores};
-use evenkeel_orchestrator::{MetricsLine, RunRecord, flat_settings};
+use anyhow::{Context, Result};
+use evenkeel_comparison::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
+use evenkeel_orchestrator::{MetricsLine, RunRecord, at_k, flat_settings};
+use evenkeel_proto::FieldError;
 use toml::Table;
 
 use crate::columns;
@@ -60,8 +61,8 @@ impl StoredRun {
     pub(super) fn run(&self, task: &str, arm: Arm, seed: u64) -> Result<Run> {
         let done = self.record.steps.len() as u64;
         let state = match done >= self.steps {
-            true => RunState::Finished,
-            false => RunState::Failed { reason: format!("ended after {done} of {} steps", self.steps) },
+            true => RunEnd::Finished,
+            false => RunEnd::Failed { reason: format!("ended after {done} of {} steps", self.steps) },
         };
         let identity = self.identity(&arm);
         let evaluations = self.record.evaluations.iter().map(evaluation).filter(|found| !found.benchmarks.is_empty());
@@ -114,7 +115,8 @@ pub(super) fn existing(directories: &[String]) -> Result<(Vec<Run>, BTreeSet<Str
         directories.iter().map(|directory| StoredRun::of(Path::new(directory))).collect::<Result<_>>()?;
     for (index, run) in read.iter().enumerate() {
         if read[..index].iter().any(|other| other.record.path == run.record.path) {
-            bail!("{} is given twice, allowed: each run once", run.record.path.display());
+            let path = run.record.path.display().to_string();
+            return Err(FieldError::new(path, "given twice", "each run once").into());
         }
     }
     let is_varied = |key: &&String| {
@@ -144,9 +146,10 @@ fn lengths(line: &MetricsLine) -> Option<Lengths> {
 fn evaluation(line: &MetricsLine) -> Evaluation {
     let of = |(is_average, name, k): (bool, &str, u32)| {
         let score = |metric: &str| {
-            let aux = |what: &str| line.get(&format!("val-aux/{name}/acc/{metric}@{k}/{what}"));
-            let value = line.get(&format!("val-core/{name}/acc/{metric}@{k}"))?;
-            Some(Score { value, sampling_error: aux("sampling_error"), standard_error: aux("standard_error") })
+            let metric = format!("{metric}@{k}");
+            let sampling_error = line.get(&at_k::aux(name, &format!("acc/{metric}/sampling_error")));
+            let standard_error = line.get(&at_k::standard_error(name, &metric));
+            Some(Score { value: line.get(&at_k::core(name, &metric))?, sampling_error, standard_error })
         };
         let scores = Scores { samples: k, mean: score("mean")?, best: score("best") };
         (!is_average).then(|| (name.to_owned(), scores))

@@ -6,8 +6,9 @@ use std::fmt::Write;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use evenkeel_comparison::{Comparison, Measure, Options, Run, RunState};
+use evenkeel_comparison::{Comparison, Measure, Options, Run, RunEnd};
 use evenkeel_proto::FieldError;
+use evenkeel_report::csv_cell;
 
 use super::page::page;
 use crate::arguments::CompareOptions;
@@ -23,7 +24,7 @@ pub(super) fn options(options: &CompareOptions) -> Result<Options, FieldError> {
         let all = || Measure::ALL.into_iter().map(|measure| (key(measure), measure));
         all().find(|(key, _)| key == name).map(|(_, measure)| measure).ok_or_else(|| {
             let allowed: Vec<_> = all().map(|(key, _)| key).collect();
-            FieldError::new("--primary", format_args!("`{name}`"), allowed.join(", "))
+            FieldError::quoted("--primary", name, allowed.join(", "))
         })
     });
     Ok(Options { primary: primary.transpose()?, reward: options.reward, ..Options::default() })
@@ -57,7 +58,7 @@ pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Res
     }
     for task in tasks {
         let own: Vec<Run> = runs.iter().filter(|run| run.task == task).cloned().collect();
-        if own.iter().any(|run| run.state == RunState::Finished) {
+        if own.iter().any(|run| run.state == RunEnd::Finished) {
             let (folder, comparison) = (folder.join(task), Comparison::of(&own, options)?);
             write(&folder, &comparison, &own)?;
             write_markdown(&folder, &comparison, "")?;
@@ -68,16 +69,14 @@ pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Res
 
 /// A reader finds the old file or the new one.
 fn replace(path: &Path, text: &str) -> Result<()> {
-    let partial = path.with_extension("partial");
-    std::fs::write(&partial, text).with_context(|| partial.display().to_string())?;
-    std::fs::rename(&partial, path).with_context(|| path.display().to_string())
+    evenkeel_files::replace(path, text).with_context(|| path.display().to_string())
 }
 
 /// Every value of every run in a row of its own: what plotting libraries and Weights & Biases take.
 fn csv(runs: &[Run]) -> String {
     let mut text = "task,arm,seed,step,metric,value\n".to_owned();
     for run in runs {
-        let head = format!("{},{},{}", quoted(&run.task), quoted(&run.arm.label()), run.seed);
+        let head = format!("{},{},{}", csv_cell(&run.task), csv_cell(&run.arm.label()), run.seed);
         for (step, reward) in &run.rewards {
             let _ = writeln!(text, "{head},{step},reward,{reward}");
         }
@@ -85,7 +84,7 @@ fn csv(runs: &[Run]) -> String {
             for (name, scores) in &evaluation.benchmarks {
                 let k = scores.samples;
                 let mut row = |metric: String, value: f64| {
-                    let _ = writeln!(text, "{head},{},{},{value}", evaluation.step, quoted(&metric));
+                    let _ = writeln!(text, "{head},{},{},{value}", evaluation.step, csv_cell(&metric));
                 };
                 row(format!("{name}/mean@{k}"), scores.mean.value);
                 if let Some(best) = scores.best {
@@ -95,14 +94,6 @@ fn csv(runs: &[Run]) -> String {
         }
     }
     text
-}
-
-/// A cell of a table with commas.
-fn quoted(text: &str) -> String {
-    match text.contains([',', '"', '\n', '\r']) {
-        true => format!("\"{}\"", text.replace('"', "\"\"")),
-        false => text.to_owned(),
-    }
 }
 
 /// Prints the comparison on stdout, and where its files are on stderr.
@@ -141,7 +132,7 @@ mod tests {
             rewards: vec![(0, 0.125)],
             rule: None,
             lengths: Vec::new(),
-            state: RunState::Finished,
+            state: RunEnd::Finished,
         };
         let expected = "task,arm,seed,step,metric,value\n\
                         sums,\"x=1, y=2\",3,0,reward,0.125\n\

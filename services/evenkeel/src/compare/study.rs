@@ -119,7 +119,7 @@ impl Study {
             let names = BUILT_IN.iter().map(|(known, _)| *known);
             let near = nearest(name, names.clone()).map(|near| format!(" (nearest: {near})")).unwrap_or_default();
             let allowed = format!("one of {}, or a TOML file{near}", names.collect::<Vec<_>>().join(", "));
-            return Err(FieldError::new("RECIPE", format_args!("`{name}`"), allowed).into());
+            return Err(FieldError::quoted("RECIPE", name, allowed).into());
         } else {
             return Ok(None);
         };
@@ -204,7 +204,7 @@ fn varied(field: &str, table: &Table) -> Result<Vec<Varied>, FieldError> {
         let Value::Array(values) = value else { return Err(refused("a list of values")) };
         let values = values.iter().map(|value| value.as_str().map_or_else(|| value.to_string(), str::to_owned));
         let varied = Varied { key: key.clone(), values: values.collect() };
-        varied.validate().map_err(|allowed| refused(&allowed))?;
+        varied.validate().map_err(|fault| refused(&fault.to_string()))?;
         Ok(varied)
     };
     flat(table).into_iter().map(of).collect()

@@ -1,6 +1,7 @@
 //! Settings that are varied, and the arms that their combinations make.
 
 use std::collections::BTreeMap;
+use std::fmt::{self, Display, Formatter};
 
 use evenkeel_comparison::Arm;
 use evenkeel_proto::FieldError;
@@ -18,32 +19,54 @@ pub(super) struct Varied {
 /// Settings that have no part in what an arm is: where runs of the same arm differ by nature.
 const OF_A_RUN: &[&str] = &["run.seed", "run.name"];
 
+/// Why a setting cannot be varied so, in words that say what is allowed.
+#[derive(Debug)]
+pub(super) enum VariedFault {
+    Empty,
+    OfARun,
+    OneValue,
+    Twice(String),
+}
+
+impl Display for VariedFault {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Empty => formatter.write_str("KEY=VALUE,VALUE"),
+            Self::OfARun => formatter.write_str("another setting (--seeds says how many seeds there are)"),
+            Self::OneValue => formatter.write_str("two values or more"),
+            Self::Twice(value) => write!(formatter, "each value once ({value:?} is given twice)"),
+        }
+    }
+}
+
 impl Varied {
     /// Reads `KEY=VALUE,VALUE`. Commas within brackets, braces and quotes separate nothing.
     pub(super) fn parse(text: &str) -> Result<Self, FieldError> {
-        let refused = |allowed: &str| FieldError::new("--vary", format_args!("`{text}`"), allowed.to_owned());
-        let (key, values) = text.split_once('=').ok_or_else(|| refused("KEY=VALUE,VALUE"))?;
-        let values = separate(values).ok_or_else(|| refused("values whose brackets and quotes are closed"))?;
+        let refused = |allowed: String| FieldError::quoted("--vary", text, allowed);
+        let (key, values) = text.split_once('=').ok_or_else(|| refused("KEY=VALUE,VALUE".to_owned()))?;
+        let values =
+            separate(values).ok_or_else(|| refused("values whose brackets and quotes are closed".to_owned()))?;
         let varied = Self { key: key.trim().to_owned(), values };
-        varied.validate().map_err(|allowed| refused(&allowed))?;
+        varied.validate().map_err(|fault| refused(fault.to_string()))?;
         Ok(varied)
     }
 
-    /// What is allowed, where it is not this.
-    pub(super) fn validate(&self) -> Result<(), String> {
+    /// # Errors
+    /// What is allowed instead.
+    pub(super) fn validate(&self) -> Result<(), VariedFault> {
         if self.key.is_empty() || self.values.iter().any(String::is_empty) {
-            return Err("KEY=VALUE,VALUE".to_owned());
+            return Err(VariedFault::Empty);
         }
         if OF_A_RUN.contains(&self.key.as_str()) {
-            return Err("another setting (--seeds says how many seeds there are)".to_owned());
+            return Err(VariedFault::OfARun);
         }
         if self.values.len() < 2 {
-            return Err("two values or more".to_owned());
+            return Err(VariedFault::OneValue);
         }
         let mut seen = self.values.clone();
         seen.sort_unstable();
         match seen.windows(2).find(|pair| pair[0] == pair[1]) {
-            Some(pair) => Err(format!("each value once (`{}` is given twice)", pair[0])),
+            Some(pair) => Err(VariedFault::Twice(pair[0].clone())),
             None => Ok(()),
         }
     }
@@ -134,7 +157,7 @@ mod tests {
             ("=1,2", "allowed: KEY=VALUE,VALUE"),
             ("a.b=1,", "allowed: KEY=VALUE,VALUE"),
             ("a.b=1", "two values or more"),
-            ("a.b=1,2,1", "each value once (`1` is given twice)"),
+            ("a.b=1,2,1", "each value once (\"1\" is given twice)"),
             ("a.b=[1,2", "brackets and quotes are closed"),
             ("run.seed=1,2", "--seeds says how many"),
         ] {

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use evenkeel_orchestrator::{RunDirectory, RunRecord};
+use evenkeel_orchestrator::{RunDirectory, RunRecord, did_all_steps};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, BufReader};
 use tokio::process::Command;
@@ -31,9 +31,7 @@ pub(super) enum JobOutcome {
 
 /// Whether the run in a directory did all its steps.
 pub(super) fn is_finished(directory: &Path, steps: u64) -> bool {
-    let summary = std::fs::read(directory.join("summary.json")).ok();
-    let summary: Option<Value> = summary.and_then(|bytes| serde_json::from_slice(&bytes).ok());
-    summary.is_some_and(|summary| summary["state"] == "completed" && summary["steps"].as_u64() == Some(steps))
+    did_all_steps(directory, steps)
 }
 
 /// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` gets the number of GRPO steps done.

@@ -1,5 +1,5 @@
 //! `evenkeel data render`: conversations as `apply_chat_template` of transformers renders them.
-#![expect(clippy::print_stderr, reason = "rows that are none, for a person to read")]
+#![expect(clippy::print_stderr, reason = "rows that cannot be read, for a person")]
 
 use std::borrow::Cow;
 use std::fs::File;

@@ -87,7 +87,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Cost
 
     let evaluation = |share: f64| evaluation_cost(passes, data, share);
     let (evaluation_at_half, evaluation_at_most) = (evaluation(0.5), evaluation(1.0));
-    let evaluations = if evaluation_at_half.is_some() { evaluations(recipe) } else { 0 };
+    let evaluations = if evaluation_at_half.is_some() { recipe.evaluation.count(recipe.run.steps) } else { 0 };
 
     let steps = recipe.run.steps;
     let per_step = step_at_half.generation_flops + step_at_half.scoring_flops + step_at_half.training_flops;
@@ -125,17 +125,12 @@ pub(super) fn disk(recipe: &Recipe, config: &Config) -> DiskPlan {
 fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt: f64, answer: f64) -> StepCost {
     let sampling = &recipe.sampling;
     let (prompts, group) = (u64::from(sampling.prompts_per_step), u64::from(sampling.group_size));
-    let most = match (sampling.dynamic, u64::from(sampling.max_prompts_per_step)) {
-        (false, _) => prompts,
-        (true, 0) => 4 * prompts,
-        (true, most) => most,
-    };
     let samples = prompts * group;
     let forward = samples as f64 * passes.forward(prompt + answer);
     let tokens = samples as f64 * (prompt + answer);
     StepCost {
         samples,
-        samples_at_most: most * group,
+        samples_at_most: sampling.prompts_limit() * group,
         answer_tokens_each: answer,
         tokens,
         generation_flops: prompts as f64 * passes.group(group as f64, prompt, answer),
@@ -174,14 +169,6 @@ fn evaluation_cost(passes: Passes, data: &DataFacts, share: f64) -> Option<Evalu
     (cost.samples > 0).then_some(cost)
 }
 
-/// Before the first step, after the last one, and every so many.
-fn evaluations(recipe: &Recipe) -> u64 {
-    let (steps, evaluation) = (recipe.run.steps, &recipe.evaluation);
-    let regular = steps.checked_div(evaluation.every).unwrap_or(0);
-    let last_is_regular = evaluation.every > 0 && steps.is_multiple_of(evaluation.every);
-    regular + u64::from(evaluation.before) + u64::from(evaluation.after && !last_is_regular)
-}
-
 /// Keys and values of one token in all layers.
 pub(super) fn cache_bytes_a_token(config: &Config, type_bytes: u64) -> u64 {
     2 * (config.num_layers * config.num_kv_heads * config.head_dim) as u64 * type_bytes
@@ -209,7 +196,7 @@ mod tests {
         let recipe = recipe(&["paper/qwen3-1.7b-dapo-balanced"], &[]);
         let costs = of_run(&recipe, &small(), &DataFacts::default());
         assert_eq!((costs.step_at_most.samples, costs.run.training_samples), (2048, 1_024_000));
-        assert_eq!(evaluations(&recipe), 26);
+        assert_eq!(recipe.evaluation.count(recipe.run.steps), 26);
         assert_eq!(costs.evaluations, 0, "no problem is known");
         assert_eq!(costs.step_at_half.answer_tokens_each, 4096.0);
         let share = costs.step_at_half.scoring_flops / costs.step_at_half.training_flops;
@@ -219,7 +206,10 @@ mod tests {
 
     #[test]
     fn evaluations_are_counted_with_the_first_and_the_last() {
-        let count = |set: &[&str]| evaluations(&recipe(&["arithmetic"], set));
+        let count = |set: &[&str]| {
+            let recipe = recipe(&["arithmetic"], set);
+            recipe.evaluation.count(recipe.run.steps)
+        };
         assert_eq!(count(&["run.steps=10", "evaluation.every=0"]), 2);
         assert_eq!(count(&["run.steps=10", "evaluation.every=4"]), 4);
         assert_eq!(count(&["run.steps=10", "evaluation.every=5"]), 3);

@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use evenkeel_orchestrator::{InvalidRows, Overlong};
+use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
 use evenkeel_tasks::read::{Limits, expand};
 use evenkeel_tasks::{Cancel, Collector, DataReport, Part, RowRules};
 
@@ -63,8 +63,8 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
         });
     }
     for (number, benchmark) in recipe.evaluation.benchmarks.iter().enumerate() {
-        let samples = benchmark.samples.unwrap_or(recipe.evaluation.samples);
-        let sampling = (samples, benchmark.max_tokens.unwrap_or(evaluation_answer(recipe)));
+        let sampling = recipe.evaluation.sampling_of(benchmark, &recipe.sampling);
+        let sampling = (sampling.samples, sampling.max_tokens);
         for (index, file) in benchmark.files.iter().enumerate() {
             let key = format!("evaluation.benchmarks[{number}].files[{index}]");
             let rules = benchmark.files(settings).rules;
@@ -82,21 +82,13 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
     facts
 }
 
-/// Longest answer of an evaluation, where a benchmark has none of its own.
-fn evaluation_answer(recipe: &Recipe) -> u32 {
-    match recipe.evaluation.max_tokens {
-        0 => recipe.sampling.max_tokens,
-        tokens => tokens,
-    }
-}
-
 /// Held-out problems in their order, as many as an evaluation asks.
 fn ask(recipe: &Recipe, facts: &mut DataFacts) {
     let mut left = u64::from(recipe.evaluation.problems);
     for set in facts.sets.iter_mut().filter(|set| set.part == Part::Evaluation && set.asked.is_none()) {
         let problems = left.min(set.prompts - set.too_long);
         left -= problems;
-        let (samples, answer_tokens) = (recipe.evaluation.samples, evaluation_answer(recipe));
+        let AnswerSampling { samples, max_tokens: answer_tokens, .. } = recipe.evaluation.sampling(&recipe.sampling);
         set.asked = Some(EvaluationVolume { problems, samples, answer_tokens });
     }
 }

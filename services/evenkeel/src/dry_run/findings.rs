@@ -1,4 +1,4 @@
-//! What a dry run holds against a run, and what it notes.
+//! Problems and notes that a dry run found.
 
 use serde::Serialize;
 

@@ -22,6 +22,7 @@ use anyhow::Result;
 use evenkeel_orchestrator::RunDirectory;
 
 use crate::recipe::Recipe;
+use evenkeel_proto::FieldError;
 use findings::Findings;
 use report::Report;
 
@@ -54,9 +55,12 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
 
 /// A run needs a directory of its own.
 fn check_directory(out: &Path, findings: &mut Findings) {
-    if RunDirectory::settings_of(out).is_ok() {
-        findings.problem(format!("--out: {} holds a run already, allowed: an empty or a new directory", out.display()));
+    let is = if RunDirectory::settings_of(out).is_ok() {
+        "the directory of a run"
     } else if std::fs::read_dir(out).is_ok_and(|mut entries| entries.next().is_some()) {
-        findings.problem(format!("--out: {} is not empty, allowed: an empty or a new directory", out.display()));
-    }
+        "not empty"
+    } else {
+        return;
+    };
+    findings.problem(FieldError::new(format!("--out {}", out.display()), is, "an empty or a new directory"));
 }

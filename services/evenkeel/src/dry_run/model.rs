@@ -7,6 +7,7 @@ use evenkeel_chat::PromptRenderer;
 use evenkeel_hf::name::{WEIGHTS, WEIGHTS_INDEX};
 use evenkeel_hf::{Folder, TensorShapes, Tokenizer, tensor_shapes, weight_files};
 use evenkeel_model::{Config, parameter_specs};
+use evenkeel_proto::FieldError;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -95,9 +96,8 @@ pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
 fn check_stop_tokens(recipe: &Recipe, config: &Config, findings: &mut Findings) {
     for id in recipe.sampling.stop_token_ids.iter().filter(|&&id| id as usize >= config.vocab_size) {
         let size = config.vocab_size;
-        findings.problem(format!(
-            "sampling.stop_token_ids is {id}, allowed: ids below vocab_size of config.json, which is {size}"
-        ));
+        let allowed = format!("ids below vocab_size of config.json, which is {size}");
+        findings.problem(FieldError::new("sampling.stop_token_ids", id, allowed));
     }
 }
 

@@ -1,9 +1,11 @@
 //! What a run needs beside this process: engines, verifiers of the user's own, and the interpreter of the sandbox.
 
+use std::fmt;
 use std::time::Duration;
 
 use evenkeel_config::human;
 use evenkeel_generation::GenerationSettings;
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::RewardGetStatusRequest;
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_reward::SandboxStart;
@@ -55,33 +57,50 @@ async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) {
     };
     for (name, verifier) in &recipe.data.verifiers {
         if verifier.endpoints.is_empty() {
-            findings.problem(format!("data.verifiers.{name}.endpoints is empty, allowed: at least one address"));
+            let field = format!("data.verifiers.{name}.endpoints");
+            findings.problem(FieldError::new(field, "empty", "at least one address"));
         }
         for (index, endpoint) in verifier.endpoints.iter().enumerate() {
             // What a name resolves to changes: the run waits for a first worker behind it.
             if !endpoint.starts_with("http") {
                 continue;
             }
-            if let Err(wrong) = judges_custom_tasks(&connector, endpoint).await {
+            if let Err(wrong) = require_custom_tasks(&connector, endpoint).await {
                 findings.problem(format!("data.verifiers.{name}.endpoints[{index}]: {endpoint} {wrong}"));
             }
         }
     }
 }
 
-async fn judges_custom_tasks(connector: &Connector, endpoint: &str) -> Result<(), String> {
-    let unreachable = |error: &dyn std::fmt::Display| format!("cannot be reached: {error}");
-    let asked = async {
-        let channel = connector.connect(&ServerAddress::new(endpoint)).await.map_err(|error| unreachable(&error))?;
-        let status = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
-        status.map(|status| status.into_inner().custom).map_err(|status| unreachable(&status.message()))
-    };
-    match tokio::time::timeout(TIMEOUT, asked).await {
-        Ok(Ok(true)) => Ok(()),
-        Ok(Ok(false)) => Err("judges no custom tasks (`custom` of its status is false)".to_owned()),
-        Ok(Err(wrong)) => Err(wrong),
-        Err(_) => Err(unreachable(&format_args!("no answer within {}", human(TIMEOUT)))),
+/// Why a worker cannot verify for a custom verifier.
+#[derive(Debug)]
+enum VerifierFault {
+    Unreachable(String),
+    NoCustomTasks,
+}
+
+impl fmt::Display for VerifierFault {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unreachable(message) => write!(formatter, "cannot be reached: {message}"),
+            Self::NoCustomTasks => formatter.write_str("judges no custom tasks (`custom` of its status is false)"),
+        }
     }
+}
+
+async fn require_custom_tasks(connector: &Connector, endpoint: &str) -> Result<(), VerifierFault> {
+    let asked = async {
+        let channel = connector.connect(&ServerAddress::new(endpoint)).await;
+        let channel = channel.map_err(|error| VerifierFault::Unreachable(error.to_string()))?;
+        let status = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
+        let status = status.map_err(|status| VerifierFault::Unreachable(status.message().to_owned()))?;
+        match status.into_inner().custom {
+            true => Ok(()),
+            false => Err(VerifierFault::NoCustomTasks),
+        }
+    };
+    let late = || VerifierFault::Unreachable(format!("no answer within {}", human(TIMEOUT)));
+    tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(late()))
 }
 
 /// The settings for one of the engines, which must answer soon.
@@ -97,7 +116,7 @@ fn look_for_sandbox(recipe: &Recipe, findings: &mut Findings) {
     let code = &recipe.reward.code;
     if code.sandbox == SandboxStart::Off {
         let allowed = "\"on_first_use\" or \"at_start\", since the data has programs";
-        findings.problem(format!("reward.code.sandbox is \"off\", allowed: {allowed}"));
+        findings.problem(FieldError::quoted("reward.code.sandbox", "off", allowed));
         return;
     }
     let folder = match &code.guest_dir {

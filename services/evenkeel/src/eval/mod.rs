@@ -11,7 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
-use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, MetricsLine, Progress};
+use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, MetricsLine, RunProgress};
 use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -86,7 +86,7 @@ async fn follow(handle: EvaluationHandle) -> Result<Option<MetricsLine>> {
             Some(event) = events.recv() => bar.suspend(|| show(&event)),
             pressed = tokio::signal::ctrl_c() => {
                 pressed.context("cannot listen for Ctrl-C")?;
-                stopper.stop(evenkeel_orchestrator::StopMode::Now);
+                stopper.stop(evenkeel_orchestrator::StopWhen::Now);
             }
             () = tokio::time::sleep(TICK) => draw(&bar, &progress),
         }
@@ -94,15 +94,8 @@ async fn follow(handle: EvaluationHandle) -> Result<Option<MetricsLine>> {
 }
 
 fn show(event: &Event) {
-    match event {
-        Event::Waiting { service, endpoint, message, .. } => {
-            crate::terminal::note(&format!("waiting for {service} at {endpoint}: {message}"));
-        }
-        Event::Recovered { service, waited_ms } => {
-            crate::terminal::note(&format!("{service} is back after {} s", waited_ms / 1000));
-        }
-        Event::Note { message } | Event::Warning { message } => crate::terminal::note(message),
-        _ => {}
+    if let Event::Waiting { .. } | Event::Recovered { .. } | Event::Note { .. } | Event::Warning { .. } = event {
+        event.in_words().iter().for_each(|words| crate::terminal::note(words));
     }
 }
 
@@ -116,7 +109,7 @@ fn bar() -> ProgressBar {
     ProgressBar::with_draw_target(Some(0), target).with_style(style)
 }
 
-fn draw(bar: &ProgressBar, progress: &watch::Receiver<Progress>) {
+fn draw(bar: &ProgressBar, progress: &watch::Receiver<RunProgress>) {
     let progress = progress.borrow();
     bar.set_length(progress.samples as u64);
     bar.set_position(progress.samples_done as u64);

@@ -2,56 +2,64 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use evenkeel_config::Loader;
-use evenkeel_orchestrator::{BenchmarkSettings, EvaluationSettings};
+use evenkeel_orchestrator::BenchmarkSettings;
+use evenkeel_proto::FieldError;
 
 use crate::arguments::EvalOptions;
 use crate::recipe::{self, Recipe};
 
-/// Samples for each problem where neither the command line nor a recipe says.
-const SAMPLES: u32 = 8;
-/// Longest answer, likewise.
-const MAX_TOKENS: u32 = 2048;
+/// What holds without a recipe, below `--set` and the other options.
+const DEFAULTS: &str = "[evaluation]\nsamples = 8\ntemperature = 1.0\nmax_tokens = 2048";
 
-/// The recipe of the command line with its benchmarks and sampling on top.
+/// The recipe of the command line with its benchmarks and sampling on top. They are settings like any other, so that the whole is validated.
 pub(super) fn recipe(options: &EvalOptions) -> Result<Recipe> {
-    let mut recipe = match options.recipe.is_empty() {
-        false => recipe::load(&options.recipe, &options.set)?.settings,
-        true => {
-            let mut recipe = recipe::finish(Loader::new(), &options.set)?.settings;
-            let EvaluationSettings { samples, temperature, max_tokens, .. } = &mut recipe.evaluation;
-            (*samples, *temperature, *max_tokens) = (SAMPLES, 1.0, MAX_TOKENS);
-            recipe
-        }
+    let load = |set: &[String]| match options.recipe.is_empty() {
+        false => recipe::load(&options.recipe, set),
+        true => recipe::finish(Loader::new().text("evenkeel eval", DEFAULTS)?, set),
     };
-    let evaluation = &mut recipe.evaluation;
-    evaluation.problems = 0;
-    if !options.benchmark.is_empty() {
-        evaluation.benchmarks =
-            options.benchmark.iter().map(|named| benchmark(named)).collect::<Result<Vec<BenchmarkSettings>>>()?;
-    }
-    if evaluation.benchmarks.is_empty() {
-        bail!("--benchmark is missing, allowed: NAME=PATH, or a recipe with evaluation.benchmarks");
+    let set = settings(options);
+    let mut benchmarks = match options.benchmark.is_empty() {
+        true => load(&set)?.settings.evaluation.benchmarks,
+        false => options.benchmark.iter().map(|named| benchmark(named)).collect::<Result<_, FieldError>>()?,
+    };
+    if benchmarks.is_empty() {
+        let allowed = "NAME=PATH, or a recipe with evaluation.benchmarks";
+        return Err(FieldError::missing("--benchmark", allowed).into());
     }
     // What the command line says holds for all of them.
-    for benchmark in &mut evaluation.benchmarks {
-        benchmark.samples = options.samples.or(benchmark.samples);
-        benchmark.temperature = options.temperature.or(benchmark.temperature);
-        benchmark.top_p = options.top_p.or(benchmark.top_p);
-        benchmark.max_tokens = options.max_tokens.or(benchmark.max_tokens);
+    for benchmark in &mut benchmarks {
+        benchmark.samples = benchmark.samples.filter(|_| options.samples.is_none());
+        benchmark.temperature = benchmark.temperature.filter(|_| options.temperature.is_none());
+        benchmark.top_p = benchmark.top_p.filter(|_| options.top_p.is_none());
+        benchmark.max_tokens = benchmark.max_tokens.filter(|_| options.max_tokens.is_none());
     }
-    recipe.run.seed = options.seed.unwrap_or(recipe.run.seed);
-    recipe.engine.seed = recipe.run.seed;
-    recipe.checkpoint.keep_best.clear();
-    Ok(recipe)
+    let benchmarks = format!("evaluation.benchmarks={}", toml::Value::try_from(&benchmarks)?);
+    Ok(load(&[set, vec![benchmarks]].concat())?.settings)
+}
+
+/// What the command line sets, but for the benchmarks.
+fn settings(options: &EvalOptions) -> Vec<String> {
+    let model = toml::Value::from(options.model.display().to_string());
+    // Nothing is held out and no checkpoint is kept where nothing is trained.
+    let fixed =
+        [format!("model.path={model}"), "evaluation.problems=0".to_owned(), "checkpoint.keep_best=\"\"".to_owned()];
+    let given = [
+        options.samples.map(|samples| format!("evaluation.samples={samples}")),
+        options.temperature.map(|temperature| format!("evaluation.temperature={temperature:?}")),
+        options.top_p.map(|top_p| format!("evaluation.top_p={top_p:?}")),
+        options.max_tokens.map(|tokens| format!("evaluation.max_tokens={tokens}")),
+        options.seed.map(|seed| format!("run.seed={seed}")),
+    ];
+    options.set.iter().cloned().chain(fixed).chain(given.into_iter().flatten()).collect()
 }
 
 /// `NAME=PATH`, or a path that names itself.
-fn benchmark(text: &str) -> Result<BenchmarkSettings> {
+fn benchmark(text: &str) -> Result<BenchmarkSettings, FieldError> {
     let (name, path) = text.split_once('=').unwrap_or(("", text));
     if path.is_empty() {
-        bail!("--benchmark is `{text}`, allowed: NAME=PATH");
+        return Err(FieldError::quoted("--benchmark", text, "NAME=PATH"));
     }
     Ok(BenchmarkSettings { name: name.to_owned(), files: vec![path.into()], ..BenchmarkSettings::default() })
 }
@@ -71,11 +79,36 @@ pub(super) fn output(options: &EvalOptions) -> Result<PathBuf> {
 mod tests {
     use super::*;
 
+    fn options(arguments: &[&str]) -> EvalOptions {
+        use clap::Parser;
+        let arguments = ["evenkeel", "eval", "--model", "m"].iter().chain(arguments);
+        match crate::arguments::Arguments::parse_from(arguments).command {
+            crate::arguments::Command::Eval(options) => options,
+            _ => panic!("another command"),
+        }
+    }
+
+    #[test]
+    fn options_are_settings_that_hold_for_every_benchmark() {
+        let of = |arguments: &[&str]| recipe(&options(arguments)).map_err(|error| error.to_string());
+        let plain = of(&["--benchmark", "a=x.jsonl"]).unwrap();
+        let evaluation = &plain.evaluation;
+        assert_eq!((evaluation.samples, evaluation.temperature, evaluation.max_tokens), (8, 1.0, 2048));
+        let set = "evaluation.benchmarks=[{files=[\"x.jsonl\"],samples=2,top_p=0.5}]";
+        let changed = of(&["--set", set, "--samples", "3", "--temperature", "0.6", "--seed", "9"]).unwrap();
+        let (evaluation, benchmark) = (&changed.evaluation, &changed.evaluation.benchmarks[0]);
+        assert_eq!((evaluation.samples, evaluation.temperature, evaluation.problems), (3, 0.6, 0));
+        assert_eq!((benchmark.samples, benchmark.top_p), (None, Some(0.5)));
+        assert_eq!((changed.run.seed, changed.engine.seed), (9, 9), "what follows a setting is derived");
+        let refused = of(&["--benchmark", "a=x.jsonl", "--samples", "0"]).unwrap_err();
+        assert!(refused.contains("evaluation.samples"), "what the command line sets is validated: {refused}");
+    }
+
     #[test]
     fn a_benchmark_is_a_name_and_a_path() {
         let of = |text: &str| benchmark(text).map(|found| (found.name(), found.files[0].display().to_string()));
         assert_eq!(of("math=data/test-*.parquet").unwrap(), ("math".into(), "data/test-*.parquet".into()));
         assert_eq!(of("data/aime.jsonl").unwrap(), ("aime".into(), "data/aime.jsonl".into()));
-        assert_eq!(of("math=").unwrap_err().to_string(), "--benchmark is `math=`, allowed: NAME=PATH");
+        assert_eq!(of("math=").unwrap_err().to_string(), "--benchmark is \"math=\", allowed: NAME=PATH");
     }
 }

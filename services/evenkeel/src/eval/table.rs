@@ -1,6 +1,6 @@
 //! The results as a table.
 
-use evenkeel_orchestrator::MetricsLine;
+use evenkeel_orchestrator::{MetricsLine, at_k};
 
 use crate::columns::{aligned, evaluated, percent};
 
@@ -15,10 +15,10 @@ pub(super) fn table(line: &MetricsLine) -> String {
 
 fn row(line: &MetricsLine, name: &str, k: u32) -> [String; 10] {
     let accuracy = |metric: &str| {
-        let Some(value) = line.get(&format!("val-core/{name}/acc/{metric}")) else { return "–".to_owned() };
-        percent(value, line.get(&format!("val-aux/{name}/acc/{metric}/standard_error")))
+        let Some(value) = line.get(&at_k::core(name, metric)) else { return "–".to_owned() };
+        percent(value, line.get(&at_k::standard_error(name, metric)))
     };
-    let aux = |metric: &str| line.get(&format!("val-aux/{name}/{metric}"));
+    let aux = |metric: &str| line.get(&at_k::aux(name, metric));
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
     let share = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{:.1} %", 100.0 * value));
     [

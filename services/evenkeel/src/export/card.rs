@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use evenkeel_learner::PublishType;
-use evenkeel_orchestrator::{ForkPoint, MetricsLine, RunRecord};
+use evenkeel_orchestrator::{ForkOrigin, MetricsLine, RunRecord, at_k};
 
 use super::source::Source;
 use crate::recipe::Recipe;
@@ -83,7 +83,7 @@ fn training(
     for (name, value) in rows {
         writeln!(text, "| {name} | {} |", value.replace('|', "\\|"))?;
     }
-    if let Some(ForkPoint { run_id, step, changed, .. }) = &run.forked_from {
+    if let Some(ForkOrigin { run_id, step, changed, .. }) = &run.forked_from {
         let changed = if changed.is_empty() { "the same settings".to_owned() } else { changed.join("; ") };
         writeln!(text, "\nThe run was forked from run `{run_id}` after step {step}: {changed}.")?;
     }
@@ -118,7 +118,7 @@ fn metrics(text: &mut String, run: &RunRecord, step: u64) -> Result<()> {
     }
     if let Some(line) = run.evaluations.iter().rev().find(|line| line.step <= step) {
         writeln!(text, "\n## Evaluation\n\nAfter step {}.\n\n| metric | value |\n|---|---|", line.step)?;
-        for (name, value) in line.values.iter().filter(|(name, _)| name.starts_with("val-core/")) {
+        for (name, value) in line.values.iter().filter(|(name, _)| at_k::parse_core(name).is_some()) {
             writeln!(text, "| `{name}` | {value:.4} |")?;
         }
     }

@@ -3,11 +3,11 @@
 use anyhow::Result;
 use evenkeel_chat::end_tokens;
 use evenkeel_hf::{ConfigFile, Folder, Tokenizer, name};
-use evenkeel_orchestrator::SamplingSettings;
+use evenkeel_orchestrator::PolicySamplingSettings;
 use serde_json::{Map, Value, json};
 
 /// That of the model with every token that ended an answer in training; without one, with the sampling of the training as well.
-pub(super) fn config(model: &Folder, config: &ConfigFile, sampling: &SamplingSettings) -> Result<Value> {
+pub(super) fn config(model: &Folder, config: &ConfigFile, sampling: &PolicySamplingSettings) -> Result<Value> {
     let tokenizer = Tokenizer::read(model)?;
     let ends = end_tokens(model, config, tokenizer.as_ref())?;
     let mut ids = ends.model.clone();
@@ -29,7 +29,7 @@ pub(super) fn config(model: &Folder, config: &ConfigFile, sampling: &SamplingSet
 }
 
 /// As the model was sampled in training.
-fn trained(config: &Value, sampling: &SamplingSettings) -> Map<String, Value> {
+fn trained(config: &Value, sampling: &PolicySamplingSettings) -> Map<String, Value> {
     let mut json = Map::new();
     for key in ["bos_token_id", "pad_token_id"] {
         if let Some(id) = config.get(key).filter(|id| !id.is_null()) {

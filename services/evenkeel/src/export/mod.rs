@@ -67,7 +67,7 @@ fn type_of(config: &Value) -> PublishType {
 fn bytes(text: &str) -> Result<usize> {
     let allowed = "a size with its unit, such as 500MiB or 2GiB";
     let read = ByteSize::deserialize(IntoDeserializer::<serde::de::value::Error>::into_deserializer(text));
-    let size = read.map_err(|_| FieldError::new("--max-file", format_args!("`{text}`"), allowed))?;
+    let size = read.map_err(|_| FieldError::quoted("--max-file", text, allowed))?;
     match size.bytes_usize() {
         0 => Err(FieldError::new("--max-file", 0, allowed).into()),
         bytes => Ok(bytes),

@@ -7,7 +7,7 @@ use evenkeel_config::{ConfigError, to_toml};
 use evenkeel_learner::{CheckpointType, ComputeType, PublishType};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
-use evenkeel_orchestrator::{LoadLimits, LoopSettings, ModelSource, ResolvedRecipe, RunError, identity};
+use evenkeel_orchestrator::{LoadLimits, LoopSettings, ModelSource, ProofSettings, ResolvedRecipe, RunError, identity};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -16,8 +16,6 @@ use super::Recipe;
 
 /// Tolerance of a proof of weights where everything has f32, in nats: sums in another order differ by a thousandth of it.
 const EXACT_TOLERANCE: f64 = 0.01;
-/// The same with a narrower type somewhere.
-const NARROW_TOLERANCE: f64 = 0.25;
 
 /// Section `model`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -100,13 +98,19 @@ impl Recipe {
             .collect()
     }
 
-    /// How far the log-probabilities of engines may be from the learner's when all services are in one process: little where every part
-    /// of them computes in f32.
-    pub(crate) fn proof_tolerance(&self) -> f64 {
+    /// The same for a run whose services are all in this process: the types of all numbers are known, and with them how far the
+    /// log-probabilities of engines may be from the learner's.
+    pub(crate) fn resolved_for_this_process(&self) -> Result<ResolvedRecipe, ConfigError> {
+        let mut resolved = self.resolved()?;
+        resolved.settings.proof.tolerance = Some(self.proof_tolerance());
+        Ok(resolved)
+    }
+
+    fn proof_tolerance(&self) -> f64 {
         let is_exact = self.generation.endpoints.is_empty()
             && self.model.publish_type == PublishType::F32
             && self.learner.compute.dtype == ComputeType::F32;
-        self.proof.tolerance.unwrap_or(if is_exact { EXACT_TOLERANCE } else { NARROW_TOLERANCE })
+        self.proof.tolerance.unwrap_or(if is_exact { EXACT_TOLERANCE } else { ProofSettings::DEFAULT_TOLERANCE })
     }
 
     /// The model that is created if the recipe names no folder.

@@ -24,11 +24,11 @@ use super::Recipe;
 
 /// Derives the values that the recipe does not repeat.
 pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
-    let is_set = |key: &str| loaded.origin(key) != "defaults";
-    let temperature_is_set = is_set("learner.temperature");
-    let seed_is_set = is_set("engine.seed");
+    let temperature_is_set = loaded.is_set("learner.temperature");
+    let seed_is_set = loaded.is_set("engine.seed");
     // 0 is what a recipe has that was written down under a rule that divides by no length.
-    let max_tokens_is_set = is_set("learner.objective.max_tokens") && loaded.settings.learner.objective.max_tokens != 0;
+    let max_tokens_is_set =
+        loaded.is_set("learner.objective.max_tokens") && loaded.settings.learner.objective.max_tokens != 0;
     let Recipe { run, sampling, learner, engine, .. } = &mut loaded.settings;
     let from = ("sampling.temperature", sampling.temperature);
     follow("learner.temperature", &mut learner.temperature, temperature_is_set, from)?;

@@ -1,3 +1,8 @@
+use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
+use evenkeel_proto::v1::start_run_request::Configuration;
+use evenkeel_proto::v1::{ForkPoint, StartRunRequest};
+use evenkeel_rpc::server::Drain;
+
 use super::*;
 
 fn loaded(text: &str) -> Result<Recipe, String> {
@@ -150,5 +155,35 @@ fn what_a_resumed_run_may_change_is_not_its_identity() {
     assert_eq!(base, identity("[run]\nsteps = 500\n[checkpoint]\nevery = 3\n[reward]\nthreads = 1"));
     for other in ["[learner.optimizer]\nlearning_rate = 0.1", "[model]\npath = \"x\"", "[sampling]\ntop_k = 3"] {
         assert_ne!(base, identity(other), "{other}");
+    }
+}
+
+#[tokio::test]
+async fn a_fork_keeps_the_fresh_model_that_its_kl_term_refers_to_whoever_starts_it() {
+    let runs = tempfile::tempdir().unwrap();
+    let old = runs.path().join("old");
+    std::fs::create_dir(&old).unwrap();
+    std::fs::write(old.join("config.toml"), loaded("[run]\nname = \"old\"\nseed = 1").unwrap().to_toml().unwrap())
+        .unwrap();
+    let settings = OrchestratorSettings { runs: runs.path().to_owned(), ..OrchestratorSettings::default() };
+    let service = OrchestratorService::new(settings, std::sync::Arc::new(Reader), Drain::new());
+    let refused = async |overrides: &[&str]| {
+        let fork = Configuration::Fork(ForkPoint { run_id: "old".to_owned(), step: 1 });
+        let request = StartRunRequest {
+            run_id: "new".to_owned(),
+            configuration: Some(fork),
+            overrides: overrides.iter().map(|&set| set.to_owned()).collect(),
+            ..StartRunRequest::default()
+        };
+        service.start(request).await.unwrap_err().to_string()
+    };
+    let error = refused(&["run.seed=2", "learner.objective.kl_coefficient=0.1"]).await;
+    assert!(error.contains("run.seed is 2, allowed: 1 with learner.objective.kl_coefficient"), "{error}");
+    for passes in [&["run.seed=2"][..], &["learner.objective.kl_coefficient=0.1"]] {
+        let error = refused(passes).await;
+        assert!(
+            !error.contains("kl_coefficient"),
+            "there is no run in the directory, so something else is refused: {error}"
+        );
     }
 }

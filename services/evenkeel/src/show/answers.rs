@@ -3,8 +3,7 @@
 use std::io::{self, Write};
 
 use evenkeel_orchestrator::Answer;
-
-use super::text::escaped;
+use evenkeel_proto::shown::multi_line;
 
 /// Prints answers one after the other; a prompt once for all samples of its problem.
 #[derive(Default)]
@@ -15,7 +14,7 @@ pub(super) struct Shown {
 impl Shown {
     pub(super) fn answer(&mut self, answer: &Answer, out: &mut impl Write) -> io::Result<()> {
         if self.problem.replace(answer.index) != Some(answer.index) {
-            let (benchmark, problem) = (escaped(&answer.benchmark), escaped(&answer.problem));
+            let (benchmark, problem) = (multi_line(&answer.benchmark), multi_line(&answer.problem));
             writeln!(out, "════ {benchmark} · problem {} · {problem}\n", answer.index + 1)?;
             section(out, "prompt", &answer.prompt)?;
         }
@@ -23,11 +22,11 @@ impl Shown {
             out,
             "──── sample {} · {} · {}\n",
             answer.sample + 1,
-            escaped(answer.verdict.label()),
+            multi_line(answer.verdict.label()),
             length(answer)
         )?;
         section(out, "answer", &answer.text)?;
-        let mut line = |name: &str, value: &str| writeln!(out, "{name:<9} {}", escaped(value));
+        let mut line = |name: &str, value: &str| writeln!(out, "{name:<9} {}", multi_line(value));
         if let Some(extracted) = &answer.extracted {
             line("final", one_line(extracted))?;
         }
@@ -68,7 +67,7 @@ fn length(answer: &Answer) -> String {
 /// A text of several lines, each indented, so that none can pass for a heading.
 fn section(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
     writeln!(out, "{name}")?;
-    for line in escaped(text).lines() {
+    for line in multi_line(text).lines() {
         writeln!(out, "  {line}")?;
     }
     writeln!(out)

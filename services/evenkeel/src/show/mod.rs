@@ -2,7 +2,6 @@
 #![expect(clippy::print_stderr, reason = "what was shown and what was not")]
 
 mod answers;
-mod text;
 
 use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -13,7 +12,7 @@ use evenkeel_orchestrator::{Answer, AnswerReader, list_answers};
 
 use crate::arguments::ShowOptions;
 use answers::Shown;
-pub(crate) use text::escaped;
+use evenkeel_proto::FieldError;
 
 /// Prints the answers that were asked for. A reader that has seen enough ends it quietly.
 pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
@@ -85,11 +84,12 @@ fn files(run: &Path, step: Option<u64>, benchmark: &[String]) -> Result<Vec<Path
     };
     let found = list_answers(&folder)?;
     if found.is_empty() {
-        bail!("{} has no answers, allowed: a run that was evaluated, or the folder of `evenkeel eval`", run.display());
+        let allowed = "a run that was evaluated, or the folder of `evenkeel eval`";
+        return Err(FieldError::new(run.display().to_string(), "without answers", allowed).into());
     }
     if let Some(unknown) = benchmark.iter().find(|name| !found.iter().any(|(known, _)| known == *name)) {
         let known: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-        bail!("--benchmark is `{}`, allowed: {}", escaped(unknown), known.join(", "));
+        return Err(FieldError::quoted("--benchmark", unknown, known.join(", ")).into());
     }
     let wanted = |name: &String| benchmark.is_empty() || benchmark.contains(name);
     Ok(found.into_iter().filter(|(name, _)| wanted(name)).map(|(_, path)| path).collect())
@@ -105,7 +105,9 @@ fn of_step(evaluations: &Path, step: Option<u64>) -> Result<PathBuf> {
     };
     if !steps.contains(&chosen) {
         let known: Vec<_> = steps.iter().map(u64::to_string).collect();
-        bail!("--step is {chosen}, which was not evaluated, allowed: {}", known.join(", "));
+        return Err(
+            FieldError::new("--step", chosen, format!("a step that was evaluated: {}", known.join(", "))).into()
+        );
     }
     Ok(evaluations.join(format!("step-{chosen}")))
 }

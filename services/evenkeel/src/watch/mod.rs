@@ -7,14 +7,15 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{LineCursor, MetricsLine, RunUpdate, run_update};
-use evenkeel_proto::v1::StepKind;
+use anyhow::{Context, Result};
+use evenkeel_orchestrator::{LineCursor, MetricsLine, RUN_FILE, RunUpdate, run_update};
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_tasks::read::printable;
 use page::Page;
 
 use crate::arguments::WatchOptions;
 use crate::columns;
-use crate::show::escaped;
 use crate::terminal::note;
 
 /// Pause between two looks.
@@ -36,13 +37,13 @@ impl Source {
             return Ok(Self::Page(Page::at(run)?));
         }
         if run.starts_with("https://") {
-            bail!("{run}, allowed: http://HOST:PORT/run/NAME, as a page is served, or the directory of a run");
+            let allowed = "http://HOST:PORT/run/NAME, as a page is served, or the directory of a run";
+            return Err(FieldError::quoted("RUN", run, allowed).into());
         }
         let directory = Path::new(run);
-        if !directory.join("run.json").is_file() {
-            bail!(
-                "{run} holds no run (there is no run.json), allowed: the directory of a run, or the address of its page"
-            );
+        if !directory.join(RUN_FILE).is_file() {
+            let found = format!("without a run (there is no {RUN_FILE})");
+            return Err(FieldError::new(run, found, "the directory of a run, or the address of its page").into());
         }
         Ok(Self::Directory(directory.to_owned()))
     }
@@ -59,7 +60,7 @@ impl Source {
 pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
     let source = Source::of(&options.run)?;
     let (mut from, mut said, mut lost) = (LineCursor::default(), String::new(), None::<Instant>);
-    let mut total_steps = u64::MAX;
+    let (mut total_steps, mut shown_state) = (u64::MAX, None);
     loop {
         let update = match source.update(from).await {
             Ok(update) => update,
@@ -89,16 +90,17 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
         }
         total_steps = update.total_steps;
         let lines = print(&update, &mut from);
-        let ended = matches!(update.state.as_str(), "completed" | "stopped" | "failed");
+        let ended = update.state.known().is_some_and(RunState::has_ended);
         if update.doing != said {
             // Counts within a step change all the time; what is printed is what a person would miss.
-            if update.state != said.split(' ').next().unwrap_or_default() {
-                note(&escaped(&update.doing));
+            if shown_state.as_ref() != Some(&update.state) {
+                note(&printable(&update.doing));
             }
+            shown_state = Some(update.state.clone());
             said.clone_from(&update.doing);
         }
         if ended && lines == 0 {
-            let failed = update.state == "failed";
+            let failed = update.state.known() == Some(RunState::Failed);
             return Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS });
         }
         if lines == 0 {
@@ -117,7 +119,7 @@ fn print(update: &RunUpdate, from: &mut LineCursor) -> usize {
     for line in &update.evaluations {
         let line = MetricsLine::from_json(StepKind::Evaluation, line.get());
         if let Some((line, accuracy)) = line.and_then(|line| Some((line.step, columns::accuracy(&line)?))) {
-            println!("evaluation after {line} steps: {}", escaped(&accuracy));
+            println!("evaluation after {line} steps: {}", printable(&accuracy));
         }
     }
     *from = update.next;

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_orchestrator::{LineCursor, RunUpdate};
+use evenkeel_proto::FieldError;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
@@ -19,15 +20,15 @@ pub(super) struct Page {
 }
 
 impl Page {
-    pub(super) fn at(url: &str) -> Result<Self> {
-        let allowed = "allowed: http://HOST:PORT/run/NAME, as `evenkeel train` prints it";
-        let rest = url.strip_prefix("http://").with_context(|| format!("{url}: {allowed}"))?;
+    pub(super) fn at(url: &str) -> Result<Self, FieldError> {
+        let refused = || FieldError::quoted("RUN", url, "http://HOST:PORT/run/NAME, as `evenkeel train` prints it");
+        let rest = url.strip_prefix("http://").ok_or_else(refused)?;
         let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
         let path = path.trim_end_matches('/');
         let is_plain = !url.chars().any(|character| character.is_whitespace() || character.is_control());
         let is_run = path.strip_prefix("run/").is_some_and(|name| !name.is_empty() && !name.contains(['/', '?', '#']));
         if host.is_empty() || !is_run || !is_plain {
-            bail!("{url}: {allowed}");
+            return Err(refused());
         }
         let host = if host.contains(':') { host.to_owned() } else { format!("{host}:80") };
         Ok(Self { host, path: format!("/{path}") })

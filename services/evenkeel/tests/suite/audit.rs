@@ -65,7 +65,7 @@ fn a_record_from_which_a_prompt_was_taken_or_that_has_one_twice_fails_the_audit_
     let said = String::from_utf8(output.stdout).unwrap();
     assert!(said.contains("prompt 2 is in step 0 and in step 1\nprompt 5 is in no step\n"), "{said}");
     std::fs::write(&path, "{}\n").unwrap();
-    assert!(refused(audit(&out)).contains("prompts.jsonl line 1: is no line of prompts"));
+    assert!(refused(audit(&out)).contains("prompts.jsonl line 1: not a valid prompts record"));
     assert!(refused(audit(dir.path())).contains("holds no run"));
     // A resumed run has the lines before its checkpoint only.
     std::fs::write(&path, whole.lines().next().unwrap().to_owned() + "\n").unwrap();

@@ -179,7 +179,7 @@ fn a_run_that_can_start_says_so_and_writes_nothing() {
     let mut command = dry_run(dir.path(), small().to_str().unwrap(), &[]);
     command.args(["--out", "."]);
     let report = cannot_start(command);
-    assert!(problems(&report)[0].contains("--out: . is not empty"), "{report}");
+    assert!(problems(&report)[0].contains("--out . is not empty"), "{report}");
 }
 
 #[test]

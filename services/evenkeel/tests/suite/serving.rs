@@ -63,7 +63,7 @@ fn health_is_one_line_and_an_exit_status() {
     let message = refused(health(&format!("http://127.0.0.1:{metrics}/nothing")));
     assert!(message.contains("it answers 404"), "{message}");
     let message = refused(evenkeel(&["health", &url, "reward"]));
-    assert!(message.contains("`reward` cannot be asked, allowed: http://HOST:PORT"), "{message}");
+    assert!(message.contains("URL is \"reward\", allowed: http://HOST:PORT"), "{message}");
 }
 
 #[test]

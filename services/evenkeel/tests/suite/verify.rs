@@ -60,7 +60,10 @@ fn a_row_that_is_none_is_named_and_stops_no_other() {
     let mut command = evenkeel(&["verify", "math", "--input"]);
     command.arg(&input).arg("--output").arg(&output);
     let said = refused(command);
-    assert!(said.contains("rows.jsonl line 2: no JSON") && said.contains("line 3: no answer, allowed:"), "{said}");
+    assert!(
+        said.contains("rows.jsonl line 2: no JSON") && said.contains("line 3: the answer is absent, allowed:"),
+        "{said}"
+    );
     assert!(said.contains("1 checks, 1 equal") && said.contains("2 rows could not be read"), "{said}");
     assert_eq!(std::fs::read_to_string(&output).unwrap().lines().count(), 1);
 }
@@ -122,7 +125,7 @@ fn a_line_that_is_no_text_or_too_long_stops_no_other() {
 #[test]
 fn an_unknown_profile_is_refused_with_those_that_are() {
     let said = refused(evenkeel(&["verify", "math", "--input", "rows.jsonl", "--profile", "aime"]));
-    assert!(said.contains("--profile is `aime`, allowed: default, exact"), "{said}");
+    assert!(said.contains("--profile is \"aime\", allowed: default, exact"), "{said}");
 }
 
 #[test]

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
+use evenkeel_proto::Label;
+
 use super::lengths::{LagLengths, LengthsByLag, OvertakenLengths};
 use super::record::{GroupRecord, PromptLine, PromptOutcome};
 
@@ -47,7 +49,7 @@ impl Audit {
             let mut sent = (0, 0);
             for group in &line.groups {
                 seen.push((group.prompt, line.step));
-                let Some(outcome) = PromptOutcome::from_label(&group.outcome) else {
+                let Some(outcome) = group.outcome.known() else {
                     faults.add(unknown_outcome(line, group));
                     continue;
                 };
@@ -232,8 +234,9 @@ fn lag(line: &PromptLine, group: &GroupRecord, faults: &mut Faults) -> Option<u6
 }
 
 fn unknown_outcome(line: &PromptLine, group: &GroupRecord) -> String {
-    let allowed = PromptOutcome::ALL.map(PromptOutcome::label).join(", ");
-    format!("the outcome of prompt {} of step {} is {:?}, allowed: {allowed}", group.prompt, line.step, group.outcome)
+    let allowed: Vec<_> = PromptOutcome::ALL.iter().map(|outcome| outcome.label()).collect();
+    let (GroupRecord { prompt, outcome, .. }, allowed) = (group, allowed.join(", "));
+    format!("the outcome of prompt {prompt} of step {} is {:?}, allowed: {allowed}", line.step, outcome.label())
 }
 
 #[cfg(test)]

@@ -4,13 +4,14 @@ use proptest::prelude::*;
 
 use super::super::record::Received;
 use super::*;
+use crate::labelled::Labelled;
 
 /// A group of that outcome with answers of some lengths.
 fn group(prompt: u64, outcome: PromptOutcome, base: u64, lag: u64) -> GroupRecord {
     let judged = !matches!(outcome, PromptOutcome::Invalid | PromptOutcome::DroppedInvalid);
     GroupRecord {
         prompt,
-        outcome: outcome.label().to_owned(),
+        outcome: outcome.into(),
         version: Some(base - lag.min(base)),
         newest: None,
         lengths: if judged { vec![prompt as u32 % 7 + 1, 9] } else { Vec::new() },
@@ -19,10 +20,7 @@ fn group(prompt: u64, outcome: PromptOutcome, base: u64, lag: u64) -> GroupRecor
 }
 
 fn line(step: u64, next: u64, groups: Vec<GroupRecord>) -> PromptLine {
-    let sent: Vec<&GroupRecord> = groups
-        .iter()
-        .filter(|group| PromptOutcome::from_label(&group.outcome).is_some_and(PromptOutcome::is_sent))
-        .collect();
+    let sent: Vec<&GroupRecord> = groups.iter().filter(|group| group.is_sent()).collect();
     let samples = sent.iter().map(|group| group.lengths.len() as u64).sum();
     let tokens = sent.iter().flat_map(|group| group.lengths.iter().chain(&group.invalid));
     let tokens = tokens.map(|&length| u64::from(length.max(1))).sum();
@@ -37,7 +35,7 @@ fn run(steps: &[Vec<PromptOutcome>], lag: u64) -> Vec<PromptLine> {
         let mut groups: Vec<GroupRecord> =
             numbered.map(|(outcome, number)| group(number, *outcome, step, lag)).collect();
         next += outcomes.len() as u64;
-        groups.sort_by_key(|group| !PromptOutcome::from_label(&group.outcome).is_some_and(PromptOutcome::is_sent));
+        groups.sort_by_key(|group| !group.is_sent());
         line(step, next, groups)
     };
     (0..).zip(steps).map(step).collect()
@@ -117,7 +115,7 @@ fn answers_of_versions_that_cannot_be_and_other_counts_than_the_learners_are_fau
 #[test]
 fn many_faults_are_counted_and_the_first_are_told() {
     let mut lines = run(&[vec![PromptOutcome::Trained; 50]], 0);
-    lines[0].groups.iter_mut().for_each(|group| group.outcome = "lost".into());
+    lines[0].groups.iter_mut().for_each(|group| group.outcome = Labelled::Unknown("lost".to_owned()));
     let found = audit(&lines);
     assert_eq!(found.faults().len(), MAX_REPORTED);
     assert!(found.sentence().ends_with("(and 50 more)"), "{}", found.sentence());
@@ -162,7 +160,7 @@ proptest! {
     #[test]
     fn an_unknown_outcome_is_found_and_named((mut lines, _) in runs(), at: prop::sample::Index) {
         let (step, place) = pick(&lines, at);
-        lines[step].groups[place].outcome = "lost".into();
+        lines[step].groups[place].outcome = Labelled::Unknown("lost".to_owned());
         lines[step] = line(lines[step].step, lines[step].next, lines[step].groups.clone());
         let prompt = lines[step].groups[place].prompt;
         let found = audit(&lines);

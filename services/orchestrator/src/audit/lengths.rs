@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::record::{GroupRecord, PromptLine, PromptOutcome};
+use super::record::{GroupRecord, PromptLine};
 
 /// Lengths of some answers in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -61,10 +61,7 @@ impl OvertakenLengths {
         let known: BTreeMap<u64, &GroupRecord> = groups.map(|group| (group.prompt, group)).collect();
         let (mut taken, mut left) = (Vec::new(), Vec::new());
         for line in lines.iter().filter(|line| !line.waiting.is_empty()) {
-            let sent = line
-                .groups
-                .iter()
-                .filter(|group| PromptOutcome::from_label(&group.outcome).is_some_and(PromptOutcome::is_sent));
+            let sent = line.groups.iter().filter(|group| group.is_sent());
             taken.extend(sent.flat_map(GroupRecord::answers));
             left.extend(line.waiting.iter().filter_map(|prompt| known.get(prompt)).flat_map(|group| group.answers()));
         }
@@ -102,6 +99,7 @@ impl LengthsByLag {
 
 #[cfg(test)]
 mod tests {
+    use super::super::record::PromptOutcome;
     use super::*;
 
     #[test]
@@ -117,9 +115,11 @@ mod tests {
     fn what_a_step_left_for_later_ones_has_the_lengths_that_it_turned_out_to_have() {
         let group = |prompt, length| GroupRecord {
             prompt,
-            outcome: PromptOutcome::Trained.label().to_owned(),
+            outcome: PromptOutcome::Trained.into(),
+            version: None,
+            newest: None,
             lengths: vec![length; 2],
-            ..GroupRecord::default()
+            invalid: Vec::new(),
         };
         let line = |step, waiting: &[u64], groups| PromptLine {
             step,

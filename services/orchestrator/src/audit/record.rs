@@ -1,6 +1,9 @@
 //! What a run writes of the prompts of a step: a line of `prompts.jsonl`.
 
+use evenkeel_proto::Label;
 use serde::{Deserialize, Serialize};
+
+use crate::labelled::Labelled;
 
 /// What became of a prompt's group.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,13 +20,12 @@ pub enum PromptOutcome {
     DroppedInvalid,
 }
 
-impl PromptOutcome {
-    /// All of them.
-    pub const ALL: [Self; 5] =
-        [Self::Trained, Self::TrainedZeroAdvantage, Self::DroppedZeroAdvantage, Self::Invalid, Self::DroppedInvalid];
+impl Label for PromptOutcome {
+    const ALL: &'static [Self] =
+        &[Self::Trained, Self::TrainedZeroAdvantage, Self::DroppedZeroAdvantage, Self::Invalid, Self::DroppedInvalid];
 
     /// The name in `prompts.jsonl`.
-    pub const fn label(self) -> &'static str {
+    fn label(self) -> &'static str {
         match self {
             Self::Trained => "trained",
             Self::TrainedZeroAdvantage => "trained_zero_advantage",
@@ -32,12 +34,9 @@ impl PromptOutcome {
             Self::DroppedInvalid => "dropped_invalid",
         }
     }
+}
 
-    /// The outcome of that name.
-    pub fn from_label(label: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|outcome| outcome.label() == label)
-    }
-
+impl PromptOutcome {
     /// Whether the learner got the group.
     pub const fn is_sent(self) -> bool {
         matches!(self, Self::Trained | Self::TrainedZeroAdvantage | Self::Invalid)
@@ -72,12 +71,12 @@ pub(crate) struct Received {
 }
 
 /// A group.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct GroupRecord {
     /// Number of its prompt in the data order.
     pub(crate) prompt: u64,
-    /// A [`PromptOutcome`] by its name.
-    pub(crate) outcome: String,
+    /// What became of it.
+    pub(crate) outcome: Labelled<PromptOutcome>,
     /// The oldest version that sampled a token of it; absent where no sample was generated.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(crate) version: Option<u64>,
@@ -92,6 +91,11 @@ pub(crate) struct GroupRecord {
 }
 
 impl GroupRecord {
+    /// Whether the learner got it, as far as its outcome is known.
+    pub(crate) fn is_sent(&self) -> bool {
+        self.outcome.known().is_some_and(PromptOutcome::is_sent)
+    }
+
     /// Response tokens of each sample that was generated.
     pub(crate) fn answers(&self) -> impl Iterator<Item = u32> {
         self.lengths.iter().chain(self.invalid.iter().filter(|length| **length > 0)).copied()
@@ -104,7 +108,7 @@ impl PromptLine {
         serde_json::to_string(self).expect("numbers and texts can be serialized")
     }
 
-    /// Reads a line. `None` where it is none.
+    /// Reads a line; `None` for any other text.
     pub(crate) fn from_json(text: &str) -> Option<Self> {
         serde_json::from_str(text).ok()
     }
@@ -119,12 +123,20 @@ mod tests {
         let groups = vec![
             GroupRecord {
                 prompt: 7,
-                outcome: "trained".into(),
+                outcome: PromptOutcome::Trained.into(),
                 version: Some(3),
+                newest: None,
                 lengths: vec![12, 4],
-                ..Default::default()
+                invalid: Vec::new(),
             },
-            GroupRecord { prompt: 8, outcome: "invalid".into(), invalid: vec![0, 9], ..Default::default() },
+            GroupRecord {
+                prompt: 8,
+                outcome: PromptOutcome::Invalid.into(),
+                version: None,
+                newest: None,
+                lengths: Vec::new(),
+                invalid: vec![0, 9],
+            },
         ];
         let line = PromptLine {
             step: 2,
@@ -147,7 +159,7 @@ mod tests {
 
     #[test]
     fn outcomes_have_names_of_their_own() {
-        for outcome in PromptOutcome::ALL {
+        for &outcome in PromptOutcome::ALL {
             assert_eq!(PromptOutcome::from_label(outcome.label()), Some(outcome));
         }
         assert_eq!(PromptOutcome::from_label("lost"), None);

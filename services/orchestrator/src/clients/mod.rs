@@ -117,7 +117,7 @@ impl Services {
     /// The verifier of a task: the custom one of that name, or the reward service.
     ///
     /// # Errors
-    /// A verifier that is not among the endpoints, which [`Run::start`](crate::Run::start) refuses before.
+    /// A verifier that is not among the endpoints, which [`start_run`](crate::start_run) refuses before.
     pub(crate) fn verifier(&self, custom: Option<&str>) -> Result<&VerifierClient, RunError> {
         match custom {
             None => Ok(&self.reward),

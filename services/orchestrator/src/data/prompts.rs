@@ -17,7 +17,7 @@ use crate::settings::{InvalidRows, Overlong};
 /// Most data sources that metrics are kept apart for.
 const MAX_DATA_SOURCES: usize = 32;
 
-/// Prompts that are rendered between two checks whether anybody still waits.
+/// Prompts that are rendered between two checks for cancellation.
 const RENDERED_TOGETHER: usize = 1024;
 
 /// A problem with its tokens.

@@ -63,7 +63,7 @@ impl PromptSampler {
         Self { length, counts: vec![0; sources.len()], next_position: 0, sources }
     }
 
-    /// The epoch of a position: how often as many prompts as there are problems stand before it.
+    /// The epoch of a position: the number of full passes over the problems before it.
     pub(crate) fn epoch_of(&self, position: u64) -> u64 {
         position / (self.length as u64).max(1)
     }

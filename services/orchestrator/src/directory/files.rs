@@ -2,9 +2,15 @@
 
 use std::path::Path;
 
+use evenkeel_files::read_optional;
+use serde_json::Value;
+
 use super::{INCOMPLETE_FILE, lock};
 use crate::error::RunError;
 use crate::settings::is_run_name;
+
+/// Largest JSON file of a run directory, in bytes.
+const MAX_JSON_BYTES: u64 = 16 << 20;
 
 /// Refuses a directory with anything in it, except for what an incomplete start left there, which is removed.
 pub(super) fn clear_incomplete(path: &Path) -> Result<(), RunError> {
@@ -33,13 +39,19 @@ pub(super) fn clear_incomplete(path: &Path) -> Result<(), RunError> {
 
 /// Replaces a file as a whole: readers see the old or the new one.
 pub(crate) fn replace(path: &Path, text: &str) -> Result<(), RunError> {
-    use std::io::Write;
-    let temporary = path.with_extension("writing");
-    let written = std::fs::File::create(&temporary).and_then(|mut file| {
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
-    });
-    written.and_then(|()| std::fs::rename(&temporary, path)).map_err(RunError::file(path))
+    evenkeel_files::replace(path, text).map_err(RunError::file(path))
+}
+
+/// A small JSON file; `None` where nothing has that name.
+pub(crate) fn optional_json(path: &Path) -> Result<Option<Value>, RunError> {
+    let failed = |error: std::io::Error| RunError::file(path)(error);
+    let Some(bytes) = read_optional(path, MAX_JSON_BYTES).map_err(|error| failed(std::io::Error::other(error)))? else {
+        return Ok(None);
+    };
+    serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+        let message = format!("is not JSON: {error}");
+        failed(std::io::Error::new(std::io::ErrorKind::InvalidData, message))
+    })
 }
 
 /// The name of the settings, or else that of the directory.

@@ -3,18 +3,27 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use evenkeel_config::Loader;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::StepKind;
 use toml::{Table, Value};
 
 use super::{
-    CONFIG_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, MetricsFile, PromptFile, RunDirectory, RunRecord,
+    CONFIG_FILE, EVALUATION_FILE, ForkOrigin, METRICS_FILE, MetricsFile, PromptFile, RunDirectory, RunRecord,
     WARM_START_FILE, read_prompts,
 };
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 
 impl RunDirectory {
+    /// The settings of a run for one that is forked from it: the name of the other run is not its own.
+    ///
+    /// # Errors
+    /// As [`settings_of`](Self::settings_of).
+    pub fn settings_for_fork(path: &Path) -> Result<Loader, RunError> {
+        Ok(Self::settings_of(path)?.text("fork", "[run]\nname = \"\"")?)
+    }
+
     /// Creates the directory of a run that starts from a step of the run in another one. It inherits that run's lines of metrics up to the
     /// step, so that its curves are whole; the learner must have the checkpoint. Otherwise as [`create`](Self::create).
     ///
@@ -38,7 +47,7 @@ impl RunDirectory {
         let mut directory = Self::create(path, recipe)?;
         if directory.run_id == run_id {
             let allowed = "a name other than that of the run that it is forked from";
-            return Err(FieldError::new("run.name", format_args!("{:?}", directory.run_id), allowed).into());
+            return Err(FieldError::quoted("run.name", &directory.run_id, allowed).into());
         }
         for (name, kind, lines) in [
             (METRICS_FILE, StepKind::Train, steps),
@@ -53,12 +62,12 @@ impl RunDirectory {
         let inherited = read_prompts(&origin)?;
         inherited.iter().filter(|line| line.step < step).try_for_each(|line| prompts.append(line))?;
         prompts.sync()?;
-        directory.forked_from = Some(ForkPoint { run_id, step, directory: origin, changed });
+        directory.forked_from = Some(ForkOrigin { run_id, step, directory: origin, changed });
         Ok(directory)
     }
 }
 
-impl ForkPoint {
+impl ForkOrigin {
     /// What a person should know when the run starts, a sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Self { run_id, step, changed, .. } = self;
@@ -88,7 +97,7 @@ fn changes(origin: &Path, recipe: &ResolvedRecipe) -> Result<Vec<String>, RunErr
     Ok(differences(&theirs, &ours))
 }
 
-/// The values that differ, as `section.key: theirs → ours`; names of runs are none.
+/// The values that differ, as `section.key: theirs → ours`; names of runs do not count.
 fn differences(theirs: &Table, ours: &Table) -> Vec<String> {
     let flat = |table: &Table| {
         let mut values = flat_settings(table);
@@ -163,7 +172,7 @@ mod tests {
         drop(directory);
         let again = RunDirectory::resume(&path, &recipe.identity).unwrap();
         let changed = vec!["sampling.top_k: 0 → 3".to_owned()];
-        let expected = ForkPoint { run_id: "old".to_owned(), step: 3, directory: origin, changed };
+        let expected = ForkOrigin { run_id: "old".to_owned(), step: 3, directory: origin, changed };
         assert_eq!(again.forked_from(), Some(&expected));
         assert_eq!(
             expected.notes(),
@@ -204,7 +213,7 @@ mod tests {
 
     #[test]
     fn a_change_of_what_is_held_out_is_pointed_out() {
-        let with_change = |changed: &str| ForkPoint {
+        let with_change = |changed: &str| ForkOrigin {
             run_id: "old".to_owned(),
             step: 3,
             directory: PathBuf::new(),

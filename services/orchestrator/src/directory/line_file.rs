@@ -18,7 +18,7 @@ pub(super) struct LineFile {
 
 impl LineFile {
     /// Opens or creates the file. A last line without its line break (a write that was interrupted) is removed. `step_of` is the step of a
-    /// line, `None` for what is no line of `what`.
+    /// line, `None` for what is not a valid record of `what`.
     ///
     /// # Errors
     /// A file that cannot be read; other lines, or lines out of order.
@@ -43,7 +43,7 @@ impl LineFile {
             let broken =
                 |message: &str| RunError::directory(directory, format!("{name} line {}: {message}", index + 1));
             let step = std::str::from_utf8(bytes).ok().and_then(&step_of);
-            let step = step.ok_or_else(|| broken(&format!("is no line of {what}")))?;
+            let step = step.ok_or_else(|| broken(&format!("not a valid {what} record")))?;
             if lines.last_step().is_some_and(|last| last >= step) {
                 return Err(broken("does not follow the line before it"));
             }

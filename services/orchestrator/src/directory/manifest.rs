@@ -6,11 +6,12 @@ use serde::{Deserialize, Serialize};
 
 use crate::error::RunError;
 
-const FILE: &str = "run.json";
+/// What makes a directory that of a run: its name and its identity.
+pub const RUN_FILE: &str = "run.json";
 
 /// The step of another run from which a run starts.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ForkPoint {
+pub struct ForkOrigin {
     /// Name of the other run.
     pub run_id: String,
     /// GRPO steps that it had done.
@@ -35,7 +36,7 @@ pub(crate) struct RunManifest {
     pub(crate) program_version: String,
     /// Where it began, if not at the start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(crate) forked_from: Option<ForkPoint>,
+    pub(crate) forked_from: Option<ForkOrigin>,
     /// The rule by which token terms are summed, where the recipe names one. Runs of earlier versions of the program have it in their
     /// summaries only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -48,7 +49,7 @@ impl RunManifest {
     pub(crate) fn new(
         run_id: &str,
         identity: &str,
-        forked_from: Option<ForkPoint>,
+        forked_from: Option<ForkOrigin>,
         aggregation: Option<String>,
     ) -> Self {
         Self {
@@ -63,8 +64,8 @@ impl RunManifest {
 
     /// `None` where the directory holds no run.
     pub(crate) fn read(directory: &Path) -> Result<Option<Self>, RunError> {
-        let Some(json) = crate::load::optional_json(&directory.join(FILE))? else { return Ok(None) };
-        let broken = |message: String| RunError::directory(directory, format!("{FILE} {message}"));
+        let Some(json) = super::files::optional_json(&directory.join(RUN_FILE))? else { return Ok(None) };
+        let broken = |message: String| RunError::directory(directory, format!("{RUN_FILE} {message}"));
         let manifest: Self = serde_json::from_value(json)
             .map_err(|error| broken(format!("was not written by this program: {error}")))?;
         if manifest.format != FORMAT {
@@ -75,6 +76,6 @@ impl RunManifest {
 
     pub(crate) fn write(&self, directory: &Path) -> Result<(), RunError> {
         let text = serde_json::to_string_pretty(self).map_err(|error| RunError::Defect(error.to_string()))?;
-        super::files::replace(&directory.join(FILE), &format!("{text}\n"))
+        super::files::replace(&directory.join(RUN_FILE), &format!("{text}\n"))
     }
 }

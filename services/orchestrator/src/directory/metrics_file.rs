@@ -22,7 +22,7 @@ impl MetricsFile {
     /// # Errors
     /// As [`LineFile::open`].
     pub(crate) fn open(directory: &Path, name: &str, kind: StepKind) -> Result<Self, RunError> {
-        let what = format!("metrics of kind {}", kind.label());
+        let what = format!("{} metrics", kind.label());
         let step_of = |text: &str| MetricsLine::from_json(kind, text).map(|line| line.step);
         Ok(Self { kind, lines: LineFile::open(directory, name, &what, step_of)? })
     }
@@ -135,7 +135,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("metrics.jsonl"), "{\"loss\": 1}\n").unwrap();
         let error = MetricsFile::open(dir.path(), "metrics.jsonl", StepKind::Train).unwrap_err().to_string();
-        assert!(error.contains("metrics.jsonl line 1: is no line of metrics of kind train"), "{error}");
+        assert!(error.contains("metrics.jsonl line 1: not a valid train metrics record"), "{error}");
         let twice = format!("{}\n{}\n", line(3).to_json(), line(3).to_json());
         std::fs::write(dir.path().join("metrics.jsonl"), twice).unwrap();
         assert!(MetricsFile::open(dir.path(), "metrics.jsonl", StepKind::Train).is_err());

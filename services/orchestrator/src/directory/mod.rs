@@ -22,7 +22,6 @@ mod line_file;
 mod lock;
 mod manifest;
 mod metrics_file;
-mod overview;
 mod ownership;
 mod prompt_file;
 mod record;
@@ -35,14 +34,13 @@ use evenkeel_config::Loader;
 use crate::error::RunError;
 use crate::recipe::ResolvedRecipe;
 
-pub(crate) use files::replace;
 use files::{clear_incomplete, run_id};
+pub(crate) use files::{optional_json, replace};
 pub use fork::flat_settings;
 pub(crate) use lock::{Lock, is_locked};
-pub use manifest::ForkPoint;
 pub(crate) use manifest::RunManifest;
+pub use manifest::{ForkOrigin, RUN_FILE};
 pub(crate) use metrics_file::{MetricsFile, read_lines};
-pub use overview::{RunOverview, SkippedDirectory, overviews};
 use ownership::Ownership;
 pub(crate) use prompt_file::{PromptFile, read_prompts};
 pub use record::RunRecord;
@@ -54,9 +52,12 @@ pub(crate) const WARM_START_FILE: &str = "warm_start.jsonl";
 pub(crate) const EVALUATION_FILE: &str = "evaluation.jsonl";
 /// What became of the rows of the data.
 pub(crate) const DATA_FILE: &str = "data.json";
+pub(crate) const SUMMARY_FILE: &str = "summary.json";
+/// The step of the best checkpoint.
+pub(crate) const BEST_FILE: &str = "best.json";
 pub(crate) const CONFIG_FILE: &str = "config.toml";
 /// Marks a directory whose run has not started: its content may be removed.
-const INCOMPLETE_FILE: &str = ".unbegun";
+const INCOMPLETE_FILE: &str = ".incomplete";
 
 /// The directory of one run, locked by one process at a time. Clones share the lock.
 #[derive(Debug, Clone)]
@@ -65,14 +66,14 @@ pub struct RunDirectory {
     run_id: String,
     identity: String,
     resumed: bool,
-    forked_from: Option<ForkPoint>,
+    forked_from: Option<ForkOrigin>,
     aggregation: Option<String>,
     ownership: Arc<Ownership>,
 }
 
 impl RunDirectory {
     /// Creates the directory of a new run and writes `config.toml`. It holds a run from
-    /// [`Run::start`](crate::Run::start) on; until then it is removed with its last clone, and the incomplete directory of a process that
+    /// [`start_run`](crate::start_run) on; until then it is removed with its last clone, and the incomplete directory of a process that
     /// was killed is reused.
     ///
     /// # Errors
@@ -200,7 +201,7 @@ impl RunDirectory {
     }
 
     /// Where it begins, if it was forked from another run.
-    pub fn forked_from(&self) -> Option<&ForkPoint> {
+    pub fn forked_from(&self) -> Option<&ForkOrigin> {
         self.forked_from.as_ref()
     }
 

@@ -54,7 +54,7 @@ pub(crate) fn read_prompts(directory: &Path) -> Result<Vec<PromptLine>, RunError
     let text = read_text(&directory.join(PROMPTS_FILE))?;
     let lines = text.lines().enumerate().map(|(index, line)| {
         let broken =
-            || RunError::directory(directory, format!("{PROMPTS_FILE} line {}: is no line of prompts", index + 1));
+            || RunError::directory(directory, format!("{PROMPTS_FILE} line {}: not a valid prompts record", index + 1));
         PromptLine::from_json(line).ok_or_else(broken)
     });
     lines.collect()
@@ -83,7 +83,7 @@ mod tests {
         std::fs::write(dir.path().join(PROMPTS_FILE), format!("{good}\n{{\"step\": 1}}\n")).unwrap();
         for error in [read_prompts(dir.path()).map(|_| ()), PromptFile::open(dir.path()).map(|_| ())] {
             let error = error.unwrap_err().to_string();
-            assert!(error.contains("prompts.jsonl line 2: is no line of prompts"), "{error}");
+            assert!(error.contains("prompts.jsonl line 2: not a valid prompts record"), "{error}");
         }
     }
 }

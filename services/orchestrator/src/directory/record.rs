@@ -6,13 +6,13 @@ use evenkeel_config::Loader;
 use evenkeel_proto::v1::StepKind;
 use evenkeel_tasks::DataReport;
 
+use super::files::optional_json;
 use super::{
-    DATA_FILE, EVALUATION_FILE, ForkPoint, METRICS_FILE, RunDirectory, RunManifest, WARM_START_FILE, read_lines,
+    DATA_FILE, EVALUATION_FILE, ForkOrigin, METRICS_FILE, RunDirectory, RunManifest, WARM_START_FILE, read_lines,
     read_prompts,
 };
 use crate::audit::Audit;
 use crate::error::RunError;
-use crate::load::optional_json;
 use crate::metrics::MetricsLine;
 
 /// A run that is over, or as far as it is. Nothing is locked.
@@ -25,7 +25,7 @@ pub struct RunRecord {
     /// Version of the program that started it.
     pub program_version: String,
     /// Where it began, if not at the start.
-    pub forked_from: Option<ForkPoint>,
+    pub forked_from: Option<ForkOrigin>,
     /// The lines of supervised steps.
     pub warm_start: Vec<MetricsLine>,
     /// The lines of GRPO steps.

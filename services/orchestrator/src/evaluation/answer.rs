@@ -1,12 +1,13 @@
 //! One answer to a problem, as it is kept.
 
 use evenkeel_proto::Label;
-use evenkeel_proto::v1::FinishReason;
+use evenkeel_proto::v1::{FinishReason, Outcome};
 use evenkeel_statistics::Attempt;
 use serde::{Deserialize, Serialize};
 
 use super::benchmark::Benchmark;
 use crate::error::RunError;
+use crate::labelled::Labelled;
 use crate::rollout::{Sample, SampledGroup};
 use crate::text::Tokenizer;
 
@@ -31,7 +32,7 @@ pub struct Answer {
     /// The tokens of the answer.
     pub token_ids: Vec<u32>,
     /// Why the answer ended: `stop`, `length` (cut off), `repetition`; `failed` where there is none.
-    pub finish_reason: String,
+    pub finish_reason: Labelled<FinishReason>,
     /// What became of it.
     pub verdict: AnswerVerdict,
     /// Finer than the verdict, such as `equal_rational`; why there is no verdict where there is none.
@@ -52,21 +53,47 @@ pub struct Answer {
 
 /// What became of an answer: the verifier's outcome, or why there is none.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct AnswerVerdict(String);
+#[serde(from = "String", into = "String")]
+pub enum AnswerVerdict {
+    /// The verifier's outcome; [`Outcome::Invalid`] for an answer without a verdict.
+    Outcome(Outcome),
+    /// There is no answer.
+    Failed,
+    /// An outcome that this program does not know.
+    Unknown(String),
+}
 
 impl AnswerVerdict {
-    const INVALID: &str = "invalid";
     const FAILED: &str = "failed";
 
-    /// The label: that of a verifier's outcome, `invalid` for an answer without a verdict, `failed` for a sample without an answer.
+    /// The name of the outcome, `invalid` for an answer without a verdict, `failed` for a sample without an answer.
     pub fn label(&self) -> &str {
-        &self.0
+        match self {
+            Self::Outcome(outcome) => outcome.label(),
+            Self::Failed => Self::FAILED,
+            Self::Unknown(label) => label,
+        }
     }
 
     /// Whether it has a verdict, so that it counts.
     pub fn is_valid(&self) -> bool {
-        !matches!(self.label(), Self::INVALID | Self::FAILED)
+        !matches!(self, Self::Outcome(Outcome::Invalid) | Self::Failed)
+    }
+}
+
+impl From<String> for AnswerVerdict {
+    fn from(label: String) -> Self {
+        match Outcome::from_label(&label) {
+            Some(outcome) => Self::Outcome(outcome),
+            None if label == Self::FAILED => Self::Failed,
+            None => Self::Unknown(label),
+        }
+    }
+}
+
+impl From<AnswerVerdict> for String {
+    fn from(verdict: AnswerVerdict) -> Self {
+        verdict.label().to_owned()
     }
 }
 
@@ -97,8 +124,8 @@ impl Answer {
                 prompt: prompt.clone(),
                 text: tokenizer.decode(&token_ids)?,
                 token_ids,
-                finish_reason: sample.finish_reason.label().to_owned(),
-                verdict: AnswerVerdict(sample.verdict().to_owned()),
+                finish_reason: sample.finish_reason.into(),
+                verdict: sample.verdict().to_owned().into(),
                 reason: sample.failure().unwrap_or(&detail.reason).to_owned(),
                 detail: detail.detail.clone(),
                 score: sample.rewards().map(|rewards| rewards.raw),
@@ -116,7 +143,7 @@ impl Answer {
 
     /// Whether it was cut off.
     pub fn is_truncated(&self) -> bool {
-        self.finish_reason == FinishReason::Length.label()
+        self.finish_reason.known() == Some(FinishReason::Length)
     }
 
     /// What accuracies count of it; `None` without a verdict.

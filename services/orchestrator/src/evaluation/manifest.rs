@@ -62,7 +62,7 @@ impl Manifest {
         Self { format: FORMAT, step, weights: weights.to_owned(), seed, benchmarks }
     }
 
-    /// The one of a folder; `None` where there is none, or none that can be read.
+    /// The one of a folder; `None` where it is absent or cannot be read.
     pub(super) fn read(folder: &Path) -> Option<Self> {
         let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
         serde_json::from_str(&text).ok()

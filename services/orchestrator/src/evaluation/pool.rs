@@ -25,7 +25,7 @@ pub(crate) struct EvaluationTarget {
 }
 
 /// A benchmark's answers so far.
-struct Progress {
+struct BenchmarkFile {
     file: AnswerFile,
     scores: Scores,
 }
@@ -115,7 +115,7 @@ fn open(
     asked: &EvaluationTarget,
     seed: u64,
     folder: &Path,
-) -> Result<Vec<Progress>, RunError> {
+) -> Result<Vec<BenchmarkFile>, RunError> {
     std::fs::create_dir_all(folder).map_err(RunError::file(folder))?;
     let manifest = Manifest::new(asked.step, &asked.digest, seed, benchmarks.iter());
     let before = Manifest::read(folder);
@@ -132,7 +132,7 @@ fn open(
         for (index, answers) in groups.iter().filter(|(_, answers)| is_whole(answers)) {
             scores.add(*index, answers);
         }
-        all.push(Progress { file, scores });
+        all.push(BenchmarkFile { file, scores });
     }
     // Last: until it exists, the files are not taken for answers to what is asked.
     manifest.write(folder)?;
@@ -190,7 +190,7 @@ mod tests {
         let (one, refused) = (benchmarks("a", 3), |benchmarks: &Benchmarks, digest: &str, seed: u64| {
             refuse_other(benchmarks, &asked(0, digest), seed, dir.path()).err().map(|error| error.to_string())
         });
-        assert_eq!(refused(&one, "w", 1), None, "an empty folder is anybody's");
+        assert_eq!(refused(&one, "w", 1), None, "an empty folder may be used by any evaluation");
         open(&one, &asked(0, "w"), 1, dir.path()).unwrap();
         assert_eq!(refused(&one, "w", 1), None);
         for (found, words) in [

@@ -21,7 +21,7 @@ pub const SERIES: &[&[Series]] = &[series::RUN, values::VALUES];
 
 /// A part of a run that is timed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Phase {
+pub(crate) enum TimedPart {
     /// A warm-start step.
     WarmStart,
     /// Until the last rollout of a step ended.
@@ -40,7 +40,7 @@ pub(crate) enum Phase {
     Checkpoint,
 }
 
-impl Phase {
+impl TimedPart {
     fn label(self) -> &'static str {
         match self {
             Self::WarmStart => "warm_start",
@@ -55,9 +55,9 @@ impl Phase {
     }
 }
 
-/// Records how long a phase took.
-pub(crate) fn phase(phase: Phase, duration: Duration) {
-    histogram!("evenkeel_run_phase_seconds", "phase" => phase.label()).record(duration);
+/// Records how long a part took.
+pub(crate) fn part_took(part: TimedPart, duration: Duration) {
+    histogram!("evenkeel_run_phase_seconds", "phase" => part.label()).record(duration);
 }
 
 /// Shows that a run begins, and forgets the values of the one before.

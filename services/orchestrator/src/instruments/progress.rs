@@ -7,7 +7,7 @@ use evenkeel_proto::v1::RunState;
 use metrics::{Gauge, gauge};
 use tokio::sync::watch;
 
-use crate::events::{Activity, Progress};
+use crate::events::{Activity, RunProgress};
 
 /// Services and the disk, as labels.
 const WAITED_FOR: [&str; 4] = ["generation", "reward", "learner", "disk"];
@@ -16,7 +16,7 @@ const WAITED_FOR: [&str; 4] = ["generation", "reward", "learner", "disk"];
 const INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows what a run does, and its counts, until it has ended.
-pub(crate) async fn follow(mut progress: watch::Receiver<Progress>) {
+pub(crate) async fn follow(mut progress: watch::Receiver<RunProgress>) {
     loop {
         let has_ended = {
             let at = progress.borrow_and_update();
@@ -30,7 +30,7 @@ pub(crate) async fn follow(mut progress: watch::Receiver<Progress>) {
     }
 }
 
-fn show(at: &Progress) {
+fn show(at: &RunProgress) {
     let is = |holds: bool| f64::from(u8::from(holds));
     for &state in RunState::ALL.iter().filter(|state| **state != RunState::Unspecified) {
         gauge!("evenkeel_run_state", "state" => state.label()).set(is(at.state == state));

@@ -4,12 +4,9 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use evenkeel_proto::v1::StepKind;
 use serde::Serialize;
 
-use crate::events::{Event, RunOutcome};
-use crate::metrics::MetricsLine;
-use crate::summary::accuracy;
+use crate::events::Event;
 
 /// Lines that are kept.
 const KEPT: usize = 200;
@@ -42,7 +39,7 @@ impl Default for LogTail {
 impl LogTail {
     /// Adds an event, where it has words.
     pub(crate) fn add(&self, event: &Event) {
-        let Some(mut text) = describe(event) else { return };
+        let Some(mut text) = event.in_words() else { return };
         text.truncate(text.floor_char_boundary(MAX_BYTES));
         let mut lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.0 += 1;
@@ -60,48 +57,12 @@ impl LogTail {
     }
 }
 
-/// An event in words; `None` for supervised steps, of which there are many.
-fn describe(event: &Event) -> Option<String> {
-    Some(match event {
-        Event::Started { run_id, step, total_steps, problems, .. } => {
-            format!("run {run_id} starts after {step} of {total_steps} steps, on {problems} problems")
-        }
-        Event::Line(line) => return step(line),
-        Event::Checkpoint { step, .. } => format!("checkpoint after {step} steps"),
-        Event::Waiting { service, endpoint, message, waited_ms, .. } => {
-            format!("waiting for {service} at {endpoint} for {} s: {message}", waited_ms / 1000)
-        }
-        Event::Recovered { service, waited_ms } => format!("{service} is back after {} s", waited_ms / 1000),
-        Event::Rewound { step, message } => format!("back to step {step}: {message}"),
-        Event::Note { message } => format!("note: {message}"),
-        Event::Warning { message } => format!("warning: {message}"),
-        Event::Finished { outcome: RunOutcome::Completed, summary } => format!("all {} steps are done", summary.steps),
-        Event::Finished { outcome: RunOutcome::Stopped, summary } => format!("stopped after {} steps", summary.steps),
-        Event::Failed { message } => format!("failed: {message}"),
-    })
-}
-
-fn step(line: &MetricsLine) -> Option<String> {
-    let value = |name: &str| line.get(name).map_or_else(|| "–".to_owned(), evenkeel_report::number);
-    Some(match line.kind {
-        StepKind::Train => format!(
-            "step {}: reward {}, length {}, {} s",
-            line.step + 1,
-            value("critic/score/mean"),
-            value("response_length/mean"),
-            value("timing_s/step")
-        ),
-        StepKind::Evaluation => {
-            let accuracy = accuracy(line).map_or_else(|| "–".to_owned(), |value| evenkeel_report::percent(value, None));
-            format!("evaluation after {} steps: {accuracy}", line.step)
-        }
-        StepKind::WarmStart | StepKind::Progress | StepKind::Unspecified => return None,
-    })
-}
-
 #[cfg(test)]
 mod tests {
+    use evenkeel_proto::v1::StepKind;
+
     use super::*;
+    use crate::metrics::MetricsLine;
 
     #[test]
     fn the_log_keeps_its_last_lines() {

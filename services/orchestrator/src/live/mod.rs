@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Weak};
 
 use crate::clients::Services;
-use crate::events::{Events, Progress};
+use crate::events::{Events, RunProgress};
 use crate::sample_stream::SampleStream;
 
 use log::LogTail;
@@ -48,7 +48,7 @@ impl LiveRun {
         &self.directory
     }
 
-    pub(crate) fn progress(&self) -> Progress {
+    pub(crate) fn progress(&self) -> RunProgress {
         self.events.progress().borrow().clone()
     }
 

@@ -7,7 +7,8 @@ use evenkeel_proto::v1::{EngineHealth, GenerationGetStatusResponse, RunState};
 use serde::Serialize;
 
 use crate::clients::{Services, VerifierClient};
-use crate::events::{Activity, Progress};
+use crate::dependency::Dependency;
+use crate::events::{Activity, RunProgress};
 
 /// How long the generation service may take to say what its engines do.
 const TIMEOUT: Duration = Duration::from_secs(2);
@@ -29,15 +30,15 @@ pub(crate) struct ServiceState {
 }
 
 /// All services of a run, the engines behind the generation service after it.
-pub(super) async fn service_states(services: &Services, progress: &Progress) -> Vec<ServiceState> {
+pub(super) async fn service_states(services: &Services, progress: &RunProgress) -> Vec<ServiceState> {
     let awaited = awaited(services, progress);
     let generation = services.generation();
     let mut states = vec![ServiceState {
-        name: "generation".to_owned(),
+        name: Dependency::Generation.label().to_owned(),
         endpoint: generation.endpoint().to_owned(),
         health: connection(generation.is_connected()),
         load: format!("{} samples in flight", generation.pending()),
-        awaited: awaited == "generation",
+        awaited: awaited == Some(Dependency::Generation),
     }];
     // A service that does not answer is shown as it is; nothing is retried for a page.
     match tokio::time::timeout(TIMEOUT, generation.peek()).await {
@@ -46,20 +47,20 @@ pub(super) async fn service_states(services: &Services, progress: &Progress) -> 
     }
     states.extend(services.verifiers().map(|verifier| of_verifier(verifier, awaited)));
     let learner = match progress.state {
-        RunState::Waiting if awaited == "learner" => "waiting".to_owned(),
+        RunState::Waiting if awaited == Some(Dependency::Learner) => "waiting".to_owned(),
         _ => String::new(),
     };
     states.push(ServiceState {
-        name: "learner".to_owned(),
+        name: Dependency::Learner.label().to_owned(),
         endpoint: services.learner().endpoint().to_owned(),
         health: learner,
         load: format!("{} groups of the step trained", progress.groups_trained),
-        awaited: awaited == "learner",
+        awaited: awaited == Some(Dependency::Learner),
     });
     states
 }
 
-fn of_verifier(verifier: &VerifierClient, awaited: &str) -> ServiceState {
+fn of_verifier(verifier: &VerifierClient, awaited: Option<Dependency>) -> ServiceState {
     let pending = verifier.awaited();
     ServiceState {
         name: verifier.service().to_owned(),
@@ -71,7 +72,7 @@ fn of_verifier(verifier: &VerifierClient, awaited: &str) -> ServiceState {
             connection(verifier.is_connected())
         },
         load: format!("{pending} answers to verify, {} verified", verifier.verified()),
-        awaited: awaited == verifier.service(),
+        awaited: awaited.is_some_and(|awaited| awaited.label() == verifier.service()),
     }
 }
 
@@ -107,30 +108,29 @@ fn engines(status: &GenerationGetStatusResponse) -> impl Iterator<Item = Service
     })
 }
 
-/// The service that the step waits for; empty where it waits for none.
-fn awaited(services: &Services, progress: &Progress) -> &'static str {
-    let is_verified = services.verifiers().find(|verifier| verifier.awaited() > 0).map(VerifierClient::service);
+/// What the step waits for.
+fn awaited(services: &Services, progress: &RunProgress) -> Option<Dependency> {
     match progress.activity {
-        Activity::Publishing | Activity::Proving => return "generation",
-        Activity::Checkpointing => return "learner",
+        Activity::Publishing | Activity::Proving => return Some(Dependency::Generation),
+        Activity::Checkpointing => return Some(Dependency::Learner),
         Activity::None => {}
     }
     match progress.state {
-        RunState::Training | RunState::Evaluating if services.generation().pending() > 0 => "generation",
-        RunState::Training | RunState::Evaluating if progress.samples_done < progress.samples => {
-            is_verified.unwrap_or("generation")
+        RunState::Training | RunState::Evaluating if services.generation().pending() > 0 => {
+            Some(Dependency::Generation)
         }
-        RunState::Training | RunState::WarmStart => "learner",
-        RunState::Waiting => ["generation", "reward", "verifier", "learner"]
-            .into_iter()
-            .find(|name| progress.message.contains(name))
-            .unwrap_or_default(),
-        _ => "",
+        RunState::Training | RunState::Evaluating if progress.samples_done < progress.samples => {
+            let busy = services.verifiers().find(|verifier| verifier.awaited() > 0);
+            let dependency = busy.and_then(|verifier| Dependency::from_label(verifier.service()));
+            Some(dependency.unwrap_or(Dependency::Generation))
+        }
+        RunState::Training | RunState::WarmStart => Some(Dependency::Learner),
+        _ => progress.waiting_for,
     }
 }
 
 /// What a run is doing, in a line: state, step, and what of the step is done.
-pub(crate) fn doing(progress: &Progress) -> String {
+pub(crate) fn doing(progress: &RunProgress) -> String {
     let mut text = format!("{} · step {} of {}", progress.state.label(), progress.step, progress.total_steps);
     for part in [progress.describe(), progress.message.clone()] {
         if !part.is_empty() {

@@ -1,17 +1,17 @@
 //! Names of an evaluation's metrics: `val-core/BENCHMARK/acc/METRIC@K`, verl's where verl has the quantity.
 
 /// Of a benchmark's accuracy, such as `mean@8`.
-pub(crate) fn core(benchmark: &str, metric: &str) -> String {
+pub fn core(benchmark: &str, metric: &str) -> String {
     format!("val-core/{benchmark}/acc/{metric}")
 }
 
 /// What else is reported about a benchmark.
-pub(crate) fn aux(benchmark: &str, name: &str) -> String {
+pub fn aux(benchmark: &str, name: &str) -> String {
     format!("val-aux/{benchmark}/{name}")
 }
 
 /// The standard error of an accuracy over problems.
-pub(crate) fn standard_error(benchmark: &str, metric: &str) -> String {
+pub fn standard_error(benchmark: &str, metric: &str) -> String {
     aux(benchmark, &format!("acc/{metric}/standard_error"))
 }
 
@@ -32,7 +32,7 @@ pub(crate) fn accuracies(k: u32) -> Vec<String> {
 }
 
 /// Benchmark and metric of a name such as `val-core/aime/acc/mean@8`.
-pub(crate) fn parse_core(name: &str) -> Option<(&str, &str)> {
+pub fn parse_core(name: &str) -> Option<(&str, &str)> {
     name.strip_prefix("val-core/")?.rsplit_once("/acc/")
 }
 

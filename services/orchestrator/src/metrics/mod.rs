@@ -1,6 +1,6 @@
 //! Lines of metrics: one for each step, under verl's names where verl has the quantity.
 
-pub(crate) mod at_k;
+pub mod at_k;
 mod curves;
 mod line;
 mod statistics;

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
 use axum::body::Bytes;
+use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
 use evenkeel_report::{
     COLOURS, Chart, Figure, Html, Page, Plane, Point, Section, Series, Style, Table, Trajectory, figures, number,
@@ -15,9 +16,10 @@ use evenkeel_report::{
 use super::sse::{Sent, Source};
 use super::tail::{Sink, Tail};
 use super::view::{RateLimit, RenderedPage};
-use crate::directory::{EVALUATION_FILE, METRICS_FILE, RunOverview, overviews};
+use crate::directory::{EVALUATION_FILE, METRICS_FILE};
 use crate::error::RunError;
 use crate::metrics::{Curves, MetricsLine};
+use crate::overviews::{RunOverview, overviews};
 use crate::summary::accuracy;
 
 /// Runs of a folder that are listed, the newest.
@@ -182,12 +184,12 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
         table.row([
             link,
             Html::element("label", &[], Html::void("input", &tick)),
-            run.state().into(),
-            format!("{} of {}", run.steps, run.total_steps()).into(),
+            run.state.label().into(),
+            format!("{} of {}", run.steps, run.total_steps).into(),
             shown(run.reward()).into(),
             shown(length).into(),
             accuracy.into(),
-            run.aggregation().unwrap_or_else(|| "–".to_owned()).into(),
+            run.aggregation.clone().unwrap_or_else(|| "–".to_owned()).into(),
         ]);
     }
     let button = Html::element("button", &[], format!("Draw the chosen ones, at most {COLOURS}"));

@@ -19,7 +19,7 @@ use super::shown::Runs;
 use crate::live::LiveRun;
 use crate::settings::PageSettings;
 
-/// A terminal that has not asked for so long follows no more.
+/// A terminal that has not polled for this long is no longer following.
 const FOLLOWED: Duration = Duration::from_secs(2);
 /// Time limit of waiting for terminals.
 const LONGEST_FAREWELL: Duration = Duration::from_secs(10);
@@ -62,7 +62,7 @@ impl PageServer {
 
     /// Waits until the terminals that follow a run have seen its end: until none has asked for lines for two seconds, as `evenkeel watch` does every
     /// second until then. At once where none does, and never long.
-    pub async fn farewell(&self) {
+    pub async fn wait_for_followers(&self) {
         let began = Instant::now();
         while self.runs.is_followed(FOLLOWED) && began.elapsed() < LONGEST_FAREWELL {
             tokio::time::sleep(PAUSE).await;

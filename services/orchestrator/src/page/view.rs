@@ -12,7 +12,7 @@ use evenkeel_report::{Html, Page, Section};
 
 use super::json::section_event;
 use super::tail::Tail;
-use crate::directory::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, WARM_START_FILE};
+use crate::directory::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, SUMMARY_FILE, WARM_START_FILE};
 use crate::error::RunError;
 use crate::metrics::{Curves, MetricsLine};
 use crate::report::{GalleryCache, RunData, page, read_data};
@@ -153,7 +153,7 @@ fn with_placeholders(mut page: Page) -> Page {
 
 fn stamp(directory: &Path) -> Vec<Option<(u64, Option<SystemTime>)>> {
     let of = |data: Metadata| (data.len(), data.modified().ok());
-    [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE, "summary.json", CONFIG_FILE]
+    [METRICS_FILE, WARM_START_FILE, EVALUATION_FILE, SUMMARY_FILE, CONFIG_FILE]
         .iter()
         .map(|name| std::fs::metadata(directory.join(name)).ok().map(of))
         .collect()

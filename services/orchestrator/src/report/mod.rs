@@ -20,9 +20,10 @@ use evenkeel_proto::v1::StepKind;
 use evenkeel_report::{Html, Page, Section, figures};
 use evenkeel_tasks::DataReport;
 
-use crate::directory::{CONFIG_FILE, DATA_FILE, EVALUATION_FILE, METRICS_FILE, WARM_START_FILE, read_lines};
+use crate::directory::{
+    CONFIG_FILE, DATA_FILE, EVALUATION_FILE, METRICS_FILE, SUMMARY_FILE, WARM_START_FILE, optional_json, read_lines,
+};
 use crate::error::RunError;
-use crate::load::optional_json;
 use crate::metrics::{Curves, MetricsLine};
 use crate::summary::Summary;
 
@@ -95,7 +96,7 @@ fn training(steps: &Curves, warm_start: &Curves) -> Html {
 /// # Errors
 /// A directory without `summary.json`; files that cannot be read.
 pub fn render(directory: &Path) -> Result<String, RunError> {
-    let path = directory.join("summary.json");
+    let path = directory.join(SUMMARY_FILE);
     let text = std::fs::read_to_string(&path).map_err(RunError::file(&path))?;
     let summary: Summary = serde_json::from_str(&text).map_err(|error| {
         RunError::directory(directory, format!("summary.json was not written by this program: {error}"))

@@ -2,9 +2,10 @@
 
 use std::fmt::Write;
 
+use evenkeel_proto::v1::RunState;
 use evenkeel_report::{Html, duration, number, percent, thousands};
 
-use crate::directory::ForkPoint;
+use crate::directory::ForkOrigin;
 use crate::summary::Summary;
 
 /// What the top of the page says.
@@ -19,13 +20,17 @@ pub(super) fn overview(summary: &Summary) -> Html {
 
 fn lead(summary: &Summary) -> String {
     let Summary { steps, total_steps, .. } = summary;
-    let mut text = match summary.state.as_str() {
-        "completed" => format!("All {steps} steps are done."),
-        "failed" => format!("The run ended with an error after {steps} of {total_steps} steps; it can be resumed."),
-        "stopped" => format!("The run was stopped after {steps} of {total_steps} steps; it can be resumed."),
+    let mut text = match summary.state.known() {
+        Some(RunState::Completed) => format!("All {steps} steps are done."),
+        Some(RunState::Failed) => {
+            format!("The run ended with an error after {steps} of {total_steps} steps; it can be resumed.")
+        }
+        Some(RunState::Stopped) => {
+            format!("The run was stopped after {steps} of {total_steps} steps; it can be resumed.")
+        }
         _ => format!("The run is active; {steps} of {total_steps} steps are done."),
     };
-    if let Some(ForkPoint { run_id, step, changed, .. }) = &summary.forked_from {
+    if let Some(ForkOrigin { run_id, step, changed, .. }) = &summary.forked_from {
         let _ = write!(text, " It was forked from run {run_id} after step {step}");
         match changed.is_empty() {
             true => text.push_str(" with the same settings."),

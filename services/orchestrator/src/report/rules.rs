@@ -13,7 +13,7 @@ use crate::summary::{ENDS, Summary};
 
 /// A loss below it is 0 but for rounding.
 const ROUNDING: f64 = 1e-9;
-/// A relative change of a mean below it is none, for what the criterion expects.
+/// A relative change of a mean below it counts as no change in what the criterion expects.
 const CHANGE: f64 = 0.1;
 
 const VARIATION: &str = "aggregation/length_cv";

@@ -193,8 +193,12 @@ fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(Answer)) {
 
 fn shown(kind: &str, note: Option<&str>, answer: &Answer) -> Html {
     let reason = if answer.reason.is_empty() { String::new() } else { format!(" ({})", answer.reason) };
-    let mut about =
-        format!("{}{reason} · {} tokens, {}", answer.verdict.label(), answer.token_ids.len(), answer.finish_reason);
+    let mut about = format!(
+        "{}{reason} · {} tokens, {}",
+        answer.verdict.label(),
+        answer.token_ids.len(),
+        answer.finish_reason.label()
+    );
     if let Some(note) = note {
         about = format!("{about} · {note}");
     }

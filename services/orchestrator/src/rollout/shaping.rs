@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use evenkeel_proto::v1::Outcome;
 
 use super::sample::{Components, Rewards};
-use crate::settings::{CORRECTNESS, FORMAT, LENGTH, SamplingSettings, ShapingSettings};
+use crate::settings::{CORRECTNESS, FORMAT, LENGTH, PolicySamplingSettings, ShapingSettings};
 
 /// The part of a verdict that rewards are made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -25,7 +25,7 @@ pub(super) struct Shaping {
 }
 
 impl Shaping {
-    pub(super) fn new(shaping: &ShapingSettings, sampling: &SamplingSettings) -> Self {
+    pub(super) fn new(shaping: &ShapingSettings, sampling: &PolicySamplingSettings) -> Self {
         Self {
             settings: shaping.clone(),
             buffer: shaping.overlong_buffer_tokens.into(),
@@ -67,7 +67,7 @@ mod tests {
     }
 
     fn shaping(settings: ShapingSettings) -> Shaping {
-        Shaping::new(&settings, &SamplingSettings { max_tokens: 100, ..SamplingSettings::default() })
+        Shaping::new(&settings, &PolicySamplingSettings { max_tokens: 100, ..PolicySamplingSettings::default() })
     }
 
     #[test]

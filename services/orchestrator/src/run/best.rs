@@ -4,12 +4,9 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::directory::replace;
+use crate::directory::{BEST_FILE, replace};
 use crate::error::RunError;
 use crate::metrics::MetricsLine;
-
-/// The best checkpoint so far.
-const FILE: &str = "best.json";
 
 /// `best.json`: the checkpoint with the highest value of `checkpoint.keep_best`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -39,10 +36,10 @@ pub(super) struct BestKeeper {
 
 impl BestKeeper {
     pub(super) fn new(metric: &str, directory: &Path) -> Self {
-        Self { metric: metric.to_owned(), file: directory.join(FILE), best: None }
+        Self { metric: metric.to_owned(), file: directory.join(BEST_FILE), best: None }
     }
 
-    /// Reads what was the best before a run was resumed at `step`. One of a later step is none any more: its steps are repeated.
+    /// Reads what was the best before a run was resumed at `step`. A best checkpoint after `step` no longer counts: its steps are repeated.
     pub(super) fn restore(&mut self, step: u64) {
         let read = std::fs::read_to_string(&self.file).ok().and_then(|text| serde_json::from_str::<Best>(&text).ok());
         self.best = read.filter(|best| best.metric == self.metric && best.step <= step);

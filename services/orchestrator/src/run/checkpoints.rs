@@ -10,10 +10,10 @@ use super::best::{Best, BestKeeper};
 use super::journal::RunJournal;
 use super::position::{Position, PositionError, PublishedWeights};
 use crate::clients::Services;
-use crate::directory::{ForkPoint, RunDirectory};
+use crate::directory::{BEST_FILE, ForkOrigin, RunDirectory};
 use crate::error::{Halt, RunError};
 use crate::events::{Activity, Event};
-use crate::instruments::{self, Phase};
+use crate::instruments::{self, TimedPart};
 use crate::settings::CheckpointSettings;
 
 /// Writes and restores checkpoints of both sides: the learner's state, with the loop's inside of it.
@@ -23,7 +23,7 @@ pub(super) struct CheckpointKeeper {
     run_id: String,
     identity: String,
     /// Where the run begins, if not at the start.
-    forked_from: Option<ForkPoint>,
+    forked_from: Option<ForkOrigin>,
     best: BestKeeper,
     /// The checkpoint of this run that was written or restored last, with its step.
     last: Option<(u64, String)>,
@@ -51,7 +51,7 @@ impl CheckpointKeeper {
     /// The position of a new run.
     ///
     /// # Errors
-    /// A learner that was trained already. Its initial weights may be anybody's.
+    /// A learner that was trained already. Its weights may belong to another run.
     pub(super) async fn start(&self) -> Result<Position, Halt> {
         let status = self.services.learner().status().await?;
         let (version, run_id) = (status.version, &self.run_id);
@@ -74,7 +74,7 @@ impl CheckpointKeeper {
         let path = loaded.as_ref().and_then(|loaded| Some(loaded.checkpoint.as_ref()?.path.clone()));
         let position = match (loaded, &self.forked_from) {
             (Some(loaded), _) => position_in(&loaded, own)?,
-            (None, Some(ForkPoint { run_id, step, .. })) => {
+            (None, Some(ForkOrigin { run_id, step, .. })) => {
                 let loaded = learner.load_checkpoint_of(&self.run_id, run_id, *step).await?;
                 position_in(&loaded, |state| Position::forked(state, &self.identity))?
             }
@@ -141,7 +141,7 @@ impl CheckpointKeeper {
         let (metric, step) = (self.best.metric().to_owned(), position.step());
         let best = Best { metric, value, step, policy_version: position.version(), checkpoint, weights };
         let (services, keeper) = (Arc::clone(&self.services), &mut self.best);
-        services.retrier().write(Path::new("best.json"), || keeper.set(best.clone())).await
+        services.retrier().write(Path::new(BEST_FILE), || keeper.set(best.clone())).await
     }
 
     /// Writes a checkpoint.
@@ -160,7 +160,7 @@ impl CheckpointKeeper {
             keep_steps: self.best.best().map(|best| best.step).into_iter().collect(),
         };
         let saved = self.services.learner().save_checkpoint(request).await?;
-        instruments::phase(Phase::Checkpoint, began.elapsed());
+        instruments::part_took(TimedPart::Checkpoint, began.elapsed());
         self.last = Some((position.step(), saved.path.clone()));
         self.needed = position.published().iter().map(PublishedWeights::version).collect();
         self.services.events().emit(Event::Checkpoint { step: position.step(), path: saved.path });

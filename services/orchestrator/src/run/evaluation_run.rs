@@ -14,13 +14,13 @@ use tokio::task::JoinHandle;
 
 use super::preflight::Preflight;
 use super::run_loop::{stop_at_end_of_turn, with_verifiers};
-use super::{StopMode, StopOnDrop, Stopper};
+use super::{StopOnDrop, StopWhen, Stopper};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Encoder, benchmark_problems};
 use crate::directory::{DATA_FILE, Lock, replace};
 use crate::error::{Halt, RunError};
 use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores};
-use crate::events::{Events, Progress, Subscription};
+use crate::events::{Events, RunProgress, Subscription};
 use crate::load::LoadLimits;
 use crate::metrics::MetricsLine;
 use crate::rollout::{EngineWeights, RolloutContext};
@@ -156,7 +156,7 @@ impl EvaluationHandle {
     }
 
     /// Where it is, for progress bars.
-    pub fn progress(&self) -> watch::Receiver<Progress> {
+    pub fn progress(&self) -> watch::Receiver<RunProgress> {
         self.events.progress()
     }
 
@@ -172,7 +172,7 @@ impl EvaluationHandle {
 
     /// Stops it now; it can be gone on with.
     pub fn stop(&self) {
-        self.stopper().stop(StopMode::Now);
+        self.stopper().stop(StopWhen::Now);
     }
 
     /// Waits for its end: the metrics, or `None` where it was stopped.

@@ -8,7 +8,7 @@ use evenkeel_proto::v1::{StepKind, WeightsRef};
 
 use crate::error::Halt;
 use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, step_folder, write_scores};
-use crate::instruments::{self, Phase};
+use crate::instruments::{self, TimedPart};
 use crate::metrics::MetricsLine;
 use crate::rollout::RolloutContext;
 use crate::settings::{EvaluationSettings, LoopSettings};
@@ -33,14 +33,9 @@ impl Evaluator {
         Self { rollouts, benchmarks, settings, directory, total_steps }
     }
 
-    /// Whether the weights after `step` steps are evaluated: those before the first step, those after the last, and those after every
-    /// `evaluation.every` steps.
+    /// Whether the weights after `step` steps are evaluated.
     pub(super) fn is_due(&self, step: u64) -> bool {
-        let settings = &self.settings;
-        let due = (settings.before && step == 0)
-            || (settings.after && step == self.total_steps)
-            || (settings.every > 0 && step > 0 && step.is_multiple_of(settings.every));
-        due && !self.benchmarks.is_empty()
+        self.settings.is_due(step, self.total_steps) && !self.benchmarks.is_empty()
     }
 
     /// Evaluates the weights after `step` steps, which the engines have. Returns the line; `None` where a stop was requested meanwhile,
@@ -53,7 +48,7 @@ impl Evaluator {
         let Some(scores) = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder).await? else { return Ok(None) };
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
         write_scores(&mut line, &scores, began.elapsed());
-        instruments::phase(Phase::Evaluation, began.elapsed());
+        instruments::part_took(TimedPart::Evaluation, began.elapsed());
         Ok(Some(line))
     }
 }

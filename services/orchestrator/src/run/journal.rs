@@ -9,7 +9,7 @@ use super::position::Position;
 use crate::audit::{Audit, PromptLine};
 use crate::clients::Retrier;
 use crate::directory::{
-    EVALUATION_FILE, METRICS_FILE, MetricsFile, PromptFile, RunDirectory, WARM_START_FILE, read_prompts,
+    EVALUATION_FILE, METRICS_FILE, MetricsFile, PromptFile, RunDirectory, SUMMARY_FILE, WARM_START_FILE, read_prompts,
 };
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
@@ -178,7 +178,7 @@ impl RunJournal {
         if !wait {
             return self.write_summary(state);
         }
-        let path = self.directory.path().join("summary.json");
+        let path = self.directory.path().join(SUMMARY_FILE);
         let mut summary = None;
         let write = || self.write_summary(state).map(|written| summary = Some(written));
         match self.retrier.write(&path, write).await {
@@ -220,7 +220,7 @@ impl RunJournal {
         summary.objective = objective.clone();
         summary.forked_from = self.directory.forked_from().cloned();
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
-        self.directory.replace("summary.json", &format!("{json}\n"))?;
+        self.directory.replace(SUMMARY_FILE, &format!("{json}\n"))?;
         let gallery = self.gallery.get(self.directory.path(), &evaluations);
         let rows = report::read_data(self.directory.path());
         let data = report::RunData {

@@ -1,7 +1,7 @@
 //! A run: set up, started, followed, stopped, resumed.
 //!
 //! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. The loop owns the order of steps; each of its parts owns one
-//! thing: `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `train_session`
+//! thing: `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `training_steps`
 //! the learner's steps, `pipeline` when steps are sampled and trained, `step_sampler`, `grpo`, `warm_start` and `evaluator` what these are,
 //! `journal` the files.
 
@@ -9,7 +9,6 @@ mod best;
 mod checkpoints;
 mod evaluation_run;
 mod evaluator;
-mod grpo;
 mod journal;
 mod pipeline;
 mod position;
@@ -17,12 +16,12 @@ mod preflight;
 mod prompt_record;
 mod proof;
 mod run_loop;
-mod source_metrics;
 mod spans;
 mod step_lengths;
 mod step_metrics;
 mod step_sampler;
-mod train_session;
+mod step_writer;
+mod training_steps;
 mod warm_start;
 mod weight_sync;
 
@@ -36,7 +35,7 @@ use tracing::Instrument;
 use crate::clients::{Endpoints, Stop};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
-use crate::events::{Events, Progress, RunOutcome, Subscription};
+use crate::events::{Events, RunOutcome, RunProgress, Subscription};
 use crate::instruments;
 use crate::live::LiveRun;
 use crate::load::{Cancel, LoadLimits};
@@ -47,7 +46,7 @@ pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
 
 /// How soon a run stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum StopMode {
+pub enum StopWhen {
     /// After the current step and a checkpoint. A run that waits for a service ends at once.
     #[default]
     AfterStep,
@@ -71,17 +70,14 @@ impl Default for RunOptions {
     }
 }
 
-/// The loop. See [`Run::start`].
-pub struct Run;
-
 /// A run in a task of its own. Dropping it stops the run at once.
 pub struct RunHandle {
     run_id: String,
     directory: PathBuf,
     subscription: Subscription,
     live: LiveRun,
-    pub(crate) events: Events,
-    pub(crate) stop: StopOnDrop,
+    events: Events,
+    stop: StopOnDrop,
     task: JoinHandle<Result<(RunOutcome, Summary), RunError>>,
 }
 
@@ -91,16 +87,23 @@ pub struct Stopper(Stop);
 
 impl Stopper {
     /// Requests a stop. May be called again to request an earlier one.
-    pub fn stop(&self, mode: StopMode) {
-        match mode {
-            StopMode::AfterStep => self.0.after_step(),
-            StopMode::Now => self.0.immediately(),
+    pub fn stop(&self, when: StopWhen) {
+        match when {
+            StopWhen::AfterStep => self.0.after_step(),
+            StopWhen::Now => self.0.immediately(),
         }
     }
 }
 
 /// Stops a run when its handle is dropped.
-pub(crate) struct StopOnDrop(pub(crate) Stop);
+pub(crate) struct StopOnDrop(Stop);
+
+impl StopOnDrop {
+    /// Requests a stop before.
+    pub(crate) fn stop(&self, when: StopWhen) {
+        Stopper(self.0.clone()).stop(when);
+    }
+}
 
 impl Drop for StopOnDrop {
     fn drop(&mut self) {
@@ -108,34 +111,32 @@ impl Drop for StopOnDrop {
     }
 }
 
-impl Run {
-    /// Checks everything that can be checked without the services, and starts. A directory that was opened by
-    /// [`RunDirectory::resume`] continues from the learner's last checkpoint. Must be called within a Tokio runtime; the services may
-    /// still be starting.
-    ///
-    /// # Errors
-    /// Invalid data, tokenizer, prompts or endpoints. Nothing has started then, and a directory that was created for this run is removed with
-    /// its last clone.
-    pub fn start(
-        recipe: ResolvedRecipe,
-        directory: RunDirectory,
-        endpoints: Endpoints,
-        options: RunOptions,
-    ) -> Result<RunHandle, RunError> {
-        let (events, stop) = (Events::new(recipe.settings.run.steps), Stop::new());
-        let subscription = events.subscribe();
-        let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
-        let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());
-        let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
-        cancel.check()?;
-        run.directory().start_run(&config)?;
-        instruments::run_began(&run_id);
-        tokio::spawn(instruments::follow(events.progress()));
-        let live = LiveRun::follow(&run_id, &path, &events, Arc::downgrade(run.services()));
-        let span = tracing::info_span!("run", run = run_id);
-        let task = tokio::spawn(run.run().instrument(span));
-        Ok(RunHandle { run_id, directory: path, subscription, live, events, stop: StopOnDrop(stop), task })
-    }
+/// Checks everything that can be checked without the services, and starts. A directory that was opened by
+/// [`RunDirectory::resume`] continues from the learner's last checkpoint. Must be called within a Tokio runtime; the services may
+/// still be starting.
+///
+/// # Errors
+/// Invalid data, tokenizer, prompts or endpoints. Nothing has started then, and a directory that was created for this run is removed with
+/// its last clone.
+pub fn start_run(
+    recipe: ResolvedRecipe,
+    directory: RunDirectory,
+    endpoints: Endpoints,
+    options: RunOptions,
+) -> Result<RunHandle, RunError> {
+    let (events, stop) = (Events::new(recipe.settings.run.steps), Stop::new());
+    let subscription = events.subscribe();
+    let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
+    let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());
+    let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
+    cancel.check()?;
+    run.directory().start_run(&config)?;
+    instruments::run_began(&run_id);
+    tokio::spawn(instruments::follow(events.progress()));
+    let live = LiveRun::follow(&run_id, &path, &events, Arc::downgrade(run.services()));
+    let span = tracing::info_span!("run", run = run_id);
+    let task = tokio::spawn(run.run().instrument(span));
+    Ok(RunHandle { run_id, directory: path, subscription, live, events, stop: StopOnDrop(stop), task })
 }
 
 impl RunHandle {
@@ -155,7 +156,7 @@ impl RunHandle {
     }
 
     /// Where the run is, for progress bars: the newest state only.
-    pub fn progress(&self) -> watch::Receiver<Progress> {
+    pub fn progress(&self) -> watch::Receiver<RunProgress> {
         self.events.progress()
     }
 
@@ -169,9 +170,19 @@ impl RunHandle {
         self.events.subscribe()
     }
 
+    /// Its events and its progress, which outlive the handle.
+    pub(crate) fn events(&self) -> &Events {
+        &self.events
+    }
+
+    /// Stops it when the value is dropped, whatever becomes of the handle.
+    pub(crate) fn stop_on_drop(&self) -> StopOnDrop {
+        StopOnDrop(self.stop.0.clone())
+    }
+
     /// Requests a stop. May be called again to request an earlier one.
-    pub fn stop(&self, mode: StopMode) {
-        self.stopper().stop(mode);
+    pub fn stop(&self, when: StopWhen) {
+        self.stopper().stop(when);
     }
 
     /// Stops it from elsewhere, such as a task that waits for a signal.

@@ -9,7 +9,7 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_tasks::TaskKind;
 
-use super::train_session::TrainSession;
+use super::training_steps::TrainingSteps;
 use crate::clients::Services;
 use crate::data::Prompts;
 use crate::error::{Halt, RunError};
@@ -21,7 +21,7 @@ use crate::text::Tokenizer;
 pub(super) struct Preflight {
     services: Arc<Services>,
     /// `None` for an evaluation without a run, which has no learner.
-    session: Option<Arc<TrainSession>>,
+    session: Option<Arc<TrainingSteps>>,
     vocabulary_size: u32,
     tokenizer_digest: String,
     /// Longest prompt and answer together that are trained on, in tokens.
@@ -38,7 +38,7 @@ pub(super) struct Preflight {
 impl Preflight {
     pub(super) fn new(
         services: Arc<Services>,
-        session: Arc<TrainSession>,
+        session: Arc<TrainingSteps>,
         vocabulary_size: u32,
         tokenizer: &Tokenizer,
         prompts: &Prompts,
@@ -165,7 +165,7 @@ impl Preflight {
         let profile = &self.math_profile;
         if self.task_kinds.contains(&TaskKind::Math) && !profile.is_empty() && !reward.math_profiles.contains(profile) {
             let allowed = reward.math_profiles.join(", ");
-            return Err(FieldError::new("data.math_profile", format_args!("{profile:?}"), allowed).into());
+            return Err(FieldError::quoted("data.math_profile", profile, allowed).into());
         }
         Ok(())
     }

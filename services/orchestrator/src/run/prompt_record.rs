@@ -30,7 +30,7 @@ fn record(group: &SampledGroup, is_sent: bool) -> GroupRecord {
     };
     GroupRecord {
         prompt: group.number(),
-        outcome: outcome(group, is_sent).label().to_owned(),
+        outcome: outcome(group, is_sent).into(),
         version: oldest,
         newest: newest.filter(|newest| Some(*newest) != oldest),
         lengths: lengths(true),

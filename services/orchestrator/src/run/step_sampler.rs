@@ -23,7 +23,7 @@ pub(super) struct StepSampler {
     rollouts: Arc<RolloutContext>,
     prompts: Arc<Prompts>,
     order: Mutex<PromptSampler>,
-    settings: crate::settings::SamplingSettings,
+    settings: crate::settings::PolicySamplingSettings,
     round_schedule: RoundSchedule,
     /// How each group is drawn.
     group: Arc<GroupSampling>,
@@ -143,7 +143,7 @@ impl StepSampler {
     }
 
     /// How steps are sampled.
-    pub(super) fn settings(&self) -> &crate::settings::SamplingSettings {
+    pub(super) fn settings(&self) -> &crate::settings::PolicySamplingSettings {
         &self.settings
     }
 
@@ -175,7 +175,7 @@ fn tell(next: &mut Option<oneshot::Sender<u64>>, cursor: u64) {
     }
 }
 
-fn group_sampling(settings: &crate::settings::SamplingSettings) -> GroupSampling {
+fn group_sampling(settings: &crate::settings::PolicySamplingSettings) -> GroupSampling {
     let sampling = SamplingSettings {
         temperature: settings.temperature,
         top_p: settings.top_p,

@@ -9,20 +9,20 @@ use super::journal::RunJournal;
 use super::position::Position;
 use super::spans::record_warm_start_step;
 use super::step_metrics::warm_start_values;
-use super::train_session::TrainSession;
+use super::training_steps::TrainingSteps;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
 use crate::data::{Demonstrations, Encoder};
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
-use crate::instruments::{self, Phase};
+use crate::instruments::{self, TimedPart};
 use crate::metrics::MetricsLine;
 use crate::settings::WarmStartSettings;
 
 /// Supervised steps on demonstrations before the first GRPO step.
 pub(super) struct WarmStart {
     services: Arc<Services>,
-    session: Arc<TrainSession>,
+    session: Arc<TrainingSteps>,
     weights: Arc<WeightSync>,
     settings: WarmStartSettings,
     encoder: Encoder,
@@ -33,7 +33,7 @@ pub(super) struct WarmStart {
 impl WarmStart {
     pub(super) fn new(
         services: Arc<Services>,
-        session: Arc<TrainSession>,
+        session: Arc<TrainingSteps>,
         weights: Arc<WeightSync>,
         settings: &WarmStartSettings,
         encoder: Encoder,
@@ -71,7 +71,7 @@ impl WarmStart {
         let mut line = MetricsLine::new(StepKind::WarmStart, step, report.version);
         warm_start_values(&mut line, &report, began.elapsed());
         journal.append(&line).await?;
-        instruments::phase(Phase::WarmStart, began.elapsed());
+        instruments::part_took(TimedPart::WarmStart, began.elapsed());
         record_warm_start_step(self.session.run_id(), step, report.version, trace, began.elapsed());
         position.finish_warm_start_step(report.version);
         self.services.events().at_step(position.step(), position.warm_start_steps());

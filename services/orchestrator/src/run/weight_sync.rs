@@ -36,11 +36,11 @@ impl WeightSync {
         Self { services, weights, run_id: run_id.to_owned(), keep, engines }
     }
 
-    /// Publishes the weights of that version. The versions `besides` stay besides the last ones.
-    #[tracing::instrument(name = "publish_weights", skip(self, besides))]
-    pub(super) async fn publish(&self, version: u64, besides: Vec<u64>) -> Result<WeightsRef, Halt> {
+    /// Publishes the weights of that version. The versions `also_keep` are kept besides the last ones.
+    #[tracing::instrument(name = "publish_weights", skip(self, also_keep))]
+    pub(super) async fn publish(&self, version: u64, also_keep: Vec<u64>) -> Result<WeightsRef, Halt> {
         let _during = self.services.events().during(Activity::Publishing);
-        self.services.learner().publish(&self.run_id, version, self.keep, besides).await
+        self.services.learner().publish(&self.run_id, version, self.keep, also_keep).await
     }
 
     /// Samples of these weights wait for [`Self::move_engines`] from now on. `in_flight` says what becomes of samples in flight.

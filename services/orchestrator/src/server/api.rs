@@ -16,6 +16,7 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status};
 
 use super::{OrchestratorService, metrics_stream};
+use crate::dependency::Dependency;
 
 /// Runs in a page of ListRuns where the request does not say.
 const DEFAULT_PAGE_SIZE: usize = 100;
@@ -66,7 +67,7 @@ impl Orchestrator for OrchestratorService {
             Ok(entry) => (entry.directory().to_owned(), Some(entry)),
             Err(_) => (PathBuf::from(self.message_of(&request.run_id)?.directory), None),
         };
-        let drain = self.shared.drain.clone();
+        let drain = self.drain().clone();
         Ok(Response::new(metrics_stream::follow(request, directory, entry, drain)))
     }
 
@@ -96,15 +97,16 @@ impl Orchestrator for OrchestratorService {
         _: Request<OrchestratorGetStatusRequest>,
     ) -> Result<Response<OrchestratorGetStatusResponse>, Status> {
         let active = self.active();
-        let endpoints = &self.shared.settings.endpoints;
-        let waiting = active.as_ref().map(|entry| entry.message().message).unwrap_or_default();
-        let named = [("generation", &endpoints.generation), ("learner", &endpoints.learner)];
-        let all = named.into_iter().chain(endpoints.reward.iter().map(|endpoint| ("reward", endpoint)));
+        let endpoints = &self.settings().endpoints;
+        let waiting = active.as_ref().map(|entry| entry.progress());
+        let named = [(Dependency::Generation, &endpoints.generation), (Dependency::Learner, &endpoints.learner)];
+        let all = named.into_iter().chain(endpoints.reward.iter().map(|endpoint| (Dependency::Reward, endpoint)));
         let dependencies = all.map(|(service, endpoint)| {
             // Connections belong to runs: the one that a run waits for is down.
-            let last_error = if waiting.contains(endpoint.as_str()) { waiting.clone() } else { String::new() };
+            let awaited = waiting.as_ref().filter(|progress| progress.waiting_for == Some(service));
+            let last_error = awaited.map(|progress| progress.message.clone()).unwrap_or_default();
             DependencyStatus {
-                service: service.to_owned(),
+                service: service.label().to_owned(),
                 endpoint: endpoint.clone(),
                 connected: active.is_some() && last_error.is_empty(),
                 outstanding_items: 0,
@@ -112,7 +114,7 @@ impl Orchestrator for OrchestratorService {
             }
         });
         Ok(Response::new(OrchestratorGetStatusResponse {
-            server: Some(self.shared.info.status()),
+            server: Some(self.info().status()),
             dependencies: dependencies.collect(),
             active_runs: active.iter().map(|entry| entry.message()).collect(),
         }))

@@ -5,24 +5,25 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
-use evenkeel_proto::{FieldError, Label};
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::watch;
 
 use super::event_log;
 use crate::directory::{METRICS_FILE, RunDirectory, RunManifest, read_lines};
 use crate::error::RunError;
-use crate::events::{Events, Progress, Subscription};
+use crate::events::{Events, RunProgress, Subscription};
 use crate::load::Cancel;
-use crate::run::{RunHandle, StopOnDrop};
+use crate::run::{RunHandle, StopOnDrop, StopWhen};
+use crate::stored::stored_state;
 use crate::summary::Summary;
 
 /// A run that was started here.
 pub(super) struct Entry {
     run_id: String,
     directory: PathBuf,
-    settings_hash: String,
+    identity: String,
     events: Events,
     stop: StopOnDrop,
     began: Instant,
@@ -41,10 +42,9 @@ enum Lifecycle {
 impl Entry {
     /// Follows a run to its end.
     pub(super) fn follow(handle: RunHandle, directory: RunDirectory) -> Self {
-        let (run_id, settings_hash) = (handle.run_id().to_owned(), directory.identity().to_owned());
+        let (run_id, identity) = (handle.run_id().to_owned(), directory.identity().to_owned());
         let path = handle.directory().to_owned();
-        let events = handle.events.clone();
-        let stop = StopOnDrop(handle.stop.0.clone());
+        let (events, stop) = (handle.events().clone(), handle.stop_on_drop());
         tokio::spawn(event_log::log_events(run_id.clone(), handle.subscribe()));
         let (sender, lifecycle) = watch::channel(Lifecycle::Active);
         tokio::spawn(async move {
@@ -58,7 +58,7 @@ impl Entry {
             }
             let _ = sender.send(end);
         });
-        Self { run_id, directory: path, settings_hash, events, stop, began: Instant::now(), lifecycle }
+        Self { run_id, directory: path, identity, events, stop, began: Instant::now(), lifecycle }
     }
 
     pub(super) fn run_id(&self) -> &str {
@@ -69,8 +69,9 @@ impl Entry {
         &self.directory
     }
 
-    pub(super) fn settings_hash(&self) -> &str {
-        &self.settings_hash
+    /// Digest of what decides what the run computes.
+    pub(super) fn identity(&self) -> &str {
+        &self.identity
     }
 
     pub(super) fn is_active(&self) -> bool {
@@ -88,7 +89,7 @@ impl Entry {
     }
 
     /// Where it is.
-    pub(super) fn progress(&self) -> Progress {
+    pub(super) fn progress(&self) -> RunProgress {
         self.events.progress().borrow().clone()
     }
 
@@ -98,11 +99,11 @@ impl Entry {
     }
 
     pub(super) fn stop_after_step(&self) {
-        self.stop.0.after_step();
+        self.stop.stop(StopWhen::AfterStep);
     }
 
     pub(super) fn stop_now(&self) {
-        self.stop.0.immediately();
+        self.stop.stop(StopWhen::Now);
     }
 
     /// Waits until it has ended.
@@ -124,7 +125,7 @@ impl Entry {
             total_steps: progress.total_steps,
             policy_version: progress.policy_version,
             directory: self.directory.display().to_string(),
-            settings_hash: self.settings_hash.clone(),
+            settings_hash: self.identity.clone(),
             message: progress.message,
             elapsed_ms: elapsed as u64,
         }
@@ -136,7 +137,7 @@ impl Entry {
 pub(super) struct Starting {
     pub(super) run_id: String,
     pub(super) directory: PathBuf,
-    pub(super) settings_hash: String,
+    pub(super) identity: String,
     pub(super) total_steps: u64,
     pub(super) cancel: Cancel,
     /// Closed once it has started or was refused.
@@ -150,7 +151,7 @@ impl Starting {
             state: RunState::Starting.into(),
             total_steps: self.total_steps,
             directory: self.directory.display().to_string(),
-            settings_hash: self.settings_hash.clone(),
+            settings_hash: self.identity.clone(),
             ..RunMessage::default()
         }
     }
@@ -196,18 +197,13 @@ impl Registry {
     }
 }
 
-/// An inactive run from its directory. `None` where there is none.
+/// A run that was not started here, from its directory. `None` where there is none.
 pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunError> {
     let Some(manifest) = RunManifest::read(directory)? else { return Ok(None) };
     let summary = Summary::read(directory);
     let lines = read_lines(&directory.join(METRICS_FILE), StepKind::Train)?;
     let last = lines.last();
-    // Without a summary the process ended before it could write one.
-    let state = summary.as_ref().and_then(|summary| RunState::from_label(&summary.state));
-    let state = match state {
-        Some(state @ (RunState::Completed | RunState::Stopped | RunState::Failed)) => state,
-        _ => RunState::Stopped,
-    };
+    let state = stored_state(directory, summary.as_ref());
     Ok(Some(RunMessage {
         run_id: manifest.run_id,
         state: state.into(),
@@ -245,10 +241,8 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             ServiceError::Unavailable { reason: Reason::ServiceLost, message: error.to_string() }
         }
         RunError::Data { path, message } => {
-            // What is wrong and what is allowed are one text for a terminal.
-            let (wrong, allowed) =
-                message.split_once(", allowed: ").unwrap_or((message.as_str(), "data that can be read"));
-            ServiceError::from(FieldError::new("data", format_args!("{}: {wrong}", path.display()), allowed))
+            let allowed = format!("data that can be used, but: {message}");
+            ServiceError::from(FieldError::new("data", path.display(), allowed))
         }
         RunError::PromptTooLong { .. } | RunError::Model { .. } => {
             ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))
@@ -266,18 +260,25 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::*;
+    use crate::directory::Lock;
 
     #[test]
-    fn data_that_is_refused_is_named_with_what_is_allowed() {
-        let refused = |message: &str| {
-            let error = RunError::Data { path: "rows/*.jsonl".into(), message: message.to_owned() };
-            service_error(error).to_string()
-        };
-        assert_eq!(
-            refused("matches no file, allowed: a file"),
-            "data is rows/*.jsonl: matches no file, allowed: a file"
-        );
-        assert_eq!(refused("is empty"), "data is rows/*.jsonl: is empty, allowed: data that can be read");
+    fn data_that_is_refused_is_named_with_the_whole_reason() {
+        let error = RunError::Data { path: "rows/*.jsonl".into(), message: "matches no file".to_owned() };
+        let expected = "data is rows/*.jsonl, allowed: data that can be used, but: matches no file";
+        assert_eq!(service_error(error).to_string(), expected);
+    }
+
+    #[test]
+    fn a_run_of_another_process_is_active_while_that_has_its_directory() {
+        let dir = tempfile::tempdir().unwrap();
+        RunManifest::new("a", "sha256:0", None, None).write(dir.path()).unwrap();
+        let state = || stored(dir.path()).unwrap().unwrap().state();
+        assert_eq!(state(), RunState::Stopped);
+        let lock = Lock::take(dir.path()).unwrap();
+        assert_eq!(state(), RunState::Training);
+        drop(lock);
+        assert_eq!(state(), RunState::Stopped);
     }
 
     #[test]

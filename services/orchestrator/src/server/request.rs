@@ -29,7 +29,7 @@ pub(super) fn resolve(
         true => Ok(run_id.to_owned()),
         false => {
             let allowed = "letters, digits, `-`, `_` and `.`, at most 128";
-            Err(ServiceError::from(FieldError::new("run_id", format_args!("{run_id:?}"), allowed)))
+            Err(ServiceError::from(FieldError::quoted("run_id", run_id, allowed)))
         }
     };
     let resume = match &request.configuration {
@@ -51,22 +51,27 @@ pub(super) fn resolve(
                 Ok(Some(layers)) => Ok(layers),
                 Ok(None) => {
                     let allowed = format!("one of {}", reader.names().join(", "));
-                    return Err(FieldError::new("recipe", format_args!("{recipe:?}"), allowed).into());
+                    return Err(FieldError::quoted("recipe", recipe, allowed).into());
                 }
                 Err(error) => Err(error),
             },
             (Some(Configuration::Toml(text)), _) => reader.text(text),
             (Some(Configuration::Fork(fork)), _) => {
-                let settings = RunDirectory::settings_of(&origin(fork, runs)?).map_err(service_error)?;
-                // The other run's name is not this one's.
-                settings.text("fork", "[run]\nname = \"\"")
+                Ok(RunDirectory::settings_for_fork(&origin(fork, runs)?).map_err(service_error)?)
             }
             (None, Some(path)) => Ok(RunDirectory::settings_of(path).map_err(service_error)?),
             (None, None) => {
                 return Err(FieldError::missing("configuration", "a recipe by name or as TOML, unless resuming").into());
             }
         };
-        let resolved = loader.and_then(|loader| loader.set(overrides)).and_then(|loader| reader.resolve(loader));
+        let loader = loader.and_then(|loader| loader.set(overrides));
+        let resolved = match &request.configuration {
+            Some(Configuration::Fork(fork)) => {
+                let theirs = RunDirectory::settings_of(&origin(fork, runs)?).map_err(service_error)?;
+                loader.and_then(|loader| reader.resolve_fork(theirs, loader))
+            }
+            _ => loader.and_then(|loader| reader.resolve(loader)),
+        };
         resolved.map_err(|error| service_error(RunError::from(error)))
     };
     let mut recipe = load(&overrides)?;
@@ -83,7 +88,7 @@ pub(super) fn resolve(
 pub(super) fn origin(fork: &ForkPoint, runs: &Path) -> Result<PathBuf, ServiceError> {
     if !is_run_name(&fork.run_id) {
         let allowed = "the name of a run";
-        return Err(FieldError::new("fork.run_id", format_args!("{:?}", fork.run_id), allowed).into());
+        return Err(FieldError::quoted("fork.run_id", &fork.run_id, allowed).into());
     }
     let path = runs.join(&fork.run_id);
     match path.exists() {

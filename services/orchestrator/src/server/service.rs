@@ -11,6 +11,7 @@ use tokio::sync::Semaphore;
 
 use super::OrchestratorSettings;
 use super::registry::{Entry, Registry, Starting, service_error, stored};
+use crate::directory::RUN_FILE;
 use crate::page::PageServer;
 use crate::recipe::RecipeReader;
 use crate::settings::is_run_name;
@@ -24,19 +25,19 @@ const MAX_START_REQUESTS: usize = 4;
 /// Serves runs over a folder of run directories. One run is active at a time, because a learner trains one. Clones share the runs.
 #[derive(Clone)]
 pub struct OrchestratorService {
-    pub(super) shared: Arc<Shared>,
+    shared: Arc<Shared>,
 }
 
-pub(super) struct Shared {
-    pub(super) settings: OrchestratorSettings,
-    pub(super) reader: Arc<dyn RecipeReader>,
-    pub(super) drain: Drain,
+struct Shared {
+    settings: OrchestratorSettings,
+    reader: Arc<dyn RecipeReader>,
+    drain: Drain,
     registry: Mutex<Registry>,
     /// Where runs are watched.
-    pub(super) page: OnceLock<PageServer>,
+    page: OnceLock<PageServer>,
     /// Start requests that are being processed.
-    pub(super) start_permits: Arc<Semaphore>,
-    pub(super) info: ServerInfo,
+    start_permits: Arc<Semaphore>,
+    info: ServerInfo,
 }
 
 impl OrchestratorService {
@@ -52,6 +53,33 @@ impl OrchestratorService {
             start_permits: Arc::new(Semaphore::new(MAX_START_REQUESTS)),
         };
         Self { shared: Arc::new(shared) }
+    }
+
+    pub(super) fn settings(&self) -> &OrchestratorSettings {
+        &self.shared.settings
+    }
+
+    /// What knows the sections of recipes that are not the orchestrator's own.
+    pub(super) fn reader(&self) -> &dyn RecipeReader {
+        &*self.shared.reader
+    }
+
+    pub(super) fn drain(&self) -> &Drain {
+        &self.shared.drain
+    }
+
+    pub(super) fn info(&self) -> &ServerInfo {
+        &self.shared.info
+    }
+
+    /// Where runs are watched.
+    pub(super) fn page(&self) -> Option<&PageServer> {
+        self.shared.page.get()
+    }
+
+    /// Start requests that may be processed besides those that are.
+    pub(super) fn start_permits(&self) -> Arc<Semaphore> {
+        Arc::clone(&self.shared.start_permits)
     }
 
     /// Shows the runs that it starts from now on; a second page is dropped.
@@ -133,5 +161,5 @@ impl OrchestratorService {
 
 /// When a run directory was created or resumed last.
 fn modified(directory: &Path) -> SystemTime {
-    std::fs::metadata(directory.join("run.json")).and_then(|data| data.modified()).unwrap_or(UNIX_EPOCH)
+    std::fs::metadata(directory.join(RUN_FILE)).and_then(|data| data.modified()).unwrap_or(UNIX_EPOCH)
 }

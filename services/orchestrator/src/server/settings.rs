@@ -101,7 +101,7 @@ impl Settings for OrchestratorSettings {
             let one = (url.starts_with("http://") || url.starts_with("https://")) && !url.contains('@');
             if !one {
                 let allowed = "http://HOST:PORT or https://HOST:PORT";
-                return Err(FieldError::new(format!("endpoints.{field}"), format_args!("{url:?}"), allowed));
+                return Err(FieldError::quoted(format!("endpoints.{field}"), url, allowed));
             }
         }
         let named = |field: String, urls: &[String]| {

@@ -14,7 +14,7 @@ use super::registry::{Entry, Starting, service_error, stored};
 use super::request::{configured, origin, resolve};
 use crate::directory::RunDirectory;
 use crate::load::Cancel;
-use crate::run::{Run, RunOptions};
+use crate::run::{RunOptions, start_run};
 
 /// Who starts a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -58,7 +58,7 @@ impl OrchestratorService {
     /// # Errors
     /// As StartRun.
     pub async fn start_configured(&self) -> Result<(), ServiceError> {
-        match configured(&self.shared.settings, &*self.shared.reader)? {
+        match configured(self.settings(), self.reader())? {
             Some(request) => self.start_by(Starter::Operator, request).await.map(drop),
             None => Ok(()),
         }
@@ -77,10 +77,10 @@ impl OrchestratorService {
         // A start that nobody waits for any more is cancelled.
         let _guard = cancel.drop_guard();
         loop {
-            if self.shared.drain.is_draining() {
+            if self.drain().is_draining() {
                 return Err(ServiceError::Draining);
             }
-            let permit = Arc::clone(&self.shared.start_permits).acquire_owned().await;
+            let permit = self.start_permits().acquire_owned().await;
             let permit = permit.map_err(|error| ServiceError::Internal { message: error.to_string() })?;
             let (service, request, cancel) = (self.clone(), request.clone(), cancel.clone());
             let runtime = tokio::runtime::Handle::current();
@@ -94,7 +94,7 @@ impl OrchestratorService {
             thread.map_err(|error| ServiceError::Internal { message: format!("no thread to load a run: {error}") })?;
             let decided = tokio::select! {
                 decided = decided => decided,
-                () = self.shared.drain.draining() => return Err(ServiceError::Draining),
+                () = self.drain().draining() => return Err(ServiceError::Draining),
             };
             match decided.map_err(|_| ServiceError::Internal { message: "loading the run failed".to_owned() })?? {
                 Decision::Run(run) => return Ok(*run),
@@ -105,21 +105,21 @@ impl OrchestratorService {
 
     /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
     fn decide(&self, starter: Starter, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
-        let (mut recipe, run_id, path) = resolve(request, &self.shared.settings.runs, &*self.shared.reader)?;
+        let (mut recipe, run_id, path) = resolve(request, &self.settings().runs, self.reader())?;
         // The settings of an existing run were accepted when it was started.
         let is_as_it_was = !matches!(request.configuration, Some(Configuration::Recipe(_) | Configuration::Toml(_)))
             && request.overrides.is_empty();
         if starter == Starter::Client && !is_as_it_was {
-            confine(&recipe, &self.shared.settings)?;
+            confine(&recipe, self.settings())?;
         }
-        if let Some(client) = &self.shared.settings.client {
+        if let Some(client) = &self.settings().client {
             recipe.settings.services.client = client.clone();
         }
         let (done, waiting) = watch::channel(());
         let starting = Starting {
             run_id,
             directory: path.clone(),
-            settings_hash: recipe.identity.clone(),
+            identity: recipe.identity.clone(),
             total_steps: recipe.settings.run.steps,
             cancel: cancel.clone(),
             done: waiting,
@@ -131,17 +131,17 @@ impl OrchestratorService {
         let directory = match &request.configuration {
             _ if request.resume => RunDirectory::resume(&path, &recipe.identity),
             Some(Configuration::Fork(fork)) => {
-                let origin = origin(fork, &self.shared.settings.runs)?;
+                let origin = origin(fork, &self.settings().runs)?;
                 RunDirectory::fork(&path, &recipe, &origin, fork.step)
             }
             _ => RunDirectory::create(&path, &recipe),
         };
         let directory = directory.map_err(service_error)?;
-        let (limits, cancel) = (self.shared.settings.limits.clone(), cancel.clone());
+        let (limits, cancel) = (self.settings().limits.clone(), cancel.clone());
         let options = RunOptions { limits, cancel };
-        let endpoints = self.shared.settings.endpoints.clone();
-        let handle = Run::start(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
-        if let Some(page) = self.shared.page.get() {
+        let endpoints = self.settings().endpoints.clone();
+        let handle = start_run(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
+        if let Some(page) = self.page() {
             page.attach(handle.live());
         }
         let entry = Arc::new(Entry::follow(handle, directory));
@@ -161,17 +161,17 @@ impl OrchestratorService {
         done: watch::Sender<()>,
         path: &Path,
     ) -> Result<Claim<'_>, ServiceError> {
-        let Starting { run_id, settings_hash, .. } = &starting;
+        let Starting { run_id, identity, .. } = &starting;
         // Read before the registry is locked: a run that starts meanwhile is in the registry.
         let stored = stored(path).map_err(service_error)?;
         let mut registry = self.registry();
         let entry = registry.get(run_id).filter(|entry| entry.exists());
         let (active, other) = (registry.active(), registry.starting());
-        let known = entry.as_ref().map(|entry| entry.settings_hash());
+        let known = entry.as_ref().map(|entry| entry.identity());
         let known = known.or(stored.as_ref().map(|run| run.settings_hash.as_str()));
         let is_active = active.as_ref().is_some_and(|entry| entry.run_id() == run_id);
         match (known, &other) {
-            (Some(known), _) if known != settings_hash => {
+            (Some(known), _) if known != identity => {
                 return Err(ServiceError::AlreadyExists { what: format!("run `{run_id}` with other settings") });
             }
             // A repeated request starts nothing.
@@ -181,7 +181,7 @@ impl OrchestratorService {
                 return Ok(Claim::Decided(Decision::Run(Box::new(run.unwrap_or_default()))));
             }
             (_, Some(other)) if other.run_id == *run_id => {
-                if other.settings_hash == *settings_hash {
+                if other.identity == *identity {
                     return Ok(Claim::Decided(Decision::Wait(other.clone())));
                 }
                 let message = format!("run `{run_id}` is being started with other settings");

@@ -14,11 +14,11 @@ use super::data_section::code_mode;
 use super::section::section;
 use super::sources::{FilterSettings, stem};
 use super::validate::is_run_name;
-use super::{DataSettings, InvalidRows, ProgramMode, SamplingSettings};
+use super::{DataSettings, InvalidRows, PolicySamplingSettings, ProgramMode};
 use crate::metrics::at_k;
 
 /// The name under which metrics have the mean over benchmarks.
-pub(crate) const AVERAGE: &str = "average";
+pub const AVERAGE: &str = "average";
 
 section! {
     /// Section `evaluation`: problems that are never trained on.
@@ -85,22 +85,45 @@ pub struct BenchmarkSettings {
 
 /// How the answers to a benchmark are sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct AnswerSampling {
-    pub(crate) samples: u32,
-    pub(crate) temperature: f32,
-    pub(crate) top_p: f32,
-    pub(crate) max_tokens: u32,
+pub struct AnswerSampling {
+    /// Samples for each problem.
+    pub samples: u32,
+    /// 0 takes the most probable token.
+    pub temperature: f32,
+    /// Keeps the most probable tokens whose probabilities reach it.
+    pub top_p: f32,
+    /// Longest answer in tokens.
+    pub max_tokens: u32,
 }
 
 impl EvaluationSettings {
+    /// Whether the weights after `step` of `total_steps` steps are evaluated: those before the first step, those after the last, and those
+    /// after every `every` steps.
+    pub(crate) fn is_due(&self, step: u64, total_steps: u64) -> bool {
+        (self.before && step == 0)
+            || (self.after && step == total_steps)
+            || (self.every > 0 && step > 0 && step.is_multiple_of(self.every))
+    }
+
+    /// How many evaluations a run of `total_steps` steps makes.
+    pub fn count(&self, total_steps: u64) -> u64 {
+        let regular = total_steps.checked_div(self.every).unwrap_or(0);
+        let ends = |step: u64, is_wanted: bool| {
+            let is_regular = self.every > 0 && step > 0 && step.is_multiple_of(self.every);
+            u64::from(is_wanted && !is_regular)
+        };
+        let last = ends(total_steps, self.after && (total_steps > 0 || !self.before));
+        regular + ends(0, self.before) + last
+    }
+
     /// How held-out problems are sampled.
-    pub(crate) fn sampling(&self, training: &SamplingSettings) -> AnswerSampling {
+    pub fn sampling(&self, training: &PolicySamplingSettings) -> AnswerSampling {
         let max_tokens = if self.max_tokens == 0 { training.max_tokens } else { self.max_tokens };
         AnswerSampling { samples: self.samples, temperature: self.temperature, top_p: self.top_p, max_tokens }
     }
 
     /// How those of a benchmark are.
-    pub(crate) fn sampling_of(&self, benchmark: &BenchmarkSettings, training: &SamplingSettings) -> AnswerSampling {
+    pub fn sampling_of(&self, benchmark: &BenchmarkSettings, training: &PolicySamplingSettings) -> AnswerSampling {
         let section = self.sampling(training);
         AnswerSampling {
             samples: benchmark.samples.unwrap_or(section.samples),
@@ -194,7 +217,7 @@ impl AnswerSampling {
 
 impl Settings for EvaluationSettings {
     fn validate(&self) -> Result<(), FieldError> {
-        let training = SamplingSettings::default();
+        let training = PolicySamplingSettings::default();
         self.sampling(&training).validate()?;
         for (index, benchmark) in self.benchmarks.iter().enumerate() {
             let within = |error: FieldError| error.within(format_args!("benchmarks[{index}]"));
@@ -204,9 +227,25 @@ impl Settings for EvaluationSettings {
             let is_taken = |other: &BenchmarkSettings| other.name().eq_ignore_ascii_case(&name);
             if self.benchmarks[..index].iter().any(is_taken) {
                 let allowed = "a name that no other benchmark has (evaluation.benchmarks[].name)";
-                return Err(within(FieldError::new("name", format_args!("{name:?}"), allowed)));
+                return Err(within(FieldError::quoted("name", name, allowed)));
             }
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn as_many_evaluations_are_counted_as_are_due() {
+        for (before, after) in [(false, false), (false, true), (true, false), (true, true)] {
+            for (every, steps) in (0..4).flat_map(|every| (0..8).map(move |steps| (every, steps))) {
+                let settings = EvaluationSettings { before, after, every, ..EvaluationSettings::default() };
+                let due = (0..=steps).filter(|&step| settings.is_due(step, steps)).count() as u64;
+                assert_eq!(settings.count(steps), due, "{before} {after} {every} {steps}");
+            }
+        }
     }
 }

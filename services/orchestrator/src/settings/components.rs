@@ -2,7 +2,7 @@
 
 use evenkeel_proto::FieldError;
 
-use super::{SamplingSettings, ShapingSettings};
+use super::{PolicySamplingSettings, ShapingSettings};
 
 /// The verifier's reward, between `shaping.wrong` and `shaping.correct`.
 pub(crate) const CORRECTNESS: &str = "correctness";
@@ -42,7 +42,7 @@ impl ShapingSettings {
     }
 
     /// Checks the section beside the one that it refers to.
-    pub(crate) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
+    pub(crate) fn validate_with(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
         let finite = |field: &str, value: f64| FieldError::ensure(value.is_finite(), field, value, "a finite number");
         finite("correct", self.correct)?;
         finite("wrong", self.wrong)?;
@@ -77,7 +77,7 @@ mod tests {
     fn check(change: impl Fn(&mut ShapingSettings)) -> Result<(), String> {
         let mut shaping = ShapingSettings::default();
         change(&mut shaping);
-        shaping.validate_with(&SamplingSettings::default()).map_err(|error| error.to_string())
+        shaping.validate_with(&PolicySamplingSettings::default()).map_err(|error| error.to_string())
     }
 
     fn weights(pairs: &[(&str, f64)]) -> Result<(), String> {

@@ -5,8 +5,9 @@ use std::time::Duration;
 
 use evenkeel_config::HumanDuration;
 use evenkeel_rpc::client::ClientSettings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
-use super::engines::Engines;
 use super::section::section;
 
 section! {
@@ -25,7 +26,7 @@ section! {
 
 section! {
     /// Section `sampling`.
-    pub struct SamplingSettings {
+    pub struct PolicySamplingSettings {
         /// Prompts in a step (P), each with a group of samples; at least 1.
         prompts_per_step: u32 = 16,
         /// Samples for each prompt (G); at least 1, at least 2 with `dynamic`.
@@ -55,9 +56,9 @@ section! {
     }
 }
 
-impl SamplingSettings {
+impl PolicySamplingSettings {
     /// Prompts that a step may try at most.
-    pub(crate) fn prompts_limit(&self) -> u64 {
+    pub fn prompts_limit(&self) -> u64 {
         let prompts = u64::from(self.prompts_per_step);
         match (self.dynamic, self.max_prompts_per_step) {
             (false, _) => prompts,
@@ -154,4 +155,17 @@ section! {
         /// Connections: `connect_timeout`, `keepalive_interval`, `keepalive_timeout`, `max_message`, `token_file`, `tls`.
         client: ClientSettings = ClientSettings::default(),
     }
+}
+
+/// What engines do while the learner trains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Engines {
+    /// They keep their memory.
+    #[default]
+    Awake,
+    /// They sleep, with their weights in the host's memory.
+    Offload,
+    /// They sleep, without weights.
+    Discard,
 }

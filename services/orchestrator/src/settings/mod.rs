@@ -3,7 +3,6 @@
 mod benchmarks;
 mod components;
 mod data_section;
-mod engines;
 mod loop_sections;
 mod page_section;
 mod pipeline_section;
@@ -19,12 +18,11 @@ use evenkeel_config::{Renamed, Settings};
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use benchmarks::{AVERAGE, AnswerSampling};
-pub use benchmarks::{BenchmarkSettings, EvaluationSettings};
+pub use benchmarks::{AVERAGE, AnswerSampling, BenchmarkSettings, EvaluationSettings};
 pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording};
-pub use engines::Engines;
 pub use loop_sections::{
-    CheckpointSettings, RunSettings, SamplingSettings, ServicesSettings, ShapingSettings, WarmStartSettings,
+    CheckpointSettings, Engines, PolicySamplingSettings, RunSettings, ServicesSettings, ShapingSettings,
+    WarmStartSettings,
 };
 pub use page_section::PageSettings;
 pub use pipeline_section::{PipelineSettings, StepOrder};
@@ -45,7 +43,7 @@ pub struct LoopSettings {
     /// Problems.
     pub data: DataSettings,
     /// How the policy is sampled.
-    pub sampling: SamplingSettings,
+    pub sampling: PolicySamplingSettings,
     /// Sampling ahead of training.
     pub pipeline: PipelineSettings,
     /// From raw to shaped rewards.
@@ -95,7 +93,7 @@ impl LoopSettings {
             true => "empty, since nothing is evaluated".to_owned(),
             false => format!("empty, or one of {}", known.join(", ")),
         };
-        Err(FieldError::new("checkpoint.keep_best", format_args!("{metric:?}"), allowed))
+        Err(FieldError::quoted("checkpoint.keep_best", metric, allowed))
     }
 
     /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
@@ -223,7 +221,7 @@ mod tests {
             ("[data]\nkind = \"arithmetic\"\nfiles = [\"x\"]", "`data.files` is x in test, allowed: absent with"),
             (
                 "[data]\nfiles = [\"x\"]\n[[data.sources]]\nfiles = [\"y\"]",
-                "`data.sources` is 1 sources in test, allowed: absent beside data.files",
+                "`data.sources` is present in test, allowed: absent beside data.files",
             ),
             (
                 "[[data.sources]]\nfiles = [\"a/x.parquet\"]\n[[data.sources]]\nfiles = [\"b/x.jsonl\"]",

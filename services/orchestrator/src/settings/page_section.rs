@@ -31,7 +31,7 @@ impl PageSettings {
     /// The address to listen on, with `unset` where the setting is empty. `None` for no page.
     ///
     /// # Errors
-    /// A value that is neither an address nor a port; a name in `hosts` that is none.
+    /// A value that is neither an address nor a port; an invalid name in `hosts`.
     pub fn address(&self, unset: Option<&str>) -> Result<Option<String>, FieldError> {
         for (index, host) in self.hosts.iter().enumerate() {
             let is_name = !host.is_empty() && host.chars().all(|c| c.is_ascii_alphanumeric() || ".-_".contains(c));
@@ -59,7 +59,7 @@ impl PageSettings {
                 validate_plaintext("page.listen", listen, self.insecure, remedy)?;
                 Ok(Some(listen.to_owned()))
             }
-            _ => Err(FieldError::new("page.listen", format_args!("{listen:?}"), "HOST:PORT, a port, or `off`")),
+            _ => Err(FieldError::quoted("page.listen", listen, "HOST:PORT, a port, or `off`")),
         }
     }
 }

@@ -4,8 +4,8 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::SamplingSettings;
-use super::engines::Engines;
+use super::Engines;
+use super::PolicySamplingSettings;
 use super::section::section;
 
 /// Largest `max_lag`: as many published versions are kept for a resume, and as many steps of rollouts may wait.
@@ -55,7 +55,7 @@ impl PipelineSettings {
         })
     }
 
-    pub(super) fn validate_with(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
+    pub(super) fn validate_with(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
         if self.max_lag > MAX_LAG {
             return Err(FieldError::new("max_lag", self.max_lag, format!("0 to {MAX_LAG}")));
         }
@@ -84,7 +84,7 @@ impl PipelineSettings {
         Err(FieldError::new("order", "\"completion\"", format!("\"data\" with {with}")))
     }
 
-    fn validate_engines(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
+    fn validate_engines(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
         let asleep = match sampling.engines_while_training {
             Engines::Awake => return Ok(()),
             Engines::Offload => "offload",
@@ -100,7 +100,7 @@ impl PipelineSettings {
         Err(FieldError::new("max_lag", self.max_lag, allowed))
     }
 
-    fn validate_split(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
+    fn validate_split(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
         let groups = sampling.prompts_per_step;
         let allowed = match self.split {
             0 => return Ok(()),
@@ -118,7 +118,7 @@ impl PipelineSettings {
         Err(FieldError::new("split", self.split, allowed))
     }
 
-    fn validate_partial(&self, sampling: &SamplingSettings) -> Result<(), FieldError> {
+    fn validate_partial(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
         let (lag, split, versions) = (self.max_lag, self.split, self.max_versions);
         if !self.partial {
             return match versions == Self::default().max_versions {

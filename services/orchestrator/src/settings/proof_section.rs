@@ -24,6 +24,9 @@ section! {
 }
 
 impl ProofSettings {
+    /// The tolerance where a type narrower than f32 may be involved.
+    pub const DEFAULT_TOLERANCE: f64 = 0.25;
+
     pub(super) fn validate(&self) -> Result<(), FieldError> {
         let within = |field: &str, value: u32, least: u32| match (least..=MOST).contains(&value) {
             true => Ok(()),

@@ -19,7 +19,7 @@ section! {
 }
 
 impl TrailsSettings {
-    /// Refuses ranges that are none, and trails where problems have none.
+    /// Refuses empty ranges, and trails where problems have none.
     pub(super) fn validate_with(&self, is_used: bool) -> Result<(), FieldError> {
         let Self { wrong, after_right, after_wrong } = Self::default();
         for (field, is_set) in [

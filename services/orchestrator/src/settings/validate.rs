@@ -4,7 +4,7 @@ use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::FieldError;
 
 use super::{
-    CheckpointSettings, DataKind, DataSettings, ProgramMode, ProgramReward, RunSettings, SamplingSettings,
+    CheckpointSettings, DataKind, DataSettings, PolicySamplingSettings, ProgramMode, ProgramReward, RunSettings,
     ServicesSettings, SourceSettings, WarmStartSettings,
 };
 
@@ -45,7 +45,7 @@ impl Settings for CheckpointSettings {
     }
 }
 
-impl Settings for SamplingSettings {
+impl Settings for PolicySamplingSettings {
     fn validate(&self) -> Result<(), FieldError> {
         positive("prompts_per_step", self.prompts_per_step.into())?;
         positive("group_size", self.group_size.into())?;
@@ -94,11 +94,7 @@ impl DataSettings {
                 return Err(FieldError::missing("files", "at least one file, with data.kind = \"files\""));
             }
             DataKind::Files if !self.files.is_empty() && !self.sources.is_empty() => {
-                return Err(FieldError::new(
-                    "sources",
-                    format_args!("{} sources", self.sources.len()),
-                    "absent beside data.files",
-                ));
+                return Err(FieldError::new("sources", "present", "absent beside data.files"));
             }
             DataKind::Files => {}
             DataKind::Arithmetic | DataKind::Programs | DataKind::Trails => {
@@ -121,7 +117,7 @@ impl DataSettings {
             let name = source.name();
             if self.sources[..index].iter().any(|other| other.name() == name) {
                 let allowed = "a name that no other source has (sources[].name)";
-                return Err(FieldError::new(format!("sources[{index}].name"), format_args!("{name:?}"), allowed));
+                return Err(FieldError::quoted(format!("sources[{index}].name"), name, allowed));
             }
         }
         Ok(())

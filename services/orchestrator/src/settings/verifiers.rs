@@ -16,7 +16,9 @@ impl DataSettings {
         for (name, verifier) in &self.verifiers {
             let plain = is_run_name(name) && !Verifiers::BUILT_IN.contains(&name.as_str());
             let allowed = "letters, digits, `-`, `_` and `.`, and neither `math` nor `code`, which are built in";
-            FieldError::ensure(plain, "verifiers", format_args!("the name {name:?}"), allowed)?;
+            if !plain {
+                return Err(FieldError::quoted("verifiers", name, allowed));
+            }
             verifier.validate(&mut taken, name).map_err(|error| error.within(format_args!("verifiers.{name}")))?;
         }
         self.known("verifier", &self.verifier)?;
@@ -31,7 +33,7 @@ impl DataSettings {
         }
         let known = self.verifiers.keys().map(String::as_str).chain(Verifiers::BUILT_IN);
         let allowed = format!("one of {} (data.verifiers declares others)", known.collect::<Vec<_>>().join(", "));
-        Err(FieldError::new(field, format_args!("{name:?}"), allowed))
+        Err(FieldError::quoted(field, name, allowed))
     }
 }
 
@@ -47,7 +49,7 @@ impl VerifierSettings {
             FieldError::ensure(good, &field, format_args!("{source:?}"), "a text, with `*` nowhere but at its end")?;
             if let Some(other) = taken.insert(source, name) {
                 let allowed = format!("a value that no other verifier has (`{other}` has it)");
-                return Err(FieldError::new(field, format_args!("{source:?}"), allowed));
+                return Err(FieldError::quoted(field, source, allowed));
             }
         }
         Ok(())
@@ -68,7 +70,7 @@ mod tests {
                 "[[data.sources]]\nfiles = [\"x\"]\nverifier = \"games\"",
                 "`data.sources[0].verifier` is \"games\" in test, allowed: one of math, code",
             ),
-            ("[data.verifiers.math]\nendpoints = [\"http://a:1\"]", "`data.verifiers` is the name \"math\" in"),
+            ("[data.verifiers.math]\nendpoints = [\"http://a:1\"]", "`data.verifiers` is \"math\" in"),
             ("[data.verifiers.games]\nendpoints = [\"games\"]", "`data.verifiers.games.endpoints"),
             (
                 "[data.verifiers.games]\nendpoint = \"http://a:1\"",

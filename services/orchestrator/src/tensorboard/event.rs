@@ -44,7 +44,7 @@ pub(super) enum Meaning {
     Restart(u64),
 }
 
-/// Reads an event. `None` where the bytes are none of this program.
+/// Reads an event. `None` where this program did not write the bytes.
 pub(super) fn meaning(event: &[u8]) -> Option<Meaning> {
     let rest = event.strip_prefix(&[1 << 3 | 1])?.get(8..)?;
     let (step, rest) = match rest.strip_prefix(&[2 << 3]) {

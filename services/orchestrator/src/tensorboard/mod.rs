@@ -30,7 +30,7 @@ impl EventFiles {
     /// Opens the files in a run directory, or creates them.
     ///
     /// # Errors
-    /// A file that cannot be written, or that is no event file.
+    /// A file that cannot be written, or is not an event file.
     pub(crate) fn open(directory: &Path) -> Result<Self, RunError> {
         let file = |kind: StepKind| EventFile::open(&directory.join(FOLDER).join(kind.label()));
         Ok(Self {

@@ -13,7 +13,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use chromium::Chromium;
-use evenkeel_orchestrator::{PageServer, PageSettings, StopMode};
+use evenkeel_orchestrator::{PageServer, PageSettings, StopWhen};
 use libtest_mimic::{Arguments, Failed, Trial};
 use support::{Cluster, bounded, recipe, temp};
 
@@ -92,7 +92,7 @@ async fn follow_a_run() {
     browser.until("document.querySelector('#runs a').getAttribute('href') === '/run/run'");
 
     // The frozen report is complete without a server.
-    run.stop(StopMode::Now);
+    run.stop(StopWhen::Now);
     run.join().await.unwrap();
     browser.open(&format!("file://{}", path.join("report.html").display()));
     browser.until("document.querySelectorAll('figure').length > 5 && document.scripts.length === 0");

@@ -11,7 +11,7 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, bounded, finish, kill_until_it_comes_through, metrics, recipe, resolved, temp, until,
 };
 use evenkeel_orchestrator::{
-    Audit, Event, LoopSettings, Run, RunDirectory, RunOptions, RunOutcome, RunRecord, StepOrder, StopMode,
+    Audit, Event, LoopSettings, RunDirectory, RunOptions, RunOutcome, RunRecord, StepOrder, StopWhen, start_run,
 };
 use evenkeel_proto::v1::TrainGroup;
 use evenkeel_proto::{GroupId, Purpose};
@@ -213,7 +213,7 @@ async fn a_checkpoint_has_the_prompts_that_wait_and_only_this_order_goes_on_from
         *cluster.learner.state.holds.lock().unwrap() = Some(Box::new(move |_| !requested.load(Ordering::Relaxed)));
         let handle = cluster.begin(&path, &recipe);
         until(|| cluster.learner.state.sent.lock().unwrap().contains_key(&0)).await;
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         is_requested.store(true, Ordering::Relaxed);
         let (outcome, summary) = finish(handle).await.1.unwrap();
         assert_eq!((outcome, summary.steps), (RunOutcome::Stopped, 1));
@@ -224,7 +224,7 @@ async fn a_checkpoint_has_the_prompts_that_wait_and_only_this_order_goes_on_from
         (other.pipeline.order, other.run.name) = (StepOrder::Data, "fork".into());
         let other = resolved(&other);
         let directory = RunDirectory::fork(&to, &other, &path, 1).unwrap();
-        let handle = Run::start(other, directory, cluster.endpoints(), RunOptions::default()).unwrap();
+        let handle = start_run(other, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(error.contains("prompt 0 is in no step yet") && error.contains("pipeline.order"), "{error}");
 

@@ -118,7 +118,7 @@ async fn a_folder_is_listed_and_a_terminal_gets_the_lines_that_it_lacks() {
         };
         let all = update("/run/run/lines").await;
         assert_eq!(
-            (all.state.as_str(), all.steps.len(), all.evaluations.len(), all.total_steps),
+            (all.state.label(), all.steps.len(), all.evaluations.len(), all.total_steps),
             ("completed", 6, 2, 6)
         );
         let rest = update("/run/run/lines?steps=4&evaluations=2").await;

@@ -11,7 +11,7 @@ use crate::support::{
     uninterrupted, until,
 };
 use evenkeel_orchestrator::{
-    Event, LoopSettings, Run, RunDirectory, RunError, RunOptions, RunOutcome, StopMode, may_differ,
+    Event, LoopSettings, RunDirectory, RunError, RunOptions, RunOutcome, StopWhen, may_differ, start_run,
 };
 use evenkeel_proto::{GroupId, Purpose, SampleId};
 
@@ -191,7 +191,7 @@ async fn a_stop_ends_after_the_step_and_what_was_sampled_ahead_is_drawn_again() 
         let handle = cluster.begin(&path, &recipe);
         let progress = handle.progress();
         until(|| progress.borrow().step >= 2).await;
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         let (events, result) = finish(handle).await;
         let (outcome, summary) = result.unwrap();
         assert_eq!(outcome, RunOutcome::Stopped);
@@ -273,7 +273,7 @@ async fn weights_that_are_gone_are_named_and_the_run_goes_on_once_they_are_back(
         let handle = cluster.begin(&path, &recipe);
         let progress = handle.progress();
         until(|| progress.borrow().step >= 3).await;
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         let step = finish(handle).await.1.unwrap().1.steps;
         let version = step - 2 + 2;
         cluster.generation.state.gone.lock().unwrap().insert(version);
@@ -301,7 +301,7 @@ async fn a_fork_begins_without_a_lag() {
         forked.run.name = "fork".into();
         let (resolved, to) = (resolved(&forked), dir.path().join("fork"));
         let directory = RunDirectory::fork(&to, &resolved, &path, 4).unwrap();
-        let handle = Run::start(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
+        let handle = start_run(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
         assert_versions(&cluster, &forked, 4);
     })

@@ -1,4 +1,4 @@
-//! An engine that has not the weights which it says it has does not go unnoticed.
+//! An engine whose weights are not the version it reports does not go unnoticed.
 
 use std::sync::atomic::Ordering;
 

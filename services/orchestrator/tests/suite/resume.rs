@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::{
     Cluster, LEARNER, bounded, finish, kill_and_resume, lines, recipe, resolved, temp, uninterrupted,
 };
-use evenkeel_orchestrator::{Event, RunDirectory, RunError, RunOutcome, StopMode};
+use evenkeel_orchestrator::{Event, RunDirectory, RunError, RunOutcome, StopWhen};
 use evenkeel_proto::v1::TrainKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -97,10 +97,10 @@ async fn a_stop_ends_after_the_step_with_a_checkpoint_and_the_rest_follows() {
         let handle = cluster.begin(&path, &recipe());
         let progress = handle.progress();
         crate::support::until(|| progress.borrow().step >= 1).await;
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         let (events, result) = finish(handle).await;
         let (outcome, summary) = result.unwrap();
-        assert_eq!((outcome, summary.state.as_str()), (RunOutcome::Stopped, "stopped"));
+        assert_eq!((outcome, summary.state.label()), (RunOutcome::Stopped, "stopped"));
         let done = summary.steps;
         assert!((1..6).contains(&done));
         let last = events.iter().rev().find_map(|event| match &**event {
@@ -123,7 +123,7 @@ async fn a_stop_in_the_warm_start_and_one_at_once_can_be_resumed() {
         let (_dir, path) = temp();
         let mut cluster = Cluster::start().await;
         let handle = cluster.begin(&path, &recipe());
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         let (_, result) = finish(handle).await;
         assert_eq!(result.unwrap().0, RunOutcome::Stopped);
         cluster.down(LEARNER).await;
@@ -132,7 +132,7 @@ async fn a_stop_in_the_warm_start_and_one_at_once_can_be_resumed() {
         let handle = cluster.resume(&path, &recipe());
         let progress = handle.progress();
         crate::support::until(|| progress.borrow().step >= 3).await;
-        handle.stop(StopMode::Now);
+        handle.stop(StopWhen::Now);
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Stopped);
         assert_eq!(finish(cluster.resume(&path, &recipe())).await.1.unwrap().0, RunOutcome::Completed);
         assert_eq!(lines(&path), uninterrupted(&recipe()).await);

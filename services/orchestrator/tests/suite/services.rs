@@ -10,8 +10,8 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{
-    Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, Run, RunDirectory, RunError, RunOptions,
-    RunOutcome, StopMode,
+    Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunDirectory, RunError, RunOptions, RunOutcome,
+    StopWhen, start_run,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -133,7 +133,7 @@ async fn a_run_may_begin_before_its_services_and_a_stop_ends_its_waiting() {
                 break;
             }
         }
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Stopped);
         let handle = cluster.resume(&path, &recipe());
         for service in [LEARNER, GENERATION, REWARD] {
@@ -186,7 +186,7 @@ async fn services_that_do_not_go_together_are_refused() {
         let directory = RunDirectory::create(&path, &resolved(&recipe())).unwrap();
         let recipe_of_mine =
             ResolvedRecipe { learner_settings_hash: Some("sha256:mine".into()), ..resolved(&recipe()) };
-        let handle = Run::start(recipe_of_mine, directory, cluster.endpoints(), RunOptions::default()).unwrap();
+        let handle = start_run(recipe_of_mine, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(
             error.contains("the learner trains by settings sha256:settings, the recipe has sha256:mine"),
@@ -239,7 +239,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         change(&mut recipe, &mut endpoints);
         let recipe = resolved(&recipe);
         let directory = RunDirectory::create(&path, &recipe).unwrap();
-        Run::start(recipe, directory, endpoints, RunOptions::default()).err().unwrap().to_string()
+        start_run(recipe, directory, endpoints, RunOptions::default()).err().unwrap().to_string()
     };
     let cases: [(&Change, &str); 5] = [
         (&|recipe, _| recipe.sampling.group_size = 0, "sampling.group_size is 0, allowed: at least 1"),
@@ -262,6 +262,6 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
     let (_dir, path) = temp();
     let recipe = ResolvedRecipe::new(recipe(), std::path::PathBuf::from("/nowhere")).unwrap();
     let directory = RunDirectory::create(&path, &recipe).unwrap();
-    let error = Run::start(recipe, directory, endpoints(), RunOptions::default()).err().unwrap().to_string();
+    let error = start_run(recipe, directory, endpoints(), RunOptions::default()).err().unwrap().to_string();
     assert!(error.starts_with("model /nowhere: has no config.json, allowed"), "{error}");
 }

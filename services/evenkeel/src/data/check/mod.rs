@@ -8,10 +8,11 @@ use std::io::{self, BufWriter, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use evenkeel_chat::{PromptRenderer, RenderedPrompt};
 use evenkeel_hf::Folder;
 use evenkeel_orchestrator::DataSettings;
+use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::{Limits, expand, printable};
 use evenkeel_tasks::{Cancel, Collector, DataReport, Part, Problem, Reason, RowRules};
 
@@ -92,11 +93,11 @@ fn files(options: &DataCheckOptions, settings: &DataSettings) -> Result<Vec<Chec
         files.extend(named(&options.files, settings.row_rules(None))?);
     }
     if files.is_empty() {
-        bail!("the recipe has no data.files, and none are given, allowed: at least one file");
+        return Err(FieldError::missing("data.files", "at least one file, in the recipe or on the command line").into());
     }
     for (index, file) in files.iter().enumerate() {
         if files[..index].iter().any(|other| other.path == file.path) {
-            bail!("{} is given twice, allowed: each file once", file.path.display());
+            return Err(FieldError::new(file.path.display().to_string(), "given twice", "each file once").into());
         }
     }
     Ok(files)

@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use evenkeel_chat::RenderedPrompt;
 use evenkeel_math::{Gold, Policy, Profile, Submission};
+use evenkeel_proto::shown::multi_line;
 use evenkeel_tasks::read::printable;
 use evenkeel_tasks::{DataReport, Problem, Reason};
 
@@ -112,7 +113,7 @@ impl<W: Write> Output for Table<W> {
         self.examples(report)?;
         for shown in &self.prompts {
             writeln!(self.output, "\n--- {} ({} tokens), as the model sees it", printable(&shown.name), shown.tokens)?;
-            writeln!(self.output, "{}", visible(&shown.text))?;
+            writeln!(self.output, "{}", multi_line(&shown.text))?;
         }
         if !self.golds.is_empty() {
             writeln!(self.output, "\ngold answers and how they are understood")?;
@@ -134,17 +135,4 @@ fn understood(gold: &str, profile: &str) -> String {
             .unwrap_or_else(|| Reason::UnreadableGold.to_string()),
         Err(bad) => bad.to_string(),
     }
-}
-
-/// A text as it is, without what a terminal acts on. Special tokens are text here.
-fn visible(text: &str) -> String {
-    let mut shown = String::with_capacity(text.len());
-    for character in text.chars() {
-        match character {
-            '\n' | '\t' => shown.push(character),
-            character if character.is_control() => shown.extend(character.escape_default()),
-            character => shown.push(character),
-        }
-    }
-    shown
 }

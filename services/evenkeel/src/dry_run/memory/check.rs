@@ -1,6 +1,7 @@
 //! Whether the memory suffices.
 
 use evenkeel_learner::{MemoryPlan, Recompute};
+use evenkeel_proto::FieldError;
 
 use super::super::findings::Findings;
 use super::super::units::gib;
@@ -34,10 +35,8 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
                      memory"
                 }
             };
-            findings.problem(format!(
-                "learner.compute.device: about {needed} are needed, {} has {available}, allowed: {way_out}",
-                memory.device
-            ));
+            let found = format!("{}, which has {available} of about {needed} that are needed", memory.device);
+            findings.problem(FieldError::new("learner.compute.device", found, way_out));
         }
         _ => {}
     }

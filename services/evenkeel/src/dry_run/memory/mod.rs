@@ -6,7 +6,7 @@ use std::process::Command;
 
 use evenkeel_files::available_memory;
 use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, MemoryUse, Recompute};
-use evenkeel_model::Config;
+use evenkeel_model::{Config, ModelError};
 use evenkeel_orchestrator::Engines;
 use serde::Serialize;
 
@@ -43,7 +43,7 @@ pub(super) struct Memory {
     /// On a GPU: what stays there between steps, when engines that share it are awake.
     pub(super) resident_bytes: Option<u64>,
     #[serde(skip)]
-    plan: Option<Result<MemoryPlan, String>>,
+    plan: Option<Result<MemoryPlan, ModelError>>,
 }
 
 /// What something takes.
@@ -113,7 +113,7 @@ fn shares_its_gpu(recipe: &Recipe) -> bool {
 impl Memory {
     fn on_gpu(&mut self, recipe: &Recipe, config: &Config, longest: u64) {
         let longest = usize::try_from(longest).unwrap_or(usize::MAX);
-        let plan = MemoryPlan::of(config, &recipe.learner, longest).map_err(|error| error.to_string());
+        let plan = MemoryPlan::of(config, &recipe.learner, longest);
         if let Ok(plan) = &plan {
             self.parts = plan.parts.iter().map(Need::from).collect();
             self.host_parts.extend(plan.host.iter().map(Need::from));

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, VerifyItem, verify_item::Answer};
 use evenkeel_sandbox::rows::{MAX_PRIVATE_BYTES, tests_of_row};
@@ -55,12 +56,13 @@ impl Row {
                 .iter()
                 .enumerate()
                 .map(|(index, program)| {
-                    self::program(&|name| program.get(name).filter(|value| !value.is_null()), &id, number, index)
+                    let get = |name: &str| program.get(name).filter(|value| !value.is_null());
+                    self::program(&get, &id, number, index).map_err(|error| error.within(format!("programs[{index}]")))
                 })
-                .collect::<Result<_>>(),
-            (Some(other), _) => bail!("question `{id}`: `programs` is {other}, allowed: a list"),
+                .collect::<Result<_, FieldError>>(),
+            (Some(other), _) => Err(FieldError::new("programs", other, "a list")),
             (None, Some(_)) => program(&|name| row.get(name), &id, number, 0).map(|program| vec![program]),
-            (None, None) => bail!("question `{id}`: no program, allowed: `completion`, `program` or `programs`"),
+            (None, None) => Err(FieldError::missing("program", "`completion`, `program` or `programs`")),
         };
         let programs = programs.map_err(|error| anyhow::anyhow!("question `{id}`: {error}"))?;
         Ok(Self { question: Arc::new(question), programs })
@@ -74,7 +76,7 @@ fn question(task: Task) -> Result<Question> {
             let (public, private) = (&cases.public_test_cases, &cases.private_test_cases);
             tests_of_row(public, private, &cases.metadata, MAX_PRIVATE_BYTES)?.digest().to_owned()
         }
-        _ => bail!("no tests, allowed: the columns of a LiveCodeBench row"),
+        _ => return Err(FieldError::missing("tests", "the columns of a LiveCodeBench row").into()),
     };
     let by_digest = task.with_tests(TestsSource::TestsDigest(digest));
     Ok(Question { task, by_digest })
@@ -85,21 +87,21 @@ fn program<'a>(
     question: &str,
     number: usize,
     index: usize,
-) -> Result<Program> {
+) -> Result<Program, FieldError> {
     let answer = match (get("completion"), get("program")) {
         (Some(Value::String(text)), _) => Answer::Completion(text.clone()),
         (None, Some(Value::String(text))) => Answer::Extracted(text.clone()),
-        (Some(other), _) => bail!("program {index}: `completion` is {other}, allowed: a text"),
-        (None, Some(other)) => bail!("program {index}: `program` is {other}, allowed: a text"),
+        (Some(other), _) => return Err(FieldError::new("completion", other, "a text")),
+        (None, Some(other)) => return Err(FieldError::new("program", other, "a text")),
         (None, None) => {
-            bail!("program {index} is absent, allowed: `completion` (a whole output) or `program` (its code)")
+            return Err(FieldError::missing("program", "`completion` (a whole output) or `program` (its code)"));
         }
     };
     let name = get("label").cloned().unwrap_or_else(|| index.into());
     let results = match get("lcb_results") {
         None => None,
-        Some(Value::Array(results)) => Some(results.iter().map(result).collect::<Result<_>>()?),
-        Some(other) => bail!("program {index}: `lcb_results` is {other}, allowed: a list of true, false and codes"),
+        Some(Value::Array(results)) => Some(results.iter().map(result).collect::<Result<_, FieldError>>()?),
+        Some(other) => return Err(FieldError::new("lcb_results", other, "a list of true, false and codes")),
     };
     Ok(Program {
         question_id: question.to_owned(),
@@ -111,10 +113,10 @@ fn program<'a>(
     })
 }
 
-fn result(value: &Value) -> Result<i32> {
+fn result(value: &Value) -> Result<i32, FieldError> {
     let code = || value.as_i64().and_then(|code| i32::try_from(code).ok());
     let result = value.as_bool().map(i32::from).or_else(code);
-    result.with_context(|| format!("`lcb_results` has {value}, allowed: true, false and codes"))
+    result.ok_or_else(|| FieldError::new("lcb_results[]", value, "true, false or a code"))
 }
 
 /// The rules for all programs.
@@ -168,7 +170,7 @@ mod tests {
         assert!(refused(r#"{"completion": "x"}"#).starts_with("no tests, allowed: the columns of a LiveCodeBench row"));
         assert_eq!(
             refused(&format!("{{{QUESTION}}}")),
-            "question `q`: no program, allowed: `completion`, `program` or `programs`"
+            "question `q`: program is absent, allowed: `completion`, `program` or `programs`"
         );
         let error = refused(r#"{"question": {"question_id": "q"}, "completion": "x"}"#);
         assert!(error.starts_with("question `q`: public_test_cases: no tests"), "{error}");

@@ -8,8 +8,9 @@ use std::io::Write;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use evenkeel_math::Profile;
+use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
 use evenkeel_tasks::{Fields, Rules};
 
@@ -82,5 +83,5 @@ fn profile(name: &str) -> Result<Profile> {
     if name.is_empty() {
         return Ok(Profile::default());
     }
-    name.parse().map_err(|_| anyhow!("--profile is `{name}`, allowed: {}", Profile::names().join(", ")))
+    name.parse().map_err(|_| FieldError::quoted("--profile", name, Profile::names().join(", ")).into())
 }

@@ -1,6 +1,7 @@
 //! Rows with mathematical answers, in the formats of published data sets.
 
-use anyhow::{Result, bail};
+use anyhow::Result;
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{VerifyItem, verify_item::Answer};
 use evenkeel_tasks::{Fields, Row as Columns, Rules, TaskKind};
 use serde_json::Value;
@@ -24,12 +25,14 @@ impl Row {
             (None, Some(text)) if completion => Answer::Completion(string(text, "prediction")?),
             (None, Some(text)) => Answer::Extracted(string(text, "prediction")?),
             (None, None) => {
-                bail!("no answer, allowed: `prediction` (the answer alone) or `completion` (a whole output)")
+                let allowed = "`prediction` (the answer alone) or `completion` (a whole output)";
+                return Err(FieldError::missing("the answer", allowed).into());
             }
         };
         let task = fields.task(row)?;
         if task.kind() != TaskKind::Math {
-            bail!("the row is a {} task, allowed: a gold answer (see `evenkeel verify --help`)", task.kind().name());
+            let allowed = "one with a gold answer (see `evenkeel verify --help`)";
+            return Err(FieldError::new("the row", format_args!("a {} task", task.kind().name()), allowed).into());
         }
         let number = row.number();
         // Ids of rows need not be unique, but those of pending items must be.
@@ -39,11 +42,11 @@ impl Row {
     }
 }
 
-fn string(value: &Value, field: &str) -> Result<String> {
+fn string(value: &Value, field: &str) -> Result<String, FieldError> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
-        other => bail!("`{field}` is {other}, allowed: a text or a number"),
+        other => Err(FieldError::new(field, other, "a text or a number")),
     }
 }
 

@@ -9,14 +9,15 @@ use super::PipelineParts;
 use super::handover::{EvaluatedLines, LearningEnd, OpenStep, Published};
 use super::idle_times::IdleTimes;
 use super::plan::VersionPlan;
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::run::checkpoints::CheckpointKeeper;
-use crate::run::grpo::{FinishedStep, StepWriter};
 use crate::run::journal::RunJournal;
 use crate::run::position::{Position, PublishedWeights};
 use crate::run::step_metrics::{StepTimes, Waits};
 use crate::run::step_sampler::SampledStep;
+use crate::run::step_writer::{FinishedStep, StepWriter};
 use crate::settings::StepOrder;
 
 /// The part of a run that uses the learner.
@@ -184,18 +185,18 @@ impl LearningSide<'_> {
         let expected = self.position.version() + 1;
         if (trained.open.step, trained.report.version) != (step, expected) {
             let message = format!("it made version {} of version {}", trained.report.version, expected - 1);
-            return Err(RunError::Refused { service: "learner", what, message }.into());
+            return Err(RunError::Refused { service: Dependency::Learner.label(), what, message }.into());
         }
         Ok(Some(trained))
     }
 
-    /// Publishes the weights after `steps` steps, and says which ones stay besides.
+    /// Publishes the weights after `steps` steps, and says which other versions are kept.
     async fn publish(&self, steps: u64, version: u64) -> Result<WeightsRef, Halt> {
-        let mut besides: BTreeSet<u64> = self.checkpoints.best_version().into_iter().collect();
+        let mut also_keep: BTreeSet<u64> = self.checkpoints.best_version().into_iter().collect();
         // The newest checkpoint may be returned to at any moment, also while the next one is written.
-        besides.extend(self.checkpoints.needed_versions());
-        besides.extend(self.published_at(steps).iter().map(PublishedWeights::version));
-        self.parts.weights.publish(version, besides.into_iter().collect()).await
+        also_keep.extend(self.checkpoints.needed_versions());
+        also_keep.extend(self.published_at(steps).iter().map(PublishedWeights::version));
+        self.parts.weights.publish(version, also_keep.into_iter().collect()).await
     }
 
     /// The weights that a checkpoint after `steps` steps needs: those before it that later steps are sampled by.

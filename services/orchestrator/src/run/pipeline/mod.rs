@@ -1,7 +1,6 @@
 //! The steps of a run: one side samples, the other trains, and both act at the same time as far as `pipeline.max_lag` allows. A lag of 0 is
 //! the same code, in which each waits for the other.
 
-mod completion;
 mod handover;
 mod idle_times;
 mod in_flight;
@@ -14,12 +13,12 @@ use std::time::Duration;
 
 use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
-use super::grpo::StepWriter;
 use super::journal::RunJournal;
 use super::position::{Position, PublishedWeights};
 use super::proof::Proof;
 use super::step_sampler::StepSampler;
-use super::train_session::TrainSession;
+use super::step_writer::StepWriter;
+use super::training_steps::TrainingSteps;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
 use crate::error::{Halt, RunError};
@@ -36,7 +35,7 @@ pub(super) use plan::VersionPlan;
 #[derive(Clone, Copy)]
 pub(super) struct PipelineParts<'a> {
     pub(super) services: &'a Services,
-    pub(super) session: &'a TrainSession,
+    pub(super) session: &'a TrainingSteps,
     pub(super) weights: &'a WeightSync,
     pub(super) proof: &'a Proof,
     pub(super) evaluator: &'a Evaluator,
@@ -70,24 +69,19 @@ impl Pipeline<'_> {
         for published in position.published() {
             end.publish(published.step(), Published { weights: published.reference(), took: Duration::ZERO });
         }
-        let mut besides: Vec<u64> = self.checkpoints.best_version().into_iter().collect();
-        besides.extend(position.published().iter().map(PublishedWeights::version));
-        let current = weights.publish(position.version(), besides).await?;
+        let mut also_keep: Vec<u64> = self.checkpoints.best_version().into_iter().collect();
+        also_keep.extend(position.published().iter().map(PublishedWeights::version));
+        let current = weights.publish(position.version(), also_keep).await?;
         proof.begin(position.version()).await?;
         end.publish(step, Published { weights: current.clone(), took: Duration::ZERO });
-        let sampling = SamplingSide {
-            parts: self.parts,
-            sampler: self.sampler,
-            plan,
-            end: sampling_end,
-            start: SamplingStart {
-                step,
-                cursor: position.cursor(),
-                waiting: position.waiting().to_vec(),
-                version: position.version(),
-                evaluated: self.journal.evaluated(),
-            },
+        let start = SamplingStart {
+            step,
+            cursor: position.cursor(),
+            waiting: position.waiting().to_vec(),
+            version: position.version(),
+            evaluated: self.journal.evaluated(),
         };
+        let sampling = SamplingSide::new(self.parts, self.sampler, plan, sampling_end, start);
         let learning = LearningSide {
             parts: self.parts,
             writer: self.writer,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::scores::{Gap, Scores};
+use super::scores::{Gap, TokenScores};
 use crate::clients::ProvenEngine;
 
 /// Earlier proofs of this process.
@@ -18,22 +18,22 @@ pub(super) struct History {
 #[derive(Debug, Clone)]
 pub(super) struct Proven {
     pub(super) version: u64,
-    pub(super) scores: Scores,
+    pub(super) scores: TokenScores,
 }
 
 #[derive(Debug)]
 struct EngineHistory {
     anchor: Anchor,
     /// At the proof before.
-    before: Scores,
+    before: TokenScores,
 }
 
 /// The last version at which an engine is known to have followed the learner.
 #[derive(Debug, Clone)]
 pub(super) struct Anchor {
     pub(super) version: u64,
-    pub(super) learner: Scores,
-    pub(super) engine: Scores,
+    pub(super) learner: TokenScores,
+    pub(super) engine: TokenScores,
 }
 
 impl History {
@@ -46,7 +46,7 @@ impl History {
     pub(super) fn add(
         &mut self,
         version: u64,
-        learner: Scores,
+        learner: TokenScores,
         engines: Vec<ProvenEngine>,
         resolution: f64,
     ) -> Option<(f64, f64)> {

@@ -1,7 +1,7 @@
 //! Whether an engine has the learner's weights, and what to look at if it has not.
 
 use super::history::History;
-use super::scores::{Gap, Scores, share_followed};
+use super::scores::{Gap, TokenScores, share_followed};
 use crate::clients::EngineScores;
 
 /// A single token may differ by this multiple of the tolerance of the mean.
@@ -18,21 +18,21 @@ const FOLLOWS: f64 = 0.5;
 const ANOTHER_MODEL: f64 = 1.0;
 
 /// Compares engines with the learner.
-pub(super) struct Judge {
+pub(super) struct WeightComparison {
     tolerance: f64,
     temperature: f32,
 }
 
 /// The verdict on one engine.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Verdict {
+pub(super) enum Agreement {
     /// It has the learner's weights, as far as its type allows.
     Agrees { mean: f64, max: f64 },
     /// It has not: what was found, and what to look at.
     Differs(String),
 }
 
-impl Judge {
+impl WeightComparison {
     pub(super) fn new(tolerance: f64, temperature: f32) -> Self {
         Self { tolerance, temperature }
     }
@@ -51,17 +51,17 @@ impl Judge {
         learner: &[f32],
         found: &EngineScores,
         sampled: &[f32],
-    ) -> Verdict {
+    ) -> Agreement {
         let gap = Gap::between(learner, &found.prompt);
         if !self.allows(gap) {
-            return Verdict::Differs(self.explain(history, version, gap, &found.prompt));
+            return Agreement::Differs(self.explain(history, version, gap, &found.prompt));
         }
         if let Some(anchor) = history.anchor(engine) {
             let moved = Gap::between(&anchor.learner, learner).mean;
             let share = share_followed(&anchor.learner, learner, &anchor.engine, &found.prompt);
             if moved >= self.resolution() && share < FOLLOWS {
                 let theirs = Gap::between(&anchor.engine, &found.prompt).mean;
-                return Verdict::Differs(format!(
+                return Agreement::Differs(format!(
                     "since version {} the learner's log-probabilities moved by {moved:.2e} nats on average, the engine's by {theirs:.2e}, \
                      not in the same direction: {}",
                     anchor.version,
@@ -69,18 +69,18 @@ impl Judge {
                 ));
             }
         }
-        let drawn: Scores = found.sampled.iter().map(|sampled| sampled.log_probability).collect();
+        let drawn: TokenScores = found.sampled.iter().map(|sampled| sampled.log_probability).collect();
         let sampled = Gap::between(sampled, &drawn);
         if !self.allows(sampled) {
             let temperature = self.temperature;
-            return Verdict::Differs(format!(
+            return Agreement::Differs(format!(
                 "its log-probabilities of given tokens agree with the learner's, those of tokens that it samples at temperature \
                  {temperature} are {:.3} nats apart on average: it reports raw log-probabilities (vLLM: --logprobs-mode \
                  processed_logprobs), or samples by settings of its own",
                 sampled.mean
             ));
         }
-        Verdict::Agrees { mean: gap.mean, max: gap.max.max(sampled.max) }
+        Agreement::Agrees { mean: gap.mean, max: gap.max.max(sampled.max) }
     }
 
     fn allows(&self, gap: Gap) -> bool {
@@ -129,22 +129,22 @@ mod tests {
     use crate::clients::{ProvenEngine, Sampled};
 
     /// Scores of a version: each is off by noise that has nothing to do with the version.
-    fn scores(version: u64, noise: f32) -> Scores {
+    fn scores(version: u64, noise: f32) -> TokenScores {
         let wave = |index: u64| ((index * 37 + version * 11) % 17) as f32 / 17.0;
         (0..64).map(|index| -3.0 - wave(index) + noise * wave(index * 5 + 3)).collect()
     }
 
-    fn engine(prompt: Scores) -> EngineScores {
+    fn engine(prompt: TokenScores) -> EngineScores {
         EngineScores { prompt, sampled: vec![Sampled { id: 1, log_probability: -1.0 }; 4], raw: false }
     }
 
-    fn judged(tolerance: f64, versions: &[(u64, Scores)]) -> Verdict {
-        let (judge, mut history) = (Judge::new(tolerance, 0.5), History::default());
-        let mut last = Verdict::Agrees { mean: 0.0, max: 0.0 };
+    fn judged(tolerance: f64, versions: &[(u64, TokenScores)]) -> Agreement {
+        let (judge, mut history) = (WeightComparison::new(tolerance, 0.5), History::default());
+        let mut last = Agreement::Agrees { mean: 0.0, max: 0.0 };
         for (version, found) in versions {
             let (learner, found) = (scores(*version, 0.0), engine(found.clone()));
             last = judge.judge(&history, "a", *version, &learner, &found, &[-1.0; 4]);
-            if matches!(last, Verdict::Differs(_)) {
+            if matches!(last, Agreement::Differs(_)) {
                 return last;
             }
             history.add(
@@ -157,9 +157,9 @@ mod tests {
         last
     }
 
-    fn differs(verdict: Verdict) -> String {
+    fn differs(verdict: Agreement) -> String {
         match verdict {
-            Verdict::Differs(message) => message,
+            Agreement::Differs(message) => message,
             agrees => panic!("{agrees:?}"),
         }
     }
@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn an_engine_with_the_noise_of_a_narrow_type_agrees_as_long_as_it_follows() {
         let follows = [0, 1, 2, 3].map(|version| (version, scores(version, 0.2)));
-        assert!(matches!(judged(0.25, &follows), Verdict::Agrees { mean, .. } if mean > 0.0));
+        assert!(matches!(judged(0.25, &follows), Agreement::Agrees { mean, .. } if mean > 0.0));
     }
 
     #[test]
@@ -185,11 +185,11 @@ mod tests {
 
     #[test]
     fn weights_that_do_not_change_need_not_change_the_scores() {
-        let (judge, mut history) = (Judge::new(0.1, 1.0), History::default());
+        let (judge, mut history) = (WeightComparison::new(0.1, 1.0), History::default());
         for version in 0..3 {
             let (learner, found) = (scores(0, 0.0), engine(scores(0, 0.0)));
             let verdict = judge.judge(&history, "a", version, &learner, &found, &[-1.0; 4]);
-            assert_eq!(verdict, Verdict::Agrees { mean: 0.0, max: 0.0 });
+            assert_eq!(verdict, Agreement::Agrees { mean: 0.0, max: 0.0 });
             let change =
                 history.add(version, learner, vec![ProvenEngine { name: "a".to_owned(), scores: found }], 0.01);
             assert_eq!(change, (version > 0).then_some((0.0, 0.0)));
@@ -209,7 +209,7 @@ mod tests {
 
     #[test]
     fn raw_log_probabilities_of_samples_are_recognised() {
-        let judge = Judge::new(0.25, 0.5);
+        let judge = WeightComparison::new(0.25, 0.5);
         let (learner, found) = (scores(0, 0.0), engine(scores(0, 0.0)));
         let message = differs(judge.judge(&History::default(), "a", 0, &learner, &found, &[-0.3; 4]));
         assert!(message.contains("raw log-probabilities"), "{message}");

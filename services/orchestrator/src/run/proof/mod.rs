@@ -7,27 +7,28 @@
 mod history;
 mod judge;
 mod scores;
-mod tokens;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::WeightsRef;
+use evenkeel_seeds::{RngCore, Stream, rng};
 
 use crate::clients::{ProvenEngine, Services};
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::Activity;
 use crate::metrics::MetricsLine;
 use crate::rollout::EngineWeights;
-use crate::settings::LoopSettings;
+use crate::settings::{LoopSettings, ProofSettings};
 use crate::text::Tokenizer;
 use history::History;
-use judge::{Judge, Verdict};
-use scores::Scores;
+use judge::{Agreement, WeightComparison};
+use scores::TokenScores;
 
-/// The tolerance where a type narrower than f32 may be involved.
-const DEFAULT_TOLERANCE: f64 = 0.25;
+/// Draws for one token before any id is taken: a vocabulary has few special tokens.
+const ATTEMPTS: u32 = 64;
 
 /// How often engines that do not have the weights to be proven are moved to them.
 const MOVES: u32 = 10;
@@ -40,7 +41,7 @@ pub(super) struct Proof {
     sequences: Vec<Vec<u32>>,
     /// The temperature of the run, at which each engine also samples a token behind each sequence.
     temperature: f32,
-    judge: Judge,
+    judge: WeightComparison,
     history: Mutex<History>,
     /// The learner's scores of versions that the engines get later.
     pending_scores: Mutex<BTreeMap<u64, PendingScores>>,
@@ -48,7 +49,7 @@ pub(super) struct Proof {
 
 /// The learner's scores of a version.
 struct PendingScores {
-    scores: Scores,
+    scores: TokenScores,
     /// What scoring took.
     took: Duration,
 }
@@ -80,9 +81,12 @@ impl Proof {
             services,
             weights,
             every: proof.every,
-            sequences: tokens::sequences(settings.run.seed, tokenizer, vocabulary_size, proof.sequences, length),
+            sequences: sequences(settings.run.seed, tokenizer, vocabulary_size, proof.sequences, length),
             temperature: settings.sampling.temperature,
-            judge: Judge::new(proof.tolerance.unwrap_or(DEFAULT_TOLERANCE), settings.sampling.temperature),
+            judge: WeightComparison::new(
+                proof.tolerance.unwrap_or(ProofSettings::DEFAULT_TOLERANCE),
+                settings.sampling.temperature,
+            ),
             history: Mutex::default(),
             pending_scores: Mutex::default(),
         }
@@ -143,17 +147,17 @@ impl Proof {
         let engines = self.engine_scores(weights).await?;
         let sampled = match learner_waits {
             true => self.sampled_scores(version, &engines).await?,
-            false => vec![Scores::new(); engines.len()],
+            false => vec![TokenScores::new(); engines.len()],
         };
         let mut report = ProofReport::default();
         let mut history = self.history();
         for (ProvenEngine { name, scores }, sampled) in engines.iter().zip(&sampled) {
             let verdict = self.judge.judge(&history, name, version, &learner, scores, sampled);
             match verdict {
-                Verdict::Agrees { mean, max } => {
+                Agreement::Agrees { mean, max } => {
                     (report.mean_gap, report.max_gap) = (report.mean_gap.max(mean), report.max_gap.max(max));
                 }
-                Verdict::Differs(message) => {
+                Agreement::Differs(message) => {
                     return Err(RunError::Unproven { engine: name.clone(), version, message }.into());
                 }
             }
@@ -178,18 +182,19 @@ impl Proof {
         }
         let message =
             format!("the engines were moved to version {} {MOVES} times and have another one", weights.version);
-        Err(RunError::Refused { service: "generation", what: "ProveWeights".to_owned(), message }.into())
+        Err(RunError::Refused { service: Dependency::Generation.label(), what: "ProveWeights".to_owned(), message }
+            .into())
     }
 
     /// The learner's log-probabilities of every token but the first of each sequence, at temperature 1 as engines score prompts.
-    async fn learner_scores(&self, version: u64) -> Result<Scores, Halt> {
+    async fn learner_scores(&self, version: u64) -> Result<TokenScores, Halt> {
         let items: Vec<_> = self.sequences.iter().map(|ids| (ids[..1].to_vec(), ids[1..].to_vec())).collect();
         let scores = self.services.learner().score(version, &items, 1.0).await?;
         Ok(scores.into_iter().flatten().collect())
     }
 
     /// Its log-probabilities of the tokens that each engine sampled, at the temperature of which the engine's are.
-    async fn sampled_scores(&self, version: u64, engines: &[ProvenEngine]) -> Result<Vec<Scores>, Halt> {
+    async fn sampled_scores(&self, version: u64, engines: &[ProvenEngine]) -> Result<Vec<TokenScores>, Halt> {
         let mut all = Vec::with_capacity(engines.len());
         for ProvenEngine { scores, .. } in engines {
             let items = self.sequences.iter().zip(&scores.sampled);
@@ -220,4 +225,17 @@ impl ProofReport {
         line.set("proof/learner_change", self.change.map(|(_, learner)| learner));
         line.set("timing_s/proof", self.took.as_secs_f64());
     }
+}
+
+/// Sequences of random tokens, the same for a seed and a vocabulary. Special tokens, and ids of the model that the tokenizer does not have,
+/// are left out: engines refuse some of them, and others have embeddings that were never trained.
+fn sequences(seed: u64, tokenizer: &Tokenizer, vocabulary: u32, count: u32, length: usize) -> Vec<Vec<u32>> {
+    let mut random = rng(seed, Stream::WeightsProof);
+    let ids = tokenizer.vocabulary_size().min(vocabulary).max(1);
+    let mut token = || {
+        let mut draw = || (random.next_u64() % u64::from(ids)) as u32;
+        (0..ATTEMPTS).map(|_| draw()).find(|&id| tokenizer.is_plain(id)).unwrap_or_default()
+    };
+    // A score needs a token before it.
+    (0..count).map(|_| (0..length.max(2)).map(|_| token()).collect()).collect()
 }

@@ -1,7 +1,7 @@
 //! Scores of the same tokens, and how far they are apart.
 
 /// Log-probabilities of all tokens of the proof, in order.
-pub(super) type Scores = Vec<f32>;
+pub(super) type TokenScores = Vec<f32>;
 
 /// How far scores are apart.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]

@@ -1,4 +1,4 @@
-//! The loop from its first check to its last file.
+//! The training loop, from preflight to summary.
 
 mod setup;
 
@@ -9,14 +9,14 @@ use evenkeel_proto::v1::RunState;
 
 use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
-use super::grpo::StepWriter;
 use super::journal::RunJournal;
 use super::pipeline::{IdleTimes, Pipeline, PipelineParts, VersionPlan};
 use super::position::Position;
 use super::preflight::Preflight;
 use super::proof::Proof;
 use super::step_sampler::StepSampler;
-use super::train_session::TrainSession;
+use super::step_writer::StepWriter;
+use super::training_steps::TrainingSteps;
 use super::warm_start::WarmStart;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
@@ -43,7 +43,7 @@ pub(super) struct RunLoop {
     proof: Arc<Proof>,
     warm_start: WarmStart,
     evaluator: Evaluator,
-    session: Arc<TrainSession>,
+    session: Arc<TrainingSteps>,
     sampler: StepSampler,
     writer: StepWriter,
     idle_times: IdleTimes,

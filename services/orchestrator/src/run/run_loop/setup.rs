@@ -12,7 +12,7 @@ use evenkeel_tasks::{Cancel, DataReport};
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Demonstrations, Encoder, Fit, Prompt, Prompts, benchmark_problems, dataset};
-use crate::directory::{DATA_FILE, ForkPoint, RunDirectory};
+use crate::directory::{DATA_FILE, ForkOrigin, RunDirectory};
 use crate::error::RunError;
 use crate::evaluation::{Benchmarks, named_prompts};
 use crate::events::Events;
@@ -22,13 +22,13 @@ use crate::rollout::{EngineWeights, RolloutContext};
 use crate::run::RunOptions;
 use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::evaluator::Evaluator;
-use crate::run::grpo::StepWriter;
 use crate::run::journal::RunJournal;
 use crate::run::pipeline::IdleTimes;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
 use crate::run::step_sampler::StepSampler;
-use crate::run::train_session::TrainSession;
+use crate::run::step_writer::StepWriter;
+use crate::run::training_steps::TrainingSteps;
 use crate::run::warm_start::WarmStart;
 use crate::run::weight_sync::WeightSync;
 use crate::settings::{DataSettings, LoopSettings};
@@ -52,7 +52,7 @@ pub(in crate::run) fn prepare(
     directory.replace_json(DATA_FILE, &report)?;
 
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
-    notes.extend(directory.forked_from().into_iter().flat_map(ForkPoint::notes));
+    notes.extend(directory.forked_from().into_iter().flat_map(ForkOrigin::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
     notes.extend(settings.pipeline.note());
     let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), benchmarks)?;
@@ -63,7 +63,7 @@ pub(in crate::run) fn prepare(
     let services = Arc::new(Services::connect(&endpoints, &settings.services, events.clone(), stop)?);
     let (run_id, hash) = (directory.run_id(), resolved.learner_settings_hash.clone());
     let (seed, groups, max_lag) = (settings.run.seed, settings.sampling.prompts_per_step, settings.pipeline.max_lag);
-    let session = Arc::new(TrainSession::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
+    let session = Arc::new(TrainingSteps::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
     let engines = EngineWeights::new(Arc::clone(&services));
     let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), run_id, &settings));
     let proof =

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
-    Endpoints, Event, LoopSettings, MetricsLine, ResolvedRecipe, Run, RunDirectory, RunError, RunHandle, RunOptions,
-    RunOutcome, Summary, may_differ,
+    Endpoints, Event, LoopSettings, MetricsLine, ResolvedRecipe, RunDirectory, RunError, RunHandle, RunOptions,
+    RunOutcome, Summary, may_differ, start_run,
 };
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
@@ -147,14 +147,14 @@ impl Cluster {
     pub(crate) fn begin(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::create(path, &recipe).unwrap();
-        Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
+        start_run(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Why a run is refused before it starts.
     pub(crate) fn refused(&self, path: &Path, recipe: &LoopSettings) -> String {
         let recipe = resolved(recipe);
         let directory = RunDirectory::create(path, &recipe).unwrap();
-        let refused = Run::start(recipe, directory, self.endpoints(), RunOptions::default()).err();
+        let refused = start_run(recipe, directory, self.endpoints(), RunOptions::default()).err();
         refused.expect("the run is refused").to_string()
     }
 
@@ -162,7 +162,7 @@ impl Cluster {
     pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
         let directory = RunDirectory::resume(path, &recipe.identity).unwrap();
-        Run::start(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
+        start_run(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Runs to the end.

@@ -8,7 +8,7 @@ use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, PipelineSettings,
-    ProofSettings, RecipeReader, ResolvedRecipe, RunError, RunSettings, SamplingSettings, ServicesSettings,
+    PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunError, RunSettings, ServicesSettings,
     ShapingSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 pub(crate) struct Program {
     run: RunSettings,
     data: DataSettings,
-    sampling: SamplingSettings,
+    sampling: PolicySamplingSettings,
     pipeline: PipelineSettings,
     shaping: ShapingSettings,
     warm_start: WarmStartSettings,
@@ -162,6 +162,10 @@ impl RecipeReader for Reader {
 
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {
         loader.load::<Program>()?.settings.resolved()
+    }
+
+    fn resolve_fork(&self, _: Loader, fork: Loader) -> Result<ResolvedRecipe, ConfigError> {
+        self.resolve(fork)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_orchestrator::{LoopSettings, RunOutcome, RunRecord, StopMode};
+use evenkeel_orchestrator::{LoopSettings, RunOutcome, RunRecord, StopWhen};
 use evenkeel_proto::v1::Segment;
 use evenkeel_proto::{GroupId, Purpose};
 
@@ -111,7 +111,7 @@ pub(crate) async fn assert_stops_and_goes_on(recipe: &LoopSettings) {
     while done < recipe.run.steps {
         let progress = handle.progress();
         until(|| progress.borrow().step > done).await;
-        handle.stop(StopMode::AfterStep);
+        handle.stop(StopWhen::AfterStep);
         let steps = finish(handle).await.1.unwrap().1.steps;
         assert!(steps > done);
         done = steps;

@@ -7,11 +7,10 @@ use evenkeel_proto::v1::{StepKind, TrainReport};
 use super::journal::RunJournal;
 use super::prompt_record::prompt_line;
 use super::proof::ProofReport;
-use super::source_metrics::source_values;
 use super::spans::record_step;
-use super::step_metrics::{StepTimes, Waits, step_values};
+use super::step_metrics::{StepTimes, Waits, source_values, step_values};
 use super::step_sampler::SampledStep;
-use super::train_session::TrainSession;
+use super::training_steps::TrainingSteps;
 use crate::data::Prompts;
 use crate::error::Halt;
 use crate::metrics::MetricsLine;
@@ -19,7 +18,7 @@ use crate::rollout::record_prompt;
 
 /// Writes the lines of GRPO steps.
 pub(super) struct StepWriter {
-    session: Arc<TrainSession>,
+    training: Arc<TrainingSteps>,
     /// What prompts count as in metrics by data source.
     data_sources: Vec<String>,
 }
@@ -36,8 +35,8 @@ pub(super) struct FinishedStep<'a> {
 }
 
 impl StepWriter {
-    pub(super) fn new(session: Arc<TrainSession>, prompts: &Prompts) -> Self {
-        Self { session, data_sources: prompts.data_sources() }
+    pub(super) fn new(training: Arc<TrainingSteps>, prompts: &Prompts) -> Self {
+        Self { training, data_sources: prompts.data_sources() }
     }
 
     /// Appends the line of a step and records its groups and spans. Returns the line, to be announced.
@@ -58,7 +57,7 @@ impl StepWriter {
         journal.append(&line).await?;
         times.record();
         sampled.batch.record();
-        let (run_id, trace) = (self.session.run_id(), self.session.trace(step));
+        let (run_id, trace) = (self.training.run_id(), self.training.trace(step));
         sampled.batch.groups.iter().for_each(|group| record_prompt(run_id, group, Some(trace)));
         sampled.batch.dropped.iter().for_each(|group| record_prompt(run_id, group, None));
         record_step(run_id, step, report.version, trace, *times);

@@ -4,14 +4,14 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// Prompts that are not started yet.
 #[derive(Debug)]
-pub(super) struct Backlog {
+pub(super) struct PromptQueue {
     /// Numbers before `cursor`, ascending.
     left: VecDeque<u64>,
     /// Number in the data order of the next prompt after those.
     cursor: u64,
 }
 
-impl Backlog {
+impl PromptQueue {
     pub(super) fn new(left: &[u64], cursor: u64) -> Self {
         Self { left: left.iter().copied().collect(), cursor }
     }
@@ -42,16 +42,16 @@ mod tests {
 
     #[test]
     fn what_was_left_comes_first_and_then_the_data_order_goes_on() {
-        let mut backlog = Backlog::new(&[2, 5], 9);
-        assert_eq!([(); 5].map(|()| backlog.next()), [2, 5, 9, 10, 11]);
+        let mut queue = PromptQueue::new(&[2, 5], 9);
+        assert_eq!([(); 5].map(|()| queue.next()), [2, 5, 9, 10, 11]);
     }
 
     #[test]
     fn a_prompt_without_a_step_waits_unless_the_data_order_has_not_passed_it() {
-        let mut backlog = Backlog::new(&[2, 5], 9);
-        assert_eq!(backlog.rest(std::iter::empty()), (9, vec![2, 5]));
-        let started: Vec<u64> = (0..4).map(|_| backlog.next()).collect();
-        assert_eq!(backlog.rest(started.into_iter()), (9, vec![2, 5]), "2 and 5 are out, 9 and 10 come next again");
-        assert_eq!(backlog.rest([10, 5].into_iter()), (10, vec![5]));
+        let mut queue = PromptQueue::new(&[2, 5], 9);
+        assert_eq!(queue.rest(std::iter::empty()), (9, vec![2, 5]));
+        let started: Vec<u64> = (0..4).map(|_| queue.next()).collect();
+        assert_eq!(queue.rest(started.into_iter()), (9, vec![2, 5]), "2 and 5 are out, 9 and 10 come next again");
+        assert_eq!(queue.rest([10, 5].into_iter()), (10, vec![5]));
     }
 }

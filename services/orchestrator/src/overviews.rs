@@ -5,11 +5,13 @@ use std::io::{Read, Seek, SeekFrom};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use evenkeel_proto::v1::StepKind;
+use evenkeel_proto::v1::{RunState, StepKind};
 
-use super::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, RunManifest};
+use crate::directory::{CONFIG_FILE, EVALUATION_FILE, METRICS_FILE, RUN_FILE, RunManifest};
 use crate::error::RunError;
 use crate::metrics::MetricsLine;
+use crate::stored::{run_settings, stored_state};
+use crate::summary::{Summary, accuracy};
 
 /// Bytes at the end of a file of metrics in which the last lines are looked for.
 const END: u64 = 128 << 10;
@@ -27,8 +29,12 @@ pub struct RunOverview {
     pub run_id: String,
     /// GRPO steps done.
     pub steps: u64,
-    /// The aggregation rule that its manifest names; runs of earlier versions have it in their summary ([`Self::aggregation`]).
-    pub named_aggregation: Option<String>,
+    /// Its state when its files were read.
+    pub state: RunState,
+    /// GRPO steps to do in all.
+    pub total_steps: u64,
+    /// The rule by which token terms are summed, where the run's recipe names one.
+    pub aggregation: Option<String>,
     /// Its settings, as they are written.
     pub config: String,
     /// The last step.
@@ -37,6 +43,18 @@ pub struct RunOverview {
     pub last_evaluation: Option<MetricsLine>,
     /// When its metrics were written last, or the run was started.
     pub modified: Option<SystemTime>,
+}
+
+impl RunOverview {
+    /// Mean raw reward of the last step.
+    pub fn reward(&self) -> Option<f64> {
+        self.last_step.as_ref()?.get("critic/score/mean")
+    }
+
+    /// The accuracy of the last evaluation.
+    pub fn accuracy(&self) -> Option<f64> {
+        accuracy(self.last_evaluation.as_ref()?)
+    }
 }
 
 /// A directory that is passed over.
@@ -86,13 +104,17 @@ fn overview(name: &str, path: PathBuf) -> Result<RunOverview, SkipReason> {
     let last_step = last_line(&path.join(METRICS_FILE), StepKind::Train)?;
     let last_evaluation = last_line(&path.join(EVALUATION_FILE), StepKind::Evaluation)?;
     let modified = |name: &str| std::fs::metadata(path.join(name)).and_then(|data| data.modified()).ok();
+    let (summary, config) = (Summary::read(&path), config(&path));
     Ok(RunOverview {
         name: name.to_owned(),
-        named_aggregation: manifest.aggregation,
         run_id: manifest.run_id,
         steps: last_step.as_ref().map_or(0, |line| line.step + 1),
-        config: config(&path),
-        modified: modified(METRICS_FILE).or_else(|| modified("run.json")),
+        state: stored_state(&path, summary.as_ref()),
+        total_steps: run_settings(&config).steps,
+        // Runs of earlier versions have it in their summary.
+        aggregation: manifest.aggregation.or_else(|| summary?.aggregation),
+        config,
+        modified: modified(METRICS_FILE).or_else(|| modified(RUN_FILE)),
         last_step,
         last_evaluation,
         path,
@@ -158,7 +180,7 @@ mod tests {
         let mut found: Vec<_> = runs.iter().map(|run| (run.name.as_str(), run.steps)).collect();
         found.sort_unstable();
         assert_eq!(found, [("begun", 0), ("whole", 2)]);
-        assert_eq!(runs[0].named_aggregation.as_deref(), Some("balanced"));
+        assert_eq!(runs[0].aggregation.as_deref(), Some("balanced"));
         let names: Vec<_> = skipped.iter().map(|skipped| skipped.name.as_str()).collect();
         assert_eq!(names, ["broken", "foreign", "torn"]);
         assert!(skipped[0].reason.contains("no line of metrics") && skipped[1].reason.contains("no run.json"));

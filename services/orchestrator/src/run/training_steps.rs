@@ -13,27 +13,27 @@ use crate::error::{Halt, RunError};
 const EXAMPLES_PER_MESSAGE: usize = 64;
 
 /// Opens training steps with headers that name the run, its seed and the settings that the learner must train by.
-pub(super) struct TrainSession {
+pub(super) struct TrainingSteps {
     services: Arc<Services>,
     run_id: String,
     seed: u64,
     groups_per_step: u32,
     max_lag: u32,
-    settings_hash: OnceLock<String>,
+    learner_settings_hash: OnceLock<String>,
 }
 
-impl TrainSession {
-    /// `max_lag` is how many versions behind a step's weights its samples may be. `settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
+impl TrainingSteps {
+    /// `max_lag` is how many versions behind a step's weights its samples may be. `learner_settings_hash` is the digest of the learner's settings in the recipe. Absent: whatever the learner has is accepted.
     pub(super) fn new(
         services: Arc<Services>,
         run_id: &str,
         seed: u64,
         groups_per_step: u32,
         max_lag: u32,
-        settings_hash: Option<String>,
+        learner_settings_hash: Option<String>,
     ) -> Self {
-        let settings_hash = settings_hash.map_or_else(OnceLock::new, OnceLock::from);
-        Self { services, run_id: run_id.to_owned(), seed, groups_per_step, max_lag, settings_hash }
+        let learner_settings_hash = learner_settings_hash.map_or_else(OnceLock::new, OnceLock::from);
+        Self { services, run_id: run_id.to_owned(), seed, groups_per_step, max_lag, learner_settings_hash }
     }
 
     /// Compares the settings that the learner reports with those of the run.
@@ -41,7 +41,7 @@ impl TrainSession {
     /// # Errors
     /// [`RunError::Mismatch`].
     pub(super) fn check_settings(&self, reported: &str) -> Result<(), RunError> {
-        let expected = self.settings_hash.get_or_init(|| reported.to_owned());
+        let expected = self.learner_settings_hash.get_or_init(|| reported.to_owned());
         if expected == reported {
             return Ok(());
         }
@@ -99,7 +99,7 @@ impl TrainSession {
         TrainHeader {
             run_id: self.run_id.clone(),
             base_version,
-            settings_hash: self.settings_hash.get().cloned().unwrap_or_default(),
+            settings_hash: self.learner_settings_hash.get().cloned().unwrap_or_default(),
             seed: self.seed,
             ..TrainHeader::default()
         }

@@ -4,6 +4,8 @@
 //! Weights switch once the last sample of their rounds has started: the engines finish what asks for the weights that they have, each on
 //! its own, and serve the next rounds while others still do.
 
+mod completion;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -19,18 +21,18 @@ use super::open_rounds::OpenRounds;
 use super::plan::VersionPlan;
 use crate::clients::TrainFeed;
 use crate::error::{Halt, RunError};
-use crate::instruments::{self, Phase};
+use crate::instruments::{self, TimedPart};
 use crate::rollout::Move;
 use crate::run::step_sampler::{SampledStep, StepSampler, StepStart};
 use crate::settings::StepOrder;
 
 /// The part of a run that uses the engines.
 pub(super) struct SamplingSide<'a> {
-    pub(super) parts: PipelineParts<'a>,
-    pub(super) sampler: &'a StepSampler,
-    pub(super) plan: VersionPlan,
-    pub(super) end: SamplingEnd,
-    pub(super) start: SamplingStart,
+    parts: PipelineParts<'a>,
+    sampler: &'a StepSampler,
+    plan: VersionPlan,
+    end: SamplingEnd,
+    start: SamplingStart,
 }
 
 /// Where sampling begins.
@@ -48,16 +50,26 @@ pub(super) struct SamplingStart {
 }
 
 /// Weights that something is left to sample by.
-pub(super) struct SamplingWeights {
+struct SamplingWeights {
     /// GRPO steps before them.
-    pub(super) weights_step: u64,
-    pub(super) reference: WeightsRef,
-    pub(super) published_in: Duration,
+    weights_step: u64,
+    reference: WeightsRef,
+    published_in: Duration,
     /// Nothing was sampled before since the run was started.
-    pub(super) is_first: bool,
+    is_first: bool,
 }
 
-impl SamplingSide<'_> {
+impl<'a> SamplingSide<'a> {
+    pub(super) fn new(
+        parts: PipelineParts<'a>,
+        sampler: &'a StepSampler,
+        plan: VersionPlan,
+        end: SamplingEnd,
+        start: SamplingStart,
+    ) -> Self {
+        Self { parts, sampler, plan, end, start }
+    }
+
     /// Goes through all weights that something is left to sample by, as the schedule of data order has it.
     pub(super) async fn run_in_data_order(self) -> Result<(), Halt> {
         let (mut in_flight, mut open, mut is_first) = (InFlight::default(), OpenRounds::new(self.plan), true);
@@ -121,12 +133,12 @@ impl SamplingSide<'_> {
     }
 
     /// Whether an evaluation of the weights after `weights_step` steps is due.
-    pub(super) fn evaluates(&self, weights_step: u64) -> bool {
+    fn evaluates(&self, weights_step: u64) -> bool {
         self.parts.evaluator.is_due(weights_step) && !self.start.evaluated.contains(&weights_step)
     }
 
     /// Samples of these weights wait for [`Self::move_engines`] from now on.
-    pub(super) fn begin_move(&self, reference: &WeightsRef) -> Move<'_> {
+    fn begin_move(&self, reference: &WeightsRef) -> Move<'_> {
         let in_flight = match self.plan.order() {
             StepOrder::Data => PauseMode::Unspecified,
             StepOrder::Completion => PauseMode::Keep,
@@ -135,7 +147,7 @@ impl SamplingSide<'_> {
     }
 
     /// Moves the engines, and proves their weights.
-    pub(super) async fn move_engines(&self, to: SamplingWeights, moving: Move<'_>) -> Result<(), Halt> {
+    async fn move_engines(&self, to: SamplingWeights, moving: Move<'_>) -> Result<(), Halt> {
         let SamplingWeights { weights_step, reference, published_in, is_first } = to;
         let since = Instant::now();
         let moving_engines = self.parts.weights.move_engines(moving);
@@ -150,7 +162,7 @@ impl SamplingSide<'_> {
             moved?;
         }
         let moved = since.elapsed();
-        instruments::phase(Phase::UpdateWeights, published_in + moved);
+        instruments::part_took(TimedPart::UpdateWeights, published_in + moved);
         // The learner waits for the first weights, and for all of them where nothing is sampled ahead; elsewhere it has begun a step.
         let learner_waits = !self.plan.samples_ahead() || (is_first && weights_step == self.start.step);
         let proof = self.parts.proof.prove(&reference, learner_waits).await?;
@@ -159,7 +171,7 @@ impl SamplingSide<'_> {
     }
 
     /// Returns whether it was finished; a stop that is requested meanwhile leaves the rest to the resumed run.
-    pub(super) async fn evaluate(&self, weights_step: u64, reference: &WeightsRef) -> Result<bool, Halt> {
+    async fn evaluate(&self, weights_step: u64, reference: &WeightsRef) -> Result<bool, Halt> {
         if !self.plan.samples_ahead() {
             self.end.until_done(weights_step).await;
         }
@@ -185,12 +197,7 @@ impl SamplingSide<'_> {
 
     /// Hands a step over, whose groups go to its feed, and then everything about them to the sender. The weights after `weights_step` steps sample it, or the first groups
     /// of it; sampling `waited` for them.
-    pub(super) fn open_step(
-        &self,
-        step: u64,
-        weights_step: u64,
-        waited: Duration,
-    ) -> (TrainFeed, oneshot::Sender<SampledStep>) {
+    fn open_step(&self, step: u64, weights_step: u64, waited: Duration) -> (TrainFeed, oneshot::Sender<SampledStep>) {
         let events = self.parts.services.events();
         events.begin_samples();
         if self.plan.samples_ahead() && !self.parts.services.stop().is_requested() {

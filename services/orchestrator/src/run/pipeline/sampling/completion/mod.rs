@@ -3,7 +3,7 @@
 //!
 //! Weights switch while samples are in flight, which go on with the new ones.
 
-mod backlog;
+mod prompt_queue;
 mod staleness;
 
 use std::collections::{BTreeMap, VecDeque};
@@ -13,19 +13,19 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tracing::Instrument;
 
-use super::in_flight::InFlight;
-use super::sampling::{SamplingSide, SamplingWeights};
+use super::super::in_flight::InFlight;
+use super::{SamplingSide, SamplingWeights};
 use crate::clients::TrainFeed;
 use crate::error::Halt;
 use crate::rollout::{RolloutScheduler, RolloutSpec, SampledBy, SampledGroup, StepBatch};
 use crate::run::step_lengths::StepLengths;
 use crate::run::step_sampler::SampledStep;
-use backlog::Backlog;
+use prompt_queue::PromptQueue;
 use staleness::StalenessBudget;
 
 impl SamplingSide<'_> {
     /// Moves the engines to the newest weights whenever there are new ones, while steps fill in order of completion.
-    pub(super) async fn run_in_order_of_completion(self) -> Result<(), Halt> {
+    pub(in crate::run::pipeline) async fn run_in_order_of_completion(self) -> Result<(), Halt> {
         let (newest, seen) = watch::channel(None);
         let mut in_flight = InFlight::default();
         in_flight.add_step(Composer::new(&self).run(seen));
@@ -54,7 +54,7 @@ struct Composer<'a> {
     side: &'a SamplingSide<'a>,
     scheduler: RolloutScheduler,
     budget: StalenessBudget,
-    backlog: Backlog,
+    queue: PromptQueue,
     /// The groups that are in no step, by the number of their prompt: the weights that started each.
     out: BTreeMap<u64, u64>,
     /// Those of them that are complete, in order of completion.
@@ -90,7 +90,7 @@ impl<'a> Composer<'a> {
                 side.plan.steps(),
                 start.step,
             ),
-            backlog: Backlog::new(&start.waiting, start.cursor),
+            queue: PromptQueue::new(&start.waiting, start.cursor),
             out: BTreeMap::new(),
             complete: VecDeque::new(),
             highest: None,
@@ -151,7 +151,7 @@ impl<'a> Composer<'a> {
             prompts = prompts.min(self.budget.missing().saturating_sub(self.budget.out()));
         }
         for _ in 0..prompts {
-            let number = self.backlog.next();
+            let number = self.queue.next();
             self.scheduler.add(self.side.sampler.request(weights_step, number));
             self.budget.start(weights_step);
             self.out.insert(number, weights_step);
@@ -205,7 +205,7 @@ impl<'a> Composer<'a> {
         let numbers = || batch.groups.iter().map(SampledGroup::number);
         let lengths = StepLengths::new(&batch.groups, &self.complete, &self.scheduler, overtaken);
         self.highest = self.highest.max(numbers().max());
-        let (next_cursor, waiting) = self.backlog.rest(self.out.keys().copied());
+        let (next_cursor, waiting) = self.queue.rest(self.out.keys().copied());
         let epoch = sampler.epoch_of(numbers().min().unwrap_or(next_cursor));
         let now = Instant::now();
         // The other end is gone only when the run ends.

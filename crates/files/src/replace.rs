@@ -1,0 +1,46 @@
+//! Replacing a file as a whole.
+
+use std::fs::File;
+use std::io::{self, Write};
+use std::path::Path;
+
+/// Replaces a file: whoever opens it finds the old content or the new one, also after a power failure.
+///
+/// # Errors
+/// Those of the operating system; the file is then the old one.
+pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
+    replace_with(path, |file| file.write_all(content.as_ref()))
+}
+
+/// The same with content that `write` writes.
+///
+/// # Errors
+/// Those of `write` and of the operating system; the file is then the old one.
+pub fn replace_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
+    let temporary = path.with_extension("writing");
+    let mut file = File::create(&temporary)?;
+    write(&mut file)?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_file_is_replaced_as_a_whole_or_not_at_all() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a.json");
+        replace(&path, "old").unwrap();
+        let broken = replace_with(&path, |file| {
+            file.write_all(b"ne")?;
+            Err(io::ErrorKind::StorageFull.into())
+        });
+        assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::StorageFull);
+        assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        replace(&path, "new").unwrap();
+        assert_eq!(std::fs::read(&path).unwrap(), b"new");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
