@@ -225,7 +225,7 @@ async fn benchmarks_that_cannot_be_asked_are_refused_by_name() {
             (|b| b.max_tokens = Some(125), "benchmark `ones`: prompt `1+0` has 5 tokens, allowed: at most 3"),
             (
                 |b| b.name = "arithmetic".into(),
-                "evaluation.benchmarks[0].name is \"arithmetic\", allowed: another name",
+                "evaluation.benchmarks[0].name is \"arithmetic\", allowed: a name that does not collide",
             ),
         ];
         for (change, words) in cases {
