@@ -170,7 +170,7 @@ impl SampleTask {
     /// engines keep its weights.
     async fn generate_part(&mut self, part: &AnswerPart, round: usize) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
-        let mut unavailable = policy.with_jitter(self.id()).backoff();
+        let (mut unavailable, mut restored) = (policy.with_jitter(self.id()).backoff(), false);
         loop {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.request, self.number, part, self.span);
@@ -187,7 +187,7 @@ impl SampleTask {
                     (None, Some(version)) => {
                         let message =
                             format!("engine {}: sampled by version {version}, which is outdated", rollout.engine);
-                        self.lacks_weights(part, start, message).await?
+                        self.lacks_weights(part, start, message, &mut restored).await?
                     }
                     (None, None) => match self.batch.requirements().validate(&rollout, &self.request, part) {
                         Ok(tokens) => {
@@ -204,7 +204,7 @@ impl SampleTask {
                         return Err(RunError::Refused { service: "generation", what, message: text(failure) }.into());
                     }
                     (Some(failure), _) if failure.code() == FailureCode::FailedPrecondition => {
-                        self.lacks_weights(part, start, text(failure)).await?
+                        self.lacks_weights(part, start, text(failure), &mut restored).await?
                     }
                     // No engine is available, or all are busy with the samples of others.
                     (Some(failure), _) if failure.is_retryable() => {
@@ -227,16 +227,19 @@ impl SampleTask {
         }
     }
 
-    /// The engines lack the sample's weights, as after a restart. While they are on their way to them that is no attempt: the run moves them
-    /// then, and gives that up after `services.outage_timeout`. Once they were moved it is one: nothing else ends it where they lose the
-    /// weights again and again.
+    /// The engines lack the weights of a part, as after a restart. While they are on their way to them that is no attempt: the run moves them
+    /// then, and gives that up after `services.outage_timeout`. Neither is the first time that they have to be moved (`restored` says whether
+    /// it is over): they hold one version, and parts are of several. Every further time is one, since nothing else would end that.
     async fn lacks_weights(
         &self,
         part: &AnswerPart,
         start: AttemptStart,
         message: String,
+        restored: &mut bool,
     ) -> Result<AttemptFailure, Halt> {
-        let counts = self.batch.restore_weights(part, start).await?;
+        let is_there = self.batch.restore_weights(part, start).await?;
+        let counts = is_there && *restored;
+        *restored |= is_there;
         Ok(AttemptFailure { message, late: false, counts })
     }
 
