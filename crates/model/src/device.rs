@@ -1,8 +1,12 @@
 //! Opening a GPU.
 
+use std::fmt::Display;
+
 use candle_core::Device;
+use evenkeel_cuda::CudaUnavailable;
 
 use crate::error::{ModelError, Result};
+use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 #[cfg(feature = "cuda")]
 use crate::pool::Pool;
 
@@ -12,9 +16,11 @@ use crate::pool::Pool;
 /// A build without the feature `cuda`; no driver or one older than the libraries; a missing library, with the places that were searched; no
 /// such device, or one with a compute capability below 8.0.
 pub fn cuda_device(number: usize) -> Result<Device> {
-    usable(number).and_then(|()| open(number).map_err(|error| error.to_string())).map_err(|reason| {
+    let refused = |reason: &dyn Display| {
         ModelError::input("device", format!("cuda:{number}"), format!("a device that can be used ({reason})"))
-    })
+    };
+    usable(number).map_err(|reason| refused(&reason))?;
+    open(number).map_err(|error| refused(&error))
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -79,15 +85,15 @@ pub fn forget_peak(device: &Device) -> Result<()> {
     }
 }
 
-/// cuDNN's version, if it computes attention on this device; or why it does not.
+/// cuDNN, if it computes attention on this device; or why it does not.
 ///
 /// # Errors
-/// The reason: a CPU, another compute capability, a missing library or another version.
-pub fn attention_library(device: &Device) -> std::result::Result<String, String> {
+/// A CPU, another compute capability, a missing library or another version.
+pub fn attention_library(device: &Device) -> Result<AttentionLibrary, AttentionFallback> {
     match device {
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => crate::kernels::cuda::attention_library(gpu),
-        _ => Err("cuDNN computes on GPUs".into()),
+        _ => Err(AttentionFallback::NoGpu),
     }
 }
 
@@ -109,14 +115,13 @@ pub fn release_unused(device: &Device) -> Result<()> {
 
 /// Names what is missing. Without the check candle's first call of a library that is not there would end the process.
 #[cfg(feature = "cuda")]
-fn usable(number: usize) -> Result<(), String> {
-    let driver = evenkeel_cuda::require().map_err(|error| error.to_string())?;
-    driver.check_device(number).map_err(|error| error.to_string())
+fn usable(number: usize) -> Result<(), CudaUnavailable> {
+    Ok(evenkeel_cuda::require()?.check_device(number)?)
 }
 
 #[cfg(not(feature = "cuda"))]
-fn usable(_: usize) -> Result<(), String> {
-    Err("this build has no CUDA; one with --features cuda has".into())
+fn usable(_: usize) -> Result<(), CudaUnavailable> {
+    Err(CudaUnavailable::NotBuilt)
 }
 
 #[cfg(test)]
@@ -135,7 +140,7 @@ mod tests {
         if let Err(reason) = usable(3) {
             let error = cuda_device(3).unwrap_err().to_string();
             assert!(error.starts_with("device is cuda:3, allowed: a device that can be used"), "{error}");
-            assert!(error.contains(&reason), "{error}");
+            assert!(error.contains(&reason.to_string()), "{error}");
         }
     }
 }

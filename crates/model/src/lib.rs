@@ -32,6 +32,7 @@ pub use decode::{Decoder, SequenceCache};
 pub use device::{GpuMemory, attention_library, cuda_device, forget_peak, gpu_memory, release_unused};
 pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
+pub use kernels::cuda::{AttentionFallback, AttentionLibrary};
 pub use kernels::{Coefficients, Scores};
 pub use network::{Network, NetworkOptions, Recompute, TokenLoss, Train, network};
 pub use pack::{Packed, validate_ids};

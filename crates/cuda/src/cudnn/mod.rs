@@ -86,6 +86,14 @@ pub fn version() -> Result<String, CudnnError> {
     Api::get().map(Api::version)
 }
 
+/// The library's file, if attention can be had from it.
+///
+/// # Errors
+/// As [`version`].
+pub fn path() -> Result<&'static Path, CudnnError> {
+    Api::get().map(|api| Path::new(api.path()))
+}
+
 type Known = HashMap<(FusedShape, FusedPass), Result<Arc<AttentionPlan>, CudnnError>>;
 
 /// The library for one device, with the plans that were needed so far.

@@ -12,7 +12,8 @@ use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss, Train,
+    AttentionFallback, AttentionLibrary, BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed,
+    Parameters, Scores, TokenLoss, Train,
 };
 
 use super::shim::{CHIP, Shim};
@@ -64,10 +65,10 @@ impl Runner for Emulated<'_> {
         multiply_in_fp32(product);
     }
 
-    fn attention_library(&self) -> Result<String, String> {
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
         match self.by {
-            By::Library => Ok("cuDNN, emulated".into()),
-            By::Blocks => Err("attention is computed by the kernels".into()),
+            By::Library => Ok(AttentionLibrary::stand_in("emulated")),
+            By::Blocks => Err(AttentionFallback::NotRequested),
         }
     }
 

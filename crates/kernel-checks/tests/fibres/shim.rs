@@ -12,6 +12,7 @@ use evenkeel_kernels::{
     Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Norm, NormBackward, Pointer, Product,
     Type,
 };
+use evenkeel_model::{AttentionFallback, AttentionLibrary};
 
 /// So small that a block has several pieces of work.
 pub(crate) const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 1 };
@@ -127,8 +128,8 @@ impl Runner for Shim {
         multiply(product);
     }
 
-    fn attention_library(&self) -> Result<String, String> {
-        Ok("a loop".into())
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
+        Ok(AttentionLibrary::stand_in("in a loop"))
     }
 
     fn attention_workspace(&self, _shape: FusedShape, _pass: FusedPass) -> Option<usize> {

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use candle_core::{Shape, Tensor};
 use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
-use super::{Device, Lane};
+use super::{AttentionFallback, AttentionLibrary, Device, Lane};
 use crate::error::{ModelError, Result};
 use crate::kernels::HostValues;
 
@@ -190,8 +190,8 @@ impl Device for Counter {
         Ok(())
     }
 
-    fn attention_library(&self) -> std::result::Result<String, String> {
-        Ok("cuDNN, counted".into())
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
+        Ok(AttentionLibrary::stand_in("counted"))
     }
 
     /// The most that a plan may take.

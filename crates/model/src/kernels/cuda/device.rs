@@ -7,6 +7,7 @@ use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, 
 
 use crate::error::Result;
 use crate::kernels::HostValues;
+use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 
 /// A device that runs launches and products one after another, in the order in which it is given them. The host need not wait for them.
 /// Beside them it copies from and to the host, in lanes of their own: see [`Lane`].
@@ -37,7 +38,7 @@ pub trait Device: Send + Sync {
     /// Computes a product. The addresses in it must be this device's.
     fn multiply(&self, product: &Product) -> Result<()>;
     /// The library that computes attention in one call, or why there is none.
-    fn attention_library(&self) -> std::result::Result<String, String>;
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback>;
     /// Bytes of workspace of a pass of attention by the library, or `None` where it has no plan for the shape.
     fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Result<Option<usize>>;
     /// Computes a pass of attention for which there is a plan. The addresses in it must be this device's.
