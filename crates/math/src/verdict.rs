@@ -128,7 +128,7 @@ reasons! {
         DifferentItem => "different_item",
         /// The units differ.
         DifferentUnit => "different_unit",
-        /// A unit that the policy requires is missing.
+        /// A unit that the rules require is missing.
         MissingUnit => "missing_unit",
         /// The texts differ.
         DifferentText => "different_text",

@@ -2,7 +2,7 @@
 //! the number of cases of each kind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{Decimals, Outcome, Policy, Submission, check};
+use evenkeel_math::{Decimals, Outcome, Rules, Submission, check};
 use proptest::prelude::*;
 
 /// An expression.
@@ -106,8 +106,8 @@ fn cases() -> u32 {
 }
 
 fn outcome(gold: &str, answer: &str) -> Outcome {
-    let policy = Policy { decimals: Decimals::Exact, ..Policy::default() };
-    check(gold, Submission::Extracted(answer), &policy).outcome()
+    let rules = Rules { decimals: Decimals::Exact, ..Rules::default() };
+    check(gold, Submission::Extracted(answer), &rules).outcome()
 }
 
 proptest! {

@@ -1,7 +1,7 @@
 //! Gold answers in the columns of published data sets.
 
 use evenkeel_math::extract::{Extracted, extract};
-use evenkeel_math::{Marker, Policy, Thinking};
+use evenkeel_math::{Marker, Rules, Thinking};
 
 use crate::{Reason, RowError};
 
@@ -23,8 +23,8 @@ pub(crate) fn gold(name: &str, written: String) -> Result<String, RowError> {
 }
 
 fn last_box(solution: &str) -> Option<String> {
-    let policy = Policy { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Policy::default() };
-    match extract(solution, &policy).ok()? {
+    let rules = Rules { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Rules::default() };
+    match extract(solution, &rules).ok()? {
         Extracted::One(answer) => Some(answer.to_owned()),
         Extracted::Several(answers) => Some(answers.join(", ")),
     }
