@@ -83,12 +83,12 @@ fn of_tokenizer(folder: &Folder, tokenizer: &Tokenizer) -> Result<Option<u32>, F
     let token = json.get("eos_token").and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str()));
     let Some(token) = token else { return Ok(None) };
     let missing = || FieldError::new("eos_token", format_args!("{token:?}"), "a token of tokenizer.json");
-    let refused = || FolderError::file(folder.path().join(name::TOKENIZER_CONFIG), missing());
+    let refused = || FolderError::of(folder.path().join(name::TOKENIZER_CONFIG), missing());
     tokenizer.id(token).ok_or_else(refused).map(Some)
 }
 
 fn of_model(folder: &Folder, file: &str, json: &Value, config: &ConfigFile) -> Result<Option<Vec<u32>>, FolderError> {
-    let refused = |error: FieldError| FolderError::file(folder.path().join(file), error);
+    let refused = |error: FieldError| FolderError::of(folder.path().join(file), error);
     let Some(ids) = eos_token_ids(json).map_err(refused)? else { return Ok(None) };
     let vocab_size = config.vocab_size()?;
     match ids.iter().find(|&&id| id >= vocab_size) {

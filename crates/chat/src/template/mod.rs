@@ -53,9 +53,8 @@ impl ChatTemplate {
         if templates == ChatTemplates::default() {
             return Ok(None);
         }
-        let refused = |error: RenderError| FolderError::File {
-            path: folder.path().to_owned(),
-            reason: format!("its chat template cannot be compiled: {error}"),
+        let refused = |error: RenderError| {
+            FolderError::file(folder.path(), format_args!("its chat template cannot be compiled: {error}"))
         };
         Self::new(templates, SpecialTokens::read(folder)?).map(Some).map_err(refused)
     }
