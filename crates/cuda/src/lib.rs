@@ -10,6 +10,7 @@ mod driver;
 mod library;
 #[cfg(all(feature = "link", target_os = "linux", target_arch = "x86_64"))]
 mod link;
+mod load;
 mod probe;
 mod search;
 

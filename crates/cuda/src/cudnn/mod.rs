@@ -28,7 +28,7 @@ use api::Api;
 use cache::PlanCache;
 use plan::{Handle, PlanDevice};
 
-/// Why attention cannot be had from cuDNN.
+/// Why cuDNN cannot compute attention.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudnnError {
     /// The library is not there or cannot be loaded.
@@ -78,7 +78,7 @@ pub enum CudnnError {
     Described,
 }
 
-/// The library's version, if attention can be had from it: `9.19.0`.
+/// The library's version, if it can compute attention: `9.19.0`.
 ///
 /// # Errors
 /// It is missing, or of another version.
@@ -86,7 +86,7 @@ pub fn version() -> Result<String, CudnnError> {
     Api::get().map(Api::version)
 }
 
-/// The library's file, if attention can be had from it.
+/// The library's file, if it can compute attention.
 ///
 /// # Errors
 /// As [`version`].
