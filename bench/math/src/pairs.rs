@@ -1,7 +1,7 @@
 //! The pairs that are judged.
 
 use anyhow::{Context, Result};
-use evenkeel_math::{Profile, Rules, Submission, Verdict, check};
+use evenkeel_math::{CheckInput, Profile, Rules, Verdict, check};
 use serde::Deserialize;
 
 /// A row of the input.
@@ -43,7 +43,7 @@ impl Pair {
     /// The verdict, with everything that it takes: reading both sides and comparing them.
     pub(crate) fn check(&self) -> Verdict<'_> {
         let submission =
-            if self.completion { Submission::Completion(&self.answer) } else { Submission::Extracted(&self.answer) };
+            if self.completion { CheckInput::Completion(&self.answer) } else { CheckInput::Extracted(&self.answer) };
         check(&self.gold, submission, &self.rules)
     }
 }

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
+use evenkeel_errors::FieldError;
+
 use crate::extract::{Extracted, NoAnswer, boxed, extract};
 use crate::parse::{ParseError, parse, plain};
-use crate::{DecimalComma, Fuel, Marker, Notation, Outcome, Reason, Rules, Value, Verdict, choice, equality};
+use crate::{CheckOutcome, DecimalComma, Fuel, Marker, Notation, Reason, Rules, Value, Verdict, choice, equality};
 
 /// What is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Submission<'a> {
+pub enum CheckInput<'a> {
     /// A whole completion; its final answer is extracted.
     Completion(&'a str),
     /// A final answer alone.
@@ -32,13 +34,8 @@ pub enum BadGold {
     #[error("the gold answer is empty")]
     Empty,
     /// It is longer than the rules' limit.
-    #[error("the gold answer has {bytes} bytes, allowed: at most {max}")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The limit.
-        max: usize,
-    },
+    #[error(transparent)]
+    TooLong(#[from] FieldError),
     /// It has unbalanced braces.
     #[error("the gold answer has a brace without its partner")]
     Unbalanced,
@@ -61,7 +58,7 @@ impl BadGold {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Empty => Reason::GoldEmpty,
-            Self::TooLong { .. } => Reason::GoldTooLong,
+            Self::TooLong(_) => Reason::GoldTooLong,
             Self::Unbalanced => Reason::GoldUnbalanced,
             Self::Undefined => Reason::GoldUndefined,
             Self::HiddenCharacter(_) => Reason::GoldHiddenCharacters,
@@ -101,7 +98,8 @@ impl Gold {
     pub fn read(text: &str, rules: &Rules) -> Result<Self, BadGold> {
         let max = rules.limits.max_answer_bytes;
         if text.len() > max {
-            return Err(BadGold::TooLong { bytes: text.len(), max });
+            let (length, allowed) = (format!("{} bytes", text.len()), format!("at most {max} bytes"));
+            return Err(FieldError::new("the length of the gold answer", length, allowed).into());
         }
         let mut fuel = Fuel::new(rules.limits.fuel);
         let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
@@ -115,15 +113,15 @@ impl Gold {
     }
 
     /// Checks one answer.
-    pub fn check<'a>(&self, submission: Submission<'a>, rules: &Rules) -> Verdict<'a> {
+    pub fn check<'a>(&self, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
         let mut fuel = Fuel::new(rules.limits.fuel);
         let max = rules.limits.max_answer_bytes;
         let read = match submission {
-            Submission::Extracted(answer) if answer.len() > max => {
+            CheckInput::Extracted(answer) if answer.len() > max => {
                 return Verdict::without_answer(Reason::AnswerTooLong);
             }
-            Submission::Extracted(answer) => read_answer(answer, rules, &mut fuel),
-            Submission::Completion(text) => match extract(text, rules) {
+            CheckInput::Extracted(answer) => read_answer(answer, rules, &mut fuel),
+            CheckInput::Completion(text) => match extract(text, rules) {
                 Ok(found) if found.bytes() > max => return Verdict::without_answer(Reason::AnswerTooLong),
                 found => found.map(|found| read(found, &mut fuel)),
             },
@@ -144,7 +142,7 @@ impl Gold {
             Some(reason) => reason,
             None => equality::compare(&self.value, &value, rules, &mut fuel),
         };
-        if reason.outcome() == Outcome::NotEqual
+        if reason.outcome() == CheckOutcome::NotEqual
             && let Some(by_point) = self.with_decimal_point(&extracted, &value, rules, &mut fuel)
         {
             reason = by_point;
@@ -169,7 +167,7 @@ impl Gold {
             }
             _ => return None,
         };
-        (reason.outcome() == Outcome::Equal).then_some(reason)
+        (reason.outcome() == CheckOutcome::Equal).then_some(reason)
     }
 }
 
@@ -244,7 +242,7 @@ fn read<'a>(found: Extracted<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Valu
 }
 
 /// Checks one answer against a gold answer that is used once. An unreadable gold answer is reported as the verdict's reason.
-pub fn check<'a>(gold: &str, submission: Submission<'a>, rules: &Rules) -> Verdict<'a> {
+pub fn check<'a>(gold: &str, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
     match Gold::read(gold, rules) {
         Ok(gold) => gold.check(submission, rules),
         Err(bad) => Verdict::without_answer(bad.reason()),

@@ -13,12 +13,12 @@
 //! - A gold answer that cannot be parsed is [`BadGold`], a defect of the data set, and never counts as a wrong answer.
 //!
 //! ```
-//! use evenkeel_math::{Gold, Outcome, Rules, Submission};
+//! use evenkeel_math::{Gold, CheckOutcome, Rules, CheckInput};
 //!
 //! let rules = Rules::default();
 //! let gold = Gold::read(r"\frac{3}{4}", &rules)?;
-//! let verdict = gold.check(Submission::Completion(r"Both halves agree, so \boxed{0.75}."), &rules);
-//! assert_eq!(verdict.outcome(), Outcome::Equal);
+//! let verdict = gold.check(CheckInput::Completion(r"Both halves agree, so \boxed{0.75}."), &rules);
+//! assert_eq!(verdict.outcome(), CheckOutcome::Equal);
 //! assert_eq!(verdict.reason.code(), "equal_decimal");
 //! assert_eq!(verdict.canonical().as_deref(), Some("3/4"));
 //! # Ok::<(), evenkeel_math::BadGold>(())
@@ -58,11 +58,11 @@ mod verdict;
 
 pub use expr::Expr;
 pub use fuel::{Fuel, OutOfFuel};
-pub use gold::{BadGold, Gold, Submission, check};
+pub use gold::{BadGold, CheckInput, Gold, check};
 pub use lint::{Finding, lint};
 pub use number::{LongDecimal, MAX_EXACT_DIGITS, Magnitude, Notation, Number};
-pub use profile::{Profile, UnknownProfile};
+pub use profile::Profile;
 pub use rules::{DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units};
 pub use unit::Unit;
 pub use value::{Based, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};
-pub use verdict::{Outcome, Reason, Verdict};
+pub use verdict::{CheckOutcome, Reason, Verdict};

@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::extract::extract;
-use crate::{BadGold, Gold, Outcome, Reason, Rules, Submission};
+use crate::{BadGold, CheckInput, CheckOutcome, Gold, Reason, Rules};
 
 /// A problem of a gold answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -74,9 +74,9 @@ pub fn lint(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<Finding>
         Ok(_) => gold.to_owned(),
         Err(_) => format!("\\boxed{{{}}}", gold.trim()),
     };
-    let bare = read.check(Submission::Extracted(gold), rules);
-    for verdict in [bare, read.check(Submission::Completion(&boxed), rules)] {
-        if verdict.outcome() != Outcome::Equal {
+    let bare = read.check(CheckInput::Extracted(gold), rules);
+    for verdict in [bare, read.check(CheckInput::Completion(&boxed), rules)] {
+        if verdict.outcome() != CheckOutcome::Equal {
             return Some(Finding::NotItself(verdict.reason));
         }
     }

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 use crate::{DecimalComma, Decimals, Equations, Marker, Order, Percent, Rules, TextCase, Units};
@@ -23,14 +24,6 @@ pub enum Profile {
     Dapo,
     /// The default, falling back to the last expression of a text without a marker. For comparison with other graders only.
     Unmarked,
-}
-
-/// An unknown profile name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown profile `{name}`, allowed: {}", Profile::names().join(", "))]
-pub struct UnknownProfile {
-    /// The name that was given.
-    pub name: String,
 }
 
 impl Profile {
@@ -89,13 +82,11 @@ impl fmt::Display for Profile {
 }
 
 impl FromStr for Profile {
-    type Err = UnknownProfile;
+    type Err = FieldError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownProfile> {
-        Self::ALL
-            .into_iter()
-            .find(|profile| profile.name() == name)
-            .ok_or_else(|| UnknownProfile { name: name.to_owned() })
+    fn from_str(name: &str) -> Result<Self, FieldError> {
+        let found = Self::ALL.into_iter().find(|profile| profile.name() == name);
+        found.ok_or_else(|| FieldError::new("profile", format_args!("`{name}`"), Self::names().join(", ")))
     }
 }
 
@@ -114,6 +105,6 @@ mod tests {
     #[test]
     fn an_unknown_profile_lists_those_that_exist() {
         let error = "aime".parse::<Profile>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown profile `aime`, allowed: default, exact, gsm8k, dapo, unmarked");
+        assert_eq!(error.to_string(), "profile is `aime`, allowed: default, exact, gsm8k, dapo, unmarked");
     }
 }

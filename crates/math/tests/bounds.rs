@@ -4,15 +4,15 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_math::{Outcome, Profile, Rules, Submission, check};
+use evenkeel_math::{CheckInput, CheckOutcome, Profile, Rules, check};
 
 const TEN_MEGABYTES: usize = 10 << 20;
 /// Hundreds of times what the slowest machine needs for linear work.
 const NOT_QUADRATIC: Duration = Duration::from_secs(60);
 
-fn timed(completion: &str, rules: &Rules) -> (Outcome, Duration) {
+fn timed(completion: &str, rules: &Rules) -> (CheckOutcome, Duration) {
     let begun = Instant::now();
-    let verdict = check("3", Submission::Completion(completion), rules);
+    let verdict = check("3", CheckInput::Completion(completion), rules);
     (verdict.outcome(), begun.elapsed())
 }
 
@@ -20,7 +20,7 @@ fn timed(completion: &str, rules: &Rules) -> (Outcome, Duration) {
 fn best_of_three(gold: &str, answer: &str, rules: &Rules) -> Duration {
     let once = || {
         let begun = Instant::now();
-        std::hint::black_box(check(gold, Submission::Extracted(answer), rules));
+        std::hint::black_box(check(gold, CheckInput::Extracted(answer), rules));
         begun.elapsed()
     };
     (0..3).map(|_| once()).min().unwrap_or_default()
@@ -30,10 +30,10 @@ fn best_of_three(gold: &str, answer: &str, rules: &Rules) -> Duration {
 fn ten_megabytes_take_time_in_proportion() {
     let prose = "Let us think about {x} and \\frac{1}{2} of it, w. ".repeat(TEN_MEGABYTES / 48);
     for (text, outcome) in [
-        (format!("{prose}\\boxed{{3}}"), Outcome::Equal),
-        (format!("\\boxed{{3}}{prose}"), Outcome::Equal),
-        (prose.clone(), Outcome::NoAnswer),
-        (format!("<think>{prose}</think>\\boxed{{3}}"), Outcome::Equal),
+        (format!("{prose}\\boxed{{3}}"), CheckOutcome::Equal),
+        (format!("\\boxed{{3}}{prose}"), CheckOutcome::Equal),
+        (prose.clone(), CheckOutcome::NoAnswer),
+        (format!("<think>{prose}</think>\\boxed{{3}}"), CheckOutcome::Equal),
     ] {
         let (found, time) = timed(&text, &Rules::default());
         assert_eq!(found, outcome);
@@ -109,7 +109,7 @@ fn announcements_without_an_answer_share_the_rest_of_their_line() {
     for rest in ["{", "}", "\\"] {
         let text = format!("{}\\boxed{{}}{}", "answer: ".repeat(half / 8), rest.repeat(half));
         let (outcome, time) = timed(&text, &Profile::Dapo.rules());
-        assert_eq!(outcome, Outcome::NoAnswer);
+        assert_eq!(outcome, CheckOutcome::NoAnswer);
         assert!(time < NOT_QUADRATIC, "{rest:?} takes {time:?}");
     }
 }

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use evenkeel_math::{Gold, Outcome, Profile, Rules, Submission, Verdict, check, lint};
+use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, Verdict, check, lint};
 use evenkeel_testing::{outside, run, test};
 use support::{Writer, count, texts_of};
 
@@ -43,22 +43,26 @@ fn main() -> ExitCode {
 }
 
 /// Everything that is done with a gold answer and a completion.
-fn judge(gold: &str, completion: &str, rules: &Rules) -> Outcome {
+fn judge(gold: &str, completion: &str, rules: &Rules) -> CheckOutcome {
     let _ = lint(gold, Some(completion), rules);
-    let verdict = check(gold, Submission::Completion(completion), rules);
+    let verdict = check(gold, CheckInput::Completion(completion), rules);
     let _ = (verdict.canonical(), format!("{verdict:?}").len());
     let Ok(read) = Gold::read(gold, rules) else {
-        assert_eq!(verdict.outcome(), Outcome::BadGold, "{}", verdict.reason);
-        return Outcome::BadGold;
+        assert_eq!(verdict.outcome(), CheckOutcome::BadGold, "{}", verdict.reason);
+        return CheckOutcome::BadGold;
     };
     let _ = read.value().to_string();
-    assert_eq!(verdict, read.check(Submission::Completion(completion), rules), "one pair has one verdict");
-    assert_eq!(read.check(Submission::Extracted(gold), rules).outcome(), Outcome::Equal, "a gold answer equals itself");
-    let given = read.check(Submission::Extracted(completion), rules);
-    assert_ne!(given.outcome(), Outcome::BadGold);
+    assert_eq!(verdict, read.check(CheckInput::Completion(completion), rules), "one pair has one verdict");
+    assert_eq!(
+        read.check(CheckInput::Extracted(gold), rules).outcome(),
+        CheckOutcome::Equal,
+        "a gold answer equals itself"
+    );
+    let given = read.check(CheckInput::Extracted(completion), rules);
+    assert_ne!(given.outcome(), CheckOutcome::BadGold);
     // What was extracted is a gold answer as good as any.
     if let Some(extracted) = &verdict.extracted {
-        let turned = check(extracted, Submission::Extracted(gold), rules);
+        let turned = check(extracted, CheckInput::Extracted(gold), rules);
         let _ = (turned.canonical(), given.canonical());
     }
     verdict.outcome()
@@ -83,11 +87,11 @@ fn every_completion_has_a_verdict(texts: Vec<String>) {
             let (completion, gold) = (writer.completion(), writer.gold());
             let rules = &all_rules[writer.random().below(all_rules.len())];
             seen[match case(number, &(&gold, &completion), || judge(&gold, &completion, rules)) {
-                Outcome::Equal => 0,
-                Outcome::NotEqual => 1,
-                Outcome::Undecided => 2,
-                Outcome::NoAnswer => 3,
-                Outcome::BadGold => 4,
+                CheckOutcome::Equal => 0,
+                CheckOutcome::NotEqual => 1,
+                CheckOutcome::Undecided => 2,
+                CheckOutcome::NoAnswer => 3,
+                CheckOutcome::BadGold => 4,
             }] += 1;
         }
         seen
@@ -121,7 +125,7 @@ fn plain_boxes() {
         let alone = format!("{mark}{{{answer}}}");
         let surrounded = format!("{before}{alone}{after}");
         case(number, &(gold, &surrounded), || {
-            let verdict = |text| -> Verdict<'_> { check(gold, Submission::Completion(text), rules) };
+            let verdict = |text| -> Verdict<'_> { check(gold, CheckInput::Completion(text), rules) };
             assert_eq!(verdict(&surrounded), verdict(&alone));
         });
     }

@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use evenkeel_math::{Outcome, Profile, Rules, Submission, check};
+use evenkeel_math::{CheckInput, CheckOutcome, Profile, Rules, check};
 
 /// Counts allocated bytes and their maximum.
 struct Counting;
@@ -175,7 +175,7 @@ fn a_plain_check_hardly_allocates() {
         // The harness allocates beside it, now and then.
         let once = || {
             let before = CALLS.load(Ordering::Relaxed);
-            let verdict = check(gold, Submission::Completion(completion), &rules);
+            let verdict = check(gold, CheckInput::Completion(completion), &rules);
             (CALLS.load(Ordering::Relaxed) - before, verdict.reason)
         };
         let (calls, reason) = (0..50).map(|_| once()).min_by_key(|(calls, _)| *calls).unwrap();
@@ -190,7 +190,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
     let rows = answers();
     assert!(rows.len() >= 100);
     // Constants are computed on first use.
-    check("\\pi", Submission::Extracted("3.14159\\ln 2"), &rules);
+    check("\\pi", CheckInput::Extracted("3.14159\\ln 2"), &rules);
     let max_time = max_time();
     let (mut slow, mut most) = (Vec::new(), (0, String::new()));
     for (name, answer) in &rows {
@@ -200,7 +200,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
             MOST.store(held, Ordering::Relaxed);
             let once = || {
                 let begun = Instant::now();
-                let verdict = check(gold, Submission::Completion(&completion), &rules);
+                let verdict = check(gold, CheckInput::Completion(&completion), &rules);
                 (begun.elapsed(), verdict.outcome())
             };
             let (mut time, outcome) = once();
@@ -208,7 +208,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
             most = most.max((memory, name.clone()));
             assert!(memory < MAX_HELD, "{name} takes {memory} bytes");
             if gold != answer {
-                assert_ne!(outcome, Outcome::Equal, "{name} is rewarded for {gold}");
+                assert_ne!(outcome, CheckOutcome::Equal, "{name} is rewarded for {gold}");
             }
             // Somebody else may have been at work.
             for _ in 0..40 {
@@ -248,7 +248,7 @@ fn hostile_completions_take_time_in_proportion_to_their_length() {
         for completion in [text.clone(), format!("{text}\\boxed{{7}}"), format!("\\boxed{{{text}}}")] {
             let once = || {
                 let begun = Instant::now();
-                let verdict = check("3", Submission::Completion(&completion), &rules);
+                let verdict = check("3", CheckInput::Completion(&completion), &rules);
                 assert!(!verdict.is_equal(), "{piece}");
                 begun.elapsed()
             };
@@ -263,7 +263,7 @@ fn one_pair_has_one_verdict() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let rules = Rules::default();
     for (name, answer) in answers() {
-        let first = check("3", Submission::Extracted(&answer), &rules).reason;
-        assert_eq!(first, check("3", Submission::Extracted(&answer), &rules).reason, "{name}");
+        let first = check("3", CheckInput::Extracted(&answer), &rules).reason;
+        assert_eq!(first, check("3", CheckInput::Extracted(&answer), &rules).reason, "{name}");
     }
 }

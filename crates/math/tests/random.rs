@@ -1,7 +1,7 @@
 //! A million random inputs (`EVENKEEL_MATH_RANDOM`): none panics, every readable gold answer equals itself, and a pair has one verdict.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{Gold, Outcome, Profile, Rules, Submission, lint};
+use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, lint};
 
 const PIECES: &[&str] = &[
     "1",
@@ -161,16 +161,16 @@ fn a_million_random_inputs_have_a_verdict_each() {
             assert!(lint(&gold, None, rules).is_some());
             continue;
         };
-        let submission = if round % 2 == 0 { Submission::Extracted(&answer) } else { Submission::Completion(&answer) };
+        let submission = if round % 2 == 0 { CheckInput::Extracted(&answer) } else { CheckInput::Completion(&answer) };
         let verdict = read.check(submission, rules);
         seen[match verdict.outcome() {
-            Outcome::Equal => 0,
-            Outcome::NotEqual => 1,
-            Outcome::Undecided => 2,
+            CheckOutcome::Equal => 0,
+            CheckOutcome::NotEqual => 1,
+            CheckOutcome::Undecided => 2,
             _ => 3,
         }] += 1;
-        let itself = read.check(Submission::Extracted(&gold), rules);
-        assert_eq!(itself.outcome(), Outcome::Equal, "{gold:?} is {}", itself.reason);
+        let itself = read.check(CheckInput::Extracted(&gold), rules);
+        assert_eq!(itself.outcome(), CheckOutcome::Equal, "{gold:?} is {}", itself.reason);
         if round % 64 == 0 {
             assert_eq!(verdict, read.check(submission, rules), "{gold:?} and {answer:?}");
             let _ = (verdict.canonical(), read.value().to_string());

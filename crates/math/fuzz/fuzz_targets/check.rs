@@ -2,7 +2,7 @@
 //! `cargo +nightly fuzz run check` in `crates/math`.
 #![no_main]
 
-use evenkeel_math::{Gold, Outcome, Rules, Profile, Submission};
+use evenkeel_math::{Gold, CheckOutcome, Rules, Profile, CheckInput};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|pair: (&str, &str)| {
@@ -10,7 +10,7 @@ fuzz_target!(|pair: (&str, &str)| {
     for profile in Profile::ALL {
         let rules = profile.rules();
         let Ok(read) = Gold::read(gold, &rules) else { continue };
-        for submission in [Submission::Completion(answer), Submission::Extracted(answer)] {
+        for submission in [CheckInput::Completion(answer), CheckInput::Extracted(answer)] {
             let verdict = read.check(submission, &rules);
             assert_eq!(verdict, read.check(submission, &rules));
             let _ = verdict.canonical();
@@ -18,7 +18,7 @@ fuzz_target!(|pair: (&str, &str)| {
     }
     let rules = Rules::default();
     if let Ok(read) = Gold::read(gold, &rules) {
-        let itself = read.check(Submission::Extracted(gold), &rules).outcome();
-        assert!(matches!(itself, Outcome::Equal | Outcome::Undecided), "{gold:?} is {itself:?}");
+        let itself = read.check(CheckInput::Extracted(gold), &rules).outcome();
+        assert!(matches!(itself, CheckOutcome::Equal | CheckOutcome::Undecided), "{gold:?} is {itself:?}");
     }
 });

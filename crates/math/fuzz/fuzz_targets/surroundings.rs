@@ -1,7 +1,7 @@
 //! What surrounds a plain box changes nothing: `cargo +nightly fuzz run surroundings` in `crates/math`.
 #![no_main]
 
-use evenkeel_math::{Rules, Submission, check};
+use evenkeel_math::{Rules, CheckInput, check};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|texts: (&str, &str, &str)| {
@@ -15,7 +15,7 @@ fuzz_target!(|texts: (&str, &str, &str)| {
     let alone = format!("\\boxed{{{answer}}}");
     let surrounded = [before, &alone, behind].concat();
     for gold in ["5", "\\frac12", answer] {
-        let verdict = check(gold, Submission::Completion(&surrounded), &rules);
-        assert_eq!(verdict, check(gold, Submission::Completion(&alone), &rules));
+        let verdict = check(gold, CheckInput::Completion(&surrounded), &rules);
+        assert_eq!(verdict, check(gold, CheckInput::Completion(&alone), &rules));
     }
 });

@@ -2,7 +2,7 @@
 
 use super::{compare as compare_values, is_equal};
 use crate::value::Assignments;
-use crate::{Fuel, Order, Outcome, Reason, Rules, Value};
+use crate::{CheckOutcome, Fuel, Order, Reason, Rules, Value};
 
 /// Longest list that is matched in any order; rows of the search are bit masks of this width.
 const MAX_MATCHED: usize = 64;
@@ -33,7 +33,7 @@ pub(super) fn compare(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mu
 pub(super) fn compare_set(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Some(a), Some(b)) = (gold.items(), answer.items()) {
         let reason = compare_items(a, b, rules, fuel);
-        if is_equal(reason) || reason.outcome() == Outcome::Undecided {
+        if is_equal(reason) || reason.outcome() == CheckOutcome::Undecided {
             return if is_equal(reason) { Reason::EqualSet } else { reason };
         }
         let covers = |a: &[Value], b: &[Value], swapped: bool, fuel: &mut Fuel| {
@@ -104,8 +104,8 @@ fn in_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) ->
     for (gold, answer) in gold.iter().zip(answer) {
         let reason = item(gold, answer, rules, fuel);
         match reason.outcome() {
-            Outcome::Equal => {}
-            Outcome::Undecided => undecided = Some(reason),
+            CheckOutcome::Equal => {}
+            CheckOutcome::Undecided => undecided = Some(reason),
             _ => return Reason::DifferentItem,
         }
     }
@@ -120,8 +120,8 @@ fn in_any_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel
         for (column, answer) in answer.iter().enumerate() {
             match item(gold, answer, rules, fuel) {
                 Reason::OutOfFuel => return Reason::OutOfFuel,
-                reason if reason.outcome() == Outcome::Equal => equal_row |= 1 << column,
-                reason if reason.outcome() == Outcome::Undecided => possible_row |= 1 << column,
+                reason if reason.outcome() == CheckOutcome::Equal => equal_row |= 1 << column,
+                reason if reason.outcome() == CheckOutcome::Undecided => possible_row |= 1 << column,
                 _ => {}
             }
         }

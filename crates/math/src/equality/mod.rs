@@ -15,7 +15,7 @@ mod scalar;
 mod text;
 mod tuple;
 
-use crate::{Fuel, Outcome, Reason, Rules, Value};
+use crate::{CheckOutcome, Fuel, Reason, Rules, Value};
 
 /// Compares an answer with the gold answer. Not symmetric: some rules treat the two sides differently, for example a gold
 /// equation may not be answered with an expression but the reverse may hold.
@@ -72,7 +72,7 @@ fn same(value: &Value) -> Reason {
 }
 
 fn is_equal(reason: Reason) -> bool {
-    reason.outcome() == Outcome::Equal
+    reason.outcome() == CheckOutcome::Equal
 }
 
 /// Compares pairs in order. Returns `equal`, or `different` at the first difference, or an undecided reason.
@@ -90,8 +90,8 @@ fn pairwise<'v>(
         }
         let reason = compare(gold, answer, rules, fuel);
         match reason.outcome() {
-            Outcome::Equal => {}
-            Outcome::Undecided => undecided = Some(reason),
+            CheckOutcome::Equal => {}
+            CheckOutcome::Undecided => undecided = Some(reason),
             _ => return different,
         }
     }

@@ -44,7 +44,7 @@ pub(super) fn compare(gold: &Number, answer: &Number, rules: &Rules) -> Reason {
 }
 
 fn is_equal(reason: Reason) -> bool {
-    reason.outcome() == crate::Outcome::Equal
+    reason.outcome() == crate::CheckOutcome::Equal
 }
 
 /// Numbers too long for arithmetic: normal forms are compared, and nothing else is claimed.

@@ -2,7 +2,7 @@
 
 use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region};
 use crate::expr::Node;
-use crate::{Equations, Fuel, Outcome, Reason, Relation, Rules, Sign, Value};
+use crate::{CheckOutcome, Equations, Fuel, Reason, Relation, Rules, Sign, Value};
 
 /// At least one side is a relation.
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
@@ -58,8 +58,8 @@ fn inconsistency(relation: &Relation, rules: &Rules, fuel: &mut Fuel) -> Option<
             continue;
         }
         // Either may be the rounded one.
-        if reason.outcome() == Outcome::Undecided || !is_equal(compare_values(other, last, rules, fuel)) {
-            return Some(if reason.outcome() == Outcome::Undecided { reason } else { Reason::FalseChain });
+        if reason.outcome() == CheckOutcome::Undecided || !is_equal(compare_values(other, last, rules, fuel)) {
+            return Some(if reason.outcome() == CheckOutcome::Undecided { reason } else { Reason::FalseChain });
         }
     }
     None
@@ -106,7 +106,7 @@ fn compare_relations(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &m
         return if is_equal(same_name) { compare_values(a, b, rules, fuel) } else { same_name };
     }
     if let Some(reason) = region::compare_relations(gold, answer, rules, fuel)
-        && (is_equal(reason) || reason.outcome() == Outcome::Undecided)
+        && (is_equal(reason) || reason.outcome() == CheckOutcome::Undecided)
     {
         return reason;
     }

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::equality::compare as compare_values;
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, Point, Variables, evaluate};
-use crate::{Fuel, Outcome, Reason, Region, Rules, Value};
+use crate::{CheckOutcome, Fuel, Reason, Region, Rules, Value};
 
 /// Most endpoints of both regions together.
 const MAX_ENDS: usize = 256;
@@ -138,7 +138,7 @@ fn order(a: &Value, b: &Value, rules: &Rules, fuel: &mut Fuel) -> Option<Result<
     for (a, b) in [(a, b), (b, a)] {
         match compare_values(a, b, rules, fuel) {
             Reason::OutOfFuel => return Some(Err(Reason::OutOfFuel)),
-            reason if reason.outcome() == Outcome::Equal => return Some(Ok(Ordering::Equal)),
+            reason if reason.outcome() == CheckOutcome::Equal => return Some(Ok(Ordering::Equal)),
             _ => {}
         }
     }

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use evenkeel_chat::RenderedPrompt;
-use evenkeel_math::{Gold, Profile, Rules, Submission};
+use evenkeel_math::{CheckInput, Gold, Profile, Rules};
 use evenkeel_tasks::read::printable;
 use evenkeel_tasks::{DataReport, Problem, Reason};
 
@@ -129,7 +129,7 @@ fn understood(gold: &str, profile: &str) -> String {
     let rules = profile.parse::<Profile>().map_or_else(|_| Rules::default(), |profile| profile.rules());
     match Gold::read(gold, &rules) {
         Ok(read) => read
-            .check(Submission::Extracted(gold), &rules)
+            .check(CheckInput::Extracted(gold), &rules)
             .canonical()
             .unwrap_or_else(|| Reason::UnreadableGold.to_string()),
         Err(bad) => bad.to_string(),

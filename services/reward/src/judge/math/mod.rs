@@ -4,7 +4,7 @@ mod rules;
 
 use std::borrow::Cow;
 
-use evenkeel_math::{BadGold, Gold, Outcome as MathOutcome, Rules, Submission};
+use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Rules};
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, verify_item::Answer};
 
 use super::MathWork;
@@ -47,17 +47,17 @@ impl MathJudge {
             Err(error) => return bad_gold(id, &error),
         };
         let submission = match answer {
-            Answer::Completion(text) => Submission::Completion(text),
-            Answer::Extracted(text) => Submission::Extracted(text),
+            Answer::Completion(text) => CheckInput::Completion(text),
+            Answer::Extracted(text) => CheckInput::Extracted(text),
         };
         let found = gold.check(submission, rules);
         let outcome = match found.outcome() {
-            MathOutcome::Equal => Outcome::Correct,
-            MathOutcome::NotEqual => Outcome::Incorrect,
-            MathOutcome::Undecided => Outcome::Undecided,
-            MathOutcome::NoAnswer => Outcome::NoAnswer,
+            CheckOutcome::Equal => Outcome::Correct,
+            CheckOutcome::NotEqual => Outcome::Incorrect,
+            CheckOutcome::Undecided => Outcome::Undecided,
+            CheckOutcome::NoAnswer => Outcome::NoAnswer,
             // Invalid gold answers were handled above. Should one get here, it is not a wrong answer either.
-            MathOutcome::BadGold => {
+            CheckOutcome::BadGold => {
                 return Verdict {
                     reason_code: found.reason.code().to_owned(),
                     ..Verdict::invalid(id, InvalidReason::BadGold, found.reason.code())

@@ -1,7 +1,7 @@
 //! Converts the rules of a task to those of `evenkeel-math`.
 
 use evenkeel_math::{
-    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Profile, Rules, TextCase, Thinking, Units,
+    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
 };
 use evenkeel_proto::v1::{
     AnswerMarker, DecimalCommaRule, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule,
@@ -15,9 +15,7 @@ use crate::settings::MathDefaults;
 pub(crate) fn for_task(task: &MathTask, defaults: &MathDefaults) -> Result<Rules, FieldError> {
     let profile = match task.profile.as_str() {
         "" => defaults.profile,
-        name => name
-            .parse()
-            .map_err(|_| FieldError::new("profile", format_args!("`{name}`"), Profile::names().join(", ")))?,
+        name => name.parse()?,
     };
     let limits = Limits { max_answer_bytes: defaults.max_answer.bytes_usize(), fuel: defaults.fuel };
     let mut rules = Rules { limits, ..profile.rules() };
@@ -114,6 +112,8 @@ fn markers(numbers: &[i32]) -> Result<Vec<Marker>, FieldError> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_math::Profile;
+
     use super::*;
 
     fn of(task: MathTask) -> Result<Rules, String> {
