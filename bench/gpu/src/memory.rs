@@ -5,7 +5,7 @@ use candle_core::Device;
 use evenkeel_learner::{
     Group, Learner, LearnerSettings, MeasuredMemory, MemoryPlan, MomentsLocation, Response, host_memory,
 };
-use evenkeel_model::{GpuMemory, forget_peak, release_unused};
+use evenkeel_model::{GpuMemory, empty_cache, reset_peak_memory};
 use serde_json::json;
 
 use crate::report::Part;
@@ -31,8 +31,8 @@ fn one(part: &mut Part<'_>, case: &Case, device: &Device) -> Result<()> {
         return Ok(());
     }
     // What parts before have left behind.
-    release_unused(device)?;
-    forget_peak(device)?;
+    empty_cache(device)?;
+    reset_peak_memory(device)?;
     let mut learner = Learner::new(case.config.clone(), random(&case.config, device)?, settings)?;
     learner.train(full_groups(case))?;
     record(part, case, &plan, learner.gpu_memory());

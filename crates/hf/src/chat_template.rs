@@ -25,7 +25,7 @@ impl ChatTemplates {
     /// Reads them. A folder without any has the default value: a base model.
     ///
     /// # Errors
-    /// A file that cannot be read, or a template that is no text.
+    /// A file that cannot be read, or a template that is not text.
     pub fn read(folder: &Folder) -> Result<Self, FolderError> {
         let files = Self { default: folder.text(name::CHAT_TEMPLATE)?, named: additional(folder)? };
         if files != Self::default() {

@@ -28,7 +28,7 @@ fn open(number: usize) -> candle_core::Result<Device> {
     Device::new_cuda_with_stream(number)
 }
 
-/// Opens it without what one stream needs not: events for each array. Memory that is freed is kept for the next step.
+/// Opens it without an event for each array, which a single stream does not need. Freed memory is kept for the next step.
 #[cfg(feature = "cuda")]
 fn open(number: usize) -> candle_core::Result<Device> {
     let device = Device::new_cuda_with_stream(number)?;
@@ -52,7 +52,7 @@ pub struct GpuMemory {
     pub free: u64,
     /// What the pool of this process holds, in use or kept for later. Only the driver and its libraries have memory beside it.
     pub held: u64,
-    /// The most that the pool has held at a time, since the device was opened or [`forget_peak`] was called. Both are 0 on a device without pools.
+    /// The most that the pool has held at a time, since the device was opened or [`reset_peak_memory`] was called. Both are 0 on a device without pools.
     pub peak: u64,
 }
 
@@ -73,14 +73,16 @@ pub fn gpu_memory(device: &Device) -> Result<Option<GpuMemory>> {
     }
 }
 
-/// Lets [`GpuMemory::peak`] begin again at what is held now.
+/// Resets [`GpuMemory::peak`] to what is held now.
 ///
 /// # Errors
 /// The driver fails.
-pub fn forget_peak(device: &Device) -> Result<()> {
+pub fn reset_peak_memory(device: &Device) -> Result<()> {
     match device {
         #[cfg(feature = "cuda")]
-        Device::Cuda(gpu) => Ok(Pool::of(gpu).and_then(|pool| pool.forget_peak()).map_err(candle_core::Error::wrap)?),
+        Device::Cuda(gpu) => {
+            Ok(Pool::of(gpu).and_then(|pool| pool.reset_peak_memory()).map_err(candle_core::Error::wrap)?)
+        }
         _ => Ok(()),
     }
 }
@@ -101,7 +103,7 @@ pub fn attention_library(device: &Device) -> Result<AttentionLibrary, AttentionF
 ///
 /// # Errors
 /// The driver fails.
-pub fn release_unused(device: &Device) -> Result<()> {
+pub fn empty_cache(device: &Device) -> Result<()> {
     match device {
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => {
@@ -113,7 +115,7 @@ pub fn release_unused(device: &Device) -> Result<()> {
     }
 }
 
-/// Names what is missing. Without the check candle's first call of a library that is not there would end the process.
+/// Names what is missing. Without this check candle's first call of a missing library would end the process.
 #[cfg(feature = "cuda")]
 fn usable(number: usize) -> Result<(), CudaUnavailable> {
     Ok(evenkeel_cuda::require()?.check_device(number)?)
@@ -131,8 +133,8 @@ mod tests {
     #[test]
     fn a_cpu_has_no_pool_to_measure_or_to_trim() {
         assert_eq!(gpu_memory(&Device::Cpu).unwrap(), None);
-        forget_peak(&Device::Cpu).unwrap();
-        release_unused(&Device::Cpu).unwrap();
+        reset_peak_memory(&Device::Cpu).unwrap();
+        empty_cache(&Device::Cpu).unwrap();
     }
 
     #[test]

@@ -47,7 +47,7 @@ named! {
         BatchToken = "batch-token" ["token-mean", "dapo"],
         /// The mean over the tokens of each response, then over responses, then over groups.
         Sequence = "sequence" ["seq-mean-token-mean", "sequence-mean", "grpo"],
-        /// As `sequence`, with the constant `max_tokens` in the place of a response's length.
+        /// As `sequence`, with the constant `max_tokens` instead of a response's length.
         SequenceSum = "sequence-sum" ["seq-mean-token-sum-norm", "dr-grpo"],
         /// Token means within the responses of each sign of the advantage, weighted by the sums of abs(A): balanced
         /// aggregation for any rewards.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use candle_core::DType;
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, GpuMemory, Parameters, Scores, gpu_memory, release_unused};
+use evenkeel_model::{Config, GpuMemory, Parameters, Scores, empty_cache, gpu_memory};
 
 use crate::checkpoint;
 use crate::error::Result;
@@ -142,7 +142,7 @@ impl Learner {
 
     /// Memory of the GPU. `None` on a CPU, or where the driver does not say.
     pub fn gpu_memory(&self) -> Option<GpuMemory> {
-        gpu_memory(self.parameters().get(0).device()).ok().flatten()
+        gpu_memory(self.parameters().device()).ok().flatten()
     }
 
     /// What is planned of a GPU's memory; `None` on a CPU, and for a model that was not opened from a folder.
@@ -209,8 +209,8 @@ impl Learner {
     ///
     /// # Errors
     /// The device fails.
-    pub fn release_unused(&self) -> Result<()> {
-        Ok(release_unused(self.parameters().get(0).device())?)
+    pub fn empty_cache(&self) -> Result<()> {
+        Ok(empty_cache(self.parameters().device())?)
     }
 
     /// `sha256:` and the digest of the model's tokenizer.json; `None` without that file.

@@ -98,7 +98,7 @@ impl Shim {
             2 => Err("the kernel takes another number of arguments".into()),
             3 => Err("threads wait for others that never come".into()),
             4 => Err("a write behind shared memory".into()),
-            _ => Err("a block that is no whole number of warps, or too large".into()),
+            _ => Err("a block that is not a whole number of warps, or too large".into()),
         }
     }
 

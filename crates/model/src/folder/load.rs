@@ -17,7 +17,8 @@ use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs}
 /// a type other than F32, F16 or BF16. The error names it.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
     let stored = StoredParameters::open(folder, config)?;
-    let values = (0..stored.specs.len()).map(|id| stored.read(id, device)).collect::<Result<Vec<_>>>()?;
+    let values =
+        (0..stored.specs.len()).map(|at| stored.read(ParameterId::at(at), device)).collect::<Result<Vec<_>>>()?;
     Parameters::new(config, values, device)
 }
 
@@ -45,7 +46,8 @@ impl StoredParameters {
     /// # Errors
     /// A failure of the file or of the device.
     pub fn read(&self, id: ParameterId, device: &Device) -> Result<Tensor> {
-        let (spec, file) = (&self.specs[id], self.shards.find(&self.specs[id])?);
+        let spec = &self.specs[id.index()];
+        let file = self.shards.find(spec)?;
         Ok(self.shards.files[file].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
     }
 }

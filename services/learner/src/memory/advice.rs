@@ -137,7 +137,7 @@ mod tests {
         let said = refusal(&settings());
         for words in [
             "out of memory of the device: ",
-            " were asked for (",
+            " requested (",
             "in a forward and backward pass; the plan had said 1.0 GiB for all of training; to need less, ",
             "lower compute.micro_batch_tokens (now 64), or set compute.recompute = selective or full, or set optimizer.moments = host",
         ] {

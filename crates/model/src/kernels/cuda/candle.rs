@@ -78,7 +78,7 @@ impl CandleDevice {
         }
     }
 
-    /// Why memory of so many bytes was refused.
+    /// Why memory of this many bytes was refused.
     fn refused(&self, bytes: usize, error: DriverError) -> ModelError {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return failed(error);

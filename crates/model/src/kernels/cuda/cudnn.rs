@@ -16,7 +16,7 @@ pub(super) struct Library {
     cudnn: Result<Cudnn, AttentionFallback>,
     /// Of the device: 10 * major + minor.
     capability: i32,
-    /// What was said to have no plan.
+    /// Shapes without a plan that a warning has named.
     refused: Mutex<BTreeSet<(FusedShape, FusedPass)>>,
     /// It must outlive the library's handle.
     stream: Arc<CudaStream>,
