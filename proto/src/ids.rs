@@ -4,6 +4,7 @@
 use std::fmt;
 use std::str::FromStr;
 
+use evenkeel_errors::FieldError;
 use evenkeel_seeds::Stream;
 
 /// What a group is sampled for. Training and evaluation never share an id or a seed.
@@ -77,19 +78,11 @@ impl fmt::Display for SampleId {
     }
 }
 
-/// A text that is no id.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{text}` is not an id, allowed: {allowed}")]
-pub struct IdError {
-    text: String,
-    allowed: &'static str,
-}
-
 impl FromStr for GroupId {
-    type Err = IdError;
+    type Err = FieldError;
 
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        let error = || IdError { text: text.to_owned(), allowed: "train/STEP/PROMPT or eval/STEP/PROMPT" };
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let error = || FieldError::new("id", format_args!("`{text}`"), "train/STEP/PROMPT or eval/STEP/PROMPT");
         let mut parts = text.split('/');
         let purpose = match parts.next() {
             Some("train") => Purpose::Train,
@@ -106,11 +99,11 @@ impl FromStr for GroupId {
 }
 
 impl FromStr for SampleId {
-    type Err = IdError;
+    type Err = FieldError;
 
-    fn from_str(text: &str) -> Result<Self, IdError> {
-        let error =
-            || IdError { text: text.to_owned(), allowed: "train/STEP/PROMPT/SAMPLE or eval/STEP/PROMPT/SAMPLE" };
+    fn from_str(text: &str) -> Result<Self, FieldError> {
+        let allowed = "train/STEP/PROMPT/SAMPLE or eval/STEP/PROMPT/SAMPLE";
+        let error = || FieldError::new("id", format_args!("`{text}`"), allowed);
         let (group, sample) = text.rsplit_once('/').ok_or_else(error)?;
         let group = group.parse().map_err(|_| error())?;
         let sample = decimal(sample).and_then(|sample| sample.try_into().ok()).ok_or_else(error)?;
@@ -156,7 +149,7 @@ mod tests {
             let error = text.parse::<SampleId>().unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!("`{text}` is not an id, allowed: train/STEP/PROMPT/SAMPLE or eval/STEP/PROMPT/SAMPLE")
+                format!("id is `{text}`, allowed: train/STEP/PROMPT/SAMPLE or eval/STEP/PROMPT/SAMPLE")
             );
         }
     }

@@ -19,10 +19,10 @@ mod verdict;
 mod weights;
 
 pub use evenkeel_errors::{FieldError, shown};
-pub use ids::{GroupId, IdError, Purpose, SampleId};
+pub use ids::{GroupId, Purpose, SampleId};
 pub use names::Label;
 pub use sampling::SamplingSettings;
-pub use segments::{ResponseTokens, append_sampled, flatten, validate_token_ids};
+pub use segments::{FlatResponse, append_sampled, flatten, validate_token_ids};
 
 /// Messages, clients and servers of package `evenkeel.v1`.
 #[allow(clippy::doc_lazy_continuation, clippy::doc_overindented_list_items, unreachable_pub, unused_qualifications)]

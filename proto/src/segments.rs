@@ -7,7 +7,7 @@ use crate::v1::{Segment, SegmentSource};
 
 /// A whole response, one entry for each token.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct ResponseTokens {
+pub struct FlatResponse {
     /// The tokens.
     pub token_ids: Vec<u32>,
     /// Whether the policy sampled the token; exactly these are trained on.
@@ -49,9 +49,9 @@ pub fn append_sampled(segments: &mut Vec<Segment>, token_ids: &[u32], log_probab
 }
 
 /// One segment after the other as one response. An empty list is an empty response, which the caller judges.
-pub fn flatten(segments: &[Segment]) -> Result<ResponseTokens, FieldError> {
+pub fn flatten(segments: &[Segment]) -> Result<FlatResponse, FieldError> {
     let total = segments.iter().map(|segment| segment.token_ids.len()).sum();
-    let mut response = ResponseTokens {
+    let mut response = FlatResponse {
         token_ids: Vec::with_capacity(total),
         trainable: Vec::with_capacity(total),
         log_probabilities: Vec::with_capacity(total),
@@ -64,7 +64,7 @@ pub fn flatten(segments: &[Segment]) -> Result<ResponseTokens, FieldError> {
     Ok(response)
 }
 
-fn append(response: &mut ResponseTokens, segment: &Segment) -> Result<(), FieldError> {
+fn append(response: &mut FlatResponse, segment: &Segment) -> Result<(), FieldError> {
     let count = segment.token_ids.len();
     if count == 0 {
         return Err(FieldError::new("token_ids", "empty", "at least one id"));
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn nothing_is_an_empty_response() {
-        assert_eq!(flatten(&[]).unwrap(), ResponseTokens::default());
+        assert_eq!(flatten(&[]).unwrap(), FlatResponse::default());
     }
 
     #[test]

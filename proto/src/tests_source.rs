@@ -1,6 +1,6 @@
 //! Names of tests: a client sends tests once and refers to them by their digest afterwards.
 
-use evenkeel_files::FieldsDigest;
+use evenkeel_files::{FieldsDigest, tests_digest};
 
 use crate::v1::code_task::TestsSource;
 use crate::v1::{CodeTests, LiveCodeBenchCases};
@@ -28,13 +28,9 @@ impl TestsSource {
 impl CodeTests {
     /// `sha256:` and the digest that the protocol defines.
     pub fn digest(&self) -> String {
-        let mut hash = FieldsDigest::new();
-        hash.text(&self.function_name);
-        for test in &self.tests {
-            // Kinds beyond a byte do not exist.
-            hash.byte(test.kind as u8).text(&test.input).text(&test.output);
-        }
-        format!("sha256:{}", hash.finish_hex())
+        // Kinds beyond a byte do not exist.
+        let tests = self.tests.iter().map(|test| (test.kind as u8, test.input.as_str(), test.output.as_str()));
+        tests_digest(&self.function_name, tests)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Checks of a training request that need nothing but the request.
 
 use crate::FieldError;
-use crate::segments::{ResponseTokens, flatten};
+use crate::segments::{FlatResponse, flatten};
 use crate::v1::{TrainGroup, TrainHeader, TrainKind, TrainSample};
 
 impl TrainHeader {
@@ -35,7 +35,7 @@ impl TrainHeader {
 
 impl TrainGroup {
     /// The responses of the samples, in their order. Refuses a group that no step can learn from, naming the field within it.
-    pub fn responses(&self) -> Result<Vec<ResponseTokens>, FieldError> {
+    pub fn responses(&self) -> Result<Vec<FlatResponse>, FieldError> {
         if self.group_id.is_empty() {
             return Err(FieldError::missing("group_id", "the id of the group"));
         }
@@ -54,7 +54,7 @@ impl TrainGroup {
 
 impl TrainSample {
     /// The response. Refuses an empty one, and rewards that do not fit the validity.
-    pub fn response(&self) -> Result<ResponseTokens, FieldError> {
+    pub fn response(&self) -> Result<FlatResponse, FieldError> {
         if self.sample_id.is_empty() {
             return Err(FieldError::missing("sample_id", "the id of the sample"));
         }

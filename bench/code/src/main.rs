@@ -10,7 +10,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
 use evenkeel_sandbox::{
-    Cancel, Interpreter, Limits, Pool, PoolSettings, Submission, Task, WorkerProcessCommand, guest, run_worker_process,
+    Cancel, Interpreter, Limits, Pool, PoolSettings, ProgramSubmission, ProgramTask, WorkerProcessCommand, guest,
+    run_worker_process,
 };
 use serde_json::{Map, Value, json};
 
@@ -57,10 +58,11 @@ fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
 }
 
-fn task(program: &str, inputs: &[&str]) -> Result<Task, Box<dyn Error>> {
+fn task(program: &str, inputs: &[&str]) -> Result<ProgramTask, Box<dyn Error>> {
     let tests =
         inputs.iter().map(|input| Test { kind: Kind::Stdin, input: (*input).to_owned(), output: String::new() });
-    let mut task = Task::new(Submission::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
+    let mut task =
+        ProgramTask::new(ProgramSubmission::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
     task.run_all_tests = true;
     task.limits = Limits { cpu: Duration::from_secs(60), wall: Duration::from_secs(600), ..Limits::default() };
     Ok(task)
@@ -118,7 +120,7 @@ fn overhead(pool: &Pool, runs: usize) -> Result<Value, Box<dyn Error>> {
 }
 
 /// Number of tests and CPU time of every program.
-fn together(pool: &Pool, tasks: Vec<Task>) -> Result<Vec<(usize, Duration)>, Box<dyn Error>> {
+fn together(pool: &Pool, tasks: Vec<ProgramTask>) -> Result<Vec<(usize, Duration)>, Box<dyn Error>> {
     let (sender, receiver) = mpsc::channel();
     for task in tasks {
         let sender = sender.clone();

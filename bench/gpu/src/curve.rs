@@ -7,7 +7,7 @@ use std::io::Write;
 
 use anyhow::{Context, Result};
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{ComputeType, Learner, TrainingSettings, OptimizerSettings, Schedule, StepReport};
+use evenkeel_learner::{ComputeType, Learner, OptimizerSettings, Schedule, StepReport, TrainingSettings};
 use evenkeel_model::{Config, Parameters, cuda_device};
 use serde_json::json;
 

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
-use evenkeel_learner::{ComputeType, Group, Learner, TrainingSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_learner::{ComputeType, Group, Learner, OldLogp, OptimizerSettings, Response, TrainingSettings};
 use evenkeel_model::folder::load_parameters;
 use evenkeel_model::{BoxError, Coefficients, Config, Packed, Scores, TokenLoss};
 use serde::Deserialize;

@@ -9,6 +9,7 @@ use candle_core::Device as CandleCoreDevice;
 use evenkeel_kernel_checks::{Block, CHECKS, Runner};
 use evenkeel_kernels::{Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 use evenkeel_model::kernels::cuda::{CandleDevice, Device};
+use evenkeel_model::{AttentionFallback, AttentionLibrary};
 
 use serde_json::json;
 
@@ -17,7 +18,10 @@ use crate::report::Part;
 pub(crate) fn check(part: &mut Part<'_>, device: &CandleCoreDevice) -> anyhow::Result<()> {
     let CandleCoreDevice::Cuda(device) = device else { bail!("the kernels run on a GPU only") };
     let device = CandleDevice::new(device)?;
-    let (library, reason) = (device.attention_library().ok(), device.attention_library().err());
+    let (library, reason) = match device.attention_library() {
+        Ok(library) => (Some(library.to_string()), None),
+        Err(reason) => (None, Some(reason.to_string())),
+    };
     part.fact(json!({"what": "attention in one call", "library": library, "not": reason}));
     // Blocks with one piece of work each, and with several.
     for multiprocessors in [device.properties().multiprocessors, 1] {
@@ -56,7 +60,7 @@ impl Runner for DeviceRunner<'_> {
         }
     }
 
-    fn attention_library(&self) -> Result<String, String> {
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
         self.device.attention_library()
     }
 

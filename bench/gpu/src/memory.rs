@@ -3,10 +3,8 @@
 use anyhow::{Context, Result};
 use candle_core::Device;
 use evenkeel_files::available_memory;
-use evenkeel_learner::{
-    Group, Learner, TrainingSettings, MeasuredMemory, MemoryPlan, MomentsLocation, Response,
-};
-use evenkeel_model::{GpuMemory, forget_peak, release_unused};
+use evenkeel_learner::{Group, Learner, MeasuredMemory, MemoryPlan, MomentsLocation, Response, TrainingSettings};
+use evenkeel_model::{GpuMemory, empty_cache, reset_peak_memory};
 use serde_json::json;
 
 use crate::report::Part;
@@ -32,8 +30,8 @@ fn one(part: &mut Part<'_>, case: &Case, device: &Device) -> Result<()> {
         return Ok(());
     }
     // What parts before have left behind.
-    release_unused(device)?;
-    forget_peak(device)?;
+    empty_cache(device)?;
+    reset_peak_memory(device)?;
     let mut learner = Learner::new(case.config.clone(), random(&case.config, device)?, settings)?;
     learner.train(full_groups(case))?;
     record(part, case, &plan, learner.gpu_memory());

@@ -7,7 +7,7 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_files::available_memory;
 use evenkeel_learner::MomentsLocation;
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
-use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, Train, release_unused};
+use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, TrainableModel, empty_cache};
 use serde_json::json;
 
 use crate::path::KernelPath;
@@ -112,7 +112,7 @@ fn share_of_a_step(update: f64, pass: f64, case: &Case) -> f64 {
 }
 
 /// Seconds of the norm and AdamW, or why they are not measured.
-fn update(network: &mut dyn Train, case: &Case, device: &Device) -> Result<Result<f64, String>> {
+fn update(network: &mut dyn TrainableModel, case: &Case, device: &Device) -> Result<Result<f64, String>> {
     let gradients = network.take_gradients()?;
     let (kernels, parameters) = network.for_update();
     let Some(kernels) = kernels else { return Ok(Err("the device has no kernels for it".into())) };
@@ -122,7 +122,7 @@ fn update(network: &mut dyn Train, case: &Case, device: &Device) -> Result<Resul
     let weights = parameters.values();
     if case.moments == MomentsLocation::Device {
         // What the pass leaves to the pool has other sizes.
-        release_unused(device)?;
+        empty_cache(device)?;
         let zeros = || gradients.iter().map(Tensor::zeros_like).collect::<candle_core::Result<Vec<_>>>();
         let (first, second) = (zeros()?, zeros()?);
         let arrays = UpdateArrays { weights, first: &first, second: &second, gradients: &gradients };

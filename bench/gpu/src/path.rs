@@ -3,7 +3,7 @@
 use anyhow::Result;
 use candle_core::{DType, Device};
 use evenkeel_model::kernels::portable::Portable;
-use evenkeel_model::{Config, Network, NetworkOptions, Parameters, Recompute, Train, network};
+use evenkeel_model::{Config, Network, NetworkOptions, Parameters, Recompute, TrainableModel, network};
 
 /// A set of kernels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +28,12 @@ impl KernelPath {
     }
 
     /// A network over parameters on their device.
-    pub(crate) fn network(self, config: Config, parameters: Parameters, dtype: DType) -> Result<Box<dyn Train>> {
+    pub(crate) fn network(
+        self,
+        config: Config,
+        parameters: Parameters,
+        dtype: DType,
+    ) -> Result<Box<dyn TrainableModel>> {
         self.network_with(config, parameters, dtype, Recompute::None)
     }
 
@@ -39,11 +44,11 @@ impl KernelPath {
         parameters: Parameters,
         dtype: DType,
         recompute: Recompute,
-    ) -> Result<Box<dyn Train>> {
+    ) -> Result<Box<dyn TrainableModel>> {
         let options = NetworkOptions { recompute, ..NetworkOptions::default() };
         Ok(match self {
             Self::Portable => {
-                let kernels = Portable::new(parameters.get(0).device().clone(), dtype)?;
+                let kernels = Portable::new(parameters.device().clone(), dtype)?;
                 Box::new(Network::new(config, parameters, kernels, options)?)
             }
             Self::Chosen => network(config, parameters, dtype, options)?,

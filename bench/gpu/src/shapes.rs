@@ -158,7 +158,7 @@ impl Case {
 
 /// Random weights, made on the device.
 pub(crate) fn random(config: &Config, device: &Device) -> Result<Parameters> {
-    let values = parameter_specs(config).0.into_iter().map(|spec| match spec.decay {
+    let values = parameter_specs(config).0.into_iter().map(|spec| match spec.kind.decays() {
         true => Tensor::randn(0f32, 0.02, spec.shape, device),
         false => Tensor::ones(spec.shape, candle_core::DType::F32, device),
     });

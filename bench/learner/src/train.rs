@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Instant;
 
 use anyhow::Result;
-use evenkeel_learner::{Group, Learner, TrainingSettings, OldLogp, OptimizerSettings, Response};
+use evenkeel_learner::{Group, Learner, OldLogp, OptimizerSettings, Response, TrainingSettings};
 
 use crate::{Batch, Measured, THREADS};
 

@@ -1,7 +1,7 @@
 //! The pairs that are judged.
 
 use anyhow::{Context, Result};
-use evenkeel_math::{Policy, Profile, Submission, Verdict, check};
+use evenkeel_math::{CheckInput, Profile, Rules, Verdict, check};
 use serde::Deserialize;
 
 /// A row of the input.
@@ -25,7 +25,7 @@ pub(crate) struct Pair {
     gold: String,
     answer: String,
     completion: bool,
-    policy: Policy,
+    rules: Rules,
 }
 
 /// The pairs of a file of JSON lines.
@@ -34,7 +34,7 @@ pub(crate) fn read(file: &str) -> Result<Vec<Pair>> {
     let rows = text.lines().enumerate().map(|(index, line)| {
         let Row { set, kind, gold, answer, completion, profile } =
             serde_json::from_str(line).with_context(|| format!("line {} of {file}", index + 1))?;
-        Ok(Pair { group: format!("{set} {kind}"), gold, answer, completion, policy: profile.policy() })
+        Ok(Pair { group: format!("{set} {kind}"), gold, answer, completion, rules: profile.rules() })
     });
     rows.collect()
 }
@@ -43,7 +43,7 @@ impl Pair {
     /// The verdict, with everything that it takes: reading both sides and comparing them.
     pub(crate) fn check(&self) -> Verdict<'_> {
         let submission =
-            if self.completion { Submission::Completion(&self.answer) } else { Submission::Extracted(&self.answer) };
-        check(&self.gold, submission, &self.policy)
+            if self.completion { CheckInput::Completion(&self.answer) } else { CheckInput::Extracted(&self.answer) };
+        check(&self.gold, submission, &self.rules)
     }
 }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use evenkeel_objective::{
-    Aggregation, Policy, Settings, StepCounts, advantages, group_weights, response_loss, trainable_tokens,
+    Aggregation, MiniBatchCounts, PolicyTerm, Settings, advantages, group_weights, response_loss, trainable_tokens,
 };
 use step::{GROUP, RESPONSES, Step, TOKENS};
 
@@ -43,7 +43,7 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     let furthest = grad.iter().zip(&plain_grad).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     println!("loss {:.9}, plainly {:.9}; gradients differ by at most {furthest:e}", ours.1, plain.1);
 
-    for &policy in Policy::ALL {
+    for &policy in PolicyTerm::ALL {
         let settings = Settings { policy, ..settings.clone() };
         let (time, _) = fastest(|| objective(&settings, &step, &mut grad))?;
         println!("  {policy:<10} {:.1} ms", milliseconds(time));
@@ -74,7 +74,7 @@ fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> Result<f64, 
     let (mut a, mut trainable) = ([0.0; GROUP], [0; GROUP]);
     let mut weights = vec![[[0.0; GROUP]; Aggregation::ALL.len()]; RESPONSES / GROUP];
     let mut all_advantages = vec![[0.0; GROUP]; RESPONSES / GROUP];
-    let mut counts = StepCounts::default();
+    let mut counts = MiniBatchCounts::default();
     for (g, group) in weights.iter_mut().enumerate() {
         let rewards = &step.rewards[g * GROUP..][..GROUP];
         advantages(settings.advantage, rewards, &[true; GROUP], &mut a)?;
@@ -91,7 +91,7 @@ fn objective(settings: &Settings, step: &Step, grad: &mut [f32]) -> Result<f64, 
     black_box(&weights);
 
     let rule = Aggregation::ALL.iter().position(|&a| a == settings.aggregation).unwrap_or_default();
-    let scale = counts.scale(settings.aggregation);
+    let scale = counts.normalizer(settings.aggregation);
     let mut loss = 0.0;
     for (r, grad) in grad.chunks_exact_mut(TOKENS).enumerate() {
         let (g, i) = (r / GROUP, r % GROUP);

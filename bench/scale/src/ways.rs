@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use anyhow::{Context, Result, ensure};
 use evenkeel_proto::v1::reward_client::RewardClient;
 use evenkeel_proto::v1::{Outcome, Verdict, VerifyItem, VerifyOneRequest};
-use evenkeel_reward::{Verifier, RewardSettings};
+use evenkeel_reward::{RewardSettings, Verifier};
 use evenkeel_rpc::dispatch::Pending;
 use evenkeel_rpc::items::VerifyItems;
 use tokio::task::JoinSet;

@@ -1,6 +1,6 @@
 //! The token that ends a turn of the assistant.
 
-use evenkeel_hf::{ChatTemplates, ConfigFile, EndTokens, Folder, FolderError, Tokenizer};
+use evenkeel_hf::{ChatTemplates, ConfigFile, EosTokens, Folder, FolderError, Tokenizer};
 
 use crate::prompt::Message;
 use crate::renderer::conversation;
@@ -15,13 +15,13 @@ const PROBE: &str = "evenkeelprobe";
 /// A template that cannot be compiled ends nothing: the model may be asked without it.
 ///
 /// # Errors
-/// As [`EndTokens::read`].
+/// As [`EosTokens::read`].
 pub fn end_tokens(
     folder: &Folder,
     config: &ConfigFile,
     tokenizer: Option<&Tokenizer>,
-) -> Result<EndTokens, FolderError> {
-    let named = EndTokens::read(folder, config, tokenizer)?;
+) -> Result<EosTokens, FolderError> {
+    let named = EosTokens::read(folder, config, tokenizer)?;
     let template = match tokenizer {
         Some(tokenizer) if ChatTemplates::read(folder)? != ChatTemplates::default() => {
             let template = ChatTemplate::read(folder).ok().flatten();
@@ -30,11 +30,11 @@ pub fn end_tokens(
         _ => None,
     };
     let vocab_size = config.vocab_size()?;
-    Ok(EndTokens { template: template.filter(|&id| id < vocab_size), ..named })
+    Ok(EosTokens { template: template.filter(|&id| id < vocab_size), ..named })
 }
 
 impl ChatTemplate {
-    /// The special token that the template puts behind what the assistant said. `None` where it is no special token, or where the
+    /// The special token that the template puts behind what the assistant said. `None` where it is not a special token, or where the
     /// template refuses an answer to a question.
     pub fn end_of_turn(&self, tokenizer: &Tokenizer) -> Option<u32> {
         let messages = [Message::text("user", "?"), Message::text("assistant", PROBE)];

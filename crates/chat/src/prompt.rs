@@ -55,7 +55,7 @@ impl Message {
     /// The message at `field` of a row.
     ///
     /// # Errors
-    /// A value that is no object, one without a known role, one with neither a content nor tool calls.
+    /// A value that is not an object, one without a known role, one with neither a content nor tool calls.
     pub fn new(field: &str, value: Value) -> Result<Self, FieldError> {
         let Value::Object(message) = value else {
             return Err(FieldError::new(field, value, "an object with `role` and `content`"));

@@ -15,16 +15,16 @@ const MAX_DEPTH: usize = 127;
 #[derive(Debug, Clone)]
 pub struct TemplateValue(Value);
 
-/// Text that is no JSON.
+/// Text that is not JSON.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("no JSON: {0}")]
+#[error("not JSON: {0}")]
 pub struct NoJson(String);
 
 impl TemplateValue {
     /// Reads a text. Whole numbers are exact up to 128 bits, which those in a [`serde_json::Value`] are not.
     ///
     /// # Errors
-    /// Text that is no JSON, or lists and objects nested more than 127 deep.
+    /// Text that is not JSON, or lists and objects nested more than 127 deep.
     pub fn parse(text: &str) -> Result<Self, NoJson> {
         let raw: &RawValue = serde_json::from_str(text).map_err(|error| NoJson(error.to_string()))?;
         Self::of_raw(raw)
@@ -145,7 +145,7 @@ mod tests {
 
     #[test]
     fn what_is_no_json_or_nested_too_deep_is_refused() {
-        assert!(TemplateValue::parse("{").unwrap_err().to_string().starts_with("no JSON: "));
+        assert!(TemplateValue::parse("{").unwrap_err().to_string().starts_with("not JSON: "));
         let deep = "[".repeat(200) + &"]".repeat(200);
         assert!(TemplateValue::parse(&deep).is_err());
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use evenkeel_chat::{ChatTemplate, TemplateArguments, TemplateValue, end_tokens};
-use evenkeel_hf::{ChatTemplates, ConfigFile, EndTokens, Folder, SpecialTokens, Tokenizer};
+use evenkeel_hf::{ChatTemplates, ConfigFile, EosTokens, Folder, SpecialTokens, Tokenizer};
 use evenkeel_testing::{outside, run, test};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -106,7 +106,7 @@ fn ends(data: &Path) {
     let (text, turn) = (151_643, 151_645);
     for name in ["qwen2.5", "qwen3"] {
         let base = ends_of(name, "<|endoftext|>", text);
-        assert_eq!(base, EndTokens { tokenizer: Some(text), model: vec![text], template: Some(turn) });
+        assert_eq!(base, EosTokens { tokenizer: Some(text), model: vec![text], template: Some(turn) });
         assert_eq!((base.first(), base.others(), base.template_alone()), (Some(text), vec![turn], Some(turn)));
         let instructed = ends_of(name, "<|im_end|>", turn);
         assert_eq!((instructed.template, instructed.template_alone()), (Some(turn), None));

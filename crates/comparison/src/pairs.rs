@@ -64,7 +64,7 @@ impl Finding {
     }
 }
 
-/// The seeds that a finding over so many pairs of arms takes: with fewer, the smallest p-value of the exact test times the number of pairs is
+/// The seeds that a finding over this many pairs of arms takes: with fewer, the smallest p-value of the exact test times the number of pairs is
 /// above 0.05.
 pub(crate) fn seeds_needed(pairs: usize) -> usize {
     (FEWEST_SEEDS..).find(|seeds| smallest_p(*seeds) * pairs as f64 <= LEVEL).expect("p-values halve with every seed")

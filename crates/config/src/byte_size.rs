@@ -16,22 +16,22 @@ pub(crate) const ALLOWED: &str = "a size with its unit, such as 512KiB, 64MiB or
 pub struct ByteSize(u64);
 
 impl ByteSize {
-    /// So many bytes.
+    /// This many bytes.
     pub const fn b(bytes: u64) -> Self {
         Self(bytes)
     }
 
-    /// So many KiB.
+    /// This many KiB.
     pub const fn kib(kib: u64) -> Self {
         Self(kib << 10)
     }
 
-    /// So many MiB.
+    /// This many MiB.
     pub const fn mib(mib: u64) -> Self {
         Self(mib << 20)
     }
 
-    /// So many GiB.
+    /// This many GiB.
     pub const fn gib(gib: u64) -> Self {
         Self(gib << 30)
     }

@@ -34,7 +34,7 @@ impl HumanDuration {
     ///
     /// # Errors
     ///
-    /// A text that is no duration, and a number, which has no unit.
+    /// A text that is not a duration, and a number, which has no unit.
     pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
         deserializer.deserialize_str(DurationVisitor)
     }

@@ -10,6 +10,7 @@ mod driver;
 mod library;
 #[cfg(all(feature = "link", target_os = "linux", target_arch = "x86_64"))]
 mod link;
+mod load;
 mod probe;
 mod search;
 
@@ -22,8 +23,11 @@ pub use search::{FOLDERS, LoadedLibrary, Missing, open};
 pub const CUDA: i32 = 13_000;
 
 /// Why CUDA cannot be used.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudaUnavailable {
+    /// The program was built without candle's CUDA backend.
+    #[error("this build has no CUDA; one with --features cuda has")]
+    NotBuilt,
     /// A library is not there or cannot be loaded.
     #[error(transparent)]
     Missing(#[from] Missing),

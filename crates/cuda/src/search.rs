@@ -1,13 +1,13 @@
 //! Finding libraries.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
 use crate::library::Library;
+use crate::load::{LoadFailure, load};
 
 /// Names folders that are searched before all others, separated by colons.
 pub const FOLDERS: &str = "EVENKEEL_CUDA_LIBRARIES";
@@ -109,13 +109,12 @@ fn find(library: Library, places: &SearchPaths) -> Result<LoadedLibrary, Missing
                 let path = loaded_file(library.file()).unwrap_or_else(|| library.file().into());
                 return Ok(keep(library, handle, path));
             }
-            // The loader's own words for a file that is nowhere. Others are of a file that it found: of a library that this one needs, too.
-            Err(reason) if reason.starts_with(&format!("{}: cannot open", library.file())) => {
+            Err(LoadFailure::NotFound) => {
                 for folder in listed(std::env::var_os("LD_LIBRARY_PATH")) {
                     missing.other_versions.extend(other_versions(&folder, library));
                 }
             }
-            Err(reason) => missing.broken.push(reason),
+            Err(LoadFailure::Broken(reason)) => missing.broken.push(reason),
         }
     }
     for folder in &places.last {
@@ -138,10 +137,12 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<LoadedLibrary> {
     }
     match load(&path) {
         Ok(handle) => Some(keep(missing.library, handle, path)),
-        Err(reason) => {
+        Err(LoadFailure::Broken(reason)) => {
             missing.broken.push(reason);
             None
         }
+        // It was removed since.
+        Err(LoadFailure::NotFound) => None,
     }
 }
 
@@ -166,14 +167,6 @@ fn load_builtins(folder: &Path) {
             std::mem::forget(handle);
         }
     }
-}
-
-/// The error is the loader's reason.
-fn load(path: &Path) -> Result<libloading::Library, String> {
-    // SAFETY: NVIDIA's libraries may be initialised at any time and on any thread; that a file of this name is one of them is the
-    // responsibility of whoever installed it, as with every program that the dynamic loader links.
-    let loaded = unsafe { libloading::Library::new(path) };
-    loaded.map_err(|error| error.source().map_or_else(|| error.to_string(), ToString::to_string))
 }
 
 /// Leaks the handle: these libraries register handlers that must outlive whatever used them.
@@ -259,7 +252,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_no_library_is_reported_with_the_reason_of_the_loader() {
+    fn a_file_that_is_not_a_library_is_reported_with_the_reason_of_the_loader() {
         let folder = tempfile::tempdir().unwrap();
         std::fs::write(folder.path().join("libnvrtc.so.13"), "not a library").unwrap();
         let places = SearchPaths { first: vec![folder.path().into()], ..SearchPaths::default() };

@@ -8,9 +8,16 @@ use std::path::Path;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::hex;
+
 /// The digest of some bytes in the protocol's format: `sha256:` and 64 lower-case hex digits.
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
-    format!("sha256:{:x}", Sha256::digest(bytes))
+    named(&hex(&Sha256::digest(bytes)))
+}
+
+/// A SHA-256 digest in the protocol's format, from its hex digits.
+pub(crate) fn named(hex: &str) -> String {
+    format!("sha256:{hex}")
 }
 
 /// Length and digest of a file. Displayed in the protocol's format: `sha256:` and 64 lower-case hex digits.
@@ -26,7 +33,7 @@ pub struct FileDigest {
 impl FileDigest {
     /// Of a file with this content.
     pub fn of_bytes(bytes: &[u8]) -> Self {
-        Self { bytes: bytes.len() as u64, sha256: format!("{:x}", Sha256::digest(bytes)) }
+        Self { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(bytes)) }
     }
 
     /// Reads a file once, in chunks.
@@ -36,7 +43,7 @@ impl FileDigest {
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut hash = Sha256::new();
         let bytes = io::copy(&mut File::open(path)?, &mut hash)?;
-        Ok(Self { bytes, sha256: format!("{:x}", hash.finalize()) })
+        Ok(Self { bytes, sha256: hex(&hash.finalize()) })
     }
 }
 
@@ -55,7 +62,7 @@ impl<W: Write> DigestWriter<W> {
 
     /// The writer, and the digest of what it was given.
     pub fn finish(self) -> (W, FileDigest) {
-        (self.to, FileDigest { bytes: self.bytes, sha256: format!("{:x}", self.hash.finalize()) })
+        (self.to, FileDigest { bytes: self.bytes, sha256: hex(&self.hash.finalize()) })
     }
 }
 
@@ -74,7 +81,7 @@ impl<W: Write> Write for DigestWriter<W> {
 
 impl fmt::Display for FileDigest {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "sha256:{}", self.sha256)
+        f.write_str(&named(&self.sha256))
     }
 }
 

@@ -1,10 +1,11 @@
 //! Reading files whose paths come from outside.
 //!
 //! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file. [`open`]
-//! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when the result is no longer wanted.
-//! [`replace`] replaces a file as a whole. [`FileDigest`] is the SHA-256 digest of a file, [`DigestWriter`] makes it while the file is written, and [`FieldsDigest`] is that of several
-//! texts. [`Secret`] is a token or key that is compared in constant time, [`free_space`] says what a disk still takes and
-//! [`available_memory`] what memory there is, and [`Size`] and [`hex`] are how sizes and bytes are written.
+//! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when reading is cancelled. [`replace`] replaces a file
+//! as a whole. [`FileDigest`] is the SHA-256 digest of a file, [`DigestWriter`] makes it while the file is written, [`FieldsDigest`] is that
+//! of several texts and [`tests_digest`] that of the tests of a program. [`Secret`] is a token or key that is compared in constant time,
+//! [`free_space`] says how much room a disk has left and [`available_memory`] how much memory there is, and [`Size`] and [`hex`] are how
+//! sizes and bytes are written.
 //!
 //! Errors do not name the file: the caller knows which setting it came from and adds that.
 #![forbid(unsafe_code)]
@@ -18,6 +19,7 @@ mod replace;
 mod secret;
 mod size;
 mod space;
+mod tests_digest;
 
 pub use digest::{DigestWriter, FileDigest, sha256};
 pub use fields_digest::FieldsDigest;
@@ -28,3 +30,4 @@ pub use replace::{replace, replace_with};
 pub use secret::Secret;
 pub use size::Size;
 pub use space::{Space, free_space};
+pub use tests_digest::tests_digest;

@@ -39,8 +39,8 @@ pub enum ReadError {
         /// The shortest that is allowed.
         least: usize,
     },
-    /// The result is no longer wanted.
-    #[error("is no longer wanted")]
+    /// Nobody waits for the result any more.
+    #[error("was not read to its end: reading was cancelled")]
     Cancelled,
 }
 

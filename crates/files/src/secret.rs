@@ -85,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_secret_is_refused() {
+    fn what_is_not_a_secret_is_refused() {
         for text in ["", "\n", "two words of some length", "0123456789abcdef\n\n", "schl\u{fc}ssel-schl\u{fc}ssel"] {
             assert!(matches!(secrets(text), Err(ReadError::NotSecrets)), "{text:?}");
         }

@@ -43,7 +43,8 @@ pub fn ensure(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<(), 
     progress("compiling the guest interpreter (once, about half a minute)");
     compile::write(&engine, &component, &compiled)?;
     // Find out here whether it can be loaded, and not in every worker.
-    guest::open(&engine, &compiled).map(drop).map_err(|problem| GuestError::Load(problem).into())
+    guest::open(&engine, &compiled).map_err(GuestError::Load)?;
+    Ok(())
 }
 
 #[cfg(test)]

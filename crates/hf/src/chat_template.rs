@@ -25,7 +25,7 @@ impl ChatTemplates {
     /// Reads them. A folder without any has the default value: a base model.
     ///
     /// # Errors
-    /// A file that cannot be read, or a template that is no text.
+    /// A file that cannot be read, or a template that is not text.
     pub fn read(folder: &Folder) -> Result<Self, FolderError> {
         let files = Self { default: folder.text(name::CHAT_TEMPLATE)?, named: additional(folder)? };
         if files != Self::default() {
@@ -33,7 +33,7 @@ impl ChatTemplates {
         }
         for file in [name::TOKENIZER_CONFIG, name::CHAT_TEMPLATE_JSON] {
             if let Some(value) = folder.json(file)?.as_ref().and_then(|json| json.get("chat_template")) {
-                let found = Self::of(value).map_err(|error| FolderError::file(folder.path().join(file), error))?;
+                let found = Self::of(value).map_err(|error| FolderError::of(folder.path().join(file), error))?;
                 if found != Self::default() {
                     return Ok(found);
                 }
@@ -67,7 +67,7 @@ impl ChatTemplates {
 /// The templates of `additional_chat_templates` by the names of their files.
 fn additional(folder: &Folder) -> Result<BTreeMap<String, String>, FolderError> {
     let directory = folder.path().join(name::CHAT_TEMPLATES);
-    let unreadable = |error: std::io::Error| FolderError::file(&directory, format_args!("cannot be read: {error}"));
+    let unreadable = |error: std::io::Error| FolderError::of(&directory, error);
     let entries = match std::fs::read_dir(&directory) {
         Ok(entries) => entries,
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(BTreeMap::new()),

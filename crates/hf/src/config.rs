@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use evenkeel_errors::FieldError;
 use serde_json::Value;
 
-use crate::error::FolderError;
+use crate::error::{FileProblem, FolderError};
 use crate::folder::{Folder, name};
 
 /// A parsed `config.json`, with what every service asks of it. The whole architecture is the model crate's to read.
@@ -24,7 +24,7 @@ impl ConfigFile {
         let path = folder.path().join(name::CONFIG);
         match folder.json(name::CONFIG)? {
             Some(json) => Ok(Self { path, json }),
-            None => Err(FolderError::file(path, "is missing, allowed: the folder of a Hugging Face model")),
+            None => Err(FolderError::of(path, FileProblem::Missing("the folder of a Hugging Face model"))),
         }
     }
 
@@ -81,7 +81,7 @@ impl ConfigFile {
             Some(value) => FieldError::new(field, value, allowed),
             None => FieldError::missing(field, allowed),
         };
-        FolderError::file(&self.path, error)
+        FolderError::of(&self.path, error)
     }
 }
 

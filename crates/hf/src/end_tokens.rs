@@ -13,7 +13,7 @@ use crate::tokenizer::Tokenizer;
 /// vLLM treats them differently: the tokenizer's ends a response without a stop reason, each of the model's is a stop reason. It does not
 /// look at the template: the end of a turn that neither of the others names has to be asked for.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct EndTokens {
+pub struct EosTokens {
     /// `eos_token` of `tokenizer_config.json`.
     pub tokenizer: Option<u32>,
     /// `eos_token_id` of `generation_config.json`, or else of `config.json`, in the order of the file.
@@ -22,11 +22,11 @@ pub struct EndTokens {
     pub template: Option<u32>,
 }
 
-impl EndTokens {
+impl EosTokens {
     /// Reads those that files name. Without a tokenizer, `tokenizer_config.json` is not looked at.
     ///
     /// # Errors
-    /// An `eos_token` that the tokenizer does not have; an `eos_token_id` that is no id below `vocab_size`.
+    /// An `eos_token` that the tokenizer does not have; an `eos_token_id` that is not an id below `vocab_size`.
     pub fn read(folder: &Folder, config: &ConfigFile, tokenizer: Option<&Tokenizer>) -> Result<Self, FolderError> {
         let tokenizer = match tokenizer {
             Some(tokenizer) => of_tokenizer(folder, tokenizer)?,
@@ -83,12 +83,12 @@ fn of_tokenizer(folder: &Folder, tokenizer: &Tokenizer) -> Result<Option<u32>, F
     let token = json.get("eos_token").and_then(|token| token.as_str().or_else(|| token.get("content")?.as_str()));
     let Some(token) = token else { return Ok(None) };
     let missing = || FieldError::new("eos_token", format_args!("{token:?}"), "a token of tokenizer.json");
-    let refused = || FolderError::file(folder.path().join(name::TOKENIZER_CONFIG), missing());
+    let refused = || FolderError::of(folder.path().join(name::TOKENIZER_CONFIG), missing());
     tokenizer.id(token).ok_or_else(refused).map(Some)
 }
 
 fn of_model(folder: &Folder, file: &str, json: &Value, config: &ConfigFile) -> Result<Option<Vec<u32>>, FolderError> {
-    let refused = |error: FieldError| FolderError::file(folder.path().join(file), error);
+    let refused = |error: FieldError| FolderError::of(folder.path().join(file), error);
     let Some(ids) = eos_token_ids(json).map_err(refused)? else { return Ok(None) };
     let vocab_size = config.vocab_size()?;
     match ids.iter().find(|&&id| id >= vocab_size) {
@@ -105,8 +105,8 @@ mod tests {
     use super::*;
     use crate::tokenizer::tests::words;
 
-    /// Reads the ends of a folder with these files; an empty text is no file.
-    fn ends(config: &str, generation: &str, tokenizer_config: &str) -> Result<EndTokens, FolderError> {
+    /// Reads the ends of a folder with these files; an empty text stands for no file.
+    fn ends(config: &str, generation: &str, tokenizer_config: &str) -> Result<EosTokens, FolderError> {
         let dir = tempfile::tempdir().unwrap();
         let files = [
             ("config.json", config),
@@ -119,7 +119,7 @@ mod tests {
         }
         let folder = Folder::new(dir.path());
         let tokenizer = Tokenizer::read(&folder)?;
-        EndTokens::read(&folder, &ConfigFile::read(&folder)?, tokenizer.as_ref())
+        EosTokens::read(&folder, &ConfigFile::read(&folder)?, tokenizer.as_ref())
     }
 
     const CONFIG: &str = r#"{"vocab_size": 3, "eos_token_id": [1, 2]}"#;
@@ -127,10 +127,10 @@ mod tests {
     #[test]
     fn the_generation_config_goes_before_the_config() {
         let found = ends(CONFIG, r#"{"eos_token_id": 2}"#, "").unwrap();
-        assert_eq!(found, EndTokens { model: vec![2], ..EndTokens::default() });
+        assert_eq!(found, EosTokens { model: vec![2], ..EosTokens::default() });
         let found = ends(CONFIG, r#"{"eos_token_id": null}"#, "").unwrap();
         assert_eq!((found.first(), found.others()), (Some(1), vec![1, 2]));
-        assert_eq!(ends(r#"{"vocab_size": 3}"#, "", "").unwrap(), EndTokens::default());
+        assert_eq!(ends(r#"{"vocab_size": 3}"#, "", "").unwrap(), EosTokens::default());
     }
 
     #[test]
@@ -145,13 +145,13 @@ mod tests {
 
     #[test]
     fn the_templates_end_of_turn_counts_once() {
-        let ends = EndTokens { tokenizer: Some(0), model: vec![0, 2], template: Some(1) };
+        let ends = EosTokens { tokenizer: Some(0), model: vec![0, 2], template: Some(1) };
         assert_eq!((ends.first(), ends.others(), ends.template_alone()), (Some(0), vec![2, 1], Some(1)));
         for id in [0, 2] {
-            let ends = EndTokens { template: Some(id), ..ends.clone() };
+            let ends = EosTokens { template: Some(id), ..ends.clone() };
             assert_eq!((ends.others(), ends.template_alone()), (vec![2], None));
         }
-        let alone = EndTokens { template: Some(1), ..EndTokens::default() };
+        let alone = EosTokens { template: Some(1), ..EosTokens::default() };
         assert_eq!((alone.first(), alone.others()), (Some(1), vec![1]));
     }
 

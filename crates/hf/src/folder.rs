@@ -86,7 +86,7 @@ impl Folder {
     /// A folder without that file, or one that cannot be read.
     pub fn tokenizer_digest(&self) -> Result<String, FolderError> {
         let path = self.path.join(name::TOKENIZER);
-        FileDigest::of(&path).map(|digest| digest.to_string()).map_err(|error| FolderError::file(&path, error))
+        FileDigest::of(&path).map(|digest| digest.to_string()).map_err(|error| FolderError::of(&path, error))
     }
 
     pub(crate) fn tokenizer_bytes(&self) -> Result<Option<Vec<u8>>, FolderError> {
@@ -96,15 +96,13 @@ impl Folder {
     /// A small text file; `None` where the folder has none of that name.
     pub(crate) fn text(&self, name: &str) -> Result<Option<String>, FolderError> {
         let Some(bytes) = self.optional(name, MAX_CONFIG_BYTES)? else { return Ok(None) };
-        let not_utf8 = |error| FolderError::file(self.path.join(name), format_args!("is not UTF-8: {error}"));
-        String::from_utf8(bytes).map(Some).map_err(not_utf8)
+        String::from_utf8(bytes).map(Some).map_err(|error| FolderError::of(self.path.join(name), error))
     }
 
     /// A small JSON file; `None` where the folder has none of that name.
     pub fn json(&self, name: &str) -> Result<Option<Value>, FolderError> {
         let Some(bytes) = self.optional(name, MAX_CONFIG_BYTES)? else { return Ok(None) };
-        let not_json = |error| FolderError::file(self.path.join(name), format_args!("is not JSON: {error}"));
-        serde_json::from_slice(&bytes).map(Some).map_err(not_json)
+        serde_json::from_slice(&bytes).map(Some).map_err(|error| FolderError::of(self.path.join(name), error))
     }
 
     fn optional(&self, name: &str, max_bytes: u64) -> Result<Option<Vec<u8>>, FolderError> {
@@ -113,7 +111,7 @@ impl Folder {
             Ok(bytes) => Ok(Some(bytes)),
             Err(ReadError::Io(error)) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
             Err(ReadError::Cancelled) => Err(FolderError::Cancelled),
-            Err(error) => Err(FolderError::file(path, error)),
+            Err(error) => Err(FolderError::of(path, error)),
         }
     }
 }

@@ -3,9 +3,9 @@
 //! A [`Folder`] is a directory as transformers and engines write and read it. From it come
 //! - `config.json` as a [`ConfigFile`],
 //! - `tokenizer.json` as a [`Tokenizer`], with the digest by which services compare tokenizers,
-//! - the [`EndTokens`] that end a response, from three files that may name different ones,
+//! - the [`EosTokens`] that end a response, from three files that may name different ones,
 //! - the [`ChatTemplates`] that turn messages into a prompt, as text, and the [`SpecialTokens`] that they see,
-//! - what the safetensors files hold ([`tensor_shapes`], [`weight_files`], [`weights_digest`]),
+//! - what the safetensors files hold ([`WeightFiles`], [`tensor_shapes`], [`weights_digest`]),
 //! - the [`VersionMarker`] of published weights.
 //!
 //! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor library.
@@ -23,10 +23,10 @@ mod weights;
 
 pub use chat_template::ChatTemplates;
 pub use config::ConfigFile;
-pub use end_tokens::{EndTokens, eos_token_ids};
-pub use error::FolderError;
+pub use end_tokens::{EosTokens, eos_token_ids};
+pub use error::{FileProblem, FolderError, HeaderError};
 pub use folder::{COMPANION_FILES, Folder, name};
 pub use special_tokens::SpecialTokens;
 pub use tokenizer::{TextError, Tokenizer};
 pub use version_marker::VersionMarker;
-pub use weights::{TensorShapes, tensor_shapes, weight_files, weights_digest, weights_digest_of};
+pub use weights::{TensorShapes, WeightFiles, tensor_shapes, weights_digest, weights_digest_of};

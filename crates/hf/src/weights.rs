@@ -1,16 +1,17 @@
 //! The safetensors files of a folder: which there are, names and shapes of their tensors, and their digest.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
+use evenkeel_errors::FieldError;
 use evenkeel_files::{FileDigest, sha256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
-use crate::error::FolderError;
-use crate::folder::Folder;
+use crate::error::{FileProblem, FolderError, HeaderError};
+use crate::folder::{Folder, name};
 
 /// Longest header that is read, in bytes: what the safetensors library itself allows.
 const MAX_HEADER_BYTES: u64 = 100 << 20;
@@ -24,22 +25,94 @@ struct TensorInfo {
     data_offsets: [u64; 2],
 }
 
-/// The safetensors files, in the order of their names.
-///
-/// # Errors
-/// A folder that cannot be read.
-pub fn weight_files(folder: &Folder) -> Result<Vec<PathBuf>, FolderError> {
-    let path = folder.path();
-    let unreadable = |error: std::io::Error| FolderError::file(path, format_args!("cannot be read: {error}"));
-    let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(unreadable)? {
-        let file = entry.map_err(unreadable)?.path();
-        if file.extension().is_some_and(|extension| extension == "safetensors") {
-            files.push(file);
+#[derive(Deserialize)]
+struct Index {
+    weight_map: BTreeMap<String, String>,
+}
+
+/// The safetensors files of a model: the shards that the index names, else `model.safetensors`, else all that the folder has. Other files of a
+/// folder with an index are none of the model's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WeightFiles {
+    folder: PathBuf,
+    /// In order.
+    names: Vec<String>,
+    /// The index of its file, by the name of a tensor; absent without an index.
+    file_of: Option<BTreeMap<String, usize>>,
+}
+
+impl WeightFiles {
+    /// Reads the index, if there is one, and looks for the files.
+    ///
+    /// # Errors
+    /// A folder or index that cannot be read, or an index that names a file outside of the folder.
+    pub fn read(folder: &Folder) -> Result<Self, FolderError> {
+        let path = folder.path();
+        let found = |names, file_of| Self { folder: path.to_owned(), names, file_of };
+        if let Some(text) = folder.text(name::WEIGHTS_INDEX)? {
+            let index_path = path.join(name::WEIGHTS_INDEX);
+            let index: Index = serde_json::from_str(&text)
+                .map_err(|error| FolderError::of(&index_path, FileProblem::WeightMap(error)))?;
+            let names: BTreeSet<&String> = index.weight_map.values().collect();
+            let names: Vec<String> = names.into_iter().cloned().collect();
+            for (tensor, file) in &index.weight_map {
+                // Shards must be in the folder itself.
+                if Path::new(file).components().count() != 1 || file.contains("..") {
+                    let field = format!("the file of tensor `{tensor}`");
+                    let allowed = "the name of a file in the folder";
+                    return Err(FolderError::of(index_path, FieldError::new(field, format!("`{file}`"), allowed)));
+                }
+            }
+            let at = |file: &String| names.binary_search(file).unwrap_or_default();
+            let file_of = index.weight_map.iter().map(|(tensor, file)| (tensor.clone(), at(file))).collect();
+            return Ok(found(names, Some(file_of)));
         }
+        if path.join(name::WEIGHTS).exists() {
+            return Ok(found(vec![name::WEIGHTS.to_owned()], None));
+        }
+        let unreadable = |error: std::io::Error| FolderError::of(path, error);
+        let mut names = Vec::new();
+        for entry in std::fs::read_dir(path).map_err(unreadable)? {
+            let file = entry.map_err(unreadable)?.file_name().to_string_lossy().into_owned();
+            if file.ends_with(".safetensors") {
+                names.push(file);
+            }
+        }
+        names.sort();
+        Ok(found(names, None))
     }
-    files.sort();
-    Ok(files)
+
+    /// Whether the folder has no weights, and no index that names any.
+    pub fn is_empty(&self) -> bool {
+        self.names.is_empty()
+    }
+
+    /// The files, in the order of their names, whether they are there or not.
+    pub fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
+        self.names.iter().map(|name| self.folder.join(name))
+    }
+
+    /// The index in [`paths`](Self::paths) of the file of each tensor, by its name; absent without an index of shards.
+    pub fn file_of(&self) -> Option<&BTreeMap<String, usize>> {
+        self.file_of.as_ref()
+    }
+
+    /// The names of files that are not there.
+    pub fn missing(&self) -> Vec<String> {
+        self.names.iter().filter(|name| !self.folder.join(name).exists()).cloned().collect()
+    }
+
+    /// Names and shapes of all tensors, from the headers of the files.
+    ///
+    /// # Errors
+    /// A file that is not a complete safetensors file.
+    pub fn shapes(&self) -> Result<TensorShapes, FolderError> {
+        let mut shapes = TensorShapes::new();
+        for path in self.paths() {
+            read_header(&path, &mut shapes).map_err(|problem| FolderError::of(&path, problem))?;
+        }
+        Ok(shapes)
+    }
 }
 
 /// The digest that names published weights: `sha256:` and the SHA-256 of the hex digests of the weight files, one after the other in
@@ -48,8 +121,8 @@ pub fn weight_files(folder: &Folder) -> Result<Vec<PathBuf>, FolderError> {
 /// # Errors
 /// A folder or file that cannot be read.
 pub fn weights_digest(folder: &Folder) -> Result<String, FolderError> {
-    let digests = weight_files(folder)?.into_iter().map(|file| {
-        let digest = FileDigest::of(&file).map_err(|error| FolderError::file(&file, error))?;
+    let digests = WeightFiles::read(folder)?.paths().collect::<Vec<_>>().into_iter().map(|file| {
+        let digest = FileDigest::of(&file).map_err(|error| FolderError::of(&file, error))?;
         Ok((file, digest))
     });
     Ok(weights_digest_of(digests.collect::<Result<Vec<_>, FolderError>>()?))
@@ -64,41 +137,38 @@ pub fn weights_digest_of<P: Ord>(files: impl IntoIterator<Item = (P, FileDigest)
 /// Names and shapes of all tensors, from the headers of the files.
 ///
 /// # Errors
-/// A file that is no safetensors file, or shorter than its header says.
+/// A folder that cannot be read, or a file that is not a complete safetensors file.
 pub fn tensor_shapes(folder: &Folder) -> Result<TensorShapes, FolderError> {
-    let mut shapes = TensorShapes::new();
-    for path in weight_files(folder)? {
-        read_header(&path, &mut shapes).map_err(|reason| FolderError::file(&path, reason))?;
-    }
-    Ok(shapes)
+    WeightFiles::read(folder)?.shapes()
 }
 
-fn read_header(path: &Path, shapes: &mut TensorShapes) -> Result<(), String> {
-    let io = |error: std::io::Error| error.to_string();
-    let mut file = File::open(path).map_err(io)?;
+fn read_header(path: &Path, shapes: &mut TensorShapes) -> Result<(), FileProblem> {
+    let mut file = File::open(path)?;
     let mut length = [0; 8];
-    file.read_exact(&mut length).map_err(io)?;
+    file.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
     if length > MAX_HEADER_BYTES {
-        return Err(format!("its header has {length} bytes, allowed: at most {MAX_HEADER_BYTES}"));
+        return Err(HeaderError::TooLong { bytes: length, max: MAX_HEADER_BYTES }.into());
     }
     let mut header = Vec::new();
-    (&mut file).take(length).read_to_end(&mut header).map_err(io)?;
-    let header: BTreeMap<String, Box<RawValue>> =
-        serde_json::from_slice(&header).map_err(|error| format!("its header is not JSON: {error}"))?;
+    (&mut file).take(length).read_to_end(&mut header)?;
+    let header: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&header).map_err(HeaderError::Json)?;
     let mut end = 0;
     for (name, info) in header {
         if name == "__metadata__" {
             continue;
         }
-        let info: TensorInfo = serde_json::from_str(info.get()).map_err(|error| format!("tensor {name}: {error}"))?;
+        let info: TensorInfo = match serde_json::from_str(info.get()) {
+            Ok(info) => info,
+            Err(error) => return Err(HeaderError::Tensor { name, error }.into()),
+        };
         end = end.max(info.data_offsets[1]);
         shapes.insert(name, info.shape);
     }
     let expected = end.saturating_add(8 + length);
-    let found = file.metadata().map_err(io)?.len();
+    let found = file.metadata()?.len();
     if found < expected {
-        return Err(format!("has {found} bytes, its header says {expected}"));
+        return Err(HeaderError::Short { found, expected }.into());
     }
     Ok(())
 }
@@ -130,6 +200,38 @@ mod tests {
         assert_eq!(shapes, TensorShapes::from([("a".into(), vec![2, 3]), ("b".into(), vec![])]));
         let hex = |bytes: &[u8]| sha256(bytes).trim_start_matches("sha256:").to_owned();
         assert_eq!(weights_digest(&folder).unwrap(), sha256(hex(&one) + &hex(&two)));
+    }
+
+    #[test]
+    fn an_index_says_which_files_are_the_models() {
+        let dir = tempfile::tempdir().unwrap();
+        let folder = Folder::new(dir.path());
+        assert!(WeightFiles::read(&folder).unwrap().is_empty());
+        let write = |name: &str, bytes: &[u8]| std::fs::write(dir.path().join(name), bytes).unwrap();
+        let index =
+            r#"{"weight_map": {"b": "model-2.safetensors", "a": "model-1.safetensors", "c": "model-2.safetensors"}}"#;
+        write("model.safetensors.index.json", index.as_bytes());
+        write("model-1.safetensors", &safetensors(FIRST, 24));
+        write("stray.safetensors", b"not the model's");
+        let weights = WeightFiles::read(&folder).unwrap();
+        let names = ["model-1.safetensors", "model-2.safetensors"];
+        assert_eq!(weights.paths().collect::<Vec<_>>(), names.map(|name| dir.path().join(name)));
+        assert_eq!(weights.missing(), ["model-2.safetensors"]);
+        let file_of = [("a", 0), ("b", 1), ("c", 1)].map(|(tensor, file)| (tensor.to_owned(), file));
+        assert_eq!(weights.file_of(), Some(&BTreeMap::from(file_of)));
+        write("model-2.safetensors", &safetensors(SECOND, 2));
+        assert_eq!(weights.shapes().unwrap().len(), 2);
+        assert!(weights_digest(&folder).unwrap().starts_with("sha256:"));
+
+        for (index, words) in [
+            ("{", "is not a weight map"),
+            (r#"{"weight_map": {"a": "../a.safetensors"}}"#, "the file of tensor `a` is `../a.safetensors`, allowed"),
+            (r#"{"weight_map": {"a": "sub/a.safetensors"}}"#, "the name of a file in the folder"),
+        ] {
+            write("model.safetensors.index.json", index.as_bytes());
+            let error = WeightFiles::read(&folder).unwrap_err().to_string();
+            assert!(error.contains("index.json: ") && error.contains(words), "{error}");
+        }
     }
 
     #[test]

@@ -1,5 +1,5 @@
 use evenkeel_kernels::{Rotation, Type, cast, rotary as rotate, swiglu as gate, swiglu_backward as gate_backward};
-use evenkeel_model::kernels::{Rotary, SwiGlu, Turn};
+use evenkeel_model::kernels::{Rotary, RotaryDirection, SwiGlu};
 use evenkeel_model::{Config, Family};
 
 use crate::Runner;
@@ -32,7 +32,8 @@ fn config(dim: usize) -> Config {
 fn angles(table: &<evenkeel_model::kernels::cpu::Cpu as Rotary>::Table, half: usize) -> [Vec<f32>; 2] {
     let unit: Vec<f32> = (0..2 * half).map(|i| f32::from(u8::from(i < half))).collect();
     let positions: Vec<u32> = (0..POSITIONS as u32).collect();
-    let rotated = cpu().rotary(matrix(&unit.repeat(POSITIONS), 2 * half), table, &positions, Turn::Forward).unwrap();
+    let rotated =
+        cpu().rotary(matrix(&unit.repeat(POSITIONS), 2 * half), table, &positions, RotaryDirection::Forward).unwrap();
     let rotated = values(&rotated);
     let part = |first: usize| rotated.chunks_exact(2 * half).flat_map(|row| row[first..][..half].to_vec()).collect();
     [part(0), part(half)]
@@ -43,13 +44,13 @@ pub(crate) fn rotary(runner: &dyn Runner) {
         let table = cpu().rotary_table(&config(2 * half)).unwrap();
         let [cosines, sines] = angles(&table, half).map(|values| Buffer::f32(&values));
         for kind in TYPES {
-            for turn in [Turn::Forward, Turn::Backward] {
+            for direction in [RotaryDirection::Forward, RotaryDirection::Backward] {
                 let mut case = Case::new(seed as u64);
                 let (rows, heads) = (case.between(1, 20), case.between(1, 4));
                 let x = case.of(kind, rows * heads * 2 * half);
                 let positions = case.ids(rows, POSITIONS);
                 let (at, buffer) = (Buffer::u32(&positions), Buffer::values(kind, &x, case.one_of(&[0, 1])));
-                let rotation = Rotation { kind, rows, heads, half, back: turn == Turn::Backward };
+                let rotation = Rotation { kind, rows, heads, half, back: direction == RotaryDirection::Backward };
                 let launch = rotate(
                     runner.properties(),
                     rotation,
@@ -59,7 +60,7 @@ pub(crate) fn rotary(runner: &dyn Runner) {
                 )
                 .unwrap();
                 runner.run(&launch, seed as u32);
-                let wanted = cpu().rotary(matrix(&x, heads * 2 * half), &table, &positions, turn).unwrap();
+                let wanted = cpu().rotary(matrix(&x, heads * 2 * half), &table, &positions, direction).unwrap();
                 assert_close(&format!("{rotation:?}"), kind, 2.0, &buffer.read(kind), &values(&wanted));
             }
         }

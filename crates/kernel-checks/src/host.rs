@@ -8,7 +8,7 @@ use candle_core::{CpuStorage, Shape, Storage, Tensor, TensorId};
 use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 use evenkeel_model::kernels::HostValues;
 use evenkeel_model::kernels::cuda::{Device, Lane};
-use evenkeel_model::{ModelError, Result};
+use evenkeel_model::{AttentionFallback, AttentionLibrary, ModelError, Result};
 
 use crate::Runner;
 use crate::memory::Buffer;
@@ -87,7 +87,7 @@ impl Device for Host<'_> {
         Ok(())
     }
 
-    fn attention_library(&self) -> std::result::Result<String, String> {
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
         self.runner.attention_library()
     }
 

@@ -20,6 +20,7 @@ mod product;
 mod rows;
 
 use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
+use evenkeel_model::{AttentionFallback, AttentionLibrary};
 
 pub use emulation::multiply_in_fp32;
 pub use host::Host;
@@ -45,7 +46,7 @@ pub trait Runner: Send + Sync {
     ///
     /// # Errors
     /// The reason.
-    fn attention_library(&self) -> Result<String, String>;
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback>;
     /// Bytes of workspace of a pass of attention, or `None` where it is not computed in one call.
     fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Option<usize>;
     /// Computes a pass of attention to its end. Its pointers lead into buffers of this process.

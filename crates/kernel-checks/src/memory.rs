@@ -99,7 +99,7 @@ impl Buffer {
         buffer
     }
 
-    /// Space for so many values of a type, NaN until they are written.
+    /// Space for this many values of a type, NaN until they are written.
     pub fn blank(kind: Type, count: usize) -> Self {
         Self::new(count * kind.size(), 0xff, 0)
     }

@@ -2,7 +2,7 @@ use candle_core::{DType, Tensor};
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::{
     BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Recompute, Scores, TokenLoss,
-    Train,
+    TrainableModel,
 };
 
 use crate::Runner;
@@ -102,7 +102,7 @@ pub(crate) fn passes(runner: &dyn Runner) {
                 {
                     assert!((found - wanted).abs() <= score_limit, "{name}: score {found} for {wanted}");
                 }
-                let gradients = |network: &mut dyn Train| {
+                let gradients = |network: &mut dyn TrainableModel| {
                     network.accumulate(&batches, 0.8, &Uneven).unwrap();
                     // Sums go on.
                     network.accumulate(&batches, 0.8, &Uneven).unwrap();

@@ -83,7 +83,7 @@ pub(crate) fn column_sums(runner: &dyn Runner) {
             assert_eq!(sum.workspace(runner.properties()) > 0, rows > 512, "{sum:?}");
             add_columns(runner, sum, &from, &out, seed as u32);
             let mut wanted = before.clone();
-            cpu().linear_bias(&matrix(&x, width), &mut wanted).unwrap();
+            cpu().linear_backward_bias(&matrix(&x, width), &mut wanted).unwrap();
             assert_close(&format!("{sum:?}"), Type::F32, 64.0, &out.read_f32(), &wanted);
         }
     }

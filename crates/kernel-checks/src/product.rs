@@ -83,7 +83,7 @@ pub(crate) fn products(runner: &dyn Runner) {
             let dx = Buffer::blank(kind, rows * inner);
             let sizes = [rows, columns, inner];
             runner.multiply(&Product::new(sizes, of(&dy_at, columns), of(&weight_at, inner), of(&dx, inner)));
-            let wanted = cpu().linear_input(&dy_in, &weight_in, None).unwrap();
+            let wanted = cpu().linear_backward_input(&dy_in, &weight_in, None).unwrap();
             assert_close(&format!("dx of {name}"), kind, 8.0, &dx.read(kind), &values(&wanted));
 
             let before = case.normal(columns * inner);
@@ -92,7 +92,7 @@ pub(crate) fn products(runner: &dyn Runner) {
             let product = Product::new([columns, rows, inner], of(&dy_at, columns).t(), of(&x_at, inner), to);
             runner.multiply(&product.plus(dweight.pointer()));
             let mut wanted = before;
-            cpu().linear_weight(&dy_in, &x_in, &mut wanted).unwrap();
+            cpu().linear_backward_weight(&dy_in, &x_in, &mut wanted).unwrap();
             assert_close(&format!("dw of {name}"), Type::F32, 64.0, &dweight.read_f32(), &wanted);
         }
     }

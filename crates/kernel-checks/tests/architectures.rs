@@ -14,7 +14,7 @@ use evenkeel_cuda::{Library, LoadedLibrary, open};
 use evenkeel_kernels::{Source, sources};
 use evenkeel_testing::{Trial, run, test};
 
-/// Registers of a thread on sm_90: with so many, five blocks of 256 threads are resident on a multiprocessor.
+/// Registers of a thread on sm_90: with this many, five blocks of 256 threads are resident on a multiprocessor.
 const MAX_REGISTERS: u32 = 48;
 /// In the whole source.
 const KERNELS: usize = 83;

@@ -108,7 +108,7 @@ pub struct DeviceProperties {
 }
 
 impl DeviceProperties {
-    /// Blocks for so many pieces of work, where a block takes one after another: enough to fill the device.
+    /// Blocks for this many pieces of work, where a block takes one after another: enough to fill the device.
     pub(crate) fn blocks(self, pieces: u64) -> u32 {
         /// Blocks of 256 threads that a multiprocessor holds at a time.
         const RESIDENT: u64 = 8;

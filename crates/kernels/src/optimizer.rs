@@ -3,7 +3,7 @@
 use crate::launch::{BLOCK, DeviceProperties, Launch, Pointer, Type, arguments, is_wide, step, u32_of};
 use evenkeel_errors::FieldError;
 
-/// f64 values that [`squares`] writes for a gradient of so many values.
+/// f64 values that [`squares`] writes for a gradient of this many values.
 pub fn square_parts(properties: DeviceProperties, count: usize) -> usize {
     properties.blocks((count as u64).div_ceil(4 * u64::from(BLOCK))) as usize
 }

@@ -2,13 +2,15 @@
 
 use std::borrow::Cow;
 
+use evenkeel_errors::FieldError;
+
 use crate::extract::{Extracted, NoAnswer, boxed, extract};
 use crate::parse::{ParseError, parse, plain};
-use crate::{DecimalComma, Fuel, Marker, Notation, Outcome, Policy, Reason, Value, Verdict, choice, equality};
+use crate::{CheckOutcome, DecimalComma, Fuel, Marker, Notation, Reason, Rules, Value, Verdict, choice, equality};
 
 /// What is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Submission<'a> {
+pub enum CheckInput<'a> {
     /// A whole completion; its final answer is extracted.
     Completion(&'a str),
     /// A final answer alone.
@@ -31,14 +33,9 @@ pub enum BadGold {
     /// It is empty.
     #[error("the gold answer is empty")]
     Empty,
-    /// It is longer than the policy's limit.
-    #[error("the gold answer has {bytes} bytes, allowed: at most {max}")]
-    TooLong {
-        /// Its length.
-        bytes: usize,
-        /// The limit.
-        max: usize,
-    },
+    /// It is longer than the rules' limit.
+    #[error(transparent)]
+    TooLong(#[from] FieldError),
     /// It has unbalanced braces.
     #[error("the gold answer has a brace without its partner")]
     Unbalanced,
@@ -61,7 +58,7 @@ impl BadGold {
     pub fn reason(&self) -> Reason {
         match self {
             Self::Empty => Reason::GoldEmpty,
-            Self::TooLong { .. } => Reason::GoldTooLong,
+            Self::TooLong(_) => Reason::GoldTooLong,
             Self::Unbalanced => Reason::GoldUnbalanced,
             Self::Undefined => Reason::GoldUndefined,
             Self::HiddenCharacter(_) => Reason::GoldHiddenCharacters,
@@ -98,14 +95,15 @@ fn unreadable(error: ParseError) -> Reason {
 
 impl Gold {
     /// Reads a gold answer.
-    pub fn read(text: &str, policy: &Policy) -> Result<Self, BadGold> {
-        let max = policy.limits.max_answer_bytes;
+    pub fn read(text: &str, rules: &Rules) -> Result<Self, BadGold> {
+        let max = rules.limits.max_answer_bytes;
         if text.len() > max {
-            return Err(BadGold::TooLong { bytes: text.len(), max });
+            let (length, allowed) = (format!("{} bytes", text.len()), format!("at most {max} bytes"));
+            return Err(FieldError::new("the length of the gold answer", length, allowed).into());
         }
-        let mut fuel = Fuel::new(policy.limits.fuel);
-        let (source, value) = read_answer(text, policy, &mut fuel).map_err(|_| BadGold::Empty)?;
-        let with_point = with_point(&source, policy, &mut fuel);
+        let mut fuel = Fuel::new(rules.limits.fuel);
+        let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
+        let with_point = with_point(&source, rules, &mut fuel);
         Ok(Self { value: value?, choice: choice::of_gold(&source), with_point })
     }
 
@@ -115,15 +113,15 @@ impl Gold {
     }
 
     /// Checks one answer.
-    pub fn check<'a>(&self, submission: Submission<'a>, policy: &Policy) -> Verdict<'a> {
-        let mut fuel = Fuel::new(policy.limits.fuel);
-        let max = policy.limits.max_answer_bytes;
+    pub fn check<'a>(&self, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
+        let mut fuel = Fuel::new(rules.limits.fuel);
+        let max = rules.limits.max_answer_bytes;
         let read = match submission {
-            Submission::Extracted(answer) if answer.len() > max => {
+            CheckInput::Extracted(answer) if answer.len() > max => {
                 return Verdict::without_answer(Reason::AnswerTooLong);
             }
-            Submission::Extracted(answer) => read_answer(answer, policy, &mut fuel),
-            Submission::Completion(text) => match extract(text, policy) {
+            CheckInput::Extracted(answer) => read_answer(answer, rules, &mut fuel),
+            CheckInput::Completion(text) => match extract(text, rules) {
                 Ok(found) if found.bytes() > max => return Verdict::without_answer(Reason::AnswerTooLong),
                 found => found.map(|found| read(found, &mut fuel)),
             },
@@ -142,10 +140,10 @@ impl Gold {
         };
         let mut reason = match self.compare_choice(&extracted) {
             Some(reason) => reason,
-            None => equality::compare(&self.value, &value, policy, &mut fuel),
+            None => equality::compare(&self.value, &value, rules, &mut fuel),
         };
-        if reason.outcome() == Outcome::NotEqual
-            && let Some(by_point) = self.with_decimal_point(&extracted, &value, policy, &mut fuel)
+        if reason.outcome() == CheckOutcome::NotEqual
+            && let Some(by_point) = self.with_decimal_point(&extracted, &value, rules, &mut fuel)
         {
             reason = by_point;
         }
@@ -160,16 +158,16 @@ impl Gold {
     }
 
     /// The verdict with commas between digits read as decimal points, if the other side has a decimal point.
-    fn with_decimal_point(&self, answer: &str, value: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Reason> {
+    fn with_decimal_point(&self, answer: &str, value: &Value, rules: &Rules, fuel: &mut Fuel) -> Option<Reason> {
         let is_decimal = |value: &Value| matches!(value, Value::Number(number) if matches!(number.notation, Notation::Decimal { .. }));
         let reason = match (&self.with_point, value) {
-            (Some(gold), value) if is_decimal(value) => equality::compare(gold, value, policy, fuel),
+            (Some(gold), value) if is_decimal(value) => equality::compare(gold, value, rules, fuel),
             _ if is_decimal(&self.value) => {
-                equality::compare(&self.value, &with_point(answer, policy, fuel)?, policy, fuel)
+                equality::compare(&self.value, &with_point(answer, rules, fuel)?, rules, fuel)
             }
             _ => return None,
         };
-        (reason.outcome() == Outcome::Equal).then_some(reason)
+        (reason.outcome() == CheckOutcome::Equal).then_some(reason)
     }
 }
 
@@ -190,7 +188,7 @@ fn is_prose(value: &Value) -> bool {
 /// Reads an answer given by itself: it may still be in its boxes, and a whole solution marks its answer.
 fn read_answer<'a>(
     answer: &'a str,
-    policy: &Policy,
+    rules: &Rules,
     fuel: &mut Fuel,
 ) -> Result<(Cow<'a, str>, Result<Value, ParseError>), NoAnswer> {
     let mut found = Extracted::One(answer);
@@ -203,7 +201,7 @@ fn read_answer<'a>(
     // Hashes at the start of a line mark an answer and are not part of one.
     let hashes = || answer.contains('#') && answer.lines().any(|line| line.trim_start().starts_with("####"));
     if (value.as_ref().is_ok_and(is_prose) || hashes())
-        && let Ok(Extracted::One(marked)) = extract(answer, &Policy { markers: SOLUTION.to_vec(), ..policy.clone() })
+        && let Ok(Extracted::One(marked)) = extract(answer, &Rules { markers: SOLUTION.to_vec(), ..rules.clone() })
     {
         return Ok(read(Extracted::One(marked), fuel));
     }
@@ -211,8 +209,8 @@ fn read_answer<'a>(
 }
 
 /// Digits, a comma and digits, read as a decimal number.
-fn with_point(text: &str, policy: &Policy, fuel: &mut Fuel) -> Option<Value> {
-    if policy.decimal_comma == DecimalComma::List {
+fn with_point(text: &str, rules: &Rules, fuel: &mut Fuel) -> Option<Value> {
+    if rules.decimal_comma == DecimalComma::List {
         return None;
     }
     let plain = plain(text).ok()?;
@@ -244,9 +242,9 @@ fn read<'a>(found: Extracted<'a>, fuel: &mut Fuel) -> (Cow<'a, str>, Result<Valu
 }
 
 /// Checks one answer against a gold answer that is used once. An unreadable gold answer is reported as the verdict's reason.
-pub fn check<'a>(gold: &str, submission: Submission<'a>, policy: &Policy) -> Verdict<'a> {
-    match Gold::read(gold, policy) {
-        Ok(gold) => gold.check(submission, policy),
+pub fn check<'a>(gold: &str, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
+    match Gold::read(gold, rules) {
+        Ok(gold) => gold.check(submission, rules),
         Err(bad) => Verdict::without_answer(bad.reason()),
     }
 }

@@ -1,8 +1,8 @@
 //! Decides whether the final answer in a text equals the gold answer.
 //!
 //! A check has three stages, each a module: [`extract`] finds the final answer in a completion, [`parse`] reads it into a [`Value`],
-//! [`equality`] compares two values. [`Gold`] combines them and returns a [`Verdict`] with what was found and the reason. A [`Policy`]
-//! answers the questions on which graders differ; a [`Profile`] is a named policy.
+//! [`equality`] compares two values. [`Gold`] combines them and returns a [`Verdict`] with what was found and the reason. [`Rules`]
+//! answer the questions on which graders differ; a [`Profile`] names a set of them.
 //!
 //! Guarantees for every input:
 //! - No floating point. Numbers, radicals and their sums are compared exactly; other expressions modulo two primes at pseudo-random points,
@@ -13,12 +13,12 @@
 //! - A gold answer that cannot be parsed is [`BadGold`], a defect of the data set, and never counts as a wrong answer.
 //!
 //! ```
-//! use evenkeel_math::{Gold, Outcome, Policy, Submission};
+//! use evenkeel_math::{Gold, CheckOutcome, Rules, CheckInput};
 //!
-//! let policy = Policy::default();
-//! let gold = Gold::read(r"\frac{3}{4}", &policy)?;
-//! let verdict = gold.check(Submission::Completion(r"Both halves agree, so \boxed{0.75}."), &policy);
-//! assert_eq!(verdict.outcome(), Outcome::Equal);
+//! let rules = Rules::default();
+//! let gold = Gold::read(r"\frac{3}{4}", &rules)?;
+//! let verdict = gold.check(CheckInput::Completion(r"Both halves agree, so \boxed{0.75}."), &rules);
+//! assert_eq!(verdict.outcome(), CheckOutcome::Equal);
 //! assert_eq!(verdict.reason.code(), "equal_decimal");
 //! assert_eq!(verdict.canonical().as_deref(), Some("3/4"));
 //! # Ok::<(), evenkeel_math::BadGold>(())
@@ -49,8 +49,8 @@ mod fuel;
 mod gold;
 mod lint;
 mod number;
-mod policy;
 mod profile;
+mod rules;
 mod slicing;
 mod unit;
 mod value;
@@ -58,13 +58,11 @@ mod verdict;
 
 pub use expr::Expr;
 pub use fuel::{Fuel, OutOfFuel};
-pub use gold::{BadGold, Gold, Submission, check};
+pub use gold::{BadGold, CheckInput, Gold, check};
 pub use lint::{Finding, lint};
 pub use number::{LongDecimal, MAX_EXACT_DIGITS, Magnitude, Notation, Number};
-pub use policy::{
-    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, TextCase, Thinking, Units,
-};
-pub use profile::{Profile, UnknownProfile};
+pub use profile::Profile;
+pub use rules::{DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units};
 pub use unit::Unit;
 pub use value::{Based, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};
-pub use verdict::{Outcome, Reason, Verdict};
+pub use verdict::{CheckOutcome, Reason, Verdict};

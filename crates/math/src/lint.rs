@@ -3,7 +3,7 @@
 use std::fmt;
 
 use crate::extract::extract;
-use crate::{BadGold, Gold, Outcome, Policy, Reason, Submission};
+use crate::{BadGold, CheckInput, CheckOutcome, Gold, Reason, Rules};
 
 /// A problem of a gold answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -64,19 +64,19 @@ const FORMS: [&str; 14] = [
 const PROSE_WORDS: usize = 8;
 
 /// The first problem of a gold answer, or `None`. The task's text is checked too if given.
-pub fn lint(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<Finding> {
-    let read = match Gold::read(gold, policy) {
+pub fn lint(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<Finding> {
+    let read = match Gold::read(gold, rules) {
         Ok(read) => read,
         Err(bad) => return Some(Finding::Unreadable(bad)),
     };
     // A gold answer that is a whole solution marks its own answer; boxing it would change its meaning.
-    let boxed = match extract(gold, policy) {
+    let boxed = match extract(gold, rules) {
         Ok(_) => gold.to_owned(),
         Err(_) => format!("\\boxed{{{}}}", gold.trim()),
     };
-    let bare = read.check(Submission::Extracted(gold), policy);
-    for verdict in [bare, read.check(Submission::Completion(&boxed), policy)] {
-        if verdict.outcome() != Outcome::Equal {
+    let bare = read.check(CheckInput::Extracted(gold), rules);
+    for verdict in [bare, read.check(CheckInput::Completion(&boxed), rules)] {
+        if verdict.outcome() != CheckOutcome::Equal {
             return Some(Finding::NotItself(verdict.reason));
         }
     }
@@ -94,7 +94,7 @@ mod tests {
     use super::*;
 
     fn code(gold: &str, problem: Option<&str>) -> Option<&'static str> {
-        lint(gold, problem, &Policy::default()).map(|finding| finding.code())
+        lint(gold, problem, &Rules::default()).map(|finding| finding.code())
     }
 
     #[test]

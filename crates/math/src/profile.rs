@@ -1,18 +1,19 @@
-//! Named policies: the default, and one for each kind of data that needs another.
+//! Named rules: the default ones, and those of each kind of data that needs others.
 
 use std::fmt;
 use std::str::FromStr;
 
+use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
-use crate::{DecimalComma, Decimals, Equations, Marker, Order, Percent, Policy, TextCase, Units};
+use crate::{DecimalComma, Decimals, Equations, Marker, Order, Percent, Rules, TextCase, Units};
 
-/// A named policy.
+/// Named rules.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "snake_case")]
 pub enum Profile {
-    /// [`Policy::default`]: for training and for benchmarks whose prompts ask for a box.
+    /// [`Rules::default`]: for training and for benchmarks whose prompts ask for a box.
     #[default]
     Default,
     /// Strict: exact decimals, a percent sign is always a hundredth, lists are ordered, case matters.
@@ -23,14 +24,6 @@ pub enum Profile {
     Dapo,
     /// The default, falling back to the last expression of a text without a marker. For comparison with other graders only.
     Unmarked,
-}
-
-/// An unknown profile name.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("unknown profile `{name}`, allowed: {}", Profile::names().join(", "))]
-pub struct UnknownProfile {
-    /// The name that was given.
-    pub name: String,
 }
 
 impl Profile {
@@ -53,12 +46,12 @@ impl Profile {
         Self::ALL.map(Self::name).to_vec()
     }
 
-    /// Its policy.
-    pub fn policy(self) -> Policy {
-        let default = Policy::default();
+    /// Its rules.
+    pub fn rules(self) -> Rules {
+        let default = Rules::default();
         match self {
             Self::Default => default,
-            Self::Exact => Policy {
+            Self::Exact => Rules {
                 decimals: Decimals::Exact,
                 percent: Percent::Hundredth,
                 units: Units::Require,
@@ -68,15 +61,15 @@ impl Profile {
                 decimal_comma: DecimalComma::List,
                 ..default
             },
-            Self::Gsm8k => Policy {
+            Self::Gsm8k => Rules {
                 markers: vec![Marker::Hashes, Marker::Boxed, Marker::AnswerLine],
                 units: Units::Ignore,
                 ..default
             },
-            Self::Dapo => Policy { markers: vec![Marker::AnswerLine, Marker::Boxed], ..default },
+            Self::Dapo => Rules { markers: vec![Marker::AnswerLine, Marker::Boxed], ..default },
             Self::Unmarked => {
                 let markers = vec![Marker::Boxed, Marker::Hashes, Marker::AnswerLine, Marker::Unmarked];
-                Policy { markers, ..default }
+                Rules { markers, ..default }
             }
         }
     }
@@ -89,13 +82,11 @@ impl fmt::Display for Profile {
 }
 
 impl FromStr for Profile {
-    type Err = UnknownProfile;
+    type Err = FieldError;
 
-    fn from_str(name: &str) -> Result<Self, UnknownProfile> {
-        Self::ALL
-            .into_iter()
-            .find(|profile| profile.name() == name)
-            .ok_or_else(|| UnknownProfile { name: name.to_owned() })
+    fn from_str(name: &str) -> Result<Self, FieldError> {
+        let found = Self::ALL.into_iter().find(|profile| profile.name() == name);
+        found.ok_or_else(|| FieldError::new("profile", format_args!("`{name}`"), Self::names().join(", ")))
     }
 }
 
@@ -104,16 +95,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_profile_is_found_by_its_name_and_is_a_policy() {
+    fn every_profile_is_found_by_its_name_and_has_valid_rules() {
         for profile in Profile::ALL {
             assert_eq!(profile.name().parse(), Ok(profile));
-            assert_eq!(profile.policy().validate(), Ok(()));
+            assert_eq!(profile.rules().validate(), Ok(()));
         }
     }
 
     #[test]
     fn an_unknown_profile_lists_those_that_exist() {
         let error = "aime".parse::<Profile>().unwrap_err();
-        assert_eq!(error.to_string(), "unknown profile `aime`, allowed: default, exact, gsm8k, dapo, unmarked");
+        assert_eq!(error.to_string(), "profile is `aime`, allowed: default, exact, gsm8k, dapo, unmarked");
     }
 }

@@ -7,7 +7,7 @@ use crate::Value;
 
 /// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum CheckOutcome {
     /// The answer equals the gold one.
     Equal,
     /// The answer differs from the gold one.
@@ -20,7 +20,7 @@ pub enum Outcome {
     BadGold,
 }
 
-impl Outcome {
+impl CheckOutcome {
     /// Its name.
     pub fn name(self) -> &'static str {
         match self {
@@ -35,7 +35,7 @@ impl Outcome {
 
 macro_rules! reasons {
     ($($outcome:ident { $($(#[$doc:meta])+ $reason:ident => $code:literal,)+ })+) => {
-        /// Why a check ended as it did; determines the [`Outcome`].
+        /// Why a check ended as it did; determines the [`CheckOutcome`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Reason {
             $($($(#[$doc])+ $reason,)+)+
@@ -51,8 +51,8 @@ macro_rules! reasons {
             }
 
             /// The outcome that it stands for.
-            pub fn outcome(self) -> Outcome {
-                match self { $($(Self::$reason => Outcome::$outcome,)+)+ }
+            pub fn outcome(self) -> CheckOutcome {
+                match self { $($(Self::$reason => CheckOutcome::$outcome,)+)+ }
             }
         }
     };
@@ -128,7 +128,7 @@ reasons! {
         DifferentItem => "different_item",
         /// The units differ.
         DifferentUnit => "different_unit",
-        /// A unit that the policy requires is missing.
+        /// A unit that the rules require is missing.
         MissingUnit => "missing_unit",
         /// The texts differ.
         DifferentText => "different_text",
@@ -211,13 +211,13 @@ impl Verdict<'_> {
     }
 
     /// The outcome.
-    pub fn outcome(&self) -> Outcome {
+    pub fn outcome(&self) -> CheckOutcome {
         self.reason.outcome()
     }
 
     /// Whether the answer earns its reward.
     pub fn is_equal(&self) -> bool {
-        self.outcome() == Outcome::Equal
+        self.outcome() == CheckOutcome::Equal
     }
 
     /// The final answer in canonical form. `None` if it could not be read.
@@ -242,8 +242,8 @@ mod tests {
     #[test]
     fn only_equality_is_equal() {
         for reason in Reason::ALL {
-            assert_eq!(reason.outcome() == Outcome::Equal, reason.code().starts_with("equal_"));
-            assert_eq!(reason.outcome() == Outcome::BadGold, reason.code().starts_with("gold_"));
+            assert_eq!(reason.outcome() == CheckOutcome::Equal, reason.code().starts_with("equal_"));
+            assert_eq!(reason.outcome() == CheckOutcome::BadGold, reason.code().starts_with("gold_"));
         }
     }
 }

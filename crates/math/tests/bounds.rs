@@ -4,23 +4,23 @@
 
 use std::time::{Duration, Instant};
 
-use evenkeel_math::{Outcome, Policy, Profile, Submission, check};
+use evenkeel_math::{CheckInput, CheckOutcome, Profile, Rules, check};
 
 const TEN_MEGABYTES: usize = 10 << 20;
 /// Hundreds of times what the slowest machine needs for linear work.
 const NOT_QUADRATIC: Duration = Duration::from_secs(60);
 
-fn timed(completion: &str, policy: &Policy) -> (Outcome, Duration) {
+fn timed(completion: &str, rules: &Rules) -> (CheckOutcome, Duration) {
     let begun = Instant::now();
-    let verdict = check("3", Submission::Completion(completion), policy);
+    let verdict = check("3", CheckInput::Completion(completion), rules);
     (verdict.outcome(), begun.elapsed())
 }
 
 /// The shortest of several measurements.
-fn best_of_three(gold: &str, answer: &str, policy: &Policy) -> Duration {
+fn best_of_three(gold: &str, answer: &str, rules: &Rules) -> Duration {
     let once = || {
         let begun = Instant::now();
-        std::hint::black_box(check(gold, Submission::Extracted(answer), policy));
+        std::hint::black_box(check(gold, CheckInput::Extracted(answer), rules));
         begun.elapsed()
     };
     (0..3).map(|_| once()).min().unwrap_or_default()
@@ -30,12 +30,12 @@ fn best_of_three(gold: &str, answer: &str, policy: &Policy) -> Duration {
 fn ten_megabytes_take_time_in_proportion() {
     let prose = "Let us think about {x} and \\frac{1}{2} of it, w. ".repeat(TEN_MEGABYTES / 48);
     for (text, outcome) in [
-        (format!("{prose}\\boxed{{3}}"), Outcome::Equal),
-        (format!("\\boxed{{3}}{prose}"), Outcome::Equal),
-        (prose.clone(), Outcome::NoAnswer),
-        (format!("<think>{prose}</think>\\boxed{{3}}"), Outcome::Equal),
+        (format!("{prose}\\boxed{{3}}"), CheckOutcome::Equal),
+        (format!("\\boxed{{3}}{prose}"), CheckOutcome::Equal),
+        (prose.clone(), CheckOutcome::NoAnswer),
+        (format!("<think>{prose}</think>\\boxed{{3}}"), CheckOutcome::Equal),
     ] {
-        let (found, time) = timed(&text, &Policy::default());
+        let (found, time) = timed(&text, &Rules::default());
         assert_eq!(found, outcome);
         println!("ten megabytes with {} after them: {time:?}", &text[text.len() - 12..]);
         assert!(time < NOT_QUADRATIC, "{time:?}");
@@ -90,14 +90,14 @@ fn repetition_does_not_make_it_quadratic() {
         "\\boxed{1} and ",
         "Answer: \\boxed{",
     ];
-    let policy = Profile::Unmarked.policy();
+    let rules = Profile::Unmarked.rules();
     for piece in pieces {
         for text in [
             piece.repeat((2 << 20) / piece.len()),
             format!("\\boxed{{{}}}", piece.repeat((2 << 20) / piece.len())),
             format!("{}\\boxed{{3}}{}", piece.repeat((1 << 20) / piece.len()), piece.repeat((1 << 20) / piece.len())),
         ] {
-            let (_, time) = timed(&text, &policy);
+            let (_, time) = timed(&text, &rules);
             assert!(time < NOT_QUADRATIC, "{piece:?} takes {time:?}");
         }
     }
@@ -108,16 +108,16 @@ fn announcements_without_an_answer_share_the_rest_of_their_line() {
     let half = 1 << 20;
     for rest in ["{", "}", "\\"] {
         let text = format!("{}\\boxed{{}}{}", "answer: ".repeat(half / 8), rest.repeat(half));
-        let (outcome, time) = timed(&text, &Profile::Dapo.policy());
-        assert_eq!(outcome, Outcome::NoAnswer);
+        let (outcome, time) = timed(&text, &Profile::Dapo.rules());
+        assert_eq!(outcome, CheckOutcome::NoAnswer);
         assert!(time < NOT_QUADRATIC, "{rest:?} takes {time:?}");
     }
 }
 
 #[test]
 fn answers_of_the_largest_size_are_read_in_milliseconds() {
-    let policy = Policy::default();
-    let size = policy.limits.max_answer_bytes - 32;
+    let rules = Rules::default();
+    let size = rules.limits.max_answer_bytes - 32;
     let mut slowest = (Duration::ZERO, "");
     for piece in [
         "9",
@@ -144,7 +144,7 @@ fn answers_of_the_largest_size_are_read_in_milliseconds() {
     ] {
         let answer = piece.repeat(size / piece.len());
         for gold in ["3", "1/3", answer.as_str()] {
-            slowest = slowest.max((best_of_three(gold, &answer, &policy), piece));
+            slowest = slowest.max((best_of_three(gold, &answer, &rules), piece));
         }
     }
     for (answer, piece) in [
@@ -160,7 +160,7 @@ fn answers_of_the_largest_size_are_read_in_milliseconds() {
         (format!("0.{}", "3".repeat(19_990)), "long decimal"),
     ] {
         for gold in ["3", "1/3", answer.as_str()] {
-            let time = best_of_three(gold, &answer, &policy);
+            let time = best_of_three(gold, &answer, &rules);
             if time > Duration::from_millis(5) {
                 println!("{piece}: {time:?}");
             }

@@ -1,16 +1,16 @@
 //! The crate from outside: whole completions against gold answers, and the verdict with its reason.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{BadGold, Gold, Limits, Outcome, Policy, Profile, Reason, Submission, Value, check};
+use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Limits, Profile, Reason, Rules, Value, check};
 
 fn judged(gold: &str, completion: &str) -> Reason {
-    check(gold, Submission::Completion(completion), &Policy::default()).reason
+    check(gold, CheckInput::Completion(completion), &Rules::default()).reason
 }
 
 #[test]
 fn a_verdict_says_why() {
-    let verdict = check("1/2", Submission::Completion("So $\\boxed{ \\dfrac{2}{4} }$."), &Policy::default());
-    assert_eq!(verdict.outcome(), Outcome::Equal);
+    let verdict = check("1/2", CheckInput::Completion("So $\\boxed{ \\dfrac{2}{4} }$."), &Rules::default());
+    assert_eq!(verdict.outcome(), CheckOutcome::Equal);
     assert!(verdict.is_equal());
     assert_eq!(verdict.reason.code(), "equal_rational");
     assert_eq!(verdict.extracted.as_deref(), Some("\\dfrac{2}{4}"));
@@ -19,11 +19,11 @@ fn a_verdict_says_why() {
 
 #[test]
 fn what_was_found_is_shown_even_where_it_is_wrong() {
-    let verdict = check("7", Submission::Completion("\\boxed{1} or \\boxed{2}"), &Policy::default());
+    let verdict = check("7", CheckInput::Completion("\\boxed{1} or \\boxed{2}"), &Rules::default());
     assert_eq!(verdict.reason, Reason::DifferentKind);
     assert_eq!(verdict.extracted.as_deref(), Some("1, 2"));
     assert_eq!(verdict.canonical().as_deref(), Some("1, 2"));
-    let broken = check("7", Submission::Extracted("\\frac{7}{0}"), &Policy::default());
+    let broken = check("7", CheckInput::Extracted("\\frac{7}{0}"), &Rules::default());
     assert_eq!((broken.reason, broken.value), (Reason::UndefinedAnswer, None));
     assert_eq!(broken.extracted.as_deref(), Some("\\frac{7}{0}"));
 }
@@ -66,7 +66,7 @@ fn nothing_earns_a_reward_but_the_answer() {
     ] {
         let reason = judged("7", completion);
         let is_percent = completion.contains("700");
-        assert_eq!(reason.outcome() == Outcome::Equal, is_percent, "{completion} is {reason}");
+        assert_eq!(reason.outcome() == CheckOutcome::Equal, is_percent, "{completion} is {reason}");
     }
 }
 
@@ -81,7 +81,7 @@ fn text_is_compared_as_text() {
 
 #[test]
 fn a_gold_answer_that_cannot_be_read_is_a_defect_of_the_data() {
-    let policy = Policy::default();
+    let rules = Rules::default();
     for (gold, error, reason) in [
         ("", BadGold::Empty, Reason::GoldEmpty),
         (" $\\text{ }$ ", BadGold::Empty, Reason::GoldEmpty),
@@ -89,11 +89,11 @@ fn a_gold_answer_that_cannot_be_read_is_a_defect_of_the_data() {
         ("\\frac{1}{2", BadGold::Unbalanced, Reason::GoldUnbalanced),
         ("4\u{202e}2", BadGold::HiddenCharacter('\u{202e}'), Reason::GoldHiddenCharacters),
     ] {
-        assert_eq!(Gold::read(gold, &policy), Err(error), "{gold}");
+        assert_eq!(Gold::read(gold, &rules), Err(error), "{gold}");
         // Whatever the answer, even where it is the very same text.
         for answer in [gold, "7"] {
-            let verdict = check(gold, Submission::Extracted(answer), &policy);
-            assert_eq!((verdict.reason, verdict.outcome()), (reason, Outcome::BadGold));
+            let verdict = check(gold, CheckInput::Extracted(answer), &rules);
+            assert_eq!((verdict.reason, verdict.outcome()), (reason, CheckOutcome::BadGold));
         }
     }
 }
@@ -101,21 +101,23 @@ fn a_gold_answer_that_cannot_be_read_is_a_defect_of_the_data() {
 #[test]
 fn limits_end_in_a_verdict_and_never_in_a_reward() {
     let limits = Limits { max_answer_bytes: 100, fuel: 20 };
-    let policy = Policy { limits, ..Policy::default() };
+    let rules = Rules { limits, ..Rules::default() };
     let long = "1".repeat(101);
-    assert_eq!(Gold::read(&long, &policy), Err(BadGold::TooLong { bytes: 101, max: 100 }));
-    assert_eq!(check("1", Submission::Extracted(&long), &policy).reason, Reason::AnswerTooLong);
+    let error = Gold::read(&long, &rules).unwrap_err();
+    assert_eq!(error.to_string(), "the length of the gold answer is 101 bytes, allowed: at most 100 bytes");
+    assert!(matches!(error, BadGold::TooLong(_)));
+    assert_eq!(check("1", CheckInput::Extracted(&long), &rules).reason, Reason::AnswerTooLong);
     let list = "x+".repeat(30);
-    assert_eq!(check("1", Submission::Extracted(&list), &policy).reason, Reason::OutOfFuel);
-    assert_eq!(Reason::OutOfFuel.outcome(), Outcome::Undecided);
-    assert_eq!(Gold::read(&list, &policy), Err(BadGold::OutOfFuel));
+    assert_eq!(check("1", CheckInput::Extracted(&list), &rules).reason, Reason::OutOfFuel);
+    assert_eq!(Reason::OutOfFuel.outcome(), CheckOutcome::Undecided);
+    assert_eq!(Gold::read(&list, &rules), Err(BadGold::OutOfFuel));
 }
 
 #[test]
 fn profiles_differ_where_their_benchmarks_do() {
     let judged =
-        |profile: Profile, gold, completion| check(gold, Submission::Completion(completion), &profile.policy()).reason;
-    assert_eq!(judged(Profile::Gsm8k, "18", "#### \\$18 \\boxed{3}").outcome(), Outcome::NotEqual);
+        |profile: Profile, gold, completion| check(gold, CheckInput::Completion(completion), &profile.rules()).reason;
+    assert_eq!(judged(Profile::Gsm8k, "18", "#### \\$18 \\boxed{3}").outcome(), CheckOutcome::NotEqual);
     assert_eq!(judged(Profile::Gsm8k, "18", "She makes \\boxed{3}\n#### $18"), Reason::EqualInteger);
     assert_eq!(judged(Profile::Dapo, "34", "\\boxed{3}\nAnswer: 34"), Reason::EqualInteger);
     assert_eq!(judged(Profile::Unmarked, "40/9", "The answer is 4 4/9."), Reason::EqualRational);
@@ -124,10 +126,10 @@ fn profiles_differ_where_their_benchmarks_do() {
 
 #[test]
 fn one_gold_answer_serves_many_checks() {
-    let policy = Policy::default();
-    let gold = Gold::read("10{,}000", &policy).unwrap();
+    let rules = Rules::default();
+    let gold = Gold::read("10{,}000", &rules).unwrap();
     assert!(matches!(gold.value(), Value::Number(_)));
     for answer in ["10000", "10,000", "10\\,000", "1e4", "10 000"] {
-        assert!(gold.check(Submission::Extracted(answer), &policy).is_equal(), "{answer}");
+        assert!(gold.check(CheckInput::Extracted(answer), &rules).is_equal(), "{answer}");
     }
 }

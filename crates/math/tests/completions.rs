@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, Verdict, check, lint};
+use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, Verdict, check, lint};
 use evenkeel_testing::{outside, run, test};
 use support::{Writer, count, texts_of};
 
@@ -43,26 +43,26 @@ fn main() -> ExitCode {
 }
 
 /// Everything that is done with a gold answer and a completion.
-fn judge(gold: &str, completion: &str, policy: &Policy) -> Outcome {
-    let _ = lint(gold, Some(completion), policy);
-    let verdict = check(gold, Submission::Completion(completion), policy);
+fn judge(gold: &str, completion: &str, rules: &Rules) -> CheckOutcome {
+    let _ = lint(gold, Some(completion), rules);
+    let verdict = check(gold, CheckInput::Completion(completion), rules);
     let _ = (verdict.canonical(), format!("{verdict:?}").len());
-    let Ok(read) = Gold::read(gold, policy) else {
-        assert_eq!(verdict.outcome(), Outcome::BadGold, "{}", verdict.reason);
-        return Outcome::BadGold;
+    let Ok(read) = Gold::read(gold, rules) else {
+        assert_eq!(verdict.outcome(), CheckOutcome::BadGold, "{}", verdict.reason);
+        return CheckOutcome::BadGold;
     };
     let _ = read.value().to_string();
-    assert_eq!(verdict, read.check(Submission::Completion(completion), policy), "one pair has one verdict");
+    assert_eq!(verdict, read.check(CheckInput::Completion(completion), rules), "one pair has one verdict");
     assert_eq!(
-        read.check(Submission::Extracted(gold), policy).outcome(),
-        Outcome::Equal,
+        read.check(CheckInput::Extracted(gold), rules).outcome(),
+        CheckOutcome::Equal,
         "a gold answer equals itself"
     );
-    let given = read.check(Submission::Extracted(completion), policy);
-    assert_ne!(given.outcome(), Outcome::BadGold);
+    let given = read.check(CheckInput::Extracted(completion), rules);
+    assert_ne!(given.outcome(), CheckOutcome::BadGold);
     // What was extracted is a gold answer as good as any.
     if let Some(extracted) = &verdict.extracted {
-        let turned = check(extracted, Submission::Extracted(gold), policy);
+        let turned = check(extracted, CheckInput::Extracted(gold), rules);
         let _ = (turned.canonical(), given.canonical());
     }
     verdict.outcome()
@@ -78,20 +78,20 @@ fn case<T>(number: u64, inputs: &dyn std::fmt::Debug, run: impl FnOnce() -> T) -
 fn every_completion_has_a_verdict(texts: Vec<String>) {
     let (first, cases) = (count("EVENKEEL_MATH_FIRST", 0), count("EVENKEEL_MATH_COMPLETIONS", CASES));
     let texts = Arc::new(texts);
-    let policies: Vec<Policy> = Profile::ALL.iter().map(|profile| profile.policy()).collect();
+    let all_rules: Vec<Rules> = Profile::ALL.iter().map(|profile| profile.rules()).collect();
     let threads = std::thread::available_parallelism().map_or(1, usize::from) as u64;
     let share = |thread: u64| {
         let mut seen = [0_u64; 5];
         for number in (first + thread..first + cases).step_by(threads as usize) {
             let mut writer = Writer::new(number, &texts);
             let (completion, gold) = (writer.completion(), writer.gold());
-            let policy = &policies[writer.random().below(policies.len())];
-            seen[match case(number, &(&gold, &completion), || judge(&gold, &completion, policy)) {
-                Outcome::Equal => 0,
-                Outcome::NotEqual => 1,
-                Outcome::Undecided => 2,
-                Outcome::NoAnswer => 3,
-                Outcome::BadGold => 4,
+            let rules = &all_rules[writer.random().below(all_rules.len())];
+            seen[match case(number, &(&gold, &completion), || judge(&gold, &completion, rules)) {
+                CheckOutcome::Equal => 0,
+                CheckOutcome::NotEqual => 1,
+                CheckOutcome::Undecided => 2,
+                CheckOutcome::NoAnswer => 3,
+                CheckOutcome::BadGold => 4,
             }] += 1;
         }
         seen
@@ -110,7 +110,7 @@ fn every_completion_has_a_verdict(texts: Vec<String>) {
 
 fn plain_boxes() {
     let cases = count("EVENKEEL_MATH_COMPLETIONS", CASES) / 4;
-    let policies: Vec<Policy> = [Profile::Default, Profile::Exact, Profile::Unmarked].map(Profile::policy).into();
+    let all_rules: Vec<Rules> = [Profile::Default, Profile::Exact, Profile::Unmarked].map(Profile::rules).into();
     let nothing = Arc::default();
     for number in 0..cases {
         let mut writer = Writer::new(number, &nothing);
@@ -119,13 +119,13 @@ fn plain_boxes() {
             // It takes the brace with it.
             continue;
         }
-        let policy = &policies[writer.random().below(policies.len())];
+        let rules = &all_rules[writer.random().below(all_rules.len())];
         let (before, after) = (writer.surroundings(), writer.surroundings());
         let mark = if writer.random().once_in(8) { "\\fbox" } else { "\\boxed" };
         let alone = format!("{mark}{{{answer}}}");
         let surrounded = format!("{before}{alone}{after}");
         case(number, &(gold, &surrounded), || {
-            let verdict = |text| -> Verdict<'_> { check(gold, Submission::Completion(text), policy) };
+            let verdict = |text| -> Verdict<'_> { check(gold, CheckInput::Completion(text), rules) };
             assert_eq!(verdict(&surrounded), verdict(&alone));
         });
     }

@@ -5,7 +5,7 @@
 use std::path::Path;
 use std::process::ExitCode;
 
-use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, check};
+use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, check};
 use evenkeel_testing::{outside, run, test};
 use serde_json::Value as Json;
 
@@ -47,16 +47,16 @@ fn pairs() -> Vec<Json> {
 }
 
 fn committed_pairs() {
-    let policy = Policy::default();
+    let rules = Rules::default();
     let (mut count, mut wrong) = ([0, 0], Vec::new());
     for row in pairs() {
         let text = |field: &str| row[field].as_str().unwrap();
         let answer = text("answer");
         let submission = match text("form") {
-            "completion" => Submission::Completion(answer),
-            _ => Submission::Extracted(answer),
+            "completion" => CheckInput::Completion(answer),
+            _ => CheckInput::Extracted(answer),
         };
-        let (verdict, expected) = (check(text("gold"), submission, &policy), row["equal"].as_bool().unwrap());
+        let (verdict, expected) = (check(text("gold"), submission, &rules), row["equal"].as_bool().unwrap());
         count[usize::from(expected)] += 1;
         if verdict.is_equal() != expected {
             wrong.push(format!("{}: {} and {answer}: {}", text("id"), text("gold"), verdict.reason));
@@ -98,7 +98,7 @@ fn golds(data: &Path, (name, pointer, _): Benchmark) -> Vec<String> {
 }
 
 fn equal(gold: &str, answer: &str) -> bool {
-    check(gold, Submission::Extracted(answer), &Policy::default()).is_equal()
+    check(gold, CheckInput::Extracted(answer), &Rules::default()).is_equal()
 }
 
 fn labelled_pairs(data: &Path) {
@@ -110,9 +110,9 @@ fn labelled_pairs(data: &Path) {
         let (id, gold, answer, expected) = (text("id"), text("gold"), text("pred"), row["expected"].as_bool().unwrap());
         let marked = ["boxed", "\\fbox", "####"].iter().any(|mark| answer.contains(mark));
         let completion = text("form") == "completion";
-        let policy = if completion && !marked { Profile::Unmarked } else { Profile::Default }.policy();
-        let submission = if completion { Submission::Completion(answer) } else { Submission::Extracted(answer) };
-        let verdict = check(gold, submission, &policy);
+        let rules = if completion && !marked { Profile::Unmarked } else { Profile::Default }.rules();
+        let submission = if completion { CheckInput::Completion(answer) } else { CheckInput::Extracted(answer) };
+        let verdict = check(gold, submission, &rules);
         let is_right = verdict.is_equal() == expected;
         if !is_right {
             differ.push(format!("{id}: {} where {expected} is expected", verdict.reason));
@@ -139,12 +139,12 @@ fn labelled_pairs(data: &Path) {
 
 /// How many gold answers equal themselves in a box, and the others with the reason.
 fn not_equal_to_themselves(golds: &[String]) -> (usize, Vec<String>) {
-    let policy = Policy::default();
+    let rules = Rules::default();
     let (mut count, mut wrong) = (0, Vec::new());
     for gold in golds {
         let boxed = format!("so \\boxed{{{gold}}}");
-        match Gold::read(gold, &policy).map(|read| read.check(Submission::Completion(&boxed), &policy).reason) {
-            Ok(reason) if reason.outcome() == Outcome::Equal => count += 1,
+        match Gold::read(gold, &rules).map(|read| read.check(CheckInput::Completion(&boxed), &rules).reason) {
+            Ok(reason) if reason.outcome() == CheckOutcome::Equal => count += 1,
             Ok(reason) => wrong.push(format!("{gold}: {reason}")),
             Err(error) => wrong.push(format!("{gold}: {error}")),
         }
@@ -221,11 +221,11 @@ fn numeric_variants(data: &Path, benchmark: Benchmark) {
 
 fn solutions(data: &Path) {
     let rows = rows(&data.join("data/math/gsm8k.jsonl"));
-    let policy = Profile::Gsm8k.policy();
+    let rules = Profile::Gsm8k.rules();
     for row in &rows {
         let solution = row["answer"].as_str().unwrap();
         let gold = solution.rsplit_once("#### ").unwrap().1;
-        assert!(check(gold, Submission::Completion(solution), &policy).is_equal(), "{gold}");
+        assert!(check(gold, CheckInput::Completion(solution), &rules).is_equal(), "{gold}");
     }
 }
 
@@ -236,7 +236,7 @@ fn generations(data: &Path) {
         let verdicts =
             ["qwen_verdict", "mathverify_verdict", "opencompass_verdict"].map(|field| row[field].as_bool().unwrap());
         let (gold, prediction) = (row["gold"].as_str().unwrap(), row["pred"].as_str().unwrap());
-        let verdict = check(gold, Submission::Extracted(prediction), &Policy::default());
+        let verdict = check(gold, CheckInput::Extracted(prediction), &Rules::default());
         if verdicts.iter().any(|verdict| *verdict != verdicts[0]) {
             // One of the graders takes no `10{,}000`.
             assert!(verdict.is_equal(), "{gold} is {prediction}");
@@ -244,7 +244,7 @@ fn generations(data: &Path) {
             continue;
         }
         compared += 1;
-        if (verdict.outcome() == Outcome::Equal) != verdicts[0] {
+        if (verdict.outcome() == CheckOutcome::Equal) != verdicts[0] {
             differ.push(format!("{}: {gold} and {prediction}: {}", row["id"], verdict.reason));
         }
     }

@@ -2,7 +2,7 @@
 //! the number of cases of each kind.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{Decimals, Outcome, Policy, Submission, check};
+use evenkeel_math::{CheckInput, CheckOutcome, Decimals, Rules, check};
 use proptest::prelude::*;
 
 /// An expression.
@@ -105,9 +105,9 @@ fn cases() -> u32 {
     std::env::var("EVENKEEL_MATH_CASES").map_or(4_000, |cases| cases.parse().unwrap())
 }
 
-fn outcome(gold: &str, answer: &str) -> Outcome {
-    let policy = Policy { decimals: Decimals::Exact, ..Policy::default() };
-    check(gold, Submission::Extracted(answer), &policy).outcome()
+fn outcome(gold: &str, answer: &str) -> CheckOutcome {
+    let rules = Rules { decimals: Decimals::Exact, ..Rules::default() };
+    check(gold, CheckInput::Extracted(answer), &rules).outcome()
 }
 
 proptest! {
@@ -119,12 +119,12 @@ proptest! {
         for answer in [other.tex(), tree.plain(), other.plain(), format!("\\left( {gold} \\right)"), format!("{{{{{gold}}}}}")] {
             let (forth, back) = (outcome(&gold, &answer), outcome(&answer, &gold));
             // A literal division by zero is a defect of a gold answer, and one that has to be computed is none.
-            if forth == Outcome::BadGold || back == Outcome::BadGold {
+            if forth == CheckOutcome::BadGold || back == CheckOutcome::BadGold {
                 continue;
             }
             prop_assert_eq!(forth, back, "{} and {}", gold, answer);
             // What divides by zero has no value at all; large ones may be too large.
-            prop_assert!(forth != Outcome::NotEqual || has_no_value(&gold), "{} is {}", gold, answer);
+            prop_assert!(forth != CheckOutcome::NotEqual || has_no_value(&gold), "{} is {}", gold, answer);
         }
     }
 
@@ -139,22 +139,22 @@ proptest! {
             format!("{gold} + \\sqrt{{{}}}", k * k + 1),
             format!("{gold} - \\pi"),
         ] {
-            prop_assert_ne!(outcome(&gold, &answer), Outcome::Equal, "{} and {}", gold, answer);
-            prop_assert_ne!(outcome(&answer, &gold), Outcome::Equal, "{} and {}", answer, gold);
+            prop_assert_ne!(outcome(&gold, &answer), CheckOutcome::Equal, "{} and {}", gold, answer);
+            prop_assert_ne!(outcome(&answer, &gold), CheckOutcome::Equal, "{} and {}", answer, gold);
         }
     }
 
     #[test]
     fn an_expression_with_functions_is_never_refused_in_another_form(tree in any_tree(), bits in any::<u64>()) {
         let (gold, answer) = (tree.tex(), tree.other(bits).tex());
-        prop_assert!(outcome(&gold, &answer) != Outcome::NotEqual || has_no_value(&gold), "{} is {}", gold, answer);
+        prop_assert!(outcome(&gold, &answer) != CheckOutcome::NotEqual || has_no_value(&gold), "{} is {}", gold, answer);
     }
 
     #[test]
     fn an_expression_with_functions_differs_from_what_is_beside_it(tree in any_tree(), n in 1_i64..60) {
         let gold = tree.tex();
         for answer in [format!("{gold} + {n}"), format!("{gold} + 10^{{-{n}}}"), format!("{gold} - x"), format!("{gold} + e^{{-{n}}}")] {
-            prop_assert_ne!(outcome(&gold, &answer), Outcome::Equal, "{} and {}", gold, answer);
+            prop_assert_ne!(outcome(&gold, &answer), CheckOutcome::Equal, "{} and {}", gold, answer);
         }
     }
 
@@ -168,7 +168,7 @@ proptest! {
             (format!("\\ln {}", k + 1), format!("\\ln({} + 10^{{-{n}}})", k + 1)),
             (format!("\\sin {k}"), format!("\\sin({k} + e^{{-{n}}})")),
         ] {
-            prop_assert_ne!(outcome(&gold, &answer), Outcome::Equal, "{} and {}", gold, answer);
+            prop_assert_ne!(outcome(&gold, &answer), CheckOutcome::Equal, "{} and {}", gold, answer);
         }
     }
 
@@ -182,5 +182,5 @@ proptest! {
 
 /// Whether an expression divides by zero or by something identically zero.
 fn has_no_value(text: &str) -> bool {
-    outcome(text, &format!("{text} + 0 \\cdot x")) != Outcome::Equal
+    outcome(text, &format!("{text} + 0 \\cdot x")) != CheckOutcome::Equal
 }

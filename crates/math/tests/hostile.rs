@@ -6,7 +6,7 @@ use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use evenkeel_math::{Outcome, Policy, Profile, Submission, check};
+use evenkeel_math::{CheckInput, CheckOutcome, Profile, Rules, check};
 
 /// Counts allocated bytes and their maximum.
 struct Counting;
@@ -165,7 +165,7 @@ fn answers() -> Vec<(String, String)> {
 #[test]
 fn a_plain_check_hardly_allocates() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let policy = Policy::default();
+    let rules = Rules::default();
     for (gold, completion, most) in [
         ("42", "After all of this work the result is \\boxed{42}.", 2),
         ("025", "#### 25", 2),
@@ -175,7 +175,7 @@ fn a_plain_check_hardly_allocates() {
         // The harness allocates beside it, now and then.
         let once = || {
             let before = CALLS.load(Ordering::Relaxed);
-            let verdict = check(gold, Submission::Completion(completion), &policy);
+            let verdict = check(gold, CheckInput::Completion(completion), &rules);
             (CALLS.load(Ordering::Relaxed) - before, verdict.reason)
         };
         let (calls, reason) = (0..50).map(|_| once()).min_by_key(|(calls, _)| *calls).unwrap();
@@ -186,11 +186,11 @@ fn a_plain_check_hardly_allocates() {
 #[test]
 fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let policy = Policy::default();
+    let rules = Rules::default();
     let rows = answers();
     assert!(rows.len() >= 100);
     // Constants are computed on first use.
-    check("\\pi", Submission::Extracted("3.14159\\ln 2"), &policy);
+    check("\\pi", CheckInput::Extracted("3.14159\\ln 2"), &rules);
     let max_time = max_time();
     let (mut slow, mut most) = (Vec::new(), (0, String::new()));
     for (name, answer) in &rows {
@@ -200,7 +200,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
             MOST.store(held, Ordering::Relaxed);
             let once = || {
                 let begun = Instant::now();
-                let verdict = check(gold, Submission::Completion(&completion), &policy);
+                let verdict = check(gold, CheckInput::Completion(&completion), &rules);
                 (begun.elapsed(), verdict.outcome())
             };
             let (mut time, outcome) = once();
@@ -208,7 +208,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
             most = most.max((memory, name.clone()));
             assert!(memory < MAX_HELD, "{name} takes {memory} bytes");
             if gold != answer {
-                assert_ne!(outcome, Outcome::Equal, "{name} is rewarded for {gold}");
+                assert_ne!(outcome, CheckOutcome::Equal, "{name} is rewarded for {gold}");
             }
             // Somebody else may have been at work.
             for _ in 0..40 {
@@ -230,7 +230,7 @@ fn every_hostile_answer_is_judged_in_time_and_memory_and_refused() {
 fn hostile_completions_take_time_in_proportion_to_their_length() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
     let megabyte = 1 << 20;
-    let policy = Profile::Unmarked.policy();
+    let rules = Profile::Unmarked.rules();
     for piece in [
         "\\boxed{1}",
         "\\boxed{",
@@ -248,7 +248,7 @@ fn hostile_completions_take_time_in_proportion_to_their_length() {
         for completion in [text.clone(), format!("{text}\\boxed{{7}}"), format!("\\boxed{{{text}}}")] {
             let once = || {
                 let begun = Instant::now();
-                let verdict = check("3", Submission::Completion(&completion), &policy);
+                let verdict = check("3", CheckInput::Completion(&completion), &rules);
                 assert!(!verdict.is_equal(), "{piece}");
                 begun.elapsed()
             };
@@ -261,9 +261,9 @@ fn hostile_completions_take_time_in_proportion_to_their_length() {
 #[test]
 fn one_pair_has_one_verdict() {
     let _alone = ALONE.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    let policy = Policy::default();
+    let rules = Rules::default();
     for (name, answer) in answers() {
-        let first = check("3", Submission::Extracted(&answer), &policy).reason;
-        assert_eq!(first, check("3", Submission::Extracted(&answer), &policy).reason, "{name}");
+        let first = check("3", CheckInput::Extracted(&answer), &rules).reason;
+        assert_eq!(first, check("3", CheckInput::Extracted(&answer), &rules).reason, "{name}");
     }
 }

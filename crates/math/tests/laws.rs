@@ -1,7 +1,7 @@
 //! Properties that hold for every input.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{Decimals, Gold, Outcome, Policy, Profile, Submission, check};
+use evenkeel_math::{CheckInput, CheckOutcome, Decimals, Gold, Profile, Rules, check};
 use proptest::prelude::*;
 
 /// Fragments of completions, including broken ones.
@@ -59,8 +59,8 @@ fn any_text() -> impl Strategy<Value = String> {
     prop_oneof![hostile(), any::<String>(), "\\PC{0,60}"]
 }
 
-fn exact() -> Policy {
-    Policy { decimals: Decimals::Exact, ..Policy::default() }
+fn exact() -> Rules {
+    Rules { decimals: Decimals::Exact, ..Rules::default() }
 }
 
 proptest! {
@@ -69,10 +69,10 @@ proptest! {
     #[test]
     fn no_text_makes_it_panic_and_one_pair_has_one_verdict(gold in any_text(), completion in any_text()) {
         for profile in Profile::ALL {
-            let policy = profile.policy();
-            for submission in [Submission::Completion(&completion), Submission::Extracted(&completion)] {
-                let first = check(&gold, submission, &policy);
-                prop_assert_eq!(&first, &check(&gold, submission, &policy));
+            let rules = profile.rules();
+            for submission in [CheckInput::Completion(&completion), CheckInput::Extracted(&completion)] {
+                let first = check(&gold, submission, &rules);
+                prop_assert_eq!(&first, &check(&gold, submission, &rules));
                 let _ = first.canonical();
             }
         }
@@ -80,21 +80,21 @@ proptest! {
 
     #[test]
     fn every_readable_gold_answer_equals_itself(text in any_text()) {
-        let policy = exact();
-        if let Ok(gold) = Gold::read(&text, &policy) {
-            prop_assert_eq!(gold.check(Submission::Extracted(&text), &policy).outcome(), Outcome::Equal);
+        let rules = exact();
+        if let Ok(gold) = Gold::read(&text, &rules) {
+            prop_assert_eq!(gold.check(CheckInput::Extracted(&text), &rules).outcome(), CheckOutcome::Equal);
         }
     }
 
     #[test]
     fn a_canonical_number_is_read_back(numerator in any::<i64>(), denominator in 1..i64::MAX) {
-        let policy = exact();
+        let rules = exact();
         let gold = format!("\\frac{{{numerator}}}{{{denominator}}}");
         let answer = format!("{numerator}/{denominator}");
-        let verdict = check(&gold, Submission::Extracted(&answer), &policy);
+        let verdict = check(&gold, CheckInput::Extracted(&answer), &rules);
         prop_assert!(verdict.is_equal());
         let canonical = verdict.canonical().unwrap();
-        prop_assert!(check(&gold, Submission::Extracted(&canonical), &policy).is_equal(), "{}", canonical);
+        prop_assert!(check(&gold, CheckInput::Extracted(&canonical), &rules).is_equal(), "{}", canonical);
     }
 
     #[test]
@@ -109,10 +109,10 @@ proptest! {
             format!("\\left( {n}/{d} \\right)"),
             format!("${n}/{d}$").replace('-', "−"),
         ] {
-            prop_assert!(check(&gold, Submission::Extracted(&answer), &exact()).is_equal(), "{} is {}", gold, answer);
+            prop_assert!(check(&gold, CheckInput::Extracted(&answer), &exact()).is_equal(), "{} is {}", gold, answer);
         }
         let more = format!("{}/{d}", n + 1);
-        prop_assert!(!check(&gold, Submission::Extracted(&more), &Policy::default()).is_equal());
+        prop_assert!(!check(&gold, CheckInput::Extracted(&more), &Rules::default()).is_equal());
     }
 
     #[test]
@@ -122,10 +122,10 @@ proptest! {
             let groups: Vec<String> = reversed.chunks(3).map(|chunk| chunk.iter().collect()).collect();
             groups.join(",").chars().rev().collect()
         };
-        prop_assert!(check(&digits, Submission::Extracted(&grouped), &Policy::default()).is_equal(), "{}", grouped);
+        prop_assert!(check(&digits, CheckInput::Extracted(&grouped), &Rules::default()).is_equal(), "{}", grouped);
         let last = digits.as_bytes()[digits.len() - 1];
         let other = format!("{}{}", &digits[..digits.len() - 1], if last == b'9' { '8' } else { char::from(last + 1) });
-        prop_assert!(!check(&digits, Submission::Extracted(&other), &Policy::default()).is_equal());
+        prop_assert!(!check(&digits, CheckInput::Extracted(&other), &Rules::default()).is_equal());
     }
 
     #[test]
@@ -134,8 +134,8 @@ proptest! {
         let part = part % scale;
         let decimal = format!("{integer}.{part:0width$}", width = places as usize);
         let fraction = format!("{}/{scale}", integer * scale + part);
-        prop_assert!(check(&fraction, Submission::Extracted(&decimal), &exact()).is_equal());
+        prop_assert!(check(&fraction, CheckInput::Extracted(&decimal), &exact()).is_equal());
         let next = format!("{}/{scale}", integer * scale + part + 1);
-        prop_assert!(!check(&next, Submission::Extracted(&decimal), &Policy::default()).is_equal());
+        prop_assert!(!check(&next, CheckInput::Extracted(&decimal), &Rules::default()).is_equal());
     }
 }

@@ -1,7 +1,7 @@
 //! A million random inputs (`EVENKEEL_MATH_RANDOM`): none panics, every readable gold answer equals itself, and a pair has one verdict.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission, lint};
+use evenkeel_math::{CheckInput, CheckOutcome, Gold, Profile, Rules, lint};
 
 const PIECES: &[&str] = &[
     "1",
@@ -151,28 +151,28 @@ impl Random {
 fn a_million_random_inputs_have_a_verdict_each() {
     let count: usize = std::env::var("EVENKEEL_MATH_RANDOM").map_or(1_000_000, |count| count.parse().unwrap());
     let mut random = Random(0x2545_f491_4f6c_dd1d);
-    let policies: Vec<Policy> = Profile::ALL.iter().map(|profile| profile.policy()).collect();
+    let all_rules: Vec<Rules> = Profile::ALL.iter().map(|profile| profile.rules()).collect();
     let mut seen = [0_usize; 5];
     for round in 0..count {
         let (gold, answer) = (random.text(10), random.text(16));
-        let policy = &policies[round % policies.len()];
-        let Ok(read) = Gold::read(&gold, policy) else {
+        let rules = &all_rules[round % all_rules.len()];
+        let Ok(read) = Gold::read(&gold, rules) else {
             seen[4] += 1;
-            assert!(lint(&gold, None, policy).is_some());
+            assert!(lint(&gold, None, rules).is_some());
             continue;
         };
-        let submission = if round % 2 == 0 { Submission::Extracted(&answer) } else { Submission::Completion(&answer) };
-        let verdict = read.check(submission, policy);
+        let submission = if round % 2 == 0 { CheckInput::Extracted(&answer) } else { CheckInput::Completion(&answer) };
+        let verdict = read.check(submission, rules);
         seen[match verdict.outcome() {
-            Outcome::Equal => 0,
-            Outcome::NotEqual => 1,
-            Outcome::Undecided => 2,
+            CheckOutcome::Equal => 0,
+            CheckOutcome::NotEqual => 1,
+            CheckOutcome::Undecided => 2,
             _ => 3,
         }] += 1;
-        let itself = read.check(Submission::Extracted(&gold), policy);
-        assert_eq!(itself.outcome(), Outcome::Equal, "{gold:?} is {}", itself.reason);
+        let itself = read.check(CheckInput::Extracted(&gold), rules);
+        assert_eq!(itself.outcome(), CheckOutcome::Equal, "{gold:?} is {}", itself.reason);
         if round % 64 == 0 {
-            assert_eq!(verdict, read.check(submission, policy), "{gold:?} and {answer:?}");
+            assert_eq!(verdict, read.check(submission, rules), "{gold:?} and {answer:?}");
             let _ = (verdict.canonical(), read.value().to_string());
         }
     }

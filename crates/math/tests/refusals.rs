@@ -1,12 +1,12 @@
 //! Answers that resemble the gold answer and are not equal to it.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{Policy, Submission, check};
+use evenkeel_math::{CheckInput, Rules, check};
 
 #[track_caller]
 fn judged(pairs: &[(&str, &str)], equal: bool) {
     for (gold, answer) in pairs {
-        let verdict = check(gold, Submission::Extracted(answer), &Policy::default());
+        let verdict = check(gold, CheckInput::Extracted(answer), &Rules::default());
         assert_eq!(verdict.is_equal(), equal, "{gold} against {answer} is {}", verdict.reason);
     }
 }

@@ -1,20 +1,20 @@
 //! The rules of equality, kind by kind: what is equal, and what is near it and is not.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{Equations, Order, Policy, Submission, Units, check};
+use evenkeel_math::{CheckInput, Equations, Order, Rules, Units, check};
 
 fn equal(gold: &str, answer: &str) -> bool {
-    check(gold, Submission::Extracted(answer), &Policy::default()).is_equal()
+    check(gold, CheckInput::Extracted(answer), &Rules::default()).is_equal()
 }
 
 #[track_caller]
 fn all(same: &[(&str, &str)], other: &[(&str, &str)]) {
     for (gold, answer) in same {
-        let verdict = check(gold, Submission::Extracted(answer), &Policy::default());
+        let verdict = check(gold, CheckInput::Extracted(answer), &Rules::default());
         assert!(verdict.is_equal(), "{gold} is {answer}, not {}", verdict.reason);
     }
     for (gold, answer) in other {
-        let verdict = check(gold, Submission::Extracted(answer), &Policy::default());
+        let verdict = check(gold, CheckInput::Extracted(answer), &Rules::default());
         assert!(!verdict.is_equal(), "{gold} is not {answer}, whatever {} says", verdict.reason);
     }
 }
@@ -202,9 +202,9 @@ fn equations_are_the_same_up_to_a_factor() {
         ],
     );
     assert!(equal("11", "x = 5+6 = 11 \\approx 11.2"));
-    let strict = Policy { equations: Equations::Strict, ..Policy::default() };
-    assert!(!check("x = 5", Submission::Extracted("5"), &strict).is_equal());
-    assert!(check("x = 5", Submission::Extracted("x = \\frac{10}{2}"), &strict).is_equal());
+    let strict = Rules { equations: Equations::Strict, ..Rules::default() };
+    assert!(!check("x = 5", CheckInput::Extracted("5"), &strict).is_equal());
+    assert!(check("x = 5", CheckInput::Extracted("x = \\frac{10}{2}"), &strict).is_equal());
 }
 
 #[test]
@@ -247,8 +247,8 @@ fn units_agree_where_both_sides_have_one() {
             ("7", "7 \\text{ or more}"),
         ],
     );
-    let require = Policy { units: Units::Require, ..Policy::default() };
-    assert!(!check("5\\text{ cm}", Submission::Extracted("5"), &require).is_equal());
+    let require = Rules { units: Units::Require, ..Rules::default() };
+    assert!(!check("5\\text{ cm}", CheckInput::Extracted("5"), &require).is_equal());
 }
 
 #[test]
@@ -275,10 +275,10 @@ fn bases_ratios_times_and_choices_have_rules_of_their_own() {
 }
 
 #[test]
-fn order_is_strict_where_the_policy_says_so() {
-    let strict = Policy { order: Order::Strict, ..Policy::default() };
-    assert!(!check("1, 2", Submission::Extracted("2, 1"), &strict).is_equal());
-    assert!(check("1, 2", Submission::Extracted("1, \\frac42"), &strict).is_equal());
+fn order_is_strict_where_the_rules_say_so() {
+    let strict = Rules { order: Order::Strict, ..Rules::default() };
+    assert!(!check("1, 2", CheckInput::Extracted("2, 1"), &strict).is_equal());
+    assert!(check("1, 2", CheckInput::Extracted("1, \\frac42"), &strict).is_equal());
 }
 
 #[test]

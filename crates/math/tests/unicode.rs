@@ -1,12 +1,12 @@
 //! Non-ASCII content of a box: every spelling of a number is read like the ASCII one, or rejected with a reason of its own.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
-use evenkeel_math::{BadGold, Gold, Outcome, Policy, Profile, Reason, Submission, check};
+use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Profile, Reason, Rules, check};
 
-/// The verdict on a boxed answer, which must be the same for the bare answer and with the markers of other policies.
+/// The verdict on a boxed answer, which must be the same for the bare answer and with the markers of other rules.
 fn boxed(gold: &str, answer: &str) -> Reason {
-    let policy = Policy::default();
-    let alone = check(gold, Submission::Extracted(answer), &policy).reason;
+    let rules = Rules::default();
+    let alone = check(gold, CheckInput::Extracted(answer), &rules).reason;
     for completion in [
         format!("\\boxed{{{answer}}}"),
         format!("So √25 = \\boxed{{{answer}}}"),
@@ -14,13 +14,13 @@ fn boxed(gold: &str, answer: &str) -> Reason {
         format!("Thus\nAnswer: {answer}"),
         format!("Thus\n#### {answer}\n"),
     ] {
-        assert_eq!(check(gold, Submission::Completion(&completion), &policy).reason, alone, "{completion}");
+        assert_eq!(check(gold, CheckInput::Completion(&completion), &rules).reason, alone, "{completion}");
     }
     alone
 }
 
 fn is_equal(gold: &str, answer: &str) -> bool {
-    boxed(gold, answer).outcome() == Outcome::Equal
+    boxed(gold, answer).outcome() == CheckOutcome::Equal
 }
 
 #[test]
@@ -41,7 +41,7 @@ fn ordinary_completions_have_the_verdict_of_their_box() {
         ("10", "कुल=\\boxed{10}"),
     ] {
         for profile in Profile::ALL {
-            let verdict = check(gold, Submission::Completion(completion), &profile.policy());
+            let verdict = check(gold, CheckInput::Completion(completion), &profile.rules());
             assert!(verdict.is_equal(), "{completion}: {}", verdict.reason);
         }
     }
@@ -67,12 +67,16 @@ fn cut_commands_are_wrong_answers() {
         for completion in
             [format!("\\boxed{{{answer}}}"), format!("\\boxed{{{answer} }} ."), format!("√ \\boxed{{x {answer}}}")]
         {
-            let verdict = check("5", Submission::Completion(&completion), &Policy::default());
+            let verdict = check("5", CheckInput::Completion(&completion), &Rules::default());
             let outcome = verdict.outcome();
-            assert!(matches!(outcome, Outcome::NotEqual | Outcome::NoAnswer), "{completion}: {}", verdict.reason);
+            assert!(
+                matches!(outcome, CheckOutcome::NotEqual | CheckOutcome::NoAnswer),
+                "{completion}: {}",
+                verdict.reason
+            );
         }
     }
-    assert!(check("1", Submission::Completion("\\boxed{\\binom{0}{0}}"), &Policy::default()).is_equal());
+    assert!(check("1", CheckInput::Completion("\\boxed{\\binom{0}{0}}"), &Rules::default()).is_equal());
 }
 
 #[test]
@@ -191,14 +195,14 @@ fn digits_of_other_scripts_are_unreadable_by_name() {
             for gold in ["4", "40", "x", "\\frac{4}{1}", "(4, 1)"] {
                 assert_eq!(boxed(gold, &answer), Reason::UnreadableDigits, "{answer}");
             }
-            let read = Gold::read(&answer, &Policy::default());
+            let read = Gold::read(&answer, &Rules::default());
             assert!(
                 matches!(read, Err(BadGold::UnreadableDigit(digit)) if digit == zero || digit == four),
                 "{answer}: {read:?}"
             );
         }
     }
-    let bad = Gold::read("٤", &Policy::default()).unwrap_err();
+    let bad = Gold::read("٤", &Rules::default()).unwrap_err();
     assert_eq!(bad.to_string(), "the gold answer holds U+0664, a digit of another script or a mark on a digit");
     assert_eq!(bad.reason().code(), "gold_unreadable_digits");
 }
@@ -217,12 +221,12 @@ fn marked_digits_are_unreadable_by_name() {
 fn a_number_without_braces_is_read_or_named_in_every_spelling() {
     let bare = |gold: &str, number: &str| {
         let completion = format!("Also √25 = \\boxed {number}, 所以");
-        check(gold, Submission::Completion(&completion), &Policy::default()).reason
+        check(gold, CheckInput::Completion(&completion), &Rules::default()).reason
     };
     for (gold, number) in
         [("5", "５"), ("-5", "−5"), ("-5", "－５"), ("1/2", "½"), ("5/2", "2½"), ("1/2", "1⁄2"), ("3", "𝟑")]
     {
-        assert_eq!(bare(gold, number).outcome(), Outcome::Equal, "{number}");
+        assert_eq!(bare(gold, number).outcome(), CheckOutcome::Equal, "{number}");
     }
     for number in ["٣", "३", "3٣", "−٣"] {
         assert_eq!(bare("3", number), Reason::UnreadableDigits, "{number}");
@@ -260,7 +264,7 @@ fn no_nesting_takes_more_than_a_small_stack() {
             for depth in [1, 2, 8, 23, 24, 25, 31, 32, 33, 100, 255, 256, 257, 5000] {
                 let text = [open.repeat(depth).as_str(), inner, &close.repeat(depth)].concat();
                 for other in ["1", &text] {
-                    let verdict = check(&text, Submission::Extracted(other), &Policy::default());
+                    let verdict = check(&text, CheckInput::Extracted(other), &Rules::default());
                     let _ = (verdict.canonical(), format!("{verdict:?}"));
                 }
             }

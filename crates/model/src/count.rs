@@ -6,7 +6,7 @@ use crate::config::Config;
 use crate::error::{BoxError, ModelError, Result};
 use crate::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties};
 use crate::kernels::{AdamW, Coefficients, OptimizerKernels, Scores};
-use crate::network::{Network, NetworkOptions, TokenLoss, Train};
+use crate::network::{Network, NetworkOptions, TokenLoss, TrainableModel};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
 
@@ -23,7 +23,7 @@ pub fn count_pass(
     properties: DeviceProperties,
 ) -> Result<Counts> {
     let mut batch = Packed::default();
-    // The token behind the last one is scored, and no input.
+    // The token behind the last one is scored, and not part of the input.
     let config = Config { max_position_embeddings: config.max_position_embeddings + 1, ..config.clone() };
     for &length in lengths {
         batch.push(&config, &vec![0; length + 1], 1..=length)?;

@@ -1,8 +1,12 @@
 //! Opening a GPU.
 
+use std::fmt::Display;
+
 use candle_core::Device;
+use evenkeel_cuda::CudaUnavailable;
 
 use crate::error::{ModelError, Result};
+use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 #[cfg(feature = "cuda")]
 use crate::pool::Pool;
 
@@ -12,9 +16,11 @@ use crate::pool::Pool;
 /// A build without the feature `cuda`; no driver or one older than the libraries; a missing library, with the places that were searched; no
 /// such device, or one with a compute capability below 8.0.
 pub fn cuda_device(number: usize) -> Result<Device> {
-    usable(number).and_then(|()| open(number).map_err(|error| error.to_string())).map_err(|reason| {
+    let refused = |reason: &dyn Display| {
         ModelError::input("device", format!("cuda:{number}"), format!("a device that can be used ({reason})"))
-    })
+    };
+    usable(number).map_err(|reason| refused(&reason))?;
+    open(number).map_err(|error| refused(&error))
 }
 
 #[cfg(not(feature = "cuda"))]
@@ -22,7 +28,7 @@ fn open(number: usize) -> candle_core::Result<Device> {
     Device::new_cuda_with_stream(number)
 }
 
-/// Opens it without what one stream needs not: events for each array. Memory that is freed is kept for the next step.
+/// Opens it without an event for each array, which a single stream does not need. Freed memory is kept for the next step.
 #[cfg(feature = "cuda")]
 fn open(number: usize) -> candle_core::Result<Device> {
     let device = Device::new_cuda_with_stream(number)?;
@@ -46,7 +52,7 @@ pub struct GpuMemory {
     pub free: u64,
     /// What the pool of this process holds, in use or kept for later. Only the driver and its libraries have memory beside it.
     pub held: u64,
-    /// The most that the pool has held at a time, since the device was opened or [`forget_peak`] was called. Both are 0 on a device without pools.
+    /// The most that the pool has held at a time, since the device was opened or [`reset_peak_memory`] was called. Both are 0 on a device without pools.
     pub peak: u64,
 }
 
@@ -67,27 +73,29 @@ pub fn gpu_memory(device: &Device) -> Result<Option<GpuMemory>> {
     }
 }
 
-/// Lets [`GpuMemory::peak`] begin again at what is held now.
+/// Resets [`GpuMemory::peak`] to what is held now.
 ///
 /// # Errors
 /// The driver fails.
-pub fn forget_peak(device: &Device) -> Result<()> {
+pub fn reset_peak_memory(device: &Device) -> Result<()> {
     match device {
         #[cfg(feature = "cuda")]
-        Device::Cuda(gpu) => Ok(Pool::of(gpu).and_then(|pool| pool.forget_peak()).map_err(candle_core::Error::wrap)?),
+        Device::Cuda(gpu) => {
+            Ok(Pool::of(gpu).and_then(|pool| pool.reset_peak_memory()).map_err(candle_core::Error::wrap)?)
+        }
         _ => Ok(()),
     }
 }
 
-/// cuDNN's version, if it computes attention on this device; or why it does not.
+/// cuDNN, if it computes attention on this device; or why it does not.
 ///
 /// # Errors
-/// The reason: a CPU, another compute capability, a missing library or another version.
-pub fn attention_library(device: &Device) -> std::result::Result<String, String> {
+/// A CPU, another compute capability, a missing library or another version.
+pub fn attention_library(device: &Device) -> Result<AttentionLibrary, AttentionFallback> {
     match device {
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => crate::kernels::cuda::attention_library(gpu),
-        _ => Err("cuDNN computes on GPUs".into()),
+        _ => Err(AttentionFallback::NoGpu),
     }
 }
 
@@ -95,7 +103,7 @@ pub fn attention_library(device: &Device) -> std::result::Result<String, String>
 ///
 /// # Errors
 /// The driver fails.
-pub fn release_unused(device: &Device) -> Result<()> {
+pub fn empty_cache(device: &Device) -> Result<()> {
     match device {
         #[cfg(feature = "cuda")]
         Device::Cuda(gpu) => {
@@ -107,16 +115,15 @@ pub fn release_unused(device: &Device) -> Result<()> {
     }
 }
 
-/// Names what is missing. Without the check candle's first call of a library that is not there would end the process.
+/// Names what is missing. Without this check candle's first call of a missing library would end the process.
 #[cfg(feature = "cuda")]
-fn usable(number: usize) -> Result<(), String> {
-    let driver = evenkeel_cuda::require().map_err(|error| error.to_string())?;
-    driver.check_device(number).map_err(|error| error.to_string())
+fn usable(number: usize) -> Result<(), CudaUnavailable> {
+    Ok(evenkeel_cuda::require()?.check_device(number)?)
 }
 
 #[cfg(not(feature = "cuda"))]
-fn usable(_: usize) -> Result<(), String> {
-    Err("this build has no CUDA; one with --features cuda has".into())
+fn usable(_: usize) -> Result<(), CudaUnavailable> {
+    Err(CudaUnavailable::NotBuilt)
 }
 
 #[cfg(test)]
@@ -126,8 +133,8 @@ mod tests {
     #[test]
     fn a_cpu_has_no_pool_to_measure_or_to_trim() {
         assert_eq!(gpu_memory(&Device::Cpu).unwrap(), None);
-        forget_peak(&Device::Cpu).unwrap();
-        release_unused(&Device::Cpu).unwrap();
+        reset_peak_memory(&Device::Cpu).unwrap();
+        empty_cache(&Device::Cpu).unwrap();
     }
 
     #[test]
@@ -135,7 +142,7 @@ mod tests {
         if let Err(reason) = usable(3) {
             let error = cuda_device(3).unwrap_err().to_string();
             assert!(error.starts_with("device is cuda:3, allowed: a device that can be used"), "{error}");
-            assert!(error.contains(&reason), "{error}");
+            assert!(error.contains(&reason.to_string()), "{error}");
         }
     }
 }

@@ -68,12 +68,12 @@ pub enum ModelError {
     NoGradient(String),
 
     /// Memory that was refused.
-    #[error("out of {memory}: {} were asked for ({reason})", Size(*asked))]
+    #[error("out of {memory}: {} requested ({reason})", Size(*requested))]
     OutOfMemory {
         /// Of which memory: the device's, or the host's that is page-locked.
         memory: String,
-        /// Bytes that were asked for.
-        asked: u64,
+        /// Bytes that were requested.
+        requested: u64,
         /// What the driver said, or what there was.
         reason: String,
     },
@@ -104,8 +104,8 @@ impl ModelError {
     }
 
     /// Creates a [`ModelError::OutOfMemory`].
-    pub fn out_of_memory(memory: impl Into<String>, asked: u64, reason: impl Display) -> Self {
-        Self::OutOfMemory { memory: memory.into(), asked, reason: reason.to_string() }
+    pub fn out_of_memory(memory: impl Into<String>, requested: u64, reason: impl Display) -> Self {
+        Self::OutOfMemory { memory: memory.into(), requested, reason: reason.to_string() }
     }
 
     pub(crate) fn file(path: impl Into<PathBuf>) -> impl FnOnce(std::io::Error) -> Self {

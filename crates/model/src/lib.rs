@@ -1,7 +1,7 @@
 //! Dense Qwen2 and Qwen3 models, for training and for sampling.
 //!
 //! - [`Config`], [`Parameters`], [`folder`]: reading and writing Hugging Face folders.
-//! - [`Packed`] and [`Train`]: packed sequences through a forward and a backward pass written by hand over a few kernels
+//! - [`Packed`] and [`TrainableModel`]: packed sequences through a forward and a backward pass written by hand over a few kernels
 //!   ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
 //! - [`Decoder`]: decodes many sequences of different lengths at once over a KV cache.
 //! - [`fresh`]: a new model with random weights and a character tokenizer.
@@ -28,11 +28,14 @@ mod staging;
 
 pub use config::{Config, Family};
 pub use count::{count_pass, count_update_from_host};
-pub use decode::{Decoder, SequenceCache};
-pub use device::{GpuMemory, attention_library, cuda_device, forget_peak, gpu_memory, release_unused};
+pub use decode::{Decoder, KvCache};
+pub use device::{GpuMemory, attention_library, cuda_device, empty_cache, gpu_memory, reset_peak_memory};
 pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
+pub use kernels::cuda::{AttentionFallback, AttentionLibrary};
 pub use kernels::{Coefficients, Scores};
-pub use network::{Network, NetworkOptions, Recompute, TokenLoss, Train, network};
+pub use network::{Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, network};
 pub use pack::{Packed, validate_ids};
-pub use parameters::{LayerIds, LinearIds, ModelIds, ParameterId, ParameterSpec, Parameters, parameter_specs};
+pub use parameters::{
+    LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,
+};

@@ -8,7 +8,7 @@ use crate::error::{ModelError, Result};
 /// A micro-batch: the input tokens of several sequences, concatenated. Attention stays within a sequence.
 ///
 /// A *scored* token is one whose log-probability is computed. It is predicted by the hidden state of the token before it;
-/// tokens from a sequence's last scored one on are no input, since nothing depends on them.
+/// tokens from a sequence's last scored one on are not part of the input, since nothing depends on them.
 #[derive(Clone, Debug)]
 pub struct Packed {
     ids: Vec<u32>,

@@ -7,18 +7,49 @@ use rand_distr::{Distribution, Normal};
 use crate::config::{Config, Family};
 use crate::error::{ModelError, Result};
 
-/// Index of a parameter in [`Parameters`].
-pub type ParameterId = usize;
+/// A parameter of [`Parameters`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct ParameterId(usize);
 
-/// Name, shape and decay of a parameter.
+impl ParameterId {
+    /// The parameter at this index in the order of [`parameter_specs`].
+    pub const fn at(index: usize) -> Self {
+        Self(index)
+    }
+
+    /// Its index in the order of [`parameter_specs`].
+    pub const fn index(self) -> usize {
+        self.0
+    }
+}
+
+/// What a parameter is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ParameterKind {
+    /// An embedding, or the weight of a linear layer.
+    Matrix,
+    /// The weight of an RMSNorm.
+    Norm,
+    /// The bias of a linear layer.
+    Bias,
+}
+
+impl ParameterKind {
+    /// Whether decoupled weight decay applies: to matrices, not to norms and biases.
+    pub const fn decays(self) -> bool {
+        matches!(self, Self::Matrix)
+    }
+}
+
+/// Name, shape and kind of a parameter.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ParameterSpec {
     /// The name in a Hugging Face checkpoint.
     pub name: String,
     /// Row-major shape; linear weights are (out, in).
     pub shape: Vec<usize>,
-    /// Whether decoupled weight decay applies: to matrices, not to norms and biases.
-    pub decay: bool,
+    /// What it is for.
+    pub kind: ParameterKind,
 }
 
 /// A linear layer's weight and, if the architecture has one, its bias.
@@ -80,21 +111,21 @@ pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
         let name = |part: &str| format!("model.layers.{layer}.{part}");
         let head_norm = config.family == Family::Qwen3;
         LayerIds {
-            input_norm: list.vector(name("input_layernorm.weight"), hidden),
+            input_norm: list.norm(name("input_layernorm.weight"), hidden),
             query: list.linear(name("self_attn.q_proj"), query, hidden, config.qkv_bias),
             key: list.linear(name("self_attn.k_proj"), kv, hidden, config.qkv_bias),
             value: list.linear(name("self_attn.v_proj"), kv, hidden, config.qkv_bias),
-            query_norm: head_norm.then(|| list.vector(name("self_attn.q_norm.weight"), config.head_dim)),
-            key_norm: head_norm.then(|| list.vector(name("self_attn.k_norm.weight"), config.head_dim)),
+            query_norm: head_norm.then(|| list.norm(name("self_attn.q_norm.weight"), config.head_dim)),
+            key_norm: head_norm.then(|| list.norm(name("self_attn.k_norm.weight"), config.head_dim)),
             output: list.linear(name("self_attn.o_proj"), hidden, query, config.output_bias),
-            post_norm: list.vector(name("post_attention_layernorm.weight"), hidden),
+            post_norm: list.norm(name("post_attention_layernorm.weight"), hidden),
             gate: list.linear(name("mlp.gate_proj"), inner, hidden, false),
             up: list.linear(name("mlp.up_proj"), inner, hidden, false),
             down: list.linear(name("mlp.down_proj"), hidden, inner, false),
         }
     });
     let layers = layers.collect();
-    let norm = list.vector("model.norm.weight".into(), hidden);
+    let norm = list.norm("model.norm.weight".into(), hidden);
     let head = match config.tie_word_embeddings {
         true => embedding,
         false => list.matrix("lm_head.weight".into(), config.vocab_size, hidden),
@@ -105,23 +136,22 @@ pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
 struct SpecList(Vec<ParameterSpec>);
 
 impl SpecList {
-    fn push(&mut self, name: String, shape: Vec<usize>) -> ParameterId {
-        let decay = shape.len() > 1;
-        self.0.push(ParameterSpec { name, shape, decay });
-        self.0.len() - 1
+    fn push(&mut self, name: String, shape: Vec<usize>, kind: ParameterKind) -> ParameterId {
+        self.0.push(ParameterSpec { name, shape, kind });
+        ParameterId(self.0.len() - 1)
     }
 
     fn matrix(&mut self, name: String, rows: usize, columns: usize) -> ParameterId {
-        self.push(name, vec![rows, columns])
+        self.push(name, vec![rows, columns], ParameterKind::Matrix)
     }
 
-    fn vector(&mut self, name: String, length: usize) -> ParameterId {
-        self.push(name, vec![length])
+    fn norm(&mut self, name: String, length: usize) -> ParameterId {
+        self.push(name, vec![length], ParameterKind::Norm)
     }
 
     fn linear(&mut self, name: String, out: usize, input: usize, bias: bool) -> LinearIds {
         let weight = self.matrix(format!("{name}.weight"), out, input);
-        LinearIds { weight, bias: bias.then(|| self.vector(format!("{name}.bias"), out)) }
+        LinearIds { weight, bias: bias.then(|| self.push(format!("{name}.bias"), vec![out], ParameterKind::Bias)) }
     }
 }
 
@@ -160,13 +190,13 @@ impl Parameters {
         let (specs, _) = parameter_specs(config);
         let values = specs.iter().enumerate().map(|(id, spec)| {
             let count = spec.shape.iter().product();
-            let values: Vec<f32> = if spec.decay {
-                let stream = Stream::InitialWeights { tensor: id as u64 };
-                normal.sample_iter(rng(seed, stream)).take(count).collect()
-            } else if spec.name.ends_with("bias") {
-                vec![0.0; count]
-            } else {
-                vec![1.0; count]
+            let values: Vec<f32> = match spec.kind {
+                ParameterKind::Matrix => {
+                    let stream = Stream::InitialWeights { tensor: id as u64 };
+                    normal.sample_iter(rng(seed, stream)).take(count).collect()
+                }
+                ParameterKind::Norm => vec![1.0; count],
+                ParameterKind::Bias => vec![0.0; count],
             };
             Ok(Tensor::from_vec(values, spec.shape.as_slice(), device)?)
         });
@@ -187,6 +217,11 @@ impl Parameters {
         &self.specs
     }
 
+    /// Name and shape of a parameter.
+    pub fn spec(&self, id: ParameterId) -> &ParameterSpec {
+        &self.specs[id.0]
+    }
+
     /// The parameters of each part of the model.
     pub fn ids(&self) -> &ModelIds {
         &self.ids
@@ -194,7 +229,13 @@ impl Parameters {
 
     /// The fp32 value of a parameter, contiguous.
     pub fn get(&self, id: ParameterId) -> &Tensor {
-        &self.values[id]
+        &self.values[id.0]
+    }
+
+    /// Where the values are.
+    pub fn device(&self) -> &Device {
+        // Every model has an embedding.
+        self.get(self.ids.embedding).device()
     }
 
     /// All values, in order.

@@ -22,7 +22,7 @@ unsafe impl Send for PinnedBytes {}
 unsafe impl Sync for PinnedBytes {}
 
 impl PinnedBytes {
-    /// So many zeros.
+    /// This many zeros.
     ///
     /// # Errors
     /// The system gives no more memory that can be page-locked.

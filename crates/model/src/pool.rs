@@ -36,8 +36,8 @@ impl Pool {
         self.get(Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH)
     }
 
-    /// Lets the peak begin again at what is held now.
-    pub(crate) fn forget_peak(&self) -> Result<(), DriverError> {
+    /// Resets the peak to what is held now.
+    pub(crate) fn reset_peak_memory(&self) -> Result<(), DriverError> {
         // The only value that the driver takes for it.
         self.set(Attribute::CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH, 0)
     }

@@ -16,7 +16,7 @@ pub(crate) struct Staging {
 }
 
 impl Staging {
-    /// A buffer of so many bytes for tensors of a device.
+    /// A buffer of this many bytes for tensors of a device.
     ///
     /// # Errors
     /// No more memory that can be page-locked.

@@ -3,7 +3,7 @@
 
 mod support;
 
-use evenkeel_model::{Config, NetworkOptions, Packed, Recompute, Train};
+use evenkeel_model::{Config, NetworkOptions, Packed, Recompute, TrainableModel};
 use support::reference::Reference;
 use support::{Wavy, bits, cpu, gradients, host, largest_difference, packed, parameters, portable, relative, variants};
 
@@ -13,7 +13,7 @@ fn options() -> NetworkOptions {
     NetworkOptions { head_chunk_rows: 50, ..NetworkOptions::default() }
 }
 
-fn agrees_with_autograd(network: impl Fn(&Config) -> Box<dyn Train>) {
+fn agrees_with_autograd(network: impl Fn(&Config) -> Box<dyn TrainableModel>) {
     for (seed, config) in variants().into_iter().enumerate() {
         let parameters = parameters(&config, seed as u64);
         let batch = packed(&config, seed as u64, &LENGTHS);

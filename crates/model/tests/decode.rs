@@ -6,7 +6,7 @@ mod support;
 use evenkeel_model::decode::Step;
 use evenkeel_model::kernels::DecoderKernels;
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::{Config, Decoder, Family, NetworkOptions, Packed, SequenceCache, Train};
+use evenkeel_model::{Config, Decoder, Family, KvCache, NetworkOptions, Packed, TrainableModel};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -40,7 +40,7 @@ fn assert_as_alone(
     mut take: impl FnMut(usize) -> usize,
 ) {
     let vocabulary = decoder.config().vocab_size;
-    let mut caches: Vec<SequenceCache> = sequences.iter().map(|_| decoder.sequence().unwrap()).collect();
+    let mut caches: Vec<KvCache> = sequences.iter().map(|_| decoder.sequence().unwrap()).collect();
     while caches.iter().zip(sequences).any(|(cache, ids)| cache.len() < ids.len()) {
         let (mut steps, mut lasts) = (Vec::new(), Vec::new());
         for (number, (cache, ids)) in caches.iter_mut().zip(sequences).enumerate() {

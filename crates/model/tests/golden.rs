@@ -13,7 +13,8 @@ use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, Train, cuda_device,
+    BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, TrainableModel,
+    cuda_device,
 };
 use evenkeel_testing::{GoldenCheck, golden, run};
 use support::{gradients, host, largest_difference, relative};
@@ -53,7 +54,7 @@ fn read(folder: &Path) -> Golden {
     Golden { config, tensors, ids, batch }
 }
 
-fn reproduces(folder: &Path, golden: &Golden, network: &mut dyn Train) {
+fn reproduces(folder: &Path, golden: &Golden, network: &mut dyn TrainableModel) {
     let tensors = &golden.tensors;
     assert!(largest_difference(&network.logits(&golden.ids).unwrap(), &host(&tensors["logits"])) < 1e-5);
     for (temperature, name) in [(1.0, "logp"), (0.6, "logp_t06")] {

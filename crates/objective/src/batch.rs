@@ -1,10 +1,10 @@
-//! The whole objective of a step at once, for callers with all groups in memory; a learner that takes groups as they
+//! The whole objective of a mini-batch at once, for callers with all groups in memory; a learner that takes groups as they
 //! arrive calls the parts itself.
 
 use crate::error::Error;
 use crate::{
-    Aggregation, KlStats, PolicyStats, Real, ResponseTokens, Settings, StepCounts, advantages, group_weights,
-    regularizer_weights, response_kl, response_loss,
+    Aggregation, GroupTerms, KlStats, MiniBatchCounts, PolicyStats, Real, ResponseTokens, Settings, response_kl,
+    response_loss,
 };
 
 /// A response of a group.
@@ -20,7 +20,7 @@ pub struct Response<'a, T> {
     pub reference_logp: Option<&'a [T]>,
 }
 
-/// The objective of a step. The outer index of each list is the group, the next one the response.
+/// The objective of a mini-batch. The outer index of each list is the group, the next one the response.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BatchLoss<T> {
     /// The policy loss plus the KL term.
@@ -38,10 +38,10 @@ pub struct BatchLoss<T> {
     /// Sums of the KL term over the valid responses that have `reference_logp`.
     pub kl: KlStats,
     /// P and N.
-    pub counts: StepCounts,
+    pub counts: MiniBatchCounts,
 }
 
-/// Computes advantages, weights, loss and gradient of a whole step.
+/// Computes advantages, weights, loss and gradient of a whole mini-batch.
 ///
 /// Settings must pass [`Settings::validate`]. An `entropy_coefficient` is refused: the entropy of a token does not follow
 /// from its log-probability. Check external input with [`validate_batch`](crate::validate_batch) first.
@@ -63,15 +63,19 @@ pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>])
         gradients: Vec::with_capacity(groups.len()),
         policy: PolicyStats::default(),
         kl: KlStats::default(),
-        counts: StepCounts::default(),
+        counts: MiniBatchCounts::default(),
     };
     for (g, group) in groups.iter().enumerate() {
-        weigh(settings, group, &mut out).map_err(|error| error.at(g, None))?;
+        let terms = weigh(settings, group).map_err(|error| error.at(g, None))?;
+        out.counts.add(terms.counts);
+        out.advantages.push(terms.advantages);
+        out.weights.push(terms.weights);
+        out.regularizer_weights.push(terms.regularizer_weights);
     }
-    let scale = out.counts.scale(settings.aggregation);
-    let regularizer_scale = out.counts.scale(Aggregation::Token);
-    out.weights.iter_mut().flatten().for_each(|w| *w *= scale);
-    out.regularizer_weights.iter_mut().flatten().for_each(|w| *w *= regularizer_scale);
+    let normalizer = out.counts.normalizer(settings.aggregation);
+    let regularizer_normalizer = out.counts.normalizer(Aggregation::Token);
+    out.weights.iter_mut().flatten().for_each(|w| *w *= normalizer);
+    out.regularizer_weights.iter_mut().flatten().for_each(|w| *w *= regularizer_normalizer);
 
     for (g, group) in groups.iter().enumerate() {
         let mut gradients = Vec::with_capacity(group.len());
@@ -92,21 +96,11 @@ pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>])
     Ok(out)
 }
 
-/// Advantages and the group's parts of the weights of one group.
-fn weigh<T: Real>(settings: &Settings, group: &[Response<'_, T>], out: &mut BatchLoss<T>) -> Result<(), Error> {
+fn weigh<T: Real>(settings: &Settings, group: &[Response<'_, T>]) -> Result<GroupTerms, Error> {
     let rewards: Vec<f64> = group.iter().map(|response| response.reward).collect();
     let valid: Vec<bool> = group.iter().map(|response| response.valid).collect();
     let trainable: Vec<usize> = group.iter().map(|r| if r.valid { r.tokens.trainable() } else { 0 }).collect();
-    let mut a = vec![0.0; group.len()];
-    let mut w = vec![0.0; group.len()];
-    let mut regularizer = vec![0.0; group.len()];
-    advantages(settings.advantage, &rewards, &valid, &mut a)?;
-    out.counts.add(group_weights(settings.aggregation, &a, &trainable, settings.constants(), &mut w)?);
-    regularizer_weights(&trainable, &mut regularizer)?;
-    out.advantages.push(a);
-    out.weights.push(w);
-    out.regularizer_weights.push(regularizer);
-    Ok(())
+    GroupTerms::of(settings, &rewards, &valid, &trainable)
 }
 
 fn kl_term<T: Real>(

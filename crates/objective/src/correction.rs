@@ -13,7 +13,8 @@ const REFUSED: &[Refused] = &[
 
 named! {
     /// The factor c made of the ratio `exp(old_logp - rollout_logp)`, of each token or multiplied over the response's
-    /// trainable tokens.
+    /// trainable tokens: the ratio of the proximal policy to the behaviour policy of the decoupled objective (Hilton,
+    /// Cobbe and Schulman, arXiv 2110.00641, eq. 5), bounded as each variant says.
     Correction, field "correction", refused REFUSED, {
         /// No factor.
         None = "none" ["off"],
@@ -65,7 +66,7 @@ pub(crate) struct Bounds {
 /// Beyond this the exponential overflows f64; every allowed bound is far below.
 const MAX_CORRECTION_LOG_RATIO: f64 = 700.0;
 
-/// c of a ratio r, and whether a bound applied: truncate c = min(r, high); mask c = r if low <= r <= high, else 0.
+/// c of a ratio, and whether a bound applied.
 /// Comparisons are written so that a NaN ratio stays NaN.
 #[inline(always)]
 fn factor(ratio: f64, mask: bool, bounds: Bounds) -> (f64, bool) {

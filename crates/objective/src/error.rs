@@ -1,15 +1,15 @@
-//! Errors in settings and input: the location in the step, the field, its value and what is allowed.
+//! Errors in settings and input: the location in the mini-batch, the field, its value and what is allowed.
 
 use std::fmt::{self, Display};
 
 use evenkeel_errors::FieldError;
 
-/// The location of a value in a step; a part is absent if it does not apply or is not known yet.
+/// The location of a value in a mini-batch; a part is absent if it does not apply or is not known yet.
 ///
 /// Functions that see a single response do not know its indices; their caller adds them with [`Error::at`].
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Location {
-    /// Index of the group in the step.
+    /// Index of the group in the mini-batch.
     pub group: Option<usize>,
     /// Index of the response in its group.
     pub response: Option<usize>,
@@ -46,7 +46,7 @@ pub enum Error {
     /// A setting or a value of the input that is not allowed.
     #[error("{location}{field}")]
     Refused {
-        /// Where it is in the step; settings have no location.
+        /// Where it is in the mini-batch; settings have no location.
         location: Location,
         /// The field, its value and what is allowed.
         field: FieldError,

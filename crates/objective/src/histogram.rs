@@ -1,8 +1,8 @@
 //! Quantiles of a ratio over any number of tokens in bounded memory.
 
-use crate::MAX_LOG_RATIO;
+use crate::log_ratio::{MAX_LOG_RATIO, saturate};
 
-/// Bins in one nat: quantiles of a ratio are exact but for half of a bin, 1 part in 2048.
+/// Bins in one nat: quantiles of a ratio are exact to within half a bin, 1 part in 2048.
 const BINS_PER_NAT: f64 = 1024.0;
 
 /// Logarithms of ratios, saturated at [`MAX_LOG_RATIO`], counted by bins of equal width. A ratio of 1 is the middle of a bin, so that equal
@@ -20,7 +20,7 @@ impl LogHistogram {
         if self.counts.is_empty() {
             self.counts = vec![0; 2 * half() + 1];
         }
-        let bin = (log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO) * BINS_PER_NAT).round() as i64 + half() as i64;
+        let bin = (saturate(log_ratio) * BINS_PER_NAT).round() as i64 + half() as i64;
         self.counts[bin as usize] += 1;
         self.total += 1;
     }

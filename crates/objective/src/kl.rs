@@ -1,7 +1,7 @@
 //! Estimators of the KL divergence from a reference policy, each with its gradient.
 
-use crate::MAX_LOG_RATIO;
 use crate::exp::exp;
+use crate::log_ratio::saturate;
 use crate::names::{Refused, named};
 
 const REFUSED: &[Refused] =
@@ -11,7 +11,7 @@ named! {
     /// Estimators of KL(policy, reference) from the sampled token, d = `logp - reference_logp`
     /// (Schulman, "Approximating KL divergence", 2020).
     KlEstimator, field "kl_estimator", refused REFUSED, {
-        /// `d`; its gradient is 0 in expectation, so as a loss it teaches nothing.
+        /// `d`; its gradient is 0 in expectation, so that as a loss it carries no learning signal.
         K1 = "k1" ["kl"],
         /// `abs(d)`.
         Abs = "abs",
@@ -61,7 +61,7 @@ impl KlEstimator {
 
 #[inline(always)]
 fn k3(d: f64) -> (f64, f64) {
-    let x = (-d).clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO);
+    let x = saturate(-d);
     let ratio = exp(x);
     let value = ratio - x - 1.0;
     if value > MAX_K3 { (MAX_K3, 0.0) } else { (value, 1.0 - ratio) }

@@ -8,11 +8,12 @@
 //! implements its rules and those of other systems, and its measures of the bias.
 //!
 //! - [`Settings`] select what is computed: names with aliases, ranges, and [`Settings::formula`] for the log.
-//! - [`advantages`], [`group_weights`], [`regularizer_weights`] take one group; [`StepCounts`] gives the scalar of the
-//!   step that turns the group's parts into weights, so that a learner can start before the step is complete.
+//! - [`GroupTerms`] has what depends on one group alone ([`advantages`], [`group_weights`], [`regularizer_weights`]);
+//!   [`MiniBatchCounts`] gives the mini-batch normalizer that turns its parts into weights, so that a learner can start
+//!   before the mini-batch, the groups of one update, is complete.
 //! - [`response_loss`] and [`response_kl`] take one response; any split into micro-batches gives the same sums.
 //! - [`MismatchByLag`] measures how far the policy of a step is from those that sampled its tokens.
-//! - [`batch_loss`] computes all of this for a step in memory; [`Quantities`] measures the step.
+//! - [`batch_loss`] computes all of this for a mini-batch in memory; [`Quantities`] measures a step.
 //! - [`validate_batch`] and its parts check external input. The arithmetic itself never panics.
 //!
 //! Each family of formulas is one file, with every formula next to its gradient and its source: advantages in `advantage.rs`,
@@ -54,9 +55,11 @@ mod error;
 mod exp;
 mod histogram;
 mod kl;
+mod log_ratio;
 mod loss;
 mod mismatch;
 mod names;
+mod phi;
 mod policy;
 mod quantities;
 mod real;
@@ -64,22 +67,23 @@ mod regularizer;
 mod settings;
 mod tokens;
 mod validate;
+mod weights;
 
 pub use advantage::{Advantage, MAX_REWARD, advantages};
-pub use aggregation::{
-    Aggregation, Constants, GroupCounts, Normalizer, StepCounts, group_weights, regularizer_weights,
-};
+pub use aggregation::{Aggregation, Constants, Normalizer};
 pub use batch::{BatchLoss, Response, batch_loss};
 pub use by_length::{ByLength, QUARTERS};
 pub use correction::Correction;
 pub use error::{Error, Location, validate_length};
 pub use kl::KlEstimator;
+pub use log_ratio::MAX_LOG_RATIO;
 pub use loss::{PolicyStats, response_loss};
 pub use mismatch::{LagRun, Mismatch, MismatchByLag};
-pub use policy::{MAX_LOG_RATIO, Policy};
+pub use policy::PolicyTerm;
 pub use quantities::{GroupView, Pull, Quantities};
 pub use real::Real;
 pub use regularizer::{KlStats, response_kl};
 pub use settings::Settings;
 pub use tokens::{ResponseTokens, trainable_tokens};
 pub use validate::{LOGP_TOLERANCE, validate_batch, validate_group, validate_logp};
+pub use weights::{GroupCounts, GroupTerms, MiniBatchCounts, group_weights, regularizer_weights};

@@ -2,7 +2,9 @@
 
 use crate::correction::{FactorSums, Factors};
 use crate::error::{Error, validate_length};
-use crate::policy::{Term, Terms, saturate};
+use crate::log_ratio::saturate;
+use crate::phi::Terms;
+use crate::policy::Term;
 use crate::tokens::{BLOCK, for_each_block, sum};
 use crate::{Correction, Real, ResponseTokens, Settings};
 
@@ -14,12 +16,9 @@ pub struct PolicyStats {
     pub loss: f64,
     /// Trainable tokens.
     pub tokens: usize,
-    /// Clipped tokens as counted by verl's `pg_clipfrac`: for `ppo`, `dual-clip` and `gspo` if the clipped term is the
-    /// smaller one; for `cispo` if the ratio is out of bounds; for `gmpo` if the log-ratio is out of bounds on either
-    /// side and A > 0; for `aspo` if the term is constant.
+    /// Clipped tokens as counted by verl's `pg_clipfrac`; each policy term says which those are (`policy.rs`).
     pub clipped: usize,
-    /// Tokens at the cap c as counted by verl's `pg_clipfrac_lower`: for `dual-clip` if A < 0, for `aspo` on both sides,
-    /// for `gmpo` tokens out of bounds with A < 0; 0 for the others.
+    /// Tokens at a second bound as counted by verl's `pg_clipfrac_lower`; 0 for terms without one.
     pub clipped_lower: usize,
     /// Sum of `old_logp - logp`, each saturated at `MAX_LOG_RATIO`: divided by `tokens` it is verl's `ppo_kl`.
     pub negative_log_ratio: f64,
@@ -30,7 +29,7 @@ pub struct PolicyStats {
 }
 
 impl PolicyStats {
-    /// Adds the sums of another part of the step.
+    /// Adds the sums of another part of the mini-batch.
     pub fn add(&mut self, other: &Self) {
         self.loss += other.loss;
         self.tokens += other.tokens;
@@ -78,7 +77,7 @@ impl PolicyStats {
 
 /// The loss of one response and d loss / d logp.
 ///
-/// `weight` is the weight of each of its tokens, with or without the scalar of the step: loss and gradient are linear in
+/// `weight` is the weight of each of its tokens, with or without the mini-batch normalizer: loss and gradient are linear in
 /// it. `grad` has one element for each token and is overwritten: with 0 at tokens that are not trainable, and everywhere
 /// if `advantage` or `weight` is 0. The statistics include such a response, except for clipped tokens, since nothing is
 /// clipped without a gradient.

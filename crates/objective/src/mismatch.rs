@@ -1,4 +1,4 @@
-//! How far the policy that a step begins with is from those that drew its tokens, apart for each lag.
+//! How far the policy that a step begins with is from those that sampled its tokens, for each lag.
 //!
 //! The lag of a token is the number of versions that the weights which sampled it are behind those of the step. Its ratio is
 //! `exp(old_logp - rollout_logp)`: the policy at the beginning of the step over the policy that sampled, from which a correction makes its
@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use crate::correction::Factors;
 use crate::error::{Error, validate_length};
 use crate::histogram::LogHistogram;
+use crate::log_ratio::saturate;
 use crate::loss::rollout_logp;
-use crate::{KlEstimator, MAX_LOG_RATIO, Real, ResponseTokens, Settings};
+use crate::{KlEstimator, Real, ResponseTokens, Settings};
 
 /// Consecutive trainable tokens that one version sampled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -49,7 +50,7 @@ impl Mismatch {
     }
 
     /// The effective sample size of the ratios as a share of the tokens, (sum r)^2 / (n sum r^2): what a correction without bounds would
-    /// leave. Their logarithms saturate at [`MAX_LOG_RATIO`].
+    /// leave. Their logarithms saturate at [`MAX_LOG_RATIO`](crate::MAX_LOG_RATIO).
     #[must_use]
     pub fn ratio_sample_size(&self) -> Option<f64> {
         self.sample_size(self.ratio_sum, self.ratio_squares)
@@ -80,7 +81,7 @@ impl Mismatch {
     }
 
     fn add(&mut self, log_ratio: f64, factor: f64, bounded: bool) {
-        let ratio = libm::exp(log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO));
+        let ratio = libm::exp(saturate(log_ratio));
         self.tokens += 1;
         self.factor_sum += factor;
         self.factor_squares += factor * factor;

@@ -1,14 +1,17 @@
-//! The policy terms: phi of one token and its derivative d phi / d logp, each formula next to its gradient.
+//! The policy terms: phi of one token and its derivative d phi / d logp, each formula with its source next to its
+//! gradient.
 //!
 //! Every phi is proportional to the size of the advantage A and depends otherwise on its sign alone, so terms are
 //! written for `phi / A`: for A > 0 a minimum stays a minimum, for A < 0 it becomes a maximum. rho is the ratio
 //! `exp(logp - old_logp)`; l, h and c are the settings `clip_low`, `clip_high` and `dual_clip`.
 //!
-//! A new term is a variant of [`Policy`], an arm in each `match` of this file and a row in `docs/objective.md`.
+//! A new term is a variant of [`PolicyTerm`], an arm in each `match` of this file and a row in `docs/objective.md`.
 
 use crate::exp::exp;
+use crate::log_ratio::saturate;
 use crate::names::{Refused, named};
-use crate::tokens::{BLOCK, Flags, Lanes, sum_of_differences};
+use crate::phi::{Phi, Terms, bound, zero_outside};
+use crate::tokens::{Lanes, sum_of_differences};
 use crate::{Real, ResponseTokens};
 
 const REFUSED: &[Refused] = &[
@@ -22,41 +25,33 @@ const REFUSED: &[Refused] = &[
 ];
 
 named! {
-    /// The policy term phi; rho is `exp(logp - old_logp)`, A the advantage, c the setting `dual_clip`.
-    Policy, field "policy", refused REFUSED, {
-        /// `min(rho A, clip(rho, 1 - clip_low, 1 + clip_high) A)` (PPO, arXiv 1707.06347, eq. 7; two bounds as in
-        /// DAPO's clip-higher, arXiv 2503.14476, eq. 10).
+    /// The policy term phi; its formula and its source are next to its gradient in `policy.rs`.
+    PolicyTerm, field "policy", refused REFUSED, {
+        /// PPO's clipped ratio, with a bound on each side (clip-higher).
         Ppo = "ppo" ["ppo-clip", "regular"],
-        /// `ppo`, and for A < 0 at least `c A` (arXiv 1912.09729); verl's default loss, `vanilla`.
+        /// `ppo` with a second bound for A < 0: verl's default loss, `vanilla`.
         DualClip = "dual-clip" ["vanilla"],
-        /// `ppo` with the response's ratio `exp(mean of logp - old_logp)`, its gradient through each token's logp (GSPO,
-        /// arXiv 2507.18071, GSPO-token).
+        /// `ppo` with the ratio of the response, its gradient through each token's logp.
         Gspo = "gspo",
-        /// `clip(rho, 1 - clip_low, 1 + clip_high) A logp`, the clipped ratio a constant (CISPO, arXiv 2506.13585, eq. 4
-        /// and 5).
+        /// The log-probability times the clipped ratio, which is a constant for the gradient.
         Cispo = "cispo",
-        /// `A exp(mean of the log-ratio clipped on one side at gmpo_clip)`, one value for the response (GMPO, arXiv
-        /// 2507.20673); verl's `geo_mean`.
+        /// The geometric mean of the response's ratios, clipped on one side: verl's `geo_mean`.
         Gmpo = "gmpo" ["geo-mean"],
-        /// A > 0: `A min(1/rho, c)` while `rho < 1 + clip_high`, A < 0: `A min(rho, c)` while `rho > 1 - clip_low`, the
-        /// factor a constant with the gradient through logp; beyond, a constant (ASPO, arXiv 2510.06062).
+        /// The log-probability times a ratio that is flipped for A > 0, a constant for the gradient.
         Aspo = "aspo",
     }
 }
 
-impl Policy {
+impl PolicyTerm {
     /// The term as one line of text.
     pub(crate) fn formula(self, clip: &Clip) -> String {
-        let (low, high, cap, gmpo) = (1.0 - clip.low, 1.0 + clip.high, clip.dual, clip.gmpo);
         match self {
-            Self::Ppo => format!("min(rho A, clip(rho, {low}, {high}) A)"),
-            Self::DualClip => format!("min(rho A, clip(rho, {low}, {high}) A), at least {cap} A for A < 0"),
-            Self::Gspo => format!("min(s A, clip(s, {low}, {high}) A), s = exp(mean of log rho)"),
-            Self::Cispo => format!("sg(clip(rho, {low}, {high})) A logp"),
-            Self::Gmpo => format!("A exp(mean of log rho clipped on one side at {gmpo})"),
-            Self::Aspo => format!(
-                "A > 0: A min(1/rho, {cap}) while rho < {high}; A < 0: A min(rho, {cap}) while rho > {low}; through logp"
-            ),
+            Self::Ppo => ppo_formula(clip),
+            Self::DualClip => dual_clip_formula(clip),
+            Self::Gspo => gspo_formula(clip),
+            Self::Cispo => cispo_formula(clip),
+            Self::Gmpo => gmpo_formula(clip),
+            Self::Aspo => aspo_formula(clip),
         }
     }
 
@@ -84,28 +79,23 @@ pub(crate) struct Clip {
     pub(crate) gmpo: f64,
 }
 
-/// Log-ratios saturate here, as in verl: a ratio of e^20 teaches nothing, but an overflow would end a run.
-pub const MAX_LOG_RATIO: f64 = 20.0;
+impl Clip {
+    /// The ends of the ratio's range as formulas show them: 1 - l and 1 + h.
+    fn range(&self) -> (f64, f64) {
+        (1.0 - self.low, 1.0 + self.high)
+    }
+}
 
 /// Just below `exp(MAX_LOG_RATIO)`: a saturated ratio exceeds it, so its slope is 0, in line with its constant value.
 const MAX_RATIO: f64 = 485_165_195.0;
 
-/// A term and its derivative at one token.
-#[derive(Clone, Copy)]
-struct Phi {
-    /// phi / A.
-    value: f64,
-    /// (d phi / d logp) / A.
-    slope: f64,
-    /// Counted in verl's `pg_clipfrac`.
-    clipped: bool,
-    /// Counted in verl's `pg_clipfrac_lower`.
-    clipped_lower: bool,
+/// PPO, arXiv 1707.06347, eq. 7, with the two bounds of DAPO's clip-higher, arXiv 2503.14476, eq. 10.
+fn ppo_formula(clip: &Clip) -> String {
+    let (low, high) = clip.range();
+    format!("min(rho A, clip(rho, {low}, {high}) A)")
 }
 
-/// phi = min(rho A, clip(rho, 1 - l, 1 + h) A); d phi / d logp = rho A where the ratio is within the bound, 0 beyond.
-///
-/// PPO, arXiv 1707.06347, eq. 7, with the two bounds of DAPO, arXiv 2503.14476, eq. 10.
+/// d phi / d logp = rho A where the ratio is within the bound that acts, 0 beyond, where the token counts as clipped.
 #[inline(always)]
 fn ppo(rho: f64, positive: bool, clip: &Clip) -> Phi {
     let (low, high) = if positive { (0.0, upper(clip)) } else { (1.0 - clip.low, MAX_RATIO) };
@@ -113,9 +103,12 @@ fn ppo(rho: f64, positive: bool, clip: &Clip) -> Phi {
     Phi { value: bound(rho, low, high), slope: zero_outside(rho, low, high), clipped, clipped_lower: false }
 }
 
-/// phi = max(min(rho A, clip(rho, 1 - l, 1 + h) A), c A) for A < 0, PPO's for A > 0; the derivative is 0 at the cap.
-///
 /// Dual clip, arXiv 1912.09729.
+fn dual_clip_formula(clip: &Clip) -> String {
+    format!("{}, at least {} A for A < 0", ppo_formula(clip), clip.dual)
+}
+
+/// PPO's derivative, and 0 at the cap c, where the token counts in `clipped_lower`.
 #[inline(always)]
 fn dual_clip(rho: f64, positive: bool, clip: &Clip) -> Phi {
     if positive {
@@ -130,17 +123,25 @@ fn dual_clip(rho: f64, positive: bool, clip: &Clip) -> Phi {
     }
 }
 
-/// PPO's term of the ratio s = exp(mean of logp - old_logp) of the response. s is a constant factor of each token's
-/// own ratio, whose value is 1: d phi / d logp = s A within the bound.
-///
-/// GSPO, arXiv 2507.18071, in the form of GSPO-token (section 4.3).
+/// GSPO, arXiv 2507.18071, in the form of GSPO-token (section 4.3). The paper has l = 3e-4 and h = 4e-4.
+fn gspo_formula(clip: &Clip) -> String {
+    let (low, high) = clip.range();
+    format!("min(s A, clip(s, {low}, {high}) A), s = exp(mean of log rho)")
+}
+
+/// PPO's term of the response's ratio s, a constant factor of each token's own ratio, whose value is 1: d phi / d logp =
+/// s A within the bound.
 fn gspo(mean_log_ratio: f64, positive: bool, clip: &Clip) -> Phi {
     ppo(libm::exp(saturate(mean_log_ratio)), positive, clip)
 }
 
-/// phi = sg(clip(rho, 1 - l, 1 + h)) A logp; d phi / d logp = clip(rho, 1 - l, 1 + h) A.
-///
-/// CISPO, arXiv 2506.13585, eq. 4 (the term) and 5 (the clipped ratio).
+/// CISPO, arXiv 2506.13585, eq. 4 (the term) and 5 (the clipped ratio). The paper has no lower bound: l = 1.
+fn cispo_formula(clip: &Clip) -> String {
+    let (low, high) = clip.range();
+    format!("sg(clip(rho, {low}, {high})) A logp")
+}
+
+/// d phi / d logp is A times the clipped ratio. Tokens out of bounds on either side count as clipped.
 #[inline(always)]
 fn cispo(rho: f64, logp: f64, clip: &Clip) -> Phi {
     let (low, high) = (1.0 - clip.low, upper(clip));
@@ -149,10 +150,14 @@ fn cispo(rho: f64, logp: f64, clip: &Clip) -> Phi {
     Phi { value: clipped_ratio * logp, slope: clipped_ratio, clipped, clipped_lower: false }
 }
 
-/// phi = A m with m = exp(mean of the log-ratios x_t, clipped at k above for A > 0 and below for A < 0); d phi / d x_t =
-/// A m / T where x_t is not clipped. The 1/T is the aggregation's: see [`Policy::is_response_level`].
-///
-/// GMPO, arXiv 2507.20673. Tokens outside of either bound are counted, as verl's `geo_mean` does.
+/// GMPO, arXiv 2507.20673. Log-ratios are clipped above for A > 0 and below for A < 0.
+fn gmpo_formula(clip: &Clip) -> String {
+    format!("A exp(mean of log rho clipped on one side at {})", clip.gmpo)
+}
+
+/// With m the exponential, d phi / d logp = A m / T where the token's log-ratio is not clipped. The 1/T is the
+/// aggregation's: see [`PolicyTerm::is_response_level`]. As in verl's `geo_mean`, tokens outside of either bound are
+/// counted: as clipped if A > 0, in `clipped_lower` if A < 0.
 #[inline(always)]
 fn gmpo(log_ratio: f64, whole: Phi, positive: bool, clip: &Clip) -> Phi {
     let (below, above) = (log_ratio < -clip.gmpo, log_ratio > clip.gmpo);
@@ -177,10 +182,15 @@ fn gmpo_response(mean_clipped_log_ratio: f64) -> Phi {
     }
 }
 
-/// For A > 0 phi = A min(1/rho, c) while rho < 1 + h, then A / (1 + h); for A < 0 phi = A min(rho, c) while rho > 1 - l,
-/// then A (1 - l). The factor is held constant and the gradient goes through logp: d phi / d logp = phi, 0 beyond.
-///
-/// ASPO, arXiv 2510.06062: the ratio of a token with A > 0 is flipped, and c bounds it softly.
+/// ASPO, arXiv 2510.06062: the ratio of a token with A > 0 is flipped, and c bounds it softly. Beyond the ranges phi is
+/// the constant A / (1 + h), or A (1 - l).
+fn aspo_formula(clip: &Clip) -> String {
+    let ((low, high), cap) = (clip.range(), clip.dual);
+    format!("A > 0: A min(1/rho, {cap}) while rho < {high}; A < 0: A min(rho, {cap}) while rho > {low}; through logp")
+}
+
+/// The factor is held constant and the gradient goes through logp: d phi / d logp = phi; 0 where phi is constant, which
+/// counts as clipped. Tokens at the cap c count in `clipped_lower`.
 #[inline(always)]
 fn aspo(rho: f64, positive: bool, clip: &Clip) -> Phi {
     let (low, high) = (1.0 - clip.low, upper(clip));
@@ -197,7 +207,7 @@ fn aspo(rho: f64, positive: bool, clip: &Clip) -> Phi {
 /// A policy term for the tokens of one response.
 #[derive(Clone, Copy)]
 pub(crate) struct Term {
-    policy: Policy,
+    policy: PolicyTerm,
     clip: Clip,
     positive: bool,
     /// What the whole response determines: GSPO's term, GMPO's mean. Unused by the others.
@@ -206,11 +216,11 @@ pub(crate) struct Term {
 
 impl Term {
     /// The term for a response with an advantage other than 0 and at least one trainable token.
-    pub(crate) fn new<T: Real>(policy: Policy, clip: Clip, advantage: f64, tokens: &ResponseTokens<'_, T>) -> Self {
+    pub(crate) fn new<T: Real>(policy: PolicyTerm, clip: Clip, advantage: f64, tokens: &ResponseTokens<'_, T>) -> Self {
         let positive = advantage > 0.0;
         let response = match policy {
-            Policy::Gspo => gspo(mean_log_ratio(tokens, |x| x), positive, &clip),
-            Policy::Gmpo => {
+            PolicyTerm::Gspo => gspo(mean_log_ratio(tokens, |x| x), positive, &clip),
+            PolicyTerm::Gmpo => {
                 let (low, high) = if positive { (f64::NEG_INFINITY, clip.gmpo) } else { (-clip.gmpo, f64::INFINITY) };
                 gmpo_response(mean_log_ratio(tokens, |x| bound(x, low, high)))
             }
@@ -229,54 +239,14 @@ impl Term {
     pub(crate) fn evaluate(&self, log_ratio: &Lanes, logp: &Lanes, out: &mut Terms) {
         let Self { clip, positive, response, .. } = *self;
         match self.policy {
-            Policy::Ppo => out.fill(positive, |i, positive| ppo(exp(log_ratio[i]), positive, &clip)),
-            Policy::DualClip => out.fill(positive, |i, positive| dual_clip(exp(log_ratio[i]), positive, &clip)),
-            Policy::Gspo => out.fill(positive, |_, _| response),
-            Policy::Cispo => out.fill(positive, |i, _| cispo(exp(log_ratio[i]), logp[i], &clip)),
-            Policy::Gmpo => out.fill(positive, |i, positive| gmpo(log_ratio[i], response, positive, &clip)),
-            Policy::Aspo => out.fill(positive, |i, positive| aspo(exp(log_ratio[i]), positive, &clip)),
+            PolicyTerm::Ppo => out.fill(positive, |i, positive| ppo(exp(log_ratio[i]), positive, &clip)),
+            PolicyTerm::DualClip => out.fill(positive, |i, positive| dual_clip(exp(log_ratio[i]), positive, &clip)),
+            PolicyTerm::Gspo => out.fill(positive, |_, _| response),
+            PolicyTerm::Cispo => out.fill(positive, |i, _| cispo(exp(log_ratio[i]), logp[i], &clip)),
+            PolicyTerm::Gmpo => out.fill(positive, |i, positive| gmpo(log_ratio[i], response, positive, &clip)),
+            PolicyTerm::Aspo => out.fill(positive, |i, positive| aspo(exp(log_ratio[i]), positive, &clip)),
         }
     }
-}
-
-/// The terms of a block of tokens.
-pub(crate) struct Terms {
-    /// phi / A.
-    pub(crate) value: Lanes,
-    /// (d phi / d logp) / A.
-    pub(crate) slope: Lanes,
-    /// Tokens counted in verl's `pg_clipfrac`.
-    pub(crate) clipped: Flags,
-    /// Tokens counted in verl's `pg_clipfrac_lower`.
-    pub(crate) clipped_lower: Flags,
-}
-
-impl Terms {
-    pub(crate) fn new() -> Self {
-        Self { value: [0.0; BLOCK], slope: [0.0; BLOCK], clipped: [0; BLOCK], clipped_lower: [0; BLOCK] }
-    }
-
-    /// The loop over tokens, compiled once for each term and sign, so that it has no branch and vectorises.
-    #[inline(always)]
-    fn fill(&mut self, positive: bool, phi: impl Fn(usize, bool) -> Phi) {
-        if positive {
-            (0..BLOCK).for_each(|i| self.set(i, phi(i, true)));
-        } else {
-            (0..BLOCK).for_each(|i| self.set(i, phi(i, false)));
-        }
-    }
-
-    #[inline(always)]
-    fn set(&mut self, i: usize, phi: Phi) {
-        (self.value[i], self.slope[i]) = (phi.value, phi.slope);
-        (self.clipped[i], self.clipped_lower[i]) = (u64::from(phi.clipped), u64::from(phi.clipped_lower));
-    }
-}
-
-/// A log-ratio within [`MAX_LOG_RATIO`]; NaN stays NaN.
-#[inline(always)]
-pub(crate) fn saturate(log_ratio: f64) -> f64 {
-    log_ratio.clamp(-MAX_LOG_RATIO, MAX_LOG_RATIO)
 }
 
 /// The mean of `map(logp - old_logp)` over the trainable tokens of a response.
@@ -286,17 +256,4 @@ fn mean_log_ratio<T: Real>(tokens: &ResponseTokens<'_, T>, map: impl Fn(f64) -> 
 
 fn upper(clip: &Clip) -> f64 {
     (1.0 + clip.high).min(MAX_RATIO)
-}
-
-/// x, or the bound that it exceeds; NaN stays NaN, and bounds in the wrong order do not panic.
-#[inline(always)]
-fn bound(x: f64, low: f64, high: f64) -> f64 {
-    let x = if x < low { low } else { x };
-    if x > high { high } else { x }
-}
-
-/// x within the bounds, 0 outside of them; NaN stays NaN.
-#[inline(always)]
-fn zero_outside(x: f64, low: f64, high: f64) -> f64 {
-    if (x < low) | (x > high) { 0.0 } else { x }
 }

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::by_length::{ByLength, QUARTERS, Quarters};
 use crate::error::{Error, validate_length};
-use crate::{Aggregation, Constants, StepCounts, group_weights};
+use crate::{Aggregation, Constants, MiniBatchCounts, group_weights};
 
 /// The parts of a group that the quantities are computed from. Each slice has one element for each response.
 #[derive(Debug, Clone, Copy)]
@@ -30,7 +30,7 @@ impl GroupView<'_> {
     }
 }
 
-/// The pull of each side, the sum of w abs(A) T over its responses, w with the scalar of the step.
+/// The pull of each side, the sum of w abs(A) T over its responses, w with the normalizer of the whole step.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Pull {
     /// Over responses with A > 0.
@@ -65,8 +65,8 @@ pub struct Quantities {
     /// Mean length of wrong counted responses minus that of right ones over the whole step; absent if there are
     /// no responses of one kind.
     pub length_gap_pooled: Option<f64>,
-    /// The pull of each side under every rule, not only the one in use; `sequence-sum` and `vl-norm` are absent if
-    /// `max_tokens` is 0.
+    /// The pull of each side under every rule, not only the one in use; rules that divide by `max_tokens` are absent if
+    /// it is 0.
     pub pulls: BTreeMap<Aggregation, Pull>,
     /// Mean length in each quarter of the responses that have an advantage, from the shortest to the longest; absent if there are none.
     pub length_quarters: Option<[f64; QUARTERS]>,
@@ -152,7 +152,7 @@ fn of_rules(
         if aggregation.uses_max_tokens() && constants.max_tokens == 0 {
             continue;
         }
-        let (mut pull, mut counts) = (Pull::default(), StepCounts::default());
+        let (mut pull, mut counts) = (Pull::default(), MiniBatchCounts::default());
         terms.clear();
         for (g, group) in groups.iter().enumerate() {
             weights.clear();
@@ -168,7 +168,7 @@ fn of_rules(
                 }
             }
         }
-        let scale = counts.scale(aggregation);
+        let scale = counts.normalizer(aggregation);
         pulls.insert(aggregation, Pull { positive: pull.positive * scale, negative: pull.negative * scale });
         by_length.extend(quarters.of_rule(&terms).map(|of_rule| (aggregation, of_rule)));
     }

@@ -17,7 +17,7 @@ pub struct KlStats {
 }
 
 impl KlStats {
-    /// Adds the sums of another part of the step.
+    /// Adds the sums of another part of the mini-batch.
     pub fn add(&mut self, other: &Self) {
         self.loss += other.loss;
         self.kl_sum += other.kl_sum;

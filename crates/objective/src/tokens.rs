@@ -24,7 +24,7 @@ pub struct ResponseTokens<'a, T> {
     pub mask: &'a [bool],
     /// Natural log-probabilities under the weights being trained.
     pub logp: &'a [T],
-    /// Natural log-probabilities under the learner's weights before the first update on this batch.
+    /// Natural log-probabilities that the ratio is taken against.
     pub old_logp: &'a [T],
     /// Natural log-probabilities that the engine reported; required if a correction is set.
     pub rollout_logp: Option<&'a [T]>,

@@ -70,7 +70,7 @@ fn validate_response<T: Real>(settings: &Settings, response: &Response<'_, T>) -
     response.reference_logp.map_or(Ok(()), |logp| validate_logp("reference_logp", mask, logp))
 }
 
-/// Checks settings and a whole external step.
+/// Checks settings and a whole external mini-batch.
 ///
 /// # Errors
 /// The first problem, with its indices.

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-use crate::guest::{self, Form, GuestError};
+use crate::guest::{self, Form, GuestError, LoadError};
 use crate::sandbox::{Sandbox, engine};
 
 /// The loaded guest.
@@ -47,7 +47,7 @@ impl Interpreter {
 }
 
 fn sandbox(folder: &Path, workers: usize, fuel: bool, progress: &dyn Fn(&str)) -> Result<Sandbox, GuestError> {
-    let failed = |error: wasmtime::Error| GuestError::Load(format!("{error:#}"));
+    let failed = |error: wasmtime::Error| GuestError::Load(LoadError::Engine(error));
     // A pool has as many long-running slots again.
     let engine = engine(2 * workers, fuel).map_err(failed)?;
     let form = if fuel { Form::Counted } else { Form::Timed };

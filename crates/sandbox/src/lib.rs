@@ -1,6 +1,6 @@
 //! Runs model-written Python against tests, in CPython inside wasmtime.
 //!
-//! From the outside in: a [`Pool`] takes [`Task`]s (a [`Submission`], [`rows::Tests`], a [`Mode`], [`Limits`]) and returns a [`Verdict`] on
+//! From the outside in: a [`Pool`] takes [`ProgramTask`]s (a [`ProgramSubmission`], [`rows::Tests`], a [`Mode`], [`Limits`]) and returns a [`ProgramVerdict`] on
 //! each. `judge` runs the tests of a program and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a
 //! program, in this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the interpreter in
 //! wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing.
@@ -12,20 +12,20 @@
 //!   write, or in the instance of the previous test with its memory restored byte for byte.
 //! - Time is CPU time of the thread that runs the program, so that a loaded machine changes no verdict; [`Limits::deterministic`]
 //!   counts instructions instead.
-//! - A fault that is not the program's own is [`Outcome::Invalid`] and has no reward.
+//! - A fault that is not the program's own is [`ProgramOutcome::Invalid`] and has no reward.
 //!
 //! ```no_run
 //! use std::sync::Arc;
 //!
 //! use evenkeel_sandbox::rows::{Kind, Test, Tests};
-//! use evenkeel_sandbox::{Interpreter, Pool, PoolSettings, Submission, Task, guest};
+//! use evenkeel_sandbox::{Interpreter, Pool, PoolSettings, ProgramSubmission, ProgramTask, guest};
 //!
 //! let interpreter = Interpreter::load(&guest::default_folder()?, 2, &|line| println!("{line}"))?;
 //! let pool = Pool::in_process(Arc::new(interpreter), PoolSettings { workers: 2, queue: 1000, memory_bytes: None })?;
 //! let test = Test { kind: Kind::Stdin, input: "1 2".to_owned(), output: "3".to_owned() };
 //! let tests = Arc::new(Tests::new(vec![test], None)?);
-//! let program = Submission::Program("print(sum(map(int, input().split())))".to_owned());
-//! assert!(pool.judge(Task::new(program, tests))?.passed());
+//! let program = ProgramSubmission::Program("print(sum(map(int, input().split())))".to_owned());
+//! assert!(pool.judge(ProgramTask::new(program, tests))?.passed());
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 #![deny(unsafe_code)]
@@ -49,6 +49,6 @@ pub use interpreter::Interpreter;
 pub use limits::Limits;
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
 pub use sandbox::{Cancel, CancelGuard};
-pub use task::{Mode, RewardRule, Submission, Task};
-pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, Outcome, Verdict};
+pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
+pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, ProgramOutcome, ProgramVerdict};
 pub use worker_process::{WorkerProcessCommand, run_worker_process};

@@ -12,7 +12,7 @@ pub struct Limits {
     pub cpu: Duration,
     /// CPU time of the program over all its tests, in their order. `None` for no limit.
     pub program_cpu: Option<Duration>,
-    /// Wall clock time of a test: a backstop for a machine that is too busy. The outcome is then [`Outcome::Invalid`](crate::Outcome).
+    /// Wall clock time of a test: a backstop for a machine that is too busy. The outcome is then [`ProgramOutcome::Invalid`](crate::ProgramOutcome).
     pub wall: Duration,
     /// Memory of the program in bytes, beyond the interpreter's own and 4 MiB that are free initially. It includes the native stack and
     /// buffered output.

@@ -28,7 +28,7 @@ pub enum RewardRule {
 
 /// What the model wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Submission {
+pub enum ProgramSubmission {
     /// A completion, from which the program is extracted.
     Completion(String),
     /// The program itself.
@@ -37,9 +37,9 @@ pub enum Submission {
 
 /// One program to judge.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct ProgramTask {
     /// What the model wrote.
-    pub submission: Submission,
+    pub submission: ProgramSubmission,
     /// The tests.
     pub tests: Arc<Tests>,
     /// The rules.
@@ -54,10 +54,10 @@ pub struct Task {
     pub run_all_tests: bool,
 }
 
-impl Task {
+impl ProgramTask {
     /// A task with the default rules.
     #[must_use]
-    pub fn new(submission: Submission, tests: Arc<Tests>) -> Self {
+    pub fn new(submission: ProgramSubmission, tests: Arc<Tests>) -> Self {
         Self {
             submission,
             tests,

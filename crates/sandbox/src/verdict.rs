@@ -9,7 +9,7 @@ pub const EXCERPT_BYTES: usize = 2048;
 
 /// What a program did.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Outcome {
+pub enum ProgramOutcome {
     /// Every test passed.
     Pass,
     /// A test had the wrong output.
@@ -47,7 +47,7 @@ pub enum Invalid {
     Internal,
 }
 
-impl Outcome {
+impl ProgramOutcome {
     /// Its name in snake case, for rows, metrics and reason codes.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -81,9 +81,9 @@ pub struct GraderResult {
 
 /// The verdict on one program.
 #[derive(Clone, Debug)]
-pub struct Verdict {
+pub struct ProgramVerdict {
     /// The outcome.
-    pub outcome: Outcome,
+    pub outcome: ProgramOutcome,
     /// The reward before any shaping, from 0 to 1. `None` if the outcome is invalid.
     pub reward: Option<f64>,
     /// Number of tests that passed.
@@ -113,12 +113,12 @@ pub struct Verdict {
     pub program: Option<String>,
 }
 
-impl Verdict {
+impl ProgramVerdict {
     /// A verdict without any test run.
-    pub(crate) fn without_run(outcome: Outcome, total_tests: usize, detail: impl Into<String>) -> Self {
+    pub(crate) fn without_run(outcome: ProgramOutcome, total_tests: usize, detail: impl Into<String>) -> Self {
         Self {
             outcome,
-            reward: (!matches!(outcome, Outcome::Invalid(_))).then_some(0.0),
+            reward: (!matches!(outcome, ProgramOutcome::Invalid(_))).then_some(0.0),
             passed_tests: 0,
             run_tests: 0,
             total_tests,
@@ -137,14 +137,14 @@ impl Verdict {
     /// Whether every test passed.
     #[must_use]
     pub fn passed(&self) -> bool {
-        self.outcome == Outcome::Pass
+        self.outcome == ProgramOutcome::Pass
     }
 
     /// Sets the reward according to the rule.
     pub(crate) fn rewarded(mut self, rule: RewardRule) -> Self {
         self.reward = match (self.outcome, rule) {
-            (Outcome::Invalid(_), _) => None,
-            (Outcome::Pass, _) => Some(1.0),
+            (ProgramOutcome::Invalid(_), _) => None,
+            (ProgramOutcome::Pass, _) => Some(1.0),
             (_, RewardRule::AllOrNothing) => Some(0.0),
             #[allow(clippy::cast_precision_loss)]
             (_, RewardRule::PassedFraction) => Some(self.passed_tests as f64 / self.total_tests.max(1) as f64),

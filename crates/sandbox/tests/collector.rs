@@ -4,11 +4,11 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel_sandbox::{Limits, Verdict};
+use evenkeel_sandbox::{Limits, ProgramVerdict};
 use support::{answers, judge, stdin, task};
 
 /// Runs a program with counted instructions, which are the same on every machine.
-fn counted(program: &str) -> Verdict {
+fn counted(program: &str) -> ProgramVerdict {
     let mut task = task(program, &stdin(&[("", "done")]));
     task.limits = Limits { cpu: Duration::from_secs(600), deterministic: true, ..task.limits };
     let verdict = judge(task);

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{Limits, Outcome};
+use evenkeel_sandbox::{Limits, ProgramOutcome};
 use support::{answers, judge, stdin, task};
 
 #[test]
@@ -71,7 +71,7 @@ fn copying_memory_ends_at_a_time_limit_with_counted_instructions() {
     // Warm-up: the form that counts instructions is loaded on first use.
     judge(copies.clone());
     let began = Instant::now();
-    assert_eq!(judge(copies).outcome, Outcome::TimeLimit);
+    assert_eq!(judge(copies).outcome, ProgramOutcome::TimeLimit);
     assert!(began.elapsed() < Duration::from_secs(200), "{:?}", began.elapsed());
 }
 
@@ -87,5 +87,5 @@ fn sleep_and_work_share_a_limit_with_counted_instructions() {
     assert!(passed.passed(), "{}", passed.detail);
     // Enough for either, but not for both.
     let work = u64::try_from(passed.cpu.as_millis()).expect("short");
-    assert_eq!(outcome(work.max(500) + work.min(500) / 2).outcome, Outcome::TimeLimit);
+    assert_eq!(outcome(work.max(500) + work.min(500) / 2).outcome, ProgramOutcome::TimeLimit);
 }

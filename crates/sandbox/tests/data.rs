@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Limits, Mode, Outcome, Submission, Task};
+use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramSubmission, ProgramTask};
 use evenkeel_testing::{outside, run};
 use serde_json::Value;
 use support::{graded, judge, judge_all, results, rows, strict, tests_of};
@@ -50,7 +50,7 @@ fn main() -> ExitCode {
 }
 
 /// The programs with label, task, results of the grader, and whether they pass.
-fn cases(data: &Path, mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
+fn cases(data: &Path, mode: Mode) -> Vec<(String, ProgramTask, Vec<i32>, bool)> {
     let mut found = Vec::new();
     for row in rows(&data.join("data/code/cases.jsonl")) {
         let tests = tests_of(&row["question"]);
@@ -66,7 +66,11 @@ fn cases(data: &Path, mode: Mode) -> Vec<(String, Task, Vec<i32>, bool)> {
                 _ => Limits::default().cpu,
             };
             let limits = Limits { cpu, ..Limits::default() };
-            let task = Task { mode, limits, ..Task::new(Submission::Completion(completion), Arc::clone(&tests)) };
+            let task = ProgramTask {
+                mode,
+                limits,
+                ..ProgramTask::new(ProgramSubmission::Completion(completion), Arc::clone(&tests))
+            };
             let label = format!("{} {}", row["question"]["question_id"], program["label"]);
             found.push((label, task, results(&program["lcb_results"]), passes));
         }
@@ -95,7 +99,7 @@ fn the_strict_mode_passes_what_passes_and_fails_what_fails(data: &Path) {
     let verdicts = judge_all(cases.iter().map(|case| case.1.clone()).collect());
     let mut different = Vec::new();
     for ((label, _, expected, passed), verdict) in cases.iter().zip(&verdicts) {
-        assert!(!matches!(verdict.outcome, Outcome::Invalid(_)), "{label}: {}", verdict.detail);
+        assert!(!matches!(verdict.outcome, ProgramOutcome::Invalid(_)), "{label}: {}", verdict.detail);
         if verdict.passed() != *passed {
             different.push(format!("{label}: {:?} {}, the grader has {expected:?}", verdict.outcome, verdict.detail));
         }
@@ -110,7 +114,10 @@ fn published_rows_are_judged_right_in_both_modes(data: &Path) {
         for program in row["programs"].as_array().expect("programs") {
             let completion = program["completion"].as_str().expect("a completion").to_owned();
             for mode in [Mode::Strict, Mode::LiveCodeBench] {
-                let task = Task { mode, ..Task::new(Submission::Completion(completion.clone()), Arc::clone(&tests)) };
+                let task = ProgramTask {
+                    mode,
+                    ..ProgramTask::new(ProgramSubmission::Completion(completion.clone()), Arc::clone(&tests))
+                };
                 let verdict = judge(task);
                 assert_eq!(
                     Some(verdict.passed()),
@@ -164,7 +171,7 @@ fn quirks_are_those_of_the_grader_except_its_loopholes(data: &Path) {
         } else if WITHOUT_SIGNALS.contains(&name) {
             assert_eq!(found.1, Some(-4), "{name}");
         } else if UNCATCHABLE.contains(&name) {
-            assert_eq!(verdict.outcome, Outcome::TimeLimit, "{name}");
+            assert_eq!(verdict.outcome, ProgramOutcome::TimeLimit, "{name}");
         } else if found != expected {
             wrong.push(format!(
                 "{name}: {found:?}, the grader has {expected:?} ({:?}, {})",
@@ -193,7 +200,7 @@ fn quirks_are_those_of_a_process_in_strict_mode(data: &Path) {
         });
         let verdict = strict(row["code"].as_str().expect("code"), &tests);
         if NO_SYSTEM.contains(&name) {
-            assert_eq!(verdict.outcome, Outcome::RuntimeError, "{name}");
+            assert_eq!(verdict.outcome, ProgramOutcome::RuntimeError, "{name}");
         } else if verdict.passed() != right {
             wrong.push(format!(
                 "{name}: {:?} {} {}, a process: {process:?}",
@@ -211,17 +218,18 @@ fn a_series_does_not_change_the_verdicts_on_the_reference_programs(data: &Path) 
         let tests = tests_of(&row["question"]);
         for program in row["programs"].as_array().expect("programs").iter().filter(|program| program["passed"] == true)
         {
-            let submission = Submission::Completion(program["completion"].as_str().expect("a completion").to_owned());
-            tasks.push(Task::new(submission, Arc::clone(&tests)));
+            let submission =
+                ProgramSubmission::Completion(program["completion"].as_str().expect("a completion").to_owned());
+            tasks.push(ProgramTask::new(submission, Arc::clone(&tests)));
         }
     }
     // All programs would take as long as the other tests together.
     let step = if std::env::var_os("EVENKEEL_LONG").is_some() { 1 } else { 12 };
-    let tasks: Vec<Task> = tasks.into_iter().step_by(step).collect();
+    let tasks: Vec<ProgramTask> = tasks.into_iter().step_by(step).collect();
     let many = tasks.iter().map(|task| {
         let tests: Vec<Test> = task.tests.tests().iter().cycle().take(3 * task.tests.len()).cloned().collect();
         let tests = Tests::new(tests, task.tests.function().map(str::to_owned)).expect("the tests are well formed");
-        Task { tests: Arc::new(tests), ..task.clone() }
+        ProgramTask { tests: Arc::new(tests), ..task.clone() }
     });
     let many = judge_all(many.collect());
     let once = judge_all(tasks.clone());

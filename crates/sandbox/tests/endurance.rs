@@ -8,22 +8,25 @@ mod support;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use evenkeel_sandbox::{Cancel, Invalid, Limits, Mode, Outcome, Task};
+use evenkeel_sandbox::{Cancel, Invalid, Limits, Mode, ProgramOutcome, ProgramTask};
 use support::{POOL, resident, stdin, task};
 
 /// Concurrent programs.
 const AT_ONCE: usize = 64;
 
 /// Typical submissions: right, wrong, broken, greedy and deeply recursive programs.
-const PROGRAMS: [(&str, Outcome); 8] = [
-    ("print(int(input()) * 2)", Outcome::Pass),
-    ("n = int(input())\nprint(sum(n for _ in range(2)))", Outcome::Pass),
-    ("print(int(input()) + 1)", Outcome::WrongAnswer),
-    ("x = list(range(200000))\nprint(input())", Outcome::WrongAnswer),
-    ("raise ValueError", Outcome::RuntimeError),
-    ("def f(:", Outcome::CompileError),
-    ("x = bytearray(100 << 20)", Outcome::MemoryLimit),
-    ("import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and f(n - 1)\nf(20000)\nprint(42)", Outcome::Pass),
+const PROGRAMS: [(&str, ProgramOutcome); 8] = [
+    ("print(int(input()) * 2)", ProgramOutcome::Pass),
+    ("n = int(input())\nprint(sum(n for _ in range(2)))", ProgramOutcome::Pass),
+    ("print(int(input()) + 1)", ProgramOutcome::WrongAnswer),
+    ("x = list(range(200000))\nprint(input())", ProgramOutcome::WrongAnswer),
+    ("raise ValueError", ProgramOutcome::RuntimeError),
+    ("def f(:", ProgramOutcome::CompileError),
+    ("x = bytearray(100 << 20)", ProgramOutcome::MemoryLimit),
+    (
+        "import sys\nsys.setrecursionlimit(10**6)\ndef f(n): return n and f(n - 1)\nf(20000)\nprint(42)",
+        ProgramOutcome::Pass,
+    ),
 ];
 
 #[test]
@@ -42,7 +45,7 @@ fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
                 let (program, expected) = PROGRAMS[(sent + round) % PROGRAMS.len()];
                 let limits = Limits { cpu: Duration::from_secs(10), memory_bytes: 64 << 20, ..Limits::default() };
                 let mode = if sent % 3 == 0 { Mode::LiveCodeBench } else { Mode::Strict };
-                let task = Task { limits, mode, ..task(program, &tests) };
+                let task = ProgramTask { limits, mode, ..task(program, &tests) };
                 let (sender, index) = (sender.clone(), sent);
                 POOL.submit(task, Cancel::new(), move |verdict| {
                     sender.send((index, expected, verdict)).expect("the test waits")
@@ -70,7 +73,7 @@ fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
 fn a_cancelled_program_ends_and_has_no_verdict() {
     let cancel = Cancel::new();
     let (sender, receiver) = mpsc::channel();
-    let endless = Task {
+    let endless = ProgramTask {
         limits: Limits { cpu: Duration::from_secs(60), ..Limits::default() },
         ..task("while True: pass", &stdin(&[("", "")]))
     };
@@ -78,7 +81,7 @@ fn a_cancelled_program_ends_and_has_no_verdict() {
     std::thread::sleep(Duration::from_millis(200));
     cancel.cancel();
     let verdict = receiver.recv_timeout(Duration::from_secs(30)).expect("it ends");
-    assert_eq!(verdict.outcome, Outcome::Invalid(Invalid::Cancelled));
+    assert_eq!(verdict.outcome, ProgramOutcome::Invalid(Invalid::Cancelled));
     assert_eq!(verdict.reward, None);
 }
 
@@ -93,7 +96,7 @@ fn a_full_queue_refuses_programs_and_a_dropped_pool_answers_all() {
             .expect("threads start");
     let (sender, receiver) = mpsc::channel();
     let tests = stdin(&[("", "")]);
-    let submit = |sender: mpsc::Sender<Outcome>| {
+    let submit = |sender: mpsc::Sender<ProgramOutcome>| {
         let endless = task("while True: pass", &tests);
         pool.submit(endless, Cancel::new(), move |verdict| sender.send(verdict.outcome).expect("the test waits"))
     };
@@ -101,6 +104,6 @@ fn a_full_queue_refuses_programs_and_a_dropped_pool_answers_all() {
     assert_eq!(submit(sender.clone()), Ok(()));
     assert_eq!(submit(sender), Err(QueueFull));
     drop(pool);
-    let ended: Vec<Outcome> = receiver.into_iter().collect();
-    assert_eq!(ended, [Outcome::Invalid(Invalid::Cancelled); 2]);
+    let ended: Vec<ProgramOutcome> = receiver.into_iter().collect();
+    assert_eq!(ended, [ProgramOutcome::Invalid(Invalid::Cancelled); 2]);
 }

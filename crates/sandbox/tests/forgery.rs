@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel_sandbox::{Limits, Mode, Outcome, RewardRule, Task, Verdict};
+use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule};
 use support::{functional, graded, judge, stdin, strict, task};
 
 /// Peak memory of this process in bytes.
@@ -15,8 +15,16 @@ fn peak() -> u64 {
 }
 
 /// Judges with the default limits on memory and output.
-fn with_default_limits(program: &str, tests: &std::sync::Arc<evenkeel_sandbox::rows::Tests>, mode: Mode) -> Verdict {
-    judge(Task { mode, limits: Limits { cpu: Duration::from_secs(10), ..Limits::default() }, ..task(program, tests) })
+fn with_default_limits(
+    program: &str,
+    tests: &std::sync::Arc<evenkeel_sandbox::rows::Tests>,
+    mode: Mode,
+) -> ProgramVerdict {
+    judge(ProgramTask {
+        mode,
+        limits: Limits { cpu: Duration::from_secs(10), ..Limits::default() },
+        ..task(program, tests)
+    })
 }
 
 #[test]
@@ -40,9 +48,9 @@ fn no_forged_status_avoids_a_verdict() {
 fn a_program_that_breaks_the_parsing_of_arguments_fails() {
     let tests = functional("f", &[("1", "1")]);
     let program = "import sys\ndef broken(text):\n    raise ValueError\nsys.modules['grader']._loads = sys.modules['process']._loads = broken\ndef f(a):\n    return 2";
-    assert_eq!(strict(program, &tests).outcome, Outcome::WrongAnswer);
+    assert_eq!(strict(program, &tests).outcome, ProgramOutcome::WrongAnswer);
     let verdict = graded(program, &tests);
-    assert_eq!((verdict.outcome, verdict.reward), (Outcome::RuntimeError, Some(0.0)));
+    assert_eq!((verdict.outcome, verdict.reward), (ProgramOutcome::RuntimeError, Some(0.0)));
 }
 
 #[test]
@@ -69,8 +77,9 @@ fn a_program_that_works_until_the_wall_clock_limit_has_used_up_its_time() {
     let mut endless = task("while True: pass", &tests);
     endless.limits = Limits { cpu: Duration::from_secs(60), wall: Duration::from_millis(600), ..endless.limits };
     // If the machine is too busy to give it half a processor, there is no verdict, and the test tries again.
-    let outcome = (0..200).map(|_| judge(endless.clone()).outcome).find(|outcome| *outcome == Outcome::TimeLimit);
-    assert_eq!(outcome, Some(Outcome::TimeLimit));
+    let outcome =
+        (0..200).map(|_| judge(endless.clone()).outcome).find(|outcome| *outcome == ProgramOutcome::TimeLimit);
+    assert_eq!(outcome, Some(ProgramOutcome::TimeLimit));
 }
 
 #[test]
@@ -80,9 +89,9 @@ fn a_message_of_a_program_takes_no_more_memory_on_the_host_than_its_output_limit
     assert!(strict("print(1, 2)", &written).passed());
     let before = peak();
     for (name, program, outcome) in [
-        ("one list", "def f(a):\n    return [None] * (60 << 20)", Outcome::OutputLimit),
-        ("as much as may be sent", "def f(a):\n    return [None] * (15 << 20)", Outcome::WrongAnswer),
-        ("nested lists", "def f(a):\n    return [[None]] * (2 << 20)", Outcome::WrongAnswer),
+        ("one list", "def f(a):\n    return [None] * (60 << 20)", ProgramOutcome::OutputLimit),
+        ("as much as may be sent", "def f(a):\n    return [None] * (15 << 20)", ProgramOutcome::WrongAnswer),
+        ("nested lists", "def f(a):\n    return [[None]] * (2 << 20)", ProgramOutcome::WrongAnswer),
     ] {
         for mode in [Mode::Strict, Mode::LiveCodeBench] {
             let verdict = with_default_limits(program, &returned, mode);
@@ -90,11 +99,11 @@ fn a_message_of_a_program_takes_no_more_memory_on_the_host_than_its_output_limit
         }
     }
     let numbers = with_default_limits("import sys\nsys.stdout.write('1 ' * (8 << 20))", &written, Mode::Strict);
-    assert_eq!(numbers.outcome, Outcome::WrongAnswer);
+    assert_eq!(numbers.outcome, ProgramOutcome::WrongAnswer);
     let errors = "import sys\nsys.modules['exit_status'].message = lambda error: b'\\xff' * (100 << 20)\n1 / 0";
-    let fraction = Task { reward: RewardRule::PassedFraction, ..task(errors, &written) };
+    let fraction = ProgramTask { reward: RewardRule::PassedFraction, ..task(errors, &written) };
     let verdict = judge(fraction);
-    assert_eq!(verdict.outcome, Outcome::RuntimeError);
+    assert_eq!(verdict.outcome, ProgramOutcome::RuntimeError);
     assert!(verdict.detail.len() < 20_000, "{}", verdict.detail.len());
     let grown = peak() - before;
     // The guests' own memory and one copy of their messages.

@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use evenkeel_sandbox::{Cancel, Limits, Mode, Outcome, Pool, PoolSettings, RewardRule, Task, Verdict};
+use evenkeel_sandbox::{
+    Cancel, Limits, Mode, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule,
+};
 use support::{INTERPRETER, graded, judge, resident, stdin, task};
 
 fn pool(workers: usize, memory_bytes: Option<u64>) -> Pool {
@@ -15,7 +17,7 @@ fn pool(workers: usize, memory_bytes: Option<u64>) -> Pool {
 }
 
 /// The verdicts in the order of completion, each with the index of its task.
-fn in_order(pool: &Pool, tasks: Vec<Task>) -> Vec<(usize, Verdict)> {
+fn in_order(pool: &Pool, tasks: Vec<ProgramTask>) -> Vec<(usize, ProgramVerdict)> {
     let (sender, receiver) = mpsc::channel();
     for (index, task) in tasks.into_iter().enumerate() {
         let sender = sender.clone();
@@ -26,7 +28,7 @@ fn in_order(pool: &Pool, tasks: Vec<Task>) -> Vec<(usize, Verdict)> {
     receiver.into_iter().collect()
 }
 
-fn endless(seconds: u64) -> Task {
+fn endless(seconds: u64) -> ProgramTask {
     let mut task = task("while True: pass", &stdin(&[("", "")]));
     task.limits = Limits { cpu: Duration::from_secs(seconds), ..Limits::default() };
     task
@@ -38,14 +40,14 @@ fn endless_programs_do_not_block_others() {
         let honest = task("print('done')", &stdin(&[("", "done")]));
         // The first moves to a long-running slot after a second, the second is preempted a second later: long before their time limits.
         let tasks = vec![endless(8), endless(8), honest];
-        let tasks = tasks.into_iter().map(|task| Task { mode, ..task }).collect();
+        let tasks = tasks.into_iter().map(|task| ProgramTask { mode, ..task }).collect();
         let verdicts = in_order(&pool(1, None), tasks);
         let (first, verdict) = &verdicts[0];
         assert!(*first == 2 && verdict.passed(), "the verdict {first} came first: {:?}", verdict.outcome);
         // Both had all of their time, although one was preempted and started again.
         assert_eq!(verdicts.len(), 3);
         for (_, verdict) in &verdicts[1..] {
-            assert_eq!((verdict.outcome, verdict.reward), (Outcome::TimeLimit, Some(0.0)), "{}", verdict.detail);
+            assert_eq!((verdict.outcome, verdict.reward), (ProgramOutcome::TimeLimit, Some(0.0)), "{}", verdict.detail);
             assert!(verdict.cpu >= Duration::from_secs(8), "{:?}", verdict.cpu);
         }
     }
@@ -60,37 +62,40 @@ fn preempted_tests_that_no_longer_count_are_dropped() {
     let verdicts = in_order(&pool(2, None), vec![endless(3), endless(3), fails, endless(3), endless(3)]);
     assert_eq!(verdicts.len(), 5);
     for (index, verdict) in &verdicts {
-        let expected = if *index == 2 { Outcome::WrongAnswer } else { Outcome::TimeLimit };
+        let expected = if *index == 2 { ProgramOutcome::WrongAnswer } else { ProgramOutcome::TimeLimit };
         assert_eq!((verdict.outcome, verdict.failing_test), (expected, Some(0)), "{index}: {}", verdict.detail);
     }
 }
 
 /// A program with ten tests of about 0.2 s each.
-fn steady() -> Task {
+fn steady() -> ProgramTask {
     let program = "import time\nend = time.process_time() + 0.2\nwhile time.process_time() < end: pass\nprint('done')";
     task(program, &stdin(&[("", "done"); 10]))
 }
 
 #[test]
 fn the_time_limit_over_all_tests_applies() {
-    let limited = |task: Task, ms| {
+    let limited = |task: ProgramTask, ms| {
         let limits = Limits { program_cpu: Some(Duration::from_millis(ms)), ..task.limits };
-        judge(Task { limits, ..task })
+        judge(ProgramTask { limits, ..task })
     };
     let verdict = limited(steady(), 700);
-    assert_eq!((verdict.outcome, verdict.failing_test, verdict.passed_tests), (Outcome::TimeLimit, Some(3), 3));
+    assert_eq!((verdict.outcome, verdict.failing_test, verdict.passed_tests), (ProgramOutcome::TimeLimit, Some(3), 3));
     assert!(verdict.detail.contains("700 ms over its tests"), "{}", verdict.detail);
     assert!(limited(steady(), 60_000).passed());
     // It applies to a single test as well.
     let verdict = limited(endless(30), 300);
-    assert_eq!(verdict.outcome, Outcome::TimeLimit);
+    assert_eq!(verdict.outcome, ProgramOutcome::TimeLimit);
     assert!(verdict.cpu < Duration::from_secs(2), "{:?}", verdict.cpu);
     // Tests beyond it do not pass; the reward is the fraction before it.
-    let fraction = limited(Task { reward: RewardRule::PassedFraction, ..steady() }, 700);
-    assert_eq!((fraction.outcome, fraction.reward), (Outcome::TimeLimit, Some(0.3)));
-    let grader = limited(Task { mode: Mode::LiveCodeBench, ..steady() }, 700);
-    assert_eq!((grader.outcome, grader.grader.expect("its list").results), (Outcome::TimeLimit, vec![1, 1, 1, -3]));
-    assert_eq!(graded("print('done')", &steady().tests).outcome, Outcome::Pass);
+    let fraction = limited(ProgramTask { reward: RewardRule::PassedFraction, ..steady() }, 700);
+    assert_eq!((fraction.outcome, fraction.reward), (ProgramOutcome::TimeLimit, Some(0.3)));
+    let grader = limited(ProgramTask { mode: Mode::LiveCodeBench, ..steady() }, 700);
+    assert_eq!(
+        (grader.outcome, grader.grader.expect("its list").results),
+        (ProgramOutcome::TimeLimit, vec![1, 1, 1, -3])
+    );
+    assert_eq!(graded("print('done')", &steady().tests).outcome, ProgramOutcome::Pass);
 }
 
 #[test]

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::Duration;
 
-use evenkeel_sandbox::Task;
+use evenkeel_sandbox::ProgramTask;
 use serde_json::Value;
 use support::{functional, judge_all, stdin, task};
 
@@ -13,7 +13,7 @@ fn rows() -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).expect("a row is JSON")).collect()
 }
 
-fn task_of(row: &Value) -> Task {
+fn task_of(row: &Value) -> ProgramTask {
     let text = |value: &Value| value.as_str().expect("text").to_owned();
     let tests = row["tests"].as_array().expect("tests");
     let cases: Vec<_> = tests.iter().map(|test| (text(&test[0]), text(&test[1]))).collect();

@@ -4,7 +4,7 @@ mod support;
 
 use std::time::{Duration, Instant};
 
-use evenkeel_sandbox::{Limits, Mode, Outcome, RewardRule, Submission, Task};
+use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramSubmission, ProgramTask, RewardRule};
 use support::{answers, functional, graded, judge, stdin, strict, task};
 
 /// Requires that the program prints exactly this.
@@ -12,7 +12,7 @@ fn prints(program: &str, output: &str) {
     answers(program, "", output);
 }
 
-fn outcome(program: &str) -> Outcome {
+fn outcome(program: &str) -> ProgramOutcome {
     strict(program, &stdin(&[("", "never printed")])).outcome
 }
 
@@ -40,7 +40,7 @@ fn endless_recursion_raises_a_recursion_error() {
     let uncaught = through_c.replace("try:\n    f(0)\nexcept RecursionError:\n    print('caught')", "f(0)");
     assert_ne!(uncaught, through_c);
     let verdict = strict(&uncaught, &stdin(&[("", "")]));
-    assert_eq!(verdict.outcome, Outcome::RuntimeError, "{}", verdict.detail);
+    assert_eq!(verdict.outcome, ProgramOutcome::RuntimeError, "{}", verdict.detail);
     assert!(verdict.detail.contains("RecursionError"), "{}", verdict.detail);
 }
 
@@ -55,7 +55,7 @@ fn limitations_of_32_bits_are_named() {
         ["print(len(range(10**10)))", "from itertools import islice, count\nprint(next(islice(count(), 10**10, None)))"]
     {
         let verdict = strict(program, &stdin(&[("", "10000000000")]));
-        assert_eq!(verdict.outcome, Outcome::RuntimeError);
+        assert_eq!(verdict.outcome, ProgramOutcome::RuntimeError);
         assert!(verdict.detail.contains("32-bit"), "{}", verdict.detail);
     }
     prints("r = range(10**18)\nprint(10**17 in r, r[10**17])", "True 100000000000000000");
@@ -77,7 +77,7 @@ fn limitations_of_the_sandbox_are_distinguished_from_mistakes_in_both_modes() {
         let program = &format!("{program}\nprint(1)");
         for verdict in [strict(program, &stdin(&[("", "")])), graded(program, &stdin(&[("", "")]))] {
             assert!(verdict.unsupported && verdict.detail.contains("[sandbox: "), "{program}: {}", verdict.detail);
-            assert_eq!((verdict.outcome, verdict.reward), (Outcome::RuntimeError, Some(0.0)), "{program}");
+            assert_eq!((verdict.outcome, verdict.reward), (ProgramOutcome::RuntimeError, Some(0.0)), "{program}");
         }
     }
     for program in ["import my_own_helpers", "1 / 0", "print(1)"] {
@@ -120,7 +120,7 @@ fn counts_and_positions_may_be_larger_than_any_length() {
         "",
         "(1000000000000, 'a') 1000000000000",
     );
-    assert_eq!(outcome("import bisect\nprint(bisect.bisect_left(range(10**18), 5))"), Outcome::RuntimeError);
+    assert_eq!(outcome("import bisect\nprint(bisect.bisect_left(range(10**18), 5))"), ProgramOutcome::RuntimeError);
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn a_thread_runs_where_it_is_started() {
 fn sleeping_takes_no_real_time_but_counts_as_time() {
     prints("import time\na = time.time()\ntime.sleep(2)\nprint(1.9 < time.time() - a < 2.5)", "True");
     let began = Instant::now();
-    assert_eq!(outcome("import time\ntime.sleep(3600)"), Outcome::TimeLimit);
+    assert_eq!(outcome("import time\ntime.sleep(3600)"), ProgramOutcome::TimeLimit);
     assert!(began.elapsed() < Duration::from_secs(60), "much less than it slept");
 }
 
@@ -252,16 +252,16 @@ fn exit_codes_and_exceptions_are_distinguished() {
     assert!(strict("print(6)\nexit()", &tests).passed());
     assert!(strict("import sys\nprint(6)\nsys.exit(0)", &tests).passed());
     let failed = strict("import sys\nprint(6)\nsys.exit(3)", &tests);
-    assert_eq!((failed.outcome, failed.detail.as_str()), (Outcome::RuntimeError, "exited with status 3"));
+    assert_eq!((failed.outcome, failed.detail.as_str()), (ProgramOutcome::RuntimeError, "exited with status 3"));
     let raised = strict("print(6)\n1 / 0", &tests);
     assert_eq!(
         (raised.outcome, raised.detail.as_str()),
-        (Outcome::RuntimeError, "ZeroDivisionError: division by zero")
+        (ProgramOutcome::RuntimeError, "ZeroDivisionError: division by zero")
     );
     assert!(raised.stderr_excerpt.contains("main.py\", line 2"), "{}", raised.stderr_excerpt);
     // Output that was not flushed is lost, as in a process.
-    assert_eq!(strict("import os\nprint(6)\nos._exit(0)", &tests).outcome, Outcome::WrongAnswer);
-    assert_eq!(strict("def f(:", &tests).outcome, Outcome::CompileError);
+    assert_eq!(strict("import os\nprint(6)\nos._exit(0)", &tests).outcome, ProgramOutcome::WrongAnswer);
+    assert_eq!(strict("def f(:", &tests).outcome, ProgramOutcome::CompileError);
 }
 
 #[test]
@@ -269,7 +269,7 @@ fn running_out_of_memory_is_reported_and_so_is_the_peak() {
     let tests = stdin(&[("", "")]);
     let mut hungry = task("x = bytearray(200 << 20)", &tests);
     hungry.limits.memory_bytes = 64 << 20;
-    assert_eq!(judge(hungry.clone()).outcome, Outcome::MemoryLimit);
+    assert_eq!(judge(hungry.clone()).outcome, ProgramOutcome::MemoryLimit);
     hungry.limits.memory_bytes = 512 << 20;
     let verdict = judge(hungry);
     assert!(verdict.passed());
@@ -285,13 +285,13 @@ fn the_native_stack_and_the_output_count_as_memory() {
         judge(task)
     };
     let verdict = with(recursive, 64);
-    assert_eq!(verdict.outcome, Outcome::MemoryLimit, "{}", verdict.detail);
+    assert_eq!(verdict.outcome, ProgramOutcome::MemoryLimit, "{}", verdict.detail);
     let verdict = with(recursive, 1024);
     assert!(verdict.passed(), "{}", verdict.detail);
     assert!(verdict.peak_memory_bytes > 100 << 20, "{}", verdict.peak_memory_bytes);
     let writes = "import os\nx = bytes(1 << 20)\nfor _ in range(40):\n    os.write(1, x)\n    os.write(2, x)";
-    assert_eq!(with(writes, 32).outcome, Outcome::MemoryLimit);
-    assert_eq!(with(writes, 256).outcome, Outcome::OutputLimit);
+    assert_eq!(with(writes, 32).outcome, ProgramOutcome::MemoryLimit);
+    assert_eq!(with(writes, 256).outcome, ProgramOutcome::OutputLimit);
 }
 
 #[test]
@@ -318,8 +318,8 @@ fn functional_answers_are_compared_by_value() {
             .passed()
     );
     let wrong = strict("def f(a):\n    return [1, 2]", &tests);
-    assert_eq!((wrong.outcome, wrong.failing_test, wrong.passed_tests), (Outcome::WrongAnswer, Some(1), 1));
-    assert_eq!(strict("def g(a):\n    return a", &tests).outcome, Outcome::RuntimeError);
+    assert_eq!((wrong.outcome, wrong.failing_test, wrong.passed_tests), (ProgramOutcome::WrongAnswer, Some(1), 1));
+    assert_eq!(strict("def g(a):\n    return a", &tests).outcome, ProgramOutcome::RuntimeError);
     let generator = strict("def f(a):\n    yield from a", &tests);
     assert!(generator.detail.contains("generator"), "{}", generator.detail);
 }
@@ -338,22 +338,27 @@ fn a_compiled_program_behaves_the_same_in_each_test() {
     let right = "True __main__ main.py 0 True";
     let tests = stdin(&[("1", right), ("2", right), ("4", right), ("3", "")]);
     let verdict = strict(program, &tests);
-    assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::RuntimeError, Some(3)), "{}", verdict.stdout_excerpt);
+    assert_eq!(
+        (verdict.outcome, verdict.failing_test),
+        (ProgramOutcome::RuntimeError, Some(3)),
+        "{}",
+        verdict.stdout_excerpt
+    );
     // The traceback contains source lines, and the warnings of the compiler are shown.
     assert!(verdict.stderr_excerpt.contains("if n == 3: f(1) / 0"), "{}", verdict.stderr_excerpt);
     assert!(verdict.stderr_excerpt.contains("SyntaxWarning: \"is\" with"), "{}", verdict.stderr_excerpt);
     let quiet = strict("def f():\n    return 1 / 0\nf()", &stdin(&[("", ""); 4]));
     assert!(quiet.stderr_excerpt.contains("line 2, in f\n    return 1 / 0"), "{}", quiet.stderr_excerpt);
-    assert_eq!(strict("def f(:", &stdin(&[("", ""); 4])).outcome, Outcome::CompileError);
+    assert_eq!(strict("def f(:", &stdin(&[("", ""); 4])).outcome, ProgramOutcome::CompileError);
     let called = functional("f", &[("1", "2"), ("2", "3"), ("3", "4"), ("4", "0")]);
     let verdict = strict("class Solution:\n    def f(self, n: int) -> List[int]:\n        return n + 1", &called);
-    assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::WrongAnswer, Some(3)));
+    assert_eq!((verdict.outcome, verdict.failing_test), (ProgramOutcome::WrongAnswer, Some(3)));
 }
 
 #[test]
 fn the_fraction_of_passed_tests_can_be_the_reward() {
     let tests = stdin(&[("1", "1"), ("2", "x"), ("3", "3"), ("4", "x")]);
-    let fraction = judge(Task { reward: RewardRule::PassedFraction, ..task("print(input())", &tests) });
+    let fraction = judge(ProgramTask { reward: RewardRule::PassedFraction, ..task("print(input())", &tests) });
     assert_eq!(
         (fraction.reward, fraction.passed_tests, fraction.run_tests, fraction.failing_test),
         (Some(0.5), 2, 4, Some(1))
@@ -365,9 +370,12 @@ fn the_fraction_of_passed_tests_can_be_the_reward() {
 #[test]
 fn a_completion_without_a_program_is_no_code() {
     let tests = stdin(&[("", "")]);
-    let verdict = judge(Task::new(Submission::Completion("I do not know.".into()), tests.clone()));
-    assert_eq!((verdict.outcome, verdict.reward), (Outcome::NoCode, Some(0.0)));
-    let graded = judge(Task { mode: Mode::LiveCodeBench, ..Task::new(Submission::Completion(String::new()), tests) });
+    let verdict = judge(ProgramTask::new(ProgramSubmission::Completion("I do not know.".into()), tests.clone()));
+    assert_eq!((verdict.outcome, verdict.reward), (ProgramOutcome::NoCode, Some(0.0)));
+    let graded = judge(ProgramTask {
+        mode: Mode::LiveCodeBench,
+        ..ProgramTask::new(ProgramSubmission::Completion(String::new()), tests)
+    });
     assert_eq!(graded.grader.expect("the grader's list").results, [-4]);
 }
 
@@ -383,5 +391,5 @@ fn counted_instructions_are_the_same_in_every_run() {
     let (first, second) = (counted(program, Duration::from_secs(5)), counted(program, Duration::from_secs(5)));
     assert!(first.passed(), "{:?} {}", first.outcome, first.detail);
     assert_eq!(first.cpu, second.cpu);
-    assert_eq!(counted("while True: pass", Duration::from_millis(300)).outcome, Outcome::TimeLimit);
+    assert_eq!(counted("while True: pass", Duration::from_millis(300)).outcome, ProgramOutcome::TimeLimit);
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Limits, Outcome, Verdict};
+use evenkeel_sandbox::{Limits, ProgramOutcome, ProgramVerdict};
 use support::{functional, judge, stdin, task};
 
 /// Enough tests for a series.
@@ -19,8 +19,8 @@ fn repeated(tests: &Tests, index: usize) -> Arc<Tests> {
 }
 
 /// The parts of a verdict that describe what a program did.
-fn summary(verdict: &Verdict) -> (Outcome, Option<usize>, usize, &str, &str, &str) {
-    let Verdict { outcome, failing_test, passed_tests, detail, stdout_excerpt, stderr_excerpt, .. } = verdict;
+fn summary(verdict: &ProgramVerdict) -> (ProgramOutcome, Option<usize>, usize, &str, &str, &str) {
+    let ProgramVerdict { outcome, failing_test, passed_tests, detail, stdout_excerpt, stderr_excerpt, .. } = verdict;
     (*outcome, *failing_test, *passed_tests, detail, stdout_excerpt, stderr_excerpt)
 }
 
@@ -83,7 +83,7 @@ del sys.modules["random"]
 "#;
     let verdict = judge(task(program, &repeated(&stdin(&[("a", "")]), 0)));
     let expected = verdict.stdout_excerpt.clone();
-    assert_eq!(verdict.outcome, Outcome::WrongAnswer, "{}", verdict.stderr_excerpt);
+    assert_eq!(verdict.outcome, ProgramOutcome::WrongAnswer, "{}", verdict.stderr_excerpt);
     assert!(expected.starts_with("0 0 0 0 1 "), "{expected}");
     // All other tests must print what the first one printed.
     let verdict = judge(task(program, &repeated(&stdin(&[("a", &expected)]), 0)));
@@ -238,5 +238,5 @@ fn definitions_that_use_up_the_time_limit_leave_none_for_a_test() {
     let mut task = task(program, &functional("f", &[("1", "1"); MANY]));
     task.limits = Limits { deterministic: true, cpu: Duration::from_millis(5), ..task.limits };
     let verdict = judge(task);
-    assert_eq!((verdict.outcome, verdict.failing_test), (Outcome::TimeLimit, Some(0)), "{}", verdict.detail);
+    assert_eq!((verdict.outcome, verdict.failing_test), (ProgramOutcome::TimeLimit, Some(0)), "{}", verdict.detail);
 }

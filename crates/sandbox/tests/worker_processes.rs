@@ -10,8 +10,8 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::{
-    Cancel, Invalid, Limits, Outcome, Pool, PoolSettings, Task, Verdict, WorkerProcessCommand, guest,
-    run_worker_process,
+    Cancel, Invalid, Limits, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, WorkerProcessCommand,
+    guest, run_worker_process,
 };
 use support::{stdin, task};
 
@@ -53,7 +53,7 @@ fn pool() -> Pool {
 }
 
 /// A program that uses about this much CPU time.
-fn working(seconds: u32) -> Task {
+fn working(seconds: u32) -> ProgramTask {
     let program = format!("import time\nwhile time.process_time() < {seconds}: pass\nprint('done')");
     let mut task = task(&program, &stdin(&[("", "done")]));
     task.limits = Limits { cpu: Duration::from_secs(60), ..Limits::default() };
@@ -61,7 +61,7 @@ fn working(seconds: u32) -> Task {
 }
 
 /// Judges a task and sends a signal to its process after it has run for a while, up to this many times.
-fn judged_under(signal: &str, times: u32) -> Verdict {
+fn judged_under(signal: &str, times: u32) -> ProgramVerdict {
     let pool = Arc::new(pool());
     let (sender, receiver) = mpsc::channel();
     pool.submit(working(3), Cancel::new(), move |verdict| sender.send(verdict).expect("the test waits"))
@@ -119,13 +119,18 @@ fn a_program_whose_process_is_killed_is_run_again() {
 fn a_program_whose_processes_are_killed_has_no_verdict() {
     for signal in ["-KILL", "-TERM"] {
         let verdict = judged_under(signal, 2);
-        assert_eq!((verdict.outcome, verdict.reward), (Outcome::Invalid(Invalid::Lost), None), "{}", verdict.detail);
+        assert_eq!(
+            (verdict.outcome, verdict.reward),
+            (ProgramOutcome::Invalid(Invalid::Lost), None),
+            "{}",
+            verdict.detail
+        );
     }
 }
 
 fn a_program_whose_processes_crash_is_a_runtime_error() {
     let verdict = judged_under("-ABRT", 2);
-    assert_eq!((verdict.outcome, verdict.reward), (Outcome::RuntimeError, Some(0.0)), "{}", verdict.detail);
+    assert_eq!((verdict.outcome, verdict.reward), (ProgramOutcome::RuntimeError, Some(0.0)), "{}", verdict.detail);
 }
 
 fn signal(process: u32, signal: &str) {
@@ -171,8 +176,8 @@ fn a_program_in_a_stopped_process_can_be_cancelled() {
     pool.submit(working(60), cancel.clone(), done).expect("there is room");
     stop_a_busy_process();
     cancel.cancel();
-    let verdict: Verdict = receiver.recv_timeout(Duration::from_secs(100)).expect("well before its wall clock");
-    assert!(matches!(verdict.outcome, Outcome::Invalid(_)), "{:?}", verdict.outcome);
+    let verdict: ProgramVerdict = receiver.recv_timeout(Duration::from_secs(100)).expect("well before its wall clock");
+    assert!(matches!(verdict.outcome, ProgramOutcome::Invalid(_)), "{:?}", verdict.outcome);
 }
 
 fn a_pool_with_a_stopped_process_shuts_down() {

@@ -51,7 +51,7 @@ impl Curve {
         if span > 0.0 { trapezoids.sum::<f64>() / span } else { self.0[0].1 }
     }
 
-    /// The mean of the last so many points; of all, where there are fewer.
+    /// The mean of the last `points` points; of all, where there are fewer.
     pub fn last_mean(&self, points: usize) -> f64 {
         mean(&self.0[self.0.len() - points.clamp(1, self.0.len())..])
     }

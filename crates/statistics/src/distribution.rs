@@ -5,7 +5,7 @@ use std::f64::consts::SQRT_2;
 use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use statrs::function::beta::beta_reg;
 
-/// The value below which Student's t with so many degrees of freedom lies with this probability.
+/// The value below which Student's t with this many degrees of freedom lies with this probability.
 pub(crate) fn student_quantile(probability: f64, freedom: f64) -> f64 {
     let student = StudentsT::new(0.0, 1.0, freedom).expect("callers have a positive number of degrees of freedom");
     student.inverse_cdf(probability)

@@ -16,7 +16,7 @@ pub struct Resampling {
 }
 
 impl Resampling {
-    /// So many resamples.
+    /// This many resamples.
     ///
     /// # Errors
     /// Too few for an interval of 95 %, or more than anybody needs.

@@ -25,7 +25,7 @@ pub struct SignFlip {
     pub exact: bool,
 }
 
-/// The smallest p-value that so many pairs can reach: 2 / 2^n.
+/// The smallest p-value that this many pairs can reach: 2 / 2^n.
 pub fn smallest_p(pairs: usize) -> f64 {
     libm::pow(0.5, pairs as f64 - 1.0).min(1.0)
 }

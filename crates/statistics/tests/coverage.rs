@@ -20,7 +20,7 @@ fn variance(share: f64, count: f64) -> f64 {
     share * (1.0 - share) / count
 }
 
-/// The coverage is a known share, which was itself simulated with so many experiments.
+/// The coverage is a known share, which was itself simulated with this many experiments.
 fn assert_covers(coverage: &Coverage, known: f64, known_from: f64, what: &str) {
     let bound = DEVIATIONS * (variance(known, coverage.intervals as f64) + variance(known, known_from)).sqrt();
     let share = coverage.share();

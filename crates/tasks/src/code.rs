@@ -1,12 +1,13 @@
 //! Programming questions: tests in the columns that LiveCodeBench publishes or in `tests`, and the words of the question.
 
 use evenkeel_chat::Prompt;
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::LiveCodeBenchCases;
 use evenkeel_proto::v1::code_task::TestsSource;
 use serde::de::IgnoredAny;
 use serde_json::Value;
 
-use crate::row::{Row, RowError, kind, text};
+use crate::row::{Row, RowError, kind, refused, text};
 use crate::tests_column::{self, FUNCTION, TESTS};
 use crate::{Reason, Task, livecodebench};
 
@@ -47,8 +48,7 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
         None => row.place().to_string(),
     };
     if !published && let Some(tests) = row.get(TESTS) {
-        let cases = tests_column::cases(tests, function(row))
-            .map_err(|error| RowError::new(Reason::InvalidTests, format!("question `{id}`: {error}")))?;
+        let cases = tests_column::cases(tests, function(row)).map_err(|error| invalid(&id, error))?;
         return Ok(Some(Task::code(id, TestsSource::LiveCodeBench(cases))));
     }
     let column = |name: &str| match row.get(&path(name)) {
@@ -56,16 +56,12 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
         Some(Value::String(text)) => Ok(text.clone()),
         // Some copies of the data set have their columns parsed.
         Some(other @ (Value::Array(_) | Value::Object(_))) => Ok(other.to_string()),
-        Some(other) => {
-            let message = format!("question `{id}`: `{name}` is {}, allowed: a text", kind(other));
-            Err(RowError::new(Reason::InvalidTests, message))
-        }
+        Some(other) => Err(invalid(&id, refused(name, kind(other), "a text"))),
     };
     let (public, private_test_cases, metadata) = (column(PUBLIC)?, column(PRIVATE)?, column(METADATA)?);
     if is_empty(&public) && is_empty(&private_test_cases) {
-        let message =
-            format!("question `{id}`: {PUBLIC}: no tests, allowed: at least one test in {PUBLIC} or {PRIVATE}");
-        return Err(RowError::new(Reason::InvalidTests, message));
+        let allowed = format!("at least one test in {PUBLIC} or {PRIVATE}");
+        return Err(invalid(&id, refused(PUBLIC, "empty", allowed)));
     }
     for (name, column, allowed) in [
         (PUBLIC, &public, "a list of tests as JSON"),
@@ -73,13 +69,18 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
         (METADATA, &metadata, "a JSON object"),
     ] {
         if let Err(error) = validate_json(column, name == PRIVATE) {
-            let message = format!("question `{id}`: `{name}` is no JSON ({error}), allowed: {allowed}");
-            return Err(RowError::new(Reason::InvalidTests, message));
+            return Err(invalid(&id, refused(name, format_args!("not JSON ({error})"), allowed)));
         }
     }
     let public_test_cases = if public.is_empty() { "[]".to_owned() } else { public };
     let cases = LiveCodeBenchCases { public_test_cases, private_test_cases, metadata };
     Ok(Some(Task::code(id, TestsSource::LiveCodeBench(cases))))
+}
+
+/// What is wrong with the tests of a question.
+fn invalid(id: &str, error: FieldError) -> RowError {
+    let field = format!("question `{id}`: {}", error.field);
+    RowError::field(Reason::InvalidTests, FieldError { field, ..error })
 }
 
 /// Whether a row has tests, whatever they are.
@@ -115,13 +116,13 @@ pub(crate) fn with_starter_code(row: &Row, name: &str, statement: &str) -> Strin
 }
 
 /// What a column says where it is not JSON. Base64 is left to the reward service, which decodes it.
-fn validate_json(column: &str, may_be_encoded: bool) -> Result<(), String> {
+fn validate_json(column: &str, may_be_encoded: bool) -> Result<(), serde_json::Error> {
     let column = column.trim();
     let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
     if column.is_empty() || (may_be_encoded && column.bytes().all(base64)) {
         return Ok(());
     }
-    serde_json::from_str::<IgnoredAny>(column).map(|_| ()).map_err(|error| error.to_string())
+    serde_json::from_str::<IgnoredAny>(column).map(drop)
 }
 
 fn is_empty(column: &str) -> bool {
@@ -161,13 +162,13 @@ mod tests {
         let cases = read(r#"{"tests": [{"input": [1], "output": 2}], "fn_name": "f"}"#).unwrap().unwrap();
         assert_eq!((cases.metadata.as_str(), cases.private_test_cases.as_str()), (r#"{"func_name":"f"}"#, ""));
         let error = read(r#"{"question_id": "q", "tests": "[{"}"#).unwrap_err();
-        assert!(error.starts_with("question `q`: `tests` is no JSON"), "{error}");
+        assert!(error.starts_with("question `q`: `tests` is not JSON"), "{error}");
     }
 
     #[test]
     fn a_question_without_tests_is_refused_by_its_name() {
         let error = read(r#"{"question": {"question_id": "q", "public_test_cases": "[]"}}"#).unwrap_err();
-        assert!(error.starts_with("question `q`: public_test_cases: no tests"), "{error}");
+        assert!(error.starts_with("question `q`: `public_test_cases` is empty, allowed: at least one test"), "{error}");
         let error = read(r#"{"public_test_cases": 3}"#).unwrap_err();
         assert_eq!(error, "question `line 3`: `public_test_cases` is a number, allowed: a text");
     }
@@ -175,9 +176,9 @@ mod tests {
     #[test]
     fn tests_that_are_not_json_are_refused_by_their_column() {
         for (json, words) in [
-            (r#"{"question_id": "q", "public_test_cases": "[{"}"#, "question `q`: `public_test_cases` is no JSON"),
-            (r#"{"private_test_cases": "[{\"input\": 1]"}"#, "`private_test_cases` is no JSON"),
-            (r#"{"public_test_cases": "[{}]", "metadata": "func_name"}"#, "`metadata` is no JSON"),
+            (r#"{"question_id": "q", "public_test_cases": "[{"}"#, "question `q`: `public_test_cases` is not JSON"),
+            (r#"{"private_test_cases": "[{\"input\": 1]"}"#, "`private_test_cases` is not JSON"),
+            (r#"{"public_test_cases": "[{}]", "metadata": "func_name"}"#, "`metadata` is not JSON"),
         ] {
             let error = read(json).unwrap_err();
             assert!(error.contains(words), "{json}: {error}");

@@ -79,7 +79,7 @@ impl<'a> Collector<'a> {
             let added = problem.and_then(|problem| self.merged.add(problem, place, &mut self.report));
             if let Err(error) = added {
                 self.refuse(&error, path, place)?;
-                self.report.reject(file, error.reason, place, &error.message);
+                self.report.reject(file, error.reason, place, &error.problem);
             }
             if self.merged.variants() > self.limits.max_problems {
                 let most = self.limits.max_problems;
@@ -207,7 +207,7 @@ mod tests {
             + "{\"prompt\": \"a\", \"public_test_cases\": \"[\"}\n"
             + &row("b", "1");
         let (problems, report) = collect(&[&rows], &RowRules::default());
-        assert!(problems[0].id.to_string().ends_with("#7"), "blank lines are no rows: {}", problems[0].id);
+        assert!(problems[0].id.to_string().ends_with("#7"), "blank lines are not rows: {}", problems[0].id);
         let dropped = [
             (Reason::InvalidRow, 2),
             (Reason::MissingGold, 1),

@@ -230,7 +230,7 @@ mod tests {
         let error = refused(&|limits| limits.max_problems = 1);
         assert!(error.contains("line 2: is one more than 1 problems"), "{error}");
         let limits = Limits { max_problems: 2, ..Limits::default() };
-        assert!(read_within(&rows, |_| {}, &limits).is_ok(), "duplicates are no problems");
+        assert!(read_within(&rows, |_| {}, &limits).is_ok(), "duplicates are not problems of their own");
     }
 
     #[test]
@@ -259,7 +259,7 @@ mod tests {
     fn rows_that_are_no_problems_are_named_where_they_are_refused() {
         let good = "{\"prompt\": \"a\", \"answer\": \"1\"}\n";
         let cases = [
-            ("{", "/rows.jsonl: line 2: no JSON"),
+            ("{", "/rows.jsonl: line 2: not JSON"),
             ("[1]", "/rows.jsonl: line 2: the row is a list, allowed: a JSON object"),
             ("{\"prompt\": \"a\"}", "/rows.jsonl: line 2: no gold answer, allowed: one of gold, "),
             ("{\"prompt\": \"\", \"answer\": \"1\"}", "/rows.jsonl: line 2: prompt is empty, allowed: a text"),
@@ -279,7 +279,7 @@ mod tests {
         let rows = "{\"prompt\": \"a\"}\n{\"text\": \"b\"}\n";
         let error = read(rows, |set| set.refuse_faults = false).unwrap_err();
         assert!(
-            error.starts_with("/rows.jsonl: gives no prompt: 2 rows, 0 prompts, 1 missing-prompt, 1 missing-gold"),
+            error.starts_with("/rows.jsonl: yields no prompts: 2 rows, 0 prompts, 1 missing-prompt, 1 missing-gold"),
             "{error}"
         );
         let error = read("\n", |set| set.refuse_faults = false).unwrap_err();

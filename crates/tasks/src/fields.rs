@@ -10,12 +10,13 @@
 //! | name | `id`, `question_id`, `question.question_id` |
 
 use evenkeel_chat::Prompt;
+use evenkeel_proto::FieldError;
 use serde_json::Value;
 
 use crate::gold::gold;
 use crate::names::Names;
 use crate::read::Columns;
-use crate::row::{Row, RowError, text};
+use crate::row::{Row, RowError, refused, text};
 use crate::verifiers::{self, CONTEXT, CUSTOM, Choice, DATA_SOURCE, VERIFIER, Verifiers};
 use crate::{Reason, Shape, Task, code};
 
@@ -99,7 +100,7 @@ impl Fields {
     /// No prompt; one that is neither a text nor messages with one of the user.
     pub fn prompt(&self, row: &Row) -> Result<Prompt, RowError> {
         let missing = || match self.prompt.iter().find(|name| row.is_null(name)) {
-            Some(name) => RowError::field(Reason::EmptyPrompt, name, &Value::Null, "a text or a list of messages"),
+            Some(name) => RowError::kind(Reason::EmptyPrompt, name, &Value::Null, "a text or a list of messages"),
             None => self.prompt.missing(Reason::MissingPrompt, "prompt", row),
         };
         let (name, value) = self.asked(row).ok_or_else(missing)?;
@@ -118,7 +119,7 @@ impl Fields {
             messages.iter_mut().filter_map(Value::as_object_mut).for_each(|keys| keys.retain(|_, key| !key.is_null()));
         }
         let reason = if value.is_string() { Reason::EmptyPrompt } else { Reason::InvalidMessages };
-        Prompt::new(name, value).map_err(|error| RowError::new(reason, error.to_string()))
+        Prompt::new(name, value).map_err(|error| RowError::field(reason, error))
     }
 
     /// Whether a row is judged by its tests.
@@ -148,7 +149,7 @@ impl Fields {
     /// An answer to imitate, if the row has one.
     ///
     /// # Errors
-    /// One that is no text.
+    /// One that is not a text.
     pub fn demonstration(&self, row: &Row) -> Result<Option<String>, RowError> {
         self.demonstration.find(row).map(|(name, value)| plain(name, value)).transpose()
     }
@@ -185,7 +186,7 @@ impl Fields {
     fn math(&self, row: &Row) -> Result<Task, RowError> {
         let golds = self.golds(row)?;
         let task = Task::math(golds).ok_or_else(|| {
-            RowError::new(Reason::EmptyGold, "there is no gold answer in the list, allowed: one or more")
+            RowError::field(Reason::EmptyGold, FieldError::new("the list of gold answers", "empty", "one or more"))
         })?;
         Ok(match row.get(PROFILE) {
             Some(profile) => task.with_profile(&text(PROFILE, profile)?),
@@ -210,10 +211,10 @@ impl Fields {
         const ALLOWED: &str = "a text or a number";
         let found = self.gold.iter().find_map(|name| Some((name, row.texts(name)?)));
         let (name, texts) = found.ok_or_else(|| match self.gold.iter().find(|name| row.is_null(name)) {
-            Some(name) => RowError::field(Reason::EmptyGold, name, &Value::Null, ALLOWED),
+            Some(name) => RowError::kind(Reason::EmptyGold, name, &Value::Null, ALLOWED),
             None => self.gold.missing(Reason::MissingGold, "gold answer", row),
         })?;
-        let unreadable = |value| RowError::field(Reason::UnreadableGold, name, value, ALLOWED);
+        let unreadable = |value| RowError::kind(Reason::UnreadableGold, name, value, ALLOWED);
         texts.into_iter().map(|text| gold(name, text.map_err(unreadable)?)).collect()
     }
 }
@@ -221,8 +222,8 @@ impl Fields {
 fn plain(name: &str, value: &Value) -> Result<String, RowError> {
     match value {
         Value::String(text) if !text.is_empty() => Ok(text.clone()),
-        Value::String(_) => Err(RowError::new(Reason::InvalidRow, format!("`{name}` is empty, allowed: a text"))),
-        other => Err(RowError::field(Reason::InvalidRow, name, other, "a text")),
+        Value::String(_) => Err(RowError::field(Reason::InvalidRow, refused(name, "empty", "a text"))),
+        other => Err(RowError::kind(Reason::InvalidRow, name, other, "a text")),
     }
 }
 
@@ -259,7 +260,7 @@ mod tests {
     #[test]
     fn prompts_are_texts_or_messages() {
         let fields = Fields::default();
-        let asked = |json: &str| fields.prompt(&row(json)).map_err(|error| (error.reason, error.message));
+        let asked = |json: &str| fields.prompt(&row(json)).map_err(|error| (error.reason, error.to_string()));
         let text = |text: &str| Ok(Prompt::Text(text.to_owned()));
         assert_eq!(asked(r#"{"problem": "1+1?"}"#), text("1+1?"));
         let lcb =

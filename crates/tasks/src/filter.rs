@@ -2,6 +2,7 @@
 
 use serde_json::Value;
 
+use crate::row::refused;
 use crate::{Reason, Row, RowError};
 
 /// A condition on one column.
@@ -43,7 +44,7 @@ impl Filter {
             return Ok(());
         }
         let value = row.get(field).map_or_else(String::new, Value::to_string);
-        Err(RowError::new(Reason::Filtered, format!("`{field}` is {value}, allowed: {accepts}")))
+        Err(RowError::field(Reason::Filtered, refused(field, value, accepts.to_string())))
     }
 }
 
@@ -129,6 +130,6 @@ mod tests {
     fn a_row_without_the_column_is_left_out_by_its_name() {
         let filter = Filter { field: "level".into(), accepts: Accepts::Values(vec!["1".into()]) };
         let error = filter.check(&Row::parse(1, r#"{"a": 1}"#).unwrap()).unwrap_err();
-        assert_eq!(error.message, "has no field `level`, it has: a");
+        assert_eq!(error.to_string(), "has no field `level`, it has: a");
     }
 }

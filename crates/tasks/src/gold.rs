@@ -1,8 +1,9 @@
 //! Gold answers in the columns of published data sets.
 
 use evenkeel_math::extract::{Extracted, extract};
-use evenkeel_math::{Marker, Policy, Thinking};
+use evenkeel_math::{Marker, Rules, Thinking};
 
+use crate::row::refused;
 use crate::{Reason, RowError};
 
 /// The gold answer in a column of that name.
@@ -15,16 +16,16 @@ pub(crate) fn gold(name: &str, written: String) -> Result<String, RowError> {
         },
         // MATH has its answer in the solution alone.
         Some("solution") => last_box(&written).ok_or_else(|| {
-            let message = format!("`{name}` has no boxed answer, allowed: a solution that ends in \\boxed{{...}}");
-            RowError::new(Reason::UnreadableGold, message)
+            let error = refused(name, "without a boxed answer", "a solution that ends in \\boxed{...}");
+            RowError::field(Reason::UnreadableGold, error)
         }),
         _ => Ok(written),
     }
 }
 
 fn last_box(solution: &str) -> Option<String> {
-    let policy = Policy { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Policy::default() };
-    match extract(solution, &policy).ok()? {
+    let rules = Rules { markers: vec![Marker::Boxed], thinking: Thinking::Ignore, ..Rules::default() };
+    match extract(solution, &rules).ok()? {
         Extracted::One(answer) => Some(answer.to_owned()),
         Extracted::Several(answers) => Some(answers.join(", ")),
     }
@@ -68,7 +69,7 @@ mod tests {
             (r#"{"q": "2"}"#, "no gold answer, allowed: one of gold, reward_model.ground_truth"),
             (r#"{"gold": null}"#, "`gold` is null"),
             (r#"{"gold": {}}"#, "`gold` is an object, allowed: a text or a number"),
-            (r#"{"solution": "so 3"}"#, "`solution` has no boxed answer"),
+            (r#"{"solution": "so 3"}"#, "`solution` is without a boxed answer"),
         ] {
             let error = golds(json).unwrap_err();
             assert!(error.contains(words), "{json}: {error}");

@@ -48,7 +48,7 @@ pub use problem::{Demonstration, Id, Origin, Problem};
 pub use program::Program;
 pub use reason::Reason;
 pub use report::{DataReport, Example, FileReport, Part};
-pub use row::{Row, RowError, RowLocation};
+pub use row::{Row, RowError, RowLocation, RowProblem};
 pub use shape::Shape;
 pub use sum::Sum;
 pub use task::{CodeRules, Rules, Task, TaskKind};

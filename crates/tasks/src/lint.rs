@@ -1,6 +1,6 @@
 //! Gold answers that a run cannot learn from, found before it starts.
 
-use evenkeel_math::{Finding, Policy, Profile, lint};
+use evenkeel_math::{Finding, Profile, Rules, lint};
 
 use crate::text::question;
 use crate::{Problem, Reason, RowError};
@@ -21,13 +21,13 @@ pub(crate) struct Suspicion {
 pub(crate) fn check_golds(problem: &mut Problem) -> Result<Vec<Suspicion>, RowError> {
     // A name that no profile has is the reward service's to refuse.
     let profile = problem.task.math_profile().parse::<Profile>();
-    let policy = profile.map_or_else(|_| Policy::default(), |profile| profile.policy());
+    let rules = profile.map_or_else(|_| Rules::default(), |profile| profile.rules());
     let mut question_text = None;
     let (mut suspicions, mut unreadable) = (Vec::new(), Vec::new());
     let mut readable = 0;
     for gold in problem.task.golds() {
         let text = question_text.get_or_insert_with(|| question(&problem.prompt));
-        let finding = lint(gold, Some(text), &policy);
+        let finding = lint(gold, Some(text), &rules);
         if let Some(finding) = &finding {
             suspicions.push(Suspicion { code: finding.code(), message: format!("`{gold}`: {finding}") });
         }

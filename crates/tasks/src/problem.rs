@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use evenkeel_chat::Prompt;
+use evenkeel_proto::FieldError;
 use rand::Rng;
 use serde::Serialize;
 use serde_json::{Number, Value};
@@ -122,7 +123,7 @@ impl Problem {
         let task = match some_blank {
             false => task,
             true => task.with_golds(|gold| !is_blank(gold)).ok_or_else(|| {
-                RowError::new(Reason::EmptyGold, "the gold answer is empty, allowed: a text or a number")
+                RowError::field(Reason::EmptyGold, FieldError::new("the gold answer", "empty", "a text or a number"))
             })?,
         };
         let id = match fields.id(row) {

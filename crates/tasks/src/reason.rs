@@ -1,10 +1,10 @@
-//! Why a row of a data set gives no prompt: one fixed list, with the names that reports use.
+//! Why a row of a data set yields no prompts: one fixed list, with the names that reports use.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a row gives no prompt.
+/// Why a row yields no prompts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reason {
@@ -14,7 +14,7 @@ pub enum Reason {
     MissingPrompt,
     /// A prompt without a text.
     EmptyPrompt,
-    /// Messages that are no conversation: no message of the user, an unknown role, no content.
+    /// Messages that are not a conversation: no message of the user, an unknown role, no content.
     InvalidMessages,
     /// Nothing to judge an answer against.
     MissingGold,

@@ -141,7 +141,7 @@ impl DataReport {
         self.examples.entry(name.to_owned()).or_default().push(example);
     }
 
-    /// Why a file gives no prompt, in a sentence that begins with the file; `None` where it gives one.
+    /// Why a file yields no prompts, in a sentence that begins with the file; `None` where it yields one.
     pub fn no_prompt(&self, file: &FileReport) -> Option<String> {
         if file.prompts > 0 {
             return None;
@@ -152,7 +152,7 @@ impl DataReport {
         let examples = file.dropped.keys().filter_map(|reason| self.examples.get(reason.name()));
         let first = examples.flatten().find(|example| example.file == file.file);
         let first = first.map_or_else(String::new, |first| format!("; {}: {}", first.row, first.message));
-        Some(format!("gives no prompt: {}{first}", file.counts()))
+        Some(format!("yields no prompts: {}{first}", file.counts()))
     }
 
     /// Takes the last file out again, of which nothing could be read.
@@ -244,7 +244,7 @@ mod tests {
         assert!(report.no_prompt(&report.files[0]).unwrap().ends_with("1 filtered; p: `level` is 1, allowed: 2"));
         report.files[0].dropped = BTreeMap::from([(Reason::MissingGold, 3)]);
         assert!(report.files[0].is_faulty());
-        assert_eq!(report.no_prompt(&report.files[0]).unwrap(), "gives no prompt: 3 rows, 0 prompts, 3 missing-gold");
+        assert_eq!(report.no_prompt(&report.files[0]).unwrap(), "yields no prompts: 3 rows, 0 prompts, 3 missing-gold");
         report.files[0].rows = 0;
         assert!(report.no_prompt(&report.files[0]).unwrap().starts_with("has no rows"));
     }

@@ -1,9 +1,10 @@
 //! A row of a data set: a JSON object, whatever file format it came from.
 
 use std::collections::BTreeMap;
-use std::fmt;
+use std::fmt::{self, Display};
 use std::sync::Arc;
 
+use evenkeel_proto::FieldError;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
 
@@ -11,23 +12,44 @@ use crate::Reason;
 
 /// Why a row cannot be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{message}")]
+#[error("{problem}")]
 pub struct RowError {
     /// Which of the fixed reasons it is.
     pub reason: Reason,
-    /// What is wrong: the field, its value and what is allowed.
-    pub message: String,
+    /// What is wrong.
+    pub problem: RowProblem,
+}
+
+/// What is wrong with a row.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RowProblem {
+    /// A field, its value and what is allowed.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// Something that is not one value: a missing column, another row.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl RowError {
     pub(crate) fn new(reason: Reason, message: impl Into<String>) -> Self {
-        Self { reason, message: message.into() }
+        Self { reason, problem: RowProblem::Other(message.into()) }
+    }
+
+    /// A field that was refused.
+    pub(crate) fn field(reason: Reason, error: FieldError) -> Self {
+        Self { reason, problem: error.into() }
     }
 
     /// The field that was refused, what it was, and what is allowed.
-    pub(crate) fn field(reason: Reason, name: &str, value: &Value, allowed: &str) -> Self {
-        Self::new(reason, format!("`{name}` is {}, allowed: {allowed}", kind(value)))
+    pub(crate) fn kind(reason: Reason, name: &str, value: &Value, allowed: &str) -> Self {
+        Self::field(reason, refused(name, kind(value), allowed))
     }
+}
+
+/// A field of a row, in backticks since columns may have any name, its value and what is allowed.
+pub(crate) fn refused(name: impl Display, value: impl Display, allowed: impl Into<String>) -> FieldError {
+    FieldError::new(format!("`{name}`"), value, allowed)
 }
 
 /// Where a row stands in its file, as messages say it.
@@ -39,7 +61,7 @@ pub enum RowLocation {
     Row(usize),
 }
 
-impl fmt::Display for RowLocation {
+impl Display for RowLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(number) => write!(f, "line {number}"),
@@ -68,16 +90,18 @@ impl Row {
     /// The row on line `number` of a file, from 1 on, written as JSON.
     ///
     /// # Errors
-    /// Text that is no JSON object.
+    /// Text that is not a JSON object.
     pub fn parse(number: usize, text: impl Into<String>) -> Result<Self, RowError> {
         let text = text.into();
-        let invalid = |message| Err(RowError::new(Reason::InvalidRow, message));
         match serde_json::from_str(&text) {
             Ok(Value::Object(values)) => {
                 Ok(Self { place: RowLocation::Line(number), values, text: Some(text), columns: None })
             }
-            Ok(other) => invalid(format!("the row is {}, allowed: a JSON object", kind(&other))),
-            Err(error) => invalid(format!("no JSON: {error}")),
+            Ok(other) => {
+                let error = FieldError::new("the row", kind(&other), "a JSON object");
+                Err(RowError::field(Reason::InvalidRow, error))
+            }
+            Err(error) => Err(RowError::new(Reason::InvalidRow, format!("not JSON: {error}"))),
         }
     }
 
@@ -171,7 +195,7 @@ pub(crate) fn text(name: &str, value: &Value) -> Result<String, RowError> {
     match value {
         Value::String(text) => Ok(text.clone()),
         Value::Number(number) => Ok(number.to_string()),
-        other => Err(RowError::field(Reason::InvalidRow, name, other, "a text or a number")),
+        other => Err(RowError::kind(Reason::InvalidRow, name, other, "a text or a number")),
     }
 }
 
@@ -206,7 +230,7 @@ mod tests {
 
     #[test]
     fn only_json_objects_are_rows() {
-        assert!(row("{").unwrap_err().starts_with("no JSON: "));
+        assert!(row("{").unwrap_err().starts_with("not JSON: "));
         assert_eq!(row("[1]").unwrap_err(), "the row is a list, allowed: a JSON object");
     }
 

@@ -42,7 +42,7 @@ impl Sum {
         Self { a: *OPERANDS.end(), b: *OPERANDS.end() }.worked(2, 10)
     }
 
-    /// The working, so many hesitations, and a result that is off by `error`.
+    /// The working, this many hesitations, and a result that is off by `error`.
     fn worked(self, hesitations: usize, error: i64) -> String {
         let Self { a, b } = self;
         let (x, y, p, q) = (a % 10, b % 10, a / 10, b / 10);

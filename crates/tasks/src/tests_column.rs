@@ -1,9 +1,10 @@
 //! Tests in the column `tests`: a list of inputs with outputs, or lists of both.
 
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::LiveCodeBenchCases;
 use serde_json::{Map, Value, json};
 
-use crate::row::kind;
+use crate::row::{kind, refused};
 
 /// The column.
 pub(crate) const TESTS: &str = "tests";
@@ -14,13 +15,13 @@ pub(crate) const FUNCTION: &[&str] = &["fn_name", "func_name", "function_name", 
 /// JSON or as its text. `function` is what the row says to call.
 ///
 /// # Errors
-/// What is no such thing: the path of the field, what it is, and what is allowed.
-pub(crate) fn cases(column: &Value, function: Option<&str>) -> Result<LiveCodeBenchCases, String> {
+/// The path of the field that is something else, what it is, and what is allowed.
+pub(crate) fn cases(column: &Value, function: Option<&str>) -> Result<LiveCodeBenchCases, FieldError> {
     let parsed;
     let column = match column {
         Value::String(text) => {
             parsed = serde_json::from_str::<Value>(text)
-                .map_err(|error| format!("`{TESTS}` is no JSON ({error}), allowed: a list of tests as JSON"))?;
+                .map_err(|error| refused(TESTS, format_args!("not JSON ({error})"), "a list of tests as JSON"))?;
             &parsed
         }
         other => other,
@@ -31,7 +32,7 @@ pub(crate) fn cases(column: &Value, function: Option<&str>) -> Result<LiveCodeBe
             let mut pairs = Vec::with_capacity(tests.len());
             for (index, test) in tests.iter().enumerate() {
                 let place = format!("{TESTS}[{index}]");
-                let absent = |name: &str| format!("`{place}.{name}` is absent, allowed: a text");
+                let absent = |name: &str| refused(format_args!("{place}.{name}"), "absent", "a text");
                 let input = test.get("input").ok_or_else(|| absent("input"))?;
                 let output = test.get("output").or_else(|| test.get("expected_output"));
                 let output = output.ok_or_else(|| absent("output"))?;
@@ -42,10 +43,9 @@ pub(crate) fn cases(column: &Value, function: Option<&str>) -> Result<LiveCodeBe
         Value::Object(lists) => {
             let (inputs, outputs) = (list(lists, "inputs")?, list(lists, "outputs")?);
             if inputs.len() != outputs.len() {
-                let (inputs, outputs) = (inputs.len(), outputs.len());
-                return Err(format!(
-                    "`{TESTS}.outputs` has {outputs} values, allowed: {inputs}, as `{TESTS}.inputs` has"
-                ));
+                let field = format!("the length of `{TESTS}.outputs`");
+                let allowed = format!("{}, the length of `{TESTS}.inputs`", inputs.len());
+                return Err(FieldError::new(field, outputs.len(), allowed));
             }
             let place = |index: usize| format!("{TESTS}.inputs[{index}]");
             inputs
@@ -55,23 +55,24 @@ pub(crate) fn cases(column: &Value, function: Option<&str>) -> Result<LiveCodeBe
                 .map(|(index, (input, output))| (place(index), input, output))
                 .collect()
         }
-        other => return Err(format!("`{TESTS}` is {}, allowed: a list of tests", kind(other))),
+        other => return Err(refused(TESTS, kind(other), "a list of tests")),
     };
     if pairs.is_empty() {
-        return Err(format!("`{TESTS}` has no tests, allowed: at least one"));
+        return Err(refused(TESTS, "empty", "at least one test"));
     }
     let testtype = if function.is_some() { "functional" } else { "stdin" };
     let case = |(place, input, output): (String, &Value, &Value)| {
         let texts = match function {
             Some(_) => (arguments(input), json_text(output)),
             None => (
-                plain(input).ok_or_else(|| format!("`{place}` is {}, allowed: a text", kind(input)))?,
-                plain(output).ok_or_else(|| format!("the output of `{place}` is {}, allowed: a text", kind(output)))?,
+                plain(input).ok_or_else(|| refused(&place, kind(input), "a text"))?,
+                plain(output)
+                    .ok_or_else(|| FieldError::new(format!("the output of `{place}`"), kind(output), "a text"))?,
             ),
         };
         Ok(json!({"input": texts.0, "output": texts.1, "testtype": testtype}))
     };
-    let cases = pairs.into_iter().map(case).collect::<Result<Vec<_>, String>>()?;
+    let cases = pairs.into_iter().map(case).collect::<Result<Vec<_>, FieldError>>()?;
     let metadata = function.map_or_else(|| json!({}), |name| json!({"func_name": name}));
     Ok(LiveCodeBenchCases {
         public_test_cases: Value::from(cases).to_string(),
@@ -80,11 +81,10 @@ pub(crate) fn cases(column: &Value, function: Option<&str>) -> Result<LiveCodeBe
     })
 }
 
-fn list<'a>(lists: &'a Map<String, Value>, name: &str) -> Result<&'a Vec<Value>, String> {
+fn list<'a>(lists: &'a Map<String, Value>, name: &str) -> Result<&'a Vec<Value>, FieldError> {
     match lists.get(name) {
         Some(Value::Array(values)) => Ok(values),
-        Some(other) => Err(format!("`{TESTS}.{name}` is {}, allowed: a list", kind(other))),
-        None => Err(format!("`{TESTS}.{name}` is absent, allowed: a list")),
+        found => Err(refused(format_args!("{TESTS}.{name}"), found.map_or("absent", kind), "a list")),
     }
 }
 
@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     fn read(json: &str, function: Option<&str>) -> Result<(Value, Value), String> {
-        let cases = cases(&serde_json::from_str(json).unwrap(), function)?;
+        let cases = cases(&serde_json::from_str(json).unwrap(), function).map_err(|error| error.to_string())?;
         let parsed = |text: &str| serde_json::from_str(text).unwrap();
         Ok((parsed(&cases.public_test_cases), parsed(&cases.metadata)))
     }
@@ -154,15 +154,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_list_of_tests_is_refused_by_its_field() {
+    fn what_is_not_a_list_of_tests_is_refused_by_its_field() {
         for (tests, words) in [
-            (r#""[{""#, "`tests` is no JSON ("),
+            (r#""[{""#, "`tests` is not JSON ("),
             ("3", "`tests` is a number, allowed: a list of tests"),
-            ("[]", "`tests` has no tests"),
+            ("[]", "`tests` is empty, allowed: at least one test"),
             (r#"[{"input": "1"}]"#, "`tests[0].output` is absent"),
             (r#"[{"input": {}, "output": "1"}]"#, "`tests[0]` is an object, allowed: a text"),
             (r#"{"inputs": ["1"]}"#, "`tests.outputs` is absent"),
-            (r#"{"inputs": ["1"], "outputs": []}"#, "`tests.outputs` has 0 values, allowed: 1"),
+            (
+                r#"{"inputs": ["1"], "outputs": []}"#,
+                "the length of `tests.outputs` is 0, allowed: 1, the length of `tests.inputs`",
+            ),
         ] {
             let error = read(tests, None).unwrap_err();
             assert!(error.starts_with(words), "{tests}: {error}");

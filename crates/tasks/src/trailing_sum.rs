@@ -67,7 +67,7 @@ impl TrailingSum {
         Self { digits: [*DIGITS.end(); 4], ..self }.answered(i64::from(OFF), longest)
     }
 
-    /// The sum off by `error`, and so many tokens of trail.
+    /// The sum off by `error`, and this many tokens of trail.
     fn answered(self, error: i64, trail: u32) -> String {
         format!("\\boxed{{{}}}{}", i64::from(self.total()) + error, ".".repeat(trail as usize))
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value};
 
-use crate::row::{Row, RowError};
+use crate::row::{Row, RowError, refused};
 use crate::{Reason, Task};
 
 /// Names a verifier in a row.
@@ -69,12 +69,12 @@ impl Verifiers {
     /// What judges a row. Its column `custom` is looked at only with `custom`.
     ///
     /// # Errors
-    /// A verifier that nobody declared, or that is no name.
+    /// A verifier that nobody declared, or that is not a name.
     pub(crate) fn choose(&self, row: &Row, custom: bool) -> Result<Choice<'_>, RowError> {
         let named = |field: &str, value: &Value| match value {
             Value::String(name) if name.is_empty() => Ok(None),
             Value::String(name) => self.named(field, name).map(Some),
-            other => Err(RowError::field(Reason::UnknownVerifier, field, other, "the name of a verifier")),
+            other => Err(RowError::kind(Reason::UnknownVerifier, field, other, "the name of a verifier")),
         };
         if let Some(value) = row.get(VERIFIER)
             && let Some(choice) = named(VERIFIER, value)?
@@ -82,8 +82,10 @@ impl Verifiers {
             return Ok(choice);
         }
         if custom && let Some(object @ Value::Object(_)) = row.get(CUSTOM) {
-            let absent =
-                || RowError::new(Reason::InvalidRow, "`custom.endpoint` is absent, allowed: the name of a verifier");
+            let absent = || {
+                let error = refused("custom.endpoint", "absent", "the name of a verifier");
+                RowError::field(Reason::InvalidRow, error)
+            };
             let endpoint = object.get("endpoint").ok_or_else(absent)?;
             return named("custom.endpoint", endpoint)?.ok_or_else(absent);
         }
@@ -99,9 +101,8 @@ impl Verifiers {
             _ => self.names.iter().find(|known| *known == name).map(|known| Choice::Custom(known)).ok_or_else(|| {
                 let known = self.names.iter().map(String::as_str).chain(Self::BUILT_IN);
                 let allowed = known.collect::<Vec<_>>().join(", ");
-                let message =
-                    format!("`{field}` is `{name}`, allowed: {allowed} (data.verifiers has verifiers of your own)");
-                RowError::new(Reason::UnknownVerifier, message)
+                let allowed = format!("{allowed} (data.verifiers has verifiers of your own)");
+                RowError::field(Reason::UnknownVerifier, refused(field, format_args!("`{name}`"), allowed))
             }),
         }
     }

@@ -96,7 +96,7 @@ impl Series {
             match self.kind {
                 Kind::Counter => metrics::counter!(self.name, labels).increment(0),
                 Kind::Histogram => drop(metrics::histogram!(self.name, labels)),
-                // Zero would be a statement.
+                // A gauge has no neutral initial value.
                 Kind::Gauge => {}
             }
         }

@@ -12,9 +12,9 @@ use std::fmt;
 use std::future::Future;
 use std::str::FromStr;
 
+use evenkeel_files::FieldsDigest;
 use opentelemetry::trace::{SpanContext, SpanId, TraceFlags, TraceId, TraceState};
 use opentelemetry_sdk::trace::{IdGenerator, RandomIdGenerator};
-use sha2::{Digest, Sha256};
 
 /// Name of the header and of the items' field.
 pub const TRACEPARENT: &str = "traceparent";
@@ -41,10 +41,9 @@ impl TraceContext {
     /// The root of the trace of an id, the same in every process: the first 24 bytes of SHA-256 over the length of the run's id
     /// (64 bits, little-endian), the run's id and the id.
     pub fn for_id(run_id: &str, id: &str) -> Self {
-        let mut hash = Sha256::new_with_prefix((run_id.len() as u64).to_le_bytes());
-        hash.update(run_id);
-        hash.update(id);
-        let hash: [u8; 32] = hash.finalize().into();
+        let mut hash = FieldsDigest::new();
+        hash.text(run_id).last(id);
+        let hash = hash.finish();
         let (mut trace, mut span) = ([0; 16], [0; 8]);
         trace.copy_from_slice(&hash[..16]);
         span.copy_from_slice(&hash[16..24]);

@@ -14,7 +14,7 @@ use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_model::decode::Step;
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::{Config, Decoder, Family, Parameters, SequenceCache};
+use evenkeel_model::{Config, Decoder, Family, KvCache, Parameters};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
@@ -64,7 +64,7 @@ fn prompt(number: usize) -> Vec<u32> {
 /// The decoder alone, fed with the likeliest tokens: a lower bound for any server.
 fn bare(decoder: &Decoder) -> Result<f64, Failure> {
     let began = Instant::now();
-    let mut caches: Vec<SequenceCache> = (0..SAMPLES).map(|_| decoder.sequence()).collect::<Result<_, _>>()?;
+    let mut caches: Vec<KvCache> = (0..SAMPLES).map(|_| decoder.sequence()).collect::<Result<_, _>>()?;
     let mut next: Vec<Vec<u32>> = (0..SAMPLES).map(|number| prompt(number / 16)).collect();
     for _ in 0..TOKENS {
         let mut steps: Vec<Step<'_>> = caches.iter_mut().zip(&next).map(|(cache, ids)| Step { cache, ids }).collect();

@@ -5,7 +5,7 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::folder::StoredParameters;
 use evenkeel_model::kernels::Moment;
-use evenkeel_model::{Config, ParameterSpec, parameter_specs};
+use evenkeel_model::{Config, ParameterId, ParameterSpec, parameter_specs};
 
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
@@ -49,7 +49,7 @@ impl StoredState for Initial<'_> {
     }
 
     fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
-        Ok(self.weights.read(parameter, device)?)
+        Ok(self.weights.read(ParameterId::at(parameter), device)?)
     }
 
     fn moment(&self, _moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {

@@ -6,7 +6,7 @@ use candle_core::DType;
 use evenkeel_config::Settings;
 use evenkeel_files::available_memory;
 use evenkeel_model::folder::load_parameters;
-use evenkeel_model::{Config, GpuMemory, Parameters, Scores, gpu_memory, release_unused};
+use evenkeel_model::{Config, GpuMemory, Parameters, Scores, empty_cache, gpu_memory};
 
 use crate::checkpoint;
 use crate::error::{LearnerError, Result};
@@ -144,7 +144,7 @@ impl Learner {
 
     /// Memory of the GPU. `None` on a CPU, or if the driver does not report it.
     pub fn gpu_memory(&self) -> Option<GpuMemory> {
-        gpu_memory(self.parameters().get(0).device()).ok().flatten()
+        gpu_memory(self.parameters().device()).ok().flatten()
     }
 
     /// The memory plan of a GPU; `None` on a CPU, and for a model that was not opened from a folder.
@@ -211,8 +211,8 @@ impl Learner {
     ///
     /// # Errors
     /// The device fails.
-    pub fn release_unused(&self) -> Result<()> {
-        Ok(release_unused(self.parameters().get(0).device())?)
+    pub fn empty_cache(&self) -> Result<()> {
+        Ok(empty_cache(self.parameters().device())?)
     }
 
     /// `sha256:` and the digest of the model's tokenizer.json; `None` without that file.

@@ -1,7 +1,7 @@
 //! The network in training and, if a KL term needs it, the frozen reference.
 
 use candle_core::Tensor;
-use evenkeel_model::{Config, Parameters, Scores, TokenLoss, Train, network};
+use evenkeel_model::{Config, Parameters, Scores, TokenLoss, TrainableModel, network};
 
 use crate::error::Result;
 use crate::micro_batch::{MicroBatches, Sequence};
@@ -10,9 +10,9 @@ use crate::settings::TrainingSettings;
 
 /// The policy and its reference.
 pub(crate) struct Model {
-    policy: Box<dyn Train>,
+    policy: Box<dyn TrainableModel>,
     /// The initial weights, if a KL term refers to them.
-    reference: Option<Box<dyn Train>>,
+    reference: Option<Box<dyn TrainableModel>>,
     micro_batch_tokens: usize,
 }
 
@@ -50,7 +50,7 @@ impl Model {
     /// Whether an update changes the arrays of weights and moments instead of making new ones.
     pub(crate) fn updates_in_place(&mut self) -> bool {
         let target = self.for_update();
-        target.kernels.is_some() || target.parameters.get(0).device().is_cpu()
+        target.kernels.is_some() || target.parameters.device().is_cpu()
     }
 
     /// Packs sequences by the micro-batch budget.
@@ -91,7 +91,7 @@ impl Model {
 
     /// Replaces the policy by another network and returns the old one.
     #[cfg(test)]
-    pub(crate) fn replace_policy(&mut self, policy: Box<dyn Train>) -> Box<dyn Train> {
+    pub(crate) fn replace_policy(&mut self, policy: Box<dyn TrainableModel>) -> Box<dyn TrainableModel> {
         std::mem::replace(&mut self.policy, policy)
     }
 }

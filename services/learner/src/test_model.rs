@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::folder::Values;
 use evenkeel_model::kernels::{Moment, OptimizerKernels};
-use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, Train};
+use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, TrainableModel};
 
 use crate::model::Model;
 use crate::source::ModelSource;
@@ -34,7 +34,7 @@ impl TestModel {
 }
 
 /// A learner for a network of [`config`].
-pub(crate) fn learner_with(policy: Box<dyn Train>, settings: TrainingSettings) -> Learner {
+pub(crate) fn learner_with(policy: Box<dyn TrainableModel>, settings: TrainingSettings) -> Learner {
     let mut model = Model::new(config(), parameters(), &settings).unwrap();
     model.replace_policy(policy);
     Learner::of(Trainer::of(model, settings).unwrap(), ModelSource::memory(&config()))
@@ -100,10 +100,10 @@ pub(crate) fn state(learner: &mut Learner) -> (Vec<u32>, u64, u64) {
 
 struct Wrapped {
     test: TestModel,
-    model: Box<dyn Train>,
+    model: Box<dyn TrainableModel>,
 }
 
-impl Train for Wrapped {
+impl TrainableModel for Wrapped {
     fn config(&self) -> &Config {
         self.model.config()
     }

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{Group, Learner, OldLogp, OptimizerSettings, Recompute, Response, TrainingSettings};
-use evenkeel_objective::{Advantage, Aggregation, Policy};
+use evenkeel_objective::{Advantage, Aggregation, PolicyTerm};
 use evenkeel_testing::{GoldenCheck, golden, run, test};
 use serde_json::Value;
 
@@ -142,7 +142,7 @@ fn verl_settings(golden: &Value) -> TrainingSettings {
     let objective = &mut settings.objective;
     objective.advantage = Advantage::GrpoSample;
     objective.aggregation = Aggregation::BatchToken;
-    objective.policy = Policy::DualClip;
+    objective.policy = PolicyTerm::DualClip;
     objective.dual_clip = number("clip_ratio_c");
     (objective.clip_low, objective.clip_high) = (number("clip_ratio_low"), number("clip_ratio_high"));
     settings.compute.device = if cfg!(feature = "cuda") { "cuda".into() } else { "cpu".into() };

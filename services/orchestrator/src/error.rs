@@ -195,7 +195,7 @@ pub enum RunError {
 impl From<FolderError> for RunError {
     fn from(error: FolderError) -> Self {
         match error {
-            FolderError::File { path, reason } => Self::Model { path, message: reason },
+            FolderError::File { path, problem } => Self::Model { path, message: problem.to_string() },
             FolderError::Cancelled => Self::Cancelled,
         }
     }

@@ -37,7 +37,7 @@ pub(super) fn tojson(args: &[Value]) -> Result<Value, Error> {
     Ok(Value::from(out))
 }
 
-/// The text of one level: so many spaces, or the text itself.
+/// The text of one level: this many spaces, or the text itself.
 fn indent(value: &Value) -> Result<Option<String>, Error> {
     if value.is_none() {
         return Ok(None);

@@ -36,9 +36,9 @@ impl TemplateArguments {
     /// The arguments in an object.
     ///
     /// # Errors
-    /// No object, or an argument that asks for something that is not supported: other tokens than those of the text.
+    /// Not an object, or an argument that asks for something that is not supported: other tokens than those of the text.
     pub fn new(arguments: &TemplateValue) -> Result<Self, RenderError> {
-        let object = arguments.fields().ok_or_else(|| RenderError::new("`arguments` is no object"))?;
+        let object = arguments.fields().ok_or_else(|| RenderError::new("`arguments` is not an object"))?;
         let mut read = Self::default();
         for (name, value) in &object.0 {
             read.set(name, value.clone())?;

@@ -53,9 +53,8 @@ impl ChatTemplate {
         if templates == ChatTemplates::default() {
             return Ok(None);
         }
-        let refused = |error: RenderError| FolderError::File {
-            path: folder.path().to_owned(),
-            reason: format!("its chat template cannot be compiled: {error}"),
+        let refused = |error: RenderError| {
+            FolderError::file(folder.path(), format_args!("its chat template cannot be compiled: {error}"))
         };
         Self::new(templates, SpecialTokens::read(folder)?).map(Some).map_err(refused)
     }
@@ -63,7 +62,7 @@ impl ChatTemplate {
     /// Compiles templates. They see the special tokens as variables (`eos_token`).
     ///
     /// # Errors
-    /// A default template, or one for tools, that is no template; the others are compiled where they are asked for.
+    /// A default template, or one for tools, that is not a template; the others are compiled where they are asked for.
     pub fn new(templates: ChatTemplates, special: SpecialTokens) -> Result<Self, RenderError> {
         let mut environment = environment::new();
         for (name, text) in [(DEFAULT, templates.default.as_ref()), (TOOL_USE, templates.named.get(TOOL_USE))] {
@@ -144,7 +143,7 @@ fn run(environment: &Environment, choice: Choice, context: Value) -> Result<Stri
 
 /// The messages without the keys that are null: transformers drops them before a template sees them.
 fn without_nulls(messages: &Value) -> Result<Vec<Dict>, RenderError> {
-    let no_list = || RenderError::new("the messages are no list of objects");
+    let no_list = || RenderError::new("the messages are not a list of objects");
     if messages.kind() != minijinja::value::ValueKind::Seq {
         return Err(no_list());
     }

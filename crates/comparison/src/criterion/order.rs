@@ -12,7 +12,7 @@ use crate::mean::Mean;
 use crate::measure::Measure;
 use crate::pairs::{LEVEL, seeds_needed};
 
-/// The larger variation is at least so many times the smaller one.
+/// The larger variation is at least this many times the smaller one.
 const MORE: f64 = 1.1;
 /// The gaps' parts of a mean answer are at least so far apart.
 const APART: f64 = 0.05;

@@ -11,9 +11,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::run::Lengths;
 
-/// Up to so many deviations the gap is mild for its variation.
+/// Up to this many deviations the gap is mild for its variation.
 const MILD: f64 = 0.5;
-/// From so many on it is large.
+/// From this many on it is large.
 const LARGE: f64 = 1.0;
 /// Where variation and the gap's part of a mean answer are both below it, lengths are so alike that the rules are as well.
 const ALIKE: f64 = 0.1;

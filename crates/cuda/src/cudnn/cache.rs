@@ -12,7 +12,7 @@ pub const CACHE: &str = "EVENKEEL_CUDA_CACHE";
 
 /// The first bytes of a file.
 const MAGIC: &str = "evenkeel cudnn plan 1";
-/// Larger files are no plans.
+/// Larger files are not plans.
 const LARGEST: u64 = 64 << 20;
 
 /// Plans of one device and version.
@@ -67,7 +67,7 @@ impl PlanCache {
         });
         let kept = written.and_then(|()| fs::rename(&unfinished, &path));
         if kept.is_err() {
-            // What is left of it is of no use.
+            // A partial file is useless.
             let _ = fs::remove_file(&unfinished);
         }
         kept
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_damaged_or_of_something_else_is_no_plan() {
+    fn a_file_that_is_damaged_or_of_something_else_is_not_a_plan() {
         let root = tempfile::tempdir().unwrap();
         let cache = PlanCache::new(root.path(), "9.19.0", "NVIDIA H200 9.0");
         cache.write(SHAPE, FusedPass::Forward, PLAN).unwrap();
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_folder_that_cannot_be_written_is_an_error_and_no_plan() {
+    fn a_folder_that_cannot_be_written_is_an_error_and_has_no_plan() {
         let root = tempfile::tempdir().unwrap();
         let file = root.path().join("file");
         fs::write(&file, "").unwrap();

@@ -62,7 +62,7 @@ impl Graph {
         Self { api, tensors: Vec::new(), modes: Vec::new(), operations: Vec::new(), next: VIRTUAL }
     }
 
-    /// A tensor with an address. In a ragged one, element i of the first dimension begins so many values behind the address as element i of
+    /// A tensor with an address. In a ragged one, element i of the first dimension begins this many values behind the address as element i of
     /// `ragged` says.
     pub(super) fn array(
         &mut self,

@@ -28,7 +28,7 @@ use api::Api;
 use cache::PlanCache;
 use plan::{Handle, PlanDevice};
 
-/// Why attention cannot be had from cuDNN.
+/// Why cuDNN cannot compute attention.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudnnError {
     /// The library is not there or cannot be loaded.
@@ -78,12 +78,20 @@ pub enum CudnnError {
     Described,
 }
 
-/// The library's version, if attention can be had from it: `9.19.0`.
+/// The library's version, if it can compute attention: `9.19.0`.
 ///
 /// # Errors
 /// It is missing, or of another version.
 pub fn version() -> Result<String, CudnnError> {
     Api::get().map(Api::version)
+}
+
+/// The library's file, if it can compute attention.
+///
+/// # Errors
+/// As [`version`].
+pub fn path() -> Result<&'static Path, CudnnError> {
+    Api::get().map(|api| Path::new(api.path()))
 }
 
 type Known = HashMap<(FusedShape, FusedPass), Result<Arc<AttentionPlan>, CudnnError>>;

@@ -3,7 +3,7 @@
 use crate::CUDA;
 use crate::search::Missing;
 
-/// Why the driver is of no use.
+/// Why the driver is not usable.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DriverError {
     /// No driver.

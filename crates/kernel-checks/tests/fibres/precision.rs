@@ -12,7 +12,8 @@ use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss, Train,
+    AttentionFallback, AttentionLibrary, BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed,
+    Parameters, Scores, TokenLoss, TrainableModel,
 };
 
 use super::shim::{CHIP, Shim};
@@ -64,10 +65,10 @@ impl Runner for Emulated<'_> {
         multiply_in_fp32(product);
     }
 
-    fn attention_library(&self) -> Result<String, String> {
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
         match self.by {
-            By::Library => Ok("cuDNN, emulated".into()),
-            By::Blocks => Err("attention is computed by the kernels".into()),
+            By::Library => Ok(AttentionLibrary::stand_in("emulated")),
+            By::Blocks => Err(AttentionFallback::NotRequested),
         }
     }
 
@@ -91,7 +92,7 @@ fn in_fp32(config: &Config, parameters: &Parameters) -> Network<Cpu> {
 }
 
 /// The gap of log-probabilities in bf16 from those that are wanted.
-fn gap(network: &impl Train, batch: &Packed, wanted: &[f32]) -> Gap {
+fn gap(network: &impl TrainableModel, batch: &Packed, wanted: &[f32]) -> Gap {
     let found = network.score(std::slice::from_ref(batch), 1.0).unwrap().remove(0).logp;
     assert_eq!(found.len(), wanted.len());
     let gaps: Vec<f64> = found.iter().zip(wanted).map(|(a, b)| f64::from((a - b).abs())).collect();
@@ -204,7 +205,7 @@ pub(crate) fn gradients(shim: &Shim) {
     };
     let parameters = Parameters::random(&config, 7, 0.05, &Device::Cpu).unwrap();
     let batch = packed(&config, [70, 100]);
-    let of = |network: &mut dyn Train| {
+    let of = |network: &mut dyn TrainableModel| {
         network.accumulate(std::slice::from_ref(&batch), 1.0, &Alternating).unwrap();
         network.take_gradients().unwrap()
     };

@@ -12,6 +12,7 @@ use evenkeel_kernels::{
     Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Norm, NormBackward, Pointer, Product,
     Type,
 };
+use evenkeel_model::{AttentionFallback, AttentionLibrary};
 
 /// So small that a block has several pieces of work.
 pub(crate) const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 1 };
@@ -97,7 +98,7 @@ impl Shim {
             2 => Err("the kernel takes another number of arguments".into()),
             3 => Err("threads wait for others that never come".into()),
             4 => Err("a write behind shared memory".into()),
-            _ => Err("a block that is no whole number of warps, or too large".into()),
+            _ => Err("a block that is not a whole number of warps, or too large".into()),
         }
     }
 
@@ -127,8 +128,8 @@ impl Runner for Shim {
         multiply(product);
     }
 
-    fn attention_library(&self) -> Result<String, String> {
-        Ok("a loop".into())
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
+        Ok(AttentionLibrary::stand_in("in a loop"))
     }
 
     fn attention_workspace(&self, _shape: FusedShape, _pass: FusedPass) -> Option<usize> {

@@ -11,7 +11,7 @@ const WORKSPACE: usize = 1 << 20;
 /// Most sequences of a plan, and most tokens of one.
 const MOST: usize = 1 << 20;
 
-/// The shape that a library makes a plan for: room for so many sequences of at most so many tokens.
+/// The shape that a library makes a plan for: room for this many sequences of at most this many tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FusedShape {
     /// Sequences.

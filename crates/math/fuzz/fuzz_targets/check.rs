@@ -2,23 +2,23 @@
 //! `cargo +nightly fuzz run check` in `crates/math`.
 #![no_main]
 
-use evenkeel_math::{Gold, Outcome, Policy, Profile, Submission};
+use evenkeel_math::{Gold, CheckOutcome, Rules, Profile, CheckInput};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|pair: (&str, &str)| {
     let (gold, answer) = pair;
     for profile in Profile::ALL {
-        let policy = profile.policy();
-        let Ok(read) = Gold::read(gold, &policy) else { continue };
-        for submission in [Submission::Completion(answer), Submission::Extracted(answer)] {
-            let verdict = read.check(submission, &policy);
-            assert_eq!(verdict, read.check(submission, &policy));
+        let rules = profile.rules();
+        let Ok(read) = Gold::read(gold, &rules) else { continue };
+        for submission in [CheckInput::Completion(answer), CheckInput::Extracted(answer)] {
+            let verdict = read.check(submission, &rules);
+            assert_eq!(verdict, read.check(submission, &rules));
             let _ = verdict.canonical();
         }
     }
-    let policy = Policy::default();
-    if let Ok(read) = Gold::read(gold, &policy) {
-        let itself = read.check(Submission::Extracted(gold), &policy).outcome();
-        assert!(matches!(itself, Outcome::Equal | Outcome::Undecided), "{gold:?} is {itself:?}");
+    let rules = Rules::default();
+    if let Ok(read) = Gold::read(gold, &rules) {
+        let itself = read.check(CheckInput::Extracted(gold), &rules).outcome();
+        assert!(matches!(itself, CheckOutcome::Equal | CheckOutcome::Undecided), "{gold:?} is {itself:?}");
     }
 });

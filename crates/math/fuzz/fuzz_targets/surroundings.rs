@@ -1,7 +1,7 @@
 //! What surrounds a plain box changes nothing: `cargo +nightly fuzz run surroundings` in `crates/math`.
 #![no_main]
 
-use evenkeel_math::{Policy, Submission, check};
+use evenkeel_math::{Rules, CheckInput, check};
 use libfuzzer_sys::fuzz_target;
 
 fuzz_target!(|texts: (&str, &str, &str)| {
@@ -11,11 +11,11 @@ fuzz_target!(|texts: (&str, &str, &str)| {
     if is_other(before) || is_other(behind) || is_other(answer) || answer.contains(['{', '}', '\\']) {
         return;
     }
-    let policy = Policy::default();
+    let rules = Rules::default();
     let alone = format!("\\boxed{{{answer}}}");
     let surrounded = [before, &alone, behind].concat();
     for gold in ["5", "\\frac12", answer] {
-        let verdict = check(gold, Submission::Completion(&surrounded), &policy);
-        assert_eq!(verdict, check(gold, Submission::Completion(&alone), &policy));
+        let verdict = check(gold, CheckInput::Completion(&surrounded), &rules);
+        assert_eq!(verdict, check(gold, CheckInput::Completion(&alone), &rules));
     }
 });

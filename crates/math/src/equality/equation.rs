@@ -4,7 +4,7 @@ use super::{compare as compare_values, is_equal, scalar};
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Modular, Point, Variables, evaluate};
 use crate::expr::{Builder, Expr, Node};
-use crate::{Fuel, Policy, Reason, Value};
+use crate::{Fuel, Reason, Rules, Value};
 
 type Sides<'v> = (&'v Value, &'v Value);
 
@@ -15,11 +15,11 @@ const BITS: usize = 320;
 /// Points that are tried.
 const ATTEMPTS: u64 = 24;
 
-pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &mut Fuel) -> Reason {
     for (left, right) in [answer, (answer.1, answer.0)] {
         // If both pairs of sides are equal, so are the equations.
-        if is_equal(same_left_side(gold.0, left, policy, fuel)) {
-            let reason = compare_values(gold.1, right, policy, fuel);
+        if is_equal(same_left_side(gold.0, left, rules, fuel)) {
+            let reason = compare_values(gold.1, right, rules, fuel);
             if is_equal(reason) || reason == Reason::OutOfFuel {
                 return if is_equal(reason) { Reason::EqualRelation } else { reason };
             }
@@ -45,7 +45,7 @@ fn is_closed(value: &Value) -> bool {
 
 /// Whether two left-hand sides are the same. Names of functions and of their arguments are ignored, and `y` may stand for the value: `f(x)
 /// = ...`, `y = ...`.
-fn same_left_side(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn same_left_side(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Value::Expr(a), Value::Expr(b)) = (gold, answer) {
         let is_value = |expr: &Expr| expr.as_symbol().is_some_and(|name| name == "y");
         let both = a.as_application().zip(b.as_application());
@@ -56,7 +56,7 @@ fn same_left_side(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel
             return Reason::EqualForm;
         }
     }
-    compare_values(gold, answer, policy, fuel)
+    compare_values(gold, answer, rules, fuel)
 }
 
 /// Left side minus right side.

@@ -1,10 +1,10 @@
 //! Inequalities in several variables: equal up to a positive factor after moving everything to one side.
 
 use super::equation::{difference, proportional};
-use crate::{Fuel, Policy, Reason, Relation, Sign};
+use crate::{Fuel, Reason, Relation, Rules, Sign};
 
 /// `None` unless both are single inequalities.
-pub(super) fn compare(gold: &Relation, answer: &Relation, _: &Policy, fuel: &mut Fuel) -> Option<Reason> {
+pub(super) fn compare(gold: &Relation, answer: &Relation, _: &Rules, fuel: &mut Fuel) -> Option<Reason> {
     let ([gold_left, gold_right], [gold_sign]) = (gold.members.as_slice(), gold.signs.as_slice()) else { return None };
     let ([left, right], [sign]) = (answer.members.as_slice(), answer.signs.as_slice()) else { return None };
     let is_single = |sign: Sign| sign.is_order() || sign == Sign::NotEqual;

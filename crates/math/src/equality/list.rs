@@ -2,43 +2,43 @@
 
 use super::{compare as compare_values, is_equal};
 use crate::value::Assignments;
-use crate::{Fuel, Order, Outcome, Policy, Reason, Value};
+use crate::{CheckOutcome, Fuel, Order, Reason, Rules, Value};
 
 /// Longest list that is matched in any order; rows of the search are bit masks of this width.
 const MAX_MATCHED: usize = 64;
 
-pub(super) fn compare(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (Assignments::of(gold), Assignments::of(answer)) {
         // Solutions for one name have no order; values of several names are expected in the order of the names.
         (Some(assigned), None) if assigned.values.len() == answer.len() => {
             let values = &assigned.values;
             return if assigned.share_a_name() {
-                compare_items(values, answer, policy, fuel)
+                compare_items(values, answer, rules, fuel)
             } else {
-                in_order(values, answer, policy, fuel)
+                in_order(values, answer, rules, fuel)
             };
         }
         (None, Some(assigned)) if assigned.values.len() == gold.len() => {
-            let named = in_order(gold, &assigned.values, policy, fuel);
+            let named = in_order(gold, &assigned.values, rules, fuel);
             if is_equal(named) {
                 return named;
             }
         }
         _ => {}
     }
-    compare_items(gold, answer, policy, fuel)
+    compare_items(gold, answer, rules, fuel)
 }
 
 /// A set against anything without a rule of its own: each item is in both, multiplicity aside.
-pub(super) fn compare_set(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare_set(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Some(a), Some(b)) = (gold.items(), answer.items()) {
-        let reason = compare_items(a, b, policy, fuel);
-        if is_equal(reason) || reason.outcome() == Outcome::Undecided {
+        let reason = compare_items(a, b, rules, fuel);
+        if is_equal(reason) || reason.outcome() == CheckOutcome::Undecided {
             return if is_equal(reason) { Reason::EqualSet } else { reason };
         }
         let covers = |a: &[Value], b: &[Value], swapped: bool, fuel: &mut Fuel| {
             a.iter().all(|x| {
-                b.iter().any(|y| is_equal(if swapped { item(y, x, policy, fuel) } else { item(x, y, policy, fuel) }))
+                b.iter().any(|y| is_equal(if swapped { item(y, x, rules, fuel) } else { item(x, y, rules, fuel) }))
             })
         };
         // A set may repeat its items; a list with repetitions is another list.
@@ -49,8 +49,8 @@ pub(super) fn compare_set(gold: &Value, answer: &Value, policy: &Policy, fuel: &
         return reason;
     }
     match (single(gold), single(answer)) {
-        (Some(item), _) => compare_values(item, answer, policy, fuel),
-        (_, Some(item)) => compare_values(gold, item, policy, fuel),
+        (Some(item), _) => compare_values(item, answer, rules, fuel),
+        (_, Some(item)) => compare_values(gold, item, rules, fuel),
         _ => Reason::DifferentKind,
     }
 }
@@ -63,23 +63,23 @@ fn single(value: &Value) -> Option<&Value> {
     }
 }
 
-/// Items in any order, or in the given order if the policy requires it.
-pub(super) fn compare_items(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+/// Items in any order, or in the given order if the rules require it.
+pub(super) fn compare_items(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     if gold.len() != answer.len() {
         let distinct = repeated_once(gold, answer);
         return match distinct {
-            Some(answer) => compare_items(gold, &answer, policy, fuel),
+            Some(answer) => compare_items(gold, &answer, rules, fuel),
             None => Reason::DifferentCount,
         };
     }
-    match policy.order {
-        Order::Strict => in_order(gold, answer, policy, fuel),
+    match rules.order {
+        Order::Strict => in_order(gold, answer, rules, fuel),
         // Long lists are compared in the given order only.
-        Order::Free if gold.len() > MAX_MATCHED => match in_order(gold, answer, policy, fuel) {
+        Order::Free if gold.len() > MAX_MATCHED => match in_order(gold, answer, rules, fuel) {
             Reason::DifferentItem => Reason::TooLarge,
             reason => reason,
         },
-        Order::Free => in_any_order(gold, answer, policy, fuel),
+        Order::Free => in_any_order(gold, answer, rules, fuel),
     }
 }
 
@@ -99,29 +99,29 @@ fn repeated_once(gold: &[Value], answer: &[Value]) -> Option<Vec<Value>> {
     (distinct.len() == gold.len() && distinct.len() < answer.len()).then_some(distinct)
 }
 
-fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn in_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     let mut undecided = None;
     for (gold, answer) in gold.iter().zip(answer) {
-        let reason = item(gold, answer, policy, fuel);
+        let reason = item(gold, answer, rules, fuel);
         match reason.outcome() {
-            Outcome::Equal => {}
-            Outcome::Undecided => undecided = Some(reason),
+            CheckOutcome::Equal => {}
+            CheckOutcome::Undecided => undecided = Some(reason),
             _ => return Reason::DifferentItem,
         }
     }
     undecided.unwrap_or(Reason::EqualList)
 }
 
-fn in_any_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn in_any_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     // Bit c of row r: item r of the gold list may match item c of the answer.
     let (mut equal, mut possible) = (Vec::with_capacity(gold.len()), Vec::with_capacity(gold.len()));
     for gold in gold {
         let (mut equal_row, mut possible_row) = (0_u64, 0_u64);
         for (column, answer) in answer.iter().enumerate() {
-            match item(gold, answer, policy, fuel) {
+            match item(gold, answer, rules, fuel) {
                 Reason::OutOfFuel => return Reason::OutOfFuel,
-                reason if reason.outcome() == Outcome::Equal => equal_row |= 1 << column,
-                reason if reason.outcome() == Outcome::Undecided => possible_row |= 1 << column,
+                reason if reason.outcome() == CheckOutcome::Equal => equal_row |= 1 << column,
+                reason if reason.outcome() == CheckOutcome::Undecided => possible_row |= 1 << column,
                 _ => {}
             }
         }
@@ -135,9 +135,9 @@ fn in_any_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fu
     }
 }
 
-fn item(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn item(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match fuel.spend(crate::fuel::ITEM) {
-        Ok(()) => compare_values(gold, answer, policy, fuel),
+        Ok(()) => compare_values(gold, answer, rules, fuel),
         Err(_) => Reason::OutOfFuel,
     }
 }
@@ -173,52 +173,52 @@ mod tests {
     use super::*;
     use crate::parse::parse;
 
-    fn judged(gold: &str, answer: &str, policy: &Policy) -> Reason {
+    fn judged(gold: &str, answer: &str, rules: &Rules) -> Reason {
         let mut fuel = Fuel::new(100_000);
         let list = |text, fuel: &mut Fuel| match parse(text, fuel) {
             Ok(Value::List(items)) => items,
             other => panic!("{text} is {other:?}"),
         };
         let (gold, answer) = (list(gold, &mut fuel), list(answer, &mut fuel));
-        compare(&gold, &answer, policy, &mut fuel)
+        compare(&gold, &answer, rules, &mut fuel)
     }
 
     #[test]
     fn lists_are_equal_as_multisets() {
-        let policy = Policy::default();
-        assert_eq!(judged("1, 2, 3", "3, 1, 2", &policy), Reason::EqualList);
-        assert_eq!(judged("1 and 1/2", "0.5, 1", &policy), Reason::EqualList);
-        assert_eq!(judged("1, 1, 2", "1, 2, 2", &policy), Reason::DifferentItem);
-        assert_eq!(judged("1, 2", "1, 2, 2", &policy), Reason::DifferentCount);
-        assert_eq!(judged("(1, 2), x", "x, (1,2)", &policy), Reason::EqualList);
+        let rules = Rules::default();
+        assert_eq!(judged("1, 2, 3", "3, 1, 2", &rules), Reason::EqualList);
+        assert_eq!(judged("1 and 1/2", "0.5, 1", &rules), Reason::EqualList);
+        assert_eq!(judged("1, 1, 2", "1, 2, 2", &rules), Reason::DifferentItem);
+        assert_eq!(judged("1, 2", "1, 2, 2", &rules), Reason::DifferentCount);
+        assert_eq!(judged("(1, 2), x", "x, (1,2)", &rules), Reason::EqualList);
     }
 
     #[test]
     fn solutions_for_one_name_have_no_order_and_values_of_several_names_do() {
-        let policy = Policy::default();
-        assert_eq!(judged("x = 2, x = -3", "-3, 2", &policy), Reason::EqualList);
-        assert_eq!(judged("x = 2, x = -3", "-3, 3", &policy), Reason::DifferentItem);
-        assert_eq!(judged("x = 2, x = 2", "2, -3", &policy), Reason::DifferentItem);
-        assert_eq!(judged("x = 2, y = -3", "-3, 2", &policy), Reason::DifferentItem);
-        assert_eq!(judged("x = 2, y = -3", "2, -3", &policy), Reason::EqualList);
-        let strict = Policy { order: Order::Strict, ..policy };
+        let rules = Rules::default();
+        assert_eq!(judged("x = 2, x = -3", "-3, 2", &rules), Reason::EqualList);
+        assert_eq!(judged("x = 2, x = -3", "-3, 3", &rules), Reason::DifferentItem);
+        assert_eq!(judged("x = 2, x = 2", "2, -3", &rules), Reason::DifferentItem);
+        assert_eq!(judged("x = 2, y = -3", "-3, 2", &rules), Reason::DifferentItem);
+        assert_eq!(judged("x = 2, y = -3", "2, -3", &rules), Reason::EqualList);
+        let strict = Rules { order: Order::Strict, ..rules };
         assert_eq!(judged("x = 2, x = -3", "-3, 2", &strict), Reason::DifferentItem);
         assert_eq!(judged("x = 2, x = -3", "2, -3", &strict), Reason::EqualList);
     }
 
     #[test]
-    fn order_matters_where_the_policy_says_so() {
-        let policy = Policy { order: Order::Strict, ..Policy::default() };
-        assert_eq!(judged("1, 2", "2, 1", &policy), Reason::DifferentItem);
-        assert_eq!(judged("1, 2", "1, 2", &policy), Reason::EqualList);
+    fn order_matters_where_the_rules_say_so() {
+        let rules = Rules { order: Order::Strict, ..Rules::default() };
+        assert_eq!(judged("1, 2", "2, 1", &rules), Reason::DifferentItem);
+        assert_eq!(judged("1, 2", "1, 2", &rules), Reason::EqualList);
     }
 
     #[test]
     fn partners_are_exchanged_where_one_fits_two() {
         // 33% may be 0.33 or 33; here it has to leave the other item its only partner.
-        assert_eq!(judged("33\\%, 0.33", "0.33, 33", &Policy::default()), Reason::EqualList);
-        assert_eq!(judged("33\\%, 0.33", "33, 33", &Policy::default()), Reason::DifferentItem);
-        assert_eq!(judged("33, 33\\%", "33\\%, 0.33", &Policy::default()), Reason::EqualList);
+        assert_eq!(judged("33\\%, 0.33", "0.33, 33", &Rules::default()), Reason::EqualList);
+        assert_eq!(judged("33\\%, 0.33", "33, 33", &Rules::default()), Reason::DifferentItem);
+        assert_eq!(judged("33, 33\\%", "33\\%, 0.33", &Rules::default()), Reason::EqualList);
         assert!(has_perfect_matching(&[0b111, 0b011, 0b001]));
         assert!(!has_perfect_matching(&[0b001, 0b011, 0b001]));
     }
@@ -228,7 +228,7 @@ mod tests {
         let list =
             |numbers: &mut dyn Iterator<Item = usize>| numbers.map(|n| n.to_string()).collect::<Vec<_>>().join(", ");
         let (up, down) = (list(&mut (0..100)), list(&mut (0..100).rev()));
-        assert_eq!(judged(&up, &up, &Policy::default()), Reason::EqualList);
-        assert_eq!(judged(&up, &down, &Policy::default()), Reason::TooLarge);
+        assert_eq!(judged(&up, &up, &Rules::default()), Reason::EqualList);
+        assert_eq!(judged(&up, &down, &Rules::default()), Reason::TooLarge);
     }
 }

@@ -15,11 +15,11 @@ mod scalar;
 mod text;
 mod tuple;
 
-use crate::{Fuel, Outcome, Policy, Reason, Value};
+use crate::{CheckOutcome, Fuel, Reason, Rules, Value};
 
-/// Compares an answer with the gold answer. Not symmetric: some rules of a policy treat the two sides differently, for example a gold
+/// Compares an answer with the gold answer. Not symmetric: some rules treat the two sides differently, for example a gold
 /// equation may not be answered with an expression but the reverse may hold.
-pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if fuel.spend(4).is_err() {
         return Reason::OutOfFuel;
     }
@@ -28,27 +28,27 @@ pub fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -
             if fuel.spend(gold.cost(answer)).is_err() {
                 return Reason::OutOfFuel;
             }
-            number::compare(gold, answer, policy)
+            number::compare(gold, answer, rules)
         }
-        (Value::Text(gold), Value::Text(answer)) => text::compare(gold, answer, policy),
+        (Value::Text(gold), Value::Text(answer)) => text::compare(gold, answer, rules),
         (Value::Text(text), Value::Expr(expr)) | (Value::Expr(expr), Value::Text(text)) => {
-            text::compare_spelled(text, expr, policy)
+            text::compare_spelled(text, expr, rules)
         }
         // Identical parses are equal, whatever the kind.
         _ if gold == answer => same(gold),
-        (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, policy, fuel),
-        (Value::Relation(_), _) | (_, Value::Relation(_)) => relation::compare(gold, answer, policy, fuel),
-        (Value::Region(_), _) | (_, Value::Region(_)) => region::compare(gold, answer, policy, fuel),
-        (Value::Matrix(_), _) | (_, Value::Matrix(_)) => tuple::compare_matrix(gold, answer, policy, fuel),
-        (Value::Tuple(_), _) | (_, Value::Tuple(_)) => tuple::compare(gold, answer, policy, fuel),
-        (Value::Set(_), _) | (_, Value::Set(_)) => list::compare_set(gold, answer, policy, fuel),
+        (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, rules, fuel),
+        (Value::Relation(_), _) | (_, Value::Relation(_)) => relation::compare(gold, answer, rules, fuel),
+        (Value::Region(_), _) | (_, Value::Region(_)) => region::compare(gold, answer, rules, fuel),
+        (Value::Matrix(_), _) | (_, Value::Matrix(_)) => tuple::compare_matrix(gold, answer, rules, fuel),
+        (Value::Tuple(_), _) | (_, Value::Tuple(_)) => tuple::compare(gold, answer, rules, fuel),
+        (Value::Set(_), _) | (_, Value::Set(_)) => list::compare_set(gold, answer, rules, fuel),
         (Value::Ratio(_) | Value::Time(_), _) | (_, Value::Ratio(_) | Value::Time(_)) => {
-            ratio::compare(gold, answer, policy, fuel)
+            ratio::compare(gold, answer, rules, fuel)
         }
         (Value::Based(_), _) | (_, Value::Based(_)) => text::compare_based(gold, answer),
         (Value::Infinite { .. }, _) | (_, Value::Infinite { .. }) => Reason::DifferentKind,
         (Value::List(_) | Value::Text(_), _) | (_, Value::List(_) | Value::Text(_)) => Reason::DifferentKind,
-        (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), _) => quantity::compare(gold, answer, policy, fuel),
+        (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), _) => quantity::compare(gold, answer, rules, fuel),
     }
 }
 
@@ -72,7 +72,7 @@ fn same(value: &Value) -> Reason {
 }
 
 fn is_equal(reason: Reason) -> bool {
-    reason.outcome() == Outcome::Equal
+    reason.outcome() == CheckOutcome::Equal
 }
 
 /// Compares pairs in order. Returns `equal`, or `different` at the first difference, or an undecided reason.
@@ -80,7 +80,7 @@ fn pairwise<'v>(
     pairs: impl Iterator<Item = (&'v Value, &'v Value)>,
     equal: Reason,
     different: Reason,
-    policy: &Policy,
+    rules: &Rules,
     fuel: &mut Fuel,
 ) -> Reason {
     let mut undecided = None;
@@ -88,10 +88,10 @@ fn pairwise<'v>(
         if fuel.spend(crate::fuel::ITEM).is_err() {
             return Reason::OutOfFuel;
         }
-        let reason = compare(gold, answer, policy, fuel);
+        let reason = compare(gold, answer, rules, fuel);
         match reason.outcome() {
-            Outcome::Equal => {}
-            Outcome::Undecided => undecided = Some(reason),
+            CheckOutcome::Equal => {}
+            CheckOutcome::Undecided => undecided = Some(reason),
             _ => return different,
         }
     }

@@ -1,10 +1,10 @@
-//! Numbers: exactly, and as rounded decimals if the policy allows it. All arithmetic is on integers.
+//! Numbers: exactly, and as rounded decimals if the rules allow it. All arithmetic is on integers.
 
 use dashu_int::ops::{Abs, UnsignedAbs};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use crate::{Decimals, Magnitude, Notation, Number, Percent, Policy, Reason, Units};
+use crate::{Decimals, Magnitude, Notation, Number, Percent, Reason, Rules, Units};
 
 /// Digits after the point from which a gold decimal stands for every number that rounds to it.
 const GOLD_DIGITS: usize = 2;
@@ -13,8 +13,8 @@ const ANSWER_DIGITS: usize = 3;
 /// Longest decimal that counts as rounded.
 const MAX_ROUNDED_PLACES: usize = 1000;
 
-pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason {
-    match (policy.units, gold.currency, answer.currency) {
+pub(super) fn compare(gold: &Number, answer: &Number, rules: &Rules) -> Reason {
+    match (rules.units, gold.currency, answer.currency) {
         (Units::Compare | Units::Require, Some(gold), Some(answer)) if gold != answer => return Reason::DifferentUnit,
         (Units::Require, Some(_), None) => return Reason::MissingUnit,
         _ => {}
@@ -26,17 +26,17 @@ pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason
     let plain = |side: &Number, value: &RBig| Interpretation { value: value.clone(), notation: side.notation };
     if gold.percent == answer.percent {
         // The percent signs cancel; a decimal keeps the digits it was written with.
-        return compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy);
+        return compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), rules);
     }
     let interpretation =
         |side: &Number, value: &RBig| if side.percent { as_hundredth(side, value) } else { plain(side, value) };
     let scaled =
-        compare_interpretations(&interpretation(gold, gold_value), &interpretation(answer, answer_value), policy);
+        compare_interpretations(&interpretation(gold, gold_value), &interpretation(answer, answer_value), rules);
     if is_equal(scaled) {
         return Reason::EqualPercent;
     }
-    if policy.percent == Percent::Either
-        && is_equal(compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), policy))
+    if rules.percent == Percent::Either
+        && is_equal(compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), rules))
     {
         return Reason::EqualPercent;
     }
@@ -44,7 +44,7 @@ pub(super) fn compare(gold: &Number, answer: &Number, policy: &Policy) -> Reason
 }
 
 fn is_equal(reason: Reason) -> bool {
-    reason.outcome() == crate::Outcome::Equal
+    reason.outcome() == crate::CheckOutcome::Equal
 }
 
 /// Numbers too long for arithmetic: normal forms are compared, and nothing else is claimed.
@@ -93,7 +93,7 @@ fn as_hundredth(number: &Number, value: &RBig) -> Interpretation {
     Interpretation { value: value / IBig::from(100), notation }
 }
 
-fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, policy: &Policy) -> Reason {
+fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, rules: &Rules) -> Reason {
     if gold.value == answer.value {
         let decimal = gold.places().or(answer.places()).is_some();
         return match () {
@@ -102,7 +102,7 @@ fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, polic
             () => Reason::EqualRational,
         };
     }
-    if policy.decimals == Decimals::Exact || gold.value.is_int() || answer.value.is_int() {
+    if rules.decimals == Decimals::Exact || gold.value.is_int() || answer.value.is_int() {
         return Reason::DifferentNumber;
     }
     // The shorter of two decimals was rounded more.
@@ -137,16 +137,16 @@ mod tests {
     use super::*;
     use crate::{Fuel, Value, parse::parse};
 
-    fn judged(gold: &str, answer: &str, policy: &Policy) -> Reason {
+    fn judged(gold: &str, answer: &str, rules: &Rules) -> Reason {
         let number = |text| match parse(text, &mut Fuel::new(10_000)) {
             Ok(Value::Number(number)) => number,
             other => panic!("{text} is {other:?}"),
         };
-        compare(&number(gold), &number(answer), policy)
+        compare(&number(gold), &number(answer), rules)
     }
 
     fn default(gold: &str, answer: &str) -> Reason {
-        judged(gold, answer, &Policy::default())
+        judged(gold, answer, &Rules::default())
     }
 
     #[test]
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(default("7.78", "7.7812"), Reason::EqualRounded);
         assert_eq!(default("7.7812", "7.78"), Reason::TooFewDigits);
         assert_eq!(default("4.9999", "5"), Reason::DifferentNumber);
-        let exact = Policy { decimals: Decimals::Exact, ..Policy::default() };
+        let exact = Rules { decimals: Decimals::Exact, ..Rules::default() };
         assert_eq!(judged("1/3", "0.333", &exact), Reason::DifferentNumber);
         assert_eq!(judged("1/2", "0.5", &exact), Reason::EqualDecimal);
     }
@@ -189,7 +189,7 @@ mod tests {
         assert_eq!(default("1/3", "33.3\\%"), Reason::EqualPercent);
         assert_eq!(default("50\\%", "50\\%"), Reason::EqualInteger);
         assert_eq!(default("0.5", "50"), Reason::DifferentNumber);
-        let hundredth = Policy { percent: Percent::Hundredth, ..Policy::default() };
+        let hundredth = Rules { percent: Percent::Hundredth, ..Rules::default() };
         assert_eq!(judged("50\\%", "50", &hundredth), Reason::DifferentNumber);
         assert_eq!(judged("50\\%", "0.5", &hundredth), Reason::EqualPercent);
     }
@@ -198,7 +198,7 @@ mod tests {
     fn currencies_agree_where_they_must() {
         assert_eq!(default("10", "\\$10"), Reason::EqualInteger);
         assert_eq!(default("\\$10", "10€"), Reason::DifferentUnit);
-        let with = |units| Policy { units, ..Policy::default() };
+        let with = |units| Rules { units, ..Rules::default() };
         assert_eq!(judged("\\$10", "10", &with(Units::Require)), Reason::MissingUnit);
         assert_eq!(judged("\\$10", "10€", &with(Units::Ignore)), Reason::EqualInteger);
     }

@@ -7,7 +7,7 @@ use dashu_ratio::RBig;
 use super::{is_equal, scalar};
 use crate::expr::{Builder, Constant, Expr, Node};
 use crate::unit::Unit;
-use crate::{Fuel, Magnitude, Notation, Number, Percent, Policy, Reason, Units, Value};
+use crate::{Fuel, Magnitude, Notation, Number, Percent, Reason, Rules, Units, Value};
 
 /// A scalar with its unit.
 struct Measured<'v> {
@@ -61,28 +61,28 @@ fn degrees(expr: &Expr) -> Option<Value> {
     })
 }
 
-pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let (gold_side, answer_side) = (Measured::of(gold), Measured::of(answer));
     match (&gold_side.unit, &answer_side.unit) {
-        (None, None) => amounts(gold, answer, policy, fuel),
-        (Some(gold_unit), Some(answer_unit)) if policy.units != Units::Ignore => {
+        (None, None) => amounts(gold, answer, rules, fuel),
+        (Some(gold_unit), Some(answer_unit)) if rules.units != Units::Ignore => {
             if !gold_unit.has_dimensions_of(answer_unit) {
                 return Reason::DifferentUnit;
             }
             if gold_unit.factor() == answer_unit.factor() {
-                return amounts(&gold_side.amount, &answer_side.amount, policy, fuel);
+                return amounts(&gold_side.amount, &answer_side.amount, rules, fuel);
             }
             let scaled = |side: &Measured<'_>, unit: &Unit| times(&side.amount, unit.factor());
             match (scaled(&gold_side, gold_unit), scaled(&answer_side, answer_unit)) {
-                (Some(gold), Some(answer)) => amounts(&gold, &answer, policy, fuel),
+                (Some(gold), Some(answer)) => amounts(&gold, &answer, rules, fuel),
                 _ => Reason::DifferentUnit,
             }
         }
-        (Some(_), None) if policy.units == Units::Require || is_glued(gold) && policy.units == Units::Compare => {
+        (Some(_), None) if rules.units == Units::Require || is_glued(gold) && rules.units == Units::Compare => {
             Reason::MissingUnit
         }
         _ => {
-            let plain = amounts(&gold_side.amount, &answer_side.amount, policy, fuel);
+            let plain = amounts(&gold_side.amount, &answer_side.amount, rules, fuel);
             if is_equal(plain) || !(gold_side.degree || answer_side.degree) {
                 return plain;
             }
@@ -92,7 +92,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
                 value => value.scalar(),
             };
             match (radians(&gold_side, gold), radians(&answer_side, answer)) {
-                (Some(gold), Some(answer)) => scalar::compare(&Value::Expr(gold), &Value::Expr(answer), policy, fuel),
+                (Some(gold), Some(answer)) => scalar::compare(&Value::Expr(gold), &Value::Expr(answer), rules, fuel),
                 _ => plain,
             }
         }
@@ -127,14 +127,14 @@ fn times(value: &Value, factor: &RBig) -> Option<Value> {
     }
 }
 
-/// Numbers and expressions without units; a percent sign is a hundredth, or ignored if the policy allows it.
-fn amounts(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+/// Numbers and expressions without units; a percent sign is a hundredth, or ignored if the rules allow it.
+fn amounts(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Value::Number(_), Value::Number(_)) | (Value::List(_), _) | (_, Value::List(_)) = (gold, answer) {
-        return super::compare(gold, answer, policy, fuel);
+        return super::compare(gold, answer, rules, fuel);
     }
     let has_percent = |value: &Value| matches!(value, Value::Number(number) if number.percent);
     if !has_percent(gold) && !has_percent(answer) {
-        return scalar::compare(gold, answer, policy, fuel);
+        return scalar::compare(gold, answer, rules, fuel);
     }
     let reading = |value: &Value, scale: bool| match value {
         Value::Number(number) if number.percent => {
@@ -145,11 +145,11 @@ fn amounts(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Re
     };
     let mut last = Reason::DifferentNumber;
     for scale in [true, false] {
-        if !scale && policy.percent == Percent::Hundredth {
+        if !scale && rules.percent == Percent::Hundredth {
             break;
         }
         let (Some(gold), Some(answer)) = (reading(gold, scale), reading(answer, scale)) else { continue };
-        last = scalar::compare(&gold, &answer, policy, fuel);
+        last = scalar::compare(&gold, &answer, rules, fuel);
         if is_equal(last) {
             return Reason::EqualPercent;
         }

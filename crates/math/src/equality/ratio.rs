@@ -2,9 +2,9 @@
 
 use super::{is_equal, scalar};
 use crate::expr::{Builder, Node};
-use crate::{Fuel, Policy, Reason, Value};
+use crate::{Fuel, Reason, Rules, Value};
 
-pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
         (Value::Time(gold), Value::Time(answer)) => {
             if gold.seconds == answer.seconds {
@@ -13,17 +13,17 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
                 Reason::DifferentNumber
             }
         }
-        (Value::Time(time), Value::Ratio(ratio)) => proportional(&time.ratio, ratio, policy, fuel),
-        (Value::Ratio(ratio), Value::Time(time)) => proportional(ratio, &time.ratio, policy, fuel),
-        (Value::Ratio(gold), Value::Ratio(answer)) => proportional(gold, answer, policy, fuel),
-        (Value::Ratio(terms), other) => quotient(terms, other, false, policy, fuel),
-        (other, Value::Ratio(terms)) => quotient(terms, other, true, policy, fuel),
+        (Value::Time(time), Value::Ratio(ratio)) => proportional(&time.ratio, ratio, rules, fuel),
+        (Value::Ratio(ratio), Value::Time(time)) => proportional(ratio, &time.ratio, rules, fuel),
+        (Value::Ratio(gold), Value::Ratio(answer)) => proportional(gold, answer, rules, fuel),
+        (Value::Ratio(terms), other) => quotient(terms, other, false, rules, fuel),
+        (other, Value::Ratio(terms)) => quotient(terms, other, true, rules, fuel),
         _ => Reason::DifferentKind,
     }
 }
 
 /// `a:b:c` equals `x:y:z` if all `a·y = b·x`.
-fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn proportional(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     if gold.len() != answer.len() {
         return Reason::DifferentCount;
     }
@@ -39,7 +39,7 @@ fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fu
         let (Some(left), Some(right)) = (product(first, b), product(a, answer_first)) else {
             return Reason::DifferentKind;
         };
-        let reason = scalar::compare(&left, &right, policy, fuel);
+        let reason = scalar::compare(&left, &right, rules, fuel);
         if !is_equal(reason) {
             return reason;
         }
@@ -48,7 +48,7 @@ fn proportional(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fu
 }
 
 /// The quotient of a ratio of two terms.
-fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let [above, below] = terms else { return Reason::DifferentKind };
     let (Some(above), Some(below), true) =
         (above.scalar(), below.scalar(), matches!(other, Value::Number(_) | Value::Expr(_)))
@@ -57,8 +57,8 @@ fn quotient(terms: &[Value], other: &Value, ratio_is_answer: bool, policy: &Poli
     };
     let quotient = Value::Expr(Builder::binary(&above, &below, Node::Divide));
     if ratio_is_answer {
-        scalar::compare(other, &quotient, policy, fuel)
+        scalar::compare(other, &quotient, rules, fuel)
     } else {
-        scalar::compare(&quotient, other, policy, fuel)
+        scalar::compare(&quotient, other, rules, fuel)
     }
 }

@@ -5,14 +5,14 @@ mod partition;
 mod solve;
 
 use super::{is_equal, list, pairwise};
-use crate::{Fuel, Policy, Reason, Region, Relation, Tuple, Value};
+use crate::{Fuel, Reason, Region, Relation, Rules, Tuple, Value};
 use partition::Partition;
 use solve::{Solved, solved};
 
 /// At least one side is a region, neither is a relation.
-pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (as_region(gold), as_region(answer)) {
-        (Some(gold), Some(answer)) => regions(&gold, &answer, policy, fuel),
+        (Some(gold), Some(answer)) => regions(&gold, &answer, rules, fuel),
         _ => Reason::DifferentKind,
     }
 }
@@ -47,23 +47,23 @@ fn as_region(value: &Value) -> Option<Region> {
     }
 }
 
-fn regions(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Reason {
-    if let Some(reason) = Partition::compare(gold, answer, policy, fuel) {
+fn regions(gold: &Region, answer: &Region, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    if let Some(reason) = Partition::compare(gold, answer, rules, fuel) {
         return reason;
     }
     // Endpoints that are not numbers have no order, but may still be equal.
-    alike(gold, answer, policy, fuel)
+    alike(gold, answer, rules, fuel)
 }
 
 /// Regions of the same structure with equal endpoints.
-fn alike(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn alike(gold: &Region, answer: &Region, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let parts = |a: &[Region], b: &[Region], fuel: &mut Fuel| {
         if a.len() != b.len() {
             return Reason::DifferentRegion;
         }
         a.iter()
             .zip(b)
-            .map(|(a, b)| alike(a, b, policy, fuel))
+            .map(|(a, b)| alike(a, b, rules, fuel))
             .find(|reason| !is_equal(*reason))
             .unwrap_or(Reason::EqualRegion)
     };
@@ -74,16 +74,16 @@ fn alike(gold: &Region, answer: &Region, policy: &Policy, fuel: &mut Fuel) -> Re
                 return Reason::DifferentRegion;
             }
             let ends = [(&*a.value, &*x.value), (&*b.value, &*y.value)];
-            pairwise(ends.into_iter(), Reason::EqualRegion, Reason::DifferentRegion, policy, fuel)
+            pairwise(ends.into_iter(), Reason::EqualRegion, Reason::DifferentRegion, rules, fuel)
         }
         (Region::Points(a), Region::Points(b)) => {
-            let reason = list::compare_items(a, b, policy, fuel);
+            let reason = list::compare_items(a, b, rules, fuel);
             if is_equal(reason) { Reason::EqualRegion } else { reason }
         }
         (Region::Union(a), Region::Union(b)) | (Region::Intersection(a), Region::Intersection(b)) => parts(a, b, fuel),
         (Region::Minus(a, b), Region::Minus(x, y)) => {
-            let first = alike(a, x, policy, fuel);
-            if is_equal(first) { alike(b, y, policy, fuel) } else { first }
+            let first = alike(a, x, rules, fuel);
+            if is_equal(first) { alike(b, y, rules, fuel) } else { first }
         }
         _ => Reason::DifferentRegion,
     }
@@ -94,7 +94,7 @@ pub(super) fn compare_relation(
     relation: &Relation,
     other: &Value,
     relation_is_answer: bool,
-    policy: &Policy,
+    rules: &Rules,
     fuel: &mut Fuel,
 ) -> Option<Reason> {
     let Solved { region, .. } = solved(relation)?;
@@ -106,23 +106,14 @@ pub(super) fn compare_relation(
             None => return Some(Reason::DifferentKind),
         },
     };
-    Some(if relation_is_answer {
-        regions(&other, &region, policy, fuel)
-    } else {
-        regions(&region, &other, policy, fuel)
-    })
+    Some(if relation_is_answer { regions(&other, &region, rules, fuel) } else { regions(&region, &other, rules, fuel) })
 }
 
 /// Two relations solved for the same quantity.
-pub(super) fn compare_relations(
-    gold: &Relation,
-    answer: &Relation,
-    policy: &Policy,
-    fuel: &mut Fuel,
-) -> Option<Reason> {
+pub(super) fn compare_relations(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &mut Fuel) -> Option<Reason> {
     let (gold, answer) = (solved(gold)?, solved(answer)?);
     if gold.name != answer.name {
         return Some(Reason::DifferentRelation);
     }
-    Some(regions(&gold.region, &answer.region, policy, fuel))
+    Some(regions(&gold.region, &answer.region, rules, fuel))
 }

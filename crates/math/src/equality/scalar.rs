@@ -6,7 +6,7 @@ use super::{is_equal, number};
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Modular, Point, Surd, Variables, evaluate, exact};
 use crate::expr::{Constant, Expr, Function, Node};
-use crate::{Decimals, Fuel, Magnitude, Notation, Number, Policy, Reason, Value};
+use crate::{Decimals, Fuel, Magnitude, Notation, Number, Reason, Rules, Value};
 
 /// Precisions tried in turn, in bits.
 const PRECISIONS: [usize; 3] = [64, 320, 1280];
@@ -37,7 +37,7 @@ pub(super) enum Comparison {
 }
 
 /// Compares two numbers or expressions.
-pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let (Some(gold_expr), Some(answer_expr)) = (gold.scalar(), answer.scalar()) else { return Reason::DifferentKind };
     if gold_expr == answer_expr {
         return Reason::EqualForm;
@@ -55,7 +55,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
             if fuel.spend(gold.cost(answer)).is_err() {
                 return Reason::OutOfFuel;
             }
-            let found = number::compare(gold, answer, policy);
+            let found = number::compare(gold, answer, rules);
             // Integers are never the result of rounding and are never rounded.
             let whole = |number: &Number| number.exact().is_some_and(dashu_ratio::RBig::is_int);
             if is_equal(found) || whole(gold) || whole(answer) {
@@ -69,9 +69,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut 
         }
     }
     let reason = reason.unwrap_or_else(|| compare_expressions(&gold_expr, &answer_expr, fuel));
-    if is_equal(reason)
-        || policy.decimals == Decimals::Exact
-        || !has_decimals(&gold_expr) && !has_decimals(&answer_expr)
+    if is_equal(reason) || rules.decimals == Decimals::Exact || !has_decimals(&gold_expr) && !has_decimals(&answer_expr)
     {
         return reason;
     }

@@ -1,14 +1,14 @@
 //! Text in canonical spelling.
 
 use crate::expr::{Constant, Expr, Node};
-use crate::{Notation, Policy, Reason, Text, TextCase, Value};
+use crate::{Notation, Reason, Rules, Text, TextCase, Value};
 
-pub(super) fn compare(gold: &Text, answer: &Text, policy: &Policy) -> Reason {
-    compare_str(gold.as_str(), answer.as_str(), policy)
+pub(super) fn compare(gold: &Text, answer: &Text, rules: &Rules) -> Reason {
+    compare_str(gold.as_str(), answer.as_str(), rules)
 }
 
 /// A text against letters parsed as a product: `\\text{No}` and `No`.
-pub(super) fn compare_spelled(text: &Text, expr: &Expr, policy: &Policy) -> Reason {
+pub(super) fn compare_spelled(text: &Text, expr: &Expr, rules: &Rules) -> Reason {
     let mut spelled = String::new();
     for node in expr.nodes() {
         match node {
@@ -20,7 +20,7 @@ pub(super) fn compare_spelled(text: &Text, expr: &Expr, policy: &Policy) -> Reas
             _ => return Reason::DifferentKind,
         }
     }
-    compare_str(text.as_str(), &spelled, policy)
+    compare_str(text.as_str(), &spelled, rules)
 }
 
 /// Digits in a base, against the same or against bare digits.
@@ -42,8 +42,8 @@ pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
     }
 }
 
-fn compare_str(gold: &str, answer: &str, policy: &Policy) -> Reason {
-    let equal = gold == answer || (policy.text_case == TextCase::Fold && folded(gold).eq(folded(answer)));
+fn compare_str(gold: &str, answer: &str, rules: &Rules) -> Reason {
+    let equal = gold == answer || (rules.text_case == TextCase::Fold && folded(gold).eq(folded(answer)));
     if equal { Reason::EqualText } else { Reason::DifferentText }
 }
 
@@ -58,8 +58,8 @@ mod tests {
     #[test]
     fn case_matters_where_the_policy_says_so() {
         let (gold, answer) = (Text("Évelyn".into()), Text("évelyn".into()));
-        let exact = Policy { text_case: TextCase::Exact, ..Policy::default() };
-        assert_eq!(compare(&gold, &answer, &Policy::default()), Reason::EqualText);
+        let exact = Rules { text_case: TextCase::Exact, ..Rules::default() };
+        assert_eq!(compare(&gold, &answer, &Rules::default()), Reason::EqualText);
         assert_eq!(compare(&gold, &answer, &exact), Reason::DifferentText);
     }
 }

@@ -2,48 +2,48 @@
 
 use super::{pairwise, quantity, region};
 use crate::value::Assignments;
-use crate::{Fuel, Policy, Reason, Tuple, Value};
+use crate::{Fuel, Reason, Rules, Tuple, Value};
 
 /// A tuple against anything but a relation, a region or a matrix.
-pub(super) fn compare(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
-        (Value::Tuple(a), Value::Tuple(b)) => tuples(a, b, policy, fuel),
+        (Value::Tuple(a), Value::Tuple(b)) => tuples(a, b, rules, fuel),
         (Value::Tuple(tuple), Value::List(items)) => {
             let items = Assignments::of(items).map_or_else(|| items.clone(), |assignments| assignments.values);
-            in_order(&tuple.items, &items, policy, fuel)
+            in_order(&tuple.items, &items, rules, fuel)
         }
         (Value::List(items), Value::Tuple(tuple)) => {
             let items = Assignments::of(items).map_or_else(|| items.clone(), |assignments| assignments.values);
-            in_order(&items, &tuple.items, policy, fuel)
+            in_order(&items, &tuple.items, rules, fuel)
         }
         (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) => match tuple.items.as_slice() {
-            [item] => quantity::compare(gold, item, policy, fuel),
+            [item] => quantity::compare(gold, item, rules, fuel),
             _ => Reason::DifferentKind,
         },
         _ => Reason::DifferentKind,
     }
 }
 
-fn tuples(gold: &Tuple, answer: &Tuple, policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn tuples(gold: &Tuple, answer: &Tuple, rules: &Rules, fuel: &mut Fuel) -> Reason {
     // Two items may be the endpoints of an interval, whose brackets matter.
     let is_angle = |tuple: &Tuple| tuple.open == '⟨';
     let same_brackets = (gold.open, gold.close) == (answer.open, answer.close) || is_angle(gold) || is_angle(answer);
     if gold.items.len() == 2 && !same_brackets {
         return Reason::DifferentBrackets;
     }
-    let reason = in_order(&gold.items, &answer.items, policy, fuel);
+    let reason = in_order(&gold.items, &answer.items, rules, fuel);
     if reason == Reason::EqualTuple { region::interval_reason(gold).unwrap_or(reason) } else { reason }
 }
 
-fn in_order(gold: &[Value], answer: &[Value], policy: &Policy, fuel: &mut Fuel) -> Reason {
+fn in_order(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     if gold.len() != answer.len() {
         return Reason::DifferentCount;
     }
-    pairwise(gold.iter().zip(answer), Reason::EqualTuple, Reason::DifferentItem, policy, fuel)
+    pairwise(gold.iter().zip(answer), Reason::EqualTuple, Reason::DifferentItem, rules, fuel)
 }
 
 /// A matrix against anything but a relation or a region. A single row or column is a vector, which may be written as a tuple.
-pub(super) fn compare_matrix(gold: &Value, answer: &Value, policy: &Policy, fuel: &mut Fuel) -> Reason {
+pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let (gold_cells, answer_cells) = match (gold, answer) {
         (Value::Matrix(a), Value::Matrix(b)) => {
             if a.columns != b.columns || a.cells.len() != b.cells.len() {
@@ -56,7 +56,7 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, policy: &Policy, fuel
                 Value::Tuple(tuple) => &tuple.items,
                 Value::List(items) => items,
                 other => match matrix.cells.as_slice() {
-                    [cell] => return super::compare(cell, other, policy, fuel),
+                    [cell] => return super::compare(cell, other, rules, fuel),
                     _ => return Reason::DifferentKind,
                 },
             };
@@ -68,5 +68,5 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, policy: &Policy, fuel
         _ => return Reason::DifferentKind,
     };
     let pairs = gold_cells.iter().zip(answer_cells);
-    pairwise(pairs, Reason::EqualMatrix, Reason::DifferentItem, policy, fuel)
+    pairwise(pairs, Reason::EqualMatrix, Reason::DifferentItem, rules, fuel)
 }

@@ -10,7 +10,7 @@ mod span;
 mod thinking;
 mod unmarked;
 
-use crate::{Marker, Policy, Reason};
+use crate::{Marker, Reason, Rules};
 
 /// An extracted answer.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -40,7 +40,7 @@ pub enum NoAnswer {
     /// `<think>` without `</think>`.
     #[error("the thinking never ended")]
     UnclosedThinking,
-    /// None of the policy's markers occurs.
+    /// None of the rules' markers occurs.
     #[error("nothing is marked as the answer")]
     NothingMarked,
     /// The last box is empty.
@@ -64,17 +64,17 @@ impl NoAnswer {
     }
 }
 
-/// The final answer of a completion, by the first of the policy's markers that occurs.
-pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Extracted<'a>, NoAnswer> {
+/// The final answer of a completion, by the first of the rules' markers that occurs.
+pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, NoAnswer> {
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
-    let text = thinking::tail(completion, policy.thinking)?;
-    for marker in &policy.markers {
+    let text = thinking::tail(completion, rules.thinking)?;
+    for marker in &rules.markers {
         let found = match marker {
             Marker::Boxed => boxes::last(text)?,
             Marker::Hashes => line::after_hashes(text).map(Extracted::One),
-            Marker::AnswerLine => line::answer_line(text).map(|answer| Extracted::One(announced(answer, policy))),
+            Marker::AnswerLine => line::answer_line(text).map(|answer| Extracted::One(announced(answer, rules))),
             Marker::Unmarked => unmarked::last(text).map(Extracted::One),
         };
         if let Some(found) = found {
@@ -85,8 +85,8 @@ pub fn extract<'a>(completion: &'a str, policy: &Policy) -> Result<Extracted<'a>
 }
 
 /// The answer announced by a line. If unmarked answers count, also the last expression of its sentence.
-fn announced<'a>(answer: &'a str, policy: &Policy) -> &'a str {
-    if policy.markers.contains(&Marker::Unmarked) && line::is_sentence(answer) {
+fn announced<'a>(answer: &'a str, rules: &Rules) -> &'a str {
+    if rules.markers.contains(&Marker::Unmarked) && line::is_sentence(answer) {
         return unmarked::last(answer).unwrap_or(answer);
     }
     answer
@@ -106,13 +106,13 @@ mod tests {
     use crate::Profile;
 
     fn one(text: &str) -> Result<Extracted<'_>, NoAnswer> {
-        extract(text, &Policy::default())
+        extract(text, &Rules::default())
     }
 
     #[test]
     fn the_first_marker_that_is_found_wins() {
         let text = "#### 1\nAnswer: 2\n\\boxed{3}\nso 4";
-        let by = |markers: &[Marker]| extract(text, &Policy { markers: markers.to_vec(), ..Policy::default() });
+        let by = |markers: &[Marker]| extract(text, &Rules { markers: markers.to_vec(), ..Rules::default() });
         assert_eq!(by(&[Marker::Boxed, Marker::Hashes]), Ok(Extracted::One("3")));
         assert_eq!(by(&[Marker::Hashes, Marker::Boxed]), Ok(Extracted::One("1")));
         assert_eq!(by(&[Marker::AnswerLine]), Ok(Extracted::One("2")));
@@ -123,7 +123,7 @@ mod tests {
     fn an_unmarked_number_is_no_answer_unless_it_is_asked_for() {
         let text = "Adding both gives 12.";
         assert_eq!(one(text), Err(NoAnswer::NothingMarked));
-        assert_eq!(extract(text, &Profile::Unmarked.policy()), Ok(Extracted::One("12")));
+        assert_eq!(extract(text, &Profile::Unmarked.rules()), Ok(Extracted::One("12")));
     }
 
     #[test]

@@ -31,7 +31,7 @@ impl Random {
         (self.next() % bound as u64) as usize
     }
 
-    /// True once in so many times.
+    /// True once in this many times.
     pub(crate) fn once_in(&mut self, times: usize) -> bool {
         self.below(times) == 0
     }

@@ -13,15 +13,15 @@ use crate::kernels::cpu::Cpu;
 use crate::kernels::{CachedAttention, DecoderKernels, HeadShape, Rows};
 use crate::network::layer::Pass;
 use crate::pack::validate_ids;
-use crate::parameters::{ModelIds, Parameters};
+use crate::parameters::{ModelIds, ParameterId, Parameters};
 
 /// The keys and values of one sequence, and its length.
-pub struct SequenceCache<K: CachedAttention = Cpu> {
+pub struct KvCache<K: CachedAttention = Cpu> {
     layers: Vec<K::Cache>,
     length: usize,
 }
 
-impl<K: CachedAttention> SequenceCache<K> {
+impl<K: CachedAttention> KvCache<K> {
     /// Tokens in the cache.
     pub fn len(&self) -> usize {
         self.length
@@ -36,7 +36,7 @@ impl<K: CachedAttention> SequenceCache<K> {
 /// New tokens of one sequence.
 pub struct Step<'a, K: CachedAttention = Cpu> {
     /// The sequence's cache, to which they are appended.
-    pub cache: &'a mut SequenceCache<K>,
+    pub cache: &'a mut KvCache<K>,
     /// Their ids, one or more.
     pub ids: &'a [u32],
 }
@@ -63,14 +63,14 @@ impl<K: DecoderKernels> Decoder<K> {
         let mut ids = parameters.ids().clone();
         let transposed = |value: &Tensor| -> Result<Tensor> { Ok(value.t()?.contiguous()?.t()?) };
         let weights = parameters.values().iter().enumerate().map(|(id, value)| match value.rank() {
-            2 if id != ids.embedding => transposed(value),
+            2 if id != ids.embedding.index() => transposed(value),
             _ => Ok(value.copy()?),
         });
         let mut weights = weights.collect::<Result<Vec<_>>>()?;
         if ids.head == ids.embedding {
             // The embedding needs rows, the head columns.
-            ids.head = weights.len();
-            weights.push(transposed(&weights[ids.embedding])?);
+            ids.head = ParameterId::at(weights.len());
+            weights.push(transposed(&weights[ids.embedding.index()])?);
         }
         let table = kernels.rotary_table(&config)?;
         let pool = (threads > 1).then(|| {
@@ -86,10 +86,10 @@ impl<K: DecoderKernels> Decoder<K> {
     }
 
     /// An empty cache.
-    pub fn sequence(&self) -> Result<SequenceCache<K>> {
+    pub fn sequence(&self) -> Result<KvCache<K>> {
         let shape = HeadShape::of(&self.config);
         let layers = (0..self.config.num_layers).map(|_| self.kernels.new_cache(shape)).collect::<Result<_>>()?;
-        Ok(SequenceCache { layers, length: 0 })
+        Ok(KvCache { layers, length: 0 })
     }
 
     /// Appends each step's tokens and returns the logits after its last one, (steps, vocabulary).
@@ -143,7 +143,7 @@ impl<K: DecoderKernels> Decoder<K> {
             table: &self.table,
             positions: &positions,
         };
-        let mut x = self.kernels.embed(&self.weights[self.ids.embedding], &ids)?;
+        let mut x = self.kernels.embed(&self.weights[self.ids.embedding.index()], &ids)?;
         for number in 0..self.config.num_layers {
             let mut caches: Vec<_> = steps.iter_mut().map(|step| &mut step.cache.layers[number]).collect();
             x = self.layer(&pass, &x, number, &counts, &mut caches)?;
@@ -153,7 +153,7 @@ impl<K: DecoderKernels> Decoder<K> {
         }
         let last = select_last(&self.kernels, &x, &counts)?;
         let hidden = pass.norm(&last, self.ids.norm)?;
-        self.kernels.to_host(&self.kernels.linear(&hidden, &self.weights[self.ids.head], None, None)?)
+        self.kernels.to_host(&self.kernels.linear(&hidden, &self.weights[self.ids.head.index()], None, None)?)
     }
 
     fn layer(

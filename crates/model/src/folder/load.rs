@@ -1,20 +1,14 @@
 //! Reading weights: exactly the tensors of the architecture, with the right shapes.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor, safetensors::MmapedSafetensors};
-use evenkeel_hf::name;
-use serde::Deserialize;
+use evenkeel_hf::{Folder, WeightFiles, name};
 
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs};
-
-#[derive(Deserialize)]
-struct Index {
-    weight_map: BTreeMap<String, String>,
-}
 
 /// Reads the weights in `folder` as fp32 tensors on `device`.
 ///
@@ -23,7 +17,8 @@ struct Index {
 /// a type other than F32, F16 or BF16. The error names it.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
     let stored = StoredParameters::open(folder, config)?;
-    let values = (0..stored.specs.len()).map(|id| stored.read(id, device)).collect::<Result<Vec<_>>>()?;
+    let values =
+        (0..stored.specs.len()).map(|at| stored.read(ParameterId::at(at), device)).collect::<Result<Vec<_>>>()?;
     Parameters::new(config, values, device)
 }
 
@@ -51,7 +46,8 @@ impl StoredParameters {
     /// # Errors
     /// A failure of the file or of the device.
     pub fn read(&self, id: ParameterId, device: &Device) -> Result<Tensor> {
-        let (spec, file) = (&self.specs[id], self.shards.find(&self.specs[id])?);
+        let spec = &self.specs[id.index()];
+        let file = self.shards.find(spec)?;
         Ok(self.shards.files[file].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
     }
 }
@@ -88,41 +84,27 @@ impl StoredTensors {
 /// The open files of a folder, and the file of each tensor.
 struct Shards {
     files: Vec<(PathBuf, MmapedSafetensors)>,
-    file_of: HashMap<String, usize>,
+    file_of: BTreeMap<String, usize>,
 }
 
 impl Shards {
     fn open(folder: &Path) -> Result<Self> {
-        let index_path = folder.join(name::WEIGHTS_INDEX);
-        if !index_path.exists() {
-            let path = folder.join(name::WEIGHTS);
-            let file = map(&path)?;
-            let file_of = file.tensors().into_iter().map(|(name, _)| (name, 0)).collect();
-            return Ok(Self { files: vec![(path, file)], file_of });
-        }
-        let text = std::fs::read_to_string(&index_path).map_err(ModelError::file(&index_path))?;
-        let index: Index = serde_json::from_str(&text)
-            .map_err(|e| ModelError::Corrupt { path: index_path.clone(), reason: format!("is no weight map: {e}") })?;
-        let mut shards = Self { files: Vec::new(), file_of: HashMap::new() };
-        let mut opened: HashMap<&str, usize> = HashMap::new();
-        for (tensor, file) in &index.weight_map {
-            // Shards must be in the folder itself.
-            if Path::new(file).components().count() != 1 || file.contains("..") {
-                let reason = format!("names the file `{file}` outside the folder");
-                return Err(ModelError::Tensor { path: index_path, tensor: tensor.clone(), reason });
+        let weights = WeightFiles::read(&Folder::new(folder))?;
+        let paths: Vec<PathBuf> = match weights.is_empty() {
+            true => vec![folder.join(name::WEIGHTS)],
+            false => weights.paths().collect(),
+        };
+        let files = paths.into_iter().map(|path| Ok((path.clone(), map(&path)?))).collect::<Result<Vec<_>>>()?;
+        let file_of = match weights.file_of() {
+            Some(file_of) => file_of.clone(),
+            None => {
+                let tensors = |(at, (_, file)): (usize, &(PathBuf, MmapedSafetensors))| {
+                    file.tensors().into_iter().map(move |(name, _)| (name, at)).collect::<Vec<_>>()
+                };
+                files.iter().enumerate().flat_map(tensors).collect()
             }
-            let at = match opened.get(file.as_str()) {
-                Some(&at) => at,
-                None => {
-                    let path = folder.join(file);
-                    shards.files.push((path.clone(), map(&path)?));
-                    opened.insert(file, shards.files.len() - 1);
-                    shards.files.len() - 1
-                }
-            };
-            shards.file_of.insert(tensor.clone(), at);
-        }
-        Ok(shards)
+        };
+        Ok(Self { files, file_of })
     }
 
     fn refuse_superfluous(&self, specs: &[ParameterSpec], tied: bool) -> Result<()> {
@@ -130,7 +112,7 @@ impl Shards {
             // Some exporters write a tied head twice, and old ones a buffer of rotary frequencies.
             let harmless = (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
             if !harmless && !specs.iter().any(|spec| &spec.name == name) {
-                let reason = "is no parameter of this architecture: config.json and weights disagree".into();
+                let reason = "is not a parameter of this architecture: config.json and weights disagree".into();
                 return Err(ModelError::Tensor { path: self.files[at].0.clone(), tensor: name.clone(), reason });
             }
         }
@@ -162,5 +144,8 @@ fn map(path: &Path) -> Result<MmapedSafetensors> {
     // not lengths; published folders are never rewritten (each version has its own folder).
     #[expect(unsafe_code, reason = "a mapped file, so that a model of many GiB is not read twice")]
     let mapped = unsafe { MmapedSafetensors::new(path) };
-    mapped.map_err(|e| ModelError::Corrupt { path: path.into(), reason: format!("is no whole safetensors file: {e}") })
+    mapped.map_err(|e| ModelError::Corrupt {
+        path: path.into(),
+        reason: format!("is not a complete safetensors file: {e}"),
+    })
 }

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::tensors::{NamedValues, Values, write_tensors};
 use crate::error::{ModelError, Result};
-use crate::parameters::Parameters;
+use crate::parameters::{ParameterId, Parameters};
 
 /// Files that are written at the same time, at most.
 const WRITERS: usize = 8;
@@ -61,7 +61,7 @@ pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOpti
     })?;
     let mut weight_map = BTreeMap::new();
     for (file, ids) in files.iter().zip(&shards) {
-        weight_map.extend(ids.iter().map(|&id| (parameters.specs()[id].name.clone(), file.name.clone())));
+        weight_map.extend(ids.iter().map(|&id| (parameters.spec(id).name.clone(), file.name.clone())));
     }
     let total = parameters.count() * options.dtype.size_in_bytes();
     let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
@@ -114,24 +114,24 @@ pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
 }
 
 /// Parameter ids of each shard, in order.
-fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<usize>> {
+fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<ParameterId>> {
     let mut shards = vec![Vec::new()];
     let mut bytes = 0;
-    for (id, value) in parameters.values().iter().enumerate() {
+    for (index, value) in parameters.values().iter().enumerate() {
         let size = value.elem_count() * options.dtype.size_in_bytes();
         if bytes > 0 && bytes + size > options.max_shard_bytes {
             shards.push(Vec::new());
             bytes = 0;
         }
-        shards.last_mut().expect("the list begins with one shard").push(id);
+        shards.last_mut().expect("the list begins with one shard").push(ParameterId::at(index));
         bytes += size;
     }
     shards
 }
 
-fn write_shard(path: &Path, parameters: &Parameters, ids: &[usize], dtype: DType) -> Result<FileDigest> {
+fn write_shard(path: &Path, parameters: &Parameters, ids: &[ParameterId], dtype: DType) -> Result<FileDigest> {
     let tensors = ids.iter().map(|&id| {
-        let spec = &parameters.specs()[id];
+        let spec = parameters.spec(id);
         NamedValues { name: spec.name.clone(), shape: &spec.shape, values: Values::Tensor(parameters.get(id)) }
     });
     // Python readers refuse a file without the format of its framework.

@@ -95,6 +95,4 @@ pub trait CachedAttention: Arrays {
         rows: &[usize],
         caches: &mut [&mut Self::Cache],
     ) -> Result<Self::Matrix>;
-    /// Drops the tokens from `length` on.
-    fn truncate(&self, cache: &mut Self::Cache, length: usize) -> Result<()>;
 }

@@ -28,7 +28,7 @@ pub use head::{Coefficients, Head, HeadInput, Scores};
 pub use host_moments::{HostMoments, HostValues, Moment};
 pub use optimizer::{OptimizerKernels, UpdateArrays};
 pub(crate) use rotary::rotary_angles;
-pub use rotary::{Rotary, Turn};
+pub use rotary::{Rotary, RotaryDirection};
 
 use crate::error::Result;
 
@@ -78,11 +78,16 @@ pub trait Linear: Arrays {
         add: Option<&Self::Matrix>,
     ) -> Result<Self::Matrix>;
     /// dx = dy W, added to `into` if given.
-    fn linear_input(&self, dy: &Self::Matrix, weight: &Tensor, into: Option<Self::Matrix>) -> Result<Self::Matrix>;
+    fn linear_backward_input(
+        &self,
+        dy: &Self::Matrix,
+        weight: &Tensor,
+        into: Option<Self::Matrix>,
+    ) -> Result<Self::Matrix>;
     /// Adds dyᵀ x to the weight's gradient.
-    fn linear_weight(&self, dy: &Self::Matrix, x: &Self::Matrix, weight: &mut Self::Gradient) -> Result<()>;
+    fn linear_backward_weight(&self, dy: &Self::Matrix, x: &Self::Matrix, weight: &mut Self::Gradient) -> Result<()>;
     /// Adds the column sums of dy to the bias's gradient.
-    fn linear_bias(&self, dy: &Self::Matrix, bias: &mut Self::Gradient) -> Result<()>;
+    fn linear_backward_bias(&self, dy: &Self::Matrix, bias: &mut Self::Gradient) -> Result<()>;
 }
 
 /// y = x / sqrt(mean(x²) + epsilon) * weight, over each run of `weight.len()` values of a row.

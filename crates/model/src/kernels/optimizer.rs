@@ -31,7 +31,7 @@ pub trait OptimizerKernels {
     /// # Errors
     /// A failure of the device, after which it can no longer be used.
     fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()>;
-    /// Moments of zeros for parameters of so many values, in page-locked memory of the host.
+    /// Moments of zeros for parameters of this many values, in page-locked memory of the host.
     ///
     /// # Errors
     /// No more such memory.

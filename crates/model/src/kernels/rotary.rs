@@ -6,7 +6,7 @@ use crate::error::Result;
 
 /// The direction of [`Rotary::rotary`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Turn {
+pub enum RotaryDirection {
     /// By the position's angle.
     Forward,
     /// By its negative: the backward pass of a rotation is its inverse.
@@ -20,7 +20,13 @@ pub trait Rotary: Arrays {
     /// The table for a model, up to its longest context.
     fn rotary_table(&self, config: &Config) -> Result<Self::Table>;
     /// Rotates every head of x (n, heads * head_dim); row i is at `positions[i]`.
-    fn rotary(&self, x: Self::Matrix, table: &Self::Table, positions: &[u32], turn: Turn) -> Result<Self::Matrix>;
+    fn rotary(
+        &self,
+        x: Self::Matrix,
+        table: &Self::Table,
+        positions: &[u32],
+        direction: RotaryDirection,
+    ) -> Result<Self::Matrix>;
 }
 
 /// cos and sin of position * theta^(-2i / d), (positions, d / 2) each: angles in f32 as in transformers and

@@ -20,8 +20,8 @@ impl<G: Send> GradientSet<G> {
 
     /// The sum to add a parameter's gradient to; marks it as reached.
     pub(crate) fn reach(&mut self, id: ParameterId) -> &mut G {
-        self.reached[id] = true;
-        &mut self.sums[id]
+        self.reached[id.index()] = true;
+        &mut self.sums[id.index()]
     }
 
     /// Adds another set of the same parameters.
@@ -85,7 +85,7 @@ mod tests {
         for missing in 0..parameters.specs().len() {
             let mut set = GradientSet::zeros(&cpu, &parameters).unwrap();
             for id in (0..parameters.specs().len()).filter(|&id| id != missing) {
-                set.reach(id)[0] += 1.0;
+                set.reach(ParameterId::at(id))[0] += 1.0;
             }
             let error = set.into_tensors(&cpu, &parameters).unwrap_err();
             let name = &parameters.specs()[missing].name;

@@ -3,8 +3,8 @@
 use super::gradients::GradientSet;
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{AttentionForward, HeadShape, Kernels, Turn};
-use crate::parameters::{LayerIds, LinearIds};
+use crate::kernels::{AttentionForward, HeadShape, Kernels, RotaryDirection};
+use crate::parameters::{LayerIds, LinearIds, ParameterId};
 use candle_core::Tensor;
 
 /// Shared by all layers of a pass.
@@ -38,11 +38,11 @@ enum Rotated<M> {
     /// Without a norm: as attention reads them.
     Plain(M),
     /// As projected, which the norm's backward pass reads, and as attention reads them.
-    Normed { raw: M, turned: Option<M> },
+    Normed { raw: M, rotated: Option<M> },
 }
 
 impl<M> Saved<M> {
-    /// Without what is cheap to compute again: what norms and the gated activation made.
+    /// Without activations that are cheap to recompute: those of norms and of the gated activation.
     pub(crate) fn without_cheap(self) -> Self {
         let (queries, keys) = (self.queries.without_cheap(), self.keys.without_cheap());
         Self { normed: None, queries, keys, post_normed: None, gated: None, ..self }
@@ -50,48 +50,56 @@ impl<M> Saved<M> {
 }
 
 impl<M> Rotated<M> {
-    fn new((turned, raw): (M, Option<M>)) -> Self {
+    fn new((rotated, raw): (M, Option<M>)) -> Self {
         match raw {
-            Some(raw) => Self::Normed { raw, turned: Some(turned) },
-            None => Self::Plain(turned),
+            Some(raw) => Self::Normed { raw, rotated: Some(rotated) },
+            None => Self::Plain(rotated),
         }
     }
 
     fn without_cheap(self) -> Self {
         match self {
-            Self::Normed { raw, .. } => Self::Normed { raw, turned: None },
+            Self::Normed { raw, .. } => Self::Normed { raw, rotated: None },
             plain => plain,
         }
     }
 }
 
 impl<K: Kernels> Pass<'_, K> {
-    pub(crate) fn linear(&self, x: &K::Matrix, ids: LinearIds, add: Option<&K::Matrix>) -> Result<K::Matrix> {
-        self.kernels.linear(x, &self.weights[ids.weight], ids.bias.map(|id| &self.weights[id]), add)
+    fn weight(&self, id: ParameterId) -> &Tensor {
+        &self.weights[id.index()]
     }
 
-    pub(crate) fn norm(&self, x: &K::Matrix, id: usize) -> Result<K::Matrix> {
-        self.kernels.rms_norm(x, &self.weights[id], self.config.rms_norm_eps)
+    pub(crate) fn linear(&self, x: &K::Matrix, ids: LinearIds, add: Option<&K::Matrix>) -> Result<K::Matrix> {
+        self.kernels.linear(x, self.weight(ids.weight), ids.bias.map(|id| self.weight(id)), add)
+    }
+
+    pub(crate) fn norm(&self, x: &K::Matrix, id: ParameterId) -> Result<K::Matrix> {
+        self.kernels.rms_norm(x, self.weight(id), self.config.rms_norm_eps)
     }
 
     /// Queries or keys, normalised if the family does so, and rotated; with the raw ones if normalised.
-    pub(crate) fn rotated(&self, raw: K::Matrix, norm: Option<usize>) -> Result<(K::Matrix, Option<K::Matrix>)> {
+    pub(crate) fn rotated(&self, raw: K::Matrix, norm: Option<ParameterId>) -> Result<(K::Matrix, Option<K::Matrix>)> {
         match norm {
-            Some(id) => Ok((self.turn(self.norm(&raw, id)?, Turn::Forward)?, Some(raw))),
-            None => Ok((self.turn(raw, Turn::Forward)?, None)),
+            Some(id) => Ok((self.rotate(self.norm(&raw, id)?, RotaryDirection::Forward)?, Some(raw))),
+            None => Ok((self.rotate(raw, RotaryDirection::Forward)?, None)),
         }
     }
 
-    fn turn(&self, x: K::Matrix, turn: Turn) -> Result<K::Matrix> {
-        self.kernels.rotary(x, self.table, self.positions, turn)
+    fn rotate(&self, x: K::Matrix, direction: RotaryDirection) -> Result<K::Matrix> {
+        self.kernels.rotary(x, self.table, self.positions, direction)
     }
 
     /// What [`Self::rotated`] made, from what was kept of it.
-    fn rotated_again(&self, kept: Rotated<K::Matrix>, norm: Option<usize>) -> Result<(K::Matrix, Option<K::Matrix>)> {
+    fn rotated_again(
+        &self,
+        kept: Rotated<K::Matrix>,
+        norm: Option<ParameterId>,
+    ) -> Result<(K::Matrix, Option<K::Matrix>)> {
         match kept {
-            Rotated::Plain(turned) => Ok((turned, None)),
-            Rotated::Normed { raw, turned: Some(turned) } => Ok((turned, Some(raw))),
-            Rotated::Normed { raw, turned: None } => self.rotated(raw, norm),
+            Rotated::Plain(rotated) => Ok((rotated, None)),
+            Rotated::Normed { raw, rotated: Some(rotated) } => Ok((rotated, Some(raw))),
+            Rotated::Normed { raw, rotated: None } => self.rotated(raw, norm),
         }
     }
 
@@ -131,7 +139,8 @@ impl<K: Kernels> Pass<'_, K> {
     ) -> Result<K::Matrix> {
         let (kernels, shape) = (self.kernels, HeadShape::of(self.config));
         let Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated } = saved;
-        let again = |kept: Option<K::Matrix>, x: &K::Matrix, norm: usize| kept.map_or_else(|| self.norm(x, norm), Ok);
+        let again =
+            |kept: Option<K::Matrix>, x: &K::Matrix, norm: ParameterId| kept.map_or_else(|| self.norm(x, norm), Ok);
 
         // Each activation is computed again when it is read and dropped once nothing reads it any more: the widest ones make up most of what
         // a pass needs at a time.
@@ -167,10 +176,10 @@ impl<K: Kernels> Pass<'_, K> {
         &self,
         dy: K::Matrix,
         raw: Option<K::Matrix>,
-        norm: Option<usize>,
+        norm: Option<ParameterId>,
         gradients: &mut GradientSet<K::Gradient>,
     ) -> Result<K::Matrix> {
-        let dy = self.turn(dy, Turn::Backward)?;
+        let dy = self.rotate(dy, RotaryDirection::Backward)?;
         match norm.zip(raw) {
             Some((id, raw)) => self.norm_backward(&dy, &raw, id, None, gradients),
             None => Ok(dy),
@@ -181,12 +190,12 @@ impl<K: Kernels> Pass<'_, K> {
         &self,
         dy: &K::Matrix,
         x: &K::Matrix,
-        id: usize,
+        id: ParameterId,
         into: Option<K::Matrix>,
         gradients: &mut GradientSet<K::Gradient>,
     ) -> Result<K::Matrix> {
         let epsilon = self.config.rms_norm_eps;
-        self.kernels.rms_norm_backward(dy, x, &self.weights[id], epsilon, gradients.reach(id), into)
+        self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, gradients.reach(id), into)
     }
 
     fn linear_backward(
@@ -197,10 +206,10 @@ impl<K: Kernels> Pass<'_, K> {
         into: Option<K::Matrix>,
         gradients: &mut GradientSet<K::Gradient>,
     ) -> Result<K::Matrix> {
-        self.kernels.linear_weight(dy, x, gradients.reach(ids.weight))?;
+        self.kernels.linear_backward_weight(dy, x, gradients.reach(ids.weight))?;
         if let Some(bias) = ids.bias {
-            self.kernels.linear_bias(dy, gradients.reach(bias))?;
+            self.kernels.linear_backward_bias(dy, gradients.reach(bias))?;
         }
-        self.kernels.linear_input(dy, &self.weights[ids.weight], into)
+        self.kernels.linear_backward_input(dy, self.weight(ids.weight), into)
     }
 }

@@ -62,7 +62,7 @@ pub trait TokenLoss: Sync {
 }
 
 /// A trainable model, independent of its kernels.
-pub trait Train: Send {
+pub trait TrainableModel: Send {
     /// Its shape.
     fn config(&self) -> &Config;
     /// Its fp32 master parameters.
@@ -93,8 +93,8 @@ pub fn network(
     parameters: Parameters,
     compute: DType,
     options: NetworkOptions,
-) -> Result<Box<dyn Train>> {
-    let device = parameters.get(0).device().clone();
+) -> Result<Box<dyn TrainableModel>> {
+    let device = parameters.device().clone();
     match (&device, compute) {
         (Device::Cpu, DType::F32) => Ok(Box::new(Network::new(config, parameters, Cpu::new()?, options)?)),
         #[cfg(feature = "cuda")]
@@ -124,7 +124,7 @@ pub struct Network<K: Kernels> {
     table: K::Table,
     options: NetworkOptions,
     workers: Workers,
-    /// One set for each thread, from the first [`Train::accumulate`] until [`Train::take_gradients`].
+    /// One set for each thread, from the first [`TrainableModel::accumulate`] until [`TrainableModel::take_gradients`].
     gradients: Vec<GradientSet<K::Gradient>>,
 }
 
@@ -147,7 +147,7 @@ impl<K: Kernels> Network<K> {
     }
 }
 
-impl<K: Kernels> Train for Network<K> {
+impl<K: Kernels> TrainableModel for Network<K> {
     fn config(&self) -> &Config {
         &self.config
     }

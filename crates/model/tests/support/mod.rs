@@ -5,7 +5,8 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss, Train,
+    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss,
+    TrainableModel,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -98,7 +99,12 @@ impl TokenLoss for Wavy {
     }
 }
 
-pub fn gradients(network: &mut dyn Train, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Vec<Tensor> {
+pub fn gradients(
+    network: &mut dyn TrainableModel,
+    batches: &[Packed],
+    temperature: f32,
+    loss: &dyn TokenLoss,
+) -> Vec<Tensor> {
     network.accumulate(batches, temperature, loss).unwrap();
     network.take_gradients().unwrap()
 }

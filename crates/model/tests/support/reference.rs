@@ -25,7 +25,7 @@ impl Reference {
             let scored = batch.scored(sequence);
             let rows: Vec<u32> = batch.rows()[scored.clone()].iter().map(|row| row - first as u32).collect();
             let hidden = hidden.index_select(&Tensor::new(rows, &Device::Cpu).unwrap(), 0).unwrap();
-            let head = &self.vars[self.parameters.ids().head];
+            let head = &self.vars[self.parameters.ids().head.index()];
             let logits = (hidden.matmul(&head.t().unwrap()).unwrap() / f64::from(temperature)).unwrap();
             let largest = logits.max_keepdim(D::Minus1).unwrap().detach();
             let shifted = logits.broadcast_sub(&largest).unwrap();
@@ -51,13 +51,13 @@ impl Reference {
     fn hidden(&self, ids: &[u32]) -> Tensor {
         let model = self.parameters.ids();
         let ids_tensor = Tensor::new(ids, &Device::Cpu).unwrap();
-        let mut x = self.vars[model.embedding].index_select(&ids_tensor, 0).unwrap();
+        let mut x = self.vars[model.embedding.index()].index_select(&ids_tensor, 0).unwrap();
         for layer in &model.layers {
             let normed = self.norm(&x, layer.input_norm);
             let linear = |x: &Tensor, ids: evenkeel_model::LinearIds| {
-                let y = x.matmul(&self.vars[ids.weight].t().unwrap()).unwrap();
+                let y = x.matmul(&self.vars[ids.weight.index()].t().unwrap()).unwrap();
                 match ids.bias {
-                    Some(bias) => y.broadcast_add(&self.vars[bias]).unwrap(),
+                    Some(bias) => y.broadcast_add(&self.vars[bias.index()]).unwrap(),
                     None => y,
                 }
             };
@@ -74,14 +74,14 @@ impl Reference {
         self.norm(&x, model.norm)
     }
 
-    fn norm(&self, x: &Tensor, id: usize) -> Tensor {
+    fn norm(&self, x: &Tensor, id: evenkeel_model::ParameterId) -> Tensor {
         let mean = x.sqr().unwrap().mean_keepdim(D::Minus1).unwrap();
         let rms = (mean + self.config.rms_norm_eps).unwrap().sqrt().unwrap();
-        x.broadcast_div(&rms).unwrap().broadcast_mul(&self.vars[id]).unwrap()
+        x.broadcast_div(&rms).unwrap().broadcast_mul(&self.vars[id.index()]).unwrap()
     }
 
     /// (n, heads * d) to (heads, n, d), normalised and rotated.
-    fn heads(&self, x: &Tensor, norm: Option<usize>, turn: bool) -> Tensor {
+    fn heads(&self, x: &Tensor, norm: Option<evenkeel_model::ParameterId>, turn: bool) -> Tensor {
         let (rows, dim) = (x.dim(0).unwrap(), self.config.head_dim);
         let x = x.reshape((rows, x.dim(1).unwrap() / dim, dim)).unwrap().transpose(0, 1).unwrap();
         let x = norm.map_or_else(|| x.clone(), |id| self.norm(&x, id));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::correction::Bounds;
 use crate::policy::Clip;
-use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, MAX_LOG_RATIO, Policy};
+use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, MAX_LOG_RATIO, PolicyTerm};
 
 /// Everything that decides what is computed. The defaults are those of the paper (arXiv 2605.04077): normalised
 /// advantages, balanced aggregation, clip-higher 0.2 / 0.28, no KL, no entropy term, no correction.
@@ -23,15 +23,14 @@ pub struct Settings {
     /// How token terms are summed.
     pub aggregation: Aggregation,
     /// The policy term.
-    pub policy: Policy,
-    /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by every policy but `gmpo`. GSPO's paper has
-    /// 3e-4, CISPO's none.
+    pub policy: PolicyTerm,
+    /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by the terms that bound the ratio.
     pub clip_low: f64,
-    /// How far above 1 the ratio may rise, from 0. Used by every policy but `gmpo`. GSPO's paper has 4e-4.
+    /// How far above 1 the ratio may rise, from 0. Used by the terms that bound the ratio.
     pub clip_high: f64,
-    /// The cap c of `dual-clip` and `aspo` on the ratio, from 1.
+    /// The cap c of the terms that bound the ratio a second time, from 1.
     pub dual_clip: f64,
-    /// The bound of `gmpo` on the log-ratio, 0 to [`MAX_LOG_RATIO`].
+    /// The bound of the terms that clip log-ratios, 0 to [`MAX_LOG_RATIO`].
     pub gmpo_clip: f64,
     /// The correction for the mismatch between the engine's policy and the learner's.
     pub correction: Correction,
@@ -39,7 +38,7 @@ pub struct Settings {
     pub correction_low: f64,
     /// The largest ratio of the corrections, above 0 and up to 1e6.
     pub correction_high: f64,
-    /// The length by which `sequence-sum` and `vl-norm` divide, in tokens; at least 1 there, unused elsewhere.
+    /// The length in rules that divide by `max_tokens`, in tokens; at least 1 there, unused by the others.
     pub max_tokens: usize,
     /// The exponent of `vl-norm`, 0 to 1. Its paper has 1 and 0.75.
     pub vl_norm_alpha: f64,
@@ -56,7 +55,7 @@ impl Default for Settings {
         Self {
             advantage: Advantage::Grpo,
             aggregation: Aggregation::Balanced,
-            policy: Policy::Ppo,
+            policy: PolicyTerm::Ppo,
             clip_low: 0.2,
             clip_high: 0.28,
             dual_clip: 3.0,

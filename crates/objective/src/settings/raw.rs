@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Settings;
-use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, Policy};
+use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, PolicyTerm};
 
 /// The fields of [`Settings`] with the aggregation as a name.
 #[derive(Deserialize)]
@@ -11,7 +11,7 @@ use crate::{Advantage, Aggregation, Correction, Error, KlEstimator, Policy};
 pub(super) struct RawSettings {
     advantage: Advantage,
     aggregation: String,
-    policy: Policy,
+    policy: PolicyTerm,
     clip_low: f64,
     clip_high: f64,
     dual_clip: f64,

@@ -1,7 +1,7 @@
 //! Closed-form gradients against differences of the loss. Terms with a stop-gradient are not functions whose difference
 //! is their gradient; for them the coefficient in front of the log-probability is compared.
 
-use evenkeel_objective::{Correction, Policy, PolicyStats, Settings, response_loss};
+use evenkeel_objective::{Correction, PolicyStats, PolicyTerm, Settings, response_loss};
 use proptest::prelude::*;
 
 use crate::support::{Holes, Owned, Rewards, close, steps};
@@ -18,7 +18,7 @@ fn one_response() -> impl Strategy<Value = Owned> {
     steps(Rewards::Any, Holes::Some).prop_map(|mut step| step.remove(0).remove(0))
 }
 
-fn policy(policy: Policy, correction: Correction) -> Settings {
+fn policy(policy: PolicyTerm, correction: Correction) -> Settings {
     Settings { policy, correction, ..Settings::default() }
 }
 
@@ -29,7 +29,7 @@ proptest! {
     fn the_gradient_is_the_difference_quotient_of_the_loss(
         response in one_response(),
         advantage in -2.0..2.0,
-        p in prop::sample::select(&[Policy::Ppo, Policy::DualClip, Policy::Gmpo][..]),
+        p in prop::sample::select(&[PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gmpo][..]),
         c in prop::sample::select(Correction::ALL),
     ) {
         let settings = policy(p, c);
@@ -47,7 +47,7 @@ proptest! {
 
     #[test]
     fn gspo_moves_each_token_with_the_ratio_of_the_response(response in one_response(), advantage in 0.1..2.0) {
-        let settings = Settings { clip_high: 10.0, ..policy(Policy::Gspo, Correction::None) };
+        let settings = Settings { clip_high: 10.0, ..policy(PolicyTerm::Gspo, Correction::None) };
         let (stats, grad) = loss(&settings, advantage, &response);
         let live = |t: &usize| response.mask[*t];
         let sum: f64 = (0..grad.len()).filter(live).map(|t| response.logp[t] - response.old_logp[t]).sum();
@@ -59,7 +59,7 @@ proptest! {
 
     #[test]
     fn cispo_is_linear_in_logp_with_the_clipped_ratio_as_its_slope(response in one_response(), advantage in -2.0..2.0) {
-        let settings = Settings { clip_low: 1.0, ..policy(Policy::Cispo, Correction::None) };
+        let settings = Settings { clip_low: 1.0, ..policy(PolicyTerm::Cispo, Correction::None) };
         let (stats, grad) = loss(&settings, advantage, &response);
         let mut expected = 0.0;
         for t in (0..grad.len()).filter(|t| response.mask[*t]) {
@@ -72,7 +72,7 @@ proptest! {
 
     #[test]
     fn aspo_turns_the_ratio_of_positive_tokens_over(response in one_response(), advantage in 0.1..2.0) {
-        let (_, grad) = loss(&policy(Policy::Aspo, Correction::None), advantage, &response);
+        let (_, grad) = loss(&policy(PolicyTerm::Aspo, Correction::None), advantage, &response);
         for t in (0..grad.len()).filter(|t| response.mask[*t]) {
             let ratio = (response.logp[t] - response.old_logp[t]).exp();
             let expected = if ratio < 1.28 { (1.0 / ratio).min(3.0) } else { 0.0 };
@@ -82,8 +82,8 @@ proptest! {
 
     #[test]
     fn a_sequence_correction_multiplies_the_whole_response(response in one_response(), advantage in 0.1..2.0) {
-        let plain = policy(Policy::Ppo, Correction::None);
-        let corrected = Settings { correction_high: 1e6, ..policy(Policy::Ppo, Correction::SequenceTruncate) };
+        let plain = policy(PolicyTerm::Ppo, Correction::None);
+        let corrected = Settings { correction_high: 1e6, ..policy(PolicyTerm::Ppo, Correction::SequenceTruncate) };
         let gap: f64 = (0..response.mask.len())
             .filter(|t| response.mask[*t])
             .map(|t| response.old_logp[t] - response.rollout_logp[t])
@@ -98,7 +98,7 @@ proptest! {
     #[test]
     fn nothing_pulls_where_advantage_or_weight_is_zero(
         response in one_response(),
-        p in prop::sample::select(Policy::ALL),
+        p in prop::sample::select(PolicyTerm::ALL),
         c in prop::sample::select(Correction::ALL),
     ) {
         for (advantage, weight) in [(0.0, 1.0), (1.0, 0.0)] {
@@ -122,7 +122,7 @@ fn ratios(ratios: &[f64], advantage: f64, settings: &Settings) -> PolicyStats {
 
 #[test]
 fn clipped_tokens_are_those_whose_clipped_term_is_the_smaller_one() {
-    let settings = policy(Policy::DualClip, Correction::None);
+    let settings = policy(PolicyTerm::DualClip, Correction::None);
     let of = |advantage| {
         let stats = ratios(&[0.5, 0.79, 1.0, 1.27, 1.3, 4.0], advantage, &settings);
         (stats.clipped, stats.clipped_lower)
@@ -137,7 +137,7 @@ fn the_statistics_of_ppo_kl_and_correction_are_sums_over_trainable_tokens() {
     response.logp = vec![-1.5, -1.0, -0.5, -9.0];
     response.rollout_logp = vec![-1.0, -2.0, -1.0 + 2_f64.ln(), -1.0];
     response.mask[3] = false;
-    let settings = policy(Policy::Ppo, Correction::TokenTruncate);
+    let settings = policy(PolicyTerm::Ppo, Correction::TokenTruncate);
     let (stats, _) = loss(&settings, 1.0, &response);
     assert_eq!(stats.tokens, 3);
     assert!(close(stats.ppo_kl().unwrap(), 0.0));

@@ -1,20 +1,20 @@
 //! Laws of the objective that hold for any numbers, one law in each test.
 
 use evenkeel_objective::{
-    Advantage, Aggregation, Constants, Policy, PolicyStats, Settings, StepCounts, advantages, group_weights,
+    Advantage, Aggregation, Constants, MiniBatchCounts, PolicyStats, PolicyTerm, Settings, advantages, group_weights,
     regularizer_weights, response_kl, response_loss,
 };
 use proptest::prelude::*;
 
 use crate::support::{Holes, Owned, Rewards, Step, all_close, any_settings, close, compute, flat, on_policy, steps};
 
-fn with(aggregation: Aggregation, policy: Policy) -> Settings {
+fn with(aggregation: Aggregation, policy: PolicyTerm) -> Settings {
     Settings { aggregation, policy, max_tokens: 128, ..Settings::default() }
 }
 
 /// Sum of w over the trainable tokens of each group that passes the filter, times P.
 fn weight_sums(step: &Step, aggregation: Aggregation, keep: impl Fn(&[f64]) -> bool) -> Vec<f64> {
-    let batch = compute(&with(aggregation, Policy::Ppo), step);
+    let batch = compute(&with(aggregation, PolicyTerm::Ppo), step);
     let groups = step.iter().zip(&batch.weights).zip(&batch.advantages);
     let kept = groups.filter(|((group, _), a)| keep(a) && group.iter().any(|r| r.trainable() > 0));
     kept.map(|((group, w), _)| group.iter().zip(w).map(|(r, w)| w * r.trainable() as f64).sum::<f64>())
@@ -83,7 +83,7 @@ proptest! {
         step in steps(Rewards::Any, Holes::Some),
     ) {
         let weights = |vl_norm_alpha| {
-            let settings = Settings { vl_norm_alpha, ..with(Aggregation::VlNorm, Policy::Ppo) };
+            let settings = Settings { vl_norm_alpha, ..with(Aggregation::VlNorm, PolicyTerm::Ppo) };
             let batch = compute(&settings, &step);
             let all = step.iter().flatten().zip(batch.weights.concat()).filter(|(r, _)| r.trainable() > 0);
             let all: Vec<(f64, f64)> = all.map(|(r, w)| (w, r.trainable() as f64)).collect();
@@ -107,8 +107,8 @@ proptest! {
             step
         }),
     ) {
-        let settings = Settings { vl_norm_alpha: 0.0, ..with(Aggregation::VlNorm, Policy::Ppo) };
-        let (vl_norm, sum) = (compute(&settings, &step), compute(&with(Aggregation::SequenceSum, Policy::Ppo), &step));
+        let settings = Settings { vl_norm_alpha: 0.0, ..with(Aggregation::VlNorm, PolicyTerm::Ppo) };
+        let (vl_norm, sum) = (compute(&settings, &step), compute(&with(Aggregation::SequenceSum, PolicyTerm::Ppo), &step));
         prop_assert!(close(vl_norm.loss, sum.loss));
         prop_assert!(all_close(&flat(&vl_norm), &flat(&sum)));
     }
@@ -122,7 +122,7 @@ proptest! {
         let constants = Constants { max_tokens: 1, vl_norm_alpha: 1.0 };
         let mut w = vec![0.0; lengths.len()];
         let counts = group_weights(Aggregation::VlNorm, &vec![1.0; lengths.len()], &lengths, constants, &mut w).unwrap();
-        let scale = StepCounts::from_iter([counts]).scale(Aggregation::VlNorm);
+        let scale = MiniBatchCounts::from_iter([counts]).normalizer(Aggregation::VlNorm);
         let variance = |x: &[f64]| -> f64 { x.iter().zip(&lengths).map(|(x, &t)| x * x * t as f64).sum() };
         let ours: Vec<f64> = w.iter().map(|w| w * scale).collect();
         prop_assert!(close(ours.iter().sum(), 1.0));
@@ -134,8 +134,8 @@ proptest! {
 
     #[test]
     fn the_balanced_rules_agree_where_rewards_are_binary(step in steps(Rewards::Binary, Holes::Some)) {
-        let balanced = compute(&with(Aggregation::Balanced, Policy::Ppo), &step);
-        let count = compute(&with(Aggregation::BalancedCount, Policy::Ppo), &step);
+        let balanced = compute(&with(Aggregation::Balanced, PolicyTerm::Ppo), &step);
+        let count = compute(&with(Aggregation::BalancedCount, PolicyTerm::Ppo), &step);
         prop_assert!(all_close(&balanced.weights.concat(), &count.weights.concat()));
     }
 
@@ -143,8 +143,8 @@ proptest! {
     fn each_side_pulls_as_under_sequence_where_it_is_balanced_whatever_the_rewards(
         step in steps(Rewards::Any, Holes::Some),
     ) {
-        let balanced = compute(&with(Aggregation::Balanced, Policy::Ppo), &step);
-        let sequence = compute(&with(Aggregation::Sequence, Policy::Ppo), &step);
+        let balanced = compute(&with(Aggregation::Balanced, PolicyTerm::Ppo), &step);
+        let sequence = compute(&with(Aggregation::Sequence, PolicyTerm::Ppo), &step);
         for (g, group) in step.iter().enumerate() {
             let counted = group.iter().filter(|r| r.trainable() > 0).count() as f64;
             for sign in [1.0, -1.0] {
@@ -166,7 +166,7 @@ proptest! {
     #[test]
     fn equal_lengths_give_token_sequence_and_balanced_the_same_loss_and_gradient(
         step in steps(Rewards::Any, Holes::None).prop_map(with_equal_lengths),
-        policy in prop::sample::select(Policy::ALL),
+        policy in prop::sample::select(PolicyTerm::ALL),
     ) {
         let token = compute(&with(Aggregation::Token, policy), &step);
         for aggregation in [Aggregation::Sequence, Aggregation::Balanced] {
@@ -182,7 +182,7 @@ proptest! {
         advantage in prop::sample::select(Advantage::ALL),
     ) {
         for aggregation in [Aggregation::Sequence, Aggregation::Balanced] {
-            for policy in [Policy::Ppo, Policy::DualClip, Policy::Gspo] {
+            for policy in [PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gspo] {
                 let loss = compute(&Settings { advantage, ..with(aggregation, policy) }, &step).loss;
                 prop_assert!(loss.abs() < 1e-12, "{aggregation}, {policy}: {loss:e}");
             }
@@ -203,7 +203,7 @@ proptest! {
         let expected: f64 = terms.iter().sum();
         // The epsilon is 1e-6 beside a variance of at least 5/36, and terms of several groups may cancel.
         let tolerance = 1e-5 * terms.iter().map(|term| term.abs()).sum::<f64>() + 1e-12;
-        let loss = compute(&with(Aggregation::Token, Policy::Ppo), &step).loss;
+        let loss = compute(&with(Aggregation::Token, PolicyTerm::Ppo), &step).loss;
         prop_assert!((loss - expected).abs() <= tolerance, "{loss} and not {expected}");
     }
 
@@ -231,7 +231,7 @@ proptest! {
         let whole = compute(&settings, &step);
         // As in a learner: the group's part first, the scalar when the step is complete.
         let mut queue = Vec::new();
-        let mut counts = StepCounts::default();
+        let mut counts = MiniBatchCounts::default();
         for group in &step {
             let rewards: Vec<f64> = group.iter().map(|r| r.reward).collect();
             let valid: Vec<bool> = group.iter().map(|r| r.valid).collect();
@@ -255,13 +255,13 @@ proptest! {
                     let reference = &response.reference_logp;
                     kl_sum += response_kl(&settings, *k, &response.mask, &response.logp, reference, &mut kl).unwrap().loss;
                 }
-                let (scale, kl_scale) = (counts.scale(settings.aggregation), counts.scale(Aggregation::Token));
+                let (scale, kl_scale) = (counts.normalizer(settings.aggregation), counts.normalizer(Aggregation::Token));
                 gradient.extend(policy.iter().zip(&kl).map(|(p, k)| p * scale + k * kl_scale));
             }
             policy_loss += policy_sum;
             kl_loss += kl_sum;
         }
-        let loss = policy_loss * counts.scale(settings.aggregation) + kl_loss * counts.scale(Aggregation::Token);
+        let loss = policy_loss * counts.normalizer(settings.aggregation) + kl_loss * counts.normalizer(Aggregation::Token);
         prop_assert!(close(loss, whole.loss), "{loss} and not {}", whole.loss);
         prop_assert!(all_close(&gradient, &flat(&whole)));
     }
@@ -365,7 +365,7 @@ fn the_rules_differ_where_lengths_do() {
     let loss = |aggregation| {
         let mut w = [0.0; 3];
         let counts = group_weights(aggregation, &a, &t, constants, &mut w).unwrap();
-        let scale = StepCounts::from_iter([counts]).scale(aggregation);
+        let scale = MiniBatchCounts::from_iter([counts]).normalizer(aggregation);
         -(0..3).map(|i| w[i] * scale * a[i] * t[i] as f64).sum::<f64>()
     };
     assert!(close(loss(Aggregation::Token), 7.0 / 12.0));
@@ -391,13 +391,13 @@ fn vl_norm_is_what_its_authors_program_computes() {
     let theirs = all.iter().map(|(a, t)| a * reciprocal(*t) / mean_reciprocal * *t as f64).sum::<f64>() / rectangle;
 
     let constants = Constants { max_tokens: longest, vl_norm_alpha: alpha };
-    let (mut counts, mut sum) = (StepCounts::default(), 0.0);
+    let (mut counts, mut sum) = (MiniBatchCounts::default(), 0.0);
     for (a, t) in groups {
         let mut w = [0.0; 3];
         counts.add(group_weights(Aggregation::VlNorm, &a, &t, constants, &mut w).unwrap());
         sum += (0..3).map(|i| w[i] * a[i] * t[i] as f64).sum::<f64>();
     }
-    assert!(close(sum * counts.scale(Aggregation::VlNorm), theirs), "{theirs}");
+    assert!(close(sum * counts.normalizer(Aggregation::VlNorm), theirs), "{theirs}");
 }
 
 #[test]
@@ -406,7 +406,7 @@ fn the_weights_of_vl_norm_are_those_worked_out_by_hand() {
     let constants = Constants { max_tokens: 8, vl_norm_alpha: 0.5 };
     let mut w = [0.0; 4];
     let counts = group_weights(Aggregation::VlNorm, &[1.0, -1.0, 0.0, 0.0], &[1, 4, 16, 0], constants, &mut w).unwrap();
-    let scale = StepCounts::from_iter([counts]).scale(Aggregation::VlNorm);
+    let scale = MiniBatchCounts::from_iter([counts]).normalizer(Aggregation::VlNorm);
     for (w, known) in w.into_iter().zip([4.0 / 56.0, 2.0 / 56.0, 1.0 / 56.0, 0.0]) {
         assert!(close(w * scale, known), "{} and not {known}", w * scale);
     }

@@ -1,6 +1,6 @@
 //! Extreme log-probabilities never lead to NaN or infinities.
 
-use evenkeel_objective::{Correction, KlEstimator, Policy, Real, Settings, response_kl, response_loss};
+use evenkeel_objective::{Correction, KlEstimator, PolicyTerm, Real, Settings, response_kl, response_loss};
 use proptest::prelude::*;
 
 use crate::support::Owned;
@@ -50,7 +50,7 @@ proptest! {
     fn loss_and_gradient_stay_finite(
         response in response(),
         advantage in prop_oneof![-3.0..3.0, Just(0.0)],
-        policy in prop::sample::select(Policy::ALL),
+        policy in prop::sample::select(PolicyTerm::ALL),
         correction in prop::sample::select(Correction::ALL),
     ) {
         let settings = Settings { policy, correction, ..Settings::default() };
@@ -72,7 +72,7 @@ proptest! {
 
 #[test]
 fn a_nan_at_a_trainable_token_is_not_hidden() {
-    for &policy in Policy::ALL {
+    for &policy in PolicyTerm::ALL {
         let mut response = Owned::on_policy(0.0, 3);
         response.logp[1] = f64::NAN;
         let mut grad = [0.0; 3];

@@ -3,7 +3,7 @@
 use std::fmt::{Debug, Display};
 use std::str::FromStr;
 
-use evenkeel_objective::{Advantage, Aggregation, Correction, Error, KlEstimator, Policy, Settings};
+use evenkeel_objective::{Advantage, Aggregation, Correction, Error, KlEstimator, PolicyTerm, Settings};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::json;
@@ -31,7 +31,7 @@ where
 fn every_choice_is_written_and_read_by_its_name() {
     assert_round_trip(Advantage::ALL);
     assert_round_trip(Aggregation::ALL);
-    assert_round_trip(Policy::ALL);
+    assert_round_trip(PolicyTerm::ALL);
     assert_round_trip(Correction::ALL);
     assert_round_trip(KlEstimator::ALL);
 }
@@ -50,7 +50,7 @@ fn case_hyphens_and_underscores_do_not_matter() {
     for name in ["seq-mean-token-mean", "seq_mean_token_mean", " Seq-Mean_Token-MEAN "] {
         assert_eq!(name.parse::<Aggregation>().unwrap(), Aggregation::Sequence);
     }
-    assert_eq!("Dual_Clip".parse::<Policy>().unwrap(), Policy::DualClip);
+    assert_eq!("Dual_Clip".parse::<PolicyTerm>().unwrap(), PolicyTerm::DualClip);
 }
 
 #[test]
@@ -59,8 +59,8 @@ fn names_of_verl_mean_what_verl_computes() {
     assert_eq!(aggregation("token-mean"), Aggregation::BatchToken);
     assert_eq!(aggregation("seq-mean-token-mean"), Aggregation::Sequence);
     assert_eq!(aggregation("seq-mean-token-sum-norm"), Aggregation::SequenceSum);
-    assert_eq!("vanilla".parse::<Policy>().unwrap(), Policy::DualClip);
-    assert_eq!("geo_mean".parse::<Policy>().unwrap(), Policy::Gmpo);
+    assert_eq!("vanilla".parse::<PolicyTerm>().unwrap(), PolicyTerm::DualClip);
+    assert_eq!("geo_mean".parse::<PolicyTerm>().unwrap(), PolicyTerm::Gmpo);
     assert_eq!("low_var_kl".parse::<KlEstimator>().unwrap(), KlEstimator::K3);
 }
 
@@ -160,7 +160,7 @@ fn a_setting_out_of_range_is_refused_with_its_range() {
 
 #[test]
 fn gmpo_takes_no_notice_of_a_low_clip_above_one() {
-    assert!(Settings { policy: Policy::Gmpo, clip_low: 2.0, ..Settings::default() }.validate().is_ok());
+    assert!(Settings { policy: PolicyTerm::Gmpo, clip_low: 2.0, ..Settings::default() }.validate().is_ok());
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn the_formula_names_every_term_that_is_on() {
         correction: Correction::SequenceMask,
         kl_coefficient: 0.01,
         entropy_coefficient: 0.002,
-        policy: Policy::DualClip,
+        policy: PolicyTerm::DualClip,
         ..Settings::default()
     };
     let line = settings.with_aggregation("seq-mean-token-sum").unwrap().formula();

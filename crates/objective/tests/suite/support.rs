@@ -140,11 +140,11 @@ pub(crate) fn steps(rewards: Rewards, holes: Holes) -> impl Strategy<Value = Ste
 
 /// Settings with any advantage, aggregation, policy and correction, and a KL term.
 pub(crate) fn any_settings() -> impl Strategy<Value = Settings> {
-    use evenkeel_objective::{Advantage, Aggregation, Correction, KlEstimator, Policy};
+    use evenkeel_objective::{Advantage, Aggregation, Correction, KlEstimator, PolicyTerm};
     let choices = (
         prop::sample::select(Advantage::ALL),
         prop::sample::select(Aggregation::ALL),
-        prop::sample::select(Policy::ALL),
+        prop::sample::select(PolicyTerm::ALL),
         prop::sample::select(Correction::ALL),
         prop::sample::select(KlEstimator::ALL),
     );

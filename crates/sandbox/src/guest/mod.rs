@@ -37,9 +37,9 @@ pub enum GuestError {
     /// The builder failed.
     #[error("building the guest interpreter failed: {0}")]
     Build(String),
-    /// The compiled guest is incompatible with this program or this processor.
+    /// The compiled guest is damaged, or incompatible with this program or this processor.
     #[error("the guest interpreter cannot be loaded: {0}")]
-    Load(String),
+    Load(#[from] LoadError),
     /// There is no folder to store it in.
     #[error("no folder for the guest interpreter: set EVENKEEL_GUEST_DIR, XDG_CACHE_HOME or HOME")]
     NoFolder,
@@ -50,6 +50,25 @@ pub enum GuestError {
         path: PathBuf,
         /// The error.
         source: std::io::Error,
+    },
+}
+
+/// Why a compiled guest cannot be loaded.
+#[derive(Debug, thiserror::Error)]
+pub enum LoadError {
+    /// The file is missing, or does not match its hash.
+    #[error("{} is missing or damaged", .0.display())]
+    Damaged(PathBuf),
+    /// The engine cannot be set up on this machine, or not with this guest.
+    #[error("{0:#}")]
+    Engine(wasmtime::Error),
+    /// It was compiled for another engine or processor.
+    #[error("{}: {error:#}", path.display())]
+    Incompatible {
+        /// The file.
+        path: PathBuf,
+        /// The reason of wasmtime.
+        error: wasmtime::Error,
     },
 }
 
@@ -78,7 +97,7 @@ pub(crate) fn load(
         return Ok(component);
     }
     builder::run(folder, form, progress)?;
-    open(engine, &folder.join(&name)).map_err(GuestError::Load)
+    Ok(open(engine, &folder.join(&name))?)
 }
 
 /// Loads a compiled guest from a file.
@@ -86,9 +105,9 @@ pub(crate) fn load(
 /// # Errors
 ///
 /// The file does not match its hash, or was compiled for another engine or processor.
-pub fn open(engine: &Engine, path: &Path) -> Result<Component, String> {
+pub fn open(engine: &Engine, path: &Path) -> Result<Component, LoadError> {
     if !is_whole(path) {
-        return Err(format!("{} is missing or damaged", path.display()));
+        return Err(LoadError::Damaged(path.to_owned()));
     }
     // SAFETY: the file contains machine code, and wasmtime requires that it comes from `precompile_component`. It is in a folder that belongs
     // to this program, was renamed to its name after it was written completely, is never modified, and matches the hash that was recorded
@@ -96,5 +115,5 @@ pub fn open(engine: &Engine, path: &Path) -> Result<Component, String> {
     // processor.
     #[allow(unsafe_code)]
     let component = unsafe { Component::deserialize_file(engine, path) };
-    component.map_err(|error| format!("{}: {error:#}", path.display()))
+    component.map_err(|error| LoadError::Incompatible { path: path.to_owned(), error })
 }

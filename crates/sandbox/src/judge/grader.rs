@@ -2,13 +2,14 @@
 
 use std::time::Duration;
 
-use super::{difference, is_unsupported, outcome_of, strict};
+use super::strict::{self, Returned};
+use super::{difference, is_unsupported, outcome_of};
 use crate::compare::text::{self, Match};
 use crate::executor::Executor;
 use crate::rows::Tests;
 use crate::sandbox::{Budget, Cancel, ExitStatus, Run};
-use crate::task::{RewardRule, Task};
-use crate::verdict::{GraderResult, Outcome, Verdict, excerpt};
+use crate::task::{ProgramTask, RewardRule};
+use crate::verdict::{GraderResult, ProgramOutcome, ProgramVerdict, excerpt};
 
 /// The grader's result codes.
 const WRONG_ANSWER: i32 = -2;
@@ -21,15 +22,15 @@ const RUNNER_ERROR: i32 = -5;
 pub(crate) fn judge(
     executor: &mut dyn Executor,
     program: &str,
-    task: &Task,
+    task: &ProgramTask,
     budget: &Budget,
     cancel: &Cancel,
-) -> Verdict {
+) -> ProgramVerdict {
     let (tests, program_limit) = (&*task.tests, task.limits.program_cpu);
     let functional = tests.function().is_some();
     let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len(), functional };
     let loaded = executor.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);
-    if let Outcome::Invalid(_) = outcome_of(&loaded).0 {
+    if let ProgramOutcome::Invalid(_) = outcome_of(&loaded).0 {
         return record.failed(&loaded, outcome_of(&loaded), vec![], None);
     }
     if !matches!(loaded.status, ExitStatus::Returned(_)) {
@@ -44,7 +45,7 @@ pub(crate) fn judge(
         match step(&run, tests, index) {
             Step::Passed if program_limit.is_some_and(|limit| record.cpu + run.cpu > limit) => {
                 let results = [record.results.as_slice(), &[TIME_LIMIT]].concat();
-                let outcome = (Outcome::TimeLimit, super::over_all_tests(program_limit.unwrap_or_default()));
+                let outcome = (ProgramOutcome::TimeLimit, super::over_all_tests(program_limit.unwrap_or_default()));
                 return record.failed(&run, outcome, results, Some(TIME_LIMIT));
             }
             Step::Passed => record.passed(&run),
@@ -57,7 +58,12 @@ pub(crate) fn judge(
             }
         }
     }
-    record.verdict(Outcome::Pass, String::new(), None, GraderResult { results: vec![1; tests.len()], error: None })
+    record.verdict(
+        ProgramOutcome::Pass,
+        String::new(),
+        None,
+        GraderResult { results: vec![1; tests.len()], error: None },
+    )
 }
 
 /// What one test adds to the grader's list.
@@ -65,14 +71,14 @@ enum Step {
     Passed,
     /// The list ends with this.
     Failed {
-        outcome: Outcome,
+        outcome: ProgramOutcome,
         detail: String,
         result: i32,
         error: i32,
     },
     /// The list consists of this alone.
     GraderDied {
-        outcome: Outcome,
+        outcome: ProgramOutcome,
         detail: String,
         result: i32,
         error: i32,
@@ -93,8 +99,10 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
     };
     if tests.function().is_some() {
         return match strict::returned(bytes, tests, index) {
-            Ok(()) => Step::Passed,
-            Err(detail) => Step::Failed { outcome: Outcome::WrongAnswer, detail, result: 0, error: WRONG_ANSWER },
+            Returned::Expected => Step::Passed,
+            Returned::Wrong(detail) => {
+                Step::Failed { outcome: ProgramOutcome::WrongAnswer, detail, result: 0, error: WRONG_ANSWER }
+            }
         };
     }
     let found = text::compare(&String::from_utf8_lossy(bytes), &tests.tests()[index].output);
@@ -102,10 +110,13 @@ fn step(run: &Run, tests: &Tests, index: usize) -> Step {
     match found {
         Match::Equal => Step::Passed,
         // An exception in the comparison ends the grader's loop.
-        Match::Raises(_) => {
-            Step::GraderDied { outcome: Outcome::WrongAnswer, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR }
-        }
-        _ => Step::Failed { outcome: Outcome::WrongAnswer, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
+        Match::Raises(_) => Step::GraderDied {
+            outcome: ProgramOutcome::WrongAnswer,
+            detail,
+            result: RUNTIME_ERROR,
+            error: RUNTIME_ERROR,
+        },
+        _ => Step::Failed { outcome: ProgramOutcome::WrongAnswer, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
     }
 }
 
@@ -114,10 +125,12 @@ fn survives(status: &ExitStatus) -> bool {
     !matches!(status, ExitStatus::Fatal(_) | ExitStatus::Exited(_) | ExitStatus::Trapped(_) | ExitStatus::OutputLimit)
 }
 
-fn ended(run: &Run) -> (Outcome, String) {
+fn ended(run: &Run) -> (ProgramOutcome, String) {
     match outcome_of(run) {
         // A process that ends itself has not completed the test.
-        (Outcome::Pass, _) => (Outcome::RuntimeError, "ended its process before the test was over".to_owned()),
+        (ProgramOutcome::Pass, _) => {
+            (ProgramOutcome::RuntimeError, "ended its process before the test was over".to_owned())
+        }
         other => other,
     }
 }
@@ -140,24 +153,30 @@ impl Record {
     fn failed(
         mut self,
         run: &Run,
-        (outcome, detail): (Outcome, String),
+        (outcome, detail): (ProgramOutcome, String),
         results: Vec<i32>,
         error: Option<i32>,
-    ) -> Verdict {
+    ) -> ProgramVerdict {
         self.cpu += run.cpu;
         self.memory = self.memory.max(run.memory);
         self.verdict(outcome, detail, Some(run), GraderResult { results, error })
     }
 
-    fn verdict(self, outcome: Outcome, detail: String, failing: Option<&Run>, grader: GraderResult) -> Verdict {
+    fn verdict(
+        self,
+        outcome: ProgramOutcome,
+        detail: String,
+        failing: Option<&Run>,
+        grader: GraderResult,
+    ) -> ProgramVerdict {
         let passed = self.results.len();
-        let invalid = matches!(outcome, Outcome::Invalid(_));
+        let invalid = matches!(outcome, ProgramOutcome::Invalid(_));
         let written = failing.map(|run| match &run.status {
             // A returned value is not text.
             ExitStatus::Returned(captured) if !self.functional => excerpt(captured),
             _ => excerpt(&run.stdout),
         });
-        Verdict {
+        ProgramVerdict {
             passed_tests: passed,
             run_tests: (passed + usize::from(failing.is_some())).min(self.total),
             failing_test: failing.filter(|_| !invalid).map(|_| passed.min(self.total - 1)),
@@ -167,7 +186,7 @@ impl Record {
             peak_memory_bytes: self.memory,
             grader: (!invalid).then_some(grader),
             unsupported: failing.is_some_and(is_unsupported),
-            ..Verdict::without_run(outcome, self.total, detail)
+            ..ProgramVerdict::without_run(outcome, self.total, detail)
         }
         .rewarded(RewardRule::AllOrNothing)
     }

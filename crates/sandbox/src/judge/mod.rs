@@ -8,67 +8,69 @@ use std::time::Duration;
 
 use crate::compare::text::Match;
 use crate::sandbox::{ExitStatus, Run};
-use crate::task::{Mode, Submission, Task};
-use crate::verdict::{GraderResult, Invalid, Outcome, Verdict};
+use crate::task::{Mode, ProgramSubmission, ProgramTask};
+use crate::verdict::{GraderResult, Invalid, ProgramOutcome, ProgramVerdict};
 
 pub(crate) use grader::judge as judge_by_grader;
 pub(crate) use strict::{Report, judge as judge_strictly};
 
 /// Extracts the program of a task. The error is the verdict if there is nothing to run.
-pub(crate) fn program(task: &Task) -> Result<String, Box<Verdict>> {
+pub(crate) fn program(task: &ProgramTask) -> Result<String, Box<ProgramVerdict>> {
     let total = task.tests.len();
     let not_run = |outcome, detail: String, results: &[i32], error| {
-        let mut verdict = Verdict::without_run(outcome, total, detail);
+        let mut verdict = ProgramVerdict::without_run(outcome, total, detail);
         if task.mode == Mode::LiveCodeBench {
             verdict.grader = Some(GraderResult { results: results.to_vec(), error: Some(error) });
         }
         Err(Box::new(verdict))
     };
     if let Some(defect) = task.tests.defect() {
-        return not_run(Outcome::Invalid(Invalid::BadTests), defect.to_string(), &[-4], -4);
+        return not_run(ProgramOutcome::Invalid(Invalid::BadTests), defect.to_string(), &[-4], -4);
     }
     let program = match &task.submission {
-        Submission::Program(program) => Some(program.clone()),
-        Submission::Completion(completion) => crate::extract::extract(completion, task.extraction()),
+        ProgramSubmission::Program(program) => Some(program.clone()),
+        ProgramSubmission::Completion(completion) => crate::extract::extract(completion, task.extraction()),
     };
-    let Some(program) =
-        program.filter(|program| !program.trim().is_empty() || matches!(task.submission, Submission::Program(_)))
+    let Some(program) = program
+        .filter(|program| !program.trim().is_empty() || matches!(task.submission, ProgramSubmission::Program(_)))
     else {
-        return not_run(Outcome::NoCode, "the completion holds no program".to_owned(), &[-4], -4);
+        return not_run(ProgramOutcome::NoCode, "the completion holds no program".to_owned(), &[-4], -4);
     };
     if program.len() as u64 > task.limits.source_bytes {
         let detail = format!("the program has {} bytes, of {} allowed", program.len(), task.limits.source_bytes);
-        return not_run(Outcome::CompileError, detail, &[-4], -4);
+        return not_run(ProgramOutcome::CompileError, detail, &[-4], -4);
     }
     Ok(program)
 }
 
 /// The outcome of a run as far as the exit status determines it, with a detail. `Pass` means that the output is still to be compared.
-pub(crate) fn outcome_of(run: &Run) -> (Outcome, String) {
+pub(crate) fn outcome_of(run: &Run) -> (ProgramOutcome, String) {
     match &run.status {
-        ExitStatus::Returned(_) => (Outcome::Pass, String::new()),
-        ExitStatus::Exited(0) => (Outcome::Pass, String::new()),
-        ExitStatus::Exited(code) => (Outcome::RuntimeError, format!("exited with status {code}")),
+        ExitStatus::Returned(_) => (ProgramOutcome::Pass, String::new()),
+        ExitStatus::Exited(0) => (ProgramOutcome::Pass, String::new()),
+        ExitStatus::Exited(code) => (ProgramOutcome::RuntimeError, format!("exited with status {code}")),
         ExitStatus::Raised(text) | ExitStatus::LoadFailed(text) | ExitStatus::Fatal(text) => {
-            (Outcome::RuntimeError, caveat::annotate(text).0)
+            (ProgramOutcome::RuntimeError, caveat::annotate(text).0)
         }
-        ExitStatus::CompileError(text) => (Outcome::CompileError, caveat::annotate(text).0),
-        ExitStatus::OutOfMemory => (Outcome::MemoryLimit, "memory ran out".to_owned()),
+        ExitStatus::CompileError(text) => (ProgramOutcome::CompileError, caveat::annotate(text).0),
+        ExitStatus::OutOfMemory => (ProgramOutcome::MemoryLimit, "memory ran out".to_owned()),
         ExitStatus::NoSuchFunction => {
-            (Outcome::RuntimeError, "the program does not define the requested function".to_owned())
+            (ProgramOutcome::RuntimeError, "the program does not define the requested function".to_owned())
         }
-        ExitStatus::TimeLimit => (Outcome::TimeLimit, format!("stopped after {} ms of work", run.cpu.as_millis())),
-        ExitStatus::OutputLimit => (Outcome::OutputLimit, "wrote more than allowed".to_owned()),
-        ExitStatus::Trapped(text) => (Outcome::RuntimeError, text.clone()),
+        ExitStatus::TimeLimit => {
+            (ProgramOutcome::TimeLimit, format!("stopped after {} ms of work", run.cpu.as_millis()))
+        }
+        ExitStatus::OutputLimit => (ProgramOutcome::OutputLimit, "wrote more than allowed".to_owned()),
+        ExitStatus::Trapped(text) => (ProgramOutcome::RuntimeError, text.clone()),
         ExitStatus::Starved => {
-            (Outcome::Invalid(Invalid::Starved), "the machine was too busy for a verdict".to_owned())
+            (ProgramOutcome::Invalid(Invalid::Starved), "the machine was too busy for a verdict".to_owned())
         }
         ExitStatus::NeedsMemory => (
-            Outcome::Invalid(Invalid::InsufficientMemory),
+            ProgramOutcome::Invalid(Invalid::InsufficientMemory),
             "the machine had too little memory for a verdict".to_owned(),
         ),
-        ExitStatus::Cancelled => (Outcome::Invalid(Invalid::Cancelled), "cancelled".to_owned()),
-        ExitStatus::Internal(text) => (Outcome::Invalid(Invalid::Internal), text.clone()),
+        ExitStatus::Cancelled => (ProgramOutcome::Invalid(Invalid::Cancelled), "cancelled".to_owned()),
+        ExitStatus::Internal(text) => (ProgramOutcome::Invalid(Invalid::Internal), text.clone()),
     }
 }
 

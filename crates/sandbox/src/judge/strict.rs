@@ -8,12 +8,12 @@ use crate::compare::{marshal, value::Value};
 use crate::executor::Executor;
 use crate::rows::Tests;
 use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Source};
-use crate::verdict::{Outcome, excerpt};
+use crate::verdict::{ProgramOutcome, excerpt};
 
 /// The result of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    pub outcome: Outcome,
+    pub outcome: ProgramOutcome,
     pub detail: String,
     /// It failed because of something that the guest lacks.
     pub unsupported: bool,
@@ -38,10 +38,10 @@ pub(crate) fn judge(
         Some(name) => executor.call(program, name, input, budget, cancel),
     };
     let (outcome, detail) = match outcome_of(&run) {
-        (Outcome::Pass, _) => compare(&run, tests, index),
+        (ProgramOutcome::Pass, _) => compare(&run, tests, index),
         other => other,
     };
-    let passed = outcome == Outcome::Pass;
+    let passed = outcome == ProgramOutcome::Pass;
     let kept = |bytes: &[u8]| if passed { String::new() } else { excerpt(bytes) };
     let unsupported = is_unsupported(&run);
     Report {
@@ -55,30 +55,38 @@ pub(crate) fn judge(
     }
 }
 
-fn compare(run: &Run, tests: &Tests, index: usize) -> (Outcome, String) {
+fn compare(run: &Run, tests: &Tests, index: usize) -> (ProgramOutcome, String) {
     let Some(_) = tests.function() else {
         let found = text::compare(&String::from_utf8_lossy(&run.stdout), &tests.tests()[index].output);
         return match found {
-            Match::Equal => (Outcome::Pass, String::new()),
-            found => (Outcome::WrongAnswer, difference(&found)),
+            Match::Equal => (ProgramOutcome::Pass, String::new()),
+            found => (ProgramOutcome::WrongAnswer, difference(&found)),
         };
     };
     let ExitStatus::Returned(bytes) = &run.status else {
         // It ended its process before it returned.
-        return (Outcome::RuntimeError, "ended before the function returned".to_owned());
+        return (ProgramOutcome::RuntimeError, "ended before the function returned".to_owned());
     };
     match returned(bytes, tests, index) {
-        Ok(()) => (Outcome::Pass, String::new()),
-        Err(detail) => (Outcome::WrongAnswer, detail),
+        Returned::Expected => (ProgramOutcome::Pass, String::new()),
+        Returned::Wrong(detail) => (ProgramOutcome::WrongAnswer, detail),
     }
 }
 
-/// Compares what a function returned with what a test expects. The error is the detail.
-pub(super) fn returned(bytes: &[u8], tests: &Tests, index: usize) -> Result<(), String> {
+/// What a function returned.
+pub(super) enum Returned {
+    /// The value that the test expects.
+    Expected,
+    /// Another value, with the detail of the verdict.
+    Wrong(String),
+}
+
+/// Compares what a function returned with what a test expects.
+pub(super) fn returned(bytes: &[u8], tests: &Tests, index: usize) -> Returned {
     let expected = tests.expected(index);
     match (expected.and_then(|expected| marshal::read(bytes, expected.parts())), expected) {
-        (Some(returned), Some(expected)) if returned.satisfies(expected) => Ok(()),
-        (Some(Value::Other(what)), _) => Err(format!("returned a value without a JSON equivalent: {what}")),
-        _ => Err("returned a different value".to_owned()),
+        (Some(returned), Some(expected)) if returned.satisfies(expected) => Returned::Expected,
+        (Some(Value::Other(what)), _) => Returned::Wrong(format!("returned a value without a JSON equivalent: {what}")),
+        _ => Returned::Wrong("returned a different value".to_owned()),
     }
 }

@@ -5,20 +5,20 @@ use std::time::Duration;
 
 use crate::judge::{self, Report};
 use crate::sandbox::Cancel;
-use crate::task::{Mode, Task};
-use crate::verdict::{Invalid, Outcome, Verdict};
+use crate::task::{Mode, ProgramTask};
+use crate::verdict::{Invalid, ProgramOutcome, ProgramVerdict};
 
 /// Expected cost of a test apart from its input: an instance and a short program.
 const TEST_COST: Duration = Duration::from_millis(2);
 /// Bytes of input that are expected to cost a further microsecond.
 const BYTES_PER_US: usize = 20;
 
-pub(super) type Done = Box<dyn FnOnce(Verdict) + Send>;
+pub(super) type Done = Box<dyn FnOnce(ProgramVerdict) + Send>;
 
 /// A program with its tests.
 pub(super) struct Job {
-    pub task: Arc<Task>,
-    pub program: Arc<Result<String, Box<Verdict>>>,
+    pub task: Arc<ProgramTask>,
+    pub program: Arc<Result<String, Box<ProgramVerdict>>>,
     /// The compiled program, once compiled.
     code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: Cancel,
@@ -37,8 +37,8 @@ pub(super) struct Job {
 
 /// A part of a job for one thread.
 pub(super) struct WorkUnit {
-    pub task: Arc<Task>,
-    pub program: Arc<Result<String, Box<Verdict>>>,
+    pub task: Arc<ProgramTask>,
+    pub program: Arc<Result<String, Box<ProgramVerdict>>>,
     pub code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: Cancel,
     pub test: usize,
@@ -47,11 +47,11 @@ pub(super) struct WorkUnit {
 /// The result of a work unit.
 pub(super) enum UnitResult {
     Test(Report),
-    Program(Box<Verdict>),
+    Program(Box<ProgramVerdict>),
 }
 
 impl UnitResult {
-    pub(super) fn outcome(&self) -> Outcome {
+    pub(super) fn outcome(&self) -> ProgramOutcome {
         match self {
             Self::Test(report) => report.outcome,
             Self::Program(verdict) => verdict.outcome,
@@ -60,7 +60,7 @@ impl UnitResult {
 }
 
 impl Job {
-    pub(super) fn new(task: Task, cancel: Cancel, done: Done) -> Self {
+    pub(super) fn new(task: ProgramTask, cancel: Cancel, done: Done) -> Self {
         let program = judge::program(&task);
         let units = match (&program, task.mode) {
             (Ok(_), Mode::Strict) => task.tests.len(),
@@ -120,16 +120,16 @@ impl Job {
     }
 
     /// Records the result of a unit. Returns the verdict once it is final.
-    pub(super) fn record(&mut self, test: usize, result: UnitResult) -> Option<(Done, Verdict)> {
+    pub(super) fn record(&mut self, test: usize, result: UnitResult) -> Option<(Done, ProgramVerdict)> {
         self.running.retain(|(running, _)| *running != test);
         match result {
             UnitResult::Program(verdict) => return Some((self.done.take()?, *verdict)),
             UnitResult::Test(report) => {
                 // An invalid test ends the program even if all tests are to be run.
-                if matches!(report.outcome, Outcome::Invalid(_)) {
+                if matches!(report.outcome, ProgramOutcome::Invalid(_)) {
                     self.next = self.units;
                 }
-                if report.outcome != Outcome::Pass {
+                if report.outcome != ProgramOutcome::Pass {
                     let failed = self.failed.map_or(test, |first| first.min(test));
                     self.failed = Some(failed);
                     self.cancel_after(failed);
@@ -153,8 +153,8 @@ impl Job {
             let Some(report) = &mut self.reports[test] else { return };
             used += report.cpu;
             if used > limit {
-                if report.outcome == Outcome::Pass {
-                    report.outcome = Outcome::TimeLimit;
+                if report.outcome == ProgramOutcome::Pass {
+                    report.outcome = ProgramOutcome::TimeLimit;
                     report.detail = judge::over_all_tests(limit);
                 }
                 let failed = self.failed.map_or(test, |first| first.min(test));
@@ -181,8 +181,8 @@ impl Job {
 
     /// Reports the verdict on a program whose pool is shutting down.
     pub(super) fn abandon(mut self) {
-        let verdict = Verdict::without_run(
-            Outcome::Invalid(Invalid::Cancelled),
+        let verdict = ProgramVerdict::without_run(
+            ProgramOutcome::Invalid(Invalid::Cancelled),
             self.task.tests.len(),
             "the worker is shutting down",
         );
@@ -191,7 +191,7 @@ impl Job {
         }
     }
 
-    fn verdict(&mut self) -> Verdict {
+    fn verdict(&mut self) -> ProgramVerdict {
         let reports: Vec<Report> = self.reports.drain(..).flatten().collect();
         // Without a failure every test has a report; otherwise at least those up to the failing one, since they were handed out first.
         let last = if self.task.runs_all() { self.over_limit } else { self.failed };
@@ -199,12 +199,12 @@ impl Job {
             Some(last) => &reports[..=last.min(reports.len() - 1)],
             None => &reports[..],
         };
-        let invalid = counted.iter().find(|report| matches!(report.outcome, Outcome::Invalid(_)));
-        let failing = invalid.or_else(|| counted.iter().find(|report| report.outcome != Outcome::Pass));
-        let outcome = failing.map_or(Outcome::Pass, |report| report.outcome);
+        let invalid = counted.iter().find(|report| matches!(report.outcome, ProgramOutcome::Invalid(_)));
+        let failing = invalid.or_else(|| counted.iter().find(|report| report.outcome != ProgramOutcome::Pass));
+        let outcome = failing.map_or(ProgramOutcome::Pass, |report| report.outcome);
         let mut verdict =
-            Verdict::without_run(outcome, self.task.tests.len(), failing.map_or("", |report| &report.detail));
-        verdict.passed_tests = counted.iter().filter(|report| report.outcome == Outcome::Pass).count();
+            ProgramVerdict::without_run(outcome, self.task.tests.len(), failing.map_or("", |report| &report.detail));
+        verdict.passed_tests = counted.iter().filter(|report| report.outcome == ProgramOutcome::Pass).count();
         verdict.run_tests = counted.len();
         verdict.failing_test = self.failed.filter(|_| invalid.is_none());
         verdict.cpu = counted.iter().map(|report| report.cpu).sum();

@@ -16,8 +16,8 @@ use std::thread::{Builder, JoinHandle};
 
 use crate::interpreter::Interpreter;
 use crate::sandbox::Cancel;
-use crate::task::Task;
-use crate::verdict::Verdict;
+use crate::task::ProgramTask;
+use crate::verdict::ProgramVerdict;
 use crate::worker_process::WorkerProcessCommand;
 
 use job::Job;
@@ -97,9 +97,9 @@ impl Pool {
     /// [`QueueFull`], and `done` is dropped without being called.
     pub fn submit(
         &self,
-        task: Task,
+        task: ProgramTask,
         cancel: Cancel,
-        done: impl FnOnce(Verdict) + Send + 'static,
+        done: impl FnOnce(ProgramVerdict) + Send + 'static,
     ) -> Result<(), QueueFull> {
         self.queue.push(Job::new(task, cancel, Box::new(done)))
     }
@@ -109,7 +109,7 @@ impl Pool {
     /// # Errors
     ///
     /// [`QueueFull`].
-    pub fn judge(&self, task: Task) -> Result<Verdict, QueueFull> {
+    pub fn judge(&self, task: ProgramTask) -> Result<ProgramVerdict, QueueFull> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
         self.submit(task, Cancel::new(), move |verdict| {
             // The receiver waits below.

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::QueueFull;
 use super::job::{Done, Job, UnitResult, WorkUnit};
-use crate::verdict::{Invalid, Outcome, Verdict};
+use crate::verdict::{Invalid, ProgramOutcome, ProgramVerdict};
 
 /// When a program would finish had it come to an idle machine, and its id: short programs overtake long ones, and none starves.
 type FinishTime = (Duration, u64);
@@ -115,13 +115,13 @@ impl Queue {
         let mut state = self.lock();
         let preempted = state.end(id, test);
         let Some(job) = state.jobs.get_mut(&id) else { return };
-        let interrupted = result.outcome() == Outcome::Invalid(Invalid::Cancelled);
+        let interrupted = result.outcome() == ProgramOutcome::Invalid(Invalid::Cancelled);
         if preempted && interrupted && !job.cancel.is_cancelled() {
             // This thread and its slot are free now.
             state.preempted.push_back((id, test));
             return;
         }
-        let finished: Option<(Done, Verdict)> = job.record(test, result);
+        let finished: Option<(Done, ProgramVerdict)> = job.record(test, result);
         if !job.has_more() {
             state.stop_waiting(id);
         }

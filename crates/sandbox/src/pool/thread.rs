@@ -14,7 +14,7 @@ use crate::interpreter::Interpreter;
 use crate::judge::{self, Report};
 use crate::sandbox::{Budget, ExitStatus, STACK_REUSE_LIMIT, Source, THREAD_STACK};
 use crate::task::Mode;
-use crate::verdict::{Invalid, Outcome, Verdict};
+use crate::verdict::{Invalid, ProgramOutcome, ProgramVerdict};
 use crate::worker_process::{ProcessLoss, StartError, WorkerProcess, WorkerProcessCommand};
 
 /// Delay before another attempt at starting a worker process.
@@ -64,7 +64,7 @@ fn run_until_stack_grows(queue: &Queue, memory: &MemoryBudget, interpreter: &Int
     while let Some((id, unit)) = queue.take() {
         let run = || with_memory(memory, &unit, |granted| run(&mut executor, &unit, granted));
         let result = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|_| not_run(&unit, Outcome::Invalid(Invalid::Internal), "a pool thread panicked"));
+            .unwrap_or_else(|_| not_run(&unit, ProgramOutcome::Invalid(Invalid::Internal), "a pool thread panicked"));
         let cpu = match &result {
             UnitResult::Test(report) => report.cpu,
             UnitResult::Program(verdict) => verdict.cpu,
@@ -98,10 +98,10 @@ pub(super) fn with_worker_process(
 fn with_memory(memory: &MemoryBudget, unit: &WorkUnit, mut run: impl FnMut(u64) -> UnitResult) -> UnitResult {
     let allowed = unit.task.limits.memory_bytes;
     let is_cancelled = || unit.cancel.is_cancelled();
-    let cancelled = || not_run(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+    let cancelled = || not_run(unit, ProgramOutcome::Invalid(Invalid::Cancelled), "cancelled");
     let Some(grant) = memory.grant(allowed, is_cancelled) else { return cancelled() };
     let result = run(grant.bytes);
-    if grant.bytes >= allowed || result.outcome() != Outcome::Invalid(Invalid::InsufficientMemory) {
+    if grant.bytes >= allowed || result.outcome() != ProgramOutcome::Invalid(Invalid::InsufficientMemory) {
         return result;
     }
     drop(grant);
@@ -121,7 +121,7 @@ fn run_in_process(
     let mut first = None;
     loop {
         if unit.cancel.is_cancelled() {
-            return not_run(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+            return not_run(unit, ProgramOutcome::Invalid(Invalid::Cancelled), "cancelled");
         }
         let running = match process {
             Some(process) => Ok(process),
@@ -140,7 +140,7 @@ fn run_in_process(
             }
             Err(StartError::Missing(missing)) => {
                 thread::sleep(RESTART_DELAY);
-                return not_run(unit, Outcome::Invalid(Invalid::Internal), &missing);
+                return not_run(unit, ProgramOutcome::Invalid(Invalid::Internal), &missing);
             }
             // The program cannot be the cause: the process had not received it.
             Err(StartError::Lost(ProcessLoss::Crash(how) | ProcessLoss::External(how))) => ProcessLoss::External(how),
@@ -149,9 +149,9 @@ fn run_in_process(
             (None, _) => {}
             (Some(ProcessLoss::Crash(_)), ProcessLoss::Crash(how)) => {
                 let detail = format!("crashed the worker process of the sandbox twice: {how}");
-                return not_run(unit, Outcome::RuntimeError, &detail);
+                return not_run(unit, ProgramOutcome::RuntimeError, &detail);
             }
-            (Some(_), loss) => return not_run(unit, Outcome::Invalid(Invalid::Lost), &loss.to_string()),
+            (Some(_), loss) => return not_run(unit, ProgramOutcome::Invalid(Invalid::Lost), &loss.to_string()),
         }
     }
 }
@@ -163,7 +163,7 @@ fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) -> UnitResult
         Err(verdict) => return UnitResult::Program(verdict.clone()),
     };
     if unit.cancel.is_cancelled() {
-        return not_run(unit, Outcome::Invalid(Invalid::Cancelled), "cancelled");
+        return not_run(unit, ProgramOutcome::Invalid(Invalid::Cancelled), "cancelled");
     }
     let budget = Budget { granted, ..task.limits.budget() };
     match task.mode {
@@ -197,7 +197,7 @@ fn compiled<'u>(executor: &mut dyn Executor, program: &str, unit: &'u WorkUnit, 
 }
 
 /// The result of a unit that was not run.
-fn not_run(unit: &WorkUnit, outcome: Outcome, detail: &str) -> UnitResult {
+fn not_run(unit: &WorkUnit, outcome: ProgramOutcome, detail: &str) -> UnitResult {
     match unit.task.mode {
         Mode::Strict if unit.program.is_ok() => UnitResult::Test(Report {
             outcome,
@@ -208,6 +208,6 @@ fn not_run(unit: &WorkUnit, outcome: Outcome, detail: &str) -> UnitResult {
             cpu: Duration::ZERO,
             memory: 0,
         }),
-        _ => UnitResult::Program(Box::new(Verdict::without_run(outcome, unit.task.tests.len(), detail))),
+        _ => UnitResult::Program(Box::new(ProgramVerdict::without_run(outcome, unit.task.tests.len(), detail))),
     }
 }

@@ -8,16 +8,35 @@ use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess
 
 use super::tests::{Kind, Test};
 
+/// Why a column is not a list of tests.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BadList {
+    /// One of the tests.
+    #[error("test {index}: {error}")]
+    Test {
+        /// Its index.
+        index: usize,
+        /// What is wrong with it.
+        error: serde_json::Error,
+    },
+    /// Another value than a list.
+    #[error("not a JSON array: {0}")]
+    NotAnArray(serde_json::Error),
+    /// Text that is not JSON.
+    #[error(transparent)]
+    Json(serde_json::Error),
+}
+
 /// Reads the tests of a column, which may take at most `max_bytes` of memory.
-pub(super) fn list(json: impl Read, max_bytes: usize) -> Result<Vec<Test>, String> {
+pub(super) fn list(json: impl Read, max_bytes: usize) -> Result<Vec<Test>, BadList> {
     let test = Cell::new(None);
     let mut reader = serde_json::Deserializer::from_reader(json);
     let tests =
         Tests { max_bytes, test: &test }.deserialize(&mut reader).and_then(|tests| reader.end().map(|()| tests));
     tests.map_err(|error| match test.get() {
-        Some(index) => format!("test {index}: {error}"),
-        None if error.is_data() => format!("not a JSON array: {error}"),
-        None => error.to_string(),
+        Some(index) => BadList::Test { index, error },
+        None if error.is_data() => BadList::NotAnArray(error),
+        None => BadList::Json(error),
     })
 }
 
@@ -147,7 +166,7 @@ mod tests {
             r#"[{"testtype": "stdin", "more": [{"input": 1}, null, 1e400000], "input": "a\n\u00e9", "output": ""}]"#;
         let tests = list(json.as_bytes(), 1 << 20).unwrap();
         assert_eq!((tests[0].input.as_str(), tests[0].output.as_str()), ("a\né", ""));
-        assert_eq!(list(" [] ".as_bytes(), 0), Ok(Vec::new()));
+        assert_eq!(list(" [] ".as_bytes(), 0).unwrap(), Vec::new());
     }
 
     #[test]
@@ -160,7 +179,7 @@ mod tests {
             ("[] []", "trailing characters"),
             ("", "EOF while parsing a value"),
         ] {
-            let found = list(json.as_bytes(), 1 << 20).unwrap_err();
+            let found = list(json.as_bytes(), 1 << 20).unwrap_err().to_string();
             assert!(found.starts_with(problem), "{json}: {found}");
         }
         assert!(list("[".repeat(100_000).as_bytes(), 1 << 20).is_err());
@@ -169,7 +188,7 @@ mod tests {
     #[test]
     fn small_tests_count_with_their_memory() {
         let json = format!("[{}]", vec![r#"{"input":"","output":""}"#; 10_000].join(","));
-        let problem = list(json.as_bytes(), json.len()).unwrap_err();
+        let problem = list(json.as_bytes(), json.len()).unwrap_err().to_string();
         assert!(problem.contains("the tests hold more than"), "{problem}");
         assert_eq!(list(json.as_bytes(), 10_000 * size_of::<Test>()).unwrap().len(), 10_000);
     }

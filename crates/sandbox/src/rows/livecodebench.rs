@@ -1,5 +1,6 @@
 //! Rows of LiveCodeBench as published: three columns of text.
 
+use std::fmt::Display;
 use std::io::BufReader;
 
 use super::inflate::Inflated;
@@ -60,7 +61,7 @@ impl Row<'_> {
     pub fn unpacked_bytes(&self) -> Result<usize, BadRow> {
         let private = match self.packed() {
             None => self.private.len(),
-            Some(packed) => packed.count().map_err(|error| wrong(PRIVATE, error.to_string()))?,
+            Some(packed) => packed.count().map_err(|error| wrong(PRIVATE, &error))?,
         };
         Ok(self.public.len() + private)
     }
@@ -72,8 +73,8 @@ impl Row<'_> {
     /// The column that is invalid.
     pub fn read(&self) -> Result<Tests, BadRow> {
         let max_bytes = self.max_private_bytes;
-        let mut tests = list(self.public.as_bytes(), max_bytes).map_err(|problem| wrong(PUBLIC, problem))?;
-        tests.extend(self.private_tests().map_err(|problem| wrong(PRIVATE, problem))?);
+        let mut tests = list(self.public.as_bytes(), max_bytes).map_err(|problem| wrong(PUBLIC, &problem))?;
+        tests.extend(self.private_tests()?);
         let function = function(self.metadata)?;
         // Like the grader, go by the function's name alone.
         let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
@@ -82,21 +83,22 @@ impl Row<'_> {
         }
         Tests::within(tests, function, max_bytes).map_err(|problem| {
             let field = if problem == BadTests::None { PUBLIC } else { "metadata" };
-            wrong(field, problem.to_string())
+            wrong(field, &problem)
         })
     }
 
-    fn private_tests(&self) -> Result<Vec<Test>, String> {
+    fn private_tests(&self) -> Result<Vec<Test>, BadRow> {
         let max_bytes = self.max_private_bytes;
-        match self.packed() {
-            None if self.private.trim().is_empty() => Ok(Vec::new()),
+        let tests = match self.packed() {
+            None if self.private.trim().is_empty() => return Ok(Vec::new()),
             None => list(self.private.as_bytes(), max_bytes),
             Some(packed) => {
                 let pickle = BufReader::with_capacity(BUFFER_BYTES, packed);
-                let json = PickledString::open(pickle).map_err(|error| error.to_string())?;
+                let json = PickledString::open(pickle).map_err(|error| wrong(PRIVATE, &error))?;
                 list(BufReader::with_capacity(BUFFER_BYTES, json), max_bytes)
             }
-        }
+        };
+        tests.map_err(|problem| wrong(PRIVATE, &problem))
     }
 
     /// The private tests if they are compressed: neither absent nor plain JSON.
@@ -107,8 +109,8 @@ impl Row<'_> {
     }
 }
 
-fn wrong(field: &'static str, problem: String) -> BadRow {
-    BadRow { field, problem }
+fn wrong(field: &'static str, problem: &dyn Display) -> BadRow {
+    BadRow { field, problem: problem.to_string() }
 }
 
 fn function(metadata: &str) -> Result<Option<String>, BadRow> {

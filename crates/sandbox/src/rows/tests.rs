@@ -2,7 +2,7 @@
 
 use std::any::Any;
 
-use evenkeel_files::FieldsDigest;
+use evenkeel_files::tests_digest;
 
 use crate::compare::json;
 use crate::compare::value::Value;
@@ -176,14 +176,10 @@ fn expected(tests: &[Test], available: &mut usize) -> Result<Vec<Value>, BadTest
 }
 
 fn digest(tests: &[Test], function: Option<&str>) -> String {
-    let mut hash = FieldsDigest::new();
-    hash.text(function.unwrap_or_default());
-    for test in tests {
-        let kind: u8 = match test.kind {
-            Kind::Stdin => 1,
-            Kind::Functional => 2,
-        };
-        hash.byte(kind).text(&test.input).text(&test.output);
-    }
-    format!("sha256:{}", hash.finish_hex())
+    let kind = |kind| match kind {
+        Kind::Stdin => 1,
+        Kind::Functional => 2,
+    };
+    let tests = tests.iter().map(|test| (kind(test.kind), test.input.as_str(), test.output.as_str()));
+    tests_digest(function.unwrap_or_default(), tests)
 }

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::rows::Tests;
-use evenkeel_sandbox::{Limits, Mode, Outcome, Task};
+use evenkeel_sandbox::{Limits, Mode, ProgramOutcome, ProgramTask};
 use support::{POOL, functional, judge_all, resident, stdin, task};
 
 /// CPU time limit of the attacks.
@@ -31,9 +31,9 @@ const HONEST: &str =
 /// Most memory that the pool may keep for later instances, in bytes.
 const KEPT: u64 = 96 << 20;
 
-fn limited(program: &str, tests: &Arc<Tests>, mode: Mode) -> Task {
+fn limited(program: &str, tests: &Arc<Tests>, mode: Mode) -> ProgramTask {
     let limits = Limits { cpu: CPU, memory_bytes: 128 << 20, output_bytes: 1 << 20, ..Limits::default() };
-    Task { mode, limits, ..task(program, tests) }
+    ProgramTask { mode, limits, ..task(program, tests) }
 }
 
 fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
@@ -44,7 +44,7 @@ fn defeat(name: &str, attack: &str, tests: &Arc<Tests>) {
         let after = judge_all(vec![limited(HONEST, &sums, Mode::Strict), limited(HONEST, &sums, mode)]);
         let (verdict, honest) = (&verdicts[0], &verdicts[1]);
         assert!(!verdict.passed(), "{name} passes in the mode {mode:?}");
-        assert!(!matches!(verdict.outcome, Outcome::Invalid(_)), "{name} has no verdict: {}", verdict.detail);
+        assert!(!matches!(verdict.outcome, ProgramOutcome::Invalid(_)), "{name} has no verdict: {}", verdict.detail);
         // It ends with its first test. In LiveCodeBench mode it is loaded before that, with a separate limit.
         let runs = if mode == Mode::Strict { 1 } else { 2 };
         assert!(verdict.cpu <= runs * (CPU + GRACE), "{name} worked for {:?}", verdict.cpu);

@@ -6,7 +6,9 @@ use std::sync::{Arc, LazyLock, mpsc};
 use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
-use evenkeel_sandbox::{Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, Submission, Task, Verdict, guest};
+use evenkeel_sandbox::{
+    Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, ProgramSubmission, ProgramTask, ProgramVerdict, guest,
+};
 
 /// Shared by all tests of a process. Panics with what is missing if the guest cannot be built.
 pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
@@ -41,18 +43,18 @@ fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
 }
 
 /// A task with a short time limit for endless programs.
-pub(crate) fn task(program: &str, tests: &Arc<Tests>) -> Task {
-    let mut task = Task::new(Submission::Program(program.to_owned()), Arc::clone(tests));
+pub(crate) fn task(program: &str, tests: &Arc<Tests>) -> ProgramTask {
+    let mut task = ProgramTask::new(ProgramSubmission::Program(program.to_owned()), Arc::clone(tests));
     task.limits = Limits { cpu: Duration::from_secs(5), ..Limits::default() };
     task
 }
 
-pub(crate) fn judge(task: Task) -> Verdict {
+pub(crate) fn judge(task: ProgramTask) -> ProgramVerdict {
     POOL.judge(task).expect("the queue is not full")
 }
 
 /// Judges all tasks concurrently. Returns the verdicts in the order of the tasks.
-pub(crate) fn judge_all(tasks: Vec<Task>) -> Vec<Verdict> {
+pub(crate) fn judge_all(tasks: Vec<ProgramTask>) -> Vec<ProgramVerdict> {
     let (sender, receiver) = mpsc::channel();
     let count = tasks.len();
     for (index, task) in tasks.into_iter().enumerate() {
@@ -61,7 +63,7 @@ pub(crate) fn judge_all(tasks: Vec<Task>) -> Vec<Verdict> {
             .expect("there is room");
     }
     drop(sender);
-    let mut verdicts: Vec<Option<Verdict>> = vec![None; count];
+    let mut verdicts: Vec<Option<ProgramVerdict>> = vec![None; count];
     for (index, verdict) in receiver {
         assert!(verdicts[index].replace(verdict).is_none(), "one verdict for each program");
     }
@@ -88,13 +90,13 @@ pub(crate) fn resident() -> u64 {
 }
 
 /// The verdict in strict mode.
-pub(crate) fn strict(program: &str, tests: &Arc<Tests>) -> Verdict {
+pub(crate) fn strict(program: &str, tests: &Arc<Tests>) -> ProgramVerdict {
     judge(task(program, tests))
 }
 
 /// The verdict in LiveCodeBench mode.
-pub(crate) fn graded(program: &str, tests: &Arc<Tests>) -> Verdict {
-    judge(Task { mode: Mode::LiveCodeBench, ..task(program, tests) })
+pub(crate) fn graded(program: &str, tests: &Arc<Tests>) -> ProgramVerdict {
+    judge(ProgramTask { mode: Mode::LiveCodeBench, ..task(program, tests) })
 }
 
 /// The rows of a data file.

@@ -107,7 +107,7 @@ fn percentiles(seed: u64, mut statistic: impl FnMut(&mut dyn FnMut(usize) -> usi
     Interval { low: statistics[RESAMPLES / 40], high: statistics[RESAMPLES - 1 - RESAMPLES / 40] }
 }
 
-/// The coverage of an interval of the mean of so many differences.
+/// The coverage of an interval of the mean of this many differences.
 pub(crate) fn of_mean(differences: &Differences, count: usize, interval: MeanInterval, experiments: usize) -> Coverage {
     Coverage::of(experiments, differences.mean, |rng, seed| {
         let values: Vec<f64> = (0..count).map(|_| (differences.draw)(rng)).collect();
@@ -155,7 +155,7 @@ pub(crate) fn of_interquartile_mean(
     })
 }
 
-/// The coverage of the interval of a probability of improvement over so many tasks, between normal scores whose means are `shift` apart; of
+/// The coverage of the interval of a probability of improvement over this many tasks, between normal scores whose means are `shift` apart; of
 /// rliable's with `by_percentiles`.
 pub(crate) fn of_improvement(
     tasks: usize,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use evenkeel_model::SequenceCache;
+use evenkeel_model::KvCache;
 use evenkeel_model::decode::Step;
 use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
@@ -27,7 +27,7 @@ pub(super) struct Sequence {
     /// The prompt, then what was generated. Empty until it is admitted.
     ids: Vec<u32>,
     /// Keys and values of the first of them. `None` until it is admitted.
-    cache: Option<SequenceCache>,
+    cache: Option<KvCache>,
     /// Ids that the next step feeds.
     planned: usize,
     /// Whether the last step drew a token.
@@ -67,7 +67,7 @@ impl Sequence {
     }
 
     /// Prepares it to run.
-    pub(super) fn begin(&mut self, cache: SequenceCache, tokenizer: Option<&Arc<Tokenizer>>) {
+    pub(super) fn begin(&mut self, cache: KvCache, tokenizer: Option<&Arc<Tokenizer>>) {
         let sampling = &self.job.sampling;
         self.ids.reserve_exact(self.reserved());
         self.ids.extend_from_slice(&self.job.prompt);
@@ -79,7 +79,7 @@ impl Sequence {
     }
 
     /// Gives it an empty cache: its keys and values are computed again.
-    pub(super) fn restart(&mut self, cache: SequenceCache) {
+    pub(super) fn restart(&mut self, cache: KvCache) {
         self.cache = Some(cache);
     }
 
@@ -234,7 +234,7 @@ impl Sequence {
     }
 
     fn cached(&self) -> usize {
-        self.cache.as_ref().map_or(0, SequenceCache::len)
+        self.cache.as_ref().map_or(0, KvCache::len)
     }
 
     fn generated(&self) -> usize {

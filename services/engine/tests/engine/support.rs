@@ -8,7 +8,7 @@ use std::time::Duration;
 use candle_core::{DType, Device, Tensor};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
-use evenkeel_model::{Config, Family, Parameters, parameter_specs};
+use evenkeel_model::{Config, Family, ParameterKind, Parameters, parameter_specs};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
@@ -86,12 +86,14 @@ pub fn ids(text: &str) -> Vec<u32> {
 fn weights(config: &Config, seed: u64) -> Parameters {
     let values = parameter_specs(config).0.into_iter().enumerate().map(|(id, spec)| {
         let count = spec.shape.iter().product();
-        let values: Vec<f32> = if spec.decay {
-            let mut rng = ChaCha8Rng::seed_from_u64(seed);
-            rng.set_stream(id as u64);
-            Normal::new(0.0, 0.35).unwrap().sample_iter(rng).take(count).collect()
-        } else {
-            vec![if spec.name.ends_with("bias") { 0.0 } else { 1.0 }; count]
+        let values: Vec<f32> = match spec.kind {
+            ParameterKind::Matrix => {
+                let mut rng = ChaCha8Rng::seed_from_u64(seed);
+                rng.set_stream(id as u64);
+                Normal::new(0.0, 0.35).unwrap().sample_iter(rng).take(count).collect()
+            }
+            ParameterKind::Norm => vec![1.0; count],
+            ParameterKind::Bias => vec![0.0; count],
         };
         Tensor::from_vec(values, spec.shape, &Device::Cpu).unwrap()
     });

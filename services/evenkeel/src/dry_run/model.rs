@@ -1,15 +1,13 @@
 //! The model's folder: configuration, tokenizer, chat template, and whether the weights are all there.
 
-use std::collections::BTreeSet;
 use std::path::Path;
 
 use evenkeel_chat::PromptRenderer;
 use evenkeel_hf::name::{WEIGHTS, WEIGHTS_INDEX};
-use evenkeel_hf::{Folder, TensorShapes, Tokenizer, tensor_shapes, weight_files};
+use evenkeel_hf::{Folder, TensorShapes, Tokenizer, WeightFiles};
 use evenkeel_model::{Config, parameter_specs};
 use evenkeel_proto::FieldError;
 use serde::Serialize;
-use serde_json::Value;
 
 use super::findings::Findings;
 use super::published;
@@ -104,35 +102,22 @@ fn check_stop_tokens(recipe: &Recipe, config: &Config, findings: &mut Findings) 
 /// Compares the tensors of the folder with those of the architecture, without reading their values.
 fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
     let path = folder.path();
-    let absent = absent_shards(path);
-    if !absent.is_empty() {
-        let named = named(&absent);
-        findings.problem(format!("{}: weights are missing: {named}{}", path.display(), published::hint(path)));
-        return;
+    let files = match WeightFiles::read(folder) {
+        Ok(files) => files,
+        Err(error) => return findings.problem(error),
+    };
+    let missing = match files.is_empty() {
+        true => format!("{WEIGHTS}, or shards that {WEIGHTS_INDEX} names"),
+        false => named(&files.missing()),
+    };
+    if !missing.is_empty() {
+        let hint = published::hint(path);
+        return findings.problem(format!("{}: weights are missing: {missing}{hint}", path.display()));
     }
-    match weight_files(folder) {
-        Ok(files) if files.is_empty() => {
-            let hint = published::hint(path);
-            findings.problem(format!(
-                "{}: weights are missing: {WEIGHTS}, or shards that {WEIGHTS_INDEX} names{hint}",
-                path.display()
-            ));
-        }
-        Ok(_) => match tensor_shapes(folder) {
-            Ok(shapes) => check_tensors(path, &shapes, config, findings),
-            Err(error) => findings.problem(error),
-        },
+    match files.shapes() {
+        Ok(shapes) => check_tensors(path, &shapes, config, findings),
         Err(error) => findings.problem(error),
     }
-}
-
-/// The files that the index names and that are not there.
-fn absent_shards(path: &Path) -> Vec<String> {
-    let text = std::fs::read_to_string(path.join(WEIGHTS_INDEX)).unwrap_or_default();
-    let index: Value = serde_json::from_str(&text).unwrap_or_default();
-    let named: BTreeSet<&str> =
-        index["weight_map"].as_object().into_iter().flat_map(|map| map.values()).filter_map(Value::as_str).collect();
-    named.into_iter().filter(|file| !path.join(file).exists()).map(str::to_owned).collect()
 }
 
 fn check_tensors(path: &Path, shapes: &TensorShapes, config: &Config, findings: &mut Findings) {

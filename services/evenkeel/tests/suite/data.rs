@@ -90,8 +90,8 @@ fn a_file_without_a_prompt_fails_the_command_with_its_name_and_the_reason() {
     assert!(summary.get(cut.to_str().unwrap()).is_none(), "{summary}");
     let said = String::from_utf8(output.stderr).unwrap();
     for words in [
-        "golds.jsonl: gives no prompt: 1 rows, 0 prompts, 1 empty-gold; line 1: the gold answer is empty",
-        "roles.jsonl: gives no prompt: 1 rows, 0 prompts, 1 invalid-messages; line 1: prompt[0].role is \"judge\"",
+        "golds.jsonl: yields no prompts: 1 rows, 0 prompts, 1 empty-gold; line 1: the gold answer is empty",
+        "roles.jsonl: yields no prompts: 1 rows, 0 prompts, 1 invalid-messages; line 1: prompt[0].role is \"judge\"",
         "cut.parquet: is cut off",
         "empty.jsonl: has no rows",
         "no.jsonl: cannot be read",

@@ -216,7 +216,7 @@ fn rows_at_fault_and_prompts_without_room_are_found_in_every_file() {
     let report = cannot_start(dry_run(dir.path(), small().to_str().unwrap(), &settings));
     let found = problems(&report);
     for words in [
-        &["data.files[1]", "gives no prompt", "missing-gold"][..],
+        &["data.files[1]", "yields no prompts", "missing-gold"][..],
         &["data.files[2]", "long.jsonl has 1 prompts of more than", "data.overlong"],
         &["data.files[3]", "none.jsonl does not exist"],
     ] {

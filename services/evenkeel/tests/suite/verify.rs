@@ -61,7 +61,7 @@ fn a_row_that_is_none_is_named_and_stops_no_other() {
     command.arg(&input).arg("--output").arg(&output);
     let said = refused(command);
     assert!(
-        said.contains("rows.jsonl line 2: no JSON") && said.contains("line 3: the answer is absent, allowed:"),
+        said.contains("rows.jsonl line 2: not JSON") && said.contains("line 3: the answer is absent, allowed:"),
         "{said}"
     );
     assert!(said.contains("1 checks, 1 equal") && said.contains("2 rows could not be read"), "{said}");
@@ -113,7 +113,7 @@ fn a_line_that_is_no_text_or_too_long_stops_no_other() {
     for words in [
         "line 2: byte 30 is not UTF-8",
         "line 3: byte 1 is not UTF-8",
-        "line 4: no JSON",
+        "line 4: not JSON",
         "line 6: longer than 268435456 bytes",
     ] {
         assert!(said.contains(words), "{words}: {said}");

@@ -72,8 +72,11 @@ fn a_row_that_is_none_is_named_and_stops_no_other() {
     assert_eq!(lines(&output).len(), 1);
     assert_eq!(lines(&output)[0]["passed"], true);
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("line 1: no JSON"), "{said}");
-    assert!(said.contains("line 2: question `empty`: public_test_cases: no tests"), "{said}");
+    assert!(said.contains("line 1: not JSON"), "{said}");
+    assert!(
+        said.contains("line 2: question `empty`: `public_test_cases` is empty, allowed: at least one test"),
+        "{said}"
+    );
     assert!(said.ends_with("; 2 rows could not be read\n"), "{said}");
 }
 
@@ -90,7 +93,7 @@ fn a_line_that_is_no_text_stops_no_other() {
     let said = String::from_utf8(output.stderr.clone()).unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert_eq!(lines(&output).iter().filter(|row| row["passed"] == true).count(), 2, "{said}");
-    for words in ["line 2: byte ", "line 3: byte 1 is not UTF-8", "line 4: no JSON", "; 3 rows could not be read"] {
+    for words in ["line 2: byte ", "line 3: byte 1 is not UTF-8", "line 4: not JSON", "; 3 rows could not be read"] {
         assert!(said.contains(words), "{words}: {said}");
     }
 }

@@ -3,7 +3,7 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use evenkeel_hf::{Folder, tensor_shapes, weight_files};
+use evenkeel_hf::{Folder, WeightFiles};
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
@@ -43,7 +43,7 @@ pub(super) fn check_folder(
         check_marker(path, weights, marker)?;
     }
     let folder = Folder::new(folder);
-    let files = weight_files(&folder).map_err(|error| refused(&error, "a readable folder"))?;
+    let files = WeightFiles::read(&folder).map_err(|error| refused(&error, "a readable folder"))?;
     if files.is_empty() {
         return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
     }
@@ -63,7 +63,7 @@ pub(super) fn check_folder(
     if model.shapes.is_empty() {
         return Ok(());
     }
-    let shapes = tensor_shapes(&folder).map_err(|error| refused(&error, "complete safetensors files"))?;
+    let shapes = files.shapes().map_err(|error| refused(&error, "complete safetensors files"))?;
     for (name, shape) in &model.shapes {
         match shapes.get(name) {
             Some(found) if found == shape => {}

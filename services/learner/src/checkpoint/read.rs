@@ -7,7 +7,7 @@ use evenkeel_files::FileDigest;
 use evenkeel_hf::name;
 use evenkeel_model::folder::{StoredParameters, StoredTensors};
 use evenkeel_model::kernels::Moment;
-use evenkeel_model::{Config, ParameterSpec, parameter_specs};
+use evenkeel_model::{Config, ParameterId, ParameterSpec, parameter_specs};
 
 use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE_FILE, State, name_of};
 use crate::error::{LearnerError, Result};
@@ -72,7 +72,7 @@ impl StoredState for Stored<'_> {
     }
 
     fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
-        Ok(self.weights.read(parameter, device)?)
+        Ok(self.weights.read(ParameterId::at(parameter), device)?)
     }
 
     fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {

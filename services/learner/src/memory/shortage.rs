@@ -184,7 +184,7 @@ mod tests {
         let message = refusal(&settings());
         for words in [
             "out of memory of the device: ",
-            " were asked for (",
+            " requested (",
             "during a forward and backward pass; planned: 1.0 GiB for all of training; to reduce memory, ",
             "lower compute.micro_batch_tokens (now 64), or set compute.recompute = selective or full, or set optimizer.moments = host",
         ] {

@@ -6,7 +6,7 @@ use evenkeel_model::kernels::AdamW;
 /// The numbers of one update of one parameter.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Update {
-    /// Factor of the gradient: the step's scalar and the clipping.
+    /// Factor of the gradient: the mini-batch normalizer and the clipping.
     pub(super) gradient_scale: f64,
     pub(super) numbers: AdamW,
 }

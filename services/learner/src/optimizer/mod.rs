@@ -189,7 +189,7 @@ impl Optimizer {
             shrink: if decay { 1.0 - learning_rate * settings.weight_decay } else { 1.0 },
         };
         let UpdateTarget { kernels, parameters } = target;
-        let numbers: Vec<AdamW> = parameters.specs().iter().map(|spec| numbers(spec.decay)).collect();
+        let numbers: Vec<AdamW> = parameters.specs().iter().map(|spec| numbers(spec.kind.decays())).collect();
         match (&mut self.moments, kernels) {
             (Moments::Device(moments), Some(kernels)) => {
                 let PerMoment { first, second } = moments;

@@ -49,7 +49,7 @@ fn weight_decay_shrinks_matrices_and_spares_norms() {
         .update(TrainingPhase::Policy, &settings, &mut parameters, &gradients, 1.0, true)
         .unwrap();
     for ((spec, before), after) in parameters.specs().iter().zip(before).zip(flat(parameters.values())) {
-        let factor = if spec.decay { 0.995 } else { 1.0 };
+        let factor = if spec.kind.decays() { 0.995 } else { 1.0 };
         for (before, after) in before.iter().zip(after) {
             assert!((before * factor - after).abs() < 1e-7, "{}", spec.name);
         }

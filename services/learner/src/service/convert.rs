@@ -3,7 +3,7 @@
 use evenkeel_model::ModelError;
 use evenkeel_objective::LagRun;
 use evenkeel_proto::v1::{SupervisedExample, TrainGroup, TrainHeader};
-use evenkeel_proto::{FieldError, ResponseTokens};
+use evenkeel_proto::{FieldError, FlatResponse};
 use evenkeel_rpc::error::ServiceError;
 
 use crate::{Example, Group, LearnerError, Response};
@@ -49,7 +49,7 @@ fn validate_versions(message: &TrainGroup, header: &TrainHeader) -> Result<(), F
 }
 
 /// How far the versions of a response are behind the step's; empty where none is.
-fn lags(tokens: &ResponseTokens, header: &TrainHeader) -> Vec<LagRun> {
+fn lags(tokens: &FlatResponse, header: &TrainHeader) -> Vec<LagRun> {
     let lag = |version: u64| u32::try_from(header.base_version.saturating_sub(version)).unwrap_or(u32::MAX);
     let runs = tokens.versions.iter().map(|&(version, tokens)| LagRun { lag: lag(version), tokens });
     if tokens.versions.iter().all(|(version, _)| *version == header.base_version) { Vec::new() } else { runs.collect() }

@@ -72,7 +72,7 @@ impl LearnerThread {
         self.lease.renew();
         let response = self.weights.publish(&self.learner, request)?;
         // Engines that share the device wake next.
-        self.learner.release_unused().map_err(convert::error)?;
+        self.learner.empty_cache().map_err(convert::error)?;
         if !response.already_published {
             record("evenkeel_publish_seconds", response.write_us);
         }

@@ -12,7 +12,7 @@ pub struct ProbeSettings {
     /// The first step and then every this many steps; 0 is none. A backward pass over the batch for each rule, and 4 bytes of host memory for
     /// each rule and parameter.
     pub every: u64,
-    /// The rules besides the one in use; empty is all (`sequence-sum` only with `objective.max_tokens`).
+    /// The rules besides the one in use; empty is all (those that divide by `max_tokens` only if `objective.max_tokens` is set).
     pub rules: Vec<Aggregation>,
 }
 

@@ -1,6 +1,6 @@
 //! The groups of a step on their way to its updates.
 
-use evenkeel_objective::{GroupCounts, GroupView, MismatchByLag, Normalizer, StepCounts};
+use evenkeel_objective::{GroupCounts, GroupView, MiniBatchCounts, MismatchByLag, Normalizer};
 
 use super::group_weights::{GroupWeights, PlannedResponse, is_regularized};
 use super::lag_statistics::LagStatistics;
@@ -222,7 +222,7 @@ impl Batch {
         &mut self,
         trainer: &mut Trainer,
         mini_batch: &[usize],
-        counts: StepCounts,
+        counts: MiniBatchCounts,
         is_first_pass: bool,
         observe: &mut dyn FnMut(StepPhase, StepProgress),
     ) -> Result<Vec<ResponseStats>> {
@@ -254,8 +254,8 @@ impl Batch {
         Ok(stats)
     }
 
-    /// The factor of the regularizer in the first update, once it is known: it is the ratio of two scalars of the
-    /// mini-batch, which is 1 for every rule that divides by P.
+    /// The factor of the regularizer in the first update, once it is known: it is the ratio of two mini-batch
+    /// normalizers, which is 1 for every rule that divides by P.
     fn first_factor(&self, trainer: &Trainer, received: usize) -> Option<f64> {
         let objective = &trainer.settings().objective;
         if objective.aggregation.normalizer() == Normalizer::Groups || !is_regularized(objective) {
@@ -265,12 +265,12 @@ impl Batch {
     }
 
     /// The counts of the first update, whose groups have all arrived.
-    fn first_counts(&self) -> StepCounts {
+    fn first_counts(&self) -> MiniBatchCounts {
         let first = (0..self.groups.len()).filter(|&group| self.mini_batches.is_first(group) == Some(true));
         first.map(|group| self.groups[group].counts).collect()
     }
 
-    fn counts(&self, mini_batch: &[usize]) -> StepCounts {
+    fn counts(&self, mini_batch: &[usize]) -> MiniBatchCounts {
         mini_batch.iter().map(|&group| self.groups[group].counts).collect()
     }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_objective::{GroupCounts, GroupView, LagRun, Settings, advantages, group_weights, regularizer_weights};
+use evenkeel_objective::{GroupCounts, GroupTerms, GroupView, LagRun, Settings};
 
 use crate::error::Result;
 use crate::group::{Group, Response};
@@ -66,7 +66,7 @@ impl PlannedResponse {
         self.advantage
     }
 
-    /// The group's part of the policy weight, without the step's scalar.
+    /// The group's part of the policy weight, without the mini-batch normalizer.
     pub(super) fn weight(&self) -> f64 {
         self.weight
     }
@@ -124,11 +124,8 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
     let rewards: Vec<f64> = group.responses.iter().map(|r| r.reward).collect();
     let valid: Vec<bool> = group.responses.iter().map(|r| r.valid).collect();
     let trainable_tokens: Vec<usize> = group.responses.iter().map(Response::trainable).collect();
-    let mut advantage = vec![0.0; rewards.len()];
-    advantages(settings.advantage, &rewards, &valid, &mut advantage).map_err(|error| error.at(index, None))?;
-    let (mut weight, mut regularizer_weight) = (vec![0.0; rewards.len()], vec![0.0; rewards.len()]);
-    let counts = group_weights(settings.aggregation, &advantage, &trainable_tokens, settings.constants(), &mut weight)?;
-    regularizer_weights(&trainable_tokens, &mut regularizer_weight)?;
+    let terms = GroupTerms::of(settings, &rewards, &valid, &trainable_tokens).map_err(|error| error.at(index, None))?;
+    let GroupTerms { advantages, weights: weight, regularizer_weights, counts } = terms;
 
     let of_valid = |value: fn(&Response) -> f64| group.responses.iter().filter(|r| r.valid).map(value).collect();
     let weights = GroupWeights {
@@ -138,8 +135,8 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
         raw_rewards: of_valid(|r| r.raw_reward),
         rewards: of_valid(|r| r.reward),
         invalid: valid.iter().filter(|valid| !**valid).count(),
-        has_signal: advantage.iter().zip(&weight).any(|(a, w)| a * w != 0.0),
-        advantages: advantage,
+        has_signal: advantages.iter().zip(&weight).any(|(a, w)| a * w != 0.0),
+        advantages,
         trainable_tokens,
     };
     let regularized = is_regularized(settings);
@@ -163,7 +160,7 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
                 reference_logp: None,
                 advantage: weights.advantages[i],
                 weight: weight[i],
-                regularizer_weight: regularizer_weight[i],
+                regularizer_weight: regularizer_weights[i],
             });
         }
     }

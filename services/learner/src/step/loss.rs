@@ -9,7 +9,7 @@ use super::group_weights::PlannedResponse;
 use crate::micro_batch::MicroBatches;
 use crate::settings::OldLogp;
 
-/// Sums over one response, without the step's scalar.
+/// Sums over one response, without the mini-batch normalizer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResponseStats {
     pub(super) policy: PolicyStats,
@@ -41,7 +41,7 @@ pub(super) struct PolicyLoss<'a> {
     settings: &'a Settings,
     /// The log-probabilities that the ratio is taken against.
     old_logp: OldLogp,
-    /// Factor of regularizer weights: the ratio of their scalar to the policy's.
+    /// Factor of regularizer weights: the ratio of their normalizer to the policy's.
     regularizer_factor: f64,
     responses: &'a [&'a PlannedResponse],
     batches: &'a MicroBatches,

@@ -1,7 +1,7 @@
 //! The passes of a step: scoring under the weights before its first update, gradients, updates.
 
 use candle_core::Tensor;
-use evenkeel_objective::{Aggregation, StepCounts};
+use evenkeel_objective::{Aggregation, MiniBatchCounts};
 
 use super::group_weights::PlannedResponse;
 use super::loss::{PolicyLoss, ResponseStats};
@@ -37,9 +37,9 @@ pub(super) fn first_pass(
     Ok(stats)
 }
 
-/// Applies a mini-batch's scalar to the summed gradient and updates.
-pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: StepCounts) -> Result<UpdateStats> {
-    let scale = counts.scale(trainer.settings().objective.aggregation);
+/// Applies the mini-batch normalizer to the summed gradient and updates.
+pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: MiniBatchCounts) -> Result<UpdateStats> {
+    let scale = counts.normalizer(trainer.settings().objective.aggregation);
     let gradient = gradient_after(stats.len());
     let finite = stats.iter().all(ResponseStats::is_finite);
     let report = trainer.update(TrainingPhase::Policy, gradient, scale, finite)?;
@@ -67,15 +67,15 @@ pub(super) fn gradient_of(
     trainer.take_gradient(gradient_after(responses.len()))
 }
 
-/// The regularizer's scalar of a mini-batch divided by the policy's.
-pub(super) fn regularizer_factor(trainer: &Trainer, counts: StepCounts) -> f64 {
+/// The regularizer's mini-batch normalizer divided by the policy's.
+pub(super) fn regularizer_factor(trainer: &Trainer, counts: MiniBatchCounts) -> f64 {
     factor_of(trainer.settings().objective.aggregation, counts)
 }
 
 /// The same under any rule.
-pub(super) fn factor_of(aggregation: Aggregation, counts: StepCounts) -> f64 {
-    let policy = counts.scale(aggregation);
-    if policy == 0.0 { 1.0 } else { counts.scale(Aggregation::Token) / policy }
+pub(super) fn factor_of(aggregation: Aggregation, counts: MiniBatchCounts) -> f64 {
+    let policy = counts.normalizer(aggregation);
+    if policy == 0.0 { 1.0 } else { counts.normalizer(Aggregation::Token) / policy }
 }
 
 fn score_with(trainer: &mut Trainer, responses: &mut [PlannedResponse], old: bool) -> Result<()> {

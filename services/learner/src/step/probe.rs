@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use candle_core::{Device, Tensor};
-use evenkeel_objective::{Aggregation, Settings, StepCounts, group_weights};
+use evenkeel_objective::{Aggregation, MiniBatchCounts, Settings, group_weights};
 
 use super::batch::{StepPhase, StepProgress};
 use super::group_weights::{GroupWeights, PlannedResponse};
@@ -26,7 +26,7 @@ pub(super) fn probe(
 ) -> Result<GradientProbe> {
     let began = Instant::now();
     let objective = trainer.settings().objective.clone();
-    let counts: StepCounts = groups.iter().map(|(group, _)| group.counts).collect();
+    let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
     let mut responses: Vec<PlannedResponse> = groups.iter().flat_map(|(_, planned)| planned).cloned().collect();
     let mut gradients: Vec<Vec<Tensor>> = Vec::with_capacity(rules.len());
     score_reference(trainer, &mut responses)?;
@@ -41,7 +41,7 @@ pub(super) fn probe(
     let limit = trainer.settings().optimizer.max_grad_norm;
     let mut of_rules = Vec::with_capacity(rules.len());
     for (index, aggregation) in rules.iter().enumerate() {
-        let norm = counts.scale(*aggregation) * norms[index];
+        let norm = counts.normalizer(*aggregation) * norms[index];
         let cosine = |other: usize| -> Result<Option<f64>> {
             let of_both = norms[index] * norms[other];
             let cosine = dot(&gradients[index], &gradients[other])? / of_both;

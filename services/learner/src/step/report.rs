@@ -25,7 +25,7 @@ pub struct UpdateStats {
     pub learning_rate: f64,
     /// Why nothing was changed; absent if the update was applied.
     pub skipped: Option<SkipReason>,
-    /// Sums over the trainable tokens that went through the model, without the step's scalar in `loss`.
+    /// Sums over the trainable tokens that went through the model, without the mini-batch normalizer in `loss`.
     pub policy: PolicyStats,
     /// Sums of the KL estimate over the same.
     pub kl: KlStats,

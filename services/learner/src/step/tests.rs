@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use evenkeel_model::{Config, Parameters, Train};
+use evenkeel_model::{Config, Parameters, TrainableModel};
 
 use crate::test_model::{TestModel, groups, state};
 use crate::{Learner, TrainingSettings};
@@ -91,7 +91,7 @@ fn an_update_that_is_applied_ends_a_row_of_skipped_ones() {
 }
 
 /// The same weights in a model that works.
-fn revived(parameters: Parameters, config: Config) -> Box<dyn Train> {
+fn revived(parameters: Parameters, config: Config) -> Box<dyn TrainableModel> {
     let parameters = parameters.deep_copy().unwrap();
     evenkeel_model::network(config, parameters, candle_core::DType::F32, Default::default()).unwrap()
 }

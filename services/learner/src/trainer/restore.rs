@@ -42,7 +42,7 @@ impl Trainer {
     fn replace(&mut self, stored: &dyn StoredState, numbers: StoredNumbers) -> Result<()> {
         self.model.discard_gradients();
         self.partially_loaded = Some(stored.folder().to_owned());
-        let device = self.parameters().get(0).device().clone();
+        let device = self.parameters().device().clone();
         let moments_device = self.optimizer.moments().device(&device);
         for id in 0..self.parameters().specs().len() {
             self.model.parameters_mut().values_mut()[id] = stored.weights(id, &device)?;

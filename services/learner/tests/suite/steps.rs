@@ -4,7 +4,7 @@ use crate::support::{bits, groups, host, learner, settings, update_difference, w
 use candle_core::Device;
 use evenkeel_config::Settings;
 use evenkeel_learner::{BatchShape, Group, OldLogp, StepReport, TrainingSettings};
-use evenkeel_objective::{Advantage, Aggregation, Correction, Policy};
+use evenkeel_objective::{Advantage, Aggregation, Correction, PolicyTerm};
 
 fn trained(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
     let mut learner = learner(settings);
@@ -245,7 +245,7 @@ fn corrections_weigh_the_gap_between_engine_and_learner() {
     let run = |correction| {
         let mut settings = settings();
         settings.objective.correction = correction;
-        settings.objective.policy = Policy::DualClip;
+        settings.objective.policy = PolicyTerm::DualClip;
         trained(settings, groups(13, 3)).0.updates[0].policy
     };
     assert_eq!(run(Correction::None).correction_bounded, 0);

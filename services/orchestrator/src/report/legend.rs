@@ -1,22 +1,14 @@
 //! Aggregation rules as charts and tables show them.
 
+use evenkeel_objective::Aggregation;
+use evenkeel_report::COLOURS;
+
 use crate::metrics::{Curves, Statistics};
 
-/// Colours of rules, the same on every page.
-const COLOURS: [(&str, usize); 8] = [
-    ("token", 2),
-    ("batch-token", 6),
-    ("sequence", 1),
-    ("balanced", 3),
-    ("balanced-count", 4),
-    ("sequence-sum", 5),
-    ("vl-norm", 7),
-    ("vlnorm", 7),
-];
-
-/// The colour of a rule.
+/// The colour of a rule, the same on every page: that of its position among all rules. Those of other versions share the last colour.
 pub(super) fn colour(rule: &str) -> usize {
-    COLOURS.iter().find(|(name, _)| *name == rule).map_or(8, |(_, colour)| *colour)
+    let position = Aggregation::ALL.iter().position(|known| known.name() == rule);
+    position.map_or(COLOURS, |position| 1 + position % COLOURS)
 }
 
 /// A rule's name in a legend.

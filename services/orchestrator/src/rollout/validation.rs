@@ -1,7 +1,7 @@
 //! Whether a rollout is the sample that was requested. Anything else must not be trained on.
 
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
-use evenkeel_proto::{FieldError, ResponseTokens, flatten, validate_token_ids};
+use evenkeel_proto::{FieldError, FlatResponse, flatten, validate_token_ids};
 
 use super::answer_part::AnswerPart;
 use super::group::GroupRequest;
@@ -100,7 +100,7 @@ impl Requirements {
     }
 }
 
-fn begins_with(response: &ResponseTokens, before: &ResponseTokens) -> bool {
+fn begins_with(response: &FlatResponse, before: &FlatResponse) -> bool {
     response.token_ids.starts_with(&before.token_ids)
         && response.log_probabilities.starts_with(&before.log_probabilities)
         && response.trainable.starts_with(&before.trainable)

@@ -150,7 +150,7 @@ async fn rows_at_fault_refuse_the_run_where_that_is_set_and_where_nothing_is_lef
             (
                 &[json!({"text": "a"})],
                 &drop,
-                "rows.jsonl: gives no prompt: 1 rows, 0 prompts, 1 missing-prompt; line 1:",
+                "rows.jsonl: yields no prompts: 1 rows, 0 prompts, 1 missing-prompt; line 1:",
             ),
             (&[good], &|recipe| recipe.evaluation.problems = 1, "data is 0 problems"),
         ];

@@ -216,7 +216,7 @@ async fn benchmarks_that_cannot_be_asked_are_refused_by_name() {
             (|b| b.files = vec!["/nowhere/x.jsonl".into()], "/nowhere/x.jsonl"),
             (
                 |b| b.answer_field = "solution.text".into(),
-                "ones.jsonl: gives no prompt: 2 rows, 0 prompts, 2 missing-gold",
+                "ones.jsonl: yields no prompts: 2 rows, 0 prompts, 2 missing-gold",
             ),
             (
                 |b| b.max_tokens = Some(128),

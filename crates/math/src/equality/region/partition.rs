@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use crate::equality::compare as compare_values;
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, Point, Variables, evaluate};
-use crate::{Fuel, Outcome, Policy, Reason, Region, Value};
+use crate::{CheckOutcome, Fuel, Reason, Region, Rules, Value};
 
 /// Most endpoints of both regions together.
 const MAX_ENDS: usize = 256;
@@ -15,12 +15,12 @@ pub(super) struct Partition<'v> {
     ends: Vec<&'v Value>,
     /// Every inserted value, by address, with the equal endpoint; positions are assigned once all are inserted.
     positions: Vec<(*const Value, &'v Value, usize)>,
-    policy: &'v Policy,
+    rules: &'v Rules,
 }
 
 impl<'v> Partition<'v> {
     /// Whether both regions contain the same points and gaps. `None` if an endpoint is not a number.
-    pub(super) fn compare(gold: &'v Region, answer: &'v Region, policy: &'v Policy, fuel: &mut Fuel) -> Option<Reason> {
+    pub(super) fn compare(gold: &'v Region, answer: &'v Region, rules: &'v Rules, fuel: &mut Fuel) -> Option<Reason> {
         let mut found = Vec::new();
         ends(gold, &mut found);
         ends(answer, &mut found);
@@ -28,7 +28,7 @@ impl<'v> Partition<'v> {
             return Some(Reason::TooLarge);
         }
         let mut partition =
-            Self { ends: Vec::with_capacity(found.len()), positions: Vec::with_capacity(found.len()), policy };
+            Self { ends: Vec::with_capacity(found.len()), positions: Vec::with_capacity(found.len()), rules };
         for end in found {
             if let Err(reason) = partition.insert(end, fuel)? {
                 return Some(reason);
@@ -51,7 +51,7 @@ impl<'v> Partition<'v> {
         while low < high {
             let middle = (low + high) / 2;
             let Some(&end) = self.ends.get(middle) else { break };
-            match order(value, end, self.policy, fuel)? {
+            match order(value, end, self.rules, fuel)? {
                 Ok(Ordering::Less) => high = middle,
                 Ok(Ordering::Greater) => low = middle + 1,
                 Ok(Ordering::Equal) => {
@@ -133,12 +133,12 @@ fn ends<'v>(region: &'v Region, found: &mut Vec<&'v Value>) {
 }
 
 /// `None` if one is not a number.
-fn order(a: &Value, b: &Value, policy: &Policy, fuel: &mut Fuel) -> Option<Result<Ordering, Reason>> {
+fn order(a: &Value, b: &Value, rules: &Rules, fuel: &mut Fuel) -> Option<Result<Ordering, Reason>> {
     // Either may be the rounded one.
     for (a, b) in [(a, b), (b, a)] {
-        match compare_values(a, b, policy, fuel) {
+        match compare_values(a, b, rules, fuel) {
             Reason::OutOfFuel => return Some(Err(Reason::OutOfFuel)),
-            reason if reason.outcome() == Outcome::Equal => return Some(Ok(Ordering::Equal)),
+            reason if reason.outcome() == CheckOutcome::Equal => return Some(Ok(Ordering::Equal)),
             _ => {}
         }
     }

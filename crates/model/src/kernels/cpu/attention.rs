@@ -24,10 +24,10 @@ impl Attention for Cpu {
         shape: HeadShape,
         starts: &[usize],
     ) -> Result<(Matrix, Matrix)> {
-        let mut out = Matrix::stale(q.rows(), q.width());
-        let mut log_sum = Matrix::stale(q.rows(), shape.heads);
+        let mut out = Matrix::uninitialized(q.rows(), q.width());
+        let mut log_sum = Matrix::uninitialized(q.rows(), shape.heads);
         for block in blocks(starts) {
-            let mut scores = Matrix::stale(block.queries, block.keys);
+            let mut scores = Matrix::uninitialized(block.queries, block.keys);
             for head in 0..shape.heads {
                 score(&mut scores, q, k, shape, head, block);
                 softmax(
@@ -62,12 +62,12 @@ impl Attention for Cpu {
     ) -> Result<[Matrix; 3]> {
         let AttentionForward { q, k, v, out, log_sum } = forward;
         let (width, kv_width) = (q.width(), k.width());
-        let mut dq = Matrix::stale(q.rows(), width);
+        let mut dq = Matrix::uninitialized(q.rows(), width);
         let (mut dk, mut dv) = (Matrix::zeros(k.rows(), kv_width), Matrix::zeros(v.rows(), kv_width));
         for block in blocks(starts) {
             let Block { row, first, queries, keys, .. } = block;
-            let mut scores = Matrix::stale(queries, keys);
-            let mut dscores = Matrix::stale(queries, keys);
+            let mut scores = Matrix::uninitialized(queries, keys);
+            let mut dscores = Matrix::uninitialized(queries, keys);
             for head in 0..shape.heads {
                 let at = row * width + head * shape.dim;
                 let kv_at = first * kv_width + kv_head(shape, head) * shape.dim;

@@ -71,9 +71,9 @@ impl CachedAttention for Cpu {
         rows: &[usize],
         caches: &mut [&mut Cache],
     ) -> Result<Matrix> {
-        let mut out = Matrix::stale(q.rows(), q.width());
+        let mut out = Matrix::uninitialized(q.rows(), q.width());
         let longest = rows.iter().zip(caches.iter()).map(|(rows, cache)| cache.length + rows).max().unwrap_or(0);
-        let mut scores = Matrix::stale(1, longest.next_multiple_of(BLOCK));
+        let mut scores = Matrix::uninitialized(1, longest.next_multiple_of(BLOCK));
         let mut row = 0;
         for (&count, cache) in rows.iter().zip(caches) {
             cache.reserve(count, shape);
@@ -84,11 +84,6 @@ impl CachedAttention for Cpu {
             row += count;
         }
         Ok(out)
-    }
-
-    fn truncate(&self, cache: &mut Cache, length: usize) -> Result<()> {
-        cache.length = cache.length.min(length);
-        Ok(())
     }
 }
 

@@ -36,7 +36,7 @@ impl Head for Cpu {
         grad: &mut Vec<f32>,
     ) -> Result<Matrix> {
         let (vocabulary, width) = input.weight.dims2()?;
-        let mut dhidden = Matrix::stale(hidden.rows(), width);
+        let mut dhidden = Matrix::uninitialized(hidden.rows(), width);
         with_values(input.weight, |weight| {
             let weight_view = View::rows_of(weight, vocabulary, width, width);
             for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
@@ -69,7 +69,7 @@ fn logits(
     width: usize,
     temperature: f32,
 ) -> Matrix {
-    let mut logits = Matrix::stale(rows, vocabulary);
+    let mut logits = Matrix::uninitialized(rows, vocabulary);
     let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
     let weight = View::rows_of(weight, vocabulary, width, width);
     matmul(&mut logits, vocabulary, hidden, weight.t(), 1.0 / temperature, Store::Set);

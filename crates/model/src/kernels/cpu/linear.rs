@@ -14,7 +14,7 @@ impl Linear for Cpu {
         let rows = x.rows();
         let mut y = match add {
             Some(add) => add.clone(),
-            None => Matrix::stale(rows, out),
+            None => Matrix::uninitialized(rows, out),
         };
         let store = if add.is_some() { Store::Add } else { Store::Set };
         let strides = weight.stride().to_vec();
@@ -40,10 +40,10 @@ impl Linear for Cpu {
         Ok(y)
     }
 
-    fn linear_input(&self, dy: &Matrix, weight: &Tensor, into: Option<Matrix>) -> Result<Matrix> {
+    fn linear_backward_input(&self, dy: &Matrix, weight: &Tensor, into: Option<Matrix>) -> Result<Matrix> {
         let (out, input) = weight.dims2()?;
         let store = if into.is_some() { Store::Add } else { Store::Set };
-        let mut dx = into.unwrap_or_else(|| Matrix::stale(dy.rows(), input));
+        let mut dx = into.unwrap_or_else(|| Matrix::uninitialized(dy.rows(), input));
         let strides = weight.stride().to_vec();
         with_values(weight, |values| {
             let weight =
@@ -53,14 +53,14 @@ impl Linear for Cpu {
         Ok(dx)
     }
 
-    fn linear_weight(&self, dy: &Matrix, x: &Matrix, weight: &mut Vec<f32>) -> Result<()> {
+    fn linear_backward_weight(&self, dy: &Matrix, x: &Matrix, weight: &mut Vec<f32>) -> Result<()> {
         let (rows, out, input) = (x.rows(), dy.width(), x.width());
         let dy = View::rows_of(dy, rows, out, out);
         matmul(weight, input, dy.t(), View::rows_of(x, rows, input, input), 1.0, Store::Add);
         Ok(())
     }
 
-    fn linear_bias(&self, dy: &Matrix, bias: &mut Vec<f32>) -> Result<()> {
+    fn linear_backward_bias(&self, dy: &Matrix, bias: &mut Vec<f32>) -> Result<()> {
         dy.chunks_exact(dy.width()).for_each(|row| simd::add(bias, row));
         Ok(())
     }

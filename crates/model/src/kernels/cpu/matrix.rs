@@ -23,7 +23,7 @@ pub struct Matrix {
 
 impl Matrix {
     /// A matrix with leftover values, which must be written before they are read.
-    pub(super) fn stale(rows: usize, width: usize) -> Self {
+    pub(super) fn uninitialized(rows: usize, width: usize) -> Self {
         let length = rows * width;
         let recycled = FREE.with_borrow_mut(|free| {
             // The smallest that fits, unless it is so large that a small matrix would waste it.
@@ -36,14 +36,14 @@ impl Matrix {
 
     /// A matrix of zeros.
     pub(super) fn zeros(rows: usize, width: usize) -> Self {
-        let mut matrix = Self::stale(rows, width);
+        let mut matrix = Self::uninitialized(rows, width);
         matrix.fill(0.0);
         matrix
     }
 
     /// A copy of `values`.
     pub(super) fn copy_of(values: &[f32], rows: usize, width: usize) -> Self {
-        let mut matrix = Self::stale(rows, width);
+        let mut matrix = Self::uninitialized(rows, width);
         matrix.copy_from_slice(values);
         matrix
     }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_dropped_matrix_lends_its_memory_to_the_next_of_its_size() {
         let address = Matrix::zeros(10, 7).as_ptr();
-        assert_eq!(Matrix::stale(7, 9).as_ptr(), address);
+        assert_eq!(Matrix::uninitialized(7, 9).as_ptr(), address);
     }
 
     #[test]

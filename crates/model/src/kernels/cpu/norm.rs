@@ -10,7 +10,7 @@ use crate::kernels::RmsNorm;
 
 impl RmsNorm for Cpu {
     fn rms_norm(&self, x: &Matrix, weight: &Tensor, epsilon: f64) -> Result<Matrix> {
-        let mut y = Matrix::stale(x.rows(), x.width());
+        let mut y = Matrix::uninitialized(x.rows(), x.width());
         with_values(weight, |values| forward(&mut y, x, &values[..weight.elem_count()], epsilon as f32))?;
         Ok(y)
     }

@@ -5,7 +5,7 @@ use multiversion::multiversion;
 use super::{Cpu, Matrix};
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{Rotary, Turn, rotary_angles};
+use crate::kernels::{Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, (positions, head_dim / 2) each.
 #[derive(Clone, Debug)]
@@ -23,9 +23,9 @@ impl Rotary for Cpu {
         Ok(Table { cos, sin, half: config.head_dim / 2 })
     }
 
-    fn rotary(&self, mut x: Matrix, table: &Table, positions: &[u32], turn: Turn) -> Result<Matrix> {
+    fn rotary(&self, mut x: Matrix, table: &Table, positions: &[u32], direction: RotaryDirection) -> Result<Matrix> {
         let width = x.width();
-        rotate(&mut x, width, table, positions, if turn == Turn::Forward { 1.0 } else { -1.0 });
+        rotate(&mut x, width, table, positions, if direction == RotaryDirection::Forward { 1.0 } else { -1.0 });
         Ok(x)
     }
 }

@@ -9,7 +9,7 @@ use crate::kernels::Rows;
 impl Rows for Cpu {
     fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Matrix> {
         let (_, width) = table.dims2()?;
-        let mut x = Matrix::stale(ids.len(), width);
+        let mut x = Matrix::uninitialized(ids.len(), width);
         with_values(table, |table| {
             for (row, &id) in ids.iter().enumerate() {
                 x.row_mut(row).copy_from_slice(&table[id as usize * width..][..width]);
@@ -27,7 +27,7 @@ impl Rows for Cpu {
     }
 
     fn select_rows(&self, x: &Matrix, rows: &[u32]) -> Result<Matrix> {
-        let mut y = Matrix::stale(rows.len(), x.width());
+        let mut y = Matrix::uninitialized(rows.len(), x.width());
         for (to, &from) in rows.iter().enumerate() {
             y.row_mut(to).copy_from_slice(x.row(from as usize));
         }

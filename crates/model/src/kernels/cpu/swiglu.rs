@@ -9,14 +9,14 @@ use crate::kernels::SwiGlu;
 
 impl SwiGlu for Cpu {
     fn swiglu(&self, gate: &Matrix, up: &Matrix) -> Result<Matrix> {
-        let mut y = Matrix::stale(gate.rows(), gate.width());
+        let mut y = Matrix::uninitialized(gate.rows(), gate.width());
         forward(&mut y, gate, up);
         Ok(y)
     }
 
     fn swiglu_backward(&self, dy: &Matrix, gate: &Matrix, up: &Matrix) -> Result<[Matrix; 2]> {
-        let mut dgate = Matrix::stale(gate.rows(), gate.width());
-        let mut dup = Matrix::stale(gate.rows(), gate.width());
+        let mut dgate = Matrix::uninitialized(gate.rows(), gate.width());
+        let mut dup = Matrix::uninitialized(gate.rows(), gate.width());
         backward(&mut dgate, &mut dup, dy, gate, up);
         Ok([dgate, dup])
     }

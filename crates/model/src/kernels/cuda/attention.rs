@@ -2,7 +2,7 @@
 
 use evenkeel_kernels::{FusedPass, FusedShape, Type};
 
-use super::{Cuda, Device};
+use super::{AttentionFallback, AttentionLibrary, Cuda, Device};
 use crate::error::Result;
 use crate::kernels::{Attention, AttentionForward, AttentionOptions, HeadShape};
 
@@ -17,18 +17,15 @@ impl<D: Device> Cuda<D> {
     ///
     /// # Errors
     /// The reason.
-    pub fn attention_library(&self, dim: usize) -> std::result::Result<String, String> {
+    pub fn attention_library(&self, dim: usize) -> Result<AttentionLibrary, AttentionFallback> {
         if !self.attention.library {
-            return Err("compute.attention is blocks".into());
+            return Err(AttentionFallback::NotRequested);
         }
         if self.kind != Type::Bf16 {
-            return Err("the compute type is f32, cuDNN takes bf16".into());
+            return Err(AttentionFallback::ComputeType(self.kind));
         }
         if !FusedShape::WIDTHS.contains(&dim) {
-            return Err(format!(
-                "a head is {dim} wide, cuDNN takes {}",
-                FusedShape::WIDTHS.map(|width| width.to_string()).join(" and ")
-            ));
+            return Err(AttentionFallback::HeadDim(dim));
         }
         self.device.attention_library()
     }
@@ -128,13 +125,12 @@ mod tests {
         let blocks = AttentionOptions { library: false, ..AttentionOptions::default() };
         let narrow = HeadShape { dim: 96, ..SHAPE };
         for (compute, attention, shape, reason) in [
-            (DType::F32, AttentionOptions::default(), SHAPE, "compute type is f32"),
-            (DType::BF16, AttentionOptions::default(), narrow, "96 wide"),
-            (DType::BF16, blocks, SHAPE, "compute.attention is blocks"),
+            (DType::F32, AttentionOptions::default(), SHAPE, AttentionFallback::ComputeType(Type::F32)),
+            (DType::BF16, AttentionOptions::default(), narrow, AttentionFallback::HeadDim(96)),
+            (DType::BF16, blocks, SHAPE, AttentionFallback::NotRequested),
         ] {
             let cuda = cuda(compute, attention);
-            let said = cuda.attention_library(shape.dim).unwrap_err();
-            assert!(said.contains(reason), "{said}");
+            assert_eq!(cuda.attention_library(shape.dim), Err(reason));
             let counts = passes(&cuda, shape, &[0, 7, 600]);
             assert!(names(&counts).iter().all(|name| !name.contains("cuDNN")), "{:?}", names(&counts));
         }

@@ -18,7 +18,7 @@ use evenkeel_kernels::{
 
 use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
-use super::{Device, Lane, failed};
+use super::{AttentionFallback, AttentionLibrary, Device, Lane, failed};
 use crate::error::{ModelError, Result};
 use crate::kernels::HostValues;
 use crate::pinned::PinnedBytes;
@@ -78,7 +78,7 @@ impl CandleDevice {
         }
     }
 
-    /// Why memory of so many bytes was refused.
+    /// Why memory of this many bytes was refused.
     fn refused(&self, bytes: usize, error: DriverError) -> ModelError {
         if error.0 != CUresult::CUDA_ERROR_OUT_OF_MEMORY {
             return failed(error);
@@ -109,8 +109,9 @@ fn capability_of(stream: &CudaStream) -> Result<i32> {
 }
 
 /// See [`crate::attention_library`].
-pub(crate) fn attention_library(device: &CudaDevice) -> std::result::Result<String, String> {
-    let capability = capability_of(&device.cuda_stream()).map_err(|error| error.to_string())?;
+pub(crate) fn attention_library(device: &CudaDevice) -> Result<AttentionLibrary, AttentionFallback> {
+    let capability =
+        capability_of(&device.cuda_stream()).map_err(|error| AttentionFallback::Unidentified(error.to_string()))?;
     check_library(capability)
 }
 
@@ -201,7 +202,7 @@ impl Device for CandleDevice {
         self.products.multiply(&self.stream, product)
     }
 
-    fn attention_library(&self) -> std::result::Result<String, String> {
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
         self.attention.name()
     }
 

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use candle_core::{Shape, Tensor};
 use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
-use super::{Device, Lane};
+use super::{AttentionFallback, AttentionLibrary, Device, Lane};
 use crate::error::{ModelError, Result};
 use crate::kernels::HostValues;
 
@@ -82,7 +82,7 @@ impl Counter {
         Self { properties, memory: u64::MAX, counts: Arc::new(Mutex::new(Counts { end, ..Counts::default() })) }
     }
 
-    /// With so many bytes of memory, beyond which an allocation is refused.
+    /// With this many bytes of memory, beyond which an allocation is refused.
     pub fn with_memory(self, bytes: u64) -> Self {
         Self { memory: bytes, ..self }
     }
@@ -190,8 +190,8 @@ impl Device for Counter {
         Ok(())
     }
 
-    fn attention_library(&self) -> std::result::Result<String, String> {
-        Ok("cuDNN, counted".into())
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
+        Ok(AttentionLibrary::stand_in("counted"))
     }
 
     /// The most that a plan may take.
@@ -241,7 +241,7 @@ mod tests {
         let counter = Counter::new(DeviceProperties { multiprocessors: 1 }).with_memory(4 << 20);
         let _kept = counter.allocate(3 << 20).unwrap();
         let error = counter.zeros(2 << 20).err().unwrap().to_string();
-        assert_eq!(error, "out of memory of the device: 2.0 MiB were asked for (1048576 of 4194304 bytes are free)");
+        assert_eq!(error, "out of memory of the device: 2.0 MiB requested (1048576 of 4194304 bytes are free)");
         counter.upload(&[0; 1 << 20]).unwrap();
     }
 

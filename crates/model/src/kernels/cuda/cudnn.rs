@@ -1,21 +1,22 @@
 //! Attention by cuDNN on candle's device and stream.
 
 use std::collections::BTreeSet;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::cuda_backend::cudarc::driver::CudaStream;
-use evenkeel_cuda::cudnn::{Cudnn, version};
+use evenkeel_cuda::cudnn::{Cudnn, path, version};
 use evenkeel_kernels::{FusedAttention, FusedPass, FusedShape};
 
-use super::failed;
+use super::{AttentionFallback, AttentionLibrary, failed};
 use crate::error::Result;
 
 /// The library, or why attention is computed without it.
 pub(super) struct Library {
-    cudnn: std::result::Result<Cudnn, String>,
+    cudnn: Result<Cudnn, AttentionFallback>,
     /// Of the device: 10 * major + minor.
     capability: i32,
-    /// What was said to have no plan.
+    /// Shapes without a plan that a warning has named.
     refused: Mutex<BTreeSet<(FusedShape, FusedPass)>>,
     /// It must outlive the library's handle.
     stream: Arc<CudaStream>,
@@ -29,9 +30,9 @@ impl Library {
     }
 
     /// Its version and file, or why it is not used.
-    pub(super) fn name(&self) -> std::result::Result<String, String> {
+    pub(super) fn name(&self) -> Result<AttentionLibrary, AttentionFallback> {
         let cudnn = self.cudnn.as_ref().map_err(Clone::clone)?;
-        Ok(format!("cuDNN {} ({})", cudnn.version(), cudnn.path()))
+        Ok(AttentionLibrary { version: cudnn.version(), path: Some(cudnn.path().into()) })
     }
 
     pub(super) fn workspace(&self, shape: FusedShape, pass: FusedPass) -> Option<usize> {
@@ -67,23 +68,26 @@ impl Library {
     }
 }
 
-/// The library's version, if it is installed and takes packed sequences on devices of this capability.
-pub(super) fn check_library(capability: i32) -> std::result::Result<String, String> {
+/// The library, if it is installed and takes packed sequences on devices of this capability.
+pub(super) fn check_library(capability: i32) -> Result<AttentionLibrary, AttentionFallback> {
     // Elsewhere the library's backward pass takes no packed logarithms.
     if !(90..110).contains(&capability) {
-        let found = format!("{}.{}", capability / 10, capability % 10);
-        return Err(format!("compute capability of the device is {found}, allowed for cuDNN: 9.0 to 10.3"));
+        return Err(AttentionFallback::Capability(capability));
     }
-    version().map_err(|error| error.to_string())
+    Ok(AttentionLibrary { version: version()?, path: Some(path()?.into()) })
 }
 
-fn open(stream: &Arc<CudaStream>, capability: i32) -> std::result::Result<Cudnn, String> {
+fn open(stream: &Arc<CudaStream>, capability: i32) -> Result<Cudnn, AttentionFallback> {
     check_library(capability)?;
     let context = stream.context();
-    context.bind_to_thread().map_err(|error| error.to_string())?;
-    let name = context.name().map_err(|error| error.to_string())?;
+    context.bind_to_thread().map_err(unidentified)?;
+    let name = context.name().map_err(unidentified)?;
     let name = format!("{name} {}.{}", capability / 10, capability % 10);
-    let number = i32::try_from(context.ordinal()).map_err(|error| error.to_string())?;
+    let number = i32::try_from(context.ordinal()).map_err(unidentified)?;
     // SAFETY: `Library` keeps the stream as long as the handle.
-    unsafe { Cudnn::of_device(number, stream.cu_stream().cast(), &name) }.map_err(|error| error.to_string())
+    Ok(unsafe { Cudnn::of_device(number, stream.cu_stream().cast(), &name) }?)
+}
+
+fn unidentified(error: impl Display) -> AttentionFallback {
+    AttentionFallback::Unidentified(error.to_string())
 }

@@ -7,8 +7,9 @@ use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, 
 
 use crate::error::Result;
 use crate::kernels::HostValues;
+use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 
-/// A device that runs launches and products one after another, in the order in which it is given them. The host need not wait for them.
+/// A device that runs launches and products one after another, in the order in which they are submitted, without the host waiting for them.
 /// Beside them it copies from and to the host, in lanes of their own: see [`Lane`].
 pub trait Device: Send + Sync {
     /// Memory of the device, at an address divisible by 256. When it is dropped, whatever was launched before may still use it.
@@ -37,13 +38,13 @@ pub trait Device: Send + Sync {
     /// Computes a product. The addresses in it must be this device's.
     fn multiply(&self, product: &Product) -> Result<()>;
     /// The library that computes attention in one call, or why there is none.
-    fn attention_library(&self) -> std::result::Result<String, String>;
+    fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback>;
     /// Bytes of workspace of a pass of attention by the library, or `None` where it has no plan for the shape.
     fn attention_workspace(&self, shape: FusedShape, pass: FusedPass) -> Result<Option<usize>>;
     /// Computes a pass of attention for which there is a plan. The addresses in it must be this device's.
     fn attend(&self, attention: &FusedAttention) -> Result<()>;
 
-    /// So many fp32 zeros in memory of the host that this device copies from and to by itself.
+    /// This many fp32 zeros in memory of the host that this device copies from and to by itself.
     fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>>;
     /// Copies some values to the beginning of the device's memory, in [`Lane::In`]. They must stay as they are until [`Device::settle`].
     fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Self::Memory) -> Result<()>;

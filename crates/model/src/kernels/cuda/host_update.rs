@@ -114,6 +114,7 @@ mod tests {
     use evenkeel_kernels::{Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
 
     use super::*;
+    use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
     use crate::kernels::{HostValues, OptimizerKernels};
 
     /// For each lane, how much of its work is known to be done.
@@ -223,8 +224,8 @@ mod tests {
             Ok(())
         }
 
-        fn attention_library(&self) -> std::result::Result<String, String> {
-            Err("an update has no attention".into())
+        fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
+            Err(AttentionFallback::NotRequested)
         }
 
         fn attention_workspace(&self, _: FusedShape, _: FusedPass) -> Result<Option<usize>> {

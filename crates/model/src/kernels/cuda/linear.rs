@@ -28,7 +28,12 @@ impl<D: Device> Linear for Cuda<D> {
         Ok(y)
     }
 
-    fn linear_input(&self, dy: &Self::Matrix, weight: &Tensor, into: Option<Self::Matrix>) -> Result<Self::Matrix> {
+    fn linear_backward_input(
+        &self,
+        dy: &Self::Matrix,
+        weight: &Tensor,
+        into: Option<Self::Matrix>,
+    ) -> Result<Self::Matrix> {
         let (out, input) = weight.dims2()?;
         let added = into.as_ref().map_or(Pointer::NULL, Matrix::at);
         let dx = into.map_or_else(|| self.blank(dy.rows(), input), Ok)?;
@@ -38,17 +43,22 @@ impl<D: Device> Linear for Cuda<D> {
         Ok(dx)
     }
 
-    fn linear_weight(&self, dy: &Self::Matrix, x: &Self::Matrix, weight: &mut Gradient<D::Memory>) -> Result<()> {
+    fn linear_backward_weight(
+        &self,
+        dy: &Self::Matrix,
+        x: &Self::Matrix,
+        weight: &mut Gradient<D::Memory>,
+    ) -> Result<()> {
         self.add_weight_gradient(dy.rows(), (dy.operand(0), dy.width()), (x.operand(0), x.width()), weight)
     }
 
-    fn linear_bias(&self, dy: &Self::Matrix, bias: &mut Gradient<D::Memory>) -> Result<()> {
+    fn linear_backward_bias(&self, dy: &Self::Matrix, bias: &mut Gradient<D::Memory>) -> Result<()> {
         self.add_columns(ColumnSum { kind: dy.kind(), rows: dy.rows(), width: dy.width() }, dy.at(), bias)
     }
 }
 
 impl<D: Device> Cuda<D> {
-    /// Adds dyᵀ x of so many rows to a gradient, in fp32.
+    /// Adds dyᵀ x of this many rows to a gradient, in fp32.
     pub(super) fn add_weight_gradient(
         &self,
         rows: usize,

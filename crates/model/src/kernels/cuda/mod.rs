@@ -22,6 +22,7 @@ mod device;
 mod fused;
 mod head;
 mod host_update;
+mod library;
 mod linear;
 mod matrix;
 mod norm;
@@ -39,6 +40,7 @@ pub use count::{Counter, Counts, Tally};
 pub use device::{Device, Lane};
 pub use evenkeel_kernels::DeviceProperties;
 pub use head::Kept;
+pub use library::{AttentionFallback, AttentionLibrary};
 pub use matrix::{Gradient, Matrix};
 pub use rotary::Table;
 

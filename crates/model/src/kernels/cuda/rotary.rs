@@ -7,7 +7,7 @@ use evenkeel_kernels::{Rotation, rotary};
 use super::{Cuda, Device};
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{Rotary, Turn, rotary_angles};
+use crate::kernels::{Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, fp32 (positions, half) each.
 pub struct Table<M> {
@@ -28,13 +28,19 @@ impl<D: Device> Rotary for Cuda<D> {
         })
     }
 
-    fn rotary(&self, x: Self::Matrix, table: &Self::Table, positions: &[u32], turn: Turn) -> Result<Self::Matrix> {
+    fn rotary(
+        &self,
+        x: Self::Matrix,
+        table: &Self::Table,
+        positions: &[u32],
+        direction: RotaryDirection,
+    ) -> Result<Self::Matrix> {
         let rotation = Rotation {
             kind: x.kind(),
             rows: x.rows(),
             heads: x.width() / (2 * table.half).max(1),
             half: table.half,
-            back: turn == Turn::Backward,
+            back: direction == RotaryDirection::Backward,
         };
         let angles = [&table.cosines, &table.sines].map(|values| self.device.address(values));
         let mut last = self.positions.lock().unwrap_or_else(PoisonError::into_inner);

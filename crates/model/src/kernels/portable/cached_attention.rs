@@ -46,16 +46,4 @@ impl CachedAttention for Portable {
         }
         Ok(Tensor::cat(&outs, 0)?)
     }
-
-    fn truncate(&self, cache: &mut Cache, length: usize) -> Result<()> {
-        cache.0 = match cache.0.take() {
-            Some(_) if length == 0 => None,
-            Some((keys, values)) => {
-                let length = length.min(keys.dim(1)?);
-                Some((keys.narrow(1, 0, length)?.contiguous()?, values.narrow(1, 0, length)?.contiguous()?))
-            }
-            None => None,
-        };
-        Ok(())
-    }
 }

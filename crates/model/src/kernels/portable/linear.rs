@@ -16,15 +16,15 @@ impl Linear for Portable {
         plus(add.cloned(), y)
     }
 
-    fn linear_input(&self, dy: &Tensor, weight: &Tensor, into: Option<Tensor>) -> Result<Tensor> {
+    fn linear_backward_input(&self, dy: &Tensor, weight: &Tensor, into: Option<Tensor>) -> Result<Tensor> {
         plus(into, dy.matmul(&self.cast(weight)?)?)
     }
 
-    fn linear_weight(&self, dy: &Tensor, x: &Tensor, weight: &mut Tensor) -> Result<()> {
+    fn linear_backward_weight(&self, dy: &Tensor, x: &Tensor, weight: &mut Tensor) -> Result<()> {
         accumulate(weight, &dy.t()?.matmul(x)?)
     }
 
-    fn linear_bias(&self, dy: &Tensor, bias: &mut Tensor) -> Result<()> {
+    fn linear_backward_bias(&self, dy: &Tensor, bias: &mut Tensor) -> Result<()> {
         accumulate(bias, &dy.to_dtype(DType::F32)?.sum(0)?)
     }
 }

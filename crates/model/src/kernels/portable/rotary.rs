@@ -5,7 +5,7 @@ use candle_core::{D, DType, Tensor};
 use super::Portable;
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{Rotary, Turn, rotary_angles};
+use crate::kernels::{Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, (positions, head_dim / 2) each, fp32.
 #[derive(Clone, Debug)]
@@ -29,11 +29,11 @@ impl Rotary for Portable {
         })
     }
 
-    fn rotary(&self, x: Tensor, table: &Table, positions: &[u32], turn: Turn) -> Result<Tensor> {
+    fn rotary(&self, x: Tensor, table: &Table, positions: &[u32], direction: RotaryDirection) -> Result<Tensor> {
         let rows = self.indices(positions)?;
         let cos = table.cos.index_select(&rows, 0)?.unsqueeze(1)?;
         let sin = table.sin.index_select(&rows, 0)?.unsqueeze(1)?;
-        let sin = if turn == Turn::Forward { sin } else { sin.neg()? };
+        let sin = if direction == RotaryDirection::Forward { sin } else { sin.neg()? };
         let heads = x.to_dtype(DType::F32)?.reshape((positions.len(), (), 2 * table.half))?;
         let a = heads.narrow(D::Minus1, 0, table.half)?;
         let b = heads.narrow(D::Minus1, table.half, table.half)?;

@@ -37,7 +37,7 @@ struct Checked {
     rules: RowRules,
 }
 
-/// Prints every prompt and a summary. Fails where a file gives no prompt, and says why on stderr.
+/// Prints every prompt and a summary. Fails where a file yields no prompts, and says why on stderr.
 pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     let settings = &recipe.data;

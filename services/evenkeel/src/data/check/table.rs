@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use evenkeel_chat::RenderedPrompt;
-use evenkeel_math::{Gold, Policy, Profile, Submission};
+use evenkeel_math::{CheckInput, Gold, Profile, Rules};
 use evenkeel_proto::shown::multi_line;
 use evenkeel_tasks::read::printable;
 use evenkeel_tasks::{DataReport, Problem, Reason};
@@ -127,10 +127,10 @@ impl<W: Write> Output for Table<W> {
 
 /// A gold answer as the verifier reads it.
 fn understood(gold: &str, profile: &str) -> String {
-    let policy = profile.parse::<Profile>().map_or_else(|_| Policy::default(), |profile| profile.policy());
-    match Gold::read(gold, &policy) {
+    let rules = profile.parse::<Profile>().map_or_else(|_| Rules::default(), |profile| profile.rules());
+    match Gold::read(gold, &rules) {
         Ok(read) => read
-            .check(Submission::Extracted(gold), &policy)
+            .check(CheckInput::Extracted(gold), &rules)
             .canonical()
             .unwrap_or_else(|| Reason::UnreadableGold.to_string()),
         Err(bad) => bad.to_string(),

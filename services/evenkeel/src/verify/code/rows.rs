@@ -166,17 +166,17 @@ mod tests {
     #[test]
     fn invalid_rows_are_refused_by_question_and_field() {
         let refused = |line: &str| read(line, 1).unwrap_err().to_string();
-        assert!(refused("rubbish").contains("no JSON"));
+        assert!(refused("rubbish").contains("not JSON"));
         assert!(refused(r#"{"completion": "x"}"#).starts_with("no tests, allowed: the columns of a LiveCodeBench row"));
         assert_eq!(
             refused(&format!("{{{QUESTION}}}")),
             "question `q`: program is absent, allowed: `completion`, `program` or `programs`"
         );
         let error = refused(r#"{"question": {"question_id": "q"}, "completion": "x"}"#);
-        assert!(error.starts_with("question `q`: public_test_cases: no tests"), "{error}");
+        assert!(error.starts_with("question `q`: `public_test_cases` is empty, allowed: at least one test"), "{error}");
         let private = QUESTION.replace(r#""question_id""#, r#""private_test_cases": "!!", "question_id""#);
         let error = refused(&format!(r#"{{{private}, "completion": "x"}}"#));
-        assert!(error.starts_with("question `q`: `private_test_cases` is no JSON"), "{error}");
+        assert!(error.starts_with("question `q`: `private_test_cases` is not JSON"), "{error}");
         let error = refused(&format!(r#"{{{QUESTION}, "programs": [{{"completion": 3}}]}}"#));
         assert_eq!(error, "question `q`: program 0: `completion` is 3, allowed: a text");
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use evenkeel_math::{Policy, lint};
+use evenkeel_math::{Rules, lint};
 use evenkeel_tasks::Fields;
 use evenkeel_tasks::read::printable;
 use serde_json::json;
@@ -14,7 +14,7 @@ use serde_json::json;
 use crate::verify::{open_lines, parse_row};
 
 /// Prints a row for each unsound gold answer, and fails if there is any.
-pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: &mut dyn Write) -> Result<ExitCode> {
+pub(super) fn lint_golds(path: &Path, fields: &Fields, rules: &Rules, output: &mut dyn Write) -> Result<ExitCode> {
     let (mut count, mut unsound) = (0, 0);
     let mut lines = open_lines(path, "--lint-golds")?;
     while let Some(line) = lines.next_line().with_context(|| path.display().to_string())? {
@@ -38,7 +38,7 @@ pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: 
         };
         for gold in golds {
             count += 1;
-            if let Some((code, message)) = finding(&gold, fields.question(&row), policy) {
+            if let Some((code, message)) = finding(&gold, fields.question(&row), rules) {
                 unsound += 1;
                 writeln!(output, "{}", json!({"id": id, "gold": gold, "finding": code, "message": message}))?;
             }
@@ -50,8 +50,8 @@ pub(super) fn lint_golds(path: &Path, fields: &Fields, policy: &Policy, output: 
 }
 
 /// Code and description of the problem with a gold answer. A panic of the linter is a finding as well and does not affect other rows.
-fn finding(gold: &str, problem: Option<&str>, policy: &Policy) -> Option<(&'static str, String)> {
-    match catch_unwind(|| lint(gold, problem, policy)) {
+fn finding(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<(&'static str, String)> {
+    match catch_unwind(|| lint(gold, problem, rules)) {
         Ok(finding) => finding.map(|finding| (finding.code(), finding.to_string())),
         Err(_) => Some(("internal", "the verifier failed unexpectedly".to_owned())),
     }

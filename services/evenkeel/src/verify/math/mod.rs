@@ -30,7 +30,7 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
     let fields = Fields::named("", options.gold_field.as_deref().unwrap_or_default(), "", "");
     let rules = Rules { math_profile: options.profile.clone(), ..Rules::default() };
     if let Some(path) = &options.lint_golds {
-        return golds::lint_golds(path, &fields, &profile(&options.profile)?.policy(), &mut output);
+        return golds::lint_golds(path, &fields, &profile(&options.profile)?.rules(), &mut output);
     }
     let input = options.input.as_deref().context("--input is missing")?;
     if options.endpoint.is_empty() {

@@ -85,11 +85,11 @@ mod tests {
     fn incomplete_rows_are_refused_by_field() {
         for (line, words) in [
             ("[1]", "a JSON object"),
-            ("{", "no JSON"),
+            ("{", "not JSON"),
             (r#"{"gold": "2"}"#, "`prediction`"),
             (r#"{"prediction": "2"}"#, "one of gold, reward_model.ground_truth"),
             (r#"{"gold": null, "prediction": "2"}"#, "`gold` is null"),
-            (r#"{"gold": [], "prediction": "2"}"#, "no gold answer in the list"),
+            (r#"{"gold": [], "prediction": "2"}"#, "the list of gold answers is empty"),
             (r#"{"gold": "1", "completion": ["2"]}"#, "`completion` is [\"2\"]"),
             (r#"{"public_test_cases": "[{}]", "completion": "2"}"#, "the row is a code task"),
         ] {

@@ -7,7 +7,7 @@ mod test_cache;
 
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
 use evenkeel_sandbox::rows::{Erratum, erratum};
-use evenkeel_sandbox::{Cancel, Submission, Task};
+use evenkeel_sandbox::{Cancel, ProgramSubmission, ProgramTask};
 
 use super::CodeWork;
 use crate::settings::{CodeSettings, RewardSettings, SandboxStart};
@@ -73,7 +73,7 @@ impl CodeVerifier {
     }
 
     /// The task for the pool.
-    fn task(&self, id: &str, answer: Answer, task: CodeTask, cancel: &Cancel) -> Result<Task, Box<Verdict>> {
+    fn task(&self, id: &str, answer: Answer, task: CodeTask, cancel: &Cancel) -> Result<ProgramTask, Box<Verdict>> {
         if !self.is_on() {
             let off = "this worker runs no programs: reward.code.sandbox is off";
             return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, off)));
@@ -82,8 +82,8 @@ impl CodeVerifier {
             .map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
         let tests = self.tests.get(id, task, self.max_field_bytes, &|| cancel.is_cancelled())?;
         let submission = match answer {
-            Answer::Completion(text) => Submission::Completion(text),
-            Answer::Extracted(text) => Submission::Program(text),
+            Answer::Completion(text) => ProgramSubmission::Completion(text),
+            Answer::Extracted(text) => ProgramSubmission::Program(text),
         };
         Ok(rules.task(submission, tests))
     }
@@ -93,7 +93,7 @@ impl CodeVerifier {
 pub struct ReadProgram {
     id: String,
     question: Option<Erratum>,
-    task: Task,
+    task: ProgramTask,
 }
 
 /// Sends exactly one verdict. If the pool refuses or drops the program, that is INVALID and not a wrong answer.

@@ -2,7 +2,7 @@
 
 use evenkeel_proto::v1::{CodeReport, InvalidReason, Outcome, Verdict};
 use evenkeel_sandbox::rows::Erratum;
-use evenkeel_sandbox::{Invalid, Outcome as CodeOutcome, Verdict as CodeVerdict};
+use evenkeel_sandbox::{Invalid, ProgramOutcome, ProgramVerdict};
 
 use crate::settings::UnsupportedSetting;
 
@@ -12,7 +12,7 @@ const UNSUPPORTED: &str = "unsupported";
 /// The verdict of the protocol, with the item's id.
 pub(super) fn verdict(
     id: String,
-    found: &CodeVerdict,
+    found: &ProgramVerdict,
     erratum: Option<Erratum>,
     unsupported: UnsupportedSetting,
     max_text_bytes: usize,
@@ -30,7 +30,7 @@ pub(super) fn verdict(
         (outcome, Some(reward)) if found.unsupported => {
             Verdict { detail, ..Verdict::judged(id, self::outcome(outcome), UNSUPPORTED, reward) }
         }
-        (CodeOutcome::Invalid(reason), _) => Verdict {
+        (ProgramOutcome::Invalid(reason), _) => Verdict {
             detail,
             reason_code: found.outcome.name().to_owned(),
             ..Verdict::invalid(id, invalid(reason), "")
@@ -44,7 +44,7 @@ pub(super) fn verdict(
     Verdict { extracted, code: Some(report(found, erratum)), ..judged }
 }
 
-fn report(found: &CodeVerdict, erratum: Option<Erratum>) -> CodeReport {
+fn report(found: &ProgramVerdict, erratum: Option<Erratum>) -> CodeReport {
     let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
     let grader = found.grader.clone().unwrap_or_default();
     CodeReport {
@@ -62,17 +62,17 @@ fn report(found: &CodeVerdict, erratum: Option<Erratum>) -> CodeReport {
     }
 }
 
-fn outcome(outcome: CodeOutcome) -> Outcome {
+fn outcome(outcome: ProgramOutcome) -> Outcome {
     match outcome {
-        CodeOutcome::Pass => Outcome::Correct,
-        CodeOutcome::WrongAnswer => Outcome::WrongAnswer,
-        CodeOutcome::RuntimeError => Outcome::RuntimeError,
-        CodeOutcome::CompileError => Outcome::CompileError,
-        CodeOutcome::TimeLimit => Outcome::TimeLimit,
-        CodeOutcome::MemoryLimit => Outcome::MemoryLimit,
-        CodeOutcome::OutputLimit => Outcome::OutputLimit,
-        CodeOutcome::NoCode => Outcome::NoAnswer,
-        CodeOutcome::Invalid(_) => Outcome::Invalid,
+        ProgramOutcome::Pass => Outcome::Correct,
+        ProgramOutcome::WrongAnswer => Outcome::WrongAnswer,
+        ProgramOutcome::RuntimeError => Outcome::RuntimeError,
+        ProgramOutcome::CompileError => Outcome::CompileError,
+        ProgramOutcome::TimeLimit => Outcome::TimeLimit,
+        ProgramOutcome::MemoryLimit => Outcome::MemoryLimit,
+        ProgramOutcome::OutputLimit => Outcome::OutputLimit,
+        ProgramOutcome::NoCode => Outcome::NoAnswer,
+        ProgramOutcome::Invalid(_) => Outcome::Invalid,
     }
 }
 

@@ -8,7 +8,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{CodeExtraction, CodeLimits, CodeMode, CodeReward, CodeTask};
 use evenkeel_sandbox::extract::Extraction;
 use evenkeel_sandbox::rows::Tests;
-use evenkeel_sandbox::{Limits, Mode, RewardRule, Submission, Task};
+use evenkeel_sandbox::{Limits, Mode, ProgramSubmission, ProgramTask, RewardRule};
 
 use super::super::known::known;
 use crate::settings::CodeSettings;
@@ -28,9 +28,9 @@ pub(super) struct Rules {
 
 impl Rules {
     /// The complete task.
-    pub(super) fn task(self, submission: Submission, tests: Arc<Tests>) -> Task {
+    pub(super) fn task(self, submission: ProgramSubmission, tests: Arc<Tests>) -> ProgramTask {
         let Self { mode, limits, extraction, reward, run_all_tests } = self;
-        Task { mode, limits, extraction, reward, run_all_tests, ..Task::new(submission, tests) }
+        ProgramTask { mode, limits, extraction, reward, run_all_tests, ..ProgramTask::new(submission, tests) }
     }
 }
 

@@ -4,7 +4,7 @@ mod rules;
 
 use std::borrow::Cow;
 
-use evenkeel_math::{BadGold, Gold, Outcome as MathOutcome, Policy, Submission};
+use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Rules};
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, verify_item::Answer};
 
 use super::MathWork;
@@ -22,16 +22,16 @@ impl MathVerifier {
     }
 
     pub(super) fn verdict(&self, MathWork { id, answer, task }: MathWork) -> Verdict {
-        let policy = match rules::policy(&task, &self.settings) {
-            Ok(policy) => policy,
+        let rules = match rules::for_task(&task, &self.settings) {
+            Ok(rules) => rules,
             Err(error) => return Verdict::refused(id, error.within("math")),
         };
-        let mut best = self.against(&id, &answer, &task.gold, &policy);
+        let mut best = self.against(&id, &answer, &task.gold, &rules);
         for gold in &task.alternatives {
             if best.outcome() == Outcome::Correct {
                 break;
             }
-            let verdict = self.against(&id, &answer, gold, &policy);
+            let verdict = self.against(&id, &answer, gold, &rules);
             // An invalid gold answer is irrelevant if there is a valid one.
             if verdict.outcome() == Outcome::Correct || best.outcome() == Outcome::Invalid {
                 best = verdict;
@@ -41,23 +41,23 @@ impl MathVerifier {
     }
 
     /// Compares an answer with one gold answer.
-    fn against(&self, id: &str, answer: &Answer, gold: &str, policy: &Policy) -> Verdict {
-        let gold = match Gold::read(gold, policy) {
+    fn against(&self, id: &str, answer: &Answer, gold: &str, rules: &Rules) -> Verdict {
+        let gold = match Gold::read(gold, rules) {
             Ok(gold) => gold,
             Err(error) => return bad_gold(id, &error),
         };
         let submission = match answer {
-            Answer::Completion(text) => Submission::Completion(text),
-            Answer::Extracted(text) => Submission::Extracted(text),
+            Answer::Completion(text) => CheckInput::Completion(text),
+            Answer::Extracted(text) => CheckInput::Extracted(text),
         };
-        let found = gold.check(submission, policy);
+        let found = gold.check(submission, rules);
         let outcome = match found.outcome() {
-            MathOutcome::Equal => Outcome::Correct,
-            MathOutcome::NotEqual => Outcome::Incorrect,
-            MathOutcome::Undecided => Outcome::Undecided,
-            MathOutcome::NoAnswer => Outcome::NoAnswer,
+            CheckOutcome::Equal => Outcome::Correct,
+            CheckOutcome::NotEqual => Outcome::Incorrect,
+            CheckOutcome::Undecided => Outcome::Undecided,
+            CheckOutcome::NoAnswer => Outcome::NoAnswer,
             // Invalid gold answers were handled above. Should one get here, it is not a wrong answer either.
-            MathOutcome::BadGold => {
+            CheckOutcome::BadGold => {
                 return Verdict {
                     reason_code: found.reason.code().to_owned(),
                     ..Verdict::invalid(id, InvalidReason::BadGold, found.reason.code())

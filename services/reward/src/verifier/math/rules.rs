@@ -1,9 +1,9 @@
-//! Converts the rules of a task to a policy of `evenkeel-math`.
+//! Converts the rules of a task to those of `evenkeel-math`.
 
 use std::fmt::Display;
 
 use evenkeel_math::{
-    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Policy, Profile, TextCase, Thinking, Units,
+    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
@@ -14,72 +14,70 @@ use evenkeel_proto::v1::{
 use super::super::known::known;
 use crate::settings::MathDefaults;
 
-/// The policy of a task. Field paths are relative to the task.
-pub(crate) fn policy(task: &MathTask, defaults: &MathDefaults) -> Result<Policy, FieldError> {
+/// The rules of a task. Field paths are relative to the task.
+pub(crate) fn for_task(task: &MathTask, defaults: &MathDefaults) -> Result<Rules, FieldError> {
     let profile = match task.profile.as_str() {
         "" => defaults.profile,
-        name => name
-            .parse()
-            .map_err(|_| FieldError::new("profile", format_args!("`{name}`"), Profile::names().join(", ")))?,
+        name => name.parse()?,
     };
     let limits = Limits { max_answer_bytes: defaults.max_answer.bytes_usize(), fuel: defaults.fuel };
-    let mut policy = Policy { limits, ..profile.policy() };
+    let mut rules = Rules { limits, ..profile.rules() };
     if let Some(settings) = &task.settings {
-        override_with(&mut policy, settings, defaults).map_err(|error| error.within("settings"))?;
+        override_with(&mut rules, settings, defaults).map_err(|error| error.within("settings"))?;
     }
-    Ok(policy)
+    Ok(rules)
 }
 
-fn override_with(policy: &mut Policy, settings: &MathSettings, defaults: &MathDefaults) -> Result<(), FieldError> {
+fn override_with(rules: &mut Rules, settings: &MathSettings, defaults: &MathDefaults) -> Result<(), FieldError> {
     if !settings.markers.is_empty() {
-        policy.markers = markers(&settings.markers)?;
+        rules.markers = markers(&settings.markers)?;
     }
     match known!(settings.decimals: DecimalRule) {
         DecimalRule::Unspecified => {}
-        DecimalRule::Exact => policy.decimals = Decimals::Exact,
-        DecimalRule::Rounded => policy.decimals = Decimals::Rounded,
+        DecimalRule::Exact => rules.decimals = Decimals::Exact,
+        DecimalRule::Rounded => rules.decimals = Decimals::Rounded,
     }
     match known!(settings.percent: PercentRule) {
         PercentRule::Unspecified => {}
-        PercentRule::Hundredth => policy.percent = Percent::Hundredth,
-        PercentRule::Either => policy.percent = Percent::Either,
+        PercentRule::Hundredth => rules.percent = Percent::Hundredth,
+        PercentRule::Either => rules.percent = Percent::Either,
     }
     match known!(settings.units: UnitRule) {
         UnitRule::Unspecified => {}
-        UnitRule::Compare => policy.units = Units::Compare,
-        UnitRule::Ignore => policy.units = Units::Ignore,
-        UnitRule::Require => policy.units = Units::Require,
+        UnitRule::Compare => rules.units = Units::Compare,
+        UnitRule::Ignore => rules.units = Units::Ignore,
+        UnitRule::Require => rules.units = Units::Require,
     }
     match known!(settings.order: OrderRule) {
         OrderRule::Unspecified => {}
-        OrderRule::Free => policy.order = Order::Free,
-        OrderRule::Strict => policy.order = Order::Strict,
+        OrderRule::Free => rules.order = Order::Free,
+        OrderRule::Strict => rules.order = Order::Strict,
     }
     match known!(settings.text_case: TextCaseRule) {
         TextCaseRule::Unspecified => {}
-        TextCaseRule::Fold => policy.text_case = TextCase::Fold,
-        TextCaseRule::Exact => policy.text_case = TextCase::Exact,
+        TextCaseRule::Fold => rules.text_case = TextCase::Fold,
+        TextCaseRule::Exact => rules.text_case = TextCase::Exact,
     }
     match known!(settings.equations: EquationRule) {
         EquationRule::Unspecified => {}
-        EquationRule::Names => policy.equations = Equations::Names,
-        EquationRule::Strict => policy.equations = Equations::Strict,
+        EquationRule::Names => rules.equations = Equations::Names,
+        EquationRule::Strict => rules.equations = Equations::Strict,
     }
     match known!(settings.decimal_comma: DecimalCommaRule) {
         DecimalCommaRule::Unspecified => {}
-        DecimalCommaRule::Point => policy.decimal_comma = DecimalComma::Point,
-        DecimalCommaRule::List => policy.decimal_comma = DecimalComma::List,
+        DecimalCommaRule::Point => rules.decimal_comma = DecimalComma::Point,
+        DecimalCommaRule::List => rules.decimal_comma = DecimalComma::List,
     }
     match known!(settings.thinking: ThinkingRule) {
         ThinkingRule::Unspecified => {}
-        ThinkingRule::Tail => policy.thinking = Thinking::Tail,
-        ThinkingRule::Ignore => policy.thinking = Thinking::Ignore,
+        ThinkingRule::Tail => rules.thinking = Thinking::Tail,
+        ThinkingRule::Ignore => rules.thinking = Thinking::Ignore,
     }
     if let Some(fuel) = settings.fuel {
         if !(1..=defaults.max_fuel).contains(&fuel) {
             return Err(FieldError::new("fuel", fuel, format!("1 to {}", defaults.max_fuel)));
         }
-        policy.limits.fuel = fuel;
+        rules.limits.fuel = fuel;
     }
     Ok(())
 }
@@ -108,26 +106,28 @@ fn markers(numbers: &[i32]) -> Result<Vec<Marker>, FieldError> {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_math::Profile;
+
     use super::*;
 
-    fn of(task: MathTask) -> Result<Policy, String> {
-        policy(&task, &MathDefaults::default()).map_err(|error| error.to_string())
+    fn of(task: MathTask) -> Result<Rules, String> {
+        for_task(&task, &MathDefaults::default()).map_err(|error| error.to_string())
     }
 
-    fn with(settings: MathSettings) -> Result<Policy, String> {
+    fn with(settings: MathSettings) -> Result<Rules, String> {
         of(MathTask { settings: Some(settings), ..MathTask::default() })
     }
 
     #[test]
     fn a_task_without_settings_has_the_workers_profile() {
-        assert_eq!(of(MathTask::default()), Ok(Policy::default()));
+        assert_eq!(of(MathTask::default()), Ok(Rules::default()));
         let defaults = MathDefaults { profile: Profile::Gsm8k, ..MathDefaults::default() };
-        assert_eq!(policy(&MathTask::default(), &defaults), Ok(Profile::Gsm8k.policy()));
+        assert_eq!(for_task(&MathTask::default(), &defaults), Ok(Profile::Gsm8k.rules()));
     }
 
     #[test]
     fn settings_of_a_task_override_the_profile() {
-        let policy = with(MathSettings {
+        let rules = with(MathSettings {
             markers: vec![AnswerMarker::AnswerLine.into(), AnswerMarker::Boxed.into()],
             decimals: DecimalRule::Exact.into(),
             order: OrderRule::Strict.into(),
@@ -138,11 +138,11 @@ mod tests {
             ..MathSettings::default()
         })
         .unwrap();
-        assert_eq!(policy.markers, [Marker::AnswerLine, Marker::Boxed]);
-        assert_eq!((policy.decimals, policy.order, policy.limits.fuel), (Decimals::Exact, Order::Strict, 77));
-        assert_eq!(policy.equations, Equations::Strict);
-        assert_eq!((policy.decimal_comma, policy.thinking), (DecimalComma::List, Thinking::Ignore));
-        assert_eq!(policy.percent, Percent::Either);
+        assert_eq!(rules.markers, [Marker::AnswerLine, Marker::Boxed]);
+        assert_eq!((rules.decimals, rules.order, rules.limits.fuel), (Decimals::Exact, Order::Strict, 77));
+        assert_eq!(rules.equations, Equations::Strict);
+        assert_eq!((rules.decimal_comma, rules.thinking), (DecimalComma::List, Thinking::Ignore));
+        assert_eq!(rules.percent, Percent::Either);
     }
 
     #[test]

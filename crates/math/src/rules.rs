@@ -130,7 +130,7 @@ impl Default for Limits {
 /// All settings of a check.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
-pub struct Policy {
+pub struct Rules {
     /// Where the answer may be, in order of precedence.
     pub markers: Vec<Marker>,
     /// How `<think>` is treated.
@@ -153,7 +153,7 @@ pub struct Policy {
     pub limits: Limits,
 }
 
-impl Default for Policy {
+impl Default for Rules {
     fn default() -> Self {
         Self {
             markers: vec![Marker::Boxed, Marker::Hashes, Marker::AnswerLine],
@@ -170,8 +170,8 @@ impl Default for Policy {
     }
 }
 
-impl Policy {
-    /// Rejects a policy under which no answer could be found or compared.
+impl Rules {
+    /// Rejects rules under which no answer could be found or compared.
     pub fn validate(&self) -> Result<(), FieldError> {
         let refuse = |field, value: &dyn Display, allowed| Err(FieldError::new(field, value, allowed));
         if self.markers.is_empty() {
@@ -197,25 +197,25 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_defaults_are_a_policy() {
-        assert_eq!(Policy::default().validate(), Ok(()));
+    fn the_defaults_are_valid() {
+        assert_eq!(Rules::default().validate(), Ok(()));
     }
 
     #[test]
     fn what_could_never_judge_is_refused_by_name() {
-        let refused = |change: fn(&mut Policy)| {
-            let mut policy = Policy::default();
-            change(&mut policy);
-            policy.validate().unwrap_err().to_string()
+        let refused = |change: fn(&mut Rules)| {
+            let mut rules = Rules::default();
+            change(&mut rules);
+            rules.validate().unwrap_err().to_string()
         };
-        assert_eq!(refused(|policy| policy.markers.clear()), "markers is empty, allowed: at least one marker");
+        assert_eq!(refused(|rules| rules.markers.clear()), "markers is empty, allowed: at least one marker");
         assert_eq!(
-            refused(|policy| policy.markers = vec![Marker::Boxed, Marker::Boxed]),
+            refused(|rules| rules.markers = vec![Marker::Boxed, Marker::Boxed]),
             "markers is [Boxed, Boxed], allowed: each marker once"
         );
-        assert_eq!(refused(|policy| policy.limits.fuel = 0), "limits.fuel is 0, allowed: at least 1");
+        assert_eq!(refused(|rules| rules.limits.fuel = 0), "limits.fuel is 0, allowed: at least 1");
         assert_eq!(
-            refused(|policy| policy.limits.max_answer_bytes = 0),
+            refused(|rules| rules.limits.max_answer_bytes = 0),
             "limits.max_answer_bytes is 0, allowed: at least 1"
         );
     }
