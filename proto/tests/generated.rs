@@ -6,6 +6,7 @@
 //!
 //! The files are compiled with protox, so that nobody needs protoc.
 
+use std::error::Error;
 use std::path::Path;
 
 use prost::Message;
@@ -18,10 +19,10 @@ const FILES: [&str; 5] = [
     "evenkeel/v1/orchestrator.proto",
 ];
 
-fn generate(folder: &Path) {
-    let descriptors = protox::compile(FILES, [env!("CARGO_MANIFEST_DIR")]).unwrap();
+fn generate(folder: &Path) -> Result<(), Box<dyn Error>> {
+    let descriptors = protox::compile(FILES, [env!("CARGO_MANIFEST_DIR")])?;
     // For server reflection.
-    std::fs::write(folder.join("evenkeel.v1.binpb"), descriptors.encode_to_vec()).unwrap();
+    std::fs::write(folder.join("evenkeel.v1.binpb"), descriptors.encode_to_vec())?;
     tonic_prost_build::configure()
         // The stubs take any transport; connecting is evenkeel-rpc's.
         .build_transport(false)
@@ -30,18 +31,18 @@ fn generate(folder: &Path) {
         // An item is much larger than a cancel and the usual one: boxing it would cost an allocation for each.
         .enum_attribute(".", "#[allow(clippy::large_enum_variant)]")
         .out_dir(folder)
-        .compile_fds(descriptors)
-        .unwrap();
+        .compile_fds(descriptors)?;
+    Ok(())
 }
 
 #[test]
 fn the_generated_code_is_that_of_the_proto_files() {
     let committed = Path::new(env!("CARGO_MANIFEST_DIR")).join("src/generated");
     if std::env::var_os("EVENKEEL_GENERATE").is_some() {
-        return generate(&committed);
+        return generate(&committed).unwrap();
     }
     let fresh = tempfile::tempdir().unwrap();
-    generate(fresh.path());
+    generate(fresh.path()).unwrap();
     let mut files = 0;
     for file in std::fs::read_dir(fresh.path()).unwrap() {
         let name = file.unwrap().file_name();

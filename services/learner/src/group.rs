@@ -62,9 +62,10 @@ impl Group {
         let refused = |error: FieldError| LearnerError::Input(error.within(format_args!("groups[{index}]")));
         validate_ids(config, "prompt", &self.prompt).map_err(refused)?;
         let responses = self.responses.len();
-        settings.objective.validate_group_size(responses).map_err(|error| {
-            refused(FieldError::new("responses", list_of(responses), FieldError::from(error).allowed))
-        })?;
+        settings
+            .objective
+            .validate_group_size(responses)
+            .map_err(|error| refused(FieldError::new("responses", list_of(responses), error.allowed)))?;
         validate_length(config, "prompt", self.prompt.len(), "").map_err(refused)?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
             let refused = |error: FieldError| refused(error.within(format_args!("responses[{number}]")));
