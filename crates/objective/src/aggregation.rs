@@ -40,7 +40,7 @@ const REFUSED: &[Refused] = &[
 
 named! {
     /// How token terms are summed; each rule's weight, with its source, is in its arm of `Aggregation::rule`.
-    Aggregation, field "aggregation", refused REFUSED, {
+    Aggregation, field "aggregation", refused REFUSED, formula |rule: Self| rule.formula().to_owned(), {
         /// The mean over the tokens of each group, then over groups.
         Token = "token" ["prompt-mean"],
         /// The mean over the tokens of the mini-batch: verl's `token-mean`, TRL's `dapo`.

@@ -38,11 +38,12 @@ fn listed(name: &str, aliases: &[&str]) -> String {
     if aliases.is_empty() { name.to_owned() } else { format!("{name} ({})", aliases.join(", ")) }
 }
 
-/// The JSON schema of a choice: each canonical name with its documentation and its aliases.
+/// The JSON schema of a choice: each canonical name with its formula, its documentation and its aliases.
 #[cfg(feature = "schema")]
-pub(crate) fn schema<T>(named: &[Named<T>], docs: &[&str]) -> schemars::Schema {
-    let described = named.iter().zip(docs).map(|((_, name, aliases), doc)| {
-        let doc = doc.trim();
+pub(crate) fn schema<T: Copy>(named: &[Named<T>], docs: &[&str], formula: Option<fn(T) -> String>) -> schemars::Schema {
+    let described = named.iter().zip(docs).map(|((choice, name, aliases), doc)| {
+        let formula = formula.map_or_else(String::new, |formula| format!("`{}`: ", formula(*choice)));
+        let doc = format!("{formula}{}", doc.trim());
         let also = if aliases.is_empty() { String::new() } else { format!(" Also {}.", aliases.join(", ")) };
         [("const", (*name).to_owned()), ("description", format!("{doc}{also}"))]
     });
@@ -51,11 +52,13 @@ pub(crate) fn schema<T>(named: &[Named<T>], docs: &[&str]) -> schemars::Schema {
 }
 
 /// Defines an enum whose values are read and written by name: `ALL`, `name`, `aliases`, `FromStr`, `Display`, serde and
-/// a JSON schema.
+/// a JSON schema, with the formulas of choices whose documentation has none.
 macro_rules! named {
+    (@formula) => { None };
+    (@formula $formula:expr) => { Some($formula) };
     (
         $(#[$meta:meta])*
-        $enum:ident, field $field:literal, refused $refused:expr,
+        $enum:ident, field $field:literal, refused $refused:expr, $(formula $formula:expr,)?
         { $( $(#[doc = $doc:literal])* $variant:ident = $name:literal $([ $($alias:literal),+ ])? ),+ $(,)? }
     ) => {
         $(#[$meta])*
@@ -104,7 +107,8 @@ macro_rules! named {
             }
 
             fn json_schema(_: &mut ::schemars::SchemaGenerator) -> ::schemars::Schema {
-                $crate::names::schema(Self::NAMED, &[ $( concat!($($doc),*) ),+ ])
+                let formula: Option<fn(Self) -> String> = $crate::names::named!(@formula $($formula)?);
+                $crate::names::schema(Self::NAMED, &[ $( concat!($($doc),*) ),+ ], formula)
             }
         }
 

@@ -26,7 +26,7 @@ const REFUSED: &[Refused] = &[
 
 named! {
     /// The policy term phi; its formula and its source are next to its gradient in `policy.rs`.
-    PolicyTerm, field "policy", refused REFUSED, {
+    PolicyTerm, field "policy", refused REFUSED, formula |term: Self| term.formula(&crate::Settings::default().clip()), {
         /// PPO's clipped ratio, with a bound on each side (clip-higher).
         Ppo = "ppo" ["ppo-clip", "regular"],
         /// `ppo` with a second bound for A < 0: verl's default loss, `vanilla`.

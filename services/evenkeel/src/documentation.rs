@@ -172,7 +172,7 @@ mod tests {
                 assert!(index > 0 && lines[index - 1].starts_with("# "), "{line} has no documentation");
             }
         }
-        assert!(text.contains("# How token terms are summed."), "{text}");
+        assert!(text.contains("# How token terms are summed: the weight of a token."), "{text}");
     }
 
     #[test]
@@ -212,9 +212,9 @@ mod tests {
         let flat = text.replace("\n# ", " ");
         for choice in [
             "- \"grpo\": `(r - mean) / sqrt(population variance + 1e-6)`",
-            "- \"batch-token\": `1 / N`: the mean over the tokens of the step, verl's `token-mean`, TRL's `dapo`. Also token-mean, dapo.",
-            "- \"balanced\": `M_s / (P G Z_s)`",
-            "- \"cispo\": `clip(rho, 1 - clip_low, 1 + clip_high) A logp`",
+            "- \"batch-token\": `1 / N`: The mean over the tokens of the mini-batch: verl's `token-mean`, TRL's `dapo`. Also token-mean, dapo.",
+            "- \"balanced\": `M_s / (P G Z_s), M_s = sum of abs(A)",
+            "- \"cispo\": `sg(clip(rho, 0.8, 1.28)) A logp`",
             "- \"token-mask\": Each token's ratio inside",
             "- \"k3+\": The value of `k3` with the gradient of `k2`.",
             "- \"rollout\": The engine's",

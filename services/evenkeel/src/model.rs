@@ -76,7 +76,7 @@ mod tests {
         }
         link(&one, &one).unwrap();
         let missing = dir.path().join("missing");
-        assert!(link(&missing, &out).unwrap_err().to_string().contains("`model.path` is"));
+        assert!(link(&missing, &out).unwrap_err().to_string().contains("model.path is"));
         assert!(link(&one, &other).unwrap_err().to_string().contains("it exists and is no link"));
     }
 }

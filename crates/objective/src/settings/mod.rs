@@ -20,9 +20,11 @@ use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, M
 pub struct Settings {
     /// How rewards become advantages.
     pub advantage: Advantage,
-    /// How token terms are summed.
+    /// How token terms are summed: the weight of a token. P groups with a trainable token in the mini-batch, N trainable
+    /// tokens in the mini-batch; in a group, G responses with a trainable token, T_i of them in response i, N_g in all; s
+    /// the side of A_i's sign; Q the sum of T^-alpha over the responses of the mini-batch.
     pub aggregation: Aggregation,
-    /// The policy term.
+    /// The policy term; rho is exp(logp - old_logp), A the advantage. Formulas have the default bounds.
     pub policy: PolicyTerm,
     /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by the terms that bound the ratio.
     pub clip_low: f64,

@@ -262,7 +262,7 @@ mod tests {
         let error = refused(&["arithmetic"], &["learner.objective.aggregation=token,balance"], &[], 1);
         assert!(error.contains("arithmetic, balance") && error.contains("learner.objective.aggregation"), "{error}");
         let error = refused(&["arithmetic"], &[RULES, RULES], &[], 1);
-        assert!(error.contains("`learner.objective.aggregation` twice"), "{error}");
+        assert!(error.contains("\"learner.objective.aggregation\" twice"), "{error}");
         let error = refused(&["arithmetic"], &[RULES], &["learner.objective.aggregation=token"], 1);
         assert!(error.contains("set and varied, allowed: either set for all runs or varied"), "{error}");
         let error = refused(&["arithmetic"], &["checkpoint.keep=1,2"], &[], 1);

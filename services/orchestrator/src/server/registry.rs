@@ -241,7 +241,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             ServiceError::Unavailable { reason: Reason::ServiceLost, message: error.to_string() }
         }
         RunError::Data { path, message } => {
-            let allowed = format!("data that can be used, but: {message}");
+            let allowed = format!("a readable data set ({message})");
             ServiceError::from(FieldError::new("data", path.display(), allowed))
         }
         RunError::PromptTooLong { .. } | RunError::Model { .. } => {
@@ -265,7 +265,7 @@ mod tests {
     #[test]
     fn data_that_is_refused_is_named_with_the_whole_reason() {
         let error = RunError::Data { path: "rows/*.jsonl".into(), message: "matches no file".to_owned() };
-        let expected = "data is rows/*.jsonl, allowed: data that can be used, but: matches no file";
+        let expected = "data is rows/*.jsonl, allowed: a readable data set (matches no file)";
         assert_eq!(service_error(error).to_string(), expected);
     }
 

@@ -84,7 +84,7 @@ mod tests {
         let recipe = recipe("paper/qwen2.5-math-7b-dapo-token", &ON_CPU);
         let memory = Memory { available_bytes: Some(64 << 30), ..of_run(&recipe, &large(), &DataFacts::default()) };
         let said = problem(&recipe, &memory);
-        assert!(said.contains("cpu has 64.0 GiB") && said.contains("allowed:"), "{said}");
+        assert!(said.contains("cpu, which has 64.0 GiB of about") && said.contains("allowed:"), "{said}");
         let mut findings = Findings::default();
         check(&recipe, &Memory { available_bytes: None, ..memory }, &mut findings);
         assert!(findings.notes[0].contains("the memory of cpu is unknown here"), "{findings:?}");

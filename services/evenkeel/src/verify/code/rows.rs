@@ -178,6 +178,6 @@ mod tests {
         let error = refused(&format!(r#"{{{private}, "completion": "x"}}"#));
         assert!(error.starts_with("question `q`: `private_test_cases` is not JSON"), "{error}");
         let error = refused(&format!(r#"{{{QUESTION}, "programs": [{{"completion": 3}}]}}"#));
-        assert_eq!(error, "question `q`: program 0: `completion` is 3, allowed: a text");
+        assert_eq!(error, "question `q`: programs[0].completion is 3, allowed: a text");
     }
 }
