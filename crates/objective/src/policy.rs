@@ -26,7 +26,7 @@ const REFUSED: &[Refused] = &[
 
 named! {
     /// The policy term phi; its formula and its source are next to its gradient in `policy.rs`.
-    PolicyTerm, field "policy", refused REFUSED, formula |term: Self| term.formula(&crate::Settings::default().clip()), {
+    PolicyTerm, field "policy", refused REFUSED, formula |term: Self| term.formula(&Clip::DEFAULT), {
         /// PPO's clipped ratio, with a bound on each side (clip-higher).
         Ppo = "ppo" ["ppo-clip", "regular"],
         /// `ppo` with a second bound for A < 0: verl's default loss, `vanilla`.
@@ -80,6 +80,9 @@ pub(crate) struct Clip {
 }
 
 impl Clip {
+    /// The bounds of the default settings.
+    pub(crate) const DEFAULT: Self = Self { low: 0.2, high: 0.28, dual: 3.0, gmpo: 0.4 };
+
     /// The ends of the ratio's range as formulas show them: 1 - l and 1 + h.
     fn range(&self) -> (f64, f64) {
         (1.0 - self.low, 1.0 + self.high)
