@@ -4,6 +4,7 @@
 //! - [`Packed`] and [`TrainableModel`]: packed sequences through a forward and a backward pass written by hand over a few kernels
 //!   ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
 //! - [`Decoder`]: decodes many sequences of different lengths at once over a KV cache.
+//! - [`sampling`]: draws a token from a row of logits.
 //! - [`fresh`]: a new model with random weights and a character tokenizer.
 //!
 //! The crate knows nothing of rewards, groups or services.
@@ -24,6 +25,7 @@ mod parameters;
 mod pinned;
 #[cfg(feature = "cuda")]
 mod pool;
+pub mod sampling;
 mod staging;
 
 pub use config::{Config, Family};

@@ -1,5 +1,6 @@
 //! Settings `engine`.
 
+use evenkeel_model::sampling::LogprobsMode;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -81,27 +82,6 @@ pub struct EngineTlsSettings {
     pub certificate_file: PathBuf,
     /// Its private key.
     pub key_file: PathBuf,
-}
-
-/// Which distribution a log-probability belongs to.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-pub enum LogprobsMode {
-    /// The one that was sampled from: after temperature and truncation, renormalized.
-    #[default]
-    ProcessedLogprobs,
-    /// The model's own, before any processing.
-    RawLogprobs,
-}
-
-impl LogprobsMode {
-    /// As vLLM's `--logprobs-mode` spells it.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::ProcessedLogprobs => "processed_logprobs",
-            Self::RawLogprobs => "raw_logprobs",
-        }
-    }
 }
 
 impl Default for EngineSettings {

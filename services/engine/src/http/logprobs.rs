@@ -1,12 +1,12 @@
 //! Log-probabilities as vLLM writes them.
 
+use evenkeel_model::sampling::Score;
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::sampling::Score;
 use crate::text::{CHARACTER_TOKENS, Tokenizer};
 
 /// How vLLM writes a log-probability of minus infinity.

@@ -20,8 +20,9 @@ use super::validation::{
     validate_prompt_logprobs, validate_stop_ids, validate_stop_texts,
 };
 use crate::folder::Model;
-use crate::sampling::{SamplingParams, Truncation};
+use crate::sampling::SamplingParams;
 use crate::settings::EngineSettings;
+use evenkeel_model::sampling::Truncation;
 
 /// Below this temperature vLLM samples greedily.
 const GREEDY_BELOW: f64 = 1e-5;
@@ -163,7 +164,7 @@ impl Request {
         never_early.sort_unstable();
         never_early.dedup();
         let truncation = match greedy {
-            true => Truncation { top_k: 0, top_p: 1.0, min_p: 0.0 },
+            true => Truncation::NONE,
             false => Truncation { top_k: top_k.max(0) as usize, top_p: top_p as f32, min_p: min_p as f32 },
         };
         let sampling = SamplingParams {

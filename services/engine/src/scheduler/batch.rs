@@ -4,12 +4,11 @@
 //! Threads wait for each other only at the end of the step.
 
 use evenkeel_model::decode::Step;
+use evenkeel_model::sampling::{LogprobsMode, Sampler};
 use evenkeel_model::{Config, Decoder, parameter_specs};
 
 use super::sequence::Sequence;
 use crate::finish::FinishReason;
-use crate::sampling::Sampler;
-use crate::settings::LogprobsMode;
 
 /// A model up to this size fits a core's own caches, or nearly.
 const CACHED_BYTES: usize = 8 << 20;

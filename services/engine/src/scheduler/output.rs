@@ -2,7 +2,7 @@
 
 use super::timestamps::Timestamps;
 use crate::finish::FinishReason;
-use crate::sampling::Score;
+use evenkeel_model::sampling::Score;
 
 /// Tokens of one sample: all of them, or those since the last output.
 #[derive(Debug)]

@@ -5,6 +5,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Instant;
 
 use evenkeel_model::Decoder;
+use evenkeel_model::sampling::{LogprobsMode, Sampler};
 use evenkeel_seeds::Stream;
 use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::{mpsc, oneshot};
@@ -16,8 +17,7 @@ use super::{Command, Job, PauseMode, batch, reply};
 use crate::finish::FinishReason;
 use crate::folder::Model;
 use crate::metrics::Metrics;
-use crate::sampling::Sampler;
-use crate::settings::{EngineSettings, LogprobsMode};
+use crate::settings::EngineSettings;
 
 /// The state of the thread.
 pub(super) struct State {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use evenkeel_model::KvCache;
 use evenkeel_model::decode::Step;
+use evenkeel_model::sampling::{Drawn, LogprobsMode, NotFinite, Sampler, Score};
 use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
 
@@ -14,8 +15,6 @@ use super::timestamps::Timestamps;
 use super::{Job, Permit};
 use crate::finish::FinishReason;
 use crate::metrics::Metrics;
-use crate::sampling::{Drawn, NotFinite, Sampler, Score};
-use crate::settings::LogprobsMode;
 use crate::text::{Stopped, Tokenizer, Transcript};
 
 /// A sample that waits or is generated. Only its own methods change it.
@@ -144,7 +143,7 @@ impl Sequence {
         let generated = self.generated();
         let number = self.uniforms.at(generated as u64);
         let sampling = &self.job.sampling;
-        let drawn = sampler.draw(logits, sampling, mode, generated < sampling.min_tokens, number, &mut self.top);
+        let drawn = sampler.draw(logits, sampling.draw_options(generated, mode), number, &mut self.top);
         self.take(drawn);
     }
 

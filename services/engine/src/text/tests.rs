@@ -3,7 +3,8 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::sampling::{SamplingParams, Truncation};
+use crate::sampling::SamplingParams;
+use evenkeel_model::sampling::Truncation;
 
 /// Letters, an end, and the bytes of two characters in pieces, in the byte-level alphabet of GPT-2 ("é" is 0xC3 0xA9,
 /// written "Ã" and "©"; "€" is 0xE2 0x82 0xAC, written "â", "Ĥ" and "¬").
@@ -50,7 +51,7 @@ fn load(json: &Value) -> Arc<Tokenizer> {
 fn sampling(stop: &[&str], include_stop_str_in_output: bool, min_tokens: usize) -> SamplingParams {
     SamplingParams {
         temperature: 0.0,
-        truncation: Truncation { top_k: 0, top_p: 1.0, min_p: 0.0 },
+        truncation: Truncation::NONE,
         logprobs: None,
         prompt_logprobs: false,
         min_tokens,

@@ -5,31 +5,26 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use candle_core::{Device, Tensor};
 use evenkeel_model::ModelError;
+use evenkeel_model::kernels::portable::{ParameterMoments, global_norm};
 use evenkeel_model::kernels::{AdamW, HostMoments, HostValues, Moment, OptimizerKernels, UpdateArrays};
 
-use super::adamw::Update;
-use super::norm;
 use crate::test_model::{TestModel, groups, state};
 use crate::{Example, Learner, MomentsLocation, TrainingSettings};
 
 /// The loops of a CPU as kernels, and how many updates took moments from the host's memory.
 struct Loops(Arc<AtomicUsize>);
 
-fn failed(error: impl ToString) -> ModelError {
-    ModelError::Loss(error.to_string().into())
-}
-
 impl OptimizerKernels for Loops {
     fn norm(&self, gradients: &[Tensor]) -> Result<f64, ModelError> {
-        norm::global(gradients).map_err(failed)
+        global_norm(gradients)
     }
 
     fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<(), ModelError> {
         for (id, &numbers) in updates.iter().enumerate() {
             let [mut weight, mut first, mut second] =
                 [arrays.weights, arrays.first, arrays.second].map(|all| all[id].clone());
-            let update = Update { gradient_scale: factor, numbers };
-            update.apply(&mut weight, &mut first, &mut second, &arrays.gradients[id])?;
+            let parameter = ParameterMoments { value: &mut weight, first: &mut first, second: &mut second };
+            parameter.update(&arrays.gradients[id], factor, numbers)?;
         }
         Ok(())
     }

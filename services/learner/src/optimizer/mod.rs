@@ -1,20 +1,17 @@
 //! AdamW over fp32 master weights, with global-norm clipping.
 
-mod adamw;
 mod moments;
-mod norm;
 
 use candle_core::Tensor;
 use evenkeel_model::Parameters;
+use evenkeel_model::kernels::portable::{ParameterMoments, global_norm};
 use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
 use crate::settings::{MomentsLocation, OptimizerSettings};
 use crate::skip_reason::SkipReason;
-use adamw::Update;
 pub(crate) use moments::{Moments, PerMoment};
-pub(crate) use norm::{dot, global as norm};
 
 /// The phase that the moments belong to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -152,7 +149,7 @@ impl Optimizer {
         let grad_norm = scale
             * match target.kernels {
                 Some(kernels) => kernels.norm(gradients)?,
-                None => norm::global(gradients)?,
+                None => global_norm(gradients)?,
             };
         let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
         let skipped = match (loss_is_finite, grad_norm.is_finite()) {
@@ -202,8 +199,8 @@ impl Optimizer {
             (Moments::Device(moments), None) => {
                 for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
                     let (first, second) = (&mut moments.first[id], &mut moments.second[id]);
-                    let update = Update { gradient_scale: factor, numbers };
-                    update.apply(&mut parameters.values_mut()[id], first, second, gradient)?;
+                    let parameter = ParameterMoments { value: &mut parameters.values_mut()[id], first, second };
+                    parameter.update(gradient, factor, numbers)?;
                 }
             }
             (Moments::Host(_), None) => {

@@ -7,6 +7,7 @@
 use std::time::Instant;
 
 use candle_core::{Device, Tensor};
+use evenkeel_model::kernels::portable::{dot, global_norm};
 use evenkeel_objective::{Aggregation, MiniBatchCounts, Settings, group_weights};
 
 use super::batch::{StepPhase, StepProgress};
@@ -14,7 +15,6 @@ use super::group_weights::{GroupWeights, PlannedResponse};
 use super::passes::{factor_of, gradient_of, score_reference};
 use super::rule_gradients::{GradientProbe, RuleGradient};
 use crate::error::Result;
-use crate::optimizer::{dot, norm};
 use crate::trainer::Trainer;
 
 /// Computes the gradients of these rules over groups with their responses. `observe` is called before each.
@@ -37,7 +37,7 @@ pub(super) fn probe(
         // Elsewhere there is seldom room for so many.
         gradients.push(gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<_, _>>()?);
     }
-    let norms = gradients.iter().map(|gradient| norm(gradient)).collect::<Result<Vec<f64>>>()?;
+    let norms = gradients.iter().map(|gradient| Ok(global_norm(gradient)?)).collect::<Result<Vec<f64>>>()?;
     let limit = trainer.settings().optimizer.max_grad_norm;
     let mut of_rules = Vec::with_capacity(rules.len());
     for (index, aggregation) in rules.iter().enumerate() {

@@ -3,16 +3,20 @@
 //! Norms, softmaxes, the rotation and every sum that a gradient depends on run in fp32; matrix products run in the
 //! compute type. Only operators without a hidden fast path are used, and none of them under autograd.
 
+mod adamw;
 mod attention;
 mod cached_attention;
 mod head;
 mod linear;
 mod norm;
+mod reductions;
 mod rotary;
 mod rows;
 mod swiglu;
 
+pub use adamw::ParameterMoments;
 pub use cached_attention::Cache;
+pub use reductions::{dot, global_norm};
 pub use rotary::Table;
 
 use candle_core::{DType, Device, Tensor};

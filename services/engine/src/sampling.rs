@@ -1,16 +1,8 @@
-//! SamplingParams: from a row of logits to a token and its log-probability.
-//!
-//! The result is a function of the row, the request and one number of the sequence's own stream. It does not depend on
-//! the thread that draws or on what else runs.
-
-mod draw;
-mod truncate;
-mod weights;
-
-pub(crate) use draw::{Drawn, NotFinite, Sampler, Score};
-pub(crate) use truncate::Truncation;
+//! The sampling settings of a request.
 
 use std::sync::Arc;
+
+use evenkeel_model::sampling::{DrawOptions, LogprobsMode, LogprobsRequest, Truncation};
 
 /// The sampling settings of a request.
 #[derive(Debug, Clone)]
@@ -37,4 +29,16 @@ pub(crate) struct SamplingParams {
     pub(crate) include_stop_str_in_output: bool,
     /// Whether special tokens have no text.
     pub(crate) skip_special_tokens: bool,
+}
+
+impl SamplingParams {
+    /// How the token after `generated` others is drawn.
+    pub(crate) fn draw_options(&self, generated: usize, mode: LogprobsMode) -> DrawOptions<'_> {
+        DrawOptions {
+            temperature: self.temperature,
+            truncation: self.truncation,
+            excluded: if generated < self.min_tokens { &self.never_early } else { &[] },
+            logprobs: self.logprobs.map(|alternatives| LogprobsRequest { mode, alternatives }),
+        }
+    }
 }

@@ -1,10 +1,7 @@
 //! Tests against a plain reference: full sorts, f64 throughout, one rule after the other.
 
-use std::sync::Arc;
-
 use evenkeel_seeds::{Stream, Uniforms};
 
-use super::super::SamplingParams;
 use super::super::truncate::Truncation;
 use super::*;
 
@@ -13,20 +10,12 @@ fn uniform(seed: u64, position: u64) -> f64 {
     Uniforms::new(seed, Stream::Tokens).at(position)
 }
 
-fn sampling(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> SamplingParams {
-    SamplingParams {
+fn options(temperature: f32, top_k: usize, top_p: f32, min_p: f32) -> DrawOptions<'static> {
+    DrawOptions {
         temperature,
         truncation: Truncation { top_k, top_p, min_p },
-        logprobs: Some(5),
-        prompt_logprobs: false,
-        min_tokens: 0,
-        never_early: Vec::new(),
-        max_tokens: 1,
-        eos_token_id: None,
-        stop_token_ids: Vec::new(),
-        stop: Arc::new([]),
-        include_stop_str_in_output: false,
-        skip_special_tokens: true,
+        excluded: &[],
+        logprobs: Some(LogprobsRequest { mode: LogprobsMode::ProcessedLogprobs, alternatives: 5 }),
     }
 }
 
@@ -38,8 +27,8 @@ fn row(vocabulary: usize, seed: u64) -> Vec<f32> {
 }
 
 /// ln p of each token, minus infinity where it cannot be drawn.
-fn reference(row: &[f32], sampling: &SamplingParams) -> Vec<f64> {
-    let temperature = f64::from(if sampling.temperature == 0.0 { 1.0 } else { sampling.temperature });
+fn reference(row: &[f32], options: DrawOptions<'_>) -> Vec<f64> {
+    let temperature = f64::from(if options.temperature == 0.0 { 1.0 } else { options.temperature });
     let z: Vec<f64> = row.iter().map(|&x| f64::from(x) / temperature).collect();
     let softmax = |z: &[f64]| -> Vec<f64> {
         let top = z.iter().copied().fold(f64::NEG_INFINITY, f64::max);
@@ -47,7 +36,7 @@ fn reference(row: &[f32], sampling: &SamplingParams) -> Vec<f64> {
         z.iter().map(|x| (x - top).exp() / sum).collect()
     };
     let mut kept = z.clone();
-    let truncation = sampling.truncation;
+    let truncation = options.truncation;
     if truncation.min_p > 0.0 {
         let p = softmax(&kept);
         let most = p.iter().copied().fold(0.0, f64::max);
@@ -80,7 +69,7 @@ fn reference(row: &[f32], sampling: &SamplingParams) -> Vec<f64> {
     softmax(&kept).into_iter().map(f64::ln).collect()
 }
 
-fn cases() -> Vec<SamplingParams> {
+fn cases() -> Vec<DrawOptions<'static>> {
     let mut cases = Vec::new();
     for temperature in [0.3, 1.0, 1.7] {
         for (top_k, top_p, min_p) in [
@@ -95,7 +84,7 @@ fn cases() -> Vec<SamplingParams> {
             (9, 0.9, 0.05),
             (100_000, 1.0, 0.0),
         ] {
-            cases.push(sampling(temperature, top_k, top_p, min_p));
+            cases.push(options(temperature, top_k, top_p, min_p));
         }
     }
     cases
@@ -105,15 +94,14 @@ fn cases() -> Vec<SamplingParams> {
 fn processed_logprobs_are_those_of_the_distribution_that_is_drawn_from() {
     let mut sampler = Sampler::default();
     for vocabulary in [128, 1000, 5003] {
-        for (number, case) in cases().iter().enumerate() {
+        for (number, case) in cases().into_iter().enumerate() {
             let row = row(vocabulary, number as u64);
             let wanted = reference(&row, case);
             let mut ranked: Vec<usize> = (0..vocabulary).collect();
             ranked.sort_by(|&a, &b| wanted[b].total_cmp(&wanted[a]));
             for draw in 0..40 {
                 let mut top = Vec::new();
-                let mode = LogprobsMode::ProcessedLogprobs;
-                let drawn = sampler.draw(&mut row.clone(), case, mode, false, uniform(9, draw), &mut top).unwrap();
+                let drawn = sampler.draw(&mut row.clone(), case, uniform(9, draw), &mut top).unwrap();
                 let exact = wanted[drawn.id as usize];
                 assert!((f64::from(drawn.logprob.unwrap()) - exact).abs() < 1e-5, "{case:?}: {drawn:?}, {exact}");
                 assert_eq!(top.len(), 5);
@@ -134,10 +122,10 @@ fn processed_logprobs_are_those_of_the_distribution_that_is_drawn_from() {
 fn what_may_be_drawn_sums_to_one() {
     let mut sampler = Sampler::default();
     for case in cases() {
-        let case = SamplingParams { logprobs: Some(1000), ..case };
+        let logprobs = Some(LogprobsRequest { mode: LogprobsMode::ProcessedLogprobs, alternatives: 1000 });
+        let case = DrawOptions { logprobs, ..case };
         let mut top = Vec::new();
-        let mode = LogprobsMode::ProcessedLogprobs;
-        sampler.draw(&mut row(1000, 4), &case, mode, false, 0.5, &mut top).unwrap();
+        sampler.draw(&mut row(1000, 4), case, 0.5, &mut top).unwrap();
         let sum: f64 = top.iter().map(|&(_, logprob)| f64::from(logprob).exp()).sum();
         assert!((sum - 1.0).abs() < 1e-4, "{case:?}: {sum}");
         let mut ids: Vec<_> = top.iter().map(|&(id, _)| id).collect();
@@ -150,13 +138,12 @@ fn what_may_be_drawn_sums_to_one() {
 fn tokens_come_as_often_as_they_are_likely() {
     let mut sampler = Sampler::default();
     let draws = 60_000;
-    for case in [sampling(1.0, 0, 1.0, 0.0), sampling(1.4, 8, 1.0, 0.0), sampling(0.8, 0, 0.9, 0.0)] {
+    for case in [options(1.0, 0, 1.0, 0.0), options(1.4, 8, 1.0, 0.0), options(0.8, 0, 0.9, 0.0)] {
         let row = row(50, 2);
-        let wanted = reference(&row, &case);
+        let wanted = reference(&row, case);
         let mut counts = vec![0f64; row.len()];
         for draw in 0..draws {
-            let mode = LogprobsMode::ProcessedLogprobs;
-            let drawn = sampler.draw(&mut row.clone(), &case, mode, false, uniform(77, draw), &mut Vec::new()).unwrap();
+            let drawn = sampler.draw(&mut row.clone(), case, uniform(77, draw), &mut Vec::new()).unwrap();
             counts[drawn.id as usize] += 1.0;
         }
         for (id, count) in counts.iter().enumerate() {
@@ -170,11 +157,12 @@ fn tokens_come_as_often_as_they_are_likely() {
 #[test]
 fn raw_logprobs_are_the_models_own_whatever_is_asked() {
     let mut sampler = Sampler::default();
-    let plain = reference(&row(300, 6), &sampling(1.0, 0, 1.0, 0.0));
+    let plain = reference(&row(300, 6), options(1.0, 0, 1.0, 0.0));
     for case in cases() {
-        let case = SamplingParams { never_early: vec![0, 1, 2], ..case };
+        let logprobs = Some(LogprobsRequest { mode: LogprobsMode::RawLogprobs, alternatives: 5 });
+        let case = DrawOptions { excluded: &[0, 1, 2], logprobs, ..case };
         let mut top = Vec::new();
-        let drawn = sampler.draw(&mut row(300, 6), &case, LogprobsMode::RawLogprobs, true, 0.3, &mut top).unwrap();
+        let drawn = sampler.draw(&mut row(300, 6), case, 0.3, &mut top).unwrap();
         assert!((f64::from(drawn.logprob.unwrap()) - plain[drawn.id as usize]).abs() < 1e-5);
         for (id, logprob) in top {
             assert!((f64::from(logprob) - plain[id as usize]).abs() < 1e-5);
@@ -186,13 +174,13 @@ fn raw_logprobs_are_the_models_own_whatever_is_asked() {
 fn temperature_zero_takes_the_first_of_the_likeliest() {
     let mut sampler = Sampler::default();
     let mut top = Vec::new();
-    let greedy = sampling(0.0, 0, 1.0, 0.0);
+    let greedy = options(0.0, 0, 1.0, 0.0);
     let mut row = vec![0.0, 2.0, 2.0, -1.0, f32::NEG_INFINITY, 0.5];
-    let drawn = sampler.draw(&mut row, &greedy, LogprobsMode::ProcessedLogprobs, false, 0.99, &mut top).unwrap();
+    let drawn = sampler.draw(&mut row, greedy, 0.99, &mut top).unwrap();
     assert_eq!(drawn.id, 1);
     assert_eq!(top.iter().map(|&(id, _)| id).collect::<Vec<_>>(), [1, 2, 5, 0, 3]);
-    let early = SamplingParams { never_early: vec![1, 2], ..greedy };
-    let drawn = sampler.draw(&mut row, &early, LogprobsMode::ProcessedLogprobs, true, 0.0, &mut Vec::new()).unwrap();
+    let early = DrawOptions { excluded: &[1, 2], ..greedy };
+    let drawn = sampler.draw(&mut row, early, 0.0, &mut Vec::new()).unwrap();
     assert_eq!(drawn.id, 5);
 }
 
@@ -201,10 +189,9 @@ fn both_ends_of_the_unit_interval_draw_a_token_that_may_be_drawn() {
     let mut sampler = Sampler::default();
     for case in cases() {
         let row = row(1000, 3);
-        let wanted = reference(&row, &case);
+        let wanted = reference(&row, case);
         for number in [0.0, 1.0 - f64::EPSILON / 2.0] {
-            let mode = LogprobsMode::ProcessedLogprobs;
-            let drawn = sampler.draw(&mut row.clone(), &case, mode, false, number, &mut Vec::new()).unwrap();
+            let drawn = sampler.draw(&mut row.clone(), case, number, &mut Vec::new()).unwrap();
             assert!(wanted[drawn.id as usize] > f64::NEG_INFINITY, "{case:?} at {number}");
         }
     }
@@ -217,12 +204,12 @@ fn logits_that_are_no_numbers_are_an_error() {
         for temperature in [0.0, 1.0] {
             let mut row = row(64, 1);
             row[40] = broken;
-            let case = sampling(temperature, 0, 1.0, 0.0);
-            let mode = LogprobsMode::ProcessedLogprobs;
-            assert_eq!(sampler.draw(&mut row, &case, mode, false, 0.5, &mut Vec::new()), Err(NotFinite));
+            let case = options(temperature, 0, 1.0, 0.0);
+            assert_eq!(sampler.draw(&mut row, case, 0.5, &mut Vec::new()), Err(NotFinite));
         }
     }
     let mut row = vec![f32::NEG_INFINITY; 8];
-    let case = sampling(1.0, 0, 1.0, 0.0);
-    assert!(sampler.draw(&mut row, &case, LogprobsMode::RawLogprobs, false, 0.5, &mut Vec::new()).is_err());
+    let logprobs = Some(LogprobsRequest { mode: LogprobsMode::RawLogprobs, alternatives: 5 });
+    let case = DrawOptions { logprobs, ..options(1.0, 0, 1.0, 0.0) };
+    assert!(sampler.draw(&mut row, case, 0.5, &mut Vec::new()).is_err());
 }

@@ -1,33 +1,36 @@
 //! The arithmetic of one parameter's update, in place on a CPU and as tensor operations elsewhere.
 
 use candle_core::{CpuStorage, DType, Device, InplaceOp2, InplaceOp3, Layout, Result, Tensor};
-use evenkeel_model::kernels::AdamW;
 
-/// The numbers of one update of one parameter.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Update {
-    /// Factor of the gradient: the mini-batch normalizer and the clipping.
-    pub(super) gradient_scale: f64,
-    pub(super) numbers: AdamW,
+use super::super::AdamW;
+
+/// One parameter and its moments: fp32 tensors of one shape on one device.
+#[derive(Debug)]
+pub struct ParameterMoments<'a> {
+    /// The parameter.
+    pub value: &'a mut Tensor,
+    /// The running mean of its gradients.
+    pub first: &'a mut Tensor,
+    /// The running mean of their squares.
+    pub second: &'a mut Tensor,
 }
 
-impl Update {
+impl ParameterMoments<'_> {
+    /// One AdamW update in place, with `factor` times the gradient (the mini-batch normalizer and the clipping):
     /// m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g², w = shrink w - step m / (sqrt(v) / second_root + epsilon).
-    pub(super) fn apply(
-        self,
-        value: &mut Tensor,
-        first: &mut Tensor,
-        second: &mut Tensor,
-        grad: &Tensor,
-    ) -> Result<()> {
-        let AdamW { betas: [beta1, beta2], step, second_root, epsilon, shrink } = self.numbers;
+    ///
+    /// # Errors
+    /// A failure of the device.
+    pub fn update(self, gradient: &Tensor, factor: f64, numbers: AdamW) -> crate::error::Result<()> {
+        let Self { value, first, second } = self;
+        let AdamW { betas: [beta1, beta2], step, second_root, epsilon, shrink } = numbers;
         if matches!(value.device(), Device::Cpu) {
-            let scale = self.gradient_scale as f32;
-            first.inplace_op2(grad, &Mean { beta: beta1 as f32, scale })?;
-            second.inplace_op2(grad, &MeanSquare { beta: beta2 as f32, scale })?;
-            return value.inplace_op3(first, second, &self);
+            let scale = factor as f32;
+            first.inplace_op2(gradient, &Mean { beta: beta1 as f32, scale })?;
+            second.inplace_op2(gradient, &MeanSquare { beta: beta2 as f32, scale })?;
+            return Ok(value.inplace_op3(first, second, &Value(numbers))?);
         }
-        let grad = (grad * self.gradient_scale)?;
+        let grad = (gradient * factor)?;
         *first = ((&*first * beta1)? + (&grad * (1.0 - beta1))?)?;
         *second = ((&*second * beta2)? + (grad.sqr()? * (1.0 - beta2))?)?;
         let root = ((second.sqrt()? / second_root)? + epsilon)?;
@@ -73,7 +76,9 @@ impl InplaceOp2 for MeanSquare {
     }
 }
 
-impl InplaceOp3 for Update {
+struct Value(AdamW);
+
+impl InplaceOp3 for Value {
     fn name(&self) -> &'static str {
         "adamw"
     }
@@ -87,7 +92,7 @@ impl InplaceOp3 for Update {
         second: &CpuStorage,
         sl: &Layout,
     ) -> Result<()> {
-        let AdamW { step, second_root, epsilon, shrink, .. } = self.numbers;
+        let AdamW { step, second_root, epsilon, shrink, .. } = self.0;
         let (shrink, step, epsilon) = (shrink as f32, step as f32, epsilon as f32);
         let inverse_root = 1.0 / second_root as f32;
         let moments = values(first, fl)?.iter().zip(values(second, sl)?);

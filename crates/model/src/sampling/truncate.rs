@@ -12,13 +12,19 @@ const SORTED_AT_ONCE: usize = 64;
 
 /// Truncation of a request; `top_k` 0, `top_p` 1 and `min_p` 0 mean none.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Truncation {
-    pub(crate) top_k: usize,
-    pub(crate) top_p: f32,
-    pub(crate) min_p: f32,
+pub struct Truncation {
+    /// Number of most likely tokens that remain, and all as likely as the last of them.
+    pub top_k: usize,
+    /// Probability that the remaining tokens have together, at least.
+    pub top_p: f32,
+    /// Least probability, relative to the most likely token's.
+    pub min_p: f32,
 }
 
 impl Truncation {
+    /// Excludes nothing.
+    pub const NONE: Self = Self { top_k: 0, top_p: 1.0, min_p: 0.0 };
+
     /// Whether any of them can exclude a token of the vocabulary.
     pub(super) fn bind(&self, vocabulary: usize) -> bool {
         (self.top_k > 0 && self.top_k < vocabulary) || self.top_p < 1.0 || self.min_p > 0.0

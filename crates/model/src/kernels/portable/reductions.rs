@@ -5,7 +5,10 @@ use candle_core::{CpuStorage, Device, Storage, Tensor};
 use crate::error::Result;
 
 /// Root of the sum of squares over all tensors, summed in f64 on a CPU and row by row elsewhere.
-pub(crate) fn global(gradients: &[Tensor]) -> Result<f64> {
+///
+/// # Errors
+/// A failure of the device.
+pub fn global_norm(gradients: &[Tensor]) -> Result<f64> {
     let mut sum = 0.0;
     for gradient in gradients {
         sum += squares(gradient)?;
@@ -14,7 +17,10 @@ pub(crate) fn global(gradients: &[Tensor]) -> Result<f64> {
 }
 
 /// The inner product of two gradients in host memory, summed in f64.
-pub(crate) fn dot(one: &[Tensor], other: &[Tensor]) -> Result<f64> {
+///
+/// # Errors
+/// Tensors that are not fp32.
+pub fn dot(one: &[Tensor], other: &[Tensor]) -> Result<f64> {
     let mut sum = 0.0;
     for (one, other) in one.iter().zip(other) {
         let (one, other) = (one.flatten_all()?.to_vec1::<f32>()?, other.flatten_all()?.to_vec1::<f32>()?);

@@ -1,33 +1,35 @@
 //! One draw.
 
-use super::SamplingParams;
 use super::truncate::{keep, likelier};
 use super::weights::{exponentials, index_at, largest, log_sum};
-use crate::settings::LogprobsMode;
+use super::{DrawOptions, LogprobsMode, LogprobsRequest};
 
 /// A token and its log-probability in the configured mode, if it was requested.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Drawn {
-    pub(crate) id: u32,
-    pub(crate) logprob: Option<f32>,
+pub struct Drawn {
+    /// The token's id.
+    pub id: u32,
+    /// Its log-probability.
+    pub logprob: Option<f32>,
 }
 
 /// A token of a prompt under the plain distribution.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(crate) struct Score {
-    pub(crate) logprob: f32,
+pub struct Score {
+    /// ln of its probability.
+    pub logprob: f32,
     /// Its place among all tokens by probability, from 1.
-    pub(crate) rank: u32,
+    pub rank: u32,
 }
 
 /// The model computed NaN or an infinity.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("the model's logits are not finite")]
-pub(crate) struct NotFinite;
+pub struct NotFinite;
 
 /// Draws tokens. Reuses its buffers.
 #[derive(Debug, Default)]
-pub(crate) struct Sampler {
+pub struct Sampler {
     weights: Vec<f32>,
     blocks: Vec<f64>,
     kept: Vec<u32>,
@@ -35,18 +37,23 @@ pub(crate) struct Sampler {
 }
 
 impl Sampler {
-    /// Draws from `row`, a row of logits, which is overwritten. `early` means that the sample is shorter than its `min_tokens`. Appends
-    /// the requested alternatives to `top`, most likely first.
-    pub(crate) fn draw(
+    /// Draws from `row`, a row of logits, which is overwritten, by `uniform` in [0, 1). Appends the requested alternatives to `top`, most
+    /// likely first.
+    ///
+    /// # Errors
+    /// Logits with a NaN or plus infinity, or none above minus infinity.
+    pub fn draw(
         &mut self,
         row: &mut [f32],
-        sampling: &SamplingParams,
-        mode: LogprobsMode,
-        early: bool,
+        options: DrawOptions<'_>,
         uniform: f64,
         top: &mut Vec<(u32, f32)>,
     ) -> Result<Drawn, NotFinite> {
-        let raw_sum = match sampling.logprobs.filter(|_| mode == LogprobsMode::RawLogprobs) {
+        let DrawOptions { temperature, truncation, excluded, logprobs } = options;
+        let alternatives = |wanted: LogprobsMode| {
+            logprobs.filter(|request| request.mode == wanted).map(|LogprobsRequest { alternatives, .. }| alternatives)
+        };
+        let raw_sum = match alternatives(LogprobsMode::RawLogprobs) {
             None => None,
             Some(count) => {
                 let (_, highest) = finite(row)?;
@@ -57,13 +64,11 @@ impl Sampler {
         };
         let drawn_raw =
             |id: usize, logit: f32| Drawn { id: id as u32, logprob: raw_sum.map(|sum| log_probability(logit, sum)) };
-        if early {
-            for &id in &sampling.never_early {
-                row[id as usize] = f32::NEG_INFINITY;
-            }
+        for &id in excluded {
+            row[id as usize] = f32::NEG_INFINITY;
         }
-        let processed = sampling.logprobs.filter(|_| mode == LogprobsMode::ProcessedLogprobs);
-        if sampling.temperature == 0.0 {
+        let processed = alternatives(LogprobsMode::ProcessedLogprobs);
+        if temperature == 0.0 {
             let (id, highest) = finite(row)?;
             let Some(count) = processed else {
                 return Ok(drawn_raw(id, highest));
@@ -73,7 +78,6 @@ impl Sampler {
             return Ok(Drawn { id: id as u32, logprob: Some(log_probability(highest, sum)) });
         }
 
-        let temperature = sampling.temperature;
         if temperature != 1.0 {
             for x in row.iter_mut() {
                 *x /= temperature;
@@ -81,9 +85,9 @@ impl Sampler {
         }
         let (_, highest) = finite(row)?;
         exponentials(row, highest, &mut self.weights, &mut self.blocks);
-        let truncated = sampling.truncation.bind(row.len());
-        let (id, total) = if truncated {
-            keep(row, &self.weights, sampling.truncation, &mut self.kept);
+        let is_truncated = truncation.bind(row.len());
+        let (id, total) = if is_truncated {
+            keep(row, &self.weights, truncation, &mut self.kept);
             self.draw_kept(uniform)
         } else {
             let total: f64 = self.blocks.iter().sum();
@@ -93,7 +97,7 @@ impl Sampler {
             return Ok(drawn_raw(id, row[id] * temperature));
         };
         let sum = f64::from(highest) + libm::log(total);
-        if truncated {
+        if is_truncated {
             self.rank_kept(row, count, sum, top);
         } else {
             self.rank_all(row, count, sum, top);
@@ -102,7 +106,10 @@ impl Sampler {
     }
 
     /// Scores a token by a row of logits, without temperature or truncation.
-    pub(crate) fn score(&mut self, row: &[f32], id: u32) -> Result<Score, NotFinite> {
+    ///
+    /// # Errors
+    /// Logits with a NaN or plus infinity, or none above minus infinity.
+    pub fn score(&mut self, row: &[f32], id: u32) -> Result<Score, NotFinite> {
         let (_, highest) = finite(row)?;
         let sum = log_sum(row, highest, &mut self.weights, &mut self.blocks);
         let logit = row[id as usize];

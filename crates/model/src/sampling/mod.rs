@@ -1,0 +1,56 @@
+//! Sampling: from a row of logits to a token and its log-probability.
+//!
+//! The result is a function of the row, the options and one number in [0, 1). It does not depend on the thread that draws or on what else
+//! runs.
+
+mod draw;
+mod truncate;
+mod weights;
+
+pub use draw::{Drawn, NotFinite, Sampler, Score};
+use serde::{Deserialize, Serialize};
+pub use truncate::Truncation;
+
+/// How a token is drawn.
+#[derive(Debug, Clone, Copy)]
+pub struct DrawOptions<'a> {
+    /// Divides the logits; 0 takes the most likely token.
+    pub temperature: f32,
+    /// Which tokens are too unlikely to be drawn.
+    pub truncation: Truncation,
+    /// Ids that cannot be drawn.
+    pub excluded: &'a [u32],
+    /// Log-probabilities to report, if any.
+    pub logprobs: Option<LogprobsRequest>,
+}
+
+/// The log-probabilities that a draw reports: the drawn token's own, and those of alternatives.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LogprobsRequest {
+    /// Under which distribution.
+    pub mode: LogprobsMode,
+    /// Number of most likely tokens to report.
+    pub alternatives: usize,
+}
+
+/// Which distribution a log-probability belongs to.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "snake_case")]
+pub enum LogprobsMode {
+    /// The one that was sampled from: after temperature and truncation, renormalized.
+    #[default]
+    ProcessedLogprobs,
+    /// The model's own, before any processing.
+    RawLogprobs,
+}
+
+impl LogprobsMode {
+    /// As vLLM's `--logprobs-mode` spells it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::ProcessedLogprobs => "processed_logprobs",
+            Self::RawLogprobs => "raw_logprobs",
+        }
+    }
+}
