@@ -77,7 +77,7 @@ impl Loader {
     /// The settings of all layers.
     pub fn load<T: Settings>(mut self) -> Result<Loaded<T>, ConfigError> {
         loop {
-            let merged = self.merged::<T>();
+            let merged = self.over(Merged::defaults(T::default()));
             let error = match merged.settings::<T>() {
                 Ok(settings) => return finish(settings, merged),
                 Err(error) => error,
@@ -86,20 +86,20 @@ impl Loader {
             let reading = match () {
                 () if wording::wants_text(&error) => Reading::Text,
                 () if wording::wants_list(&error) => Reading::List,
-                () => return Err(merged.explain::<T>(&error)),
+                () => return Err(merged.explain(&T::RENAMED, &error)),
             };
             // The last override of the key is the one whose value was refused.
             let mut overrides = self.arguments.iter_mut().rev().chain(self.variables.iter_mut().rev());
             match overrides.find(|set| set.wrote(&error.path)) {
                 // Each override is reinterpreted at most once, so that the loop ends.
                 Some(set) if set.reading == Reading::Toml => set.reading = reading,
-                _ => return Err(merged.explain::<T>(&error)),
+                _ => return Err(merged.explain(&T::RENAMED, &error)),
             }
         }
     }
 
-    fn merged<T: Settings>(&self) -> Merged {
-        let files = self.files.iter().fold(Merged::defaults(T::default()), |merged, file| merged.with(file.clone()));
+    fn over(&self, defaults: Merged) -> Merged {
+        let files = self.files.iter().fold(defaults, |merged, file| merged.with(file.clone()));
         self.variables.iter().chain(&self.arguments).fold(files, |merged, set| merged.with(set.clone()))
     }
 }
@@ -123,7 +123,7 @@ impl<T: Settings> Loaded<T> {
 
 fn finish<T: Settings>(settings: T, merged: Merged) -> Result<Loaded<T>, ConfigError> {
     if let Some(path) = merged.unread(&settings) {
-        return Err(merged.explain_unread::<T>(&path));
+        return Err(merged.explain_unread(&T::RENAMED, &Merged::defaults(T::default()), &path));
     }
     if let Err(error) = settings.validate() {
         let origin = merged.origin_or_defaults(&error.field);

@@ -1,9 +1,8 @@
 //! Layers that were merged: their settings, and where each was written.
 
 use figment::error::Kind;
-use figment::providers::Serialized;
-use figment::value::{Dict, Value};
-use figment::{Error, Figment, Metadata, Profile, Provider};
+use figment::value::{Dict, Map, Value};
+use figment::{Error, Figment, Metadata, Profile, Provider, Source};
 use serde::Serialize;
 
 use crate::deserializer::ValueDeserializer;
@@ -18,7 +17,7 @@ pub(crate) struct Merged(Figment);
 impl Merged {
     /// Only defaults.
     pub(crate) fn defaults(settings: impl Serialize) -> Self {
-        Self(Figment::from(Serialized::defaults(settings)))
+        Self(Figment::from(Defaults(Value::serialize(settings))))
     }
 
     /// The same with a layer over them.
@@ -58,15 +57,15 @@ impl Merged {
     }
 
     /// The refusal of a key that no setting has.
-    pub(crate) fn explain_unread<T: Settings>(&self, path: &[String]) -> ConfigError {
+    pub(crate) fn explain_unread(&self, earlier: &Renamed, defaults: &Self, path: &[String]) -> ConfigError {
         let (name, parent) = path.split_last().expect("an unread key has a name");
         let parent = parent.join(".");
-        let allowed = Self::defaults(T::default()).keys_at(&parent);
-        unknown_key(&T::RENAMED, &parent, name, allowed, self.origin_or_defaults(&path.join(".")))
+        let allowed = defaults.keys_at(&parent);
+        unknown_key(earlier, &parent, name, allowed, self.origin_or_defaults(&path.join(".")))
     }
 
     /// An error of [`settings`](Self::settings) with the key, its value, where it was written, and what is allowed.
-    pub(crate) fn explain<T: Settings>(&self, error: &Error) -> ConfigError {
+    pub(crate) fn explain(&self, earlier: &Renamed, error: &Error) -> ConfigError {
         let path = error.path.join(".");
         let origin = match &error.metadata {
             Some(metadata) => name_of(metadata).unwrap_or_else(defaults),
@@ -79,7 +78,7 @@ impl Merged {
                 _ => path,
             };
             let allowed = allowed.iter().map(|&key| key.to_owned()).collect();
-            return unknown_key(&T::RENAMED, &parent, name, allowed, origin);
+            return unknown_key(earlier, &parent, name, allowed, origin);
         }
         if let Kind::MissingField(name) = &error.kind {
             let key = if path.is_empty() { name.to_string() } else { format!("{path}.{name}") };
@@ -104,14 +103,32 @@ impl Merged {
     }
 }
 
-/// The name of a layer; `None` for the one of defaults, which figment names after the Rust type.
+const DEFAULTS: &str = "defaults";
+
+/// The layer of defaults. Settings become a value at once, so that figment's functions are not compiled again for each type of settings.
+struct Defaults(Result<Value, Error>);
+
+impl Provider for Defaults {
+    fn metadata(&self) -> Metadata {
+        Metadata::from(DEFAULTS, Source::Custom(DEFAULTS.to_owned()))
+    }
+
+    fn data(&self) -> Result<Map<Profile, Dict>, Error> {
+        let value = self.0.clone()?;
+        let found = value.to_actual();
+        let dict = value.into_dict().ok_or(Kind::InvalidType(found, "map".into()))?;
+        Ok(Profile::Default.collect(dict))
+    }
+}
+
+/// The name of a layer; `None` for the one of defaults.
 fn name_of(metadata: &Metadata) -> Option<String> {
-    let is_type = metadata.name.starts_with('`') || metadata.name.contains("::");
-    (!is_type).then(|| metadata.name.to_string())
+    // No other layer has a source, but a file may have any name.
+    metadata.source.is_none().then(|| metadata.name.to_string())
 }
 
 fn defaults() -> String {
-    "defaults".to_owned()
+    DEFAULTS.to_owned()
 }
 
 /// `parent` is the path of the table, empty for the top level.

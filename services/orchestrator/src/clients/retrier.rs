@@ -6,6 +6,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::retry::{Retry, RetryPolicy, is_retryable};
 use tonic::{Code, Request, Status};
 
@@ -67,10 +68,10 @@ impl Retrier {
         service: &'static str,
         endpoint: &str,
         what: &str,
-        mut attempt: impl FnMut() -> F,
+        mut attempt: impl FnMut() -> F + Send,
     ) -> Result<T, Halt>
     where
-        F: Future<Output = Result<T, Status>>,
+        F: Future<Output = Result<T, Status>> + Send,
     {
         let deadline = self.call_deadline;
         let bounded = || {
@@ -90,10 +91,10 @@ impl Retrier {
         service: &'static str,
         endpoint: &str,
         what: &str,
-        mut attempt: impl FnMut() -> F,
+        mut attempt: impl FnMut() -> F + Send,
     ) -> Result<T, Halt>
     where
-        F: Future<Output = Result<T, Status>>,
+        F: Future<Output = Result<T, Status>> + Send,
     {
         let lost = |waited: Duration, message: String| RunError::ServiceLost {
             service,
@@ -101,15 +102,19 @@ impl Retrier {
             waited_ms: waited.as_millis() as u64,
             message,
         };
-        let attempt = || {
+        let mut attempt = || -> BoxFuture<'_, Result<T, Failure>> {
             let call = attempt();
-            async move { call.await.map_err(|status| classify(service, what, &status)) }
+            Box::pin(async move { call.await.map_err(|status| classify(service, what, &status)) })
         };
-        self.retry(service, endpoint, attempt, lost).await
+        self.retry(service, endpoint, &mut attempt, &lost).await
     }
 
     /// Writes until the disk accepts it.
-    pub(crate) async fn write(&self, path: &Path, mut write: impl FnMut() -> Result<(), RunError>) -> Result<(), Halt> {
+    pub(crate) async fn write(
+        &self,
+        path: &Path,
+        mut write: impl FnMut() -> Result<(), RunError> + Send,
+    ) -> Result<(), Halt> {
         let full = AtomicBool::new(false);
         let lost = |waited: Duration, message: String| RunError::DiskLost {
             path: path.to_owned(),
@@ -117,8 +122,8 @@ impl Retrier {
             full: full.load(Ordering::Relaxed),
             message,
         };
-        let attempt = || {
-            std::future::ready(write().map_err(|error| match error {
+        let mut attempt = || -> BoxFuture<'_, Result<(), Failure>> {
+            Box::pin(std::future::ready(write().map_err(|error| match error {
                 RunError::File { source, .. } => {
                     full.store(
                         matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded),
@@ -127,21 +132,19 @@ impl Retrier {
                     Failure::Retryable(source.to_string())
                 }
                 other => Failure::Final(other.into()),
-            }))
+            })))
         };
-        self.retry("disk", &path.display().to_string(), attempt, lost).await
+        self.retry("disk", &path.display().to_string(), &mut attempt, &lost).await
     }
 
-    async fn retry<T, F>(
+    // Compiled once for each type of result, and not for each call.
+    async fn retry<'a, T>(
         &self,
         service: &'static str,
         endpoint: &str,
-        mut attempt: impl FnMut() -> F,
-        lost: impl Fn(Duration, String) -> RunError,
-    ) -> Result<T, Halt>
-    where
-        F: Future<Output = Result<T, Failure>>,
-    {
+        attempt: &mut (dyn FnMut() -> BoxFuture<'a, Result<T, Failure>> + Send),
+        lost: &(dyn Fn(Duration, String) -> RunError + Sync),
+    ) -> Result<T, Halt> {
         let mut retries = self.policy.start();
         loop {
             let result = tokio::select! {
