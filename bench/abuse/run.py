@@ -57,7 +57,7 @@ REHEARSAL_MINUTES = 1
 
 def build_into(folder):
     for program in build("evenkeel", "evenkeel-bench-abuse"):
-        # Copies: a build of somebody else replaces what it built while this runs.
+        # Copies: another build replaces what it built while this runs.
         shutil.copy2(program, folder)
 
 

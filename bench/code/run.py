@@ -191,7 +191,7 @@ def _all_tests(row: dict, result) -> None:
 
 def _graders_way(row: dict) -> None:
     manager = multiprocessing.Manager()
-    # Named here, so that it lives as long as the child appends to it.
+    # Named here, so that it is not deleted while the child appends.
     outputs = manager.list()
     process = multiprocessing.Process(target=_all_tests, args=(row, outputs))
     process.start()

@@ -72,7 +72,7 @@ class Watcher(threading.Thread):
         try:
             with Reflected(self.stack.address()) as client:
                 self.lines.extend(client.start("evenkeel.v1.Orchestrator/WatchRun", {"run_id": "mixed", "from_step": 0}, 3600))
-        except Exception as error:  # noqa: BLE001: told by the test
+        except Exception as error:  # noqa: BLE001: reported by the test
             self.error = error
 
 

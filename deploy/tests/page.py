@@ -126,7 +126,7 @@ def run():
 
 
 def connected(stack):
-    """Whether a verdict and an engine are to be had."""
+    """Whether a verdict and an engine are available."""
     try:
         status = stack.orchestrator("GetStatus")
         return all(one.get("connected") for one in status["dependencies"])

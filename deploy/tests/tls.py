@@ -1,4 +1,4 @@
-"""The stack with TLS in both directions: the same metrics, nothing for who has no certificate, and for the others what their role may do."""
+"""The stack with TLS in both directions: the same metrics, clients without a certificate get nothing, the others what their role permits."""
 import os, shutil, time, urllib.request
 
 import grpc
@@ -46,7 +46,7 @@ def run():
                     client.call(f"{ORCHESTRATOR}ListRuns", {}, timeout=5)
             except (grpc.RpcError, KeyError):
                 continue
-            check(False, f"somebody with {what} was answered")
+            check(False, f"a client with {what} was answered")
         refused = roles(stack, folder)
         # A learner holds one run.
         stack.compose("restart", "learner")

@@ -27,7 +27,7 @@ impl Segment {
         Self { source, token_ids, log_probabilities, policy_version: Some(policy_version) }
     }
 
-    /// Tokens that somebody else wrote.
+    /// Injected tokens.
     pub fn injected(token_ids: Vec<u32>) -> Self {
         Self { source: SegmentSource::Injected.into(), token_ids, ..Self::default() }
     }

@@ -1,4 +1,4 @@
-//! Honest clients of mathematics and of programs: items at fixed times, whatever became of those before.
+//! Well-behaved clients of mathematics and of programs: items at fixed times, regardless of the results of earlier ones.
 //!
 //! They use the client that a training run uses, which begins lost items again and waits where a worker is full; a latency is from the
 //! moment at which an item was due to its verdict.
@@ -19,7 +19,7 @@ use crate::load::Latencies;
 use crate::wire::Failed;
 use crate::{mathematics, programs};
 
-/// One kind of client: so many items at once, so often.
+/// One kind of client: how many items it sends at once, and how often.
 #[derive(Clone, Copy)]
 struct Client {
     kind: &'static str,

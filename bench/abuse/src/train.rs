@@ -15,7 +15,7 @@ const RUN: &str = "honest";
 const TIMEOUT: Duration = Duration::from_secs(300);
 const LOOK: Duration = Duration::from_millis(200);
 
-/// Starts or resumes the run, and waits until it has done that many steps.
+/// Starts or resumes the run, and waits until it has done `steps` steps.
 pub(crate) async fn run(address: &str, recipe: &str, setting: &str, steps: u64, resume: bool) -> Result<Value, Failed> {
     let home = IpAddr::V4(Ipv4Addr::LOCALHOST);
     let end = Instant::now() + TIMEOUT;

@@ -93,7 +93,7 @@ impl<'a> Part<'a> {
     }
 }
 
-/// A folder that lives as long as this does.
+/// A temporary folder, removed on drop.
 pub(crate) struct Scratch(PathBuf);
 
 impl Scratch {

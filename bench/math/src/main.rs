@@ -12,7 +12,7 @@ use anyhow::{Context, Result, bail};
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [file, seconds] = arguments.as_slice() else { bail!("usage: evenkeel-bench-math FILE SECONDS") };
-    let seconds: f64 = seconds.parse().context("SECONDS is no number")?;
+    let seconds: f64 = seconds.parse().context("SECONDS is not a number")?;
     let pairs = pairs::read(file)?;
     for pair in &pairs {
         let verdict = pair.check();

@@ -19,7 +19,7 @@ pub(crate) struct Group {
     slowest_us: f64,
 }
 
-/// Each group, for about so many seconds each.
+/// Each group, for about `seconds` each.
 pub(crate) fn groups(pairs: &[Pair], seconds: f64) -> BTreeMap<&str, Group> {
     let mut groups: BTreeMap<&str, Vec<&Pair>> = BTreeMap::new();
     for pair in pairs {

@@ -81,11 +81,11 @@ pub struct BenchmarkSummary {
     pub name: String,
     /// Samples for each problem (k).
     pub samples: Option<u32>,
-    /// Highest acc@k.
+    /// Highest mean@k.
     pub peak_accuracy: Peak,
     /// Highest best@k, which another evaluation may have.
     pub peak_best: Option<Peak>,
-    /// Last acc@k.
+    /// Last mean@k.
     pub last_accuracy: Mean,
     /// Last best@k.
     pub last_best: Option<Mean>,

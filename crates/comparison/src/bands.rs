@@ -25,11 +25,11 @@ pub struct Band {
 pub enum Quantity {
     /// Mean raw reward of a training step.
     Reward,
-    /// acc@k, average over benchmarks.
+    /// mean@k, average over benchmarks.
     Accuracy,
     /// best@k, average over benchmarks.
     Best,
-    /// acc@k of one of several benchmarks.
+    /// mean@k of one of several benchmarks.
     BenchmarkAccuracy {
         /// Its name.
         benchmark: String,

@@ -6,13 +6,13 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Measure {
-    /// acc@k of the last evaluation.
+    /// mean@k of the last evaluation.
     LastAccuracy,
-    /// The highest acc@k of all evaluations.
+    /// The highest mean@k of all evaluations.
     PeakAccuracy,
-    /// From the peak to the last acc@k.
+    /// From the peak to the last mean@k.
     AccuracyDrop,
-    /// The mean acc@k over the steps of training: the area under its curve.
+    /// The average of mean@k over the steps of training: the area under its curve.
     AccuracyArea,
     /// best@k of the last evaluation.
     LastBest,
@@ -47,10 +47,10 @@ impl Measure {
     /// How tables and sentences call it.
     pub fn name(self) -> &'static str {
         match self {
-            Self::LastAccuracy => "last acc@k",
-            Self::PeakAccuracy => "peak acc@k",
-            Self::AccuracyDrop => "drop of acc@k",
-            Self::AccuracyArea => "mean acc@k of training",
+            Self::LastAccuracy => "last mean@k",
+            Self::PeakAccuracy => "peak mean@k",
+            Self::AccuracyDrop => "drop of mean@k",
+            Self::AccuracyArea => "average mean@k of training",
             Self::LastBest => "last best@k",
             Self::PeakBest => "peak best@k",
             Self::BestDrop => "drop of best@k",

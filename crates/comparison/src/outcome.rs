@@ -40,7 +40,7 @@ impl PeakByChance {
     }
 }
 
-/// acc@k and best@k of a benchmark, or of the average of several.
+/// mean@k and best@k of a benchmark, or of the average of several.
 #[derive(Debug, Clone)]
 pub(crate) struct Accuracies {
     /// Samples for each problem; `None` for benchmarks with different numbers.

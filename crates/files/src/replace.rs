@@ -15,13 +15,18 @@ pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
 /// The same with content that `write` writes.
 ///
 /// # Errors
-/// Those of `write` and of the operating system; the file is then the old one.
+/// Those of `write` and of the operating system; the file is then the old one, and what was written beside it is gone.
 pub fn replace_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let temporary = path.with_extension("writing");
     let mut file = File::create(&temporary)?;
-    write(&mut file)?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
+    let written = write(&mut file).and_then(|()| file.sync_all());
+    drop(file);
+    let replaced = written.and_then(|()| std::fs::rename(&temporary, path));
+    if replaced.is_err() {
+        // A part of a file would take up a disk that is already full. The first error is the one to report.
+        let _ = std::fs::remove_file(&temporary);
+    }
+    replaced
 }
 
 #[cfg(test)]
@@ -39,6 +44,7 @@ mod tests {
         });
         assert_eq!(broken.unwrap_err().kind(), io::ErrorKind::StorageFull);
         assert_eq!(std::fs::read(&path).unwrap(), b"old");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "no part of the new file");
         replace(&path, "new").unwrap();
         assert_eq!(std::fs::read(&path).unwrap(), b"new");
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);

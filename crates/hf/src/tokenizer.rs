@@ -30,11 +30,11 @@ impl Tokenizer {
     /// are switched off.
     ///
     /// # Errors
-    /// A file that cannot be read or is no tokenizer.
+    /// A file that cannot be read or is not a tokenizer.
     pub fn read(folder: &Folder) -> Result<Option<Self>, FolderError> {
         let path = folder.path().join(name::TOKENIZER);
         let Some(bytes) = folder.tokenizer_bytes()? else { return Ok(None) };
-        let broken = |error: tokenizers::Error| FolderError::file(&path, format_args!("is no tokenizer: {error}"));
+        let broken = |error: tokenizers::Error| FolderError::file(&path, format_args!("is not a tokenizer: {error}"));
         // Parsed by code of the library's own crate: `from_bytes` would be compiled again in this one.
         let text = std::str::from_utf8(&bytes).map_err(|error| broken(error.into()))?;
         let mut inner: tokenizers::Tokenizer = text.parse().map_err(broken)?;
@@ -182,6 +182,6 @@ pub(crate) mod tests {
         assert!(Tokenizer::require(&folder).unwrap_err().to_string().contains("tokenizer.json: is missing"));
         std::fs::write(dir.path().join("tokenizer.json"), "{}").unwrap();
         let error = Tokenizer::read(&folder).unwrap_err().to_string();
-        assert!(error.contains("tokenizer.json: is no tokenizer"), "{error}");
+        assert!(error.contains("tokenizer.json: is not a tokenizer"), "{error}");
     }
 }

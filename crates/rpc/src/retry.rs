@@ -49,7 +49,7 @@ impl RetryPolicy {
         Self { initial, max, max_attempts: None, time_limit: None, jitter_seed: None }
     }
 
-    /// At most that many attempts, the first included.
+    /// Limits the number of attempts, the first included.
     #[must_use]
     pub fn with_max_attempts(self, attempts: u32) -> Self {
         Self { max_attempts: Some(attempts), ..self }

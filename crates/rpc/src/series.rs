@@ -33,7 +33,7 @@ pub(crate) const QUEUE_REFUSED: Series =
 
 /// Of every server of item streams.
 pub const ITEM_SERIES: &[Series] = &[
-    Series::gauge("evenkeel_queue_items", "items held, waiting or in work").by(&[QUEUE]),
+    Series::gauge("evenkeel_queue_items", "items queued or being processed").by(&[QUEUE]),
     Series::counter("evenkeel_items_total", "finished items; streams that ended `unread`")
         .by(&[ITEMS, ("result", Values::Of(ItemResult::ALL))]),
     Series::histogram("evenkeel_item_queue_seconds", "time of an item in the queue").by(&[ITEMS]),

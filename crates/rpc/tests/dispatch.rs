@@ -51,7 +51,7 @@ async fn workers(names: &[&str]) -> Vec<Worker> {
     all
 }
 
-/// Hands over so many items, all at once.
+/// Hands over `count` items at once.
 fn submit_all(
     dispatcher: &Verifier,
     count: usize,

@@ -1,4 +1,4 @@
-//! The built-in task in which length means what it is told to: sums of four digits, each answer with a
+//! The built-in task in which what length implies is configurable: sums of four digits, each answer with a
 //! trail behind it.
 //!
 //! A trail comes behind the answer and changes nothing about it: it takes tokens. How long demonstrations trail behind a right and behind

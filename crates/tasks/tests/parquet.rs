@@ -87,8 +87,8 @@ fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
     // The magic number is enough where the name says nothing.
     assert!(refused("cut", &whole[..whole.len() / 2]).contains("is cut off"));
     assert!(refused("empty.parquet", b"").contains("is empty"));
-    assert!(refused("short.parquet", b"PAR1PAR1").contains("has 8 bytes, which is no parquet file"));
-    assert!(refused("text.parquet", b"{\"prompt\": \"a\"}\n").contains("is no parquet file"));
+    assert!(refused("short.parquet", b"PAR1PAR1").contains("has 8 bytes, too few for a parquet file"));
+    assert!(refused("text.parquet", b"{\"prompt\": \"a\"}\n").contains("is not a parquet file"));
     let mut lost_start = whole.clone();
     lost_start.drain(4..200);
     assert!(refused("lost.parquet", &lost_start).contains("lost.parquet: "));

@@ -422,7 +422,7 @@ pub struct GenerateItem {
     #[prost(string, tag = "10")]
     pub traceparent: ::prost::alloc::string::String,
     /// Milliseconds that an engine may take for the sample, counted from when the engine receives it, and anew for each engine. Time
-    /// spent waiting for an engine does not count, so that long answers at the end of a long queue are not late. The sample then ends
+    /// spent waiting for an engine does not count, so that long responses at the end of a long queue are not late. The sample then ends
     /// as DEADLINE with the reason ENGINE_DEADLINE. Absent: only `deadline_ms`. At least 1.
     #[prost(uint64, optional, tag = "11")]
     pub engine_deadline_ms: ::core::option::Option<u64>,

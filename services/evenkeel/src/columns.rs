@@ -49,7 +49,7 @@ pub(crate) fn accuracy(line: &MetricsLine) -> Option<String> {
 
 /// Peak and last accuracies of each benchmark, in percent.
 pub(crate) fn benchmarks(all: &[BenchmarkSummary]) -> String {
-    let mut rows = vec![["", "peak acc@k", "peak best@k", "last acc@k", "last best@k"].map(str::to_owned).to_vec()];
+    let mut rows = vec![["", "peak mean@k", "peak best@k", "last mean@k", "last best@k"].map(str::to_owned).to_vec()];
     for benchmark in all {
         let BenchmarkSummary { name, samples, peak_mean, peak_best, last_mean, last_best } = benchmark;
         let values = [peak_mean, peak_best, last_mean, last_best].map(|value| match value {

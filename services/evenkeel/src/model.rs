@@ -37,7 +37,7 @@ fn link(model: &Path, out: &Path) -> Result<()> {
         Ok(_) => fs::remove_file(out).with_context(cannot)?,
         Err(error) if error.kind() == ErrorKind::NotFound => {}
         Err(_) if fs::canonicalize(out).is_ok_and(|out| out == folder) => return Ok(()),
-        Err(_) => bail!("{}: it exists and is no link, perhaps the fresh model of another recipe", cannot()),
+        Err(_) => bail!("{}: it exists and is not a link, perhaps the fresh model of another recipe", cannot()),
     }
     if let Some(parent) = out.parent() {
         fs::create_dir_all(parent).with_context(cannot)?;
@@ -77,6 +77,6 @@ mod tests {
         link(&one, &one).unwrap();
         let missing = dir.path().join("missing");
         assert!(link(&missing, &out).unwrap_err().to_string().contains("model.path is"));
-        assert!(link(&one, &other).unwrap_err().to_string().contains("it exists and is no link"));
+        assert!(link(&one, &other).unwrap_err().to_string().contains("it exists and is not a link"));
     }
 }

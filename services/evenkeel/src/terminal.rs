@@ -126,7 +126,7 @@ impl Screen {
         }
     }
 
-    /// Prints every so many steps as a line if there are no bars.
+    /// Without bars, prints every `every`th step as a line.
     fn plain(&mut self, step: u64, every: u64, text: impl Fn() -> String) {
         // Long steps are printed one by one.
         let due = (step + 1).is_multiple_of(every) || self.said.elapsed() >= SILENCE;

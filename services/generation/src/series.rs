@@ -28,7 +28,7 @@ pub const SERIES: &[Series] = &[
     )]),
     Series::counter("evenkeel_rollout_tokens_total", "tokens of finished samples"),
     Series::histogram("evenkeel_rollout_seconds", "from the receipt of a sample to its answer"),
-    Series::counter("evenkeel_sample_retries_total", "samples that were begun again on another engine").by(&[KIND]),
+    Series::counter("evenkeel_sample_retries_total", "samples restarted on another engine").by(&[KIND]),
     Series::gauge("evenkeel_generation_waiting_samples", "samples that wait for an engine with room"),
     Series::gauge("evenkeel_generation_asleep", "1 while the engines sleep for the learner, else 0"),
     Series::gauge("evenkeel_engine_state", "1 for the state that the engine is in, 0 for the others")

@@ -1,5 +1,7 @@
 //! What a run depends on, and therefore may wait for.
 
+use std::fmt;
+
 /// A service or a disk without which a run cannot go on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Dependency {
@@ -16,7 +18,18 @@ pub enum Dependency {
 }
 
 impl Dependency {
-    const ALL: [Self; 5] = [Self::Generation, Self::Reward, Self::Verifier, Self::Learner, Self::Disk];
+    /// All of them.
+    pub(crate) const ALL: [Self; 5] = [Self::Generation, Self::Reward, Self::Verifier, Self::Learner, Self::Disk];
+    /// Their labels.
+    pub(crate) const LABELS: [&'static str; 5] = {
+        let mut labels = [""; 5];
+        let mut at = 0;
+        while at < labels.len() {
+            labels[at] = Self::ALL[at].label();
+            at += 1;
+        }
+        labels
+    };
 
     /// Its name in messages, metrics and the protocol.
     pub const fn label(self) -> &'static str {
@@ -28,9 +41,10 @@ impl Dependency {
             Self::Disk => "disk",
         }
     }
+}
 
-    /// The one of that name.
-    pub(crate) fn from_label(label: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|dependency| dependency.label() == label)
+impl fmt::Display for Dependency {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.label())
     }
 }

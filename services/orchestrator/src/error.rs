@@ -7,6 +7,8 @@ use evenkeel_hf::FolderError;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::{Cancelled, DataError};
 
+use crate::dependency::Dependency;
+
 /// Why a run was refused or ended. Finished steps are in its directory and can be resumed.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
@@ -75,8 +77,8 @@ pub enum RunError {
     /// A service that was unreachable for longer than `services.outage_timeout`.
     #[error("the {service} service at {endpoint} did not come back within {waited_ms} ms: {message}")]
     ServiceLost {
-        /// generation, reward or learner.
-        service: &'static str,
+        /// Which one.
+        service: Dependency,
         /// Its address.
         endpoint: String,
         /// How long the run waited.
@@ -99,8 +101,8 @@ pub enum RunError {
     /// A service that refuses a request.
     #[error("the {service} service refuses {what}: {message}")]
     Refused {
-        /// generation, reward or learner.
-        service: &'static str,
+        /// Which one.
+        service: Dependency,
         /// The request.
         what: String,
         /// Its reason.

@@ -49,8 +49,8 @@ pub enum Event {
     },
     /// A service is unreachable, or a disk is full; the run waits. Reported with each attempt.
     Waiting {
-        /// generation, reward, learner or disk.
-        service: &'static str,
+        /// What the run waits for.
+        service: Dependency,
         /// Its address, or the file.
         endpoint: String,
         /// What is wrong.
@@ -62,8 +62,8 @@ pub enum Event {
     },
     /// The run no longer waits for it.
     Recovered {
-        /// generation, reward, learner or disk.
-        service: &'static str,
+        /// What the run waits for.
+        service: Dependency,
         /// How long the run waited.
         waited_ms: u64,
     },
@@ -216,7 +216,7 @@ impl Events {
     /// Reports that a service is unreachable and will be tried again.
     pub(crate) fn waiting(&self, text: String, event: Event) {
         let waiting_for = match &event {
-            Event::Waiting { service, .. } => Dependency::from_label(service),
+            Event::Waiting { service, .. } => Some(*service),
             _ => None,
         };
         self.update(|progress| {

@@ -78,7 +78,7 @@ const KINDS: &[Kind] = &[
     kind!("items of 30 MB", every 20 s, at most 30 s, items::large),
     kind!("messages half sent", every 20 s, at most 12 s, calls::half_sent),
     kind!("methods that are not there", every 4 s, at most 20 s, calls::unknown),
-    kind!("bytes that are no messages", every 3 s, at most 20 s, calls::garbage),
+    kind!("bytes that are not messages", every 3 s, at most 20 s, calls::garbage),
     kind!("connections that do nothing", every 30 s, at most 20 s, connections::idle),
     kind!("connections that begin", every 15 s, at most 30 s, connections::half_begun),
     kind!("slow HTTP/1 headers", every 15 s, at most 30 s, http1::slow),

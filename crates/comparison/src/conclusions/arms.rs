@@ -28,7 +28,7 @@ fn drops(task: &TaskComparison) -> Vec<Sentence> {
         several => {
             let all: Vec<String> = several.iter().map(|drop| drop.in_short()).collect();
             let text = format!(
-                "A peak acc@k lies above the last one by chance alone, {highest}. No loss beyond that is shown of {}.",
+                "A peak mean@k lies above the last one by chance alone, {highest}. No loss beyond that is shown of {}.",
                 all.join("; ")
             );
             sentences.push((ConclusionKind::NotShown, text));
@@ -71,7 +71,7 @@ impl<'a> PeakDrop<'a> {
     fn facts(&self, highest: &str) -> String {
         let (fall, chance) = self.sizes();
         format!(
-            "{} falls by {fall} from its peak acc@k to its last, of which {chance} is expected by chance, {highest}",
+            "{} falls by {fall} from its peak mean@k to its last, of which {chance} is expected by chance, {highest}",
             self.label
         )
     }

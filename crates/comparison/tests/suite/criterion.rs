@@ -49,7 +49,7 @@ fn a_small_gap_for_the_variation_is_where_token_is_expected_to_win() {
     assert_eq!(verdict(&claims, "balanced", "sequence"), Some(Verdict::Held));
     assert_eq!(verdict(&claims, "balanced", "token"), Some(Verdict::Open));
     let shown = said(&comparison, ConclusionKind::Shown);
-    assert!(shown.contains("The criterion held: token is better than sequence in last acc@k."), "{shown}");
+    assert!(shown.contains("The criterion held: token is better than sequence in last mean@k."), "{shown}");
     let caution = said(&comparison, ConclusionKind::Caution);
     assert!(
         caution.contains("length variation 0.60, a gap of 2.0 tokens (10 % of a mean answer, 0.2 deviations"),
@@ -68,7 +68,7 @@ fn the_opposite_contradicts_it() {
         assert_eq!(verdict(&claims, arm, other), Some(Verdict::Contradicted), "{arm}, {other}");
     }
     let shown = said(&comparison, ConclusionKind::Shown);
-    assert!(shown.contains("contradicted: it prefers sequence, and token is better in last acc@k"), "{shown}");
+    assert!(shown.contains("contradicted: it prefers sequence, and token is better in last mean@k"), "{shown}");
     assert!(shown.contains("That balanced is robust is contradicted here: token is better"), "{shown}");
     let text = comparison.to_text();
     assert!(text.contains("first steps, all arms") && text.contains("over token: contradicted"), "{text}");
@@ -98,13 +98,16 @@ fn without_a_shown_difference_it_is_open() {
     let alike = compare(&at(0.6, 2.0, rules([0.5, 0.5, 0.5])));
     assert!(judged(&alike).1.iter().all(|(.., verdict)| *verdict == Verdict::Open));
     let text = said(&alike, ConclusionKind::NotShown);
-    assert!(text.contains("is open: it prefers token to sequence, and in last acc@k no difference is shown"), "{text}");
+    assert!(
+        text.contains("is open: it prefers token to sequence, and in last mean@k no difference is shown"),
+        "{text}"
+    );
     assert!(text.contains("Whether balanced is robust against token and sequence is open"), "{text}");
     let mut few = at(0.6, 2.0, rules([0.6, 0.4, 0.5]));
     few.retain(|run| run.seed < 7);
     let few = compare(&few);
     assert!(judged(&few).1.iter().all(|(.., verdict)| *verdict == Verdict::Open));
-    assert!(said(&few, ConclusionKind::Inconclusive).contains("and in last acc@k a verdict takes 8 seeds"));
+    assert!(said(&few, ConclusionKind::Inconclusive).contains("and in last mean@k a verdict takes 8 seeds"));
 }
 
 #[test]

@@ -15,7 +15,7 @@ fn a_difference_that_every_seed_shows_is_shown_with_eight_seeds() {
     let interval = pair.difference.interval.unwrap();
     assert!(interval.low > 0.0 && (interval.low..interval.high).contains(&pair.difference.value));
     let shown = said(&comparison, ConclusionKind::Shown);
-    assert!(shown.starts_with("The last acc@k of balanced is higher than that of token by 0.1"), "{shown}");
+    assert!(shown.starts_with("The last mean@k of balanced is higher than that of token by 0.1"), "{shown}");
     assert!(shown.contains("8 paired seeds; exact p 0.0078, after Holm 0.0078"), "{shown}");
 }
 
@@ -66,7 +66,7 @@ fn pairs_about_which_the_same_is_said_share_a_sentence() {
     let arms = [("balanced", 1), ("sequence", 2), ("token", 3)].map(|(name, kind)| arm(name, &around(0.5, 8, kind)));
     let comparison = compare(&arms.concat());
     let text = said(&comparison, ConclusionKind::NotShown);
-    assert_eq!(text.matches("No difference in last acc@k").count(), 1, "{text}");
+    assert_eq!(text.matches("No difference in last mean@k").count(), 1, "{text}");
     for pair in comparison.tasks[0].pairs.iter().filter(|pair| pair.measure == Measure::LastAccuracy) {
         let (interval, label) = (pair.difference.interval.unwrap(), |arm: usize| &comparison.tasks[0].arms[arm].label);
         let (first, second) = (label(pair.first), label(pair.second));

@@ -97,7 +97,7 @@ fn tasks_are_compared_by_themselves_and_together() {
     assert!(pair.probability > 0.95 && pair.interval.low > 0.5 && pair.interval.low < 1.0, "{pair:?}");
     let text = said(&comparison, ConclusionKind::Shown);
     assert!(
-        text.contains("Over 2 tasks a run of balanced has a higher last acc@k than a run of token with probability"),
+        text.contains("Over 2 tasks a run of balanced has a higher last mean@k than a run of token with probability"),
         "{text}"
     );
 }
@@ -111,8 +111,8 @@ fn conclusions_stand_under_the_name_of_their_task() {
     assert_eq!(headings, ["a", "b", "All tasks"]);
     assert_eq!(groups.iter().map(|(_, group)| group.len()).sum::<usize>(), comparison.conclusions.len());
     let (text, markdown) = (comparison.to_text(), comparison.to_markdown());
-    assert!(text.contains("\n\nb\n\n- The last acc@k of balanced is higher"), "{text}");
-    assert!(markdown.contains("\n\n### b\n\n- **The last acc@k of balanced is higher"), "{markdown}");
+    assert!(text.contains("\n\nb\n\n- The last mean@k of balanced is higher"), "{text}");
+    assert!(markdown.contains("\n\n### b\n\n- **The last mean@k of balanced is higher"), "{markdown}");
     let alone = compare(&runs);
     assert_eq!(alone.conclusions_by_task(), [(None, &alone.conclusions[..])]);
 }

@@ -15,10 +15,10 @@ fn the_text_has_arms_pairs_and_conclusions() {
     };
     assert_eq!(cells("balanced ", "")[..4], ["balanced", "8", "0", "0"]);
     assert_eq!(cells("token ", "")[..4], ["token", "8", "1", "0"]);
-    let last = cells("balanced − token ", " last acc@k ");
-    assert_eq!((&last[1..4], last[last.len() - 1]), (&["last acc@k", "8", "0.103"][..], "*"));
-    assert!(text.contains("- The last acc@k of balanced is higher"), "{text}");
-    let is_primary_or_shown = |line: &&&str| line.contains(" last acc@k ") || line.ends_with('*');
+    let last = cells("balanced − token ", " last mean@k ");
+    assert_eq!((&last[1..4], last[last.len() - 1]), (&["last mean@k", "8", "0.103"][..], "*"));
+    assert!(text.contains("- The last mean@k of balanced is higher"), "{text}");
+    let is_primary_or_shown = |line: &&&str| line.contains(" last mean@k ") || line.ends_with('*');
     let rows: Vec<_> = lines.iter().filter(|line| line.starts_with("balanced − token ")).collect();
     assert_eq!(rows.iter().filter(|line| is_primary_or_shown(line)).count(), rows.len(), "{text}");
     assert!(text.contains("in other measures, none of them shown."), "{text}");

@@ -89,9 +89,9 @@ impl StopSignal {
 }
 
 /// Stops the item when its task is dropped: its threads may outlive the task.
-pub(super) struct StopOnDrop(pub(super) StopSignal);
+pub(super) struct AbortOnDrop(pub(super) StopSignal);
 
-impl Drop for StopOnDrop {
+impl Drop for AbortOnDrop {
     fn drop(&mut self) {
         self.0.stop(StopReason::Aborted);
     }

@@ -15,7 +15,7 @@ use tonic::Status;
 use tracing::Instrument;
 
 use super::capacity::Capacity;
-use super::context::{StopOnDrop, StopSignal};
+use super::context::{AbortOnDrop, StopSignal};
 use super::responses::{READ_TIMEOUT, ResponseSender, ResponseStream};
 use super::{Incoming, ItemContext, Items, StopReason, validate_id};
 use crate::deadline::Deadline;
@@ -224,7 +224,7 @@ where
     let own: Result<TraceContext, _> = P::traceparent(&item).parse();
     let parent = own.ok().or_else(TraceContext::current);
     let trace = parent.map_or_else(TraceContext::root, TraceContext::child);
-    let _stop_on_drop = StopOnDrop(stop.clone());
+    let _stop_on_drop = AbortOnDrop(stop.clone());
     let stopping = async {
         tokio::select! {
             reason = stop.wait() => reason,

@@ -93,7 +93,7 @@ fn pool(guests: usize) -> PoolingAllocationConfig {
     pool
 }
 
-/// Increments the engine's epoch from a thread for as long as the engine lives.
+/// Increments the engine's epoch from a thread until the engine is dropped.
 fn tick(engine: &Engine) -> Result<()> {
     let engine = engine.weak();
     thread::Builder::new().name("evenkeel-tick".to_owned()).stack_size(64 << 10).spawn(move || {

@@ -18,7 +18,7 @@ pub fn expand(name: &Path, cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
     if pattern.contains("**") {
         return Err(DataError::file(name, "is a pattern with `**`, allowed: `*` for a part of each name"));
     }
-    let found = glob::glob(pattern).map_err(|error| DataError::file(name, format!("is no pattern: {error}")))?;
+    let found = glob::glob(pattern).map_err(|error| DataError::file(name, format!("is not a pattern: {error}")))?;
     let mut files = Vec::new();
     for path in found.flatten().filter(|path| !path.is_dir()) {
         cancel.check()?;
@@ -51,6 +51,6 @@ mod tests {
         assert_eq!(names("absent.jsonl").unwrap(), ["absent.jsonl"], "opening it reports that it is absent");
         assert!(names("*.parquet").unwrap_err().contains("matches no file"));
         assert!(names("**/a.jsonl").unwrap_err().contains("is a pattern with `**`"));
-        assert!(names("a[.jsonl").unwrap_err().contains("is no pattern"));
+        assert!(names("a[.jsonl").unwrap_err().contains("is not a pattern"));
     }
 }

@@ -138,11 +138,11 @@ fn validate_ends(file: &mut File) -> Result<(), String> {
     let (bytes, first, last) = ends(file).map_err(|error| format!("cannot be read: {error}"))?;
     match (bytes, &first, &last) {
         (0, ..) => Err("is empty, allowed: a parquet file".to_owned()),
-        (..MIN_BYTES, ..) => Err(format!("has {bytes} bytes, which is no parquet file")),
+        (..MIN_BYTES, ..) => Err(format!("has {bytes} bytes, too few for a parquet file")),
         (_, _, b"PARE") => Err("is encrypted, allowed: a parquet file without encryption".to_owned()),
         (_, _, b"PAR1") => Ok(()),
         (_, b"PAR1" | b"PARE", _) => Err("is cut off: a parquet file ends with its footer".to_owned()),
-        _ => Err("is no parquet file: it neither begins nor ends like one".to_owned()),
+        _ => Err("is not a parquet file: it neither begins nor ends like one".to_owned()),
     }
 }
 

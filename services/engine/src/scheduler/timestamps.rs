@@ -36,7 +36,7 @@ impl Timestamps {
         }
     }
 
-    /// It ended, with that many tokens.
+    /// It ended with `tokens` tokens.
     pub(super) fn finished(&self, prompt: usize, generated: usize) -> FinishedSample {
         FinishedSample { prompt, generated, latency: self.arrived.elapsed(), phases: self.phases() }
     }

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Compare(CompareOptions),
     /// Run one service until a signal stops it.
     Serve(ServeOptions),
-    /// Ask servers whether they are well, one line each; the exit status says whether all are.
+    /// Check the health of servers, one line each; the exit status says whether all are.
     Health(HealthOptions),
     /// Create the fresh model of a recipe, or link the one that it begins with, for services that need it before the run starts.
     Model(ModelOptions),

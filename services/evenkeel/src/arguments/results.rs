@@ -49,7 +49,7 @@ pub(crate) struct ShowOptions {
     /// Directory of a run, folder of `evenkeel eval`, or a file of answers.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// The evaluation after that many GRPO steps [default: the last one].
+    /// The evaluation after this number of GRPO steps [default: the last one].
     #[arg(long, value_name = "N")]
     pub(crate) step: Option<u64>,
     /// Only this benchmark. May be repeated [default: all].

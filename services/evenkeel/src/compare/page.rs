@@ -74,7 +74,7 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
     };
     let mut all = vec![
         of(&Quantity::Reward, "Reward", "Mean raw reward of a step over seeds, with its interval"),
-        of(&Quantity::Accuracy, "Accuracy", "acc@k over seeds, with its interval"),
+        of(&Quantity::Accuracy, "Accuracy", "mean@k over seeds, with its interval"),
         of(&Quantity::Best, "best@k", "Any of k samples right, over seeds"),
     ];
     let mut named: Vec<&Quantity> = Vec::new();
@@ -83,7 +83,7 @@ fn curves(task: &TaskComparison) -> Vec<Figure> {
             && !named.contains(&&band.quantity)
         {
             named.push(&band.quantity);
-            all.push(of(&band.quantity, benchmark, "acc@k over seeds, with its interval"));
+            all.push(of(&band.quantity, benchmark, "mean@k over seeds, with its interval"));
         }
     }
     all

@@ -13,7 +13,7 @@ use super::worker::{self, JobOutcome};
 pub(super) enum JobEvent {
     /// A job began.
     Began,
-    /// It did so many GRPO steps.
+    /// GRPO steps done.
     Step(usize, u64),
     /// It ended.
     Ended(usize, JobOutcome),

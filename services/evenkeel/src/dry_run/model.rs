@@ -58,7 +58,7 @@ pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
     let folder = Some(path.display().to_string());
     if !path.is_dir() {
         let hint = published::hint(path);
-        findings.problem(format!("model.path: {} is no folder{hint}", path.display()));
+        findings.problem(format!("model.path: {} is not a folder{hint}", path.display()));
         return ModelFacts { folder, ..ModelFacts::of(None) };
     }
     let config = match Config::load(path) {

@@ -151,7 +151,7 @@ fn everything_that_is_missing_is_named_with_where_it_is_published() {
     command = dry_run(dir.path(), "paper/qwen3-1.7b-polaris-balanced", &[&nowhere]);
     let output = command.output().unwrap();
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("problem: model.path: models/Qwen3-1.7B is no folder"), "{said}");
+    assert!(said.contains("problem: model.path: models/Qwen3-1.7B is not a folder"), "{said}");
     assert!(said.contains("\nthe run cannot start: "), "{said}");
     assert!(dir.path().read_dir().unwrap().next().is_none(), "nothing is written");
 }

@@ -136,7 +136,7 @@ impl EngineSlots {
         self.finishing = false;
     }
 
-    /// Takes a sample of at most so many tokens: the `number`th assignment of the balancer.
+    /// Takes a sample with this limit on its tokens: the `number`th assignment of the balancer.
     pub(super) fn assign(&mut self, tokens: u64, number: u64) {
         self.in_flight += 1;
         self.outstanding_tokens += tokens;

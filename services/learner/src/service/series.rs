@@ -23,7 +23,7 @@ pub const SERIES: &[Series] = &[
         .by(&[("state", Values::Of(&["idle", "training", "scoring", "writing"]))]),
     Series::gauge("evenkeel_learner_version", "version of the weights"),
     Series::counter("evenkeel_scored_sequences_total", "sequences scored by `Score`"),
-    Series::histogram("evenkeel_score_batch_seconds", "time of a batch of them"),
+    Series::histogram("evenkeel_score_batch_seconds", "time to score a batch of sequences"),
     Series::histogram("evenkeel_publish_seconds", "time of writing weights for the engines"),
     Series::histogram("evenkeel_checkpoint_save_seconds", "time of writing a checkpoint"),
     Series::histogram("evenkeel_checkpoint_load_seconds", "time of loading a checkpoint"),

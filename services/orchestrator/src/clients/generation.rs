@@ -17,6 +17,7 @@ use tonic::Status;
 use super::connect::Connections;
 use super::proven::{EngineScores, ProvenEngine, Sampled};
 use super::{Outage, Retrier};
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 
@@ -75,7 +76,7 @@ impl Generation {
     }
 
     pub(crate) fn outage(&self) -> Outage {
-        Outage::new("generation", self.endpoint.clone(), self.retrier.clone())
+        Outage::new(Dependency::Generation, self.endpoint.clone(), self.retrier.clone())
     }
 
     pub(crate) async fn status(&self) -> Result<GenerationGetStatusResponse, Halt> {
@@ -83,10 +84,10 @@ impl Generation {
             let mut client = self.client.clone();
             async move { Ok(client.get_status(self.retrier.request(GenerationGetStatusRequest {})).await?.into_inner()) }
         };
-        self.retrier.call("generation", &self.endpoint, "GetStatus", call).await
+        self.retrier.call(Dependency::Generation, &self.endpoint, "GetStatus", call).await
     }
 
-    /// The same for somebody who only looks: `None` where the service does not answer at once.
+    /// The same for a caller that only observes: `None` where the service does not answer at once.
     pub(crate) async fn peek(&self) -> Option<GenerationGetStatusResponse> {
         let request = self.retrier.request(GenerationGetStatusRequest {});
         Some(self.client.clone().get_status(request).await.ok()?.into_inner())
@@ -114,7 +115,7 @@ impl Generation {
                 Ok(text)
             }
         };
-        let failures = self.retrier.call("generation", &self.endpoint, "UpdateWeights", call).await?;
+        let failures = self.retrier.call(Dependency::Generation, &self.endpoint, "UpdateWeights", call).await?;
         if !failures.is_empty() {
             let message = format!("some engines did not take version {}: {failures}", weights.version);
             self.events.emit(Event::Warning { message });
@@ -166,7 +167,7 @@ impl Generation {
                 }
             }
         };
-        let answer = self.retrier.call("generation", &self.endpoint, "ProveWeights", call).await?;
+        let answer = self.retrier.call(Dependency::Generation, &self.endpoint, "ProveWeights", call).await?;
         let Some((proven, failures)) = answer else { return Ok(None) };
         if !failures.is_empty() {
             let message = format!("the weights of some engines are not proven: {failures}");
@@ -189,7 +190,7 @@ impl Generation {
                 Err(if retryable { Status::unavailable(text) } else { Status::failed_precondition(text) })
             }
         };
-        self.retrier.call("generation", &self.endpoint, "Sleep", call).await
+        self.retrier.call(Dependency::Generation, &self.endpoint, "Sleep", call).await
     }
 }
 
@@ -204,7 +205,9 @@ fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<Prove
             .all(|(scores, sequence)| scores.log_probabilities.len() + 1 == sequence.token_ids.len());
     if !complete {
         let message = format!("the scores of engine {} violate the protocol: not one for each token", engine.engine);
-        return Err(RunError::Refused { service: "generation", what: "ProveWeights".to_owned(), message }.into());
+        return Err(
+            RunError::Refused { service: Dependency::Generation, what: "ProveWeights".to_owned(), message }.into()
+        );
     }
     let sampled = engine
         .scores

@@ -16,6 +16,7 @@ use tonic::{Code, Response, Status, Streaming};
 
 use super::connect::Connections;
 use super::{Retrier, TrainFeed};
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::Events;
 
@@ -50,7 +51,7 @@ impl Learner {
             let mut client = self.client.clone();
             async move { Ok(client.get_status(self.retrier.request(LearnerGetStatusRequest {})).await?.into_inner()) }
         };
-        self.retrier.call("learner", &self.endpoint, "GetStatus", call).await
+        self.retrier.call(Dependency::Learner, &self.endpoint, "GetStatus", call).await
     }
 
     /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0, and those of
@@ -72,9 +73,10 @@ impl Learner {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move { client.publish(self.retrier.request(request)).await.map(Response::into_inner) }
         };
-        let response = self.retrier.call("learner", &self.endpoint, "Publish", call).await?;
+        let response = self.retrier.call(Dependency::Learner, &self.endpoint, "Publish", call).await?;
         let weights = response.weights.unwrap_or_default();
-        let refused = |message: String| RunError::Refused { service: "learner", what: "Publish".to_owned(), message };
+        let refused =
+            |message: String| RunError::Refused { service: Dependency::Learner, what: "Publish".to_owned(), message };
         weights.validate().map_err(|error| refused(format!("its reference violates the protocol: {error}")))?;
         if weights.version != version {
             return Err(refused(format!("it published version {}, requested was {version}", weights.version)).into());
@@ -122,13 +124,13 @@ impl Learner {
                 Ok(found)
             }
         };
-        let found = self.retrier.call("learner", &self.endpoint, "Score", call).await?;
+        let found = self.retrier.call(Dependency::Learner, &self.endpoint, "Score", call).await?;
         let complete = found.iter().zip(items).all(|(scores, (_, response))| scores.len() == response.len());
         match complete {
             true => Ok(found),
             false => {
                 let message = "its scores violate the protocol: not one for each token of each response".to_owned();
-                Err(RunError::Refused { service: "learner", what: "Score".to_owned(), message }.into())
+                Err(RunError::Refused { service: Dependency::Learner, what: "Score".to_owned(), message }.into())
             }
         }
     }
@@ -139,7 +141,7 @@ impl Learner {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move { client.save_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
         };
-        let response = self.retrier.call("learner", &self.endpoint, "SaveCheckpoint", call).await?;
+        let response = self.retrier.call(Dependency::Learner, &self.endpoint, "SaveCheckpoint", call).await?;
         Ok(response.checkpoint.unwrap_or_default())
     }
 
@@ -156,7 +158,7 @@ impl Learner {
                 }
             }
         };
-        self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
+        self.retrier.call(Dependency::Learner, &self.endpoint, "LoadCheckpoint", call).await
     }
 
     /// Loads the checkpoint of a step of another run, whose weights are then those of this one.
@@ -175,7 +177,7 @@ impl Learner {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move { client.load_checkpoint(self.retrier.request(request)).await.map(Response::into_inner) }
         };
-        self.retrier.call("learner", &self.endpoint, "LoadCheckpoint", call).await
+        self.retrier.call(Dependency::Learner, &self.endpoint, "LoadCheckpoint", call).await
     }
 
     /// Returns to the weights that the learner was started with, which are then those of this run at version 0.
@@ -184,7 +186,7 @@ impl Learner {
             let (mut client, request) = (self.client.clone(), ResetRequest { run_id: run_id.to_owned() });
             async move { client.reset(self.retrier.request(request)).await.map(drop) }
         };
-        self.retrier.call("learner", &self.endpoint, "Reset", call).await
+        self.retrier.call(Dependency::Learner, &self.endpoint, "Reset", call).await
     }
 
     /// Does a training step. The feed may still be filled meanwhile. Over a new connection the same messages are sent again: a learner that
@@ -202,7 +204,7 @@ impl Learner {
                 }
             }
         };
-        self.retrier.call_without_deadline("learner", &self.endpoint, what, attempt).await
+        self.retrier.call_without_deadline(Dependency::Learner, &self.endpoint, what, attempt).await
     }
 
     async fn train_once(&self, feed: &TrainFeed) -> Result<TrainReport, Status> {

@@ -5,13 +5,14 @@ use std::time::Instant;
 use evenkeel_rpc::retry::Retries;
 
 use super::{Retrier, Stop};
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 
 /// Watches whether a service has connected workers. The dispatcher reconnects; this reports how long it takes and ends the run after
 /// the time limit of the settings.
 #[derive(Debug)]
 pub(crate) struct Outage {
-    service: &'static str,
+    service: Dependency,
     endpoint: String,
     retrier: Retrier,
     /// What is wrong.
@@ -28,7 +29,7 @@ struct Ongoing {
 }
 
 impl Outage {
-    pub(crate) fn new(service: &'static str, endpoint: String, retrier: Retrier) -> Self {
+    pub(crate) fn new(service: Dependency, endpoint: String, retrier: Retrier) -> Self {
         let message = format!("the {service} service at {endpoint} does not answer");
         Self { service, endpoint, retrier, message, ongoing: None }
     }

@@ -11,6 +11,7 @@ use evenkeel_rpc::retry::{Retry, RetryPolicy, is_retryable};
 use tonic::{Code, Request, Status};
 
 use super::Stop;
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 use crate::instruments;
@@ -65,7 +66,7 @@ impl Retrier {
     /// Calls until it works, the service refuses, or it was unreachable for too long. Each attempt has the deadline of the settings.
     pub(crate) async fn call<T, F>(
         &self,
-        service: &'static str,
+        service: Dependency,
         endpoint: &str,
         what: &str,
         mut attempt: impl FnMut() -> F + Send,
@@ -88,7 +89,7 @@ impl Retrier {
     /// The same for calls that bound themselves.
     pub(crate) async fn call_without_deadline<T, F>(
         &self,
-        service: &'static str,
+        service: Dependency,
         endpoint: &str,
         what: &str,
         mut attempt: impl FnMut() -> F + Send,
@@ -134,13 +135,13 @@ impl Retrier {
                 other => Failure::Final(other.into()),
             })))
         };
-        self.retry("disk", &path.display().to_string(), &mut attempt, &lost).await
+        self.retry(Dependency::Disk, &path.display().to_string(), &mut attempt, &lost).await
     }
 
     // Compiled once for each type of result, and not for each call.
     async fn retry<'a, T>(
         &self,
-        service: &'static str,
+        service: Dependency,
         endpoint: &str,
         attempt: &mut (dyn FnMut() -> BoxFuture<'a, Result<T, Failure>> + Send),
         lost: &(dyn Fn(Duration, String) -> RunError + Sync),
@@ -175,10 +176,10 @@ impl Retrier {
     }
 
     /// Reports that a service is unreachable and will be tried again.
-    pub(super) fn waiting(&self, service: &'static str, endpoint: &str, message: String, retry: Retry) {
+    pub(super) fn waiting(&self, service: Dependency, endpoint: &str, message: String, retry: Retry) {
         instruments::retry(service);
         instruments::waiting(service, true);
-        tracing::warn!(service, endpoint, message, "waiting");
+        tracing::warn!(service = service.label(), endpoint, message, "waiting");
         let text = format!("waiting for {service} at {endpoint}: {message}");
         let event = Event::Waiting {
             service,
@@ -190,23 +191,23 @@ impl Retrier {
         self.events.waiting(text, event);
     }
 
-    pub(super) fn recovered(&self, service: &'static str, waited: Duration) {
+    pub(super) fn recovered(&self, service: Dependency, waited: Duration) {
         instruments::outage(service, waited);
         instruments::waiting(service, false);
         let waited_ms = waited.as_millis() as u64;
-        tracing::info!(service, waited_ms, "recovered");
+        tracing::info!(service = service.label(), waited_ms, "recovered");
         self.events.resume_phase();
         self.events.emit(Event::Recovered { service, waited_ms });
     }
 }
 
 /// What a failed call means for the run.
-fn classify(service: &'static str, what: &str, status: &Status) -> Failure {
+fn classify(service: Dependency, what: &str, status: &Status) -> Failure {
     let message = format!("{} ({:?})", status.message(), status.code());
     match status.code() {
         _ if is_retryable(status) => Failure::Retryable(message),
         // The learner has other weights than it must have: it was restarted.
-        Code::FailedPrecondition if service == "learner" => Failure::Final(Halt::LearnerLost(message)),
+        Code::FailedPrecondition if service == Dependency::Learner => Failure::Final(Halt::LearnerLost(message)),
         _ => Failure::Final(RunError::Refused { service, what: what.to_owned(), message }.into()),
     }
 }
@@ -246,8 +247,10 @@ mod tests {
         };
         retrier.write(Path::new("metrics.jsonl"), write).await.unwrap();
         let events: Vec<_> = std::iter::from_fn(|| emitted.try_recv().ok()).collect();
-        assert!(matches!(&*events[0], Event::Waiting { service: "disk", endpoint, .. } if endpoint == "metrics.jsonl"));
-        assert!(matches!(&*events[2], Event::Recovered { service: "disk", .. }));
+        assert!(
+            matches!(&*events[0], Event::Waiting { service: Dependency::Disk, endpoint, .. } if endpoint == "metrics.jsonl")
+        );
+        assert!(matches!(&*events[2], Event::Recovered { service: Dependency::Disk, .. }));
         assert_eq!((events.len(), retrier.events.state()), (3, RunState::Training));
     }
 
@@ -259,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_an_outage_is_retried() {
-        let call = |service: &'static str, status: Status| async move {
+        let call = |service: Dependency, status: Status| async move {
             let mut times = 0;
             let attempt = || {
                 times += 1;
@@ -268,13 +271,13 @@ mod tests {
             let halt = retrier(50).call(service, "http://a:1", "Publish", attempt).await.unwrap_err();
             (halt, times)
         };
-        let (halt, times) = call("learner", Status::failed_precondition("the version is 0")).await;
+        let (halt, times) = call(Dependency::Learner, Status::failed_precondition("the version is 0")).await;
         assert!(matches!(halt, Halt::LearnerLost(_)) && times == 1);
-        let (halt, times) = call("generation", Status::invalid_argument("no")).await;
-        assert!(matches!(halt, Halt::Error(RunError::Refused { service: "generation", .. })) && times == 1);
-        let (halt, times) = call("learner", Status::data_loss("the GPU failed")).await;
-        assert!(matches!(halt, Halt::Error(RunError::Refused { service: "learner", .. })) && times == 1);
-        let (halt, times) = call("learner", Status::unavailable("down")).await;
-        assert!(matches!(halt, Halt::Error(RunError::ServiceLost { service: "learner", .. })) && times > 2);
+        let (halt, times) = call(Dependency::Generation, Status::invalid_argument("no")).await;
+        assert!(matches!(halt, Halt::Error(RunError::Refused { service: Dependency::Generation, .. })) && times == 1);
+        let (halt, times) = call(Dependency::Learner, Status::data_loss("the GPU failed")).await;
+        assert!(matches!(halt, Halt::Error(RunError::Refused { service: Dependency::Learner, .. })) && times == 1);
+        let (halt, times) = call(Dependency::Learner, Status::unavailable("down")).await;
+        assert!(matches!(halt, Halt::Error(RunError::ServiceLost { service: Dependency::Learner, .. })) && times > 2);
     }
 }

@@ -12,6 +12,7 @@ use futures_util::future::join_all;
 
 use super::connect::Connections;
 use super::{Outage, Retrier, Stop};
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 
 /// How often a first worker is looked for.
@@ -21,8 +22,8 @@ const STATUS_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// All reward workers, or all of a custom verifier.
 pub(crate) struct VerifierClient {
-    /// What it is, for messages.
-    service: &'static str,
+    /// The reward service or a custom verifier.
+    service: Dependency,
     /// The name of a custom verifier.
     name: Option<String>,
     urls: Vec<String>,
@@ -67,7 +68,7 @@ impl VerifierClient {
         };
         let workers = urls.iter().filter(|url| url.starts_with("http")).map(worker).collect::<Result<_, _>>()?;
         Ok(Self {
-            service: if name.is_some() { "verifier" } else { "reward" },
+            service: if name.is_some() { Dependency::Verifier } else { Dependency::Reward },
             name,
             awaited: AtomicUsize::new(0),
             verified: AtomicU64::new(0),
@@ -79,8 +80,8 @@ impl VerifierClient {
         })
     }
 
-    /// What it is, for messages.
-    pub(crate) fn service(&self) -> &'static str {
+    /// The reward service or a custom verifier.
+    pub(crate) fn service(&self) -> Dependency {
         self.service
     }
 
@@ -163,6 +164,11 @@ impl VerifierClient {
 pub(crate) struct AwaitedVerdict<'a>(&'a VerifierClient);
 
 impl AwaitedVerdict<'_> {
+    /// The service that it is requested of.
+    pub(crate) fn service(&self) -> Dependency {
+        self.0.service
+    }
+
     /// Requests the verdict of workers, which are given the item `max_attempts` times at most. Without a connected worker the item waits for
     /// one; how long is the health monitor's to decide.
     pub(crate) async fn request(&self, item: VerifyItem, max_attempts: u32) -> Dispatched<Verdict> {

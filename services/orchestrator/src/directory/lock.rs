@@ -28,7 +28,7 @@ impl Lock {
         for _ in 0..ATTEMPTS {
             match file.try_lock() {
                 Ok(()) => return Ok(Self(file)),
-                // Perhaps somebody who only looks.
+                // Perhaps a reader.
                 Err(TryLockError::WouldBlock) => std::thread::sleep(PAUSE),
                 Err(TryLockError::Error(error)) => return Err(RunError::file(&path)(error)),
             }

@@ -144,7 +144,7 @@ impl Iterator for AnswerReader {
             Err(error) => return Some(Err(RunError::file(&self.path)(error))),
         };
         let answer = serde_json::from_str(&line);
-        Some(answer.map_err(|error| RunError::directory(&self.path, format!("is no file of answers: {error}"))))
+        Some(answer.map_err(|error| RunError::directory(&self.path, format!("is not a file of answers: {error}"))))
     }
 }
 

@@ -12,6 +12,7 @@ use evenkeel_proto::v1::RunState;
 use evenkeel_telemetry::Series;
 use metrics::{counter, gauge, histogram};
 
+use crate::dependency::Dependency;
 use crate::metrics::MetricsLine;
 
 pub(crate) use progress::{AtStage, Stage, follow, waiting};
@@ -69,7 +70,7 @@ pub(crate) fn run_began(run_id: &str) {
         gauge!("evenkeel_run_info", "run" => before).set(0.0);
     }
     gauge!("evenkeel_run_info", "run" => run_id.to_owned()).set(1.0);
-    progress::nothing_is_waited_for();
+    progress::clear_waiting();
     progress::nothing_is_in_flight();
     values::forget();
 }
@@ -95,14 +96,14 @@ pub(crate) fn groups(result: &'static str, count: u64) {
     counter!("evenkeel_run_groups_total", "result" => result).increment(count);
 }
 
-/// Counts another attempt at something that failed. `service` is generation, reward, learner or disk.
-pub(crate) fn retry(service: &'static str) {
-    counter!("evenkeel_run_retries_total", "service" => service).increment(1);
+/// Counts another attempt at something that failed.
+pub(crate) fn retry(service: Dependency) {
+    counter!("evenkeel_run_retries_total", "service" => service.label()).increment(1);
 }
 
 /// Records how long a service was unreachable.
-pub(crate) fn outage(service: &'static str, duration: Duration) {
-    histogram!("evenkeel_run_outage_seconds", "service" => service).record(duration);
+pub(crate) fn outage(service: Dependency, duration: Duration) {
+    histogram!("evenkeel_run_outage_seconds", "service" => service.label()).record(duration);
 }
 
 /// Counts a return to an earlier checkpoint.

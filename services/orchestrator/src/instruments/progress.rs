@@ -7,10 +7,8 @@ use evenkeel_proto::v1::RunState;
 use metrics::{Gauge, gauge};
 use tokio::sync::watch;
 
+use crate::dependency::Dependency;
 use crate::events::{Activity, RunProgress};
-
-/// Services and the disk, as labels.
-const WAITED_FOR: [&str; 4] = ["generation", "reward", "learner", "disk"];
 
 /// How often it is looked at, at most: a step has thousands of samples.
 const INTERVAL: Duration = Duration::from_millis(100);
@@ -50,18 +48,18 @@ fn show(at: &RunProgress) {
     gauge!("evenkeel_run_step_samples", "state" => "finished").set(at.samples_done as f64);
     gauge!("evenkeel_run_step_groups_trained").set(f64::from(at.groups_trained));
     if at.has_ended() {
-        nothing_is_waited_for();
+        clear_waiting();
     }
 }
 
 /// Shows whether the run waits for a service or a disk.
-pub(crate) fn waiting(service: &'static str, waits: bool) {
-    gauge!("evenkeel_run_waiting", "service" => service).set(f64::from(u8::from(waits)));
+pub(crate) fn waiting(service: Dependency, waits: bool) {
+    gauge!("evenkeel_run_waiting", "service" => service.label()).set(f64::from(u8::from(waits)));
 }
 
 /// Shows that the run waits for nothing.
-pub(super) fn nothing_is_waited_for() {
-    WAITED_FOR.into_iter().for_each(|service| waiting(service, false));
+pub(super) fn clear_waiting() {
+    Dependency::ALL.into_iter().for_each(|service| waiting(service, false));
 }
 
 /// Where a sample is that is not finished.

@@ -2,7 +2,9 @@
 
 use evenkeel_telemetry::{Series, Values};
 
-const SERVICE: (&str, Values) = ("service", Values::Of(&["generation", "reward", "learner", "disk"]));
+use crate::dependency::Dependency;
+
+const SERVICE: (&str, Values) = ("service", Values::Of(&Dependency::LABELS));
 
 /// Of a run, besides the values of its steps.
 pub(super) const RUN: &[Series] = &[
@@ -34,8 +36,8 @@ pub(super) const RUN: &[Series] = &[
         .by(&[("stage", Values::Of(&["queued", "generating", "verifying"]))]),
     Series::gauge("evenkeel_run_last_line_timestamp_seconds", "when a step or evaluation ended last, Unix time")
         .by(&[("kind", Values::Of(&["train", "warm_start", "evaluation"]))]),
-    Series::gauge("evenkeel_run_policy_version", "version of the weights of the newest line"),
-    Series::counter("evenkeel_run_steps_total", "lines written")
+    Series::gauge("evenkeel_run_policy_version", "weights version of the newest recorded step"),
+    Series::counter("evenkeel_run_steps_total", "steps and evaluations recorded")
         .by(&[("kind", Values::Of(&["train", "warm_start", "evaluation"]))]),
     Series::histogram(
         "evenkeel_run_phase_seconds",

@@ -25,7 +25,7 @@ pub(super) const VALUES: &[Series] = &[
         .only("two or more data sources"),
     Series::gauge(
         "evenkeel_run_response_tokens",
-        "mean length of the step's responses, in tokens: of all, of right and of wrong ones",
+        "mean length of the step's responses, in tokens: of all, of correct and of incorrect ones",
     )
     .by(&[("answers", Values::Of(&["all", "correct", "incorrect"]))]),
     Series::gauge("evenkeel_run_longest_response_tokens", "length of the step's longest response"),
@@ -44,7 +44,7 @@ pub(super) const VALUES: &[Series] = &[
         "evenkeel_run_length_gap_tokens",
         "how much longer responses with a negative advantage are, mean over groups",
     ),
-    Series::gauge("evenkeel_run_uniform_groups", "groups whose samples are all right or all wrong")
+    Series::gauge("evenkeel_run_uniform_groups", "groups whose samples are all correct or all incorrect")
         .by(&[("answers", Values::Of(&["correct", "incorrect"]))]),
     Series::gauge("evenkeel_run_entropy_nats", "mean entropy of the policy over trained tokens"),
     Series::gauge("evenkeel_run_kl_nats", "estimate of the divergence of the new policy from that before the step"),

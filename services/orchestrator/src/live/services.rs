@@ -63,7 +63,7 @@ pub(super) async fn service_states(services: &Services, progress: &RunProgress) 
 fn of_verifier(verifier: &VerifierClient, awaited: Option<Dependency>) -> ServiceState {
     let pending = verifier.awaited();
     ServiceState {
-        name: verifier.service().to_owned(),
+        name: verifier.service().label().to_owned(),
         endpoint: verifier.endpoints(),
         // It connects with its first answer.
         health: if pending == 0 && !verifier.is_connected() {
@@ -72,7 +72,7 @@ fn of_verifier(verifier: &VerifierClient, awaited: Option<Dependency>) -> Servic
             connection(verifier.is_connected())
         },
         load: format!("{pending} answers to verify, {} verified", verifier.verified()),
-        awaited: awaited.is_some_and(|awaited| awaited.label() == verifier.service()),
+        awaited: awaited == Some(verifier.service()),
     }
 }
 
@@ -121,7 +121,7 @@ fn awaited(services: &Services, progress: &RunProgress) -> Option<Dependency> {
         }
         RunState::Training | RunState::Evaluating if progress.samples_done < progress.samples => {
             let busy = services.verifiers().find(|verifier| verifier.awaited() > 0);
-            let dependency = busy.and_then(|verifier| Dependency::from_label(verifier.service()));
+            let dependency = busy.map(|verifier| verifier.service());
             Some(dependency.unwrap_or(Dependency::Generation))
         }
         RunState::Training | RunState::WarmStart => Some(Dependency::Learner),

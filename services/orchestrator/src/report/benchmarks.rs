@@ -30,11 +30,11 @@ pub(super) fn table(summary: &Summary, evaluations: &[MetricsLine]) -> Html {
     let mut table = Table::new([
         "benchmark",
         "k",
-        "peak acc@k",
+        "peak mean@k",
         "peak best@k",
-        "last acc@k",
+        "last mean@k",
         "last best@k",
-        "drop of acc@k",
+        "drop of mean@k",
         "drop of best@k",
     ]);
     for BenchmarkSummary { name, samples, peak_mean, peak_best, last_mean, last_best } in &summary.benchmarks {

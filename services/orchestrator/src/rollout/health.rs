@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
 use crate::clients::{Outage, Services, VerifierClient};
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 
 /// How often services are checked while samples are in flight.
@@ -79,7 +80,7 @@ impl HealthMonitor {
             interval,
             generation: generation.outage(),
             engines: generation.outage(),
-            rollouts: stall("generation", generation.endpoint().to_owned(), settings.rollout_deadline),
+            rollouts: stall(Dependency::Generation, generation.endpoint().to_owned(), settings.rollout_deadline),
         }
     }
 
@@ -111,7 +112,7 @@ impl HealthMonitor {
 /// Notices a service that holds items and finishes none of them, not even in failure.
 #[derive(Debug)]
 struct StallDetector {
-    service: &'static str,
+    service: Dependency,
     endpoint: String,
     limit: Duration,
     /// Since when it holds items without finishing one, and how many it had finished then.
@@ -119,7 +120,7 @@ struct StallDetector {
 }
 
 impl StallDetector {
-    fn new(service: &'static str, endpoint: String, limit: Duration) -> Self {
+    fn new(service: Dependency, endpoint: String, limit: Duration) -> Self {
         Self { service, endpoint, limit, since: None }
     }
 
@@ -153,7 +154,7 @@ mod tests {
 
     #[test]
     fn a_service_that_holds_items_and_finishes_none_has_stalled() {
-        let mut detector = StallDetector::new("reward", "http://a:1".to_owned(), Duration::ZERO);
+        let mut detector = StallDetector::new(Dependency::Reward, "http://a:1".to_owned(), Duration::ZERO);
         assert!(detector.observe(0, 0).is_ok(), "it holds nothing");
         let error = detector.observe(3, 0).unwrap_err().to_string();
         assert!(error.contains("holds 3 samples and has finished none"), "{error}");

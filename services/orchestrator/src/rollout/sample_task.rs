@@ -17,6 +17,7 @@ use super::sample::{Sample, SampleStatus, VerdictDetail};
 use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, AtStage, Stage};
 
@@ -201,7 +202,12 @@ impl SampleTask {
                     },
                     (Some(failure), _) if failure.code() == FailureCode::InvalidArgument => {
                         let what = format!("sample `{}`", self.id());
-                        return Err(RunError::Refused { service: "generation", what, message: text(failure) }.into());
+                        return Err(RunError::Refused {
+                            service: Dependency::Generation,
+                            what,
+                            message: text(failure),
+                        }
+                        .into());
                     }
                     (Some(failure), _) if failure.code() == FailureCode::FailedPrecondition => {
                         self.lacks_weights(part, start, text(failure), &mut restored).await?
@@ -222,7 +228,7 @@ impl SampleTask {
             if self.attempts.is_exhausted() {
                 return Ok(Generated::Exhausted { last: failure });
             }
-            instruments::retry("generation");
+            instruments::retry(Dependency::Generation);
             tracing::debug!(message = failure.message, attempts = self.attempts.failed, "generating the sample again");
         }
     }

@@ -58,14 +58,14 @@ pub(super) async fn verify(
                 Disposition::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
-            Err(wrong @ DispatchError::Misanswered { .. }) => (wrong.to_string(), false),
+            Err(mismatched @ DispatchError::Misanswered { .. }) => (mismatched.to_string(), false),
             Err(lost) => return VerificationOutcome::Invalid { reason: lost.to_string(), retries, late: ever_late },
         };
         ever_late |= late;
         if left == 0 {
             return VerificationOutcome::Invalid { reason, retries, late: ever_late };
         }
-        crate::instruments::retry("reward");
+        crate::instruments::retry(verdict.service());
         tokio::time::sleep(backoff.next_pause()).await;
     }
 }

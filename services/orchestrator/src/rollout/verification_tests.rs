@@ -17,6 +17,7 @@ use tonic::{Request, Response, Status, Streaming};
 
 use super::*;
 use crate::clients::{Endpoints, Services, Stop};
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::Events;
 use crate::settings::ServicesSettings;
@@ -226,7 +227,7 @@ async fn a_worker_that_is_away_is_an_outage_as_long_as_a_verdict_is_awaited() {
         }
         tokio::time::sleep(Duration::from_millis(1)).await;
     };
-    assert!(matches!(error, Halt::Error(RunError::ServiceLost { service: "reward", .. })), "{error:?}");
+    assert!(matches!(error, Halt::Error(RunError::ServiceLost { service: Dependency::Reward, .. })), "{error:?}");
     verifying.abort();
     assert!(verifying.await.unwrap_err().is_cancelled());
     assert_eq!(client.awaited(), 0);

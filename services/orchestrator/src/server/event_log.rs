@@ -26,9 +26,11 @@ fn write(run: &str, event: &Arc<Event>) {
         Event::Line(line) => write_line(run, line),
         Event::Checkpoint { step, path } => tracing::info!(run, step, path, "checkpoint"),
         Event::Waiting { service, endpoint, message, waited_ms, gives_up_in_ms } => {
-            tracing::warn!(run, service, endpoint, message, waited_ms, gives_up_in_ms, "waiting");
+            tracing::warn!(run, service = service.label(), endpoint, message, waited_ms, gives_up_in_ms, "waiting");
         }
-        Event::Recovered { service, waited_ms } => tracing::info!(run, service, waited_ms, "recovered"),
+        Event::Recovered { service, waited_ms } => {
+            tracing::info!(run, service = service.label(), waited_ms, "recovered")
+        }
         Event::Rewound { step, message } => tracing::warn!(run, step, message, "returned to a checkpoint"),
         Event::Note { message } => tracing::info!(run, message),
         Event::Warning { message } => tracing::warn!(run, message),

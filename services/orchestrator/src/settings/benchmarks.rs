@@ -35,7 +35,7 @@ section! {
         temperature: f32 = 0.0,
         /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1.
         top_p: f32 = 1.0,
-        /// Longest answer in tokens; 0 is `sampling.max_tokens`.
+        /// Maximum response length in tokens; 0 is `sampling.max_tokens`.
         max_tokens: u32 = 0,
         /// Evaluate before the first GRPO step.
         before: bool = true,
@@ -92,7 +92,7 @@ pub struct AnswerSampling {
     pub temperature: f32,
     /// Keeps the most probable tokens whose probabilities reach it.
     pub top_p: f32,
-    /// Longest answer in tokens.
+    /// Maximum response length in tokens.
     pub max_tokens: u32,
 }
 

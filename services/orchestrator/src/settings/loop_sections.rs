@@ -39,7 +39,7 @@ section! {
         top_k: u32 = 0,
         /// Drops tokens less probable than this times the most probable one: 0 to 1.
         min_p: f32 = 0.0,
-        /// Longest answer in tokens, at least 1. Prompt and answer together must fit the model's context.
+        /// Maximum response length in tokens, at least 1. Prompt and answer together must fit the model's context.
         max_tokens: u32 = 128,
         /// Tokens before a stop token may be drawn, at most `max_tokens`.
         min_tokens: u32 = 0,

@@ -18,7 +18,7 @@ const MAX_BYTES: usize = 5_000_000;
 const MAX_CPU: f64 = 1_000.0;
 const RULES: [&str; 7] = ["token", "batch-token", "sequence", "sequence-sum", "balanced", "balanced-count", "vl-norm"];
 
-#[expect(clippy::print_stdout, reason = "the times are what somebody who runs this wants to know")]
+#[expect(clippy::print_stdout, reason = "the times are the result")]
 pub(crate) async fn open_heavy_pages() {
     let (dir, path) = temp();
     Cluster::start().await.run(&path, &recipe()).await.1.unwrap();

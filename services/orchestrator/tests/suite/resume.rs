@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::support::{
     Cluster, LEARNER, bounded, finish, kill_and_resume, lines, recipe, resolved, temp, uninterrupted,
 };
-use evenkeel_orchestrator::{Event, RunDirectory, RunError, RunOutcome, StopWhen};
+use evenkeel_orchestrator::{Dependency, Event, RunDirectory, RunError, RunOutcome, StopWhen};
 use evenkeel_proto::v1::TrainKind;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,8 +44,10 @@ async fn a_learner_that_dies_costs_no_finished_step() {
         }
         let (events, result) = following.await.unwrap();
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
-        let waits =
-            events.iter().filter(|event| matches!(&***event, Event::Waiting { service: "learner", .. })).count();
+        let waits = events
+            .iter()
+            .filter(|event| matches!(&***event, Event::Waiting { service: Dependency::Learner, .. }))
+            .count();
         let rewinds = events.iter().filter(|event| matches!(&***event, Event::Rewound { .. })).count();
         assert!(waits >= 1 && rewinds >= 1, "{waits} {rewinds}");
         assert_eq!(lines(&path), uninterrupted(&recipe()).await);
@@ -62,7 +64,7 @@ async fn a_learner_that_reports_a_loss_of_data_ends_the_run_which_resumes_from_i
         cluster.learner.state.fails_at.lock().unwrap().insert(3);
         let (events, result) = cluster.run(&path, &recipe()).await;
         let error = result.unwrap_err();
-        let RunError::Refused { service: "learner", message, .. } = &error else { panic!("{error}") };
+        let RunError::Refused { service: Dependency::Learner, message, .. } = &error else { panic!("{error}") };
         assert!(message.contains("the GPU failed: resume from the last checkpoint"), "{message}");
         assert_eq!(cluster.learner.state.sent.lock().unwrap()[&3], 1, "the step is not tried again");
         assert!(!events.iter().any(|event| matches!(&**event, Event::Waiting { .. })));

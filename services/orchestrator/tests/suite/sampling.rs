@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::support::{Cluster, bounded, finish, metrics, recipe, temp};
-use evenkeel_orchestrator::{Event, RunError};
+use evenkeel_orchestrator::{Dependency, Event, RunError};
 use evenkeel_proto::v1::{FailureCode, InvalidReason};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -247,7 +247,7 @@ async fn a_sample_that_is_refused_ends_the_run_by_its_id() {
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         let (events, result) = cluster.run(&path, &recipe()).await;
         let error = result.unwrap_err();
-        assert!(matches!(error, RunError::Refused { service: "generation", .. }), "{error}");
+        assert!(matches!(error, RunError::Refused { service: Dependency::Generation, .. }), "{error}");
         assert!(error.to_string().contains("sample `train/2/8/3`"), "{error}");
         assert!(matches!(&**events.last().unwrap(), Event::Failed { .. }));
         assert_eq!(metrics(&path).len(), 2, "finished steps stay");

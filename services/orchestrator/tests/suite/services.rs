@@ -10,8 +10,8 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{
-    Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunDirectory, RunError, RunOptions, RunOutcome,
-    StopWhen, start_run,
+    Dependency, Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunDirectory, RunError, RunOptions,
+    RunOutcome, StopWhen, start_run,
 };
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -52,7 +52,7 @@ async fn a_run_waits_for_lost_engines_behind_a_reachable_service() {
         let mut handle = cluster.begin(&path, &recipe());
         loop {
             let event = handle.next_event().await.unwrap();
-            if let Event::Waiting { service: "generation", message, .. } = &*event {
+            if let Event::Waiting { service: Dependency::Generation, message, .. } = &*event {
                 assert_eq!(message, "SCRIPTED: as scripted");
                 break;
             }
@@ -81,7 +81,7 @@ async fn a_step_that_the_learner_dropped_while_samples_were_late_is_sent_again_w
             assert_eq!(state.sent.lock().unwrap()[&step], 2, "step {step}");
         }
         assert!(state.done.lock().unwrap().values().all(|&times| times == 1), "no step was done twice");
-        let lost = |event: &Event| matches!(event, Event::Waiting { service: "learner", .. });
+        let lost = |event: &Event| matches!(event, Event::Waiting { service: Dependency::Learner, .. });
         assert!(!events.iter().any(|event| lost(event)), "the learner was there all the time");
         assert_eq!(lines(&path), uninterrupted(&recipe()).await);
     })
@@ -103,8 +103,15 @@ async fn a_service_that_stays_away_ends_the_run_by_its_name() {
             cluster.down(service).await;
             let (events, result) = following.await.unwrap();
             let error = result.unwrap_err();
-            assert!(matches!(&error, RunError::ServiceLost { service, .. } if *service == name), "{name}: {error}");
-            assert!(events.iter().any(|event| matches!(&**event, Event::Waiting { service, .. } if *service == name)));
+            assert!(
+                matches!(&error, RunError::ServiceLost { service, .. } if service.label() == name),
+                "{name}: {error}"
+            );
+            assert!(
+                events
+                    .iter()
+                    .any(|event| matches!(&**event, Event::Waiting { service, .. } if service.label() == name))
+            );
             // Nothing is lost.
             recipe.services.outage_timeout = Duration::from_secs(20);
             cluster.up(service).await;
@@ -126,7 +133,7 @@ async fn a_run_may_begin_before_its_services_and_a_stop_ends_its_waiting() {
         }
         let mut handle = cluster.begin(&path, &recipe());
         loop {
-            if let Event::Waiting { service: "learner", message, gives_up_in_ms, .. } =
+            if let Event::Waiting { service: Dependency::Learner, message, gives_up_in_ms, .. } =
                 &*handle.next_event().await.unwrap()
             {
                 assert!(!message.is_empty() && *gives_up_in_ms > 0);
@@ -159,7 +166,7 @@ async fn a_full_disk_of_the_learner_is_waited_for() {
             _ => None,
         });
         assert!(message.unwrap().contains("no space left"));
-        assert!(events.iter().any(|event| matches!(&**event, Event::Recovered { service: "learner", .. })));
+        assert!(events.iter().any(|event| matches!(&**event, Event::Recovered { service: Dependency::Learner, .. })));
     })
     .await;
 }

@@ -185,7 +185,7 @@ impl LearningSide<'_> {
         let expected = self.position.version() + 1;
         if (trained.open.step, trained.report.version) != (step, expected) {
             let message = format!("it made version {} of version {}", trained.report.version, expected - 1);
-            return Err(RunError::Refused { service: Dependency::Learner.label(), what, message }.into());
+            return Err(RunError::Refused { service: Dependency::Learner, what, message }.into());
         }
         Ok(Some(trained))
     }

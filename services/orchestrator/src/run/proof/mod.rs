@@ -182,8 +182,7 @@ impl Proof {
         }
         let message =
             format!("the engines were moved to version {} {MOVES} times and have another one", weights.version);
-        Err(RunError::Refused { service: Dependency::Generation.label(), what: "ProveWeights".to_owned(), message }
-            .into())
+        Err(RunError::Refused { service: Dependency::Generation, what: "ProveWeights".to_owned(), message }.into())
     }
 
     /// The learner's log-probabilities of every token but the first of each sequence, at temperature 1 as engines score prompts.

@@ -20,6 +20,7 @@ use super::in_flight::InFlight;
 use super::open_rounds::OpenRounds;
 use super::plan::VersionPlan;
 use crate::clients::TrainFeed;
+use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, TimedPart};
 use crate::rollout::Move;
@@ -157,7 +158,7 @@ impl<'a> SamplingSide<'a> {
             None => moving_engines.await,
         };
         if weights_step < self.start.step {
-            moved.map_err(|halt| gone(halt, weights_step, &reference))?;
+            moved.map_err(|halt| weights_gone(halt, weights_step, &reference))?;
         } else {
             moved?;
         }
@@ -221,7 +222,7 @@ fn known(number: u64) -> oneshot::Receiver<u64> {
 }
 
 /// Weights of an earlier step that a resumed run samples by, and that the engines cannot load any more.
-fn gone(halt: Halt, step: u64, weights: &WeightsRef) -> Halt {
-    let Halt::Error(RunError::Refused { service: "generation", message, .. }) = halt else { return halt };
+fn weights_gone(halt: Halt, step: u64, weights: &WeightsRef) -> Halt {
+    let Halt::Error(RunError::Refused { service: Dependency::Generation, message, .. }) = halt else { return halt };
     RunError::WeightsGone { step, version: weights.version, message }.into()
 }
