@@ -54,7 +54,7 @@ fn main() -> Result<()> {
     let measured = match what.as_str() {
         "train" => train::measure(folder, &batch, reps)?,
         "decode" => decode::measure(folder, &batch, reps, tokens.parse().context("TOKENS is a whole number")?)?,
-        other => bail!("{other} is no case, there are train and decode"),
+        other => bail!("case is {other}, allowed: train, decode"),
     };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())
