@@ -244,7 +244,7 @@ fn in_threads(folder: &Path, files: &[u64], threads: usize, work: &Work<'_>) -> 
         let workers: Vec<_> = (0..threads).map(|_| scope.spawn(worker)).collect();
         workers.into_iter().try_for_each(|worker| worker.join().map_err(|_| anyhow!("a thread panicked"))?)
     })?;
-    // An interval below one tick cannot be measured, and a rate over it none.
+    // An interval below one tick cannot be measured: no rate is taken over less.
     let seconds = (processor_seconds()? - began).max(1e-3);
     (0..files.len()).map(path).filter(|path| path.exists()).try_for_each(fs::remove_file)?;
     Ok(seconds)
