@@ -7,7 +7,7 @@ use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
 use super::answer_part::AnswerPart;
-use super::engine_weights::EngineWeights;
+use super::engine_weights::{EngineWeights, EnginesSeen, MissingWeights};
 use super::group::GroupRequest;
 use super::health::RolloutHealth;
 use super::rounds::Rounds;
@@ -101,8 +101,8 @@ pub(crate) enum SampledBy {
 /// What an attempt at a sample starts from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttemptStart {
-    /// How often engines were moved before it.
-    moves: u64,
+    /// The moves of the engines before it.
+    engines: EnginesSeen,
     /// The earliest version that may sample it, if it need not be a certain one.
     earliest: Option<u64>,
 }
@@ -186,21 +186,21 @@ impl Batch {
     /// An attempt at a part of a sample begins. Waits while weights are restored.
     pub(super) async fn begin_attempt(&self) -> AttemptStart {
         let engines = &self.context.engines;
-        let moves = engines.moves().await;
+        let seen = engines.seen().await;
         let earliest = match self.spec.weights {
             SampledBy::Newest => engines.target(),
             SampledBy::Rounds(_) | SampledBy::Any => None,
         };
-        AttemptStart { moves, earliest }
+        AttemptStart { engines: seen, earliest }
     }
 
-    /// Has the engines moved to the weights of a part that they lack, unless that was done since the attempt began. Returns whether the sample
-    /// has a reason to find its weights now.
-    pub(super) async fn restore_weights(&self, part: &AnswerPart, start: AttemptStart) -> Result<bool, Halt> {
+    /// Has the engines moved to the weights of a part that they lack, unless that was done since the attempt began. Returns why they lacked
+    /// them.
+    pub(super) async fn restore_weights(&self, part: &AnswerPart, start: AttemptStart) -> Result<MissingWeights, Halt> {
         match (&self.spec.weights, &part.weights) {
-            (_, Some(weights)) => self.context.engines.restore(weights, start.moves).await,
-            (SampledBy::Newest, None) => self.context.engines.restore_target(start.moves).await,
-            (_, None) => Ok(true),
+            (_, Some(weights)) => self.context.engines.restore(weights, start.engines).await,
+            (SampledBy::Newest, None) => self.context.engines.restore_target(start.engines).await,
+            (_, None) => Ok(MissingWeights::Lost),
         }
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::answer_part::AnswerPart;
 use super::context::{AttemptStart, Batch};
+use super::engine_weights::MissingWeights;
 use super::group::GroupRequest;
 use super::rounds::SampleProgress;
 use super::sample::{Sample, SampleStatus, VerdictDetail};
@@ -171,7 +172,7 @@ impl SampleTask {
     /// engines keep its weights.
     async fn generate_part(&mut self, part: &AnswerPart, round: usize) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
-        let (mut unavailable, mut restored) = (policy.with_jitter(self.id()).backoff(), false);
+        let (mut unavailable, mut lost) = (policy.with_jitter(self.id()).backoff(), false);
         loop {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.request, self.number, part, self.span);
@@ -188,7 +189,7 @@ impl SampleTask {
                     (None, Some(version)) => {
                         let message =
                             format!("engine {}: sampled by version {version}, which is outdated", rollout.engine);
-                        self.lacks_weights(part, start, message, &mut restored).await?
+                        self.lacks_weights(part, start, message, &mut lost).await?
                     }
                     (None, None) => match self.batch.requirements().validate(&rollout, &self.request, part) {
                         Ok(tokens) => {
@@ -210,7 +211,7 @@ impl SampleTask {
                         .into());
                     }
                     (Some(failure), _) if failure.code() == FailureCode::FailedPrecondition => {
-                        self.lacks_weights(part, start, text(failure), &mut restored).await?
+                        self.lacks_weights(part, start, text(failure), &mut lost).await?
                     }
                     // No engine is available, or all are busy with the samples of others.
                     (Some(failure), _) if failure.is_retryable() => {
@@ -233,19 +234,19 @@ impl SampleTask {
         }
     }
 
-    /// The engines lack the weights of a part, as after a restart. While they are on their way to them that is no attempt: the run moves them
-    /// then, and gives that up after `services.outage_timeout`. Neither is the first time that they have to be moved (`restored` says whether
-    /// it is over): they hold one version, and parts are of several. Every further time is one, since nothing else would end that.
+    /// The engines lack the weights of a part. That is no attempt where the run moved them elsewhere or has them on their way: it moves on to
+    /// each weights once, and gives that up after `services.outage_timeout`. Neither is the first time that they lost them (`lost` says whether
+    /// it is over), as with a restart. Every further time is one, since nothing else would end that.
     async fn lacks_weights(
         &self,
         part: &AnswerPart,
         start: AttemptStart,
         message: String,
-        restored: &mut bool,
+        lost: &mut bool,
     ) -> Result<AttemptFailure, Halt> {
-        let is_there = self.batch.restore_weights(part, start).await?;
-        let counts = is_there && *restored;
-        *restored |= is_there;
+        let is_lost = self.batch.restore_weights(part, start).await? == MissingWeights::Lost;
+        let counts = is_lost && *lost;
+        *lost |= is_lost;
         Ok(AttemptFailure { message, late: false, counts })
     }
 

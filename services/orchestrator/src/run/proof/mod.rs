@@ -173,11 +173,11 @@ impl Proof {
     async fn engine_scores(&self, weights: &WeightsRef) -> Result<Vec<ProvenEngine>, Halt> {
         let generation = self.services.generation();
         for _ in 0..MOVES {
-            let moves = self.weights.moves().await;
+            let seen = self.weights.seen().await;
             let scores = generation.prove_weights(weights.version, &self.sequences, self.temperature).await?;
             match scores {
                 Some(scores) => return Ok(scores),
-                None => self.weights.restore(weights, moves).await?,
+                None => self.weights.restore(weights, seen).await?,
             };
         }
         let message =
