@@ -63,8 +63,6 @@ pub(crate) struct EnginesSeen {
 /// Why engines lacked weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingWeights {
-    /// They are on their way to them.
-    Pending,
     /// They had been moved to other weights, or not yet to these.
     Moved,
     /// They had been moved to these and nowhere else since, as with a restart of the generation service.
@@ -137,7 +135,7 @@ impl EngineWeights {
         let version = weights.version;
         if self.state.borrow().moving_to == Some(version) {
             tokio::time::sleep(PAUSE).await;
-            return Ok(MissingWeights::Pending);
+            return Ok(MissingWeights::Moved);
         }
         let cause = self.state.borrow().cause(seen, version);
         self.versions.until_earliest(version).await;
