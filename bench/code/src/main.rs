@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
 use evenkeel_sandbox::{
-    Cancel, Interpreter, Limits, Pool, PoolSettings, ProgramSubmission, ProgramTask, WorkerProcessCommand, guest,
+    Interpreter, Limits, Pool, PoolSettings, ProgramSubmission, ProgramTask, WorkerProcessCommand, guest,
     run_worker_process,
 };
 use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
 
 /// Runs of a trivial program to measure the overhead.
 const OVERHEAD_RUNS: usize = 4000;
@@ -125,7 +126,7 @@ fn together(pool: &Pool, tasks: Vec<ProgramTask>) -> Result<Vec<(usize, Duration
     for task in tasks {
         let sender = sender.clone();
         // The receiver outlives every task.
-        pool.submit(task, Cancel::new(), move |verdict| {
+        pool.submit(task, CancellationToken::new(), move |verdict| {
             let _ = sender.send((verdict.run_tests, verdict.cpu));
         })?;
     }

@@ -70,10 +70,7 @@ impl Case {
         }
         // The last token of each is scored, and no input.
         compute.micro_batch_tokens = self.tokens() + self.sequences;
-        compute.recompute = evenkeel_learner::Recompute::ALL
-            .into_iter()
-            .find(|&recompute| evenkeel_model::Recompute::from(recompute) == self.recompute)
-            .unwrap_or_default();
+        compute.recompute = self.recompute;
         settings.optimizer.moments = if device.is_cuda() { self.moments } else { MomentsLocation::Device };
         settings
     }

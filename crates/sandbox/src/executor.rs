@@ -2,25 +2,34 @@
 
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::interpreter::Interpreter;
-use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Sandbox, Series, SeriesStart, Session, Source};
+use crate::sandbox::{Budget, ExitStatus, Run, Sandbox, Series, SeriesStart, Session, Source};
 
 /// Runs one program at a time and reports what it did.
 pub(crate) trait Executor {
     /// Compiles a program without running it, to the code of a [`Source`].
-    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run;
 
     /// Runs a program as a process would.
-    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run;
 
     /// Calls a function of a program.
-    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run;
+    fn call(
+        &mut self,
+        program: Source<'_>,
+        name: &str,
+        input: &[u8],
+        budget: &Budget,
+        cancel: &CancellationToken,
+    ) -> Run;
 
     /// Loads a program for several inputs. An empty `name` means that it reads standard input.
-    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run;
+    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &CancellationToken) -> Run;
 
     /// Runs the loaded program on one input, with a new budget like that of loading it. Only after `Returned` may another input follow.
-    fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run;
+    fn grade(&mut self, input: &[u8], cancel: &CancellationToken) -> Run;
 
     /// Frees the loaded program.
     fn unload(&mut self);
@@ -69,7 +78,7 @@ impl<'a> InProcess<'a> {
         stdin: &Arc<[u8]>,
         call: Option<(&str, &[u8])>,
         budget: &Budget,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
     ) -> Option<Run> {
         if !program.many_tests || program.code.is_empty() {
             return None;
@@ -111,7 +120,7 @@ impl<'a> InProcess<'a> {
 }
 
 impl Executor for InProcess<'_> {
-    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run {
         // A new program begins.
         self.series = None;
         match self.sandbox(budget.deterministic) {
@@ -120,7 +129,7 @@ impl Executor for InProcess<'_> {
         }
     }
 
-    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run {
         let stdin = Arc::from(stdin);
         if let Some(run) = self.resume(program, &stdin, None, budget, cancel) {
             return run;
@@ -131,7 +140,14 @@ impl Executor for InProcess<'_> {
         }
     }
 
-    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn call(
+        &mut self,
+        program: Source<'_>,
+        name: &str,
+        input: &[u8],
+        budget: &Budget,
+        cancel: &CancellationToken,
+    ) -> Run {
         if let Some(run) = self.resume(program, &Arc::default(), Some((name, input)), budget, cancel) {
             return run;
         }
@@ -141,7 +157,7 @@ impl Executor for InProcess<'_> {
         }
     }
 
-    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {
+    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &CancellationToken) -> Run {
         // Free the memory of the previous program first.
         (self.session, self.series) = (None, None);
         let sandbox = match self.sandbox(budget.deterministic) {
@@ -154,7 +170,7 @@ impl Executor for InProcess<'_> {
         }
     }
 
-    fn grade(&mut self, input: &[u8], _: &Cancel) -> Run {
+    fn grade(&mut self, input: &[u8], _: &CancellationToken) -> Run {
         match &mut self.session {
             Some(session) => session.grade(input),
             None => Run::without(ExitStatus::Internal("no program is loaded".to_owned())),

@@ -48,7 +48,6 @@ mod worker_process;
 pub use interpreter::Interpreter;
 pub use limits::Limits;
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
-pub use sandbox::{Cancel, CancelGuard};
 pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
 pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, ProgramOutcome, ProgramVerdict};
 pub use worker_process::{WorkerProcessCommand, run_worker_process};

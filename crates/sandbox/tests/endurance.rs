@@ -8,8 +8,9 @@ mod support;
 use std::sync::mpsc;
 use std::time::Duration;
 
-use evenkeel_sandbox::{Cancel, Invalid, Limits, Mode, ProgramOutcome, ProgramTask};
+use evenkeel_sandbox::{Invalid, Limits, Mode, ProgramOutcome, ProgramTask};
 use support::{POOL, resident, stdin, task};
+use tokio_util::sync::CancellationToken;
 
 /// Concurrent programs.
 const AT_ONCE: usize = 64;
@@ -47,7 +48,7 @@ fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
                 let mode = if sent % 3 == 0 { Mode::LiveCodeBench } else { Mode::Strict };
                 let task = ProgramTask { limits, mode, ..task(program, &tests) };
                 let (sender, index) = (sender.clone(), sent);
-                POOL.submit(task, Cancel::new(), move |verdict| {
+                POOL.submit(task, CancellationToken::new(), move |verdict| {
                     sender.send((index, expected, verdict)).expect("the test waits")
                 })
                 .expect("room");
@@ -71,7 +72,7 @@ fn thousands_of_programs_have_one_verdict_each_and_memory_stays_flat() {
 
 #[test]
 fn a_cancelled_program_ends_and_has_no_verdict() {
-    let cancel = Cancel::new();
+    let cancel = CancellationToken::new();
     let (sender, receiver) = mpsc::channel();
     let endless = ProgramTask {
         limits: Limits { cpu: Duration::from_secs(60), ..Limits::default() },
@@ -98,7 +99,9 @@ fn a_full_queue_refuses_programs_and_a_dropped_pool_answers_all() {
     let tests = stdin(&[("", "")]);
     let submit = |sender: mpsc::Sender<ProgramOutcome>| {
         let endless = task("while True: pass", &tests);
-        pool.submit(endless, Cancel::new(), move |verdict| sender.send(verdict.outcome).expect("the test waits"))
+        pool.submit(endless, CancellationToken::new(), move |verdict| {
+            sender.send(verdict.outcome).expect("the test waits")
+        })
     };
     assert_eq!(submit(sender.clone()), Ok(()));
     assert_eq!(submit(sender.clone()), Ok(()));

@@ -6,10 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, mpsc};
 use std::time::Duration;
 
-use evenkeel_sandbox::{
-    Cancel, Limits, Mode, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule,
-};
+use evenkeel_sandbox::{Limits, Mode, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, RewardRule};
 use support::{INTERPRETER, graded, judge, resident, stdin, task};
+use tokio_util::sync::CancellationToken;
 
 fn pool(workers: usize, memory_bytes: Option<u64>) -> Pool {
     let settings = PoolSettings { workers, queue: 100, memory_bytes };
@@ -22,7 +21,7 @@ fn in_order(pool: &Pool, tasks: Vec<ProgramTask>) -> Vec<(usize, ProgramVerdict)
     for (index, task) in tasks.into_iter().enumerate() {
         let sender = sender.clone();
         let done = move |verdict| sender.send((index, verdict)).expect("the test waits");
-        pool.submit(task, Cancel::new(), done).expect("there is room");
+        pool.submit(task, CancellationToken::new(), done).expect("there is room");
     }
     drop(sender);
     receiver.into_iter().collect()

@@ -10,10 +10,11 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::{
-    Cancel, Invalid, Limits, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, WorkerProcessCommand,
-    guest, run_worker_process,
+    Invalid, Limits, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, WorkerProcessCommand, guest,
+    run_worker_process,
 };
 use support::{stdin, task};
+use tokio_util::sync::CancellationToken;
 
 const WORKER_PROCESS: &str = "worker-process";
 
@@ -64,7 +65,7 @@ fn working(seconds: u32) -> ProgramTask {
 fn judged_under(signal: &str, times: u32) -> ProgramVerdict {
     let pool = Arc::new(pool());
     let (sender, receiver) = mpsc::channel();
-    pool.submit(working(3), Cancel::new(), move |verdict| sender.send(verdict).expect("the test waits"))
+    pool.submit(working(3), CancellationToken::new(), move |verdict| sender.send(verdict).expect("the test waits"))
         .expect("there is room");
     let mut sent = 0;
     let began = Instant::now();
@@ -171,7 +172,7 @@ fn a_stopped_process_is_replaced() {
 fn a_program_in_a_stopped_process_can_be_cancelled() {
     let pool = pool();
     let (sender, receiver) = mpsc::channel();
-    let cancel = Cancel::new();
+    let cancel = CancellationToken::new();
     let done = move |verdict| sender.send(verdict).expect("the test waits");
     pool.submit(working(60), cancel.clone(), done).expect("there is room");
     stop_a_busy_process();
@@ -182,7 +183,7 @@ fn a_program_in_a_stopped_process_can_be_cancelled() {
 
 fn a_pool_with_a_stopped_process_shuts_down() {
     let pool = pool();
-    pool.submit(working(60), Cancel::new(), |_| {}).expect("there is room");
+    pool.submit(working(60), CancellationToken::new(), |_| {}).expect("there is room");
     stop_a_busy_process();
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::merge::MergedProblems;
 use crate::read::{self, Columns, Limits, ReadError};
 use crate::report::Part;
-use crate::{
-    Cancel, DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules,
-};
+use crate::{DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules};
 
 /// How the rows of a source are read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -33,7 +33,7 @@ impl RowRules {
 #[derive(Debug)]
 pub struct Collector<'a> {
     limits: &'a Limits,
-    cancel: &'a Cancel,
+    cancel: &'a CancellationToken,
     refuse_faults: bool,
     merged: MergedProblems,
     report: DataReport,
@@ -41,7 +41,7 @@ pub struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// A collector that has read nothing. With `refuse_faults` a row at fault ends it, instead of being dropped and counted.
-    pub fn new(limits: &'a Limits, cancel: &'a Cancel, refuse_faults: bool) -> Self {
+    pub fn new(limits: &'a Limits, cancel: &'a CancellationToken, refuse_faults: bool) -> Self {
         Self { limits, cancel, refuse_faults, merged: MergedProblems::default(), report: DataReport::default() }
     }
 
@@ -146,7 +146,7 @@ mod tests {
     /// Reads files of these lines, each as a source of its own.
     fn collect(files: &[&str], rules: &RowRules) -> (Vec<Problem>, DataReport) {
         let dir = tempfile::tempdir().unwrap();
-        let (limits, cancel) = (Limits::default(), Cancel::default());
+        let (limits, cancel) = (Limits::default(), CancellationToken::new());
         let mut collector = Collector::new(&limits, &cancel, false);
         for (index, text) in files.iter().enumerate() {
             let path = dir.path().join(format!("{index}.jsonl"));

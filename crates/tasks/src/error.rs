@@ -1,10 +1,9 @@
-//! Why a data set cannot be used, and how loading one is cancelled.
+//! Why a data set cannot be used, and that loading it was cancelled.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_proto::FieldError;
+use tokio_util::sync::CancellationToken;
 
 /// Why a data set cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -36,35 +35,10 @@ impl DataError {
 #[error("loading was cancelled")]
 pub struct Cancelled;
 
-/// Cancels loading. Clones are the same.
-#[derive(Debug, Clone, Default)]
-pub struct Cancel(Arc<AtomicBool>);
-
-impl Cancel {
-    /// Asks for it; loading ends soon after.
-    pub fn cancel(&self) {
-        self.0.store(true, Ordering::Release);
-    }
-
-    /// A guard that asks for it when it is dropped.
-    pub fn drop_guard(&self) -> CancelGuard {
-        CancelGuard(self.clone())
-    }
-
+impl Cancelled {
     /// # Errors
-    /// Where it was asked for.
-    pub fn check(&self) -> Result<(), Cancelled> {
-        if self.0.load(Ordering::Acquire) { Err(Cancelled) } else { Ok(()) }
-    }
-}
-
-/// Cancels loading when it is dropped; see [`Cancel::drop_guard`].
-#[derive(Debug)]
-#[must_use]
-pub struct CancelGuard(Cancel);
-
-impl Drop for CancelGuard {
-    fn drop(&mut self) {
-        self.0.cancel();
+    /// Where loading was cancelled.
+    pub fn check(cancel: &CancellationToken) -> Result<(), Self> {
+        if cancel.is_cancelled() { Err(Self) } else { Ok(()) }
     }
 }

@@ -7,12 +7,12 @@ use anyhow::{Context, Result};
 use evenkeel_config::Settings;
 use evenkeel_cuda::Probe;
 use evenkeel_files::Size;
-use evenkeel_learner::{Compute, ComputeType, MemoryPart, MemoryPlan, MomentsLocation, Recompute, TrainingSettings};
-use evenkeel_model::Config;
+use evenkeel_learner::{Compute, ComputeType, MemoryPart, MemoryPlan, MomentsLocation, TrainingSettings};
+use evenkeel_model::{Config, Recompute};
 use evenkeel_proto::FieldError;
 use serde_json::{Value, json};
 
-use crate::arguments::{GpuCommand, GpuPlanOptions, GpuProbeOptions, MomentsOption, RecomputeOption};
+use crate::arguments::{GpuCommand, GpuPlanOptions, GpuProbeOptions};
 
 pub(crate) fn gpu(command: &GpuCommand) -> Result<ExitCode> {
     match command {
@@ -145,25 +145,11 @@ fn gib(bytes: u64) -> String {
     Size(bytes).in_gib()
 }
 
-impl From<RecomputeOption> for Recompute {
-    fn from(option: RecomputeOption) -> Self {
-        match option {
-            RecomputeOption::None => Self::None,
-            RecomputeOption::Selective => Self::Selective,
-            RecomputeOption::Full => Self::Full,
-        }
-    }
-}
-
 impl GpuPlanOptions {
     /// The settings that are asked for, as far as memory depends on them.
     fn ways(&self) -> impl Iterator<Item = TrainingSettings> {
-        let places = match self.moments {
-            None => vec![MomentsLocation::Device, MomentsLocation::Host],
-            Some(MomentsOption::Device) => vec![MomentsLocation::Device],
-            Some(MomentsOption::Host) => vec![MomentsLocation::Host],
-        };
-        let recompute = self.recompute.map_or_else(|| Recompute::ALL.to_vec(), |chosen| vec![chosen.into()]);
+        let places = self.moments.map_or_else(|| MomentsLocation::ALL.to_vec(), |chosen| vec![chosen]);
+        let recompute = self.recompute.map_or_else(|| Recompute::ALL.to_vec(), |chosen| vec![chosen]);
         let ways: Vec<_> =
             places.into_iter().flat_map(|place| recompute.iter().map(move |&what| (what, place))).collect();
         ways.into_iter().map(|(what, place)| self.settings(what, place))

@@ -47,7 +47,7 @@ pub use service::{
 };
 pub use settings::{
     AttentionPath, BatchShape, Compute, ComputeType, MomentsLocation, OldLogp, OptimizerSettings, ProbeSettings,
-    Recompute, SampledVersions, Schedule, TrainingSettings, VersionMix,
+    SampledVersions, Schedule, TrainingSettings, VersionMix,
 };
 pub use skip_reason::SkipReason;
 pub use step::{

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{Group, Learner, OldLogp, OptimizerSettings, Recompute, Response, TrainingSettings};
+use evenkeel_learner::{Group, Learner, OldLogp, OptimizerSettings, Response, TrainingSettings};
+use evenkeel_model::Recompute;
 use evenkeel_objective::{Advantage, Aggregation, PolicyTerm};
 use evenkeel_testing::{GoldenCheck, golden, run, test};
 use serde_json::Value;

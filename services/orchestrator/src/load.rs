@@ -9,10 +9,9 @@ use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_tasks::read::Limits;
 use serde::{Deserialize, Serialize};
+use tokio_util::sync::CancellationToken;
 
 use crate::settings::LoopSettings;
-
-pub use evenkeel_tasks::Cancel;
 
 /// Largest token or certificate file, in bytes.
 const MAX_SECRET_BYTES: u64 = 1 << 20;
@@ -125,12 +124,12 @@ impl LoadLimits {
 #[derive(Debug, Clone)]
 pub(crate) struct Loading {
     pub(crate) limits: LoadLimits,
-    pub(crate) cancel: Cancel,
+    pub(crate) cancel: CancellationToken,
 }
 
 impl Default for Loading {
     fn default() -> Self {
-        Self { limits: LoadLimits::unbounded(), cancel: Cancel::default() }
+        Self { limits: LoadLimits::unbounded(), cancel: CancellationToken::new() }
     }
 }
 
@@ -140,7 +139,7 @@ impl Loading {
         let cancel = self.cancel.clone();
         Folder::new(path)
             .with_max_tokenizer_bytes(self.limits.max_tokenizer.bytes())
-            .read_while(move || cancel.check().is_ok())
+            .read_while(move || !cancel.is_cancelled())
     }
 }
 
@@ -167,7 +166,7 @@ mod tests {
 
     fn limited(most: u64) -> Loading {
         let limits = LoadLimits { max_tokenizer: ByteSize::b(most), ..LoadLimits::default() };
-        Loading { limits, cancel: Cancel::default() }
+        Loading { limits, cancel: CancellationToken::new() }
     }
 
     #[test]

@@ -37,4 +37,4 @@ pub use settings::{
     CodeSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart, UnsupportedSetting,
 };
 pub use start::{bind, bind_with_worker_processes, serve};
-pub use verifier::{Cancel, CodeWork, MathWork, ReadProgram, SandboxError, Verifier, Work, WorkerProcesses};
+pub use verifier::{CodeWork, MathWork, ReadProgram, SandboxError, Verifier, Work, WorkerProcesses};

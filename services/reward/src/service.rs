@@ -14,13 +14,14 @@ use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio::sync::oneshot;
 use tokio::task::JoinError;
 use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 use tonic::{Request, Response, Status, Streaming};
 
 use crate::counts::VerdictCounts;
 use crate::serial_thread::SerialThread;
 use crate::settings::RewardSettings;
 use crate::spans::record_span_of;
-use crate::verifier::{Cancel, CodeWork, Verifier, Work};
+use crate::verifier::{CodeWork, Verifier, Work};
 
 /// A reward worker.
 pub(crate) struct RewardService {
@@ -114,8 +115,8 @@ impl Worker {
     async fn in_sandbox(self: &Arc<Self>, context: &ItemContext, work: CodeWork) -> Result<Option<Verdict>, NoVerdict> {
         // The sandbox has its own threads and queue, so that programs do not delay mathematical answers.
         context.release_permit();
-        let cancel = Cancel::new();
-        let _guard = cancel.drop_guard();
+        let cancel = CancellationToken::new();
+        let _guard = cancel.clone().drop_guard();
         let (sender, receiver) = oneshot::channel();
         let (worker, program) = (Arc::clone(self), Program { work, cancel, verdict: sender });
         self.submission.submit(move || worker.submit(program));
@@ -143,7 +144,7 @@ impl Worker {
 /// A program on its way to the sandbox.
 struct Program {
     work: CodeWork,
-    cancel: Cancel,
+    cancel: CancellationToken,
     verdict: oneshot::Sender<Verdict>,
 }
 

@@ -3,6 +3,7 @@
 mod gradients;
 pub(crate) mod layer;
 mod pass;
+mod recompute;
 mod workers;
 
 use candle_core::{DType, Device, Tensor};
@@ -17,19 +18,8 @@ use crate::kernels::{AttentionOptions, Coefficients, Kernels, OptimizerKernels, 
 use crate::pack::Packed;
 use crate::parameters::Parameters;
 use gradients::GradientSet;
+pub use recompute::Recompute;
 use workers::Workers;
-
-/// What the backward pass recomputes instead of reading what the forward pass kept. Gradients are the same to the bit.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Recompute {
-    /// Nothing.
-    #[default]
-    None,
-    /// Norms, with the rotation behind them, and the gated activation: bound by memory, and little work beside the products.
-    Selective,
-    /// Everything of a layer but its input: a third more work.
-    Full,
-}
 
 /// How the network computes.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::strict::{self, Returned};
 use super::{difference, is_unsupported, outcome_of};
 use crate::compare::text::{self, Match};
 use crate::executor::Executor;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, ExitStatus, Run};
+use crate::sandbox::{Budget, ExitStatus, Run};
 use crate::task::{ProgramTask, RewardRule};
 use crate::verdict::{GraderResult, ProgramOutcome, ProgramVerdict, excerpt};
 
@@ -24,7 +26,7 @@ pub(crate) fn judge(
     program: &str,
     task: &ProgramTask,
     budget: &Budget,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> ProgramVerdict {
     let (tests, program_limit) = (&*task.tests, task.limits.program_cpu);
     let functional = tests.function().is_some();

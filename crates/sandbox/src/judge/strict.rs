@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use super::{difference, is_unsupported, outcome_of};
 use crate::compare::text::{self, Match};
 use crate::compare::{marshal, value::Value};
 use crate::executor::Executor;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Source};
+use crate::sandbox::{Budget, ExitStatus, Run, Source};
 use crate::verdict::{ProgramOutcome, excerpt};
 
 /// The result of one test.
@@ -30,7 +32,7 @@ pub(crate) fn judge(
     tests: &Tests,
     index: usize,
     budget: &Budget,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Report {
     let input = tests.tests()[index].input.as_bytes();
     let run = match tests.function() {

@@ -3,8 +3,9 @@
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::judge::{self, Report};
-use crate::sandbox::Cancel;
 use crate::task::{Mode, ProgramTask};
 use crate::verdict::{Invalid, ProgramOutcome, ProgramVerdict};
 
@@ -21,13 +22,13 @@ pub(super) struct Job {
     pub program: Arc<Result<String, Box<ProgramVerdict>>>,
     /// The compiled program, once compiled.
     code: Arc<OnceLock<Vec<u8>>>,
-    pub cancel: Cancel,
+    pub cancel: CancellationToken,
     done: Option<Done>,
     /// Number of work units: the tests, or 1 if the tests share an instance.
     units: usize,
     next: usize,
     /// Tests that are running, each with its own cancellation.
-    running: Vec<(usize, Cancel)>,
+    running: Vec<(usize, CancellationToken)>,
     reports: Vec<Option<Report>>,
     /// The first test known to fail.
     failed: Option<usize>,
@@ -40,7 +41,7 @@ pub(super) struct WorkUnit {
     pub task: Arc<ProgramTask>,
     pub program: Arc<Result<String, Box<ProgramVerdict>>>,
     pub code: Arc<OnceLock<Vec<u8>>>,
-    pub cancel: Cancel,
+    pub cancel: CancellationToken,
     pub test: usize,
 }
 
@@ -60,7 +61,7 @@ impl UnitResult {
 }
 
 impl Job {
-    pub(super) fn new(task: ProgramTask, cancel: Cancel, done: Done) -> Self {
+    pub(super) fn new(task: ProgramTask, cancel: CancellationToken, done: Done) -> Self {
         let program = judge::program(&task);
         let units = match (&program, task.mode) {
             (Ok(_), Mode::Strict) => task.tests.len(),
@@ -94,7 +95,7 @@ impl Job {
         }
         let test = self.next;
         self.next += 1;
-        self.running.push((test, self.cancel.child()));
+        self.running.push((test, self.cancel.child_token()));
         self.running_unit(test)
     }
 
@@ -108,7 +109,7 @@ impl Job {
 
     /// Stops a unit that will be run again.
     pub(super) fn preempt(&mut self, test: usize) {
-        let next = self.cancel.child();
+        let next = self.cancel.child_token();
         if let Some((_, cancel)) = self.running.iter_mut().find(|(running, _)| *running == test) {
             std::mem::replace(cancel, next).cancel();
         }

@@ -14,8 +14,9 @@ mod usage;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
+use tokio_util::sync::CancellationToken;
+
 use crate::interpreter::Interpreter;
-use crate::sandbox::Cancel;
 use crate::task::ProgramTask;
 use crate::verdict::ProgramVerdict;
 use crate::worker_process::WorkerProcessCommand;
@@ -98,7 +99,7 @@ impl Pool {
     pub fn submit(
         &self,
         task: ProgramTask,
-        cancel: Cancel,
+        cancel: CancellationToken,
         done: impl FnOnce(ProgramVerdict) + Send + 'static,
     ) -> Result<(), QueueFull> {
         self.queue.push(Job::new(task, cancel, Box::new(done)))
@@ -111,7 +112,7 @@ impl Pool {
     /// [`QueueFull`].
     pub fn judge(&self, task: ProgramTask) -> Result<ProgramVerdict, QueueFull> {
         let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-        self.submit(task, Cancel::new(), move |verdict| {
+        self.submit(task, CancellationToken::new(), move |verdict| {
             // The receiver waits below.
             let _ = sender.send(verdict);
         })?;

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_seeds::{ChaCha12Rng, RngCore as _, Stream};
+use tokio_util::sync::CancellationToken;
 use wasmtime::{ResourceLimiter, Result};
 
-use super::cancel::Cancel;
 use super::exit_status::Termination;
 use super::memory::MemoryUse;
 use super::meter::Meter;
@@ -44,7 +44,7 @@ pub(crate) struct GuestState {
     /// Bytes that may still be written.
     pub output_left: u64,
     pub meter: Meter,
-    pub cancel: Cancel,
+    pub cancel: CancellationToken,
     /// When each alarm rings, by its handle.
     pub alarms: Vec<u64>,
     /// The generator behind `os.urandom`, created when first used.
@@ -55,7 +55,7 @@ pub(crate) struct GuestState {
 }
 
 impl GuestState {
-    pub(crate) fn new(stdin: Arc<[u8]>, budget: &Budget, cancel: Cancel) -> Self {
+    pub(crate) fn new(stdin: Arc<[u8]>, budget: &Budget, cancel: CancellationToken) -> Self {
         Self {
             stdin,
             stdin_read: 0,

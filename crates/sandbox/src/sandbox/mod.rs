@@ -4,7 +4,6 @@
 //! interpreter is discarded with the instance. If a program has many tests (`series`), the instance is kept and its memory restored
 //! between tests.
 
-mod cancel;
 mod engine;
 mod exit_status;
 mod guest;
@@ -18,10 +17,10 @@ mod wasi;
 use std::sync::Arc;
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store, UpdateDeadline};
 
-pub use cancel::{Cancel, CancelGuard};
 pub(crate) use engine::{STACK_REUSE_LIMIT, THREAD_STACK, config, engine};
 pub(crate) use exit_status::ExitStatus;
 pub(crate) use guest::Budget;
@@ -101,7 +100,7 @@ impl Sandbox {
     }
 
     /// Compiles a program without running it.
-    pub(crate) fn compile(&self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    pub(crate) fn compile(&self, source: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run {
         let mut guest = match self.start(Arc::default(), budget, cancel) {
             Ok(guest) => guest,
             Err(run) => return *run,
@@ -112,7 +111,13 @@ impl Sandbox {
     }
 
     /// Runs a program as a process would.
-    pub(crate) fn process(&self, program: Source<'_>, stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Run {
+    pub(crate) fn process(
+        &self,
+        program: Source<'_>,
+        stdin: Arc<[u8]>,
+        budget: &Budget,
+        cancel: &CancellationToken,
+    ) -> Run {
         let stdin_bytes = stdin.len() as u64;
         let mut guest = match self.start(stdin, budget, cancel) {
             Ok(guest) => guest,
@@ -124,7 +129,14 @@ impl Sandbox {
     }
 
     /// Calls a function of a program.
-    pub(crate) fn call(&self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    pub(crate) fn call(
+        &self,
+        program: Source<'_>,
+        name: &str,
+        input: &[u8],
+        budget: &Budget,
+        cancel: &CancellationToken,
+    ) -> Run {
         let mut guest = match self.start(Arc::default(), budget, cancel) {
             Ok(guest) => guest,
             Err(run) => return *run,
@@ -135,11 +147,11 @@ impl Sandbox {
     }
 
     /// An instance for a program that is loaded once and then given one test after the other.
-    pub(crate) fn session(&self, budget: &Budget, cancel: &Cancel) -> Result<Session<'_>, Box<Run>> {
+    pub(crate) fn session(&self, budget: &Budget, cancel: &CancellationToken) -> Result<Session<'_>, Box<Run>> {
         Ok(Session { guest: self.start(Arc::default(), budget, cancel)?, sandbox: self, budget: *budget })
     }
 
-    fn start(&self, stdin: Arc<[u8]>, budget: &Budget, cancel: &Cancel) -> Result<GuestInstance, Box<Run>> {
+    fn start(&self, stdin: Arc<[u8]>, budget: &Budget, cancel: &CancellationToken) -> Result<GuestInstance, Box<Run>> {
         let state = GuestState::new(stdin, budget, cancel.clone());
         let mut store = Store::new(&self.engine, state);
         store.limiter(|state| state);

@@ -9,6 +9,7 @@ use std::mem::MaybeUninit;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use tokio_util::sync::CancellationToken;
 use wasmtime::ValRaw;
 use wasmtime::component::__internal::{CanonicalAbiInfo, InstanceType, InterfaceType, LowerContext};
 use wasmtime::component::{ComponentType, Lower};
@@ -16,7 +17,7 @@ use wasmtime::component::{ComponentType, Lower};
 use super::guest::{Budget, GuestState};
 use super::pages::Pages;
 use super::snapshot::Snapshot;
-use super::{Cancel, ExitStatus, GuestInstance, Run, Sandbox, Source};
+use super::{ExitStatus, GuestInstance, Run, Sandbox, Source};
 
 /// Time limit for the definitions of a program. If they take longer, every test runs the whole program.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);
@@ -63,7 +64,7 @@ impl Sandbox {
         program: Source<'_>,
         called: bool,
         budget: &Budget,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
     ) -> SeriesStart<'_> {
         let budget = Budget { time: budget.time.min(PREPARE_TIMEOUT), ..*budget };
         let mut instance = match self.start(Arc::default(), &budget, cancel) {
@@ -112,7 +113,7 @@ impl Series<'_> {
         stdin: Arc<[u8]>,
         (name, input): (&str, &[u8]),
         budget: &Budget,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
     ) -> Option<Run> {
         self.can_continue = false;
         let stdin_bytes = stdin.len() as u64;

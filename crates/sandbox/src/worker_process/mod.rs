@@ -18,9 +18,10 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::event::PollFlags;
+use tokio_util::sync::CancellationToken;
 
 use crate::executor::Executor;
-use crate::sandbox::{Budget, Cancel, ExitStatus, Run, Source};
+use crate::sandbox::{Budget, ExitStatus, Run, Source};
 use frame::Frame;
 pub(crate) use loss::ProcessLoss;
 use pipe::Pipe;
@@ -71,7 +72,7 @@ impl WorkerProcess {
     /// # Errors
     ///
     /// What is missing on this machine, or how the process ended before it was ready.
-    pub(crate) fn start(command: &WorkerProcessCommand, cancel: &Cancel) -> Result<Self, StartError> {
+    pub(crate) fn start(command: &WorkerProcessCommand, cancel: &CancellationToken) -> Result<Self, StartError> {
         let mut child = Command::new(&command.program)
             .args(&command.arguments)
             .stdin(Stdio::piped())
@@ -106,7 +107,7 @@ impl WorkerProcess {
         self.lost.as_ref()
     }
 
-    fn request(&mut self, kind: u32, parts: &[&[u8]], cancel: &Cancel) -> Run {
+    fn request(&mut self, kind: u32, parts: &[&[u8]], cancel: &CancellationToken) -> Run {
         let response = match &self.lost {
             Some(lost) => Err(io::Error::other(lost.to_string())),
             None => {
@@ -126,7 +127,7 @@ impl WorkerProcess {
     }
 
     /// Waits for a response; forwards a cancellation to the process.
-    fn response(&mut self, cancel: &Cancel) -> io::Result<Frame> {
+    fn response(&mut self, cancel: &CancellationToken) -> io::Result<Frame> {
         let mut forwarded = false;
         while self.output.buffer().is_empty() && !self.output.get_mut().wait(PollFlags::IN, POLL_INTERVAL)? {
             if cancel.is_cancelled() && !forwarded {
@@ -161,30 +162,37 @@ impl Drop for WorkerProcess {
 }
 
 impl Executor for WorkerProcess {
-    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn compile(&mut self, source: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run {
         self.response_timeout = response_timeout(budget);
         self.request(wire::COMPILE, &[&wire::budget(budget), source], cancel)
     }
 
-    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn process(&mut self, program: Source<'_>, stdin: &[u8], budget: &Budget, cancel: &CancellationToken) -> Run {
         self.response_timeout = response_timeout(budget);
         let parts = [&wire::budget(budget), program.text, program.code, stdin, &[u8::from(program.many_tests)]];
         self.request(wire::PROCESS, &parts, cancel)
     }
 
-    fn call(&mut self, program: Source<'_>, name: &str, input: &[u8], budget: &Budget, cancel: &Cancel) -> Run {
+    fn call(
+        &mut self,
+        program: Source<'_>,
+        name: &str,
+        input: &[u8],
+        budget: &Budget,
+        cancel: &CancellationToken,
+    ) -> Run {
         self.response_timeout = response_timeout(budget);
         let many_tests = [u8::from(program.many_tests)];
         let parts = [&wire::budget(budget), program.text, program.code, name.as_bytes(), input, &many_tests];
         self.request(wire::CALL, &parts, cancel)
     }
 
-    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &Cancel) -> Run {
+    fn load(&mut self, source: &[u8], name: &str, budget: &Budget, cancel: &CancellationToken) -> Run {
         self.response_timeout = response_timeout(budget);
         self.request(wire::LOAD, &[&wire::budget(budget), source, name.as_bytes()], cancel)
     }
 
-    fn grade(&mut self, input: &[u8], cancel: &Cancel) -> Run {
+    fn grade(&mut self, input: &[u8], cancel: &CancellationToken) -> Run {
         self.request(wire::GRADE, &[input], cancel)
     }
 

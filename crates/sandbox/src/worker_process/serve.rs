@@ -9,13 +9,14 @@ use std::thread;
 use std::time::Duration;
 
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
+use tokio_util::sync::CancellationToken;
 
 use super::frame::Frame;
 use super::wire;
 use crate::executor::{Executor, InProcess};
 use crate::guest::GuestError;
 use crate::interpreter::Interpreter;
-use crate::sandbox::{Cancel, ExitStatus, Run, STACK_REUSE_LIMIT, Source, THREAD_STACK};
+use crate::sandbox::{ExitStatus, Run, STACK_REUSE_LIMIT, Source, THREAD_STACK};
 
 /// How often a cancellation of the running program is checked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -42,7 +43,8 @@ pub fn run_worker_process(folder: &Path) -> Result<(), GuestError> {
         return Ok(());
     };
     let output = File::from(output);
-    let requests = Mutex::new(Requests { input: BufReader::new(input.into()), cancel: Cancel::new(), running: false });
+    let requests =
+        Mutex::new(Requests { input: BufReader::new(input.into()), cancel: CancellationToken::new(), running: false });
     thread::scope(|scope| {
         let executor = thread::Builder::new().name("evenkeel-executor".to_owned());
         if executor.spawn_scoped(scope, || execute(&interpreter, &requests, &output)).is_ok() {
@@ -58,14 +60,14 @@ pub fn run_worker_process(folder: &Path) -> Result<(), GuestError> {
 struct Requests {
     input: BufReader<File>,
     /// Cancels the running program.
-    cancel: Cancel,
+    cancel: CancellationToken,
     /// Whether a program is running. Only a cancellation can arrive then.
     running: bool,
 }
 
 impl Requests {
     /// The next request. `None` once the parent has closed the pipe.
-    fn next(&mut self) -> Option<(Frame, Cancel)> {
+    fn next(&mut self) -> Option<(Frame, CancellationToken)> {
         loop {
             let frame = Frame::read(&mut self.input).ok()??;
             if frame.kind == wire::CANCEL {
@@ -75,7 +77,7 @@ impl Requests {
             }
             // The inputs of a loaded program share its cancellation.
             if frame.kind != wire::GRADE {
-                self.cancel = Cancel::new();
+                self.cancel = CancellationToken::new();
             }
             self.running = frame.kind != wire::UNLOAD;
             return Some((frame, self.cancel.clone()));
@@ -157,7 +159,7 @@ fn execute_on_thread(executor: &mut InProcess<'_>, requests: &Mutex<Requests>, m
     }
 }
 
-fn respond(executor: &mut InProcess<'_>, mut frame: Frame, cancel: &Cancel, loaded: &mut bool) -> Run {
+fn respond(executor: &mut InProcess<'_>, mut frame: Frame, cancel: &CancellationToken, loaded: &mut bool) -> Run {
     if frame.kind == wire::GRADE {
         let run = executor.grade(&frame.part(0), cancel);
         *loaded = matches!(run.status, ExitStatus::Returned(_));

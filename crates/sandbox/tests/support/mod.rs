@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use evenkeel_sandbox::rows::{Kind, Test, Tests};
 use evenkeel_sandbox::{
-    Cancel, Interpreter, Limits, Mode, Pool, PoolSettings, ProgramSubmission, ProgramTask, ProgramVerdict, guest,
+    Interpreter, Limits, Mode, Pool, PoolSettings, ProgramSubmission, ProgramTask, ProgramVerdict, guest,
 };
+use tokio_util::sync::CancellationToken;
 
 /// Shared by all tests of a process. Panics with what is missing if the guest cannot be built.
 pub(crate) static INTERPRETER: LazyLock<Arc<Interpreter>> = LazyLock::new(|| {
@@ -59,8 +60,10 @@ pub(crate) fn judge_all(tasks: Vec<ProgramTask>) -> Vec<ProgramVerdict> {
     let count = tasks.len();
     for (index, task) in tasks.into_iter().enumerate() {
         let sender = sender.clone();
-        POOL.submit(task, Cancel::new(), move |verdict| sender.send((index, verdict)).expect("the test waits"))
-            .expect("there is room");
+        POOL.submit(task, CancellationToken::new(), move |verdict| {
+            sender.send((index, verdict)).expect("the test waits")
+        })
+        .expect("there is room");
     }
     drop(sender);
     let mut verdicts: Vec<Option<ProgramVerdict>> = vec![None; count];

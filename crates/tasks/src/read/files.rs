@@ -2,13 +2,15 @@
 
 use std::path::{Path, PathBuf};
 
-use crate::{Cancel, DataError};
+use tokio_util::sync::CancellationToken;
+
+use crate::{Cancelled, DataError};
 
 /// The files that a name stands for: itself, or what matches it where it is a pattern (`*`, `?`, `[a-z]`), in alphabetical order.
 ///
 /// # Errors
 /// An invalid pattern, one that searches whole trees (`**`), or one that no file matches.
-pub fn expand(name: &Path, cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
+pub fn expand(name: &Path, cancel: &CancellationToken) -> Result<Vec<PathBuf>, DataError> {
     let pattern = match name.to_str() {
         // A file may have such characters in its name.
         Some(text) if text.contains(['*', '?', '[']) && !name.exists() => text,
@@ -21,7 +23,7 @@ pub fn expand(name: &Path, cancel: &Cancel) -> Result<Vec<PathBuf>, DataError> {
     let found = glob::glob(pattern).map_err(|error| DataError::file(name, format!("is not a pattern: {error}")))?;
     let mut files = Vec::new();
     for path in found.flatten().filter(|path| !path.is_dir()) {
-        cancel.check()?;
+        Cancelled::check(cancel)?;
         files.push(path);
     }
     if files.is_empty() {
@@ -42,7 +44,8 @@ mod tests {
         }
         std::fs::create_dir(dir.path().join("d.jsonl")).unwrap();
         let names = |pattern: &str| {
-            let files = expand(&dir.path().join(pattern), &Cancel::default()).map_err(|error| error.to_string())?;
+            let files =
+                expand(&dir.path().join(pattern), &CancellationToken::new()).map_err(|error| error.to_string())?;
             let names = files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
             Ok::<_, String>(names.collect::<Vec<_>>())
         };

@@ -4,21 +4,23 @@ use std::fs::File;
 use std::io::{BufReader, Read, Take};
 use std::path::Path;
 
+use tokio_util::sync::CancellationToken;
+
 use super::{Limits, Lines, ReadError, RowReader};
 use crate::row::RowLocation;
-use crate::{Cancel, DataError, Reason, Row, RowError};
+use crate::{Cancelled, DataError, Reason, Row, RowError};
 
 /// The rows of a file, up to where it cannot be read any further.
 pub(super) struct JsonLines<'a> {
     path: &'a Path,
     limits: &'a Limits,
-    cancel: &'a Cancel,
+    cancel: &'a CancellationToken,
     lines: Lines<BufReader<Take<File>>>,
     rows: usize,
 }
 
 impl<'a> JsonLines<'a> {
-    pub(super) fn new(path: &'a Path, file: File, limits: &'a Limits, cancel: &'a Cancel) -> Self {
+    pub(super) fn new(path: &'a Path, file: File, limits: &'a Limits, cancel: &'a CancellationToken) -> Self {
         // One more than may be: a file that grows while it is read is noticed.
         let reader = BufReader::new(file.take(limits.max_bytes.saturating_add(1)));
         let lines = Lines::up_to(limits.max_row_bytes, reader);
@@ -32,7 +34,7 @@ impl<'a> JsonLines<'a> {
 
 impl RowReader for JsonLines<'_> {
     fn read(&mut self) -> Result<Option<Row>, ReadError> {
-        self.cancel.check().map_err(DataError::from)?;
+        Cancelled::check(self.cancel).map_err(DataError::from)?;
         let line = self.lines.next_line().map_err(|error| self.refused(format!("cannot be read: {error}")))?;
         let Some(line) = line else { return Ok(None) };
         let (most_bytes, most_rows) = (self.limits.max_bytes, self.limits.max_rows);

@@ -11,8 +11,10 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
+use tokio_util::sync::CancellationToken;
+
 use crate::row::RowLocation;
-use crate::{Cancel, DataError, Row, RowError};
+use crate::{DataError, Row, RowError};
 
 pub use columns::Columns;
 pub use files::expand;
@@ -97,7 +99,7 @@ pub fn rows<'a>(
     path: &'a Path,
     columns: &Columns,
     limits: &'a Limits,
-    cancel: &'a Cancel,
+    cancel: &'a CancellationToken,
 ) -> Result<Rows<'a>, DataError> {
     let mut file =
         evenkeel_files::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;

@@ -13,11 +13,12 @@ use ::parquet::record;
 use ::parquet::record::reader::{ReaderIter, TreeBuilder};
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 use serde_json::Value;
+use tokio_util::sync::CancellationToken;
 
 use super::record::{projection, row, unsupported};
 use super::{Columns, Limits, ReadError, RowReader};
 use crate::row::RowLocation;
-use crate::{Cancel, DataError, Reason, Row, RowError};
+use crate::{Cancelled, DataError, Reason, Row, RowError};
 
 /// The smallest file: its magic number twice, and the length of the footer between.
 const MIN_BYTES: u64 = 12;
@@ -32,7 +33,7 @@ const MAX_ERROR_CHARS: usize = 200;
 pub(super) struct Table<'a> {
     path: &'a Path,
     limits: &'a Limits,
-    cancel: &'a Cancel,
+    cancel: &'a CancellationToken,
     file: SerializedFileReader<File>,
     /// The columns that are read.
     columns: SchemaDescPtr,
@@ -50,7 +51,7 @@ impl<'a> Table<'a> {
         mut file: File,
         columns: &Columns,
         limits: &'a Limits,
-        cancel: &'a Cancel,
+        cancel: &'a CancellationToken,
     ) -> Result<Self, DataError> {
         let refused = |message: String| DataError::file(path, message);
         validate_ends(&mut file).map_err(&refused)?;
@@ -96,7 +97,7 @@ impl<'a> Table<'a> {
 
 impl RowReader for Table<'_> {
     fn read(&mut self) -> Result<Option<Row>, ReadError> {
-        self.cancel.check().map_err(DataError::from)?;
+        Cancelled::check(self.cancel).map_err(DataError::from)?;
         let record = guarded(|| self.record()).map_err(|error| self.refused(undecodable(&error)))?;
         let Some(record) = record else { return Ok(None) };
         let (index, most_rows) = (self.next_row, self.limits.max_rows);

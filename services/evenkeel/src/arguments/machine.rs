@@ -2,7 +2,10 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, Subcommand, ValueEnum};
+use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::{Args, Subcommand};
+use evenkeel_learner::MomentsLocation;
+use evenkeel_model::Recompute;
 
 #[derive(Subcommand)]
 pub(crate) enum GpuCommand {
@@ -31,11 +34,11 @@ pub(crate) struct GpuPlanOptions {
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub(crate) micro_batch_tokens: usize,
     /// What is recomputed: compute.recompute. Without this option or the next all ways are printed, and one must fit.
-    #[arg(long, value_name = "WHAT", value_enum)]
-    pub(crate) recompute: Option<RecomputeOption>,
+    #[arg(long, value_name = "WHAT", value_parser = one_of(Recompute::ALL, Recompute::name))]
+    pub(crate) recompute: Option<Recompute>,
     /// Where AdamW's moments are kept: optimizer.moments.
-    #[arg(long, value_name = "WHERE", value_enum)]
-    pub(crate) moments: Option<MomentsOption>,
+    #[arg(long, value_name = "WHERE", value_parser = one_of(MomentsLocation::ALL, MomentsLocation::name))]
+    pub(crate) moments: Option<MomentsLocation>,
     /// Compute in fp32 instead of bf16.
     #[arg(long)]
     pub(crate) f32: bool,
@@ -53,19 +56,13 @@ pub(crate) struct GpuPlanOptions {
     pub(crate) json: bool,
 }
 
-/// As in the learner's settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum RecomputeOption {
-    None,
-    Selective,
-    Full,
-}
-
-/// As in the learner's settings.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub(crate) enum MomentsOption {
-    Device,
-    Host,
+/// One of the names that the values of a setting have.
+fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
+    all: [T; N],
+    name: fn(T) -> &'static str,
+) -> impl TypedValueParser<Value = T> {
+    let find = move |chosen: String| all.into_iter().find(|value| name(*value) == chosen).ok_or("unknown");
+    PossibleValuesParser::new(all.map(name)).try_map(find)
 }
 
 #[derive(Args)]

@@ -10,9 +10,7 @@ mod verify;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use data::{DataCheckOptions, DataCommand, DataRenderOptions};
-pub(crate) use machine::{
-    GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, MomentsOption, RecomputeOption, SandboxWorkerOptions,
-};
+pub(crate) use machine::{GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, SandboxWorkerOptions};
 pub(crate) use results::{
     AuditOptions, EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions,
     WeightsOption,

@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
 use evenkeel_tasks::read::{Limits, expand};
-use evenkeel_tasks::{Cancel, Collector, DataReport, Part, RowRules};
+use evenkeel_tasks::{Collector, DataReport, Part, RowRules};
+use tokio_util::sync::CancellationToken;
 
 use super::findings::Findings;
 use super::model::ModelFacts;
@@ -99,7 +100,7 @@ fn files_of(named: &Named<'_>, findings: &mut Findings) -> Vec<PathBuf> {
         let hint = published::hint(named.file);
         format!("{}: {} {what}{hint}", named.key, named.file.display())
     };
-    match expand(named.file, &Cancel::default()) {
+    match expand(named.file, &CancellationToken::new()) {
         Ok(files) => {
             let absent = files.iter().any(|file| !file.exists());
             if absent {
@@ -126,7 +127,7 @@ fn read(
     room: Option<u64>,
     findings: &mut Findings,
 ) -> Option<PromptSet> {
-    let (limits, cancel) = (Limits::default(), Cancel::default());
+    let (limits, cancel) = (Limits::default(), CancellationToken::new());
     let refuse = recipe.data.invalid_rows == InvalidRows::Refuse;
     let mut collector = Collector::new(&limits, &cancel, refuse);
     let name = path.display().to_string();

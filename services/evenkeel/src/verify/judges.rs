@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use evenkeel_proto::v1::{Verdict, VerifyItem};
-use evenkeel_reward::{Cancel, RewardSettings, Verifier, Work};
+use evenkeel_reward::{RewardSettings, Verifier, Work};
 use evenkeel_rpc::client::{ClientSettings, Connector};
 use evenkeel_rpc::dispatch::{DispatchOptions, Dispatcher, Endpoints};
 use evenkeel_rpc::items::VerifyItems;
 use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
 /// Items per batch: enough to keep every core busy, few enough to keep in memory.
 pub(super) const BATCH: usize = 4096;
@@ -89,7 +90,7 @@ impl Judges {
                     let verifier = Arc::clone(verifier);
                     let submitting = tokio::task::spawn_blocking(move || {
                         // The receiver waits below, unless the command was aborted.
-                        verifier.code(work, Cancel::new(), |verdict| drop(sender.send(verdict)));
+                        verifier.code(work, CancellationToken::new(), |verdict| drop(sender.send(verdict)));
                     });
                     submitting.await?;
                     receiver.await.context("the sandbox gave no verdict")

@@ -2,7 +2,9 @@
 
 use std::fmt;
 
-use crate::settings::{MomentsLocation, Recompute, TrainingSettings};
+use evenkeel_model::Recompute;
+
+use crate::settings::{MomentsLocation, TrainingSettings};
 
 /// A change of settings by which training needs less memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

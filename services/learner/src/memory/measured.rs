@@ -44,12 +44,11 @@ impl fmt::Display for MeasuredMemory {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_model::Network;
     use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceProperties};
+    use evenkeel_model::{Network, Recompute};
 
     use super::super::MemoryUse;
     use super::*;
-    use crate::settings::Recompute;
     use crate::test_model::{config, learner_with, parameters};
     use crate::{Group, Response, TrainingSettings};
 

@@ -171,10 +171,10 @@ impl fmt::Display for MemoryPlan {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_model::Family;
+    use evenkeel_model::{Family, Recompute};
 
     use super::*;
-    use crate::settings::{Compute, ComputeType, Recompute};
+    use crate::settings::{Compute, ComputeType};
 
     fn config(hidden: usize, inner: usize, heads: usize, kv_heads: usize, tied: bool) -> Config {
         Config {

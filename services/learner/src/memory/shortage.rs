@@ -143,13 +143,13 @@ fn list<T: ToString>(items: impl IntoIterator<Item = T>, separator: &str) -> Str
 #[cfg(test)]
 mod tests {
     use candle_core::DType;
-    use evenkeel_model::Network;
     use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceProperties};
+    use evenkeel_model::{Network, Recompute};
 
     use super::*;
     use crate::Learner;
     use crate::error::LearnerError;
-    use crate::settings::{MomentsLocation, Recompute};
+    use crate::settings::MomentsLocation;
     use crate::test_model::{config, groups, learner_with, parameters};
 
     fn settings() -> TrainingSettings {

@@ -1,14 +1,11 @@
 //! Device, compute type, threads and memory.
 
-use std::fmt;
-
 use candle_core::{DType, Device};
 use evenkeel_config::resolved_threads;
-use evenkeel_model::{NetworkOptions, cuda_device};
+use evenkeel_model::{NetworkOptions, Recompute, cuda_device};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
-use serde::de::{Unexpected, Visitor};
-use serde::{Deserialize, Deserializer, Serialize};
+use serde::{Deserialize, Serialize};
 
 use super::attention::AttentionPath;
 
@@ -40,65 +37,6 @@ impl From<ComputeType> for DType {
             ComputeType::F32 => Self::F32,
             ComputeType::Bf16 => Self::BF16,
         }
-    }
-}
-
-/// What the backward pass recomputes instead of keeping it. The bits are the same.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Recompute {
-    /// Nothing.
-    #[default]
-    None,
-    /// Norms and the gated activation: a third less memory, hardly any more work.
-    Selective,
-    /// Everything of a layer but its input: the least memory, a third more work.
-    Full,
-}
-
-impl Recompute {
-    /// All of them, from the most memory to the least.
-    pub const ALL: [Self; 3] = [Self::None, Self::Selective, Self::Full];
-
-    /// Its name in settings.
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::None => "none",
-            Self::Selective => "selective",
-            Self::Full => "full",
-        }
-    }
-}
-
-impl From<Recompute> for evenkeel_model::Recompute {
-    fn from(recompute: Recompute) -> Self {
-        match recompute {
-            Recompute::None => Self::None,
-            Recompute::Selective => Self::Selective,
-            Recompute::Full => Self::Full,
-        }
-    }
-}
-
-impl<'de> Deserialize<'de> for Recompute {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Name)
-    }
-}
-
-/// Refuses the truth values of earlier versions with what they are called now.
-struct Name;
-
-impl Visitor<'_> for Name {
-    type Value = Recompute;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("none, selective or full (none was called false, full was called true)")
-    }
-
-    fn visit_str<E: serde::de::Error>(self, text: &str) -> Result<Recompute, E> {
-        let found = Recompute::ALL.into_iter().find(|recompute| recompute.name() == text);
-        found.ok_or_else(|| E::invalid_value(Unexpected::Str(text), &self))
     }
 }
 
@@ -216,7 +154,7 @@ impl Compute {
     pub fn network_options(&self) -> NetworkOptions {
         NetworkOptions {
             threads: self.resolved_threads(),
-            recompute: self.recompute.into(),
+            recompute: self.recompute,
             head_chunk_rows: self.head_chunk_rows,
             attention: self.attention.options(self.deterministic),
         }

@@ -7,12 +7,13 @@ mod optimizer;
 mod probe;
 
 pub use attention::AttentionPath;
-pub use compute::{Compute, ComputeType, Recompute};
+pub use compute::{Compute, ComputeType};
 pub use lag::{SampledVersions, VersionMix};
 pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
 pub use probe::ProbeSettings;
 
 use evenkeel_config::Settings;
+use evenkeel_model::Recompute;
 use evenkeel_objective::{Correction, MAX_REWARD};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;

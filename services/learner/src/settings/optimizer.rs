@@ -28,6 +28,9 @@ pub enum MomentsLocation {
 }
 
 impl MomentsLocation {
+    /// All of them.
+    pub const ALL: [Self; 2] = [Self::Device, Self::Host];
+
     /// Its name in settings.
     pub const fn name(self) -> &'static str {
         match self {

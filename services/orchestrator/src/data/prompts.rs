@@ -6,9 +6,10 @@ use std::sync::Arc;
 use evenkeel_proto::FieldError;
 use evenkeel_seeds::{Stream, rng};
 use evenkeel_tasks::{
-    Cancel, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind,
+    Cancelled, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind,
 };
 use rand::Rng;
+use tokio_util::sync::CancellationToken;
 
 use super::renderer::Encoder;
 use crate::error::RunError;
@@ -93,7 +94,7 @@ impl Prompts {
         encoder: &Encoder,
         fit: Fit,
         held_out_tokens: usize,
-        cancel: &Cancel,
+        cancel: &CancellationToken,
     ) -> Result<Self, RunError> {
         let Dataset { name, sources, train, held_out, report } = dataset;
         let names: Vec<Arc<str>> = sources.iter().map(|source| source.name.as_str().into()).collect();
@@ -133,14 +134,14 @@ pub(crate) fn encode(
     report: &mut DataReport,
     encoder: &Encoder,
     fit: Fit,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<Vec<Prompt>, RunError> {
     let Fit { context, max_tokens, overlong, invalid_rows } = fit;
     let allowed = fit.allowed();
     let mut prompts = Vec::with_capacity(problems.len());
     let rendered = problems.chunks(RENDERED_TOGETHER).flat_map(|problems| {
         let asked: Vec<_> = problems.iter().map(Problem::asked).collect();
-        let rendered = if cancel.check().is_ok() { encoder.prompts.render_all(&asked) } else { Vec::new() };
+        let rendered = if cancel.is_cancelled() { Vec::new() } else { encoder.prompts.render_all(&asked) };
         problems.iter().zip(rendered)
     });
     for (problem, rendered) in rendered {
@@ -190,7 +191,7 @@ pub(crate) fn encode(
             data_source,
         });
     }
-    cancel.check()?;
+    Cancelled::check(cancel)?;
     Ok(prompts)
 }
 
@@ -229,11 +230,11 @@ impl Demonstrations {
     ///
     /// # Errors
     /// The first that does not fit, by its row.
-    pub(crate) fn check(&self, encoder: &Encoder, context: usize, cancel: &Cancel) -> Result<(), RunError> {
+    pub(crate) fn check(&self, encoder: &Encoder, context: usize, cancel: &CancellationToken) -> Result<(), RunError> {
         let tokenizer = &encoder.tokenizer;
         let mut drawn = false;
         for (problem, source) in &self.problems {
-            cancel.check()?;
+            Cancelled::check(cancel)?;
             // Of the built-in sums one problem stands for all: each prompt is as long as the others.
             if matches!(source, Source::Sum(_)) && std::mem::replace(&mut drawn, true) {
                 continue;

@@ -5,7 +5,8 @@ use std::sync::Arc;
 
 use evenkeel_files::sha256;
 use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
-use evenkeel_tasks::{Cancel, Dataset, Problem, TaskKind};
+use evenkeel_tasks::{Dataset, Problem, TaskKind};
+use tokio_util::sync::CancellationToken;
 
 use crate::data::{Encoder, Fit, Prompt, encode};
 use crate::error::RunError;
@@ -41,7 +42,7 @@ pub(crate) fn named_prompts(
     dataset: &mut Dataset,
     encoder: &Encoder,
     context: usize,
-    cancel: &Cancel,
+    cancel: &CancellationToken,
 ) -> Result<Vec<Vec<Prompt>>, RunError> {
     let (evaluation, data) = (&settings.evaluation, &settings.data);
     let mut all = Vec::new();
@@ -56,7 +57,7 @@ pub(crate) fn named_prompts(
         let prompts = encode(problems, &[benchmark.name().into()], &mut dataset.report, encoder, fit, cancel).map_err(
             |error| match error {
                 error @ (RunError::PromptTooLong { .. } | RunError::Prompt { .. }) => {
-                    RunError::Mismatch(format!("benchmark `{}`: {error}", benchmark.name()))
+                    RunError::Benchmark { name: benchmark.name().to_owned(), source: Box::new(error) }
                 }
                 other => other,
             },

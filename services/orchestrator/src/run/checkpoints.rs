@@ -8,10 +8,10 @@ use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsR
 
 use super::best::{Best, BestKeeper};
 use super::journal::RunJournal;
-use super::position::{Position, PositionError, PublishedWeights};
+use super::position::{Position, PublishedWeights};
 use crate::clients::Services;
 use crate::directory::{BEST_FILE, ForkOrigin, RunDirectory};
-use crate::error::{Halt, RunError};
+use crate::error::{CheckpointError, Halt, Incompatible, StateProblem};
 use crate::events::{Activity, Event};
 use crate::instruments::{self, TimedPart};
 use crate::settings::CheckpointSettings;
@@ -58,12 +58,7 @@ impl CheckpointKeeper {
         if version == 0 {
             return Ok(Position::start(&self.identity));
         }
-        let message = if status.run_id.is_empty() || status.run_id == *run_id {
-            format!("the learner holds version {version} and a new run starts at 0, restart the learner")
-        } else {
-            format!("the learner holds version {version} of run `{}`, restart it for `{run_id}`", status.run_id)
-        };
-        Err(RunError::Mismatch(message).into())
+        Err(Incompatible::TrainedLearner { version, trained: status.run_id, run_id: run_id.clone() }.into())
     }
 
     /// The position of the last checkpoint, or where the run begins if there is none; lines after it are removed.
@@ -172,11 +167,11 @@ impl CheckpointKeeper {
 /// The state of the loop in a checkpoint.
 fn position_in(
     loaded: &LoadCheckpointResponse,
-    read: impl FnOnce(&[u8]) -> Result<Position, PositionError>,
+    read: impl FnOnce(&[u8]) -> Result<Position, StateProblem>,
 ) -> Result<Position, Halt> {
-    let position = read(&loaded.client_state).map_err(|error| {
-        let path = loaded.checkpoint.as_ref().map_or("", |checkpoint| checkpoint.path.as_str());
-        RunError::Mismatch(format!("the state of the run in checkpoint {path} {error}"))
+    let position = read(&loaded.client_state).map_err(|problem| {
+        let path = loaded.checkpoint.as_ref().map_or_else(String::new, |checkpoint| checkpoint.path.clone());
+        CheckpointError::State { path, problem }
     });
     Ok(position?)
 }

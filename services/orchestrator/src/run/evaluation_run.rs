@@ -8,9 +8,10 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use evenkeel_files::sha256;
 use evenkeel_hf::{ConfigFile, Folder, name};
 use evenkeel_proto::v1::{RunState, StepKind};
-use evenkeel_tasks::{Cancel, Dataset};
+use evenkeel_tasks::Dataset;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::preflight::Preflight;
 use super::run_loop::{stop_at_end_of_turn, with_verifiers};
@@ -72,7 +73,7 @@ impl EvaluationRequest {
         let config = ConfigFile::read(&folder)?;
         let tokenizer = Tokenizer::of(&folder, &config)?;
         let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
-        let (mut dataset, cancel) = (Dataset::empty(), Cancel::default());
+        let (mut dataset, cancel) = (Dataset::empty(), CancellationToken::new());
         let problems = benchmark_problems(&settings, &mut dataset, &LoadLimits::unbounded().data(), &cancel)?;
         let encoder = Encoder::new(&folder, tokenizer.clone(), &settings.data)?;
         let prompts = named_prompts(&problems, &settings, &mut dataset, &encoder, context, &cancel)?;

@@ -28,8 +28,10 @@ mod weight_sync;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use evenkeel_tasks::Cancelled;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::clients::{Endpoints, Stop};
@@ -38,7 +40,7 @@ use crate::error::RunError;
 use crate::events::{Events, RunOutcome, RunProgress, Subscription};
 use crate::instruments;
 use crate::live::LiveRun;
-use crate::load::{Cancel, LoadLimits};
+use crate::load::LoadLimits;
 use crate::recipe::ResolvedRecipe;
 use crate::summary::Summary;
 
@@ -60,13 +62,13 @@ pub struct RunOptions {
     /// What loading may cost.
     pub limits: LoadLimits,
     /// Cancels the start while the run is being loaded.
-    pub cancel: Cancel,
+    pub cancel: CancellationToken,
 }
 
 impl Default for RunOptions {
     /// Without limits: a library's caller knows its recipe.
     fn default() -> Self {
-        Self { limits: LoadLimits::unbounded(), cancel: Cancel::default() }
+        Self { limits: LoadLimits::unbounded(), cancel: CancellationToken::new() }
     }
 }
 
@@ -129,7 +131,7 @@ pub fn start_run(
     let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
     let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());
     let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
-    cancel.check()?;
+    Cancelled::check(&cancel)?;
     run.directory().start_run(&config)?;
     instruments::run_began(&run_id);
     tokio::spawn(instruments::follow(events.progress()));

@@ -5,6 +5,8 @@ use std::ops::Range;
 use evenkeel_proto::v1::{WeightsRef, weights_ref};
 use serde::{Deserialize, Serialize};
 
+use crate::error::StateProblem;
+
 /// The newest format: 2 has published weights, 3 prompts that wait. A position is written in the oldest one that has what it needs.
 const FORMAT: u32 = 3;
 
@@ -31,20 +33,6 @@ pub(super) struct Position {
     /// Numbers before `cursor` that were started and are in no step, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     waiting: Vec<u64>,
-}
-
-/// Why the state of a checkpoint is refused, to follow its name.
-#[derive(Debug, thiserror::Error)]
-pub(super) enum PositionError {
-    /// It is no position at all.
-    #[error("was not written by this program: {0}")]
-    Foreign(#[source] serde_json::Error),
-    /// A later version of the program wrote it.
-    #[error("has format {0}, allowed: 1 to {FORMAT}")]
-    Format(u32),
-    /// It belongs to another run.
-    #[error("belongs to a run with other settings")]
-    Identity,
 }
 
 /// Weights that were published: the reference that engines need to load them again.
@@ -180,10 +168,10 @@ impl Position {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn from_bytes(bytes: &[u8], identity: &str) -> Result<Self, PositionError> {
+    pub(super) fn from_bytes(bytes: &[u8], identity: &str) -> Result<Self, StateProblem> {
         let position = Self::parse(bytes)?;
         if position.identity != identity {
-            return Err(PositionError::Identity);
+            return Err(StateProblem::Identity);
         }
         Ok(position)
     }
@@ -192,7 +180,7 @@ impl Position {
     ///
     /// # Errors
     /// As [`from_bytes`](Self::from_bytes).
-    pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, PositionError> {
+    pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, StateProblem> {
         let mut position = Self { identity: identity.to_owned(), ..Self::parse(bytes)? };
         // Its first steps are sampled by the weights that it starts with.
         position.set_published(Vec::new());
@@ -200,10 +188,10 @@ impl Position {
         Ok(position)
     }
 
-    fn parse(bytes: &[u8]) -> Result<Self, PositionError> {
-        let position: Self = serde_json::from_slice(bytes).map_err(PositionError::Foreign)?;
+    fn parse(bytes: &[u8]) -> Result<Self, StateProblem> {
+        let position: Self = serde_json::from_slice(bytes).map_err(StateProblem::Foreign)?;
         if !(1..=FORMAT).contains(&position.format) {
-            return Err(PositionError::Format(position.format));
+            return Err(StateProblem::Format { found: position.format, latest: FORMAT });
         }
         Ok(position)
     }
@@ -225,7 +213,7 @@ mod tests {
         let read = |bytes: &[u8]| Position::from_bytes(bytes, "sha256:ab").map_err(|error| error.to_string());
         assert_eq!(read(&position.to_bytes()), Ok(position.clone()));
         assert!(read(b"").unwrap_err().starts_with("was not written by this program"));
-        assert!(matches!(Position::from_bytes(&position.to_bytes(), "sha256:cd"), Err(PositionError::Identity)));
+        assert!(matches!(Position::from_bytes(&position.to_bytes(), "sha256:cd"), Err(StateProblem::Identity)));
         let forked = Position::forked(&position.to_bytes(), "sha256:cd").unwrap();
         assert_eq!((forked.step(), forked.cursor(), forked.version()), (1, 131, 401));
         assert_eq!(Position::from_bytes(&forked.to_bytes(), "sha256:cd").unwrap(), forked);

@@ -12,7 +12,8 @@ use evenkeel_tasks::TaskKind;
 use super::training_steps::TrainingSteps;
 use crate::clients::Services;
 use crate::data::Prompts;
-use crate::error::{Halt, RunError};
+use crate::dependency::Dependency;
+use crate::error::{Halt, Incompatible, RunError};
 use crate::evaluation::Benchmarks;
 use crate::settings::{COMPONENTS, LoopSettings, ShapingSettings};
 use crate::text::Tokenizer;
@@ -98,10 +99,10 @@ impl Preflight {
         let reward = self.services.reward().statuses().await?;
         if let (Some(session), Some(learner)) = (&self.session, &learner) {
             session.check_settings(&learner.settings_hash)?;
-            self.check_model("learner", learner.model.as_ref(), self.context_tokens)?;
+            self.check_model(Dependency::Learner, learner.model.as_ref(), self.context_tokens)?;
         }
         let asked = self.context_tokens.max(self.evaluation_tokens);
-        self.check_model("generation", generation.model.as_ref(), asked)?;
+        self.check_model(Dependency::Generation, generation.model.as_ref(), asked)?;
         reward.iter().try_for_each(|(endpoint, status)| self.check_reward(endpoint, status))?;
         let verifiers = self.verifiers().await?;
         let verifiers_statuses = verifiers.iter().map(|(_, status)| status);
@@ -111,22 +112,19 @@ impl Preflight {
     }
 
     /// 0 and empty fields are unknown to the service.
-    fn check_model(&self, service: &str, model: Option<&ModelInfo>, needed: usize) -> Result<(), RunError> {
+    fn check_model(&self, service: Dependency, model: Option<&ModelInfo>, needed: usize) -> Result<(), Incompatible> {
         let Some(model) = model else { return Ok(()) };
-        let (ours, theirs) = (self.vocabulary_size, model.vocabulary_size);
-        if theirs != 0 && theirs != ours {
-            let message = format!("the model folder has a vocabulary of {ours}, the {service} service one of {theirs}");
-            return Err(RunError::Mismatch(message));
+        let (folder, reported) = (self.vocabulary_size, model.vocabulary_size);
+        if reported != 0 && reported != folder {
+            return Err(Incompatible::Vocabulary { service, folder, reported });
         }
-        let (ours, theirs) = (&self.tokenizer_digest, &model.tokenizer_digest);
-        if !theirs.is_empty() && theirs != ours {
-            let message = format!("tokenizer.json is {ours}, that of the {service} service {theirs}");
-            return Err(RunError::Mismatch(message));
+        let (folder, reported) = (&self.tokenizer_digest, &model.tokenizer_digest);
+        if !reported.is_empty() && reported != folder {
+            return Err(Incompatible::Tokenizer { service, folder: folder.clone(), reported: reported.clone() });
         }
         let context = model.context_tokens as usize;
         if context != 0 && context < needed {
-            let message = format!("prompt and answer need {needed} tokens, the {service} service takes {context}");
-            return Err(RunError::Mismatch(message));
+            return Err(Incompatible::Context { service, needed, context });
         }
         Ok(())
     }
@@ -138,10 +136,7 @@ impl Preflight {
             verifier.connected(self.services.stop()).await?;
             for (endpoint, status) in verifier.statuses().await? {
                 if !status.custom {
-                    let message = format!(
-                        "data.verifiers.{name}: {endpoint} judges no custom tasks (`custom` of its status is false)"
-                    );
-                    return Err(RunError::Mismatch(message).into());
+                    return Err(Incompatible::Verifier { name: name.clone(), endpoint: endpoint.to_string() }.into());
                 }
                 all.push((name.clone(), status));
             }
@@ -157,10 +152,7 @@ impl Preflight {
             TaskKind::Custom => true,
         };
         if let Some(kind) = self.task_kinds.iter().find(|kind| !verifies(kind)) {
-            let kind = kind.name();
-            return Err(RunError::Mismatch(format!(
-                "the data has {kind} tasks, which the reward service at {endpoint} cannot judge"
-            )));
+            return Err(Incompatible::Tasks { kind: kind.name(), endpoint: endpoint.to_owned() }.into());
         }
         let profile = &self.math_profile;
         if self.task_kinds.contains(&TaskKind::Math) && !profile.is_empty() && !reward.math_profiles.contains(profile) {

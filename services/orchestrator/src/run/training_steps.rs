@@ -7,7 +7,7 @@ use evenkeel_telemetry::TraceContext;
 
 use super::position::Position;
 use crate::clients::{Services, TrainFeed};
-use crate::error::{Halt, RunError};
+use crate::error::{Halt, Incompatible};
 
 /// Examples in one message: far below the limit of a message, and enough that messages cost nothing.
 const EXAMPLES_PER_MESSAGE: usize = 64;
@@ -39,13 +39,13 @@ impl TrainingSteps {
     /// Compares the settings that the learner reports with those of the run.
     ///
     /// # Errors
-    /// [`RunError::Mismatch`].
-    pub(super) fn check_settings(&self, reported: &str) -> Result<(), RunError> {
+    /// [`Incompatible::LearnerSettings`].
+    pub(super) fn check_settings(&self, reported: &str) -> Result<(), Incompatible> {
         let expected = self.learner_settings_hash.get_or_init(|| reported.to_owned());
         if expected == reported {
             return Ok(());
         }
-        Err(RunError::Mismatch(format!("the learner trains by settings {reported}, the recipe has {expected}")))
+        Err(Incompatible::LearnerSettings { reported: reported.to_owned(), expected: expected.clone() })
     }
 
     pub(super) fn run_id(&self) -> &str {

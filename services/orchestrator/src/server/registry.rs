@@ -9,12 +9,12 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use super::event_log;
 use crate::directory::{METRICS_FILE, RunDirectory, RunManifest, read_lines};
 use crate::error::RunError;
 use crate::events::{Events, RunProgress, Subscription};
-use crate::load::Cancel;
 use crate::run::{RunHandle, StopOnDrop, StopWhen};
 use crate::stored::stored_state;
 use crate::summary::Summary;
@@ -139,7 +139,7 @@ pub(super) struct Starting {
     pub(super) directory: PathBuf,
     pub(super) identity: String,
     pub(super) total_steps: u64,
-    pub(super) cancel: Cancel,
+    pub(super) cancel: CancellationToken,
     /// Closed once it has started or was refused.
     pub(super) done: watch::Receiver<()>,
 }
@@ -230,7 +230,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
                 _ => FieldError::new("configuration", "not readable", text),
             })
         }
-        RunError::Directory { .. } | RunError::Mismatch(_) => {
+        RunError::Directory { .. } | RunError::Incompatible(_) | RunError::Checkpoint(_) => {
             ServiceError::Precondition { reason: Reason::RunDirectory, message: error.to_string() }
         }
         RunError::Cancelled => ServiceError::Cancelled,
@@ -244,7 +244,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
             let allowed = format!("a readable data set ({message})");
             ServiceError::from(FieldError::new("data", path.display(), allowed))
         }
-        RunError::PromptTooLong { .. } | RunError::Model { .. } => {
+        RunError::PromptTooLong { .. } | RunError::Benchmark { .. } | RunError::Model { .. } => {
             ServiceError::from(FieldError::new("configuration", "refused", error.to_string()))
         }
         RunError::File { path, source } => ServiceError::file(path.display(), &source),

@@ -7,13 +7,13 @@ use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{Run as RunMessage, StartRunRequest};
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::{oneshot, watch};
+use tokio_util::sync::CancellationToken;
 
 use super::OrchestratorService;
 use super::confinement::confine;
 use super::registry::{Entry, Starting, service_error, stored};
 use super::request::{configured, origin, resolve};
 use crate::directory::RunDirectory;
-use crate::load::Cancel;
 use crate::run::{RunOptions, start_run};
 
 /// Who starts a run.
@@ -73,9 +73,9 @@ impl OrchestratorService {
     }
 
     async fn start_by(&self, starter: Starter, request: StartRunRequest) -> Result<RunMessage, ServiceError> {
-        let cancel = Cancel::default();
+        let cancel = CancellationToken::new();
         // A start that nobody waits for any more is cancelled.
-        let _guard = cancel.drop_guard();
+        let _guard = cancel.clone().drop_guard();
         loop {
             if self.drain().is_draining() {
                 return Err(ServiceError::Draining);
@@ -104,7 +104,12 @@ impl OrchestratorService {
     }
 
     /// Decides about a request and carries it out. Blocks; the registry is locked for moments only.
-    fn decide(&self, starter: Starter, request: &StartRunRequest, cancel: &Cancel) -> Result<Decision, ServiceError> {
+    fn decide(
+        &self,
+        starter: Starter,
+        request: &StartRunRequest,
+        cancel: &CancellationToken,
+    ) -> Result<Decision, ServiceError> {
         let (mut recipe, run_id, path) = resolve(request, &self.settings().runs, self.reader())?;
         // The settings of an existing run were accepted when it was started.
         let is_as_it_was = !matches!(request.configuration, Some(Configuration::Recipe(_) | Configuration::Toml(_)))

@@ -10,13 +10,13 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CodeTask, FieldViolation, InvalidReason, MathTask, Verdict, VerifyItem, verify_item::Answer, verify_item::Task,
 };
+use tokio_util::sync::CancellationToken;
 
 use crate::settings::RewardSettings;
 use code::CodeVerifier;
 use math::MathVerifier;
 
 pub use code::{ReadProgram, SandboxError, WorkerProcesses};
-pub use evenkeel_sandbox::Cancel;
 
 /// Verifies items. Can be used without a server.
 pub struct Verifier {
@@ -143,19 +143,24 @@ impl Verifier {
     ///
     /// # Errors
     /// The verdict if there is nothing to run.
-    pub fn read_code(&self, work: CodeWork, cancel: &Cancel) -> Result<ReadProgram, Box<Verdict>> {
+    pub fn read_code(&self, work: CodeWork, cancel: &CancellationToken) -> Result<ReadProgram, Box<Verdict>> {
         self.code.read(work, cancel).map_err(|verdict| Box::new(self.with_worker(*verdict)))
     }
 
     /// Submits a program to the sandbox. Blocks while the sandbox is being prepared. `done` is called once with the verdict, by this function
     /// or on a thread of the sandbox; it must not block. Cancelling ends the program at once.
-    pub fn run_code(&self, program: ReadProgram, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+    pub fn run_code(
+        &self,
+        program: ReadProgram,
+        cancel: CancellationToken,
+        done: impl FnOnce(Verdict) + Send + 'static,
+    ) {
         let worker = self.worker.clone();
         self.code.submit(program, cancel, move |verdict| done(Verdict { worker, ..verdict }));
     }
 
     /// [`Self::read_code`] followed by [`Self::run_code`].
-    pub fn code(&self, work: CodeWork, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+    pub fn code(&self, work: CodeWork, cancel: CancellationToken, done: impl FnOnce(Verdict) + Send + 'static) {
         match self.read_code(work, &cancel) {
             Ok(program) => self.run_code(program, cancel, done),
             Err(verdict) => done(*verdict),
@@ -170,7 +175,7 @@ impl Verifier {
             Ok(Work::Code(work)) => {
                 let id = work.id.clone();
                 let (sender, receiver) = std::sync::mpsc::sync_channel(1);
-                self.code(work, Cancel::new(), move |verdict| {
+                self.code(work, CancellationToken::new(), move |verdict| {
                     // The receiver waits below.
                     let _ = sender.send(verdict);
                 });

@@ -1,6 +1,7 @@
 //! Whether the memory suffices.
 
-use evenkeel_learner::{MemoryPlan, Recompute};
+use evenkeel_learner::MemoryPlan;
+use evenkeel_model::Recompute;
 use evenkeel_proto::FieldError;
 
 use super::super::findings::Findings;

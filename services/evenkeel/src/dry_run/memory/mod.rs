@@ -5,8 +5,8 @@ mod check;
 use std::process::Command;
 
 use evenkeel_files::available_memory;
-use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, MemoryUse, Recompute};
-use evenkeel_model::{Config, ModelError};
+use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, MemoryUse};
+use evenkeel_model::{Config, ModelError, Recompute};
 use evenkeel_orchestrator::Engines;
 use serde::Serialize;
 

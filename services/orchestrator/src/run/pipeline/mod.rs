@@ -21,7 +21,7 @@ use super::step_writer::StepWriter;
 use super::training_steps::TrainingSteps;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
-use crate::error::{Halt, RunError};
+use crate::error::{CheckpointError, Halt};
 use crate::events::RunOutcome;
 use crate::settings::StepOrder;
 use handover::{Published, handover};
@@ -114,26 +114,22 @@ impl Pipeline<'_> {
 }
 
 /// Refuses a position without the weights that its next steps are sampled by.
-fn check_published(plan: VersionPlan, position: &Position) -> Result<(), RunError> {
+fn check_published(plan: VersionPlan, position: &Position) -> Result<(), CheckpointError> {
     let step = position.step();
     let has = |weights: u64| position.published().iter().any(|published| published.step() == weights);
     match (0..step).find(|&weights| plan.is_needed_at(step, weights) && !has(weights)) {
         None => Ok(()),
-        Some(weights) => Err(RunError::Mismatch(format!(
-            "the checkpoint after step {step} does not name the weights after step {weights}, which step {} is sampled by",
-            (step..).find(|&step| plan.weights_of(step) == weights).unwrap_or(step)
-        ))),
+        Some(weights) => {
+            let sampled = (step..).find(|&step| plan.weights_of(step) == weights).unwrap_or(step);
+            Err(CheckpointError::WeightsUnnamed { step, weights, sampled })
+        }
     }
 }
 
 /// Refuses prompts without a step where data order would go past them.
-fn check_waiting(plan: VersionPlan, position: &Position) -> Result<(), RunError> {
+fn check_waiting(plan: VersionPlan, position: &Position) -> Result<(), CheckpointError> {
     match (plan.order(), position.waiting()) {
-        (StepOrder::Data, [first, ..]) => Err(RunError::Mismatch(format!(
-            "the checkpoint after step {} is of a run in order of completion, whose prompt {first} is in no step yet: go on with \
-             pipeline.order = \"completion\"",
-            position.step()
-        ))),
+        (StepOrder::Data, &[prompt, ..]) => Err(CheckpointError::PromptsWaiting { step: position.step(), prompt }),
         _ => Ok(()),
     }
 }

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use evenkeel_files::FileDigest;
 use evenkeel_hf::ConfigFile;
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::{Cancel, DataReport};
+use evenkeel_tasks::{Cancelled, DataReport};
+use tokio_util::sync::CancellationToken;
 
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
@@ -165,7 +166,7 @@ impl Inputs {
         let limits = loading.limits.data();
         let mut dataset = dataset(&settings.data, seed, held_out, &limits, &loading.cancel)?;
         let asked = benchmark_problems(settings, &mut dataset, &limits, &loading.cancel)?;
-        loading.cancel.check()?;
+        Cancelled::check(&loading.cancel)?;
         let folder = resolved.model_folder(directory, &loading.limits)?;
         let folder = loading.model_folder(&folder);
         let config = ConfigFile::read(&folder)?;
@@ -196,10 +197,10 @@ impl Inputs {
 }
 
 /// The report with the digests of the files, so that it is known later what a run was trained on.
-fn with_digests(mut report: DataReport, cancel: &Cancel) -> Result<DataReport, RunError> {
+fn with_digests(mut report: DataReport, cancel: &CancellationToken) -> Result<DataReport, RunError> {
     let files = report.files.iter_mut().filter(|file| !file.file.is_empty());
     for file in files {
-        cancel.check()?;
+        Cancelled::check(cancel)?;
         let path = Path::new(&file.file);
         file.digest = Some(FileDigest::of(path).map_err(RunError::file(path))?.to_string());
     }

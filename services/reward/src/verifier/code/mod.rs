@@ -7,12 +7,13 @@ mod test_cache;
 
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
 use evenkeel_sandbox::rows::{Erratum, erratum};
-use evenkeel_sandbox::{Cancel, ProgramSubmission, ProgramTask};
+use evenkeel_sandbox::{ProgramSubmission, ProgramTask};
 
 use super::CodeWork;
 use crate::settings::{CodeSettings, RewardSettings, SandboxStart};
 use lazy_pool::LazyPool;
 use test_cache::TestCache;
+use tokio_util::sync::CancellationToken;
 
 pub use lazy_pool::{SandboxError, WorkerProcesses};
 
@@ -50,14 +51,19 @@ impl CodeVerifier {
     }
 
     /// Reads a program, its tests and its rules.
-    pub(super) fn read(&self, work: CodeWork, cancel: &Cancel) -> Result<ReadProgram, Box<Verdict>> {
+    pub(super) fn read(&self, work: CodeWork, cancel: &CancellationToken) -> Result<ReadProgram, Box<Verdict>> {
         let CodeWork { id, answer, task } = work;
         let question = erratum(&task.question_id);
         let task = self.task(&id, answer, task, cancel)?;
         Ok(ReadProgram { id, question, task })
     }
 
-    pub(super) fn submit(&self, work: ReadProgram, cancel: Cancel, done: impl FnOnce(Verdict) + Send + 'static) {
+    pub(super) fn submit(
+        &self,
+        work: ReadProgram,
+        cancel: CancellationToken,
+        done: impl FnOnce(Verdict) + Send + 'static,
+    ) {
         let ReadProgram { id, question, task: asked } = work;
         let (unsupported, max_text) = (self.settings.unsupported, self.max_text_bytes);
         let pool = match self.pool.get(&|line| tracing::info!("{line}")) {
@@ -73,7 +79,13 @@ impl CodeVerifier {
     }
 
     /// The task for the pool.
-    fn task(&self, id: &str, answer: Answer, task: CodeTask, cancel: &Cancel) -> Result<ProgramTask, Box<Verdict>> {
+    fn task(
+        &self,
+        id: &str,
+        answer: Answer,
+        task: CodeTask,
+        cancel: &CancellationToken,
+    ) -> Result<ProgramTask, Box<Verdict>> {
         if !self.is_on() {
             let off = "this worker runs no programs: reward.code.sandbox is off";
             return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, off)));

@@ -1,5 +1,11 @@
 //! Why a run was refused or ended.
 
+mod checkpoint;
+mod incompatible;
+
+pub use checkpoint::{CheckpointError, StateProblem};
+pub use incompatible::Incompatible;
+
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::ConfigError;
@@ -110,7 +116,18 @@ pub enum RunError {
     },
     /// Two services, or a service and the recipe, that are incompatible.
     #[error("the services are incompatible: {0}")]
-    Mismatch(String),
+    Incompatible(#[from] Incompatible),
+    /// A checkpoint that the run cannot go on from.
+    #[error(transparent)]
+    Checkpoint(#[from] CheckpointError),
+    /// A benchmark whose prompts cannot be used.
+    #[error("benchmark `{name}`: {source}")]
+    Benchmark {
+        /// Its name in the recipe.
+        name: String,
+        /// What is wrong.
+        source: Box<RunError>,
+    },
     /// A step without a single valid sample.
     #[error("step {step}: no sample is valid, last failure: {last}")]
     NoSamples {

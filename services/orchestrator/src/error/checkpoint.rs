@@ -1,0 +1,56 @@
+//! Why a checkpoint is refused.
+
+/// Why the run cannot go on from a checkpoint.
+#[derive(Debug, thiserror::Error)]
+pub enum CheckpointError {
+    /// The state of the run in it cannot be used.
+    #[error("the state of the run in checkpoint {path} {problem}")]
+    State {
+        /// Its folder, as the learner sees it.
+        path: String,
+        /// What is wrong with it.
+        problem: StateProblem,
+    },
+    /// It does not name weights that the next steps are sampled by.
+    #[error(
+        "the checkpoint after step {step} does not name the weights after step {weights}, which step {sampled} is sampled by"
+    )]
+    WeightsUnnamed {
+        /// GRPO steps before it.
+        step: u64,
+        /// GRPO steps before the weights.
+        weights: u64,
+        /// The step that needs them.
+        sampled: u64,
+    },
+    /// It has prompts without a step, which data order would skip.
+    #[error(
+        "the checkpoint after step {step} is of a run in order of completion, whose prompt {prompt} is in no step yet: go on with \
+         pipeline.order = \"completion\""
+    )]
+    PromptsWaiting {
+        /// GRPO steps before it.
+        step: u64,
+        /// The first of the prompts.
+        prompt: u64,
+    },
+}
+
+/// What is wrong with the state of a run in a checkpoint, to follow its name.
+#[derive(Debug, thiserror::Error)]
+pub enum StateProblem {
+    /// It is no state of a run.
+    #[error("was not written by this program: {0}")]
+    Foreign(#[source] serde_json::Error),
+    /// A later version of the program wrote it.
+    #[error("has format {found}, allowed: 1 to {latest}")]
+    Format {
+        /// Its format.
+        found: u32,
+        /// The latest that this version reads.
+        latest: u32,
+    },
+    /// It belongs to another run.
+    #[error("belongs to a run with other settings")]
+    Identity,
+}

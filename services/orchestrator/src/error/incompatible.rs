@@ -1,0 +1,76 @@
+//! What does not fit together: two services, or a service and the recipe.
+
+use crate::dependency::Dependency;
+
+/// Two services, or a service and the recipe, that are incompatible.
+#[derive(Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Incompatible {
+    /// The vocabulary of a service is not that of the model folder.
+    #[error("the model folder has a vocabulary of {folder}, the {service} service one of {reported}")]
+    Vocabulary {
+        /// Which one.
+        service: Dependency,
+        /// Tokens of the model folder.
+        folder: u32,
+        /// Tokens that the service reports.
+        reported: u32,
+    },
+    /// The tokenizer of a service is not that of the model folder.
+    #[error("tokenizer.json is {folder}, that of the {service} service {reported}")]
+    Tokenizer {
+        /// Which one.
+        service: Dependency,
+        /// Digest of the model folder's.
+        folder: String,
+        /// Digest that the service reports.
+        reported: String,
+    },
+    /// Prompt and answer are longer than the context of a service.
+    #[error("prompt and answer need {needed} tokens, the {service} service takes {context}")]
+    Context {
+        /// Which one.
+        service: Dependency,
+        /// Tokens that the recipe asks for.
+        needed: usize,
+        /// Tokens that the service takes.
+        context: usize,
+    },
+    /// A custom verifier that judges no custom tasks.
+    #[error("data.verifiers.{name}: {endpoint} judges no custom tasks (`custom` of its status is false)")]
+    Verifier {
+        /// Its name in the recipe.
+        name: String,
+        /// Its address.
+        endpoint: String,
+    },
+    /// Tasks that the reward service cannot judge.
+    #[error("the data has {kind} tasks, which the reward service at {endpoint} cannot judge")]
+    Tasks {
+        /// Their kind.
+        kind: &'static str,
+        /// The address of the worker.
+        endpoint: String,
+    },
+    /// The settings of the learner are not those of the recipe.
+    #[error("the learner trains by settings {reported}, the recipe has {expected}")]
+    LearnerSettings {
+        /// Hash that the learner reports.
+        reported: String,
+        /// Hash of the recipe's.
+        expected: String,
+    },
+    /// A learner that was trained already, for a run that begins.
+    #[error("the learner holds version {version}{}, restart it for `{run_id}`, which starts at 0", of_run(trained))]
+    TrainedLearner {
+        /// The version of its weights.
+        version: u64,
+        /// The run that it was trained for; empty if it is not known.
+        trained: String,
+        /// The run that begins.
+        run_id: String,
+    },
+}
+
+fn of_run(run_id: &str) -> String {
+    if run_id.is_empty() { String::new() } else { format!(" of run `{run_id}`") }
+}
