@@ -74,7 +74,7 @@ labels! {
         Unspecified => "unspecified", BadGold => "bad_gold", BadTests => "bad_tests", UnknownTests => "unknown_tests",
         BadRequest => "bad_request", TooLarge => "too_large", Overloaded => "overloaded", Draining => "draining",
         Deadline => "deadline", Cancelled => "cancelled", WorkerLost => "worker_lost", Unimplemented => "unimplemented",
-        Internal => "internal",
+        Internal => "internal", AttemptsExhausted => "attempts_exhausted",
     }
     CodeMode { Unspecified => "unspecified", Strict => "strict", LiveCodeBench => "live_code_bench" }
     CodeTestKind { Unspecified => "unspecified", Stdin => "stdin", Functional => "functional" }

@@ -17,13 +17,6 @@ impl Outcome {
     }
 }
 
-impl InvalidReason {
-    /// Whether the same item may get a verdict elsewhere or later.
-    pub fn is_retryable(self) -> bool {
-        matches!(self, Self::Overloaded | Self::Draining | Self::WorkerLost | Self::Internal)
-    }
-}
-
 impl Verdict {
     /// A verdict that stands.
     pub fn judged(id: impl Into<String>, outcome: Outcome, reason_code: impl Into<String>, reward: f64) -> Self {
@@ -53,11 +46,6 @@ impl Verdict {
     /// Whether the verdict stands, so that the sample counts.
     pub fn is_valid(&self) -> bool {
         self.outcome().is_verdict()
-    }
-
-    /// Whether the same item may get a verdict elsewhere or later.
-    pub fn is_retryable(&self) -> bool {
-        self.outcome() == Outcome::Invalid && self.invalid_reason().is_retryable()
     }
 
     /// Whether the message is one that a verifier may send: an outcome, a reward from 0 to 1 exactly where it is a verdict, and components
@@ -116,15 +104,8 @@ mod tests {
     fn a_failure_of_the_worker_is_no_wrong_answer() {
         let verdict = Verdict::invalid("a", InvalidReason::WorkerLost, "connection reset");
         assert!(!verdict.is_valid());
-        assert!(verdict.is_retryable());
         assert_eq!(verdict.reward, None);
         assert_eq!(verdict.validate(), Ok(()));
-    }
-
-    #[test]
-    fn a_defect_of_the_data_is_not_tried_again() {
-        assert!(!Verdict::invalid("a", InvalidReason::BadGold, "").is_retryable());
-        assert!(!Verdict::judged("a", Outcome::TimeLimit, "cpu_time", 0.0).is_retryable());
     }
 
     #[test]

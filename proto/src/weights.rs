@@ -15,6 +15,12 @@ fn validate_digest(field: &str, digest: &str) -> Result<(), FieldError> {
     }
 }
 
+/// Refuses a number of published versions to keep, 0 for all, that would remove one that an engine may still read.
+pub fn validate_kept_versions(field: &str, keep: u32) -> Result<(), FieldError> {
+    let allowed = "0 (all), or at least 2, since engines may still read the version before";
+    FieldError::ensure(keep != 1, field, keep, allowed)
+}
+
 impl WeightsRef {
     /// Weights in a folder.
     pub fn at_path(version: u64, digest: impl Into<String>, path: impl Into<String>, size_bytes: u64) -> Self {

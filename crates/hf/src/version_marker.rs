@@ -1,7 +1,6 @@
 //! The file that marks a folder of published weights as complete and names their version. It is written last.
 
-use std::fs::File;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
@@ -38,9 +37,7 @@ impl VersionMarker {
     /// The operating system's.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let text = serde_json::to_string_pretty(self).expect("a number and a string serialise");
-        let mut file = File::create(folder.join(Self::NAME))?;
-        file.write_all(text.as_bytes())?;
-        file.sync_all()
+        evenkeel_files::write(&folder.join(Self::NAME), text)
     }
 }
 

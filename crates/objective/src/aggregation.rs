@@ -7,17 +7,13 @@
 //!
 //! A new rule is a variant of [`Aggregation`], an arm of `Aggregation::rule` and a row in `docs/objective.md`.
 
-use crate::error::Error;
-use crate::names::{Refused, canonical, named};
-
-/// verl's name for a sum over tokens and a mean over responses: `sequence-sum` with `max_tokens` = 1.
-const TOKEN_SUM_ALIAS: &str = "seq-mean-token-sum";
+use crate::names::{Refused, named};
 
 const REFUSED: &[Refused] = &[
     (
-        &[TOKEN_SUM_ALIAS],
+        &["seq-mean-token-sum"],
         "verl sums the tokens of a response and divides by the number of responses alone",
-        "aggregation = sequence-sum with max_tokens = 1 (whole settings accept the alias and set both)",
+        "aggregation = sequence-sum with max_tokens = 1",
     ),
     (
         &["bnpo", "token-mean-legacy"],
@@ -188,16 +184,6 @@ impl Aggregation {
     #[must_use]
     pub fn uses_max_tokens(self) -> bool {
         self.rule().constants.contains(&Constant::MaxTokens)
-    }
-
-    /// The rule of this name, and the `max_tokens` that the name implies: verl's `seq-mean-token-sum` is
-    /// `sequence-sum` with `max_tokens` 1.
-    pub(crate) fn with_implied_max_tokens(name: &str) -> Result<(Self, Option<usize>), Error> {
-        match name.parse() {
-            Ok(aggregation) => Ok((aggregation, None)),
-            Err(Error::OtherFormula { .. }) if canonical(name) == TOKEN_SUM_ALIAS => Ok((Self::SequenceSum, Some(1))),
-            Err(error) => Err(error),
-        }
     }
 }
 

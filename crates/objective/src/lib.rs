@@ -21,9 +21,9 @@
 //! `kl.rs`.
 //!
 //! ```
-//! use evenkeel_objective::{Response, ResponseTokens, Settings, batch_loss, validate_batch};
+//! use evenkeel_objective::{Aggregation, Response, ResponseTokens, Settings, batch_loss, validate_batch};
 //!
-//! let settings = Settings::default().with_aggregation("balanced")?;
+//! let settings = Settings { aggregation: Aggregation::Balanced, ..Settings::default() };
 //! // A short wrong answer and a long right one, before the first update: the old weights are the weights.
 //! const SHORT: &[f32] = &[-0.7, -0.1];
 //! const LONG: &[f32] = &[-0.2, -1.3, -0.4, -0.9, -0.1, -0.3];
@@ -40,7 +40,7 @@
 //! assert!(balanced.loss.abs() < 1e-12, "both sides pull alike, whatever their lengths");
 //! assert!(balanced.gradients[0][1].iter().all(|&g| g < 0.0), "the right answer becomes likelier");
 //!
-//! let token = batch_loss(&settings.with_aggregation("token")?, &groups)?;
+//! let token = batch_loss(&Settings { aggregation: Aggregation::Token, ..settings }, &groups)?;
 //! assert!(token.loss < -0.4, "the longer side pulls three times as hard");
 //! # Ok::<(), evenkeel_objective::Error>(())
 //! ```

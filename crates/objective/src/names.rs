@@ -10,7 +10,7 @@ pub(crate) type Named<T> = (T, &'static str, &'static [&'static str]);
 pub(crate) type Refused = (&'static [&'static str], &'static str, &'static str);
 
 /// The normal form in which names are compared: lower case, with hyphens.
-pub(crate) fn canonical(value: &str) -> String {
+fn canonical(value: &str) -> String {
     value.trim().chars().map(|c| if c == '_' || c == ' ' { '-' } else { c.to_ascii_lowercase() }).collect()
 }
 

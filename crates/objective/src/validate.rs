@@ -19,15 +19,16 @@ pub fn validate_logp<T: Real>(field: &'static str, mask: &[bool], logp: &[T]) ->
     validate_length(field, logp.len(), "mask", mask.len())?;
     let is_allowed = |value: T| value.to_f64() <= LOGP_TOLERANCE && value.to_f64() > f64::NEG_INFINITY;
     // The fold has no early exit, so that it vectorises; the refused token is only searched for if there is one.
-    let all = mask.iter().zip(logp).fold(true, |all, (&m, &value)| all & (!m | is_allowed(value)));
-    if all {
+    if mask.iter().zip(logp).fold(true, |all, (&m, &value)| all & (!m | is_allowed(value))) {
         return Ok(());
     }
-    let culprit = mask.iter().zip(logp).position(|(&m, &value)| m && !is_allowed(value));
-    let token = culprit.unwrap_or_default();
-    let value = logp.get(token).map_or(f64::NAN, |value| value.to_f64());
-    let allowed = "a finite log-probability, at most 0 (tolerance 1e-4)";
-    Err(Error::refused(field, value, allowed).within(Location::token(token)))
+    match mask.iter().zip(logp).enumerate().find(|(_, (m, value))| **m && !is_allowed(**value)) {
+        None => Ok(()),
+        Some((token, (_, value))) => {
+            let allowed = "a finite log-probability, at most 0 (tolerance 1e-4)";
+            Err(Error::refused(field, value.to_f64(), allowed).within(Location::token(token)))
+        }
+    }
 }
 
 impl<T: Real> ResponseTokens<'_, T> {

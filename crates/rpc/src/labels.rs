@@ -1,30 +1,8 @@
-//! Labels of metrics that have few values: what is recorded and what [`crate::series`] lists are the same names.
+//! Labels of metrics that have few values.
 
-macro_rules! labels {
-    ($($(#[$doc:meta])* $label:ident { $($(#[$what:meta])* $value:ident = $name:literal),+ $(,)? })+) => {$(
-        $(#[$doc])*
-        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-        pub(crate) enum $label {
-            $($(#[$what])* $value),+
-        }
-
-        impl $label {
-            /// The names of all values.
-            pub(crate) const ALL: &'static [&'static str] = &[$(Self::$value.name()),+];
-
-            /// The name of the value.
-            pub(crate) const fn name(self) -> &'static str {
-                match self {
-                    $(Self::$value => $name),+
-                }
-            }
-        }
-    )+};
-}
-
-labels! {
+evenkeel_telemetry::labels! {
     /// How an item of a dispatcher ended.
-    ItemEnd {
+    pub(crate) enum ItemEnd {
         /// A worker answered it.
         Answered = "answered",
         /// Its last worker failed and said so.
@@ -40,7 +18,7 @@ labels! {
     }
 
     /// How an item of a server, or a whole stream, ended.
-    ItemResult {
+    pub(crate) enum ItemResult {
         /// The handler answered it.
         Answered = "answered",
         /// The client cancelled it.
@@ -58,7 +36,7 @@ labels! {
     }
 
     /// Why a server closed a connection.
-    CloseReason {
+    pub(crate) enum CloseReason {
         /// It was opened and not used.
         NeverUsed = "no call was begun in time",
         /// It was not used any more.

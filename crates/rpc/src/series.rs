@@ -20,7 +20,7 @@ pub const SERVER_SERIES: &[Series] = &[
         .only("a call"),
     Series::gauge("evenkeel_connections", "open connections").only("a connection"),
     Series::counter("evenkeel_connections_closed_total", "connections that the server closed")
-        .by(&[("why", Values::Of(CloseReason::ALL))]),
+        .by(&[("why", Values::Of(CloseReason::LABELS))]),
     Series::counter("evenkeel_connections_full_total", "connections that were accepted for health checks only"),
     Series::counter("evenkeel_grpc_unauthenticated_total", "calls without a valid token"),
     Series::gauge("evenkeel_queue_bytes", "bytes held, waiting or in work").by(&[QUEUE]),
@@ -35,7 +35,7 @@ pub(crate) const QUEUE_REFUSED: Series =
 pub const ITEM_SERIES: &[Series] = &[
     Series::gauge("evenkeel_queue_items", "items queued or being processed").by(&[QUEUE]),
     Series::counter("evenkeel_items_total", "finished items; streams that ended `unread`")
-        .by(&[ITEMS, ("result", Values::Of(ItemResult::ALL))]),
+        .by(&[ITEMS, ("result", Values::Of(ItemResult::LABELS))]),
     Series::histogram("evenkeel_item_queue_seconds", "time of an item in the queue").by(&[ITEMS]),
     Series::histogram("evenkeel_item_work_seconds", "time of an item in its handler").by(&[ITEMS]),
 ];
@@ -43,7 +43,7 @@ pub const ITEM_SERIES: &[Series] = &[
 /// Of every dispatcher, the client's side of item streams.
 pub const DISPATCH_SERIES: &[Series] = &[
     Series::counter("evenkeel_dispatch_items_total", "finished items on the client's side")
-        .by(&[ITEMS, ("end", Values::Of(ItemEnd::ALL))]),
+        .by(&[ITEMS, ("end", Values::Of(ItemEnd::LABELS))]),
     Series::histogram("evenkeel_dispatch_seconds", "from the submission of an item to its answer").by(&[ITEMS]),
     Series::counter("evenkeel_dispatch_retries_total", "items that were assigned again").by(&[ITEMS]),
     Series::counter(

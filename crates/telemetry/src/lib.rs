@@ -1,6 +1,7 @@
 //! Observability of a process: logs on stderr, metrics for Prometheus, and one trace from prompt to optimizer step.
 #![forbid(unsafe_code)]
 
+mod labels;
 mod logging;
 mod process;
 mod prometheus;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::retry::{Retries, RetryPolicy};
+use evenkeel_rpc::retry::{Backoff, RetryPolicy};
 use tokio_util::sync::CancellationToken;
 
 use crate::engine::EngineClientError;
@@ -42,14 +42,14 @@ pub(crate) struct HealthMonitor {
     engine: Arc<PooledEngine>,
     threshold: HealthThreshold,
     /// Delays between them.
-    backoff: Retries,
+    backoff: Backoff,
 }
 
 impl HealthMonitor {
     /// Monitors `engine` until `stop`.
     pub(crate) fn spawn(pool: &Arc<EnginePool>, engine: &Arc<PooledEngine>, stop: &CancellationToken) {
         let settings = &pool.settings().engine;
-        let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
+        let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).backoff();
         let threshold = HealthThreshold::new(settings);
         let mut monitor = Self { pool: Arc::clone(pool), engine: Arc::clone(engine), threshold, backoff };
         let stop = stop.clone();
@@ -84,7 +84,7 @@ impl HealthMonitor {
                 if self.threshold.record_failure(&error) {
                     self.eject(&mut control, &error);
                 }
-                self.backoff.next_retry().map_or(settings.probe_max, |retry| retry.pause)
+                self.backoff.next_pause()
             }
         }
     }

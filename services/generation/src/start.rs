@@ -171,7 +171,7 @@ async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError>
 /// Probes an engine until it is up or turns out to be incompatible. Returns the label of its weights.
 async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Option<String>, FieldError> {
     let settings = &pool.settings().engine;
-    let mut backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
+    let mut backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).backoff();
     loop {
         let probe = async {
             pool.probe(engine).await?;
@@ -182,7 +182,7 @@ async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Opti
             Err(EngineClientError::Incompatible(refusal)) => return Err(refusal),
             Err(error) => pool.eject(engine, EngineState::Open, &error.to_string()),
         }
-        tokio::time::sleep(backoff.next_retry().map_or(settings.probe_max, |retry| retry.pause)).await;
+        tokio::time::sleep(backoff.next_pause()).await;
     }
 }
 

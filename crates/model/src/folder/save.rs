@@ -1,8 +1,6 @@
 //! Writing weights in the layout of transformers and engines.
 
 use std::collections::{BTreeMap, HashMap};
-use std::fs::File;
-use std::io::Write;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -141,6 +139,5 @@ fn write_shard(path: &Path, parameters: &Parameters, ids: &[ParameterId], dtype:
 
 fn write_json(path: &Path, value: &Value) -> Result<()> {
     let text = serde_json::to_string_pretty(value).expect("a JSON value without maps of other keys serialises");
-    let mut file = File::create(path).map_err(ModelError::file(path))?;
-    file.write_all(text.as_bytes()).and_then(|()| file.sync_all()).map_err(ModelError::file(path))
+    evenkeel_files::write(path, text).map_err(ModelError::file(path))
 }

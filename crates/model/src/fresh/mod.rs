@@ -78,10 +78,13 @@ pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<()> {
         }
         std::fs::rename(&aside, folder).map_err(ModelError::file(folder))
     });
-    // If another process has just written the same folder, its result is as good as this one.
-    if written.is_err() && read_marker(folder)?.as_ref() == Some(&marker) {
+    if written.is_err() {
+        // The first error is reported, whether or not what was written can be removed.
         let _ = std::fs::remove_dir_all(&aside);
-        return Ok(());
+        // If another process has just written the same folder, its result is as good as this one.
+        if read_marker(folder)?.as_ref() == Some(&marker) {
+            return Ok(());
+        }
     }
     written
 }
@@ -116,9 +119,9 @@ fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<()> {
     ];
     for (name, value) in files {
         let path = folder.join(name);
-        std::fs::write(&path, format!("{value:#}\n")).map_err(ModelError::file(&path))?;
+        evenkeel_files::write(&path, format!("{value:#}\n")).map_err(ModelError::file(&path))?;
     }
-    Ok(())
+    evenkeel_files::sync_folder(folder).map_err(ModelError::file(folder))
 }
 
 #[cfg(test)]

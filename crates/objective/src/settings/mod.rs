@@ -1,7 +1,6 @@
 //! The settings of an objective, with the paper's defaults and the allowed ranges.
 
 mod formula;
-mod raw;
 
 use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
@@ -15,8 +14,8 @@ use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, M
 ///
 /// Unknown fields are refused. Deserializing does not check ranges: call [`validate`](Self::validate).
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "schema", derive(schemars::JsonSchema), schemars(!try_from))]
-#[serde(try_from = "raw::RawSettings")]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(default, deny_unknown_fields)]
 pub struct Settings {
     /// How rewards become advantages.
     pub advantage: Advantage,
@@ -75,16 +74,6 @@ impl Default for Settings {
 }
 
 impl Settings {
-    /// The same settings with the aggregation of this name. Besides the names of [`Aggregation`] it takes verl's
-    /// `seq-mean-token-sum`, which is `sequence-sum` with `max_tokens` 1.
-    ///
-    /// # Errors
-    /// An unknown name, or one that means another formula elsewhere.
-    pub fn with_aggregation(&self, name: &str) -> Result<Self, Error> {
-        let (aggregation, max_tokens) = Aggregation::with_implied_max_tokens(name)?;
-        Ok(Self { aggregation, max_tokens: max_tokens.unwrap_or(self.max_tokens), ..self.clone() })
-    }
-
     /// Checks every range, and combinations of settings.
     ///
     /// # Errors

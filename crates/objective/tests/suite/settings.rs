@@ -74,26 +74,13 @@ fn names_of_trl_mean_what_trl_computes() {
 }
 
 #[test]
-fn a_token_sum_per_response_is_sequence_sum_with_a_divisor_of_one() {
-    let settings = read(json!({"aggregation": "seq_mean_token_sum"})).unwrap();
-    assert_eq!((settings.aggregation, settings.max_tokens), (Aggregation::SequenceSum, 1));
-    let same = Settings { max_tokens: 4096, ..Settings::default() }.with_aggregation("SEQ-MEAN-TOKEN-SUM").unwrap();
-    assert_eq!((same.aggregation, same.max_tokens), (Aggregation::SequenceSum, 1));
-    assert!(settings.validate().is_ok());
-}
-
-#[test]
-fn a_token_sum_per_response_beside_another_divisor_is_refused() {
-    let error = read(json!({"aggregation": "seq-mean-token-sum", "max_tokens": 4096})).unwrap_err();
-    assert!(error.contains("max_tokens is 4096, allowed: 1 with seq-mean-token-sum"), "{error}");
-}
-
-#[test]
 fn an_alias_of_another_formula_is_refused_with_what_to_use() {
     let bnpo = refusal::<Aggregation>("bnpo");
     assert!(bnpo.contains("aggregation is 'bnpo'") && bnpo.contains("micro-batch") && bnpo.contains("use batch-token"));
     assert!(refusal::<Aggregation>("luspo").contains("use policy = gspo"));
-    assert!(refusal::<Aggregation>("seq-mean-token-sum").contains("max_tokens = 1"));
+    assert!(
+        refusal::<Aggregation>("seq-mean-token-sum").contains("use aggregation = sequence-sum with max_tokens = 1")
+    );
     assert!(refusal::<KlEstimator>("full").contains("vocabulary"));
     assert!(refusal::<Advantage>("gae").contains("value model"));
 }
@@ -188,7 +175,7 @@ fn the_formula_says_in_one_line_what_is_computed() {
 
 #[test]
 fn the_formula_tells_the_token_means_of_two_systems_apart() {
-    let of = |name: &str| Settings::default().with_aggregation(name).unwrap().formula();
+    let of = |name: &str| read(json!({"aggregation": name})).unwrap().formula();
     assert!(of("token-mean").contains("w = 1 / N [batch-token]"));
     assert!(of("prompt_mean").contains("w = 1 / (P N_g) [token]"));
     assert!(of("delta-l-norm").contains("with max_tokens = 0, alpha = 0.75 [vl-norm]"));
@@ -201,9 +188,11 @@ fn the_formula_names_every_term_that_is_on() {
         kl_coefficient: 0.01,
         entropy_coefficient: 0.002,
         policy: PolicyTerm::DualClip,
+        aggregation: Aggregation::SequenceSum,
+        max_tokens: 1,
         ..Settings::default()
     };
-    let line = settings.with_aggregation("seq-mean-token-sum").unwrap().formula();
+    let line = settings.formula();
     for part in [
         "sum of w c phi",
         "with max_tokens = 1 [sequence-sum]",

@@ -12,7 +12,7 @@ use super::connection::{Event, WorkerConnection};
 use super::scheduler::Scheduler;
 use super::{DisconnectReason, DispatchOptions, Endpoints, WorkerStatus};
 use crate::client::{Connector, ServerAddress};
-use crate::items::Items;
+use crate::items::DispatchItems;
 use crate::series;
 
 /// Capacity of the event channel.
@@ -21,14 +21,14 @@ const EVENTS: usize = 1024;
 const BATCH: usize = 256;
 
 /// Requests of callers.
-pub(super) enum Command<P: Items> {
+pub(super) enum Command<P: DispatchItems> {
     Submit(Box<QueuedItem<P>>),
     Cancel(u64),
     Status(oneshot::Sender<Vec<WorkerStatus>>),
 }
 
 /// The dispatcher's task.
-pub(super) struct Actor<P: Items> {
+pub(super) struct Actor<P: DispatchItems> {
     options: DispatchOptions,
     connector: Connector,
     scheduler: Scheduler<P>,
@@ -44,7 +44,7 @@ struct Handle {
     _stop: DropGuard,
 }
 
-impl<P: Items> Actor<P> {
+impl<P: DispatchItems> Actor<P> {
     pub(super) fn new(options: DispatchOptions, connector: Connector, connected: watch::Sender<usize>) -> Self {
         series::begin(series::DISPATCH_SERIES, P::NAME);
         let scheduler = Scheduler::new(options.clone());

@@ -7,11 +7,11 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 use tokio::time::Instant;
 
 use super::{DeadlineStart, DispatchError, Dispatched, left_ms};
-use crate::items::Items;
+use crate::items::DispatchItems;
 use crate::labels::ItemEnd;
 
 /// An item as its caller submits it.
-pub(super) struct QueuedItem<P: Items> {
+pub(super) struct QueuedItem<P: DispatchItems> {
     pub(super) ticket: u64,
     pub(super) item: P::Item,
     pub(super) submitted: Instant,
@@ -24,7 +24,7 @@ pub(super) struct QueuedItem<P: Items> {
 }
 
 /// An unanswered item.
-pub(super) struct Entry<P: Items> {
+pub(super) struct Entry<P: DispatchItems> {
     pub(super) queued: QueuedItem<P>,
     /// `None` in the queue if only time at a worker counts.
     deadline: Option<Instant>,
@@ -36,7 +36,7 @@ pub(super) struct Entry<P: Items> {
     avoid: Option<u64>,
 }
 
-impl<P: Items> Entry<P> {
+impl<P: DispatchItems> Entry<P> {
     pub(super) fn id(&self) -> &str {
         P::id(&self.queued.item)
     }
@@ -58,7 +58,7 @@ impl<P: Items> Entry<P> {
 }
 
 /// The unanswered items.
-pub(super) struct Backlog<P: Items> {
+pub(super) struct Backlog<P: DispatchItems> {
     entries: HashMap<u64, Entry<P>>,
     /// Tickets by id: no two unanswered items have the same.
     tickets: HashMap<String, u64>,
@@ -66,7 +66,7 @@ pub(super) struct Backlog<P: Items> {
     deadlines: BTreeSet<(Instant, u64)>,
 }
 
-impl<P: Items> Backlog<P> {
+impl<P: DispatchItems> Backlog<P> {
     pub(super) fn new() -> Self {
         Self { entries: HashMap::new(), tickets: HashMap::new(), queue: VecDeque::new(), deadlines: BTreeSet::new() }
     }
@@ -174,7 +174,7 @@ impl<P: Items> Backlog<P> {
         if let Some(deadline) = entry.deadline {
             self.deadlines.remove(&(deadline, ticket));
         }
-        metrics::counter!("evenkeel_dispatch_items_total", "items" => P::NAME, "end" => end.name()).increment(1);
+        metrics::counter!("evenkeel_dispatch_items_total", "items" => P::NAME, "end" => end.label()).increment(1);
         metrics::histogram!("evenkeel_dispatch_seconds", "items" => P::NAME).record(now - submitted);
         // Before the response, so that the caller finds a free permit.
         drop(permit);

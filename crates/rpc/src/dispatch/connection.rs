@@ -10,11 +10,11 @@ use tonic::Streaming;
 
 use super::{DisconnectReason, DispatchOptions};
 use crate::client::{Connector, ServerAddress};
-use crate::items::Items;
+use crate::items::DispatchItems;
 use crate::retry::RetryPolicy;
 
 /// What happens on a connection.
-pub(super) enum Event<P: Items> {
+pub(super) enum Event<P: DispatchItems> {
     /// The stream is open.
     Connected { worker: u64, requests: mpsc::Sender<P::Request> },
     /// A response arrived.
@@ -24,7 +24,7 @@ pub(super) enum Event<P: Items> {
 }
 
 /// The connection to one worker.
-pub(super) struct WorkerConnection<P: Items> {
+pub(super) struct WorkerConnection<P: DispatchItems> {
     pub(super) worker: u64,
     pub(super) address: ServerAddress,
     pub(super) options: DispatchOptions,
@@ -36,7 +36,7 @@ pub(super) struct WorkerConnection<P: Items> {
     pub(super) stop: CancellationToken,
 }
 
-impl<P: Items> WorkerConnection<P> {
+impl<P: DispatchItems> WorkerConnection<P> {
     pub(super) async fn run(self) {
         let stop = self.stop.clone();
         stop.run_until_cancelled(self.keep_connected()).await;

@@ -24,7 +24,7 @@ use tokio::sync::{Semaphore, mpsc, oneshot, watch};
 
 use crate::client::Connector;
 use crate::error::{Reason, ServiceError, millis};
-use crate::items::Items;
+use crate::items::DispatchItems;
 
 pub use disconnect::DisconnectReason;
 pub use discovery::{Endpoints, Resolve, SystemResolver};
@@ -123,7 +123,7 @@ pub struct WorkerStatus {
 }
 
 /// Assigns items to workers. Clones share its state; it ends when the last clone and the last pending item are dropped.
-pub struct Dispatcher<P: Items> {
+pub struct Dispatcher<P: DispatchItems> {
     commands: mpsc::UnboundedSender<Command<P>>,
     permits: Arc<Semaphore>,
     capacity: usize,
@@ -131,7 +131,7 @@ pub struct Dispatcher<P: Items> {
     connected: watch::Receiver<usize>,
 }
 
-impl<P: Items> Clone for Dispatcher<P> {
+impl<P: DispatchItems> Clone for Dispatcher<P> {
     fn clone(&self) -> Self {
         Self {
             commands: self.commands.clone(),
@@ -143,7 +143,7 @@ impl<P: Items> Clone for Dispatcher<P> {
     }
 }
 
-impl<P: Items> Dispatcher<P> {
+impl<P: DispatchItems> Dispatcher<P> {
     /// Starts to connect. Workers that cannot be reached yet are retried until they can.
     pub fn start(options: &DispatchOptions, endpoints: Endpoints, connector: Connector) -> Self {
         let capacity = options.max_pending.clamp(1, Semaphore::MAX_PERMITS);

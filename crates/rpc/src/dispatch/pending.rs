@@ -12,18 +12,18 @@ use tokio::time::Instant;
 use super::actor::Command;
 use super::backlog::QueuedItem;
 use super::{DispatchError, Dispatched};
-use crate::items::Items;
+use crate::items::DispatchItems;
 
 /// Resolves to the response, with the attempts that it took. Dropping it cancels the item and frees its permit.
 #[must_use = "dropping it cancels the item"]
-pub struct Pending<P: Items> {
+pub struct Pending<P: DispatchItems> {
     ticket: u64,
     reply: oneshot::Receiver<Dispatched<P::Response>>,
     commands: mpsc::UnboundedSender<Command<P>>,
     answered: bool,
 }
 
-impl<P: Items> Pending<P> {
+impl<P: DispatchItems> Pending<P> {
     pub(super) fn submit(
         commands: &mpsc::UnboundedSender<Command<P>>,
         item: P::Item,
@@ -41,7 +41,7 @@ impl<P: Items> Pending<P> {
     }
 }
 
-impl<P: Items> Future for Pending<P> {
+impl<P: DispatchItems> Future for Pending<P> {
     type Output = Dispatched<P::Response>;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -51,7 +51,7 @@ impl<P: Items> Future for Pending<P> {
     }
 }
 
-impl<P: Items> Drop for Pending<P> {
+impl<P: DispatchItems> Drop for Pending<P> {
     fn drop(&mut self) {
         if !self.answered {
             // If the dispatcher has ended, there is nothing to cancel.

@@ -11,7 +11,7 @@ use super::worker::{Slot, Worker};
 use super::{DeadlineStart, DisconnectReason, DispatchError, DispatchOptions, WorkerStatus};
 use crate::balance::{Candidate, least_outstanding};
 use crate::error::millis;
-use crate::items::{Disposition, Items};
+use crate::items::{DispatchItems, Disposition};
 use crate::labels::ItemEnd;
 
 /// Why an attempt at an item failed.
@@ -23,14 +23,14 @@ enum FailedAttempt<R> {
 }
 
 /// All unanswered items and all workers.
-pub(super) struct Scheduler<P: Items> {
+pub(super) struct Scheduler<P: DispatchItems> {
     options: DispatchOptions,
     backlog: Backlog<P>,
     workers: BTreeMap<u64, Worker<P>>,
     assignments: u64,
 }
 
-impl<P: Items> Scheduler<P> {
+impl<P: DispatchItems> Scheduler<P> {
     pub(super) fn new(options: DispatchOptions) -> Self {
         Self { options, backlog: Backlog::new(), workers: BTreeMap::new(), assignments: 0 }
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use super::answers::Answers;
 use super::capacity::Capacity;
 use super::{DisconnectReason, WorkerStatus};
-use crate::items::Items;
+use crate::items::DispatchItems;
 
 /// An item that a worker has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Slot {
 }
 
 /// One worker.
-pub(super) struct Worker<P: Items> {
+pub(super) struct Worker<P: DispatchItems> {
     name: String,
     /// Its request stream. `None` while it is not connected.
     requests: Option<mpsc::Sender<P::Request>>,
@@ -36,7 +36,7 @@ pub(super) struct Worker<P: Items> {
     last_error: Option<DisconnectReason>,
 }
 
-impl<P: Items> Worker<P> {
+impl<P: DispatchItems> Worker<P> {
     pub(super) fn new(name: String, max_outstanding: usize) -> Self {
         Self {
             name,

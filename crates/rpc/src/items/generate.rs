@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Status, Streaming};
 
-use super::{Disposition, Incoming, Items, disposition_of};
+use super::{DispatchItems, Disposition, Incoming, Items, disposition_of};
 use crate::client::ClientChannel;
 
 /// Generation: items are [`GenerateItem`], answers [`Rollout`].
@@ -28,20 +28,8 @@ impl Items for GenerateItems {
         item.deadline_ms
     }
 
-    fn set_deadline_ms(item: &mut GenerateItem, deadline_ms: u64) {
-        item.deadline_ms = Some(deadline_ms);
-    }
-
     fn traceparent(item: &GenerateItem) -> &str {
         &item.traceparent
-    }
-
-    fn request(item: GenerateItem) -> GenerateRequest {
-        item.into()
-    }
-
-    fn cancel(id: &str) -> GenerateRequest {
-        CancelItem::new(id).into()
     }
 
     fn incoming(request: GenerateRequest) -> Incoming<GenerateItem> {
@@ -63,6 +51,20 @@ impl Items for GenerateItems {
             _ => FinishReason::Failed,
         };
         Rollout { sample_id: id, finish_reason: finish_reason.into(), failure: Some(failure), ..Rollout::default() }
+    }
+}
+
+impl DispatchItems for GenerateItems {
+    fn set_deadline_ms(item: &mut GenerateItem, deadline_ms: u64) {
+        item.deadline_ms = Some(deadline_ms);
+    }
+
+    fn request(item: GenerateItem) -> GenerateRequest {
+        item.into()
+    }
+
+    fn cancel(id: &str) -> GenerateRequest {
+        CancelItem::new(id).into()
     }
 
     fn disposition(rollout: &Rollout) -> Disposition {

@@ -1,7 +1,7 @@
 //! Streams of items: one call carries thousands of items, each with its own id, deadline, cancellation and failure.
 //!
-//! [`Items`] describes the messages of one kind of stream. [`ItemServer`] is the server side, [`crate::dispatch::Dispatcher`] the client
-//! side.
+//! [`Items`] describes the messages of one kind of stream for [`ItemServer`], the server side; [`DispatchItems`] what
+//! [`crate::dispatch::Dispatcher`], the client side, needs besides.
 
 mod capacity;
 mod context;
@@ -74,8 +74,6 @@ pub trait Items: Sized + Send + Sync + 'static {
     fn id(item: &Self::Item) -> &str;
     /// Deadline of the item in milliseconds.
     fn deadline_ms(item: &Self::Item) -> Option<u64>;
-    /// Replaces the deadline, after some of it has passed.
-    fn set_deadline_ms(item: &mut Self::Item, deadline_ms: u64);
     /// Memory of the item in bytes.
     fn held_bytes(item: &Self::Item) -> usize {
         size_of::<Self::Item>() + item.encoded_len()
@@ -83,10 +81,6 @@ pub trait Items: Sized + Send + Sync + 'static {
     /// The item's `traceparent`; empty if it has none.
     fn traceparent(item: &Self::Item) -> &str;
 
-    /// The item as a message.
-    fn request(item: Self::Item) -> Self::Request;
-    /// The cancellation of an item as a message.
-    fn cancel(id: &str) -> Self::Request;
     /// Parses a message.
     fn incoming(request: Self::Request) -> Incoming<Self::Item>;
 
@@ -94,6 +88,16 @@ pub trait Items: Sized + Send + Sync + 'static {
     fn response_id(response: &Self::Response) -> &str;
     /// The response that reports a failure.
     fn failed(id: String, failure: Failure) -> Self::Response;
+}
+
+/// A kind of item stream whose client is a [`Dispatcher`](crate::dispatch::Dispatcher).
+pub trait DispatchItems: Items {
+    /// Replaces the deadline of an item, after some of it has passed.
+    fn set_deadline_ms(item: &mut Self::Item, deadline_ms: u64);
+    /// The item as a message.
+    fn request(item: Self::Item) -> Self::Request;
+    /// The cancellation of an item as a message.
+    fn cancel(id: &str) -> Self::Request;
     /// What a client does with a response.
     fn disposition(response: &Self::Response) -> Disposition;
 

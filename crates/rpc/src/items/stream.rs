@@ -272,7 +272,7 @@ where
 }
 
 fn count<P: Items>(result: ItemResult) {
-    metrics::counter!("evenkeel_items_total", "items" => P::NAME, "result" => result.name()).increment(1);
+    metrics::counter!("evenkeel_items_total", "items" => P::NAME, "result" => result.label()).increment(1);
 }
 
 /// Counts a running item until it is dropped.

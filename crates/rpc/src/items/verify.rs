@@ -10,7 +10,7 @@ use prost::Message;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::{Disposition, Incoming, ItemContext, ItemServer, Items};
+use super::{DispatchItems, Disposition, Incoming, ItemContext, ItemServer, Items};
 use crate::client::ClientChannel;
 use crate::deadline::Deadline;
 use crate::error::{Reason, ServiceError};
@@ -33,10 +33,6 @@ impl Items for VerifyItems {
         item.deadline_ms
     }
 
-    fn set_deadline_ms(item: &mut VerifyItem, deadline_ms: u64) {
-        item.deadline_ms = Some(deadline_ms);
-    }
-
     /// A test or a gold answer without text is two bytes of a message and a structure in memory.
     fn held_bytes(item: &VerifyItem) -> usize {
         let structures = match &item.task {
@@ -51,14 +47,6 @@ impl Items for VerifyItems {
 
     fn traceparent(item: &VerifyItem) -> &str {
         &item.traceparent
-    }
-
-    fn request(item: VerifyItem) -> VerifyRequest {
-        item.into()
-    }
-
-    fn cancel(id: &str) -> VerifyRequest {
-        CancelItem::new(id).into()
     }
 
     fn incoming(request: VerifyRequest) -> Incoming<VerifyItem> {
@@ -89,6 +77,20 @@ impl Items for VerifyItems {
             | FailureCode::Internal => InvalidReason::Internal,
         };
         Verdict { violations: failure.violations, ..Verdict::invalid(id, reason, failure.message) }
+    }
+}
+
+impl DispatchItems for VerifyItems {
+    fn set_deadline_ms(item: &mut VerifyItem, deadline_ms: u64) {
+        item.deadline_ms = Some(deadline_ms);
+    }
+
+    fn request(item: VerifyItem) -> VerifyRequest {
+        item.into()
+    }
+
+    fn cancel(id: &str) -> VerifyRequest {
+        CancelItem::new(id).into()
     }
 
     fn disposition(verdict: &Verdict) -> Disposition {

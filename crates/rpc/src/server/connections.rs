@@ -195,8 +195,8 @@ impl ConnectionHandle {
 
     fn close(&self, why: CloseReason) {
         if !self.0.close.is_cancelled() {
-            tracing::debug!(client = ?self.0.client, why = why.name(), "closing a connection");
-            metrics::counter!("evenkeel_connections_closed_total", "why" => why.name()).increment(1);
+            tracing::debug!(client = ?self.0.client, why = why.label(), "closing a connection");
+            metrics::counter!("evenkeel_connections_closed_total", "why" => why.label()).increment(1);
             self.0.close.cancel();
         }
     }

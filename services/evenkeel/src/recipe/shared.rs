@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | temperature | `sampling.temperature` | `learner.temperature`: the learner scores under the distribution that was sampled from |
 //! | seed | `run.seed` | `engine.seed`, the fresh model, and the seed of every training step |
-//! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, which some aggregation rules divide by |
+//! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, which some aggregation rules divide by; 1 may be set, which divides by no length |
 //! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | every request to save a checkpoint or to publish; the learner has no setting of its own |
 //! | type of weights | `model.publish_type`, `model.checkpoint_type` | `publish_dtype` (and so what engines load) and `checkpoint_dtype` of the learner's service |
 //!
@@ -26,16 +26,18 @@ use super::Recipe;
 pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     let temperature_is_set = loaded.is_set("learner.temperature");
     let seed_is_set = loaded.is_set("engine.seed");
-    // 0 is what a recipe has that was written down under a rule that divides by no length.
-    let max_tokens_is_set =
-        loaded.is_set("learner.objective.max_tokens") && loaded.settings.learner.objective.max_tokens != 0;
     let Recipe { run, sampling, learner, engine, .. } = &mut loaded.settings;
     let from = ("sampling.temperature", sampling.temperature);
     follow("learner.temperature", &mut learner.temperature, temperature_is_set, from)?;
     follow("engine.seed", &mut engine.seed, seed_is_set, ("run.seed", run.seed))?;
-    if learner.objective.aggregation.uses_max_tokens() {
+    let objective = &mut learner.objective;
+    // 0 is not set; 1 divides by no length, whatever the longest answer.
+    if objective.aggregation.uses_max_tokens() && objective.max_tokens != 1 {
+        let is_set = objective.max_tokens != 0;
         let from = ("sampling.max_tokens", sampling.max_tokens as usize);
-        follow("learner.objective.max_tokens", &mut learner.objective.max_tokens, max_tokens_is_set, from)?;
+        follow("learner.objective.max_tokens", &mut objective.max_tokens, is_set, from).map_err(|error| {
+            FieldError { allowed: format!("{}, or 1 to divide by no length", error.allowed), ..error }
+        })?;
     }
     Ok(())
 }
@@ -46,7 +48,8 @@ pub(super) fn without_derived(recipe: &Recipe) -> Result<Table, ConfigError> {
     let mut table = to_table(recipe)?;
     if let Some(learner) = table.get_mut("learner").and_then(Value::as_table_mut) {
         learner.remove("temperature");
-        let divides = recipe.learner.objective.aggregation.uses_max_tokens();
+        let objective = &recipe.learner.objective;
+        let divides = objective.aggregation.uses_max_tokens() && objective.max_tokens != 1;
         if let Some(objective) = learner.get_mut("objective").and_then(Value::as_table_mut).filter(|_| divides) {
             objective.remove("max_tokens");
         }
@@ -135,6 +138,14 @@ mod tests {
     }
 
     #[test]
+    fn a_sum_that_no_length_divides_is_kept_and_written_down() {
+        let sum = "[learner.objective]\naggregation = \"sequence-sum\"\nmax_tokens = 1";
+        let recipe = resolve(sum).unwrap();
+        assert_eq!((recipe.learner.objective.max_tokens, recipe.sampling.max_tokens), (1, 128));
+        assert_eq!(resolve(&recipe.to_toml().unwrap()).unwrap(), recipe);
+    }
+
+    #[test]
     fn values_set_against_each_other_are_refused_with_both_names() {
         for (text, words) in [
             (
@@ -147,7 +158,7 @@ mod tests {
             ),
             (
                 "[sampling]\nmax_tokens = 90\n[learner.objective]\naggregation = \"sequence-sum\"\nmax_tokens = 80",
-                "`learner.objective.max_tokens` is 80 in test, allowed: the value of sampling.max_tokens, which is 90",
+                "`learner.objective.max_tokens` is 80 in test, allowed: the value of sampling.max_tokens, which is 90, or absent, or 1 to divide by no length",
             ),
         ] {
             let error = resolve(text).unwrap_err();

@@ -5,12 +5,13 @@ mod page;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{LineCursor, MetricsLine, RUN_FILE, RunUpdate, run_update};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_tasks::read::printable;
 use page::Page;
 
@@ -59,7 +60,8 @@ impl Source {
 /// Prints every step and evaluation, those that are done already as well, until the run has ended.
 pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
     let source = Source::of(&options.run)?;
-    let (mut from, mut said, mut lost) = (LineCursor::default(), String::new(), None::<Instant>);
+    let (mut from, mut said) = (LineCursor::default(), String::new());
+    let mut retries = RetryPolicy::new(PAUSE, PAUSE).with_time_limit(TIMEOUT).start();
     let (mut total_steps, mut shown_state) = (u64::MAX, None);
     loop {
         let update = match source.update(from).await {
@@ -67,26 +69,27 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
             // Before the first answer it may be a wrong address; later the process may only be busy, or gone.
             Err(error) if said.is_empty() => return Err(error),
             Err(error) => {
-                let since = *lost.get_or_insert_with(|| {
+                if retries.waited().is_none() {
                     note(&format!("lost, trying again: {error:#}"));
-                    Instant::now()
-                });
+                }
+                let retry = retries.next_retry();
                 // It went away before it could say that the run was over.
-                if from.steps as u64 >= total_steps && since.elapsed() >= FINISHED_TIMEOUT {
+                if from.steps as u64 >= total_steps && retries.waited() >= Some(FINISHED_TIMEOUT) {
                     note(&format!("the page is gone; all {total_steps} steps had been done"));
                     return Ok(ExitCode::SUCCESS);
                 }
-                if since.elapsed() >= TIMEOUT {
+                let Some(retry) = retry else {
                     return Err(error).context(
                         "the page does not answer any more: if the run has ended, its directory has the rest",
                     );
-                }
-                tokio::time::sleep(PAUSE).await;
+                };
+                tokio::time::sleep(retry.pause).await;
                 continue;
             }
         };
-        if lost.take().is_some() {
+        if retries.waited().is_some() {
             note("found again");
+            retries.reset();
         }
         total_steps = update.total_steps;
         let lines = print(&update, &mut from);

@@ -1,6 +1,6 @@
 //! The circuit breaker of one engine: it trips when too many samples in a row fail.
 
-use evenkeel_rpc::retry::{Retries, RetryPolicy};
+use evenkeel_rpc::retry::{Backoff, RetryPolicy};
 use tokio::time::Instant;
 
 use crate::settings::EngineClientSettings;
@@ -23,14 +23,14 @@ pub(super) struct CircuitBreaker {
     threshold: u32,
     failures: u32,
     /// The backoff of a tripped breaker, which grows with every further failure.
-    backoff: Retries,
+    backoff: Backoff,
     /// End of the current backoff.
     retry_at: Option<Instant>,
 }
 
 impl CircuitBreaker {
     pub(super) fn new(settings: &EngineClientSettings) -> Self {
-        let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).start();
+        let backoff = RetryPolicy::new(settings.probe_initial, settings.probe_max).backoff();
         Self { threshold: settings.breaker_failures, failures: 0, backoff, retry_at: None }
     }
 
@@ -44,7 +44,7 @@ impl CircuitBreaker {
     pub(super) fn record_failure(&mut self, now: Instant) -> bool {
         self.failures = self.failures.saturating_add(1);
         if self.is_tripped() {
-            self.retry_at = self.backoff.next_retry().map(|retry| now + retry.pause);
+            self.retry_at = Some(now + self.backoff.next_pause());
         }
         self.is_tripped()
     }

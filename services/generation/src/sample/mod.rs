@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, GenerateItem, GenerationTimings, Rollout};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{ServiceError, micros};
 use evenkeel_rpc::items::{ItemContext, StopReason};
 use tokio::time::Instant;
 
@@ -124,8 +124,4 @@ fn record(rollout: &Rollout, total: Duration) {
     metrics::counter!("evenkeel_rollouts_total", "finish_reason" => reason).increment(1);
     metrics::counter!("evenkeel_rollout_tokens_total").increment(tokens as u64);
     metrics::histogram!("evenkeel_rollout_seconds").record(total);
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

@@ -14,7 +14,7 @@ use evenkeel_proto::v1::{
     EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,
 };
 use evenkeel_rpc::deadline::Deadline;
-use evenkeel_rpc::error::{Reason, ServiceError};
+use evenkeel_rpc::error::{Reason, ServiceError, micros};
 use evenkeel_rpc::roots::{Roots, validate_folder};
 use tokio::sync::Mutex;
 use tokio::task::JoinSet;
@@ -169,8 +169,4 @@ async fn try_update(
     let report = update.apply(pool, engine, &mut control).await;
     let outcome = if report.failure.is_none() { EngineUpdateOutcome::Updated } else { EngineUpdateOutcome::Failed };
     (outcome, report)
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

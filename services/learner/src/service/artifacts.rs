@@ -5,10 +5,10 @@ use std::time::Instant;
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
-use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CheckpointRef, PublishRequest, PublishResponse, SaveCheckpointRequest, WeightsRef, load_checkpoint_request::Which,
 };
+use evenkeel_proto::{FieldError, validate_kept_versions};
 use evenkeel_rpc::error::{Reason, ServiceError, micros};
 use serde::{Deserialize, Serialize};
 
@@ -163,7 +163,7 @@ impl WeightsStore {
         learner: &Learner,
         request: &PublishRequest,
     ) -> Result<PublishResponse, ServiceError> {
-        retention::validate_kept_weights(request.keep)?;
+        validate_kept_versions("keep", request.keep.unwrap_or_default())?;
         if let Some(weights) = self.latest.clone().filter(|weights| weights.version == learner.version()) {
             return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
         }

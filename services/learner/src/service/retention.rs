@@ -4,21 +4,8 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use evenkeel_proto::FieldError;
-
 use crate::error::{LearnerError, Result};
 use crate::step_folder;
-
-/// Refuses a number of published versions that would remove one that an engine may still read.
-pub(super) fn validate_kept_weights(keep: Option<u32>) -> Result<(), FieldError> {
-    match keep {
-        Some(1) => {
-            let allowed = "0 (all), or 2 or more, since engines may still read the version before";
-            Err(FieldError::new("keep", 1, allowed))
-        }
-        _ => Ok(()),
-    }
-}
 
 /// Removes all but the `keep` most recently written folders named `step-NUMBER`; absent and 0 keep all. By time, not by
 /// number: after a return to an older checkpoint, folders of the repeated steps still exist and must not displace the one

@@ -5,7 +5,7 @@ use std::time::Duration;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::{ClientChannel, Connector, ServerAddress};
 use evenkeel_rpc::dispatch::{DeadlineStart, DispatchOptions, Dispatcher, Endpoints as Workers};
-use evenkeel_rpc::items::Items;
+use evenkeel_rpc::items::DispatchItems;
 
 use crate::error::RunError;
 use crate::settings::ServicesSettings;
@@ -37,7 +37,7 @@ impl Connections {
     }
 
     /// A dispatcher of items over workers, each with at most `max_outstanding` of them.
-    pub(super) fn dispatcher<P: Items>(
+    pub(super) fn dispatcher<P: DispatchItems>(
         &self,
         field: &str,
         urls: &[String],

@@ -117,8 +117,9 @@ impl Learner {
                     if let Some(failure) = failure {
                         return Err(status_of(&failure));
                     }
-                    if let Some(slot) = id.parse().ok().and_then(|at: usize| found.get_mut(at)) {
-                        *slot = log_probabilities;
+                    match id.parse().ok().and_then(|at: usize| found.get_mut(at)) {
+                        Some(slot) => *slot = log_probabilities,
+                        None => return Err(Status::internal(format!("it scored `{id}`, an id that it was not given"))),
                     }
                 }
                 Ok(found)

@@ -20,39 +20,25 @@ pub(crate) use progress::{AtStage, Stage, follow, waiting};
 /// Of the orchestrator, besides those of its server and its dispatchers.
 pub const SERIES: &[&[Series]] = &[series::RUN, values::VALUES];
 
-/// A part of a run that is timed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum TimedPart {
-    /// A warm-start step.
-    WarmStart,
-    /// Until the last rollout of a step ended.
-    Generation,
-    /// From there to the last verdict.
-    Reward,
-    /// From there to the learner's report.
-    UpdateActor,
-    /// Publishing weights and moving the engines to them.
-    UpdateWeights,
-    /// A whole GRPO step.
-    Step,
-    /// An evaluation.
-    Evaluation,
-    /// Writing a checkpoint.
-    Checkpoint,
-}
-
-impl TimedPart {
-    fn label(self) -> &'static str {
-        match self {
-            Self::WarmStart => "warm_start",
-            Self::Generation => "generation",
-            Self::Reward => "reward",
-            Self::UpdateActor => "update_actor",
-            Self::UpdateWeights => "update_weights",
-            Self::Step => "step",
-            Self::Evaluation => "evaluation",
-            Self::Checkpoint => "checkpoint",
-        }
+evenkeel_telemetry::labels! {
+    /// A part of a run that is timed.
+    pub(crate) enum TimedPart {
+        /// A warm-start step.
+        WarmStart = "warm_start",
+        /// Until the last rollout of a step ended.
+        Generation = "generation",
+        /// From there to the last verdict.
+        Reward = "reward",
+        /// From there to the learner's report.
+        UpdateActor = "update_actor",
+        /// Publishing weights and moving the engines to them.
+        UpdateWeights = "update_weights",
+        /// A whole GRPO step.
+        Step = "step",
+        /// An evaluation.
+        Evaluation = "evaluation",
+        /// Writing a checkpoint.
+        Checkpoint = "checkpoint",
     }
 }
 

@@ -59,36 +59,30 @@ pub(crate) fn waiting(service: Dependency, waits: bool) {
 
 /// Shows that the run waits for nothing.
 pub(super) fn clear_waiting() {
-    Dependency::ALL.into_iter().for_each(|service| waiting(service, false));
+    Dependency::ALL.iter().for_each(|&service| waiting(service, false));
 }
 
-/// Where a sample is that is not finished.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// Not started.
-    Queued,
-    /// With the generation service.
-    Generating,
-    /// With a verifier.
-    Verifying,
+evenkeel_telemetry::labels! {
+    /// Where a sample is that is not finished.
+    pub(crate) enum Stage {
+        /// Not started.
+        Queued = "queued",
+        /// With the generation service.
+        Generating = "generating",
+        /// With a verifier.
+        Verifying = "verifying",
+    }
 }
 
 impl Stage {
-    const ALL: [Self; 3] = [Self::Queued, Self::Generating, Self::Verifying];
-
     fn gauge(self) -> Gauge {
-        let stage = match self {
-            Self::Queued => "queued",
-            Self::Generating => "generating",
-            Self::Verifying => "verifying",
-        };
-        gauge!("evenkeel_run_samples_in_flight", "stage" => stage)
+        gauge!("evenkeel_run_samples_in_flight", "stage" => self.label())
     }
 }
 
 /// Shows that nothing is in flight yet.
 pub(super) fn nothing_is_in_flight() {
-    Stage::ALL.into_iter().for_each(|stage| stage.gauge().increment(0.0));
+    Stage::ALL.iter().for_each(|stage| stage.gauge().increment(0.0));
 }
 
 /// A sample at a stage, until it is dropped.

@@ -2,9 +2,10 @@
 
 use evenkeel_telemetry::{Series, Values};
 
+use super::{Stage, TimedPart};
 use crate::dependency::Dependency;
 
-const SERVICE: (&str, Values) = ("service", Values::Of(&Dependency::LABELS));
+const SERVICE: (&str, Values) = ("service", Values::Of(Dependency::LABELS));
 
 /// Of a run, besides the values of its steps.
 pub(super) const RUN: &[Series] = &[
@@ -33,7 +34,7 @@ pub(super) const RUN: &[Series] = &[
         .by(&[("state", Values::Of(&["all", "finished"]))]),
     Series::gauge("evenkeel_run_step_groups_trained", "groups of the current step whose gradient is computed"),
     Series::gauge("evenkeel_run_samples_in_flight", "samples by where they are: not started, in generation, in verification")
-        .by(&[("stage", Values::Of(&["queued", "generating", "verifying"]))]),
+        .by(&[("stage", Values::Of(Stage::LABELS))]),
     Series::gauge("evenkeel_run_last_line_timestamp_seconds", "when a step or evaluation ended last, Unix time")
         .by(&[("kind", Values::Of(&["train", "warm_start", "evaluation"]))]),
     Series::gauge("evenkeel_run_policy_version", "weights version of the newest recorded step"),
@@ -45,19 +46,7 @@ pub(super) const RUN: &[Series] = &[
          `update_actor` to the learner's report, `update_weights` to engines with the new weights; the whole `step`; and \
          `warm_start` steps, an `evaluation`, a `checkpoint`",
     )
-    .by(&[(
-        "phase",
-        Values::Of(&[
-            "warm_start",
-            "generation",
-            "reward",
-            "update_actor",
-            "update_weights",
-            "step",
-            "evaluation",
-            "checkpoint",
-        ]),
-    )]),
+    .by(&[("phase", Values::Of(TimedPart::LABELS))]),
     Series::counter("evenkeel_run_samples_total", "finished samples")
         .by(&[("status", Values::Of(&["valid", "invalid", "failed", "late"]))]),
     Series::counter("evenkeel_run_response_tokens_total", "tokens of their responses"),

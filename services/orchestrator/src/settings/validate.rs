@@ -1,7 +1,7 @@
 //! Values that have the right type and still cannot be: ranges, and what does not go together within a section.
 
 use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
-use evenkeel_proto::FieldError;
+use evenkeel_proto::{FieldError, validate_kept_versions};
 
 use super::{
     CheckpointSettings, DataKind, DataSettings, PolicySamplingSettings, ProgramMode, ProgramReward, RunSettings,
@@ -40,8 +40,7 @@ impl Settings for WarmStartSettings {
 impl Settings for CheckpointSettings {
     fn validate(&self) -> Result<(), FieldError> {
         positive("every", self.every)?;
-        let allowed = "0 (all), or at least 2, since engines may still read the version before";
-        FieldError::ensure(self.keep_weights != 1, "keep_weights", self.keep_weights, allowed)
+        validate_kept_versions("keep_weights", self.keep_weights)
     }
 }
 

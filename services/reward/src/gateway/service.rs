@@ -3,14 +3,15 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use evenkeel_proto::Label;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
-    RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest, VerifyOneResponse,
-    VerifyRequest,
+    InvalidReason, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest,
+    VerifyOneResponse, VerifyRequest,
 };
-use evenkeel_rpc::dispatch::Dispatcher;
+use evenkeel_rpc::dispatch::{DispatchError, Dispatcher};
 use evenkeel_rpc::error::millis;
-use evenkeel_rpc::items::{ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
+use evenkeel_rpc::items::{DispatchItems, Disposition, ItemContext, ItemServer, Items, ResponseStream, VerifyItems};
 use evenkeel_rpc::server::{Drain, ServerInfo};
 use tonic::{Request, Response, Status, Streaming};
 
@@ -43,10 +44,27 @@ impl Forwarder {
         if item.traceparent.is_empty() {
             item.traceparent = context.trace.child().to_string();
         }
-        match self.dispatcher.call(item, MAX_ATTEMPTS).await.result {
-            Ok(verdict) => Verdict { id, ..verdict },
-            Err(error) => VerifyItems::failed(id, error.failure()),
+        answer(id, self.dispatcher.call(item, MAX_ATTEMPTS).await.result)
+    }
+}
+
+/// What the client of an item gets. An item that workers were lost with or failed with has been tried often enough, and its client is told
+/// not to send it again.
+fn answer(id: String, result: Result<Verdict, DispatchError>) -> Verdict {
+    match result {
+        Ok(verdict) if VerifyItems::disposition(&verdict) == Disposition::Failed => {
+            let detail = match verdict.detail.as_str() {
+                "" => verdict.invalid_reason().label().to_owned(),
+                detail => format!("{}: {detail}", verdict.invalid_reason().label()),
+            };
+            let worker = verdict.worker;
+            Verdict { worker, ..Verdict::invalid(id, InvalidReason::AttemptsExhausted, detail) }
         }
+        Ok(verdict) => Verdict { id, ..verdict },
+        Err(lost @ DispatchError::WorkerLost { .. }) => {
+            Verdict::invalid(id, InvalidReason::AttemptsExhausted, lost.to_string())
+        }
+        Err(error) => VerifyItems::failed(id, error.failure()),
     }
 }
 
@@ -87,5 +105,34 @@ impl Reward for GatewayService {
             queue: Some(self.items.status()),
             ..together
         }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_proto::v1::Outcome;
+    use evenkeel_rpc::dispatch::DisconnectReason;
+
+    use super::*;
+
+    #[test]
+    fn an_item_that_was_tried_often_enough_is_not_to_be_sent_again() {
+        let defect = Verdict::invalid("3", InvalidReason::Internal, "a panic");
+        let lost = DispatchError::WorkerLost { id: "3".to_owned(), attempts: 3, last: DisconnectReason::Unresponsive };
+        for (result, detail) in [(Ok(defect), "internal: a panic"), (Err(lost), "was lost with its worker 3 times")] {
+            let verdict = answer("a".to_owned(), result);
+            assert_eq!((verdict.id.as_str(), verdict.invalid_reason()), ("a", InvalidReason::AttemptsExhausted));
+            assert!(verdict.detail.contains(detail), "{}", verdict.detail);
+            assert_eq!(VerifyItems::disposition(&verdict), Disposition::Final);
+        }
+    }
+
+    #[test]
+    fn a_verdict_that_stands_and_one_that_others_may_give_pass_unchanged() {
+        let judged = Verdict::judged("3", Outcome::Correct, "equal", 1.0);
+        let full = Verdict::invalid("3", InvalidReason::Overloaded, "");
+        for verdict in [judged, full] {
+            assert_eq!(answer("a".to_owned(), Ok(verdict.clone())), Verdict { id: "a".to_owned(), ..verdict });
+        }
     }
 }

@@ -54,6 +54,13 @@ struct LearnerProgress {
     end: Option<u64>,
 }
 
+impl LearnerProgress {
+    /// No step from this one on is sampled.
+    fn end_before(&mut self, step: u64) {
+        self.end = Some(self.end.map_or(step, |end| end.min(step)));
+    }
+}
+
 /// How far the evaluations are.
 #[derive(Debug, Clone, Copy)]
 struct EvaluatedThrough {
@@ -140,7 +147,7 @@ impl SamplingEnd {
         } else if stop.is_requested() {
             self.shared.learner.send_if_modified(|at| {
                 if !has_begun(at) {
-                    at.end = Some(at.end.map_or(step, |end| end.min(step)));
+                    at.end_before(step);
                 }
                 false
             });
@@ -150,7 +157,7 @@ impl SamplingEnd {
 
     /// No step from this one on is sampled: the run stops before, even where the learner waits for it already.
     pub(super) fn end_before(&self, step: u64) {
-        self.shared.learner.send_modify(|at| at.end = Some(at.end.map_or(step, |end| end.min(step))));
+        self.shared.learner.send_modify(|at| at.end_before(step));
     }
 
     /// Waits until the lines of the first `steps` steps are written.
