@@ -94,7 +94,7 @@ HEALTH = [
     panel("File descriptors in use", [("process_open_fds / process_max_fds", "{{job}} {{instance}}")],
           "Above four fifths, raise `ulimit -n`, or lower `server.max_connections`.", "percentunit"),
     panel("State of the engines", [("sum by (state) (evenkeel_engine_state)", "{{state}}")],
-          "open: it fails, see its log. stale: it lacks the current weights, see weight updates. suspect: it was just readmitted.", stack=True),
+          "circuit_open: it fails, see its log. stale: it lacks the current weights, see weight updates. suspect: it was just readmitted.", stack=True),
     panel("Tokens of each engine", [("evenkeel_engine_tokens_per_second", "{{engine}}")],
           "One engine far below its equals: another program on its GPU, heat, or a slow host.", "cps"),
     panel("Cache of each engine", [("evenkeel_engine_cache_usage_ratio", "{{engine}}")],

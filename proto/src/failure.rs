@@ -20,7 +20,7 @@ impl Failure {
 impl From<FieldError> for Failure {
     fn from(error: FieldError) -> Self {
         let message = error.to_string();
-        Self { violations: vec![error.into()], ..Self::new(FailureCode::InvalidArgument, "FIELD_REFUSED", message) }
+        Self { violations: vec![error.into()], ..Self::new(FailureCode::InvalidArgument, "INVALID_FIELD", message) }
     }
 }
 

@@ -26,6 +26,14 @@ macro_rules! labels {
             }
         })+
 
+        $(impl v1::$name {
+            /// Every value but UNSPECIFIED, in order of their numbers.
+            pub const SPECIFIED: &'static [Self] = Self::ALL.split_at(1).1;
+
+            /// Their labels.
+            pub const SPECIFIED_LABELS: &'static [&'static str] = [$($label),+].as_slice().split_at(1).1;
+        })+
+
         #[cfg(test)]
         mod tests {
             use super::*;
@@ -34,6 +42,8 @@ macro_rules! labels {
             fn labels_are_the_names_of_the_proto_files() {
                 $(
                     let prefix = v1::$name::Unspecified.as_str_name().strip_suffix("UNSPECIFIED").unwrap();
+                    let specified: Vec<_> = v1::$name::SPECIFIED.iter().map(|value| value.label()).collect();
+                    assert_eq!(v1::$name::SPECIFIED_LABELS, specified);
                     for (number, value) in v1::$name::ALL.iter().enumerate() {
                         assert_eq!(*value as usize, number);
                         assert_eq!(value.as_str_name(), format!("{prefix}{}", value.label().to_uppercase()));
@@ -62,7 +72,7 @@ labels! {
     PauseMode { Unspecified => "unspecified", Abort => "abort", Wait => "wait", Keep => "keep" }
     EngineUpdateOutcome { Unspecified => "unspecified", Updated => "updated", Current => "current", Failed => "failed" }
     EngineHealth {
-        Unspecified => "unspecified", Healthy => "healthy", Suspect => "suspect", Open => "open", Paused => "paused",
+        Unspecified => "unspecified", Healthy => "healthy", Suspect => "suspect", CircuitOpen => "circuit_open", Paused => "paused",
         Stale => "stale", Draining => "draining",
     }
     Outcome {
@@ -81,7 +91,7 @@ labels! {
     TrainKind { Unspecified => "unspecified", Grpo => "grpo", Supervised => "supervised" }
     TrainPhase {
         Unspecified => "unspecified", Receiving => "receiving", Scoring => "scoring", Accumulating => "accumulating",
-        Stepping => "stepping",
+        Updating => "updating",
     }
     LearnerState { Unspecified => "unspecified", Idle => "idle", Training => "training", Scoring => "scoring", Writing => "writing" }
     RunState {

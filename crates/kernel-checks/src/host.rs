@@ -7,7 +7,7 @@ use std::sync::{Mutex, PoisonError};
 use candle_core::{CpuStorage, Shape, Storage, Tensor, TensorId};
 use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 use evenkeel_model::kernels::HostValues;
-use evenkeel_model::kernels::cuda::{Device, Lane};
+use evenkeel_model::kernels::cuda::{Device, DeviceStream};
 use evenkeel_model::{AttentionFallback, AttentionLibrary, ModelError, Result};
 
 use crate::Runner;
@@ -116,15 +116,15 @@ impl Device for Host<'_> {
     }
 
     // Everything is done at once.
-    fn record(&self, _lane: Lane) -> Result<()> {
+    fn record(&self, _stream: DeviceStream) -> Result<()> {
         Ok(())
     }
 
-    fn wait(&self, _lane: Lane, _event: &()) -> Result<()> {
+    fn wait(&self, _stream: DeviceStream, _event: &()) -> Result<()> {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn synchronize(&self) -> Result<()> {
         Ok(())
     }
 }

@@ -34,7 +34,7 @@ fn open(number: usize) -> candle_core::Result<Device> {
     let device = Device::new_cuda_with_stream(number)?;
     let gpu = device.as_cuda_device()?;
     // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from and to the host beside
-    // it (`kernels::cuda::Lane`) are ordered by events of their own.
+    // it (`kernels::cuda::DeviceStream`) are ordered by events of their own.
     unsafe { gpu.disable_event_tracking() };
     // A device without pools gives memory back at once.
     if let Err(error) = Pool::of(gpu).and_then(|pool| pool.keep_all()) {

@@ -65,7 +65,7 @@ impl Admission {
     /// Reserves an amount for a client.
     ///
     /// # Errors
-    /// [`ServiceError::QueueFull`], or [`ServiceError::ShareTaken`] if only this client gets no more.
+    /// [`ServiceError::QueueFull`], or [`ServiceError::ClientQuotaExceeded`] if only this client gets no more.
     pub fn try_reserve(&self, client: ClientId, amount: usize) -> Result<Reservation, ServiceError> {
         let mut reserved = Reservation { queue: Arc::clone(&self.0), client, amount: 0 };
         reserved.try_grow(amount as u64)?;
@@ -129,9 +129,9 @@ impl Reservation {
         let refused = if by > free {
             Some(ServiceError::QueueFull { queue: name, unit, capacity, retry_after: None })
         } else if held >= CLIENT_SHARE.saturating_mul(free) && by > 0 {
-            Some(ServiceError::ShareTaken { queue: name, unit, capacity, held })
+            Some(ServiceError::ClientQuotaExceeded { queue: name, unit, capacity, held })
         } else if of_host >= HOST_SHARE.saturating_mul(free) && by > 0 {
-            Some(ServiceError::ShareTaken { queue: name, unit, capacity, held: of_host })
+            Some(ServiceError::ClientQuotaExceeded { queue: name, unit, capacity, held: of_host })
         } else {
             None
         };

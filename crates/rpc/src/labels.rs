@@ -14,7 +14,7 @@ evenkeel_telemetry::labels! {
         /// Its caller does not wait for it any more.
         Withdrawn = "withdrawn",
         /// Its worker answered under another id.
-        Misanswered = "misanswered",
+        UnexpectedId = "unexpected_id",
     }
 
     /// How an item of a server, or a whole stream, ended.

@@ -86,7 +86,7 @@ async fn a_refusal_names_the_method_and_the_role_and_never_the_token() {
         let status = act(&worker, &reader).await.unwrap_err();
         let expected = "the role `reader` may not call evenkeel.v1.Reward/VerifyOne, which takes `admin`";
         assert_eq!(status.message(), expected);
-        assert_eq!(reason_of(&status).as_deref(), Some("ROLE_TOO_LOW"));
+        assert_eq!(reason_of(&status).as_deref(), Some("INSUFFICIENT_ROLE"));
         folder.write("wrong.token", "a-token-of-another-server\n");
         let status = act(&worker, &connector(None, Some(&folder.path("wrong.token")))).await.unwrap_err();
         assert!(!format!("{status:?}").contains("another-server"), "{status:?}");

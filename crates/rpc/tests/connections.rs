@@ -229,7 +229,7 @@ async fn what_a_message_becomes_is_counted_before_it_is_decoded() {
         // The last bytes never come: nothing can have been decoded.
         let status = begun(&worker, many.len() as u32, &many[..many.len() - 10]).await;
         assert_eq!(status.code(), Code::InvalidArgument);
-        assert_eq!(reason_of(&status).as_deref(), Some("MESSAGE_EXPANDS"));
+        assert_eq!(reason_of(&status).as_deref(), Some("DECODED_MESSAGE_TOO_LARGE"));
         assert!(status.message().contains("`max_decoded`"), "{status}");
         assert!(verify_one(&worker).await.unwrap());
     })

@@ -137,7 +137,6 @@ async fn more_than_fits_is_refused_item_by_item() {
         let refused = stream.verdict().await;
         assert_eq!((refused.id.as_str(), refused.invalid_reason()), ("refused", InvalidReason::Overloaded));
         assert_eq!(refused.detail, "queue `verify` is full, its capacity is 2 items");
-        assert!(refused.is_retryable());
         until(|| worker.begun() == 1).await;
         let status = worker.client().await.get_status(RewardGetStatusRequest {}).await.unwrap().into_inner();
         let queue = status.queue.unwrap();
@@ -173,7 +172,7 @@ async fn an_id_in_work_breaks_the_protocol() {
         let status = stream.verdicts.message().await.unwrap_err();
         assert_eq!(status.code(), Code::InvalidArgument);
         assert!(status.message().starts_with("item.id is `a`, which is in flight"), "{}", status.message());
-        assert_eq!(reason_of(&status).as_deref(), Some("FIELD_REFUSED"));
+        assert_eq!(reason_of(&status).as_deref(), Some("INVALID_FIELD"));
         until(|| worker.stopped() == worker.begun()).await;
     })
     .await;
@@ -246,7 +245,7 @@ async fn a_client_that_reads_nothing_for_long_loses_its_stream() {
     tokio::time::sleep(Duration::from_secs(121)).await;
     let status = answers.next().await.unwrap().unwrap_err();
     assert_eq!(status.code(), Code::ResourceExhausted);
-    assert_eq!(reason_of(&status).as_deref(), Some("ANSWERS_UNREAD"));
+    assert_eq!(reason_of(&status).as_deref(), Some("RESPONSES_UNREAD"));
     assert!(answers.next().await.is_none());
 }
 

@@ -45,7 +45,7 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
     }
     let id = match row.get(&path("question_id")) {
         Some(id) => text("question_id", id).unwrap_or_else(|_| id.to_string()),
-        None => row.place().to_string(),
+        None => row.location().to_string(),
     };
     if !published && let Some(tests) = row.get(TESTS) {
         let cases = tests_column::cases(tests, function(row)).map_err(|error| invalid(&id, error))?;

@@ -65,7 +65,7 @@ impl<'a> Collector<'a> {
             let (place, problem) = match row {
                 Ok(row) => {
                     self.report.files[file].shape.get_or_insert_with(|| rules.fields.shape(&row));
-                    (row.place(), read_row(&row, rules, origin, || format!("{shown}#{index}")))
+                    (row.location(), read_row(&row, rules, origin, || format!("{shown}#{index}")))
                 }
                 Err(ReadError::Row(place, error)) => (place, Err(error)),
                 Err(ReadError::File(error)) => {

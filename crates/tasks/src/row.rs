@@ -111,7 +111,7 @@ impl Row {
     }
 
     /// Where it stands in its file.
-    pub fn place(&self) -> RowLocation {
+    pub fn location(&self) -> RowLocation {
         self.place
     }
 
@@ -225,7 +225,7 @@ mod tests {
         assert_eq!((row.get("a.b"), row.get("c.d")), (Some(&1.into()), Some(&2.into())));
         assert_eq!((row.get("e"), row.get("a.c"), row.get("x")), (None, None, None));
         assert!(row.is_null("e") && row.is_null("a.n") && !row.is_null("a.b") && !row.is_null("x.y"));
-        assert_eq!((row.number(), row.place(), row.columns().as_str()), (7, RowLocation::Line(7), "a, c.d, e"));
+        assert_eq!((row.number(), row.location(), row.columns().as_str()), (7, RowLocation::Line(7), "a, c.d, e"));
     }
 
     #[test]

@@ -75,7 +75,7 @@ impl Task {
 
     /// Whatever the verifier of that name makes of the answer and the payload.
     pub fn custom(verifier: impl Into<String>, payload: impl Into<Vec<u8>>) -> Self {
-        Self::new(Message::Custom(CustomTask { endpoint: verifier.into(), payload: payload.into() }))
+        Self::new(Message::Custom(CustomTask { verifier: verifier.into(), payload: payload.into() }))
     }
 
     fn new(message: Message) -> Self {
@@ -94,7 +94,7 @@ impl Task {
     /// The name of the verifier of the user's own that judges it; `None` for mathematics and programs.
     pub fn verifier(&self) -> Option<&str> {
         match &*self.0 {
-            Message::Custom(task) => Some(&task.endpoint),
+            Message::Custom(task) => Some(&task.verifier),
             _ => None,
         }
     }
@@ -133,7 +133,7 @@ impl Task {
                 _ => Digest::of_texts(["question", &task.question_id]),
             },
             Message::Custom(task) => {
-                Digest::of_texts(["custom", &task.endpoint, &String::from_utf8_lossy(&task.payload)])
+                Digest::of_texts(["custom", &task.verifier, &String::from_utf8_lossy(&task.payload)])
             }
         }
     }

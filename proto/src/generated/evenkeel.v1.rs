@@ -911,7 +911,7 @@ pub enum EngineHealth {
     /// It failed recently and gets less work.
     Suspect = 2,
     /// Its circuit breaker is open: no work until a probe succeeds.
-    Open = 3,
+    CircuitOpen = 3,
     /// Paused for a weight update.
     Paused = 4,
     /// It does not have the current weights: no work.
@@ -929,7 +929,7 @@ impl EngineHealth {
             Self::Unspecified => "ENGINE_HEALTH_UNSPECIFIED",
             Self::Healthy => "ENGINE_HEALTH_HEALTHY",
             Self::Suspect => "ENGINE_HEALTH_SUSPECT",
-            Self::Open => "ENGINE_HEALTH_OPEN",
+            Self::CircuitOpen => "ENGINE_HEALTH_CIRCUIT_OPEN",
             Self::Paused => "ENGINE_HEALTH_PAUSED",
             Self::Stale => "ENGINE_HEALTH_STALE",
             Self::Draining => "ENGINE_HEALTH_DRAINING",
@@ -941,7 +941,7 @@ impl EngineHealth {
             "ENGINE_HEALTH_UNSPECIFIED" => Some(Self::Unspecified),
             "ENGINE_HEALTH_HEALTHY" => Some(Self::Healthy),
             "ENGINE_HEALTH_SUSPECT" => Some(Self::Suspect),
-            "ENGINE_HEALTH_OPEN" => Some(Self::Open),
+            "ENGINE_HEALTH_CIRCUIT_OPEN" => Some(Self::CircuitOpen),
             "ENGINE_HEALTH_PAUSED" => Some(Self::Paused),
             "ENGINE_HEALTH_STALE" => Some(Self::Stale),
             "ENGINE_HEALTH_DRAINING" => Some(Self::Draining),
@@ -1722,7 +1722,7 @@ pub struct MathTask {
 pub struct CustomTask {
     /// Name of the verifier in the settings of the run. Required.
     #[prost(string, tag = "1")]
-    pub endpoint: ::prost::alloc::string::String,
+    pub verifier: ::prost::alloc::string::String,
     /// What the verifier needs to know of the row: a JSON object of its columns, unless the row has a payload of its own.
     #[prost(bytes = "vec", tag = "2")]
     pub payload: ::prost::alloc::vec::Vec<u8>,
@@ -2572,6 +2572,9 @@ pub enum InvalidReason {
     Unimplemented = 11,
     /// A defect of the worker.
     Internal = 12,
+    /// Sent by a gateway: workers were lost with the item or failed with it, as often as it may be tried. Sending it again would multiply
+    /// the attempts.
+    AttemptsExhausted = 13,
 }
 impl InvalidReason {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2593,6 +2596,7 @@ impl InvalidReason {
             Self::WorkerLost => "INVALID_REASON_WORKER_LOST",
             Self::Unimplemented => "INVALID_REASON_UNIMPLEMENTED",
             Self::Internal => "INVALID_REASON_INTERNAL",
+            Self::AttemptsExhausted => "INVALID_REASON_ATTEMPTS_EXHAUSTED",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2611,6 +2615,7 @@ impl InvalidReason {
             "INVALID_REASON_WORKER_LOST" => Some(Self::WorkerLost),
             "INVALID_REASON_UNIMPLEMENTED" => Some(Self::Unimplemented),
             "INVALID_REASON_INTERNAL" => Some(Self::Internal),
+            "INVALID_REASON_ATTEMPTS_EXHAUSTED" => Some(Self::AttemptsExhausted),
             _ => None,
         }
     }
@@ -3617,7 +3622,7 @@ pub enum TrainPhase {
     /// Forward and backward passes.
     Accumulating = 3,
     /// Clipping and the optimizer.
-    Stepping = 4,
+    Updating = 4,
 }
 impl TrainPhase {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -3630,7 +3635,7 @@ impl TrainPhase {
             Self::Receiving => "TRAIN_PHASE_RECEIVING",
             Self::Scoring => "TRAIN_PHASE_SCORING",
             Self::Accumulating => "TRAIN_PHASE_ACCUMULATING",
-            Self::Stepping => "TRAIN_PHASE_STEPPING",
+            Self::Updating => "TRAIN_PHASE_UPDATING",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -3640,7 +3645,7 @@ impl TrainPhase {
             "TRAIN_PHASE_RECEIVING" => Some(Self::Receiving),
             "TRAIN_PHASE_SCORING" => Some(Self::Scoring),
             "TRAIN_PHASE_ACCUMULATING" => Some(Self::Accumulating),
-            "TRAIN_PHASE_STEPPING" => Some(Self::Stepping),
+            "TRAIN_PHASE_UPDATING" => Some(Self::Updating),
             _ => None,
         }
     }

@@ -123,7 +123,7 @@ impl EngineSettings {
     }
 
     /// The settings that affect the samples of requests with seeds; all others at their defaults.
-    pub fn rules(&self) -> Self {
+    pub fn result_affecting(&self) -> Self {
         Self { max_model_len: self.max_model_len, logprobs_mode: self.logprobs_mode, ..Self::default() }
     }
 

@@ -99,7 +99,7 @@ impl HealthMonitor {
             tracing::warn!(engine = self.engine.name(), %error, "engine ejected");
         }
         control.forget_weights();
-        let state = if state == EngineState::Stale { EngineState::Stale } else { EngineState::Open };
+        let state = if state == EngineState::Stale { EngineState::Stale } else { EngineState::CircuitOpen };
         self.pool.eject(&self.engine, state, &error.to_string());
     }
 

@@ -2,6 +2,8 @@
 
 use evenkeel_telemetry::{Series, Values};
 
+use crate::pool::EngineState;
+
 const ENGINE: (&str, Values) = ("engine", Values::Few("engines of the setting `endpoints`"));
 const KIND: (&str, Values) = (
     "kind",
@@ -32,7 +34,7 @@ pub const SERIES: &[Series] = &[
     Series::gauge("evenkeel_generation_waiting_samples", "samples that wait for an engine with room"),
     Series::gauge("evenkeel_generation_asleep", "1 while the engines sleep for the learner, else 0"),
     Series::gauge("evenkeel_engine_state", "1 for the state that the engine is in, 0 for the others")
-        .by(&[ENGINE, ("state", Values::Of(&["healthy", "suspect", "open", "paused", "stale", "draining"]))]),
+        .by(&[ENGINE, ("state", Values::Of(EngineState::LABELS))]),
     Series::gauge("evenkeel_engine_policy_version", "version of the weights that the engine reports")
         .by(&[ENGINE])
         .only("an engine that reports a version"),

@@ -180,7 +180,7 @@ async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Opti
         match probe.await {
             Ok(reported) => return Ok(reported),
             Err(EngineClientError::Incompatible(refusal)) => return Err(refusal),
-            Err(error) => pool.eject(engine, EngineState::Open, &error.to_string()),
+            Err(error) => pool.eject(engine, EngineState::CircuitOpen, &error.to_string()),
         }
         tokio::time::sleep(backoff.next_pause()).await;
     }

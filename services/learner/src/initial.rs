@@ -10,7 +10,7 @@ use evenkeel_model::{Config, ParameterId, ParameterSpec, parameter_specs};
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
 use crate::source::ModelSource;
-use crate::trainer::{StoredNumbers, StoredState, Trainer};
+use crate::trainer::{StoredCounters, StoredState, Trainer};
 
 /// Restores version 0 from the model's folder. Reads nothing if nothing was trained.
 ///
@@ -33,7 +33,7 @@ pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()>
     let initial =
         Initial { folder, weights: StoredParameters::open(folder, &config)?, specs: parameter_specs(&config).0 };
     let seed = trainer.settings().seed;
-    trainer.restore(&initial, StoredNumbers { optimizer: UpdateCounts::START, version: 0, seed })
+    trainer.restore(&initial, StoredCounters { optimizer: UpdateCounts::START, version: 0, seed })
 }
 
 /// The weights of a folder, with moments of zero.

@@ -45,7 +45,7 @@ impl Learner {
         } else {
             None
         };
-        let explain = |error: LearnerError| error.during(MemoryPhase::Opening, plan.as_ref(), &settings);
+        let explain = |error: LearnerError| error.during(MemoryPhase::Loading, plan.as_ref(), &settings);
         let parameters = load_parameters(folder, &config, &device).map_err(|error| explain(error.into()))?;
         let source = ModelSource::opened(folder, config_json);
         let mut learner = Self::build(config, parameters, source, settings.clone()).map_err(explain)?;

@@ -38,7 +38,7 @@ pub use export::{Export, export};
 pub use group::{Group, Response};
 pub use learner::Learner;
 pub use memory::{
-    Advice, DiskPlan, MeasuredMemory, MemoryPart, MemoryPhase, MemoryPlace, MemoryPlan, MemoryUse, NotEnoughMemory,
+    Advice, DiskPlan, MeasuredMemory, MemoryKind, MemoryPart, MemoryPhase, MemoryPlan, MemoryUse, NotEnoughMemory,
     OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};

@@ -59,7 +59,7 @@ pub use run::{EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StopWh
 pub use run_update::{LineCursor, RunUpdate, run_update};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    AVERAGE, AnswerSampling, BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, Engines,
+    AVERAGE, AnswerSampling, BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, EnginesWhileTraining,
     EvaluationSettings, FilterSettings, InvalidRows, LoopSettings, Overlong, PageSettings, PipelineSettings,
     PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings, Scalar,
     ServicesSettings, ShapingSettings, SourceSettings, StepOrder, TrailsSettings, VerifierSettings, WarmStartSettings,

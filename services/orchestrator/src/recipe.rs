@@ -43,7 +43,7 @@ impl ResolvedRecipe {
     /// A section that TOML cannot write.
     pub fn new(settings: LoopSettings, model: impl ModelSource + 'static) -> Result<Self, ConfigError> {
         let toml = evenkeel_config::to_toml(&settings)?;
-        let identity = identity(&settings.rules());
+        let identity = identity(&settings.result_affecting());
         let model = Arc::new(model);
         let (learner_settings_hash, aggregation, objective, notes) = (None, None, None, Vec::new());
         Ok(Self { settings, toml, identity, model, learner_settings_hash, aggregation, objective, notes })

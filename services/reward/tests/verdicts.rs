@@ -78,7 +78,7 @@ fn any_of_several_gold_answers_is_accepted() {
 fn a_task_for_an_unknown_verifier_is_not_a_wrong_answer() {
     bounded(async {
         let worker = Worker::start().await;
-        let custom = CustomTask { endpoint: "http://judge".into(), payload: b"{}".to_vec() };
+        let custom = CustomTask { verifier: "http://judge".into(), payload: b"{}".to_vec() };
         let verdict = worker.one(VerifyItem { task: Some(Task::Custom(custom)), ..item("a", "", "text") }).await;
         assert_eq!((verdict.outcome(), verdict.invalid_reason()), (Outcome::Invalid, InvalidReason::Unimplemented));
         assert!(verdict.detail.contains("the verifier `http://judge` is not known here"), "{}", verdict.detail);

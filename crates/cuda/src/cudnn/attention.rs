@@ -9,8 +9,8 @@ use super::arrays::{
     BEHIND, DK, DK_HEADS, DOTS, DOUT, DQ, DQ_SUM, DV, DV_HEADS, FUTURE, K, KEY_LENGTHS, LOG_SUM, OFFSETS, ONE, OUT, Q,
     QUERY_LENGTHS, SCALE, V,
 };
+use super::constants::{Attribute, DataType, Pointwise, Reduction};
 use super::graph::{Graph, Layout, OperationGraph, Tensor};
-use super::numbers::{Attribute, DataType, Pointwise, Reduction};
 
 /// The graph of a pass.
 pub(super) fn graph(api: &'static Api, shape: FusedShape, pass: FusedPass) -> Result<OperationGraph, CudnnError> {

@@ -5,7 +5,7 @@ use std::ptr;
 
 use super::CudnnError;
 use super::api::Api;
-use super::numbers::{Attribute, Kind, Value};
+use super::constants::{Attribute, Kind, Value};
 
 /// A descriptor, destroyed when it is dropped.
 pub(super) struct Descriptor {

@@ -2,8 +2,8 @@
 
 use super::CudnnError;
 use super::api::Api;
+use super::constants::{Attribute as A, DataType, Kind, Pointwise, Reduction};
 use super::descriptor::Descriptor;
-use super::numbers::{Attribute as A, DataType, Kind, Pointwise, Reduction};
 
 /// Bytes that every address is divisible by.
 const ALIGNMENT: i64 = 16;

@@ -7,9 +7,9 @@ mod api;
 mod arrays;
 mod attention;
 mod cache;
+mod constants;
 mod descriptor;
 mod graph;
-mod numbers;
 mod plan;
 
 use std::collections::HashMap;

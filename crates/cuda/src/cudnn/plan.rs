@@ -10,8 +10,8 @@ use super::CudnnError;
 use super::api::Api;
 use super::arrays::Numbers;
 use super::attention::graph;
+use super::constants::{Attribute, Heuristic, Kind};
 use super::descriptor::Descriptor;
-use super::numbers::{Attribute, Heuristic, Kind};
 
 /// The device that plans are made for: a real one, or a description of one.
 pub(super) struct PlanDevice(Descriptor);

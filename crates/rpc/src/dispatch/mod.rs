@@ -56,7 +56,7 @@ pub enum DispatchError {
     },
     /// Its worker answered under an id that it did not have.
     #[error("a worker answered item `{id}` as `{answered}`, an id that it was not given")]
-    Misanswered {
+    UnexpectedId {
         /// The item, as far as can be known.
         id: String,
         /// The id of the answer.
@@ -82,7 +82,7 @@ impl DispatchError {
         let message = self.to_string();
         match self {
             Self::WorkerLost { .. } => ServiceError::Unavailable { reason: Reason::WorkerLost, message },
-            Self::Misanswered { .. } => ServiceError::Internal { message },
+            Self::UnexpectedId { .. } => ServiceError::Internal { message },
             Self::Deadline { waited_ms, .. } => ServiceError::Deadline(Duration::from_millis(*waited_ms)),
             Self::InFlight { .. } | Self::NoId => ServiceError::Precondition { reason: Reason::DuplicateId, message },
             Self::Closed => ServiceError::Cancelled,

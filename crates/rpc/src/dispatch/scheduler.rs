@@ -62,7 +62,7 @@ impl<P: DispatchItems> Scheduler<P> {
             let assigned = deadline.checked_sub(entry.queued.budget).unwrap_or(entry.queued.submitted);
             let stray = worker.and_then(|worker| worker.stray_since(assigned)).map(str::to_owned);
             let (error, end) = match stray {
-                Some(answered) => (DispatchError::Misanswered { id, answered }, ItemEnd::Misanswered),
+                Some(answered) => (DispatchError::UnexpectedId { id, answered }, ItemEnd::UnexpectedId),
                 None => {
                     let waited_ms = millis(now - entry.queued.submitted);
                     (DispatchError::Deadline { id, waited_ms }, ItemEnd::Deadline)
@@ -163,8 +163,8 @@ impl<P: DispatchItems> Scheduler<P> {
                 for ticket in worker.strayed(&answered, now) {
                     let Some(entry) = self.backlog.take(ticket) else { continue };
                     let id = entry.id().to_owned();
-                    let error = DispatchError::Misanswered { id, answered: answered.clone() };
-                    self.backlog.finish(entry, Err(error), ItemEnd::Misanswered, now);
+                    let error = DispatchError::UnexpectedId { id, answered: answered.clone() };
+                    self.backlog.finish(entry, Err(error), ItemEnd::UnexpectedId, now);
                 }
                 return;
             }

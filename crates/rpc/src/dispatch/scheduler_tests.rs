@@ -388,7 +388,7 @@ fn a_worker_that_answers_under_other_ids_is_believed_for_none_of_its_items() {
     assert!(replies.iter_mut().all(|reply| reply.try_recv().is_err()), "one of the two may still be answered");
     fixture.answer(0, correct("y"));
     for (reply, id) in replies.iter_mut().zip(["1", "2"]) {
-        let error = DispatchError::Misanswered { id: id.to_owned(), answered: "y".to_owned() };
+        let error = DispatchError::UnexpectedId { id: id.to_owned(), answered: "y".to_owned() };
         assert_eq!(reply.try_recv().unwrap(), Err(error));
     }
     // The worker may have other items at once.
@@ -419,7 +419,7 @@ fn an_item_whose_deadline_ends_after_an_answer_under_another_id_is_not_late() {
     fixture.answer(0, correct("x"));
     fixture.answer(0, correct("2"));
     fixture.pass(Duration::from_secs(61));
-    let error = DispatchError::Misanswered { id: "1".to_owned(), answered: "x".to_owned() };
+    let error = DispatchError::UnexpectedId { id: "1".to_owned(), answered: "x".to_owned() };
     assert_eq!(replies[0].try_recv().unwrap(), Err(error));
     assert_eq!(replies[1].try_recv().unwrap(), Ok(correct("2")));
 }

@@ -77,7 +77,7 @@ pub enum ServiceError {
     },
     /// A bounded queue is not full, but this client has its share.
     #[error("this client holds {held} of the {capacity} {} of queue `{queue}`, the rest is kept for others", unit.name())]
-    ShareTaken {
+    ClientQuotaExceeded {
         /// Name of the queue.
         queue: &'static str,
         /// What it counts.
@@ -98,7 +98,7 @@ pub enum ServiceError {
     },
     /// A message would be too large once it is decoded.
     #[error("the message would take more than {most} bytes once it is decoded (setting `max_decoded`)")]
-    MessageExpands {
+    DecodedMessageTooLarge {
         /// The limit in bytes.
         most: u64,
     },
@@ -199,12 +199,12 @@ impl ServiceError {
     /// The gRPC code.
     pub fn code(&self) -> Code {
         match self {
-            Self::Invalid(_) | Self::Malformed | Self::MessageExpands { .. } => Code::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::DecodedMessageTooLarge { .. } => Code::InvalidArgument,
             Self::Precondition { .. } => Code::FailedPrecondition,
             Self::NotFound { .. } => Code::NotFound,
             Self::AlreadyExists { .. } => Code::AlreadyExists,
             Self::QueueFull { .. }
-            | Self::ShareTaken { .. }
+            | Self::ClientQuotaExceeded { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
             | Self::ResponsesUnread { .. } => Code::ResourceExhausted,
@@ -223,28 +223,28 @@ impl ServiceError {
     /// The machine-readable reason.
     pub fn reason(&self) -> Reason {
         match self {
-            Self::Invalid(_) => Reason::FieldRefused,
+            Self::Invalid(_) => Reason::InvalidField,
             Self::Precondition { reason, .. } | Self::Unavailable { reason, .. } => *reason,
             Self::NotFound { .. } => Reason::NotFound,
             Self::AlreadyExists { .. } => Reason::AlreadyExists,
             Self::QueueFull { unit: Unit::Items, .. } => Reason::QueueFull,
             Self::QueueFull { unit: Unit::Bytes, .. } => Reason::BytesFull,
-            Self::ShareTaken { .. } => Reason::ShareTaken,
+            Self::ClientQuotaExceeded { .. } => Reason::ClientQuotaExceeded,
             Self::DiskFull { .. } => Reason::DiskFull,
             Self::ConnectionsFull => Reason::ConnectionsFull,
             Self::MessageTimeout { .. } => Reason::MessageTimeout,
-            Self::MessageExpands { .. } => Reason::MessageExpands,
+            Self::DecodedMessageTooLarge { .. } => Reason::DecodedMessageTooLarge,
             Self::Malformed => Reason::MalformedMessage,
-            Self::ResponsesUnread { .. } => Reason::AnswersUnread,
+            Self::ResponsesUnread { .. } => Reason::ResponsesUnread,
             Self::Unauthenticated { .. } => Reason::Unauthenticated,
-            Self::Forbidden { .. } => Reason::RoleTooLow,
+            Self::Forbidden { .. } => Reason::InsufficientRole,
             Self::Draining => Reason::Draining,
             Self::Deadline(_) => Reason::DeadlineExceeded,
             Self::Cancelled => Reason::Cancelled,
             Self::Unimplemented { .. } => Reason::NotImplemented,
             Self::Conflict { .. } => Reason::Conflict,
             Self::DataLoss { .. } => Reason::DataLoss,
-            Self::Internal { .. } => Reason::Defect,
+            Self::Internal { .. } => Reason::Internal,
         }
     }
 
@@ -261,7 +261,7 @@ impl ServiceError {
 
     fn failure_code(&self) -> FailureCode {
         match self {
-            Self::Invalid(_) | Self::Malformed | Self::MessageExpands { .. } => FailureCode::InvalidArgument,
+            Self::Invalid(_) | Self::Malformed | Self::DecodedMessageTooLarge { .. } => FailureCode::InvalidArgument,
             Self::Precondition { .. }
             | Self::AlreadyExists { .. }
             | Self::Conflict { .. }
@@ -269,7 +269,7 @@ impl ServiceError {
             | Self::Forbidden { .. } => FailureCode::FailedPrecondition,
             Self::NotFound { .. } => FailureCode::NotFound,
             Self::QueueFull { .. }
-            | Self::ShareTaken { .. }
+            | Self::ClientQuotaExceeded { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
             | Self::ResponsesUnread { .. } => FailureCode::ResourceExhausted,

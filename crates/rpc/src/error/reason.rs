@@ -46,7 +46,7 @@ impl fmt::Display for Reason {
 
 reasons! {
     /// A field of the request is refused.
-    FieldRefused = "FIELD_REFUSED",
+    InvalidField = "INVALID_FIELD",
     /// What it names does not exist.
     NotFound = "NOT_FOUND",
     /// Something different of that name exists.
@@ -56,7 +56,7 @@ reasons! {
     /// A queue has no room for more bytes.
     BytesFull = "BYTES_FULL",
     /// The client has its share of a queue.
-    ShareTaken = "SHARE_TAKEN",
+    ClientQuotaExceeded = "CLIENT_QUOTA_EXCEEDED",
     /// The disk is full, or the quota used up.
     DiskFull = "DISK_FULL",
     /// All connections of the server are in use.
@@ -64,15 +64,15 @@ reasons! {
     /// A message took too long to arrive.
     MessageTimeout = "MESSAGE_TIMEOUT",
     /// A message would be too large once it is decoded.
-    MessageExpands = "MESSAGE_EXPANDS",
+    DecodedMessageTooLarge = "DECODED_MESSAGE_TOO_LARGE",
     /// Bytes that are not a protobuf message.
     MalformedMessage = "MALFORMED_MESSAGE",
     /// The client does not read its responses.
-    AnswersUnread = "ANSWERS_UNREAD",
+    ResponsesUnread = "RESPONSES_UNREAD",
     /// The caller has not proven who it is.
     Unauthenticated = "UNAUTHENTICATED",
     /// The caller's role may not do this.
-    RoleTooLow = "ROLE_TOO_LOW",
+    InsufficientRole = "INSUFFICIENT_ROLE",
     /// The server is shutting down.
     Draining = "DRAINING",
     /// The deadline passed.
@@ -86,7 +86,7 @@ reasons! {
     /// Stored data is corrupt.
     DataLoss = "DATA_LOSS",
     /// A defect of the server.
-    Defect = "DEFECT",
+    Internal = "INTERNAL",
     /// Every worker that had the item was lost.
     WorkerLost = "WORKER_LOST",
     /// An unanswered item has the same id, or the item has none.
@@ -94,17 +94,17 @@ reasons! {
     /// No reward worker answers.
     NoWorker = "NO_WORKER",
     /// The learner serves another run.
-    OtherRun = "OTHER_RUN",
+    RunMismatch = "RUN_MISMATCH",
     /// Another client holds the learner's lease.
     Leased = "LEASED",
     /// The weights have another version than the request names.
-    OtherVersion = "OTHER_VERSION",
+    VersionMismatch = "VERSION_MISMATCH",
     /// The settings differ from those of the request.
-    OtherSettings = "OTHER_SETTINGS",
+    SettingsMismatch = "SETTINGS_MISMATCH",
     /// No group arrived for too long, so the step was dropped.
     StepIdle = "STEP_IDLE",
     /// No engine has the version that the sample asks for.
-    VersionNotThere = "VERSION_NOT_THERE",
+    VersionUnavailable = "VERSION_UNAVAILABLE",
     /// No engine can sample.
     NoEngine = "NO_ENGINE",
     /// The engine serves no samples at the moment.
@@ -124,7 +124,7 @@ reasons! {
     /// The engine could not be resumed after a weight update.
     NotResumed = "NOT_RESUMED",
     /// The engine cannot sleep.
-    NoSleep = "NO_SLEEP",
+    SleepUnsupported = "SLEEP_UNSUPPORTED",
     /// Engines that sleep without weights need weights first.
     FirstWeights = "FIRST_WEIGHTS",
     /// Another run is in progress.
@@ -143,7 +143,7 @@ mod tests {
 
     #[test]
     fn a_reason_is_read_as_it_was_written() {
-        for reason in [Reason::StepIdle, Reason::OtherVersion, Reason::FieldRefused] {
+        for reason in [Reason::StepIdle, Reason::VersionMismatch, Reason::InvalidField] {
             assert_eq!(reason.as_str().parse(), Ok(reason));
         }
         assert_eq!("FROM_A_LATER_VERSION".parse::<Reason>(), Err(UnknownReason));

@@ -81,7 +81,7 @@ mod tests {
         let request = status.get_details_bad_request().unwrap();
         assert_eq!(request.field_violations[0].field, "samples[1].raw_reward");
         assert_eq!(request.field_violations[0].description, "is NaN, allowed: a finite number");
-        assert_eq!(reason_of(&status).as_deref(), Some("FIELD_REFUSED"));
+        assert_eq!(reason_of(&status).as_deref(), Some("INVALID_FIELD"));
     }
 
     #[test]

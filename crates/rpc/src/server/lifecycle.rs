@@ -19,7 +19,7 @@ use tonic_health::ServingStatus;
 use tonic_health::server::HealthReporter;
 use tower::Service;
 
-use super::access::{AccessLayer, Gate};
+use super::access::{AccessLayer, HttpTokenAuth};
 use super::bind::bind;
 use super::calls::CallLayer;
 use super::connections::Connections;
@@ -184,8 +184,8 @@ impl Server {
     ) -> Result<ShutdownOutcome, ServerError> {
         let Self { name, settings, listener, address, metrics, tls, access, mut routes, services, drain } = self;
         if let Some((listener, handle)) = metrics {
-            let gate = if settings.auth.tokens.is_empty() { Gate::open() } else { access.gate() };
-            serve_metrics(helpers, listener, handle, gate);
+            let auth = if settings.auth.tokens.is_empty() { HttpTokenAuth::disabled() } else { access.auth() };
+            serve_metrics(helpers, listener, handle, auth);
         }
         let health = HealthReporter::new();
         routes.add_service(tonic_health::pb::health_server::HealthServer::new(
@@ -260,9 +260,12 @@ impl Server {
 }
 
 /// Serves `/metrics`, also while the server drains.
-fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: MetricsHandle, gate: Gate) {
+fn serve_metrics(helpers: &mut JoinSet<()>, listener: TcpListener, handle: MetricsHandle, auth: HttpTokenAuth) {
     let upkeep = handle.clone();
-    helpers.spawn(metrics_port::serve(listener, metrics_router(handle).layer(from_fn_with_state(gate, Gate::guard))));
+    helpers.spawn(metrics_port::serve(
+        listener,
+        metrics_router(handle).layer(from_fn_with_state(auth, HttpTokenAuth::guard)),
+    ));
     helpers.spawn(async move {
         let mut interval = tokio::time::interval(UPKEEP_INTERVAL);
         loop {

@@ -25,7 +25,7 @@ mod signal;
 mod tls;
 
 pub use crate::files::FileError;
-pub use access::Gate;
+pub use access::HttpTokenAuth;
 pub use bind::ServerError;
 pub use drain::Drain;
 pub use info::ServerInfo;

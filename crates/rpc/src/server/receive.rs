@@ -128,7 +128,7 @@ impl<B> ReceivingBody<B> {
             self.waited = Duration::ZERO;
         }
         if largest.decoded > self.max_decoded {
-            return Err(ServiceError::MessageExpands { most: self.max_decoded });
+            return Err(ServiceError::DecodedMessageTooLarge { most: self.max_decoded });
         }
         self.largest = self.largest.max(largest.received);
         let holds = self.largest + largest.decoded;

@@ -17,14 +17,14 @@ const PUBLISHED: &[(&str, &str)] = &[
 ];
 
 /// Where the file or folder of this path is published, judged by its name.
-pub(super) fn place(path: &Path) -> Option<&'static str> {
+pub(super) fn published_at(path: &Path) -> Option<&'static str> {
     let path = path.display().to_string().to_lowercase().replace('_', "-");
     PUBLISHED.iter().find(|(name, _)| path.contains(name)).map(|(_, place)| *place)
 }
 
 /// `, published as URL` where that is known.
 pub(super) fn hint(path: &Path) -> String {
-    place(path).map_or_else(String::new, |place| format!("; published as {place}"))
+    published_at(path).map_or_else(String::new, |place| format!("; published as {place}"))
 }
 
 #[cfg(test)]
@@ -39,7 +39,7 @@ mod tests {
             ("data/livecodebench/*.jsonl", "code_generation_lite"),
             ("models/Qwen3-1.7B", "Qwen/Qwen3-1.7B"),
         ] {
-            assert!(place(Path::new(path)).is_some_and(|place| place.contains(words)), "{path}");
+            assert!(published_at(Path::new(path)).is_some_and(|place| place.contains(words)), "{path}");
         }
         assert_eq!(hint(Path::new("data/mine.jsonl")), "");
     }

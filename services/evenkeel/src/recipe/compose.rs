@@ -35,7 +35,7 @@ pub(crate) struct ModelSettings {
 
 /// The settings that affect results; all others at their defaults.
 #[derive(Serialize)]
-struct Rules<'a> {
+struct RunIdentity<'a> {
     orchestrator: LoopSettings,
     model: &'a ModelSettings,
     learner: evenkeel_learner::TrainingSettings,
@@ -69,18 +69,18 @@ impl Recipe {
     /// The recipe as the orchestrator takes it.
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {
         let toml = self.to_toml()?;
-        let rules = Rules {
-            orchestrator: self.loop_settings().rules(),
+        let identified = RunIdentity {
+            orchestrator: self.loop_settings().result_affecting(),
             model: &self.model,
-            learner: self.learner.rules(),
-            engine: self.engine.rules(),
-            generation: self.generation.rules(),
-            reward: self.reward.rules(),
+            learner: self.learner.result_affecting(),
+            engine: self.engine.result_affecting(),
+            generation: self.generation.result_affecting(),
+            reward: self.reward.result_affecting(),
         };
         Ok(ResolvedRecipe {
             settings: self.loop_settings(),
             toml,
-            identity: identity(&rules),
+            identity: identity(&identified),
             model: Arc::new(RunModel { path: self.model.path.clone(), fresh: self.fresh_model() }),
             learner_settings_hash: Some(self.learner.hash()),
             aggregation: Some(self.learner.objective.aggregation.to_string()),

@@ -42,7 +42,7 @@ fn begin_counters(name: &str) {
 
 fn publish_engine(name: &str, snapshot: Option<&EngineSnapshot>) {
     let set = |metric: &'static str, value: f64| gauge!(metric, "engine" => name.to_owned()).set(value);
-    for state in EngineState::ALL {
+    for &state in EngineState::ALL {
         let is = snapshot.is_some_and(|snapshot| snapshot.state == state);
         gauge!("evenkeel_engine_state", "engine" => name.to_owned(), "state" => state.label())
             .set(f64::from(u8::from(is)));

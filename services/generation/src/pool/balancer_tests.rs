@@ -177,7 +177,7 @@ fn what_waits_for_old_weights_is_rejected_once_no_engine_has_them() {
     let mut waiting = queued(&mut balancer, of_version(0));
     switch(&mut balancer, 1);
     let lose = |balancer: &mut Balancer, engine| {
-        balancer.update(engine, Instant::now(), |slots, _| slots.eject(EngineState::Open, "gone"))
+        balancer.update(engine, Instant::now(), |slots, _| slots.eject(EngineState::CircuitOpen, "gone"))
     };
     assert!(lose(&mut balancer, 0).send().is_empty());
     assert!(waiting.try_recv().is_err(), "the other engine may still take it");
@@ -215,7 +215,7 @@ fn weights_that_become_current_again_serve_what_waited_for_them() {
 fn without_an_engine_for_long_every_request_is_rejected() {
     let mut balancer = balancer(1, 1, 0);
     let start = Instant::now();
-    let ejected = balancer.update(0, start, |slots, _| slots.eject(EngineState::Open, "gone"));
+    let ejected = balancer.update(0, start, |slots, _| slots.eject(EngineState::CircuitOpen, "gone"));
     assert!(ejected.send().is_empty() && balancer.has_no_engine());
     let mut waiting = balancer.acquire(request(1), start).err().unwrap();
     assert!(balancer.expire(start + AFTER / 2).send().is_empty());

@@ -60,7 +60,7 @@ impl EngineSlots {
     /// Those of an engine that gets no samples before it is admitted.
     pub(super) fn new(weights: &Arc<WeightsVersion>, settings: &GenerationSettings, now: Instant) -> Self {
         Self {
-            state: EngineState::Open,
+            state: EngineState::CircuitOpen,
             session: WeightsSession::new(Arc::clone(weights)),
             finishing: false,
             in_flight: 0,
@@ -115,7 +115,7 @@ impl EngineSlots {
         let limit = match self.state {
             EngineState::Healthy => self.max_in_flight,
             EngineState::Suspect => (self.max_in_flight / PROBATION_DIVISOR).max(1),
-            EngineState::Open | EngineState::Paused | EngineState::Stale | EngineState::Draining => 0,
+            EngineState::CircuitOpen | EngineState::Paused | EngineState::Stale | EngineState::Draining => 0,
         };
         self.in_flight < limit.min(self.queue_limit.unwrap_or(limit))
     }
@@ -201,7 +201,7 @@ impl EngineSlots {
 
     /// Ends a drain: the engine is probed like one that was ejected.
     pub(super) fn undrain(&mut self) {
-        self.state = EngineState::Open;
+        self.state = EngineState::CircuitOpen;
     }
 
     pub(super) fn set_reported_version(&mut self, version: Option<u64>) {
@@ -239,11 +239,11 @@ impl EngineSlots {
         self.last_error = Some(error.to_string());
         if error.fault() == Fault::Connection {
             // The health monitor finds out at once whether it is up.
-            self.state = EngineState::Open;
+            self.state = EngineState::CircuitOpen;
             return;
         }
         let tripped = self.breaker.record_failure(now);
-        self.state = if tripped { EngineState::Open } else { EngineState::Suspect };
+        self.state = if tripped { EngineState::CircuitOpen } else { EngineState::Suspect };
     }
 
     pub(super) fn snapshot(&mut self, now: Instant) -> EngineSnapshot {

@@ -192,7 +192,7 @@ impl EnginePool {
     fn explain(&self, rejection: &Rejection) -> ServiceError {
         match rejection {
             Rejection::Version { requested, current } => ServiceError::Precondition {
-                reason: Reason::VersionNotThere,
+                reason: Reason::VersionUnavailable,
                 message: format!("policy_version is {requested}, allowed: {current}, which the engines have"),
             },
             Rejection::NoEngine => {

@@ -119,7 +119,7 @@ impl Default for GenerationSettings {
 impl GenerationSettings {
     /// The settings that decide what samples contain; all others at their defaults. Of `endpoints` only whether there are any: external
     /// engines round differently from the embedded one, but their addresses may change.
-    pub fn rules(&self) -> Self {
+    pub fn result_affecting(&self) -> Self {
         let endpoints = if self.endpoints.is_empty() { Vec::new() } else { vec!["http://engine:8000".to_owned()] };
         let weights = WeightsSettings { pause_mode: self.weights.pause_mode, ..WeightsSettings::default() };
         let model = self.model.clone();

@@ -159,7 +159,7 @@ async fn try_update(
         }
     };
     if !control.is_asleep() && control.has(&update.weights, reported.as_deref()) {
-        if pool.state(engine).0 == EngineState::Open {
+        if pool.state(engine).0 == EngineState::CircuitOpen {
             engine.request_check();
         } else {
             pool.admit(engine, EngineState::Healthy, &update.weights);

@@ -33,7 +33,7 @@ impl Updater {
         let current = self.pool.weights().number;
         if version != current {
             let message = format!("version is {version}, the engines' is {current}");
-            return Err(ServiceError::Precondition { reason: Reason::OtherVersion, message });
+            return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message });
         }
         let proof = Arc::new(Proof { sequences, temperature, cache_salt: format!("proof-{version}"), deadline });
         let engines = on_each(&self.pool, |pool, engine| {

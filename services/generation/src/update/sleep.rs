@@ -108,7 +108,7 @@ async fn try_to_sleep(
     match deadline.run(idle).await {
         Ok(Ok(())) => {}
         Ok(Err(error)) => {
-            pool.eject(engine, EngineState::Open, &error.to_string());
+            pool.eject(engine, EngineState::CircuitOpen, &error.to_string());
             return Err(service_error(&error));
         }
         Err(deadline) => {
@@ -126,7 +126,7 @@ async fn try_to_sleep(
     if let Err(error) = engine.wake(&mut control).await {
         tracing::warn!(engine = engine.name(), %error, "not woken after it failed to sleep");
     }
-    pool.eject(engine, EngineState::Open, &format!("it could not be put to sleep: {failure}"));
+    pool.eject(engine, EngineState::CircuitOpen, &format!("it could not be put to sleep: {failure}"));
     Err(failure)
 }
 
@@ -138,7 +138,7 @@ async fn wake_up(pool: Arc<EnginePool>, engine: Arc<PooledEngine>, deadline: Dea
     };
     if let Some(failure) = &failure {
         // The health monitor wakes it.
-        pool.eject(&engine, EngineState::Open, &failure.to_string());
+        pool.eject(&engine, EngineState::CircuitOpen, &failure.to_string());
     }
     engine.request_check();
     report(&engine, engine.is_asleep(), failure.as_ref(), started)
@@ -161,7 +161,7 @@ async fn try_to_wake(pool: &EnginePool, engine: &PooledEngine, deadline: Deadlin
         pool.admit(engine, EngineState::Healthy, &weights);
     } else {
         // It restarted meanwhile, or was stale before: the health monitor updates it.
-        pool.eject(engine, EngineState::Open, "it woke with other weights");
+        pool.eject(engine, EngineState::CircuitOpen, "it woke with other weights");
     }
     Ok(())
 }
@@ -178,7 +178,7 @@ fn report(engine: &PooledEngine, asleep: bool, failure: Option<&ServiceError>, s
 fn service_error(error: &EngineClientError) -> ServiceError {
     if error.is_missing_route() {
         let message = format!("{error}; vLLM has it with --enable-sleep-mode and VLLM_SERVER_DEV_MODE=1");
-        return ServiceError::Precondition { reason: Reason::NoSleep, message };
+        return ServiceError::Precondition { reason: Reason::SleepUnsupported, message };
     }
     ServiceError::Unavailable { reason: Reason::EngineFailed, message: error.to_string() }
 }

@@ -26,7 +26,7 @@ async fn an_engine_that_is_killed_gives_its_samples_to_the_others() {
             assert_eq!(content(rollout), content(&expected[id]));
         }
         assert!(rollouts.values().any(|rollout| rollout.attempts > 1));
-        service.until_health(&[EngineHealth::Open, EngineHealth::Healthy]).await;
+        service.until_health(&[EngineHealth::CircuitOpen, EngineHealth::Healthy]).await;
         one.script(|_| Reply::Answer);
         one.restart();
         service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;
@@ -45,7 +45,7 @@ async fn an_engine_that_hangs_is_detected() {
         one.shared.frozen.store(true, Ordering::SeqCst);
         let (rollouts, service) = drawing.await.unwrap();
         assert!(rollouts.values().all(|rollout| rollout.engine == two.name() && rollout.failure.is_none()));
-        assert_eq!(service.health().await[0], EngineHealth::Open);
+        assert_eq!(service.health().await[0], EngineHealth::CircuitOpen);
         until(|| one.live() == 0).await;
         one.script(|_| Reply::Answer);
         one.shared.frozen.store(false, Ordering::SeqCst);

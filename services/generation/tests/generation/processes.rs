@@ -52,7 +52,7 @@ async fn kill_9_of_one_of_two_engines_in_the_middle_of_512_samples_loses_none() 
         assert!(rollouts.values().any(|rollout| rollout.attempts > 1), "it was killed with samples in flight");
 
         // Its successor begins with old weights, and gets no sample before it has the new ones.
-        service.until_health(&[EngineHealth::Open, EngineHealth::Healthy]).await;
+        service.until_health(&[EngineHealth::CircuitOpen, EngineHealth::Healthy]).await;
         service.update(weights(2)).await.unwrap();
         let _again = EngineProcess::on(&one.name(), TICK);
         service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;
@@ -83,7 +83,7 @@ async fn a_stopped_process_gives_its_samples_to_the_other_and_comes_back() {
             assert!(rollouts.insert(rollout.sample_id.clone(), rollout).is_none(), "answered once");
         }
         check(&rollouts, &expected);
-        assert_eq!(service.health().await[0], EngineHealth::Open);
+        assert_eq!(service.health().await[0], EngineHealth::CircuitOpen);
         one.signal("CONT");
         service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;
     })

@@ -90,9 +90,10 @@ async fn an_engine_that_cannot_sleep_is_reported_and_samples_again() {
     bounded(async {
         let engine = FakeEngine::start();
         let service = Service::start(&[&engine]).await;
-        for (status, code, reason) in
-            [(404, FailureCode::FailedPrecondition, "NO_SLEEP"), (500, FailureCode::Unavailable, "ENGINE_FAILED")]
-        {
+        for (status, code, reason) in [
+            (404, FailureCode::FailedPrecondition, "SLEEP_UNSUPPORTED"),
+            (500, FailureCode::Unavailable, "ENGINE_FAILED"),
+        ] {
             engine.fail("/sleep", status, 1);
             let slept = sleep(&service, SleepLevel::Offload).await;
             let failure = slept[0].failure.clone().unwrap();

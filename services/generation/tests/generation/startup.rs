@@ -122,7 +122,7 @@ async fn a_half_started_engine_is_waited_for_and_a_late_one_joins() {
         slow.fail("/health", 503, 3);
         late.kill();
         let service = Service::start(&[&slow, &late]).await;
-        assert_eq!(service.health().await, [EngineHealth::Healthy, EngineHealth::Open]);
+        assert_eq!(service.health().await, [EngineHealth::Healthy, EngineHealth::CircuitOpen]);
         service.update(weights(4)).await.unwrap();
         late.restart();
         service.until_health(&[EngineHealth::Healthy, EngineHealth::Healthy]).await;

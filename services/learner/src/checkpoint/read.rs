@@ -12,7 +12,7 @@ use evenkeel_model::{Config, ParameterId, ParameterSpec, parameter_specs};
 use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE_FILE, State, name_of};
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
-use crate::trainer::{StoredNumbers, StoredState, Trainer};
+use crate::trainer::{StoredCounters, StoredState, Trainer};
 
 /// Restores a checkpoint: weights, moments, version and seed. Returns the caller's state.
 ///
@@ -32,7 +32,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     // Format 1 is older than schedules in steps, and mostly had one update in each.
     let steps = state.phase_steps.unwrap_or(state.updates);
     let optimizer = UpdateCounts { updates: state.updates, steps, phase: state.phase };
-    trainer.restore(&stored, StoredNumbers { optimizer, version: state.steps, seed: state.seed })?;
+    trainer.restore(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed })?;
     Ok(client_state)
 }
 

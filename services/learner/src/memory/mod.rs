@@ -19,7 +19,7 @@ pub use disk::DiskPlan;
 pub(crate) use disk::checkpoint_bytes;
 pub use measured::MeasuredMemory;
 pub use memory_use::MemoryUse;
-pub use shortage::{MemoryPhase, MemoryPlace, NotEnoughMemory, OutOfMemory};
+pub use shortage::{MemoryKind, MemoryPhase, NotEnoughMemory, OutOfMemory};
 
 /// Memory of the driver, of CUDA's libraries and of their kernels: an estimate.
 const LIBRARIES: u64 = 1 << 30;
@@ -140,12 +140,12 @@ impl MemoryPlan {
     pub fn validate(&self, device: u64, host: Option<u64>, settings: &TrainingSettings) -> Result<(), NotEnoughMemory> {
         if self.total() > device {
             let (parts, advice) = (self.parts.clone(), Advice::for_device(settings));
-            return Err(NotEnoughMemory { place: MemoryPlace::Device, free: device, parts, advice });
+            return Err(NotEnoughMemory { place: MemoryKind::Device, free: device, parts, advice });
         }
         match host {
             Some(free) if self.host_total() > free => {
                 let (parts, advice) = (self.host.clone(), Advice::for_host(settings));
-                Err(NotEnoughMemory { place: MemoryPlace::Host, free, parts, advice })
+                Err(NotEnoughMemory { place: MemoryKind::Host, free, parts, advice })
             }
             _ => Ok(()),
         }

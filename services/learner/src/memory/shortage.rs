@@ -11,7 +11,7 @@ use crate::settings::TrainingSettings;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryPhase {
     /// Weights, or moments of zeros.
-    Opening,
+    Loading,
     /// Forward passes.
     Scoring,
     /// Forward and backward passes.
@@ -19,7 +19,7 @@ pub enum MemoryPhase {
     /// Clipping and AdamW.
     Updating,
     /// Keeping weights and moments, to go back to if the step fails.
-    Keeping,
+    Snapshotting,
     /// A checkpoint.
     Restoring,
 }
@@ -27,11 +27,11 @@ pub enum MemoryPhase {
 impl fmt::Display for MemoryPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Opening => "the opening of the model",
+            Self::Loading => "the opening of the model",
             Self::Scoring => "a forward pass",
             Self::Training => "a forward and backward pass",
             Self::Updating => "an update",
-            Self::Keeping => "the copy of the state before a step of several updates",
+            Self::Snapshotting => "the copy of the state before a step of several updates",
             Self::Restoring => "the restoring of a checkpoint",
         })
     }
@@ -39,14 +39,14 @@ impl fmt::Display for MemoryPhase {
 
 /// Where memory is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum MemoryPlace {
+pub enum MemoryKind {
     /// On the device that trains.
     Device,
     /// In the host's memory.
     Host,
 }
 
-impl fmt::Display for MemoryPlace {
+impl fmt::Display for MemoryKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Device => "compute.device",
@@ -59,7 +59,7 @@ impl fmt::Display for MemoryPlace {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NotEnoughMemory {
     /// Where it is short.
-    pub place: MemoryPlace,
+    pub place: MemoryKind,
     /// Free bytes.
     pub free: u64,
     /// What needs memory there.

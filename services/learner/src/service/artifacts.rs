@@ -190,7 +190,7 @@ fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(Checkpo
         .map_err(|e| ServiceError::DataLoss { message: format!("checkpoint {}: {e}", path.display()) })?;
     if run_id != envelope.run_id {
         let message = format!("checkpoint {} is of run `{}`", path.display(), envelope.run_id);
-        return Err(ServiceError::Precondition { reason: Reason::OtherRun, message });
+        return Err(ServiceError::Precondition { reason: Reason::RunMismatch, message });
     }
     learner.restore_checkpoint(path).map_err(convert::error)?;
     let checkpoint = reference(path, &envelope).map_err(convert::error)?;

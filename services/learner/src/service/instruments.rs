@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use evenkeel_files::free_space;
+use evenkeel_proto::Label;
 use evenkeel_proto::v1::{LearnerState, TrainKind, TrainReport};
 use evenkeel_telemetry::on_scrape;
 
@@ -43,13 +44,8 @@ pub(super) fn record(kind: TrainKind, report: &TrainReport, work: WorkDone, pass
 
 /// Records what the learner is doing, and the version of its weights.
 pub(super) fn record_state(state: LearnerState, version: u64) {
-    for (label, of) in [
-        ("idle", LearnerState::Idle),
-        ("training", LearnerState::Training),
-        ("scoring", LearnerState::Scoring),
-        ("writing", LearnerState::Writing),
-    ] {
-        metrics::gauge!("evenkeel_learner_state", "state" => label).set(f64::from(u8::from(of == state)));
+    for &of in LearnerState::SPECIFIED {
+        metrics::gauge!("evenkeel_learner_state", "state" => of.label()).set(f64::from(u8::from(of == state)));
     }
     metrics::gauge!("evenkeel_learner_version").set(version as f64);
 }

@@ -66,6 +66,7 @@ impl LearnerThread {
         }
     }
 
+    #[tracing::instrument(skip_all, fields(run = request.run_id))]
     fn publish(&mut self, request: &PublishRequest) -> Result<PublishResponse, ServiceError> {
         self.lease.check_owner(&request.run_id, self.learner.version())?;
         self.check_version(request.version)?;
@@ -75,10 +76,16 @@ impl LearnerThread {
         self.learner.empty_cache().map_err(convert::error)?;
         if !response.already_published {
             record("evenkeel_publish_seconds", response.write_us);
+            tracing::info!(
+                version = self.learner.version(),
+                seconds = response.write_us as f64 / 1e6,
+                "weights published"
+            );
         }
         Ok(response)
     }
 
+    #[tracing::instrument(skip_all, fields(run = request.run_id, step = request.step))]
     fn save(&mut self, request: SaveCheckpointRequest) -> Result<SaveCheckpointResponse, ServiceError> {
         self.lease.check_owner(&request.run_id, self.learner.version())?;
         self.check_version(request.version)?;
@@ -92,9 +99,11 @@ impl LearnerThread {
         self.lease.assign(&checkpoint.run_id);
         let write_us = micros(start.elapsed());
         record("evenkeel_checkpoint_save_seconds", write_us);
+        tracing::info!(version = self.learner.version(), seconds = write_us as f64 / 1e6, "checkpoint written");
         Ok(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us })
     }
 
+    #[tracing::instrument(skip_all, fields(run = request.run_id))]
     fn load(&mut self, request: &LoadCheckpointRequest) -> Result<LoadCheckpointResponse, ServiceError> {
         self.lease.check_expired(&request.run_id)?;
         let start = Instant::now();
@@ -108,10 +117,12 @@ impl LearnerThread {
         let loaded = self.checkpoints.load(&mut self.learner, request.which.as_ref(), from);
         let (checkpoint, client_state) = loaded?;
         record("evenkeel_checkpoint_load_seconds", micros(start.elapsed()));
+        tracing::info!(step = checkpoint.step, "checkpoint loaded");
         self.replaced(&request.run_id, checkpoint.step);
         Ok(LoadCheckpointResponse { checkpoint: Some(checkpoint), client_state })
     }
 
+    #[tracing::instrument(skip_all, fields(run = request.run_id))]
     fn reset(&mut self, request: &ResetRequest) -> Result<ResetResponse, ServiceError> {
         self.lease.check_expired(&request.run_id)?;
         self.learner.reset().map_err(convert::error)?;
@@ -133,7 +144,7 @@ impl LearnerThread {
         match version {
             Some(version) if version != current => {
                 let message = format!("version is {version}, the learner's is {current}");
-                Err(ServiceError::Precondition { reason: Reason::OtherVersion, message })
+                Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message })
             }
             _ => Ok(()),
         }

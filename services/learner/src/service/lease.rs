@@ -45,7 +45,7 @@ impl Lease {
             return Ok(());
         };
         let message = format!("run_id is `{run_id}`, the learner holds weights of run `{owner}`");
-        Err(ServiceError::Precondition { reason: Reason::OtherRun, message })
+        Err(ServiceError::Precondition { reason: Reason::RunMismatch, message })
     }
 
     /// Refuses to load a checkpoint of another run before the owner's lease has expired.

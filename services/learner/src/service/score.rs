@@ -83,7 +83,7 @@ fn validate(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
     }
     if let Some(version) = item.version.filter(|&version| version != learner.version()) {
         let message = format!("version is {version}, the learner's is {}", learner.version());
-        return Err(ServiceError::Precondition { reason: Reason::OtherVersion, message });
+        return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message });
     }
     let (prompt, response) = (&item.prompt_token_ids, &item.response_token_ids);
     validate_ids(learner.config(), "prompt_token_ids", prompt)?;

@@ -1,5 +1,6 @@
 //! Metrics of the learner.
 
+use evenkeel_proto::v1::LearnerState;
 use evenkeel_telemetry::{Series, Values};
 
 const KIND: (&str, Values) = ("kind", Values::Of(&["grpo", "supervised"]));
@@ -20,7 +21,7 @@ pub const SERIES: &[Series] = &[
     Series::counter("evenkeel_training_passes_total", "passes over some micro-batches, and updates")
         .by(&[KIND, ("pass", Values::Of(&["scoring", "gradient", "update"]))]),
     Series::gauge("evenkeel_learner_state", "1 for what the learner does, 0 for the others")
-        .by(&[("state", Values::Of(&["idle", "training", "scoring", "writing"]))]),
+        .by(&[("state", Values::Of(LearnerState::SPECIFIED_LABELS))]),
     Series::gauge("evenkeel_learner_version", "version of the weights"),
     Series::counter("evenkeel_scored_sequences_total", "sequences scored by `Score`"),
     Series::histogram("evenkeel_score_batch_seconds", "time to score a batch of sequences"),

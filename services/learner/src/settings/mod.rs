@@ -193,7 +193,7 @@ impl TrainingSettings {
 
     /// The settings that determine the bits of a run on this machine: threads resolved, and defaults for settings that only
     /// affect memory, or what is measured.
-    pub fn rules(&self) -> Self {
+    pub fn result_affecting(&self) -> Self {
         let compute = Compute {
             threads: self.compute.resolved_threads(),
             recompute: Recompute::default(),
@@ -206,7 +206,8 @@ impl TrainingSettings {
     /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal digits,
     /// over every setting that affects results (not the device or micro-batches).
     pub fn hash(&self) -> String {
-        let rules = Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.rules() };
+        let rules =
+            Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.result_affecting() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
         evenkeel_files::sha256(text)
     }

@@ -15,7 +15,7 @@ use crate::optimizer::Optimizer;
 use crate::settings::TrainingSettings;
 use crate::timeline::{Pass, PassKind, Timeline, WorkDone};
 
-pub(crate) use restore::{StoredNumbers, StoredState};
+pub(crate) use restore::{StoredCounters, StoredState};
 pub(crate) use update::Gradient;
 
 /// A model and its optimizer.

@@ -22,7 +22,7 @@ pub(crate) trait StoredState {
 
 /// The numbers that belong to them.
 #[derive(Clone, Copy)]
-pub(crate) struct StoredNumbers {
+pub(crate) struct StoredCounters {
     pub(crate) optimizer: UpdateCounts,
     pub(crate) version: u64,
     pub(crate) seed: u64,
@@ -34,12 +34,12 @@ impl Trainer {
     /// # Errors
     /// A failure of a file or of the device. Then weights and moments are those of no step, and nothing can be done with them until a
     /// checkpoint has been restored completely.
-    pub(crate) fn restore(&mut self, stored: &dyn StoredState, numbers: StoredNumbers) -> Result<()> {
+    pub(crate) fn restore(&mut self, stored: &dyn StoredState, numbers: StoredCounters) -> Result<()> {
         let restored = self.replace(stored, numbers);
         self.explained(MemoryPhase::Restoring, restored)
     }
 
-    fn replace(&mut self, stored: &dyn StoredState, numbers: StoredNumbers) -> Result<()> {
+    fn replace(&mut self, stored: &dyn StoredState, numbers: StoredCounters) -> Result<()> {
         self.model.discard_gradients();
         self.partially_loaded = Some(stored.folder().to_owned());
         let device = self.parameters().device().clone();

@@ -86,7 +86,7 @@ impl Trainer {
         let skipped = self.skipped;
         let before = match in_place && !several_updates {
             true => None,
-            false => Some(self.explained(MemoryPhase::Keeping, self.snapshot(in_place))?),
+            false => Some(self.explained(MemoryPhase::Snapshotting, self.snapshot(in_place))?),
         };
         let done = updates(self).and_then(|done| {
             self.optimizer.step_done(phase, self.model.parameters())?;

@@ -205,7 +205,7 @@ fn it_is_due_from_the_first_step_on_and_no_part_of_what_decides_results() {
     let due = |settings: ProbeSettings| (0..7).filter(|step| settings.is_due(*step)).collect::<Vec<_>>();
     assert_eq!((due(every(3)), due(every(0))), (vec![0, 3, 6], Vec::new()));
     let asked = TrainingSettings { probe_gradients: every(3), ..settings() };
-    assert_eq!((asked.hash(), asked.rules()), (settings().hash(), settings().rules()));
+    assert_eq!((asked.hash(), asked.result_affecting()), (settings().hash(), settings().result_affecting()));
 }
 
 #[test]

@@ -139,7 +139,7 @@ impl Generation {
             let (mut client, request) = (self.client.clone(), request.clone());
             async move {
                 let response = match client.prove_weights(self.retrier.request(request)).await {
-                    Err(status) if has_reason(&status, Reason::OtherVersion) => return Ok(None),
+                    Err(status) if has_reason(&status, Reason::VersionMismatch) => return Ok(None),
                     response => response?,
                 };
                 let engines = response.into_inner().engines;

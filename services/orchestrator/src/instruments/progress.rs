@@ -30,7 +30,7 @@ pub(crate) async fn follow(mut progress: watch::Receiver<RunProgress>) {
 
 fn show(at: &RunProgress) {
     let is = |holds: bool| f64::from(u8::from(holds));
-    for &state in RunState::ALL.iter().filter(|state| **state != RunState::Unspecified) {
+    for &state in RunState::SPECIFIED {
         gauge!("evenkeel_run_state", "state" => state.label()).set(is(at.state == state));
     }
     let activities = [

@@ -1,5 +1,6 @@
 //! What the orchestrator counts.
 
+use evenkeel_proto::v1::RunState;
 use evenkeel_telemetry::{Series, Values};
 
 use super::{Stage, TimedPart};
@@ -11,20 +12,7 @@ const SERVICE: (&str, Values) = ("service", Values::Of(Dependency::LABELS));
 pub(super) const RUN: &[Series] = &[
     Series::gauge("evenkeel_run_info", "1 for the run that is or was the last one, 0 for earlier ones")
         .by(&[("run", Values::Few("runs since the start of the process"))]),
-    Series::gauge("evenkeel_run_state", "1 for what the run does, 0 for the others").by(&[(
-        "state",
-        Values::Of(&[
-            "starting",
-            "warm_start",
-            "training",
-            "evaluating",
-            "waiting",
-            "stopping",
-            "completed",
-            "stopped",
-            "failed",
-        ]),
-    )]),
+    Series::gauge("evenkeel_run_state", "1 for what the run does, 0 for the others").by(&[("state", Values::Of(RunState::SPECIFIED_LABELS))]),
     Series::gauge("evenkeel_run_activity", "1 while that is done beside sampling and training")
         .by(&[("activity", Values::Of(&["publishing", "proving", "checkpointing"]))]),
     Series::gauge("evenkeel_run_waiting", "1 while the run waits for that service, or for room on a disk").by(&[SERVICE]),

@@ -13,7 +13,7 @@ use axum::middleware::{Next, from_fn_with_state};
 use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use evenkeel_report::Live;
-use evenkeel_rpc::server::Gate;
+use evenkeel_rpc::server::HttpTokenAuth;
 
 use super::follow::{self, RunReader};
 use super::hosts::Hosts;
@@ -34,7 +34,7 @@ const REFUSAL: &str = "ask for this page by its address, as localhost, or by a n
 /// Runs that may be chosen at once.
 const MAX_CHOSEN: usize = 64;
 
-pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, gate: Gate) -> Router {
+pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, auth: HttpTokenAuth) -> Router {
     let text = |kind: &'static str, text: String| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     Router::new()
         .route("/", get(list))
@@ -44,7 +44,7 @@ pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, gate: Gate) -> Router {
         .route("/run/{name}/lines", get(lines))
         .route(SCRIPT, text("text/javascript; charset=utf-8", include_str!("page.js").to_owned()))
         .route(STYLE, text("text/css; charset=utf-8", evenkeel_report::style()))
-        .layer(from_fn_with_state(gate, Gate::guard))
+        .layer(from_fn_with_state(auth, HttpTokenAuth::guard))
         .layer(from_fn_with_state(hosts, guard))
         .with_state(runs)
 }

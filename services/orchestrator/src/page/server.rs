@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use evenkeel_rpc::exposure::warn_of_plaintext;
-use evenkeel_rpc::server::{Gate, ServerError};
+use evenkeel_rpc::server::{HttpTokenAuth, ServerError};
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
@@ -40,7 +40,7 @@ impl PageServer {
     /// # Errors
     /// An address that is taken or none of this machine's, or a file that cannot be used, with the setting's name.
     pub async fn bind(address: &str, folder: &Path, settings: &PageSettings) -> Result<Self, ServerError> {
-        let gate = Gate::of_file("page.token_file", settings.token_file.as_deref())?;
+        let auth = HttpTokenAuth::of_file("page.token_file", settings.token_file.as_deref())?;
         let hosts = Hosts::new(address, &settings.hosts);
         let listen = |source: io::Error| ServerError::Listen {
             setting: "page.listen".to_owned(),
@@ -51,7 +51,7 @@ impl PageServer {
         let address = listener.local_addr().map_err(listen)?;
         warn_of_plaintext("the page", address, "page.insecure");
         let runs = Arc::new(Runs::new(folder));
-        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), hosts, gate), Limits::default()));
+        let task = tokio::spawn(serve(listener, router(Arc::clone(&runs), hosts, auth), Limits::default()));
         Ok(Self { address, runs, task })
     }
 

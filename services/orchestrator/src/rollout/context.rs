@@ -6,10 +6,10 @@ use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_i
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
-use super::answer_part::AnswerPart;
-use super::engine_weights::{EngineWeights, EnginesSeen, MissingWeights};
+use super::engine_weights::{EngineWeights, MissingWeights, UpdateCounts};
 use super::group::GroupRequest;
 use super::health::RolloutHealth;
+use super::response_part::ResponsePart;
 use super::rounds::Rounds;
 use super::sample::{Components, Rewards, Sample};
 use super::shaping::{Shaping, VerdictReward};
@@ -102,7 +102,7 @@ pub(crate) enum SampledBy {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttemptStart {
     /// The moves of the engines before it.
-    engines: EnginesSeen,
+    engines: UpdateCounts,
     /// The earliest version that may sample it, if it need not be a certain one.
     earliest: Option<u64>,
 }
@@ -196,7 +196,11 @@ impl Batch {
 
     /// Has the engines moved to the weights of a part that they lack, unless that was done since the attempt began. Returns why they lacked
     /// them.
-    pub(super) async fn restore_weights(&self, part: &AnswerPart, start: AttemptStart) -> Result<MissingWeights, Halt> {
+    pub(super) async fn restore_weights(
+        &self,
+        part: &ResponsePart,
+        start: AttemptStart,
+    ) -> Result<MissingWeights, Halt> {
         match (&self.spec.weights, &part.weights) {
             (_, Some(weights)) => self.context.engines.restore(weights, start.engines).await,
             (SampledBy::Newest, None) => self.context.engines.restore_target(start.engines).await,
@@ -223,7 +227,7 @@ impl Batch {
         &self,
         request: &GroupRequest,
         sample: u32,
-        part: &AnswerPart,
+        part: &ResponsePart,
         span: TraceContext,
     ) -> GenerateItem {
         let sample_id = request.id.sample(sample).to_string();

@@ -4,12 +4,12 @@
 //! from the request to the reward. [`Rounds`] are the weights that sample, one after the other; [`StepSelection`] decides which groups make a
 //! step.
 
-mod answer_part;
 mod context;
 mod dropped_samples;
 mod engine_weights;
 mod group;
 mod health;
+mod response_part;
 mod round_schedule;
 mod rounds;
 mod sample;
@@ -24,7 +24,7 @@ mod versions_in_flight;
 
 pub(crate) use context::{RolloutContext, RolloutSpec, SampledBy};
 pub(crate) use dropped_samples::DroppedSamples;
-pub(crate) use engine_weights::{EngineWeights, Move};
+pub(crate) use engine_weights::{EngineWeights, WeightUpdate};
 pub(crate) use group::{GroupRequest, GroupSampling, SampledGroup};
 pub(crate) use round_schedule::RoundSchedule;
 pub(crate) use rounds::Rounds;

@@ -9,10 +9,10 @@ use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::answer_part::AnswerPart;
 use super::context::{AttemptStart, Batch};
 use super::engine_weights::MissingWeights;
 use super::group::GroupRequest;
+use super::response_part::ResponsePart;
 use super::rounds::SampleProgress;
 use super::sample::{Sample, SampleStatus, VerdictDetail};
 use super::spans::{record_sample, trace_of_prompt};
@@ -135,7 +135,7 @@ impl SampleTask {
                 None => self.permit().await?,
             };
             let sampling = span.sampling(&whole, round, sampled);
-            let part = AnswerPart {
+            let part = ResponsePart {
                 weights,
                 before,
                 is_last: round == last || sampling.max_tokens + sampled == whole.max_tokens,
@@ -170,7 +170,7 @@ impl SampleTask {
 
     /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then the
     /// engines keep its weights.
-    async fn generate_part(&mut self, part: &AnswerPart, round: usize) -> Result<Generated, Halt> {
+    async fn generate_part(&mut self, part: &ResponsePart, round: usize) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
         let (mut unavailable, mut lost) = (policy.with_jitter(self.id()).backoff(), false);
         loop {
@@ -239,7 +239,7 @@ impl SampleTask {
     /// it is over), as with a restart. Every further time is one, since nothing else would end that.
     async fn lacks_weights(
         &self,
-        part: &AnswerPart,
+        part: &ResponsePart,
         start: AttemptStart,
         message: String,
         lost: &mut bool,

@@ -3,8 +3,8 @@
 use evenkeel_proto::v1::{FinishReason, LogProbabilityMode, Rollout};
 use evenkeel_proto::{FieldError, FlatResponse, flatten, validate_token_ids};
 
-use super::answer_part::AnswerPart;
 use super::group::GroupRequest;
+use super::response_part::ResponsePart;
 
 /// How a rollout differs from the sample that was requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -63,7 +63,7 @@ impl Requirements {
         &self,
         rollout: &Rollout,
         request: &GroupRequest,
-        part: &AnswerPart,
+        part: &ResponsePart,
     ) -> Result<usize, RolloutMismatch> {
         let (reason, sampling) = (rollout.finish_reason(), &part.sampling);
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
@@ -144,9 +144,9 @@ mod tests {
     }
 
     /// The whole answer by that version.
-    fn part(version: Option<u64>, request: &GroupRequest) -> AnswerPart {
+    fn part(version: Option<u64>, request: &GroupRequest) -> ResponsePart {
         let weights = version.map(|version| WeightsRef::at_path(version, "sha256:ab", "/w", 0));
-        AnswerPart { weights, before: Vec::new(), sampling: request.sampling.settings.clone(), is_last: true }
+        ResponsePart { weights, before: Vec::new(), sampling: request.sampling.settings.clone(), is_last: true }
     }
 
     fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, RolloutMismatch> {
@@ -201,7 +201,7 @@ mod tests {
     fn a_later_part_continues_what_was_sent_and_nothing_else() {
         let before = vec![Segment::sampled(vec![4, 7], vec![-0.5, -0.2], 3)];
         let whole = part(Some(4), &request());
-        let part = AnswerPart { before: before.clone(), sampling: whole.sampling.rest(2), ..whole };
+        let part = ResponsePart { before: before.clone(), sampling: whole.sampling.rest(2), ..whole };
         let continued =
             |segments: Vec<Segment>| requirements().validate(&Rollout { segments, ..rollout() }, &request(), &part);
         let added = Segment::sampled(vec![1], vec![-0.1], 4);

@@ -58,7 +58,7 @@ pub(super) async fn verify(
                 Disposition::Retry(reason) => (reason, verdict.invalid_reason() == InvalidReason::Deadline),
             },
             Err(lost @ DispatchError::Deadline { .. }) => (lost.to_string(), true),
-            Err(mismatched @ DispatchError::Misanswered { .. }) => (mismatched.to_string(), false),
+            Err(mismatched @ DispatchError::UnexpectedId { .. }) => (mismatched.to_string(), false),
             Err(lost) => return VerificationOutcome::Invalid { reason: lost.to_string(), retries, late: ever_late },
         };
         ever_late |= late;

@@ -8,8 +8,8 @@ use evenkeel_proto::v1::{PauseMode, SleepLevel, WeightsRef};
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::events::Activity;
-use crate::rollout::{EngineWeights, Move};
-use crate::settings::Engines;
+use crate::rollout::{EngineWeights, WeightUpdate};
+use crate::settings::EnginesWhileTraining;
 use crate::settings::LoopSettings;
 
 /// How often the generation service is asked for what it has accepted.
@@ -22,7 +22,7 @@ pub(super) struct WeightSync {
     run_id: String,
     /// Published versions that the learner keeps; 0 for all.
     keep: u32,
-    engines: Engines,
+    engines: EnginesWhileTraining,
 }
 
 impl WeightSync {
@@ -44,15 +44,15 @@ impl WeightSync {
     }
 
     /// Samples of these weights wait for [`Self::move_engines`] from now on. `in_flight` says what becomes of samples in flight.
-    pub(super) fn begin_move(&self, weights: &WeightsRef, in_flight: PauseMode) -> Move<'_> {
-        self.weights.begin_move(weights, in_flight)
+    pub(super) fn begin_update(&self, weights: &WeightsRef, in_flight: PauseMode) -> WeightUpdate<'_> {
+        self.weights.begin_update(weights, in_flight)
     }
 
     /// Moves the engines to weights, which wakes engines that sleep.
-    #[tracing::instrument(name = "update_weights", skip_all, fields(version = moving.version()))]
-    pub(super) async fn move_engines(&self, moving: Move<'_>) -> Result<(), Halt> {
+    #[tracing::instrument(name = "update_weights", skip_all, fields(version = update.version()))]
+    pub(super) async fn update_engines(&self, update: WeightUpdate<'_>) -> Result<(), Halt> {
         let _during = self.services.events().during(Activity::Publishing);
-        moving.run().await
+        update.run().await
     }
 
     /// Waits until the generation service has accepted every sample that is on its way: an update that overtakes one would take the engines
@@ -71,15 +71,15 @@ impl WeightSync {
 
     /// Whether engines sleep while the learner trains.
     pub(super) fn engines_sleep(&self) -> bool {
-        self.engines != Engines::Awake
+        self.engines != EnginesWhileTraining::Awake
     }
 
     /// Puts the engines to sleep for a GRPO step, where the settings say so.
     pub(super) async fn sleep(&self) -> Result<(), Halt> {
         match self.engines {
-            Engines::Awake => Ok(()),
-            Engines::Offload => self.services.generation().sleep(SleepLevel::Offload).await,
-            Engines::Discard => self.services.generation().sleep(SleepLevel::Discard).await,
+            EnginesWhileTraining::Awake => Ok(()),
+            EnginesWhileTraining::Offload => self.services.generation().sleep(SleepLevel::Offload).await,
+            EnginesWhileTraining::Discard => self.services.generation().sleep(SleepLevel::Discard).await,
         }
     }
 

@@ -148,7 +148,7 @@ impl EvaluationSettings {
     }
 
     /// The settings that decide what is trained on, since no problem of an evaluation is: all others at their defaults.
-    pub(crate) fn rules(&self) -> Self {
+    pub(crate) fn result_affecting(&self) -> Self {
         let only_files = |benchmark: &BenchmarkSettings| BenchmarkSettings {
             files: benchmark.files.clone(),
             filters: benchmark.filters.clone(),

@@ -47,7 +47,7 @@ section! {
         stop_token_ids: Vec<u32> = Vec::new(),
         /// What engines do while the learner trains: `awake`, or on a GPU that they share with it `offload` (asleep, weights in the host's
         /// memory) or `discard` (asleep without weights). Asleep, training begins once the last sample of a step is verified.
-        engines_while_training: Engines = Engines::Awake,
+        engines_while_training: EnginesWhileTraining = EnginesWhileTraining::Awake,
         /// Drop groups whose raw rewards are all equal and take the next prompts instead (DAPO's dynamic sampling).
         dynamic: bool = false,
         /// With `dynamic`: prompts that a step may try at most, at least `prompts_per_step`; 0 is four times that. What is missing
@@ -160,7 +160,7 @@ section! {
 /// What engines do while the learner trains.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Engines {
+pub enum EnginesWhileTraining {
     /// They keep their memory.
     #[default]
     Awake,

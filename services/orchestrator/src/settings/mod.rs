@@ -21,7 +21,7 @@ use serde::{Deserialize, Serialize};
 pub use benchmarks::{AVERAGE, AnswerSampling, BenchmarkSettings, EvaluationSettings};
 pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording};
 pub use loop_sections::{
-    CheckpointSettings, Engines, PolicySamplingSettings, RunSettings, ServicesSettings, ShapingSettings,
+    CheckpointSettings, EnginesWhileTraining, PolicySamplingSettings, RunSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
 };
 pub use page_section::PageSettings;
@@ -98,12 +98,12 @@ impl LoopSettings {
 
     /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
     /// `problems` and the files of benchmarks, `checkpoint`, `proof`, `services`, the addresses of verifiers) is as by default.
-    pub fn rules(&self) -> Self {
+    pub fn result_affecting(&self) -> Self {
         let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0, tensorboard: true };
         Self {
             run,
             data: self.data.without_addresses(),
-            evaluation: self.evaluation.rules(),
+            evaluation: self.evaluation.result_affecting(),
             checkpoint: CheckpointSettings::default(),
             proof: ProofSettings::default(),
             services: ServicesSettings::default(),
@@ -265,7 +265,7 @@ mod tests {
 
     #[test]
     fn what_a_resumed_run_may_change_is_not_among_its_rules() {
-        let of = |text: &str| load(text).unwrap().rules();
+        let of = |text: &str| load(text).unwrap().result_affecting();
         assert_eq!(of(""), of("[run]\nsteps = 500\n[checkpoint]\nevery = 3"));
         assert_ne!(of(""), of("[sampling]\ngroup_size = 3"));
         assert_ne!(of(""), of("[pipeline]\nmax_lag = 1"));

@@ -4,7 +4,7 @@ use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::Engines;
+use super::EnginesWhileTraining;
 use super::PolicySamplingSettings;
 use super::section::section;
 
@@ -86,9 +86,9 @@ impl PipelineSettings {
 
     fn validate_engines(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
         let asleep = match sampling.engines_while_training {
-            Engines::Awake => return Ok(()),
-            Engines::Offload => "offload",
-            Engines::Discard => "discard",
+            EnginesWhileTraining::Awake => return Ok(()),
+            EnginesWhileTraining::Offload => "offload",
+            EnginesWhileTraining::Discard => "discard",
         };
         if self.max_lag == 0 {
             return Ok(());

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn where_a_verifier_is_may_change_when_a_run_is_resumed_and_what_it_judges_may_not() {
-        let of = |text: &str| load(text).unwrap().rules();
+        let of = |text: &str| load(text).unwrap().result_affecting();
         let games = "[data.verifiers.games]\nendpoints = [\"http://games:1\"]\n";
         assert_eq!(of(games), of(&games.replace("games:1", "elsewhere:2")));
         assert_ne!(of(games), of(&format!("{games}data_sources = [\"a\"]")));

@@ -141,7 +141,7 @@ async fn rows_go_to_the_verifier_of_their_data_source_and_the_others_to_the_rewa
         for item in seen.iter() {
             let Some(verify_item::Task::Custom(task)) = &item.task else { panic!("a custom task was sent") };
             let row: Value = serde_json::from_slice(&task.payload).unwrap();
-            assert_eq!((task.endpoint.as_str(), row["data_source"].as_str()), ("games", Some("game/sums")));
+            assert_eq!((task.verifier.as_str(), row["data_source"].as_str()), ("games", Some("game/sums")));
             assert!(row["prompt"].is_string() && row["answer"].is_number(), "{row}");
             assert!(item.deadline_ms.is_some() && !item.traceparent.is_empty());
         }

@@ -152,7 +152,7 @@ impl Default for CodeSettings {
 
 impl CodeSettings {
     /// The settings that affect verdicts; all others at their defaults.
-    pub(super) fn rules(&self) -> Self {
+    pub(super) fn result_affecting(&self) -> Self {
         let Self { mode, limits, max_limits, deterministic, unsupported, max_private_tests, .. } = *self;
         Self { mode, limits, max_limits, deterministic, unsupported, max_private_tests, ..Self::default() }
     }

@@ -93,12 +93,12 @@ impl RewardSettings {
     }
 
     /// The settings that affect verdicts; all others (server, threads, queues, caches) at their defaults.
-    pub fn rules(&self) -> Self {
+    pub fn result_affecting(&self) -> Self {
         Self {
             max_completion: self.max_completion,
             max_field: self.max_field,
             math: self.math.clone(),
-            code: self.code.rules(),
+            code: self.code.result_affecting(),
             ..Self::default()
         }
     }

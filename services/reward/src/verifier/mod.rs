@@ -119,7 +119,7 @@ impl Verifier {
             }
             Some(Task::Code(task)) => Ok(Work::Code(CodeWork { id, answer, task })),
             Some(Task::Custom(task)) => {
-                let detail = format!("the verifier `{}` is not known here", cut(task.endpoint, MAX_LOGGED));
+                let detail = format!("the verifier `{}` is not known here", cut(task.verifier, MAX_LOGGED));
                 Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, detail)))
             }
         }

@@ -18,7 +18,7 @@ use evenkeel_kernels::{
 
 use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
-use super::{AttentionFallback, AttentionLibrary, Device, Lane, failed};
+use super::{AttentionFallback, AttentionLibrary, Device, DeviceStream, failed};
 use crate::error::{ModelError, Result};
 use crate::kernels::HostValues;
 use crate::pinned::PinnedBytes;
@@ -70,11 +70,11 @@ impl CandleDevice {
 }
 
 impl CandleDevice {
-    fn lane(&self, lane: Lane) -> &CudaStream {
-        match lane {
-            Lane::Compute => &self.stream,
-            Lane::In => &self.copies[0],
-            Lane::Out => &self.copies[1],
+    fn stream_of(&self, which: DeviceStream) -> &CudaStream {
+        match which {
+            DeviceStream::Compute => &self.stream,
+            DeviceStream::HostToDevice => &self.copies[0],
+            DeviceStream::DeviceToHost => &self.copies[1],
         }
     }
 
@@ -223,7 +223,7 @@ impl Device for CandleDevice {
         if room < size_of_val(from) {
             return Err(ModelError::input("bytes to copy to the device", size_of_val(from), format!("up to {room}")));
         }
-        let (stream, to) = (self.lane(Lane::In), self.address(to).0);
+        let (stream, to) = (self.stream_of(DeviceStream::HostToDevice), self.address(to).0);
         stream.context().bind_to_thread().map_err(failed)?;
         // SAFETY: both memories are large enough and stay until the device has settled, as the trait asks for.
         unsafe { result::memcpy_htod_async(to, from, stream.cu_stream()) }.map_err(failed)
@@ -234,24 +234,24 @@ impl Device for CandleDevice {
         if there < size_of_val(to) {
             return Err(ModelError::input("bytes to copy to the host", size_of_val(to), format!("up to {there}")));
         }
-        let (stream, from) = (self.lane(Lane::Out), self.address(from).0);
+        let (stream, from) = (self.stream_of(DeviceStream::DeviceToHost), self.address(from).0);
         stream.context().bind_to_thread().map_err(failed)?;
         // SAFETY: as in `copy_in`.
         unsafe { result::memcpy_dtoh_async(to, from, stream.cu_stream()) }.map_err(failed)
     }
 
-    fn record(&self, lane: Lane) -> Result<CudaEvent> {
-        self.lane(lane).record_event(None).map_err(failed)
+    fn record(&self, stream: DeviceStream) -> Result<CudaEvent> {
+        self.stream_of(stream).record_event(None).map_err(failed)
     }
 
-    fn wait(&self, lane: Lane, event: &CudaEvent) -> Result<()> {
-        self.lane(lane).wait(event).map_err(failed)
+    fn wait(&self, stream: DeviceStream, event: &CudaEvent) -> Result<()> {
+        self.stream_of(stream).wait(event).map_err(failed)
     }
 
-    fn settle(&self) -> Result<()> {
-        [Lane::Compute, Lane::In, Lane::Out]
+    fn synchronize(&self) -> Result<()> {
+        [DeviceStream::Compute, DeviceStream::HostToDevice, DeviceStream::DeviceToHost]
             .into_iter()
-            .try_for_each(|lane| self.lane(lane).synchronize())
+            .try_for_each(|stream| self.stream_of(stream).synchronize())
             .map_err(failed)
     }
 }

@@ -7,7 +7,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use candle_core::{Shape, Tensor};
 use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
 
-use super::{AttentionFallback, AttentionLibrary, Device, Lane};
+use super::{AttentionFallback, AttentionLibrary, Device, DeviceStream};
 use crate::error::{ModelError, Result};
 use crate::kernels::HostValues;
 
@@ -219,15 +219,15 @@ impl Device for Counter {
         Ok(())
     }
 
-    fn record(&self, _lane: Lane) -> Result<()> {
+    fn record(&self, _stream: DeviceStream) -> Result<()> {
         Ok(())
     }
 
-    fn wait(&self, _lane: Lane, _event: &()) -> Result<()> {
+    fn wait(&self, _stream: DeviceStream, _event: &()) -> Result<()> {
         Ok(())
     }
 
-    fn settle(&self) -> Result<()> {
+    fn synchronize(&self) -> Result<()> {
         Ok(())
     }
 }

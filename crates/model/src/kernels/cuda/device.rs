@@ -10,11 +10,11 @@ use crate::kernels::HostValues;
 use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
 
 /// A device that runs launches and products one after another, in the order in which they are submitted, without the host waiting for them.
-/// Beside them it copies from and to the host, in lanes of their own: see [`Lane`].
+/// Beside them it copies from and to the host, in streams of their own: see [`DeviceStream`].
 pub trait Device: Send + Sync {
     /// Memory of the device, at an address divisible by 256. When it is dropped, whatever was launched before may still use it.
     type Memory: Send + Sync;
-    /// A point in the work of a lane.
+    /// A point in the work of a stream.
     type Event: Send + Sync;
 
     /// What launches depend on.
@@ -46,25 +46,25 @@ pub trait Device: Send + Sync {
 
     /// This many fp32 zeros in memory of the host that this device copies from and to by itself.
     fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>>;
-    /// Copies some values to the beginning of the device's memory, in [`Lane::In`]. They must stay as they are until [`Device::settle`].
+    /// Copies some values to the beginning of the device's memory, in [`DeviceStream::HostToDevice`]. They must stay as they are until [`Device::synchronize`].
     fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Self::Memory) -> Result<()>;
-    /// Copies as many values from the beginning of the device's memory, in [`Lane::Out`]. They must not be touched until [`Device::settle`].
+    /// Copies as many values from the beginning of the device's memory, in [`DeviceStream::DeviceToHost`]. They must not be touched until [`Device::synchronize`].
     fn copy_out(&self, from: &Self::Memory, to: &mut dyn HostValues, range: Range<usize>) -> Result<()>;
-    /// Marks what was given to a lane so far.
-    fn record(&self, lane: Lane) -> Result<Self::Event>;
-    /// Lets whatever is given to a lane from now on begin only when what the event marks is done.
-    fn wait(&self, lane: Lane, event: &Self::Event) -> Result<()>;
-    /// Waits until all that was given to any lane is done.
-    fn settle(&self) -> Result<()>;
+    /// Marks what was given to a stream so far.
+    fn record(&self, stream: DeviceStream) -> Result<Self::Event>;
+    /// Lets whatever is given to a stream from now on begin only when what the event marks is done.
+    fn wait(&self, stream: DeviceStream, event: &Self::Event) -> Result<()>;
+    /// Waits until all that was given to any stream is done.
+    fn synchronize(&self) -> Result<()>;
 }
 
-/// What a device does in order. Different lanes run beside each other, as far as events let them.
+/// What a device does in order. Different streams run at the same time, as far as events let them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Lane {
+pub enum DeviceStream {
     /// Memory, launches and products.
     Compute,
     /// Copies from the host by [`Device::copy_in`].
-    In,
+    HostToDevice,
     /// Copies to the host by [`Device::copy_out`].
-    Out,
+    DeviceToHost,
 }

@@ -1,13 +1,13 @@
 //! AdamW with moments in the host's memory: they pass through two buffers on the device, one of which is filled and emptied while the other
 //! is updated.
 //!
-//! A piece is copied in, updated and copied out in three lanes. Copies in and out use different directions of the bus, so that with two
+//! A piece is copied in, updated and copied out in three streams. Copies in and out use different directions of the bus, so that with two
 //! buffers both directions are always busy: the update itself is short beside them.
 
 use candle_core::Tensor;
 use evenkeel_kernels::{AdamW, Pointer, adamw};
 
-use super::device::Lane;
+use super::device::DeviceStream;
 use super::{Cuda, Device};
 use crate::error::{ModelError, Result};
 use crate::kernels::{HostMoments, Moment};
@@ -49,27 +49,32 @@ impl<D: Device> Cuda<D> {
 
     pub(super) fn update_in_pieces(&self, update: &Update<'_>, moments: &mut HostMoments) -> Result<()> {
         let counts: Vec<usize> = update.weights.iter().map(Tensor::elem_count).collect();
-        let given = self.give_pieces(update, moments, &counts);
+        let given = self.enqueue_chunks(update, moments, &counts);
         // Also after a failure: until then the device may use the moments.
-        let settled = self.device.settle();
+        let settled = self.device.synchronize();
         given.map(drop).and(settled)
     }
 
     /// Returns the buffers, which must live until the device has settled.
-    fn give_pieces(&self, update: &Update<'_>, moments: &mut HostMoments, counts: &[usize]) -> Result<Vec<Buffer<D>>> {
+    fn enqueue_chunks(
+        &self,
+        update: &Update<'_>,
+        moments: &mut HostMoments,
+        counts: &[usize],
+    ) -> Result<Vec<Buffer<D>>> {
         let bytes = self.buffer_bytes(counts.iter().copied()) / (BUFFERS * Moment::ALL.len());
         let buffers = (0..BUFFERS).map(|_| {
             let (first, second) = (self.device.allocate(bytes)?, self.device.allocate(bytes)?);
-            Ok(Buffer { first, second, free: self.device.record(Lane::Compute)? })
+            Ok(Buffer { first, second, free: self.device.record(DeviceStream::Compute)? })
         });
         let mut buffers = buffers.collect::<Result<Vec<Buffer<D>>>>()?;
         for (number, piece) in pieces(counts, self.moment_piece).enumerate() {
-            self.give_piece(update, moments, piece, &mut buffers[number % BUFFERS])?;
+            self.enqueue_chunk(update, moments, piece, &mut buffers[number % BUFFERS])?;
         }
         Ok(buffers)
     }
 
-    fn give_piece(
+    fn enqueue_chunk(
         &self,
         update: &Update<'_>,
         moments: &mut HostMoments,
@@ -78,10 +83,10 @@ impl<D: Device> Cuda<D> {
     ) -> Result<()> {
         let device = &self.device;
         let range = first..first + count;
-        device.wait(Lane::In, &buffer.free)?;
+        device.wait(DeviceStream::HostToDevice, &buffer.free)?;
         device.copy_in(moments.of(Moment::First, parameter), range.clone(), &buffer.first)?;
         device.copy_in(moments.of(Moment::Second, parameter), range.clone(), &buffer.second)?;
-        device.wait(Lane::Compute, &device.record(Lane::In)?)?;
+        device.wait(DeviceStream::Compute, &device.record(DeviceStream::HostToDevice)?)?;
 
         let part = |tensor: &Tensor| Ok::<_, ModelError>(Pointer(device.parameter(tensor)?.0 + 4 * first as u64));
         let weight = part(&update.weights[parameter])?;
@@ -89,10 +94,10 @@ impl<D: Device> Cuda<D> {
         let (gradient, numbers) = (part(&update.gradients[parameter])?, update.numbers[parameter]);
         self.run(adamw(device.properties(), numbers, count, state, gradient, update.factor))?;
 
-        device.wait(Lane::Out, &device.record(Lane::Compute)?)?;
+        device.wait(DeviceStream::DeviceToHost, &device.record(DeviceStream::Compute)?)?;
         device.copy_out(&buffer.first, moments.of_mut(Moment::First, parameter), range.clone())?;
         device.copy_out(&buffer.second, moments.of_mut(Moment::Second, parameter), range)?;
-        buffer.free = device.record(Lane::Out)?;
+        buffer.free = device.record(DeviceStream::DeviceToHost)?;
         Ok(())
     }
 }
@@ -117,22 +122,22 @@ mod tests {
     use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
     use crate::kernels::{HostValues, OptimizerKernels};
 
-    /// For each lane, how much of its work is known to be done.
-    type Clock = BTreeMap<Lane, usize>;
+    /// For each stream, how much of its work is known to be done.
+    type Clock = BTreeMap<DeviceStream, usize>;
 
     /// A use of memory: an address of the device, or one of the host's values with a first one.
     #[derive(Clone, Debug)]
     struct Use {
         memory: (u64, usize),
-        lane: Lane,
-        /// The number of this work in its lane, and what had to be done before.
+        stream: DeviceStream,
+        /// The number of this work in its stream, and what had to be done before.
         number: usize,
         after: Clock,
     }
 
     #[derive(Default)]
     struct Log {
-        clocks: BTreeMap<Lane, Clock>,
+        clocks: BTreeMap<DeviceStream, Clock>,
         uses: Vec<Use>,
         addresses: Vec<u64>,
         waits: usize,
@@ -146,26 +151,26 @@ mod tests {
     }
 
     impl Lanes {
-        fn add(&self, lane: Lane, memories: impl IntoIterator<Item = (u64, usize)>) {
+        fn add(&self, stream: DeviceStream, memories: impl IntoIterator<Item = (u64, usize)>) {
             let mut log = self.log.lock().unwrap();
-            let clock = log.clocks.entry(lane).or_default();
-            let number = *clock.entry(lane).and_modify(|number| *number += 1).or_insert(1);
+            let clock = log.clocks.entry(stream).or_default();
+            let number = *clock.entry(stream).and_modify(|number| *number += 1).or_insert(1);
             let after = clock.clone();
-            let uses = memories.into_iter().map(|memory| Use { memory, lane, number, after: after.clone() });
+            let uses = memories.into_iter().map(|memory| Use { memory, stream, number, after: after.clone() });
             log.uses.extend(uses);
         }
 
-        fn order(&self, lane: Lane, event: &Clock) {
+        fn order(&self, stream: DeviceStream, event: &Clock) {
             let mut log = self.log.lock().unwrap();
-            let clock = log.clocks.entry(lane).or_default();
-            for (&lane, &number) in event {
-                clock.entry(lane).and_modify(|done| *done = (*done).max(number)).or_insert(number);
+            let clock = log.clocks.entry(stream).or_default();
+            for (&stream, &number) in event {
+                clock.entry(stream).and_modify(|done| *done = (*done).max(number)).or_insert(number);
             }
         }
 
         fn races(&self) -> usize {
             let uses = &self.log.lock().unwrap().uses;
-            let is_ordered = |a: &Use, b: &Use| b.after.get(&a.lane).is_some_and(|&done| done >= a.number);
+            let is_ordered = |a: &Use, b: &Use| b.after.get(&a.stream).is_some_and(|&done| done >= a.number);
             let pairs = uses.iter().enumerate().flat_map(|(i, b)| uses[..i].iter().map(move |a| (a, b)));
             pairs.filter(|(a, b)| a.memory == b.memory && !is_ordered(a, b)).count()
         }
@@ -184,8 +189,8 @@ mod tests {
             let at = 4096 * (1 + log.addresses.len() as u64);
             log.addresses.push(at);
             drop(log);
-            // In the order of the lane, as a pool does.
-            self.add(Lane::Compute, [(at, 0)]);
+            // In the order of the stream, as a pool does.
+            self.add(DeviceStream::Compute, [(at, 0)]);
             Ok(at)
         }
 
@@ -216,7 +221,7 @@ mod tests {
         fn launch(&self, launch: &Launch) -> Result<()> {
             let known = self.log.lock().unwrap().addresses.clone();
             let pointers = launch.arguments.iter().map(Argument::bits).filter(|bits| known.contains(bits));
-            self.add(Lane::Compute, pointers.map(|at| (at, 0)));
+            self.add(DeviceStream::Compute, pointers.map(|at| (at, 0)));
             Ok(())
         }
 
@@ -242,34 +247,35 @@ mod tests {
 
         fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &u64) -> Result<()> {
             let from = (from.values().as_ptr() as u64, range.start);
-            self.add(Lane::In, [from, (*to, 0)]);
+            self.add(DeviceStream::HostToDevice, [from, (*to, 0)]);
             Ok(())
         }
 
         fn copy_out(&self, from: &u64, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
             let to = (to.values().as_ptr() as u64, range.start);
-            self.add(Lane::Out, [to, (*from, 0)]);
+            self.add(DeviceStream::DeviceToHost, [to, (*from, 0)]);
             Ok(())
         }
 
-        fn record(&self, lane: Lane) -> Result<Clock> {
-            Ok(self.log.lock().unwrap().clocks.entry(lane).or_default().clone())
+        fn record(&self, stream: DeviceStream) -> Result<Clock> {
+            Ok(self.log.lock().unwrap().clocks.entry(stream).or_default().clone())
         }
 
-        fn wait(&self, lane: Lane, event: &Clock) -> Result<()> {
+        fn wait(&self, stream: DeviceStream, event: &Clock) -> Result<()> {
             let number = {
                 let mut log = self.log.lock().unwrap();
                 log.waits += 1;
                 log.waits
             };
             if self.forgets != Some(number) {
-                self.order(lane, event);
+                self.order(stream, event);
             }
             Ok(())
         }
 
-        fn settle(&self) -> Result<()> {
-            const ALL: [Lane; 3] = [Lane::Compute, Lane::In, Lane::Out];
+        fn synchronize(&self) -> Result<()> {
+            const ALL: [DeviceStream; 3] =
+                [DeviceStream::Compute, DeviceStream::HostToDevice, DeviceStream::DeviceToHost];
             for from in ALL {
                 let event = self.record(from)?;
                 ALL.into_iter().for_each(|to| self.order(to, &event));
@@ -280,7 +286,7 @@ mod tests {
 
     const NUMBERS: AdamW = AdamW { betas: [0.9, 0.99], step: 0.1, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
 
-    /// Pairs of uses without an order in two updates of parameters with one to three pieces, and how often a lane waited.
+    /// Pairs of uses without an order in two updates of parameters with one to three pieces, and how often a stream waited.
     fn races(forgets: Option<usize>) -> (usize, usize) {
         let kernels = Cuda::new(Lanes { log: Mutex::default(), forgets }, DType::F32).unwrap();
         let kernels = kernels.with_moment_piece(64).unwrap();

@@ -37,7 +37,7 @@ pub use candle::CandleDevice;
 #[cfg(feature = "cuda")]
 pub(crate) use candle::attention_library;
 pub use count::{Counter, Counts, Tally};
-pub use device::{Device, Lane};
+pub use device::{Device, DeviceStream};
 pub use evenkeel_kernels::DeviceProperties;
 pub use head::Kept;
 pub use library::{AttentionFallback, AttentionLibrary};

@@ -10,7 +10,7 @@ use tonic::Status;
 use tonic::body::Body;
 use tower::{Layer, Service};
 
-use super::Gate;
+use super::HttpTokenAuth;
 use super::credentials::Credentials;
 use super::methods::{OPEN, least_role};
 use crate::BoxFuture;
@@ -36,9 +36,11 @@ impl AccessLayer {
         Ok(Self { credentials })
     }
 
-    /// The gate of an HTTP port, for readers and higher roles.
-    pub(in crate::server) fn gate(&self) -> Gate {
-        self.credentials.as_ref().map_or_else(Gate::open, |credentials| Gate::new(credentials.readers()))
+    /// The auth of an HTTP port, for readers and higher roles.
+    pub(in crate::server) fn auth(&self) -> HttpTokenAuth {
+        self.credentials
+            .as_ref()
+            .map_or_else(HttpTokenAuth::disabled, |credentials| HttpTokenAuth::new(credentials.readers()))
     }
 }
 

@@ -1,9 +1,9 @@
 //! Who may call what: a caller proves itself with a token or a certificate, which has a role; every method has a least role.
 
 mod credentials;
-mod gate;
+mod http_token_auth;
 mod layer;
 mod methods;
 
-pub use gate::Gate;
+pub use http_token_auth::HttpTokenAuth;
 pub(super) use layer::AccessLayer;

@@ -7,7 +7,7 @@ use std::process::Command;
 use evenkeel_files::available_memory;
 use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, MemoryUse};
 use evenkeel_model::{Config, ModelError, Recompute};
-use evenkeel_orchestrator::Engines;
+use evenkeel_orchestrator::EnginesWhileTraining;
 use serde::Serialize;
 
 use super::cost::cache_bytes_a_token;
@@ -107,7 +107,7 @@ fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Need> {
 
 /// Whether an engine of the recipe sleeps on the learner's GPU while it trains.
 fn shares_its_gpu(recipe: &Recipe) -> bool {
-    recipe.sampling.engines_while_training != Engines::Awake && !recipe.generation.endpoints.is_empty()
+    recipe.sampling.engines_while_training != EnginesWhileTraining::Awake && !recipe.generation.endpoints.is_empty()
 }
 
 impl Memory {

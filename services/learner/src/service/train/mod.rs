@@ -102,7 +102,7 @@ impl Training {
                 "settings_hash is {}, the learner's is {}: both sides must have the same training settings",
                 header.settings_hash, self.settings_hash
             );
-            return Err(ServiceError::Precondition { reason: Reason::OtherSettings, message }.into());
+            return Err(ServiceError::Precondition { reason: Reason::SettingsMismatch, message }.into());
         }
         let same = |r: &&TrainReport| (&r.run_id, r.kind, r.step) == (&header.run_id, header.kind, header.step);
         let stored = self.reports.iter().find(same).cloned();
@@ -111,7 +111,7 @@ impl Training {
             None if header.base_version == current => {}
             _ => {
                 let message = format!("base_version is {}, the learner's version is {current}", header.base_version);
-                return Err(ServiceError::Precondition { reason: Reason::OtherVersion, message }.into());
+                return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message }.into());
             }
         }
         if header.step > header.base_version {

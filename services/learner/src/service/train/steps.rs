@@ -68,7 +68,7 @@ impl Training {
             let phase = match phase {
                 StepPhase::Scoring => TrainPhase::Scoring,
                 StepPhase::Accumulating => TrainPhase::Accumulating,
-                StepPhase::Updating => TrainPhase::Stepping,
+                StepPhase::Updating => TrainPhase::Updating,
             };
             // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
             let _ = call.send(progress(phase, received, expected, at));

@@ -22,11 +22,11 @@ pub(super) struct Published {
 
 /// A move of the engines to other weights.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct EnginesMoved {
+pub(super) struct EnginesUpdated {
     /// GRPO steps before these weights.
     pub(super) weights_step: u64,
-    /// What moving the engines took.
-    pub(super) moved: Duration,
+    /// What update the engines took.
+    pub(super) took: Duration,
     /// Where these weights were proven.
     pub(super) proof: Option<ProofReport>,
 }
@@ -74,21 +74,21 @@ struct EvaluatedThrough {
 struct SharedProgress {
     published: watch::Sender<BTreeMap<u64, Published>>,
     learner: watch::Sender<LearnerProgress>,
-    engines: watch::Sender<BTreeMap<u64, EnginesMoved>>,
+    engines: watch::Sender<BTreeMap<u64, EnginesUpdated>>,
     evaluated_through: watch::Sender<Option<EvaluatedThrough>>,
     /// Number of the first prompt that no step has begun.
     prompts: watch::Sender<u64>,
 }
 
-/// The sampling side's end.
-pub(super) struct SamplingEnd {
+/// What the sampling side has of the handover.
+pub(super) struct SamplingHandle {
     shared: Arc<SharedProgress>,
     steps: mpsc::UnboundedSender<OpenStep>,
     lines: mpsc::UnboundedSender<MetricsLine>,
 }
 
-/// The learning side's end.
-pub(super) struct LearningEnd {
+/// What the learning side has of the handover.
+pub(super) struct LearningHandle {
     shared: Arc<SharedProgress>,
     steps: mpsc::UnboundedReceiver<OpenStep>,
 }
@@ -98,7 +98,7 @@ pub(super) struct EvaluatedLines(mpsc::UnboundedReceiver<MetricsLine>);
 
 /// The ends of a run that has done `done` GRPO steps. Neither queue needs a bound of its own: there are at most `pipeline.max_lag` steps
 /// before the learner's, since the weights that would sample more do not exist yet.
-pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) {
+pub(super) fn handover(done: u64) -> (SamplingHandle, LearningHandle, EvaluatedLines) {
     let shared = Arc::new(SharedProgress {
         published: watch::Sender::default(),
         learner: watch::Sender::new(LearnerProgress { done, begun: None, end: None }),
@@ -107,18 +107,18 @@ pub(super) fn handover(done: u64) -> (SamplingEnd, LearningEnd, EvaluatedLines) 
         prompts: watch::Sender::default(),
     });
     let ((steps, next_steps), (lines, next_lines)) = (mpsc::unbounded_channel(), mpsc::unbounded_channel());
-    let sampling = SamplingEnd { shared: Arc::clone(&shared), steps, lines };
-    (sampling, LearningEnd { shared, steps: next_steps }, EvaluatedLines(next_lines))
+    let sampling = SamplingHandle { shared: Arc::clone(&shared), steps, lines };
+    (sampling, LearningHandle { shared, steps: next_steps }, EvaluatedLines(next_lines))
 }
 
-/// Waits until `holds` is true of a shared value; this end keeps it open.
+/// Waits until `holds` is true of a shared value; the caller keeps it open.
 async fn until<T: Clone>(value: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
     let mut value = value.subscribe();
     let reached = value.wait_for(holds).await.map(|value| value.clone());
     reached.expect("the sender is borrowed here, so that it is not gone")
 }
 
-impl SamplingEnd {
+impl SamplingHandle {
     /// The weights after `weights_step` steps, once they are published. Those before them are not asked for again.
     pub(super) async fn weights(&self, weights_step: u64) -> Published {
         let published = until(&self.shared.published, |published| published.contains_key(&weights_step)).await;
@@ -165,8 +165,8 @@ impl SamplingEnd {
         until(&self.shared.learner, |at| at.done >= steps).await;
     }
 
-    /// The engines were moved to other weights.
-    pub(super) fn moved(&self, engines: EnginesMoved) {
+    /// The engines were updated to other weights.
+    pub(super) fn engines_updated(&self, engines: EnginesUpdated) {
         self.shared.engines.send_modify(|all| {
             all.insert(engines.weights_step, engines);
         });
@@ -174,7 +174,7 @@ impl SamplingEnd {
 
     /// An evaluation is finished.
     pub(super) fn evaluated(&self, line: MetricsLine) {
-        // The other end is gone only when the run ends.
+        // The receiver is gone only when the run ends.
         let _ = self.lines.send(line);
     }
 
@@ -197,7 +197,7 @@ impl SamplingEnd {
     }
 }
 
-impl LearningEnd {
+impl LearningHandle {
     /// The weights after `weights_step` steps are published.
     pub(super) fn publish(&self, weights_step: u64, published: Published) {
         self.shared.published.send_modify(|all| {
@@ -245,7 +245,7 @@ impl LearningEnd {
     }
 
     /// Waits until the engines have, or had, the weights after `weights_step` steps. Earlier ones are not asked for again.
-    pub(super) async fn engines(&self, weights_step: u64) -> EnginesMoved {
+    pub(super) async fn engines(&self, weights_step: u64) -> EnginesUpdated {
         let all = until(&self.shared.engines, |all| all.contains_key(&weights_step)).await;
         self.shared.engines.send_if_modified(|all| {
             *all = all.split_off(&weights_step);

@@ -1,4 +1,4 @@
-//! What the sampling side has begun and not ended: steps whose last samples are still out, and moves of the engines.
+//! What the sampling side has begun and not ended: steps whose last samples are still out, and updates of the engines.
 
 use evenkeel_rpc::BoxFuture;
 use futures_util::StreamExt;
@@ -12,7 +12,7 @@ type Work<'a> = BoxFuture<'a, Result<(), Halt>>;
 #[derive(Default)]
 pub(super) struct InFlight<'a> {
     steps: FuturesUnordered<Work<'a>>,
-    moves: FuturesUnordered<Work<'a>>,
+    updates: FuturesUnordered<Work<'a>>,
 }
 
 impl<'a> InFlight<'a> {
@@ -22,8 +22,8 @@ impl<'a> InFlight<'a> {
     }
 
     /// Begins to move the engines.
-    pub(super) fn add_move(&mut self, work: impl Future<Output = Result<(), Halt>> + Send + 'a) {
-        self.moves.push(Box::pin(work));
+    pub(super) fn add_update(&mut self, work: impl Future<Output = Result<(), Halt>> + Send + 'a) {
+        self.updates.push(Box::pin(work));
     }
 
     /// Waits for something else meanwhile.
@@ -32,17 +32,17 @@ impl<'a> InFlight<'a> {
         loop {
             tokio::select! {
                 biased;
-                // Moves first: the engines are asked for weights before samples of these are.
-                Some(moved) = self.moves.next() => moved?,
+                // Updates first: the engines are asked for weights before samples of these are.
+                Some(updated) = self.updates.next() => updated?,
                 Some(sampled) = self.steps.next() => sampled?,
                 value = &mut work => return Ok(value),
             }
         }
     }
 
-    /// Waits until the engines are moved.
-    pub(super) async fn until_moved(&mut self) -> Result<(), Halt> {
-        while !self.moves.is_empty() {
+    /// Waits until the engines are updated.
+    pub(super) async fn until_updated(&mut self) -> Result<(), Halt> {
+        while !self.updates.is_empty() {
             self.next().await?;
         }
         Ok(())
@@ -58,14 +58,14 @@ impl<'a> InFlight<'a> {
 
     /// Waits until everything has ended.
     pub(super) async fn until_ended(&mut self) -> Result<(), Halt> {
-        self.until_moved().await?;
+        self.until_updated().await?;
         self.until_steps(0).await
     }
 
     async fn next(&mut self) -> Result<(), Halt> {
         tokio::select! {
             biased;
-            Some(moved) = self.moves.next() => moved,
+            Some(updated) = self.updates.next() => updated,
             Some(sampled) = self.steps.next() => sampled,
             else => Ok(()),
         }

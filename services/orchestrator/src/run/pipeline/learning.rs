@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use evenkeel_proto::v1::{RunState, TrainReport, WeightsRef};
 
 use super::PipelineParts;
-use super::handover::{EvaluatedLines, LearningEnd, OpenStep, Published};
+use super::handover::{EvaluatedLines, LearningHandle, OpenStep, Published};
 use super::idle_times::IdleTimes;
 use super::plan::VersionPlan;
 use crate::dependency::Dependency;
@@ -28,7 +28,7 @@ pub(super) struct LearningSide<'a> {
     pub(super) journal: &'a mut RunJournal,
     pub(super) idle_times: &'a mut IdleTimes,
     pub(super) plan: VersionPlan,
-    pub(super) end: LearningEnd,
+    pub(super) handle: LearningHandle,
     pub(super) lines: EvaluatedLines,
     pub(super) position: Position,
     /// The weights at this position.
@@ -48,7 +48,7 @@ struct Trained {
 impl LearningSide<'_> {
     /// Steps and checkpoints in their order, to the last step or to a stop.
     pub(super) async fn run(mut self) -> Result<RunOutcome, Halt> {
-        self.end.first_engines().await;
+        self.handle.first_engines().await;
         self.idle_times.begin();
         loop {
             let step = self.position.step();
@@ -62,7 +62,7 @@ impl LearningSide<'_> {
                 return Ok(RunOutcome::Completed);
             }
             // A stop may have been requested since.
-            if !self.end.begin(step) {
+            if !self.handle.begin(step) {
                 return self.stop().await;
             }
             self.parts.services.events().enter_phase(RunState::Training);
@@ -91,8 +91,8 @@ impl LearningSide<'_> {
 
     /// Waits for it and writes its line. Returns whether nothing is left to evaluate.
     async fn evaluation(&mut self, step: u64) -> Result<bool, Halt> {
-        let Self { end, lines, journal, .. } = self;
-        let complete = recording(lines, journal, end.until_evaluated(step)).await?;
+        let Self { handle, lines, journal, .. } = self;
+        let complete = recording(lines, journal, handle.until_evaluated(step)).await?;
         while let Some(line) = lines.ready() {
             journal.append(&line).await?;
             journal.announce(line);
@@ -104,7 +104,7 @@ impl LearningSide<'_> {
     async fn keep(&mut self, at_end: bool) -> Result<(), Halt> {
         let is_best = self.checkpoints.is_best(&self.position, self.journal)?;
         if !self.is_saved && (is_best || self.checkpoints.is_due(&self.position, at_end)) {
-            self.position.set_begun(self.end.prompts_begun());
+            self.position.set_begun(self.handle.prompts_begun());
             self.checkpoints.save(&self.position, self.journal).await?;
             self.is_saved = true;
         }
@@ -131,13 +131,13 @@ impl LearningSide<'_> {
         let weights = self.publish(step + 1, report.version).await?;
         let published_in = reported.elapsed();
         self.parts.proof.note(report.version, step + 1).await?;
-        self.end.publish(step + 1, Published { weights: weights.clone(), took: published_in });
+        self.handle.publish(step + 1, Published { weights: weights.clone(), took: published_in });
         // Where the next step cannot begin before, engines come first: the line includes what the whole step took.
-        let (engines, moved) = match self.plan.samples_ahead() {
-            true => (self.end.engines(open.weights_step).await, Duration::ZERO),
+        let (engines, updated_in) = match self.plan.samples_ahead() {
+            true => (self.handle.engines(open.weights_step).await, Duration::ZERO),
             false => {
-                let engines = self.end.engines(step + 1).await;
-                (engines, engines.moved)
+                let engines = self.handle.engines(step + 1).await;
+                (engines, engines.took)
             }
         };
         let (last_rollout, last_verdict) = (sampled.last_rollout.max(began), sampled.last_verdict.max(began));
@@ -145,7 +145,7 @@ impl LearningSide<'_> {
             generation: last_rollout - began,
             reward: last_verdict.saturating_duration_since(last_rollout),
             update_actor: reported.saturating_duration_since(last_verdict),
-            update_weights: published_in + moved,
+            update_weights: published_in + updated_in,
             step: began.elapsed(),
         };
         let oldest = sampled.batch.oldest_version();
@@ -163,18 +163,18 @@ impl LearningSide<'_> {
         self.advance(&sampled, report.version, weights);
         events.at_step(self.position.step(), self.position.warm_start_steps());
         self.journal.announce(line);
-        self.end.done(self.position.step());
+        self.handle.done(self.position.step());
         Ok(true)
     }
 
     /// Trains the groups of a step, which may still be sampled. Lines of evaluations are written meanwhile. `None` where it is not sampled
     /// any more.
     async fn train(&mut self, step: u64) -> Result<Option<Trained>, Halt> {
-        let Self { end, lines, journal, parts: PipelineParts { session, .. }, .. } = self;
+        let Self { handle, lines, journal, parts: PipelineParts { session, .. }, .. } = self;
         let what = format!("step {step}");
         let work = async {
             let since = Instant::now();
-            let Some(mut open) = end.next_step().await else { return Ok(None) };
+            let Some(mut open) = handle.next_step().await else { return Ok(None) };
             let feed = open.feed.clone();
             let not_begun = since.elapsed();
             let sampled = async { Ok::<_, Halt>(open.sampled().await) };

@@ -65,15 +65,15 @@ impl Pipeline<'_> {
         check_waiting(plan, &position)?;
         let PipelineParts { services, weights, proof, .. } = self.parts;
         services.events().forget_samples();
-        let (sampling_end, end, lines) = handover(step);
+        let (sampling_handle, handle, lines) = handover(step);
         for published in position.published() {
-            end.publish(published.step(), Published { weights: published.reference(), took: Duration::ZERO });
+            handle.publish(published.step(), Published { weights: published.reference(), took: Duration::ZERO });
         }
         let mut also_keep: Vec<u64> = self.checkpoints.best_version().into_iter().collect();
         also_keep.extend(position.published().iter().map(PublishedWeights::version));
         let current = weights.publish(position.version(), also_keep).await?;
         proof.begin(position.version()).await?;
-        end.publish(step, Published { weights: current.clone(), took: Duration::ZERO });
+        handle.publish(step, Published { weights: current.clone(), took: Duration::ZERO });
         let start = SamplingStart {
             step,
             cursor: position.cursor(),
@@ -81,7 +81,7 @@ impl Pipeline<'_> {
             version: position.version(),
             evaluated: self.journal.evaluated(),
         };
-        let sampling = SamplingSide::new(self.parts, self.sampler, plan, sampling_end, start);
+        let sampling = SamplingSide::new(self.parts, self.sampler, plan, sampling_handle, start);
         let learning = LearningSide {
             parts: self.parts,
             writer: self.writer,
@@ -89,7 +89,7 @@ impl Pipeline<'_> {
             journal: self.journal,
             idle_times: self.idle_times,
             plan,
-            end,
+            handle,
             lines,
             // The checkpoint that the run has just come from is not written again.
             is_saved: from_checkpoint && step > 0,

@@ -304,7 +304,7 @@ impl Generation for FakeGeneration {
         let weights = self.weights.lock().unwrap().clone();
         if request.version != Some(weights.version) {
             let message = format!("the version is {}", weights.version);
-            return Err(ServiceError::Precondition { reason: Reason::OtherVersion, message }.into());
+            return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message }.into());
         }
         self.state.proofs.fetch_add(1, Ordering::Relaxed);
         let digest = self.state.digest.lock().unwrap().clone();
@@ -329,7 +329,7 @@ impl Generation for FakeGeneration {
             .state
             .cannot_sleep
             .load(Ordering::Relaxed)
-            .then(|| Failure::new(FailureCode::FailedPrecondition, "NO_SLEEP", "it has no /sleep"));
+            .then(|| Failure::new(FailureCode::FailedPrecondition, "SLEEP_UNSUPPORTED", "it has no /sleep"));
         let engine = EngineSleep { engine: "fake".into(), asleep: failure.is_none(), failure, took_us: 1 };
         Ok(Response::new(SleepResponse { engines: vec![engine] }))
     }

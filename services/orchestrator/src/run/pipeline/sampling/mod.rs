@@ -15,7 +15,7 @@ use tokio::sync::oneshot;
 use tracing::Instrument;
 
 use super::PipelineParts;
-use super::handover::{EnginesMoved, OpenStep, SamplingEnd};
+use super::handover::{EnginesUpdated, OpenStep, SamplingHandle};
 use super::in_flight::InFlight;
 use super::open_rounds::OpenRounds;
 use super::plan::VersionPlan;
@@ -23,7 +23,7 @@ use crate::clients::TrainFeed;
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::instruments::{self, TimedPart};
-use crate::rollout::Move;
+use crate::rollout::WeightUpdate;
 use crate::run::step_sampler::{SampledStep, StepSampler, StepStart};
 use crate::settings::StepOrder;
 
@@ -32,7 +32,7 @@ pub(super) struct SamplingSide<'a> {
     parts: PipelineParts<'a>,
     sampler: &'a StepSampler,
     plan: VersionPlan,
-    end: SamplingEnd,
+    handle: SamplingHandle,
     start: SamplingStart,
 }
 
@@ -65,10 +65,10 @@ impl<'a> SamplingSide<'a> {
         parts: PipelineParts<'a>,
         sampler: &'a StepSampler,
         plan: VersionPlan,
-        end: SamplingEnd,
+        handle: SamplingHandle,
         start: SamplingStart,
     ) -> Self {
-        Self { parts, sampler, plan, end, start }
+        Self { parts, sampler, plan, handle, start }
     }
 
     /// Goes through all weights that something is left to sample by, as the schedule of data order has it.
@@ -83,33 +83,33 @@ impl<'a> SamplingSide<'a> {
                 continue;
             }
             let since = Instant::now();
-            let published = in_flight.during(self.end.weights(weights_step)).await?;
+            let published = in_flight.during(self.handle.weights(weights_step)).await?;
             let mut waited = since.elapsed();
-            in_flight.until_moved().await?;
+            in_flight.until_updated().await?;
             in_flight.until_steps(self.plan.rounds()).await?;
             in_flight.during(self.parts.weights.until_accepted()).await?;
             let (reference, published_in) = (published.weights, published.took);
-            let moving = self.begin_move(&reference);
+            let update = self.begin_update(&reference);
             let to = SamplingWeights { weights_step, reference: reference.clone(), published_in, is_first };
-            in_flight.add_move(self.move_engines(to, moving));
+            in_flight.add_update(self.update_engines(to, update));
             is_first = false;
             open.begin(weights_step, &reference);
             let mut complete = true;
             if evaluates {
-                in_flight.until_moved().await?;
+                in_flight.until_updated().await?;
                 complete = in_flight.during(self.evaluate(weights_step, &reference)).await??;
             }
             if !is_needed {
-                in_flight.until_moved().await?;
+                in_flight.until_updated().await?;
             }
-            self.end.evaluated_through(weights_step, complete);
+            self.handle.evaluated_through(weights_step, complete);
             for step in self.plan.steps_of(weights_step, self.start.step) {
                 if !complete {
                     // A resumed run begins with these weights, and evaluates them, as long as this step is not done.
-                    self.end.end_before(step);
+                    self.handle.end_before(step);
                     break;
                 }
-                let may_begin = self.end.may_begin(step, self.plan.samples_ahead(), self.parts.services.stop());
+                let may_begin = self.handle.may_begin(step, self.plan.samples_ahead(), self.parts.services.stop());
                 if !in_flight.during(may_begin).await? {
                     // Those that are being sampled may need later weights.
                     break;
@@ -118,7 +118,7 @@ impl<'a> SamplingSide<'a> {
                 // Every step that succeeds sends it, and one that fails ends the run.
                 let cursor = in_flight.during(next_cursor).await?;
                 let cursor = cursor.map_err(|_| RunError::Defect(format!("where step {step} begins is not known")))?;
-                self.end.begun(cursor + self.sampler.round_schedule().groups());
+                self.handle.begun(cursor + self.sampler.round_schedule().groups());
                 let (next, receiver) = oneshot::channel();
                 next_cursor = receiver;
                 let rounds = self.sampler.rollouts().rounds(self.plan.rounds());
@@ -138,50 +138,50 @@ impl<'a> SamplingSide<'a> {
         self.parts.evaluator.is_due(weights_step) && !self.start.evaluated.contains(&weights_step)
     }
 
-    /// Samples of these weights wait for [`Self::move_engines`] from now on.
-    fn begin_move(&self, reference: &WeightsRef) -> Move<'_> {
+    /// Samples of these weights wait for [`Self::update_engines`] from now on.
+    fn begin_update(&self, reference: &WeightsRef) -> WeightUpdate<'_> {
         let in_flight = match self.plan.order() {
             StepOrder::Data => PauseMode::Unspecified,
             StepOrder::Completion => PauseMode::Keep,
         };
-        self.parts.weights.begin_move(reference, in_flight)
+        self.parts.weights.begin_update(reference, in_flight)
     }
 
-    /// Moves the engines, and proves their weights.
-    async fn move_engines(&self, to: SamplingWeights, moving: Move<'_>) -> Result<(), Halt> {
+    /// Updates the engines, and proves their weights.
+    async fn update_engines(&self, to: SamplingWeights, update: WeightUpdate<'_>) -> Result<(), Halt> {
         let SamplingWeights { weights_step, reference, published_in, is_first } = to;
         let since = Instant::now();
-        let moving_engines = self.parts.weights.move_engines(moving);
+        let updating = self.parts.weights.update_engines(update);
         // It belongs to the step that made the weights.
-        let moved = match weights_step.checked_sub(1).filter(|_| !is_first) {
-            Some(step) => self.parts.session.trace(step).scope(moving_engines).await,
-            None => moving_engines.await,
+        let updated = match weights_step.checked_sub(1).filter(|_| !is_first) {
+            Some(step) => self.parts.session.trace(step).scope(updating).await,
+            None => updating.await,
         };
         if weights_step < self.start.step {
-            moved.map_err(|halt| weights_gone(halt, weights_step, &reference))?;
+            updated.map_err(|halt| weights_gone(halt, weights_step, &reference))?;
         } else {
-            moved?;
+            updated?;
         }
-        let moved = since.elapsed();
-        instruments::part_took(TimedPart::UpdateWeights, published_in + moved);
+        let took = since.elapsed();
+        instruments::part_took(TimedPart::UpdateWeights, published_in + took);
         // The learner waits for the first weights, and for all of them where nothing is sampled ahead; elsewhere it has begun a step.
         let learner_waits = !self.plan.samples_ahead() || (is_first && weights_step == self.start.step);
         let proof = self.parts.proof.prove(&reference, learner_waits).await?;
-        self.end.moved(EnginesMoved { weights_step, moved, proof });
+        self.handle.engines_updated(EnginesUpdated { weights_step, took, proof });
         Ok(())
     }
 
     /// Returns whether it was finished; a stop that is requested meanwhile leaves the rest to the resumed run.
     async fn evaluate(&self, weights_step: u64, reference: &WeightsRef) -> Result<bool, Halt> {
         if !self.plan.samples_ahead() {
-            self.end.until_done(weights_step).await;
+            self.handle.until_done(weights_step).await;
         }
         let events = self.parts.services.events();
         events.begin_samples();
         events.enter_phase(RunState::Evaluating);
         let line = self.parts.evaluator.evaluate(weights_step, reference).await?;
         let complete = line.is_some();
-        line.into_iter().for_each(|line| self.end.evaluated(line));
+        line.into_iter().for_each(|line| self.handle.evaluated(line));
         Ok(complete)
     }
 
@@ -191,7 +191,7 @@ impl<'a> SamplingSide<'a> {
         let (feed, sender) = self.open_step(step, weights_step, waited);
         let sampling = self.sampler.sample(start, &feed, self.parts.weights);
         let sampled = self.parts.session.trace(step).scope(sampling).await?;
-        // The other end is gone only when the run ends.
+        // The receiver is gone only when the run ends.
         let _ = sender.send(sampled);
         Ok(())
     }
@@ -208,7 +208,7 @@ impl<'a> SamplingSide<'a> {
         let version = self.start.version + (step - self.start.step);
         let feed = self.parts.session.open_step(step, version);
         let (sender, sampled) = oneshot::channel();
-        self.end.hand_over(OpenStep { step, feed: feed.clone(), weights_step, waited, sampled });
+        self.handle.hand_over(OpenStep { step, feed: feed.clone(), weights_step, waited, sampled });
         (feed, sender)
     }
 }
@@ -216,7 +216,7 @@ impl<'a> SamplingSide<'a> {
 /// A receiver that has its number already.
 fn known(number: u64) -> oneshot::Receiver<u64> {
     let (sender, receiver) = oneshot::channel();
-    // The other end is in this very function.
+    // The receiver is in this very function.
     let _ = sender.send(number);
     receiver
 }

@@ -28,20 +28,20 @@ impl SamplingSide<'_> {
     pub(in crate::run::pipeline) async fn run_in_order_of_completion(self) -> Result<(), Halt> {
         let (newest, seen) = watch::channel(None);
         let mut in_flight = InFlight::default();
-        in_flight.add_step(Composer::new(&self).run(seen));
+        in_flight.add_step(StepAssembler::new(&self).run(seen));
         let (mut next, mut is_first) = (self.start.step, true);
         while next <= self.plan.steps() {
-            let due = self.end.newest_weights(next, |weights_step| self.evaluates(weights_step));
+            let due = self.handle.newest_weights(next, |weights_step| self.evaluates(weights_step));
             let (weights_step, published) = in_flight.during(due).await?;
             let (reference, published_in) = (published.weights, published.took);
             let to = SamplingWeights { weights_step, reference: reference.clone(), published_in, is_first };
-            let moving = self.begin_move(&reference);
-            in_flight.during(self.move_engines(to, moving)).await??;
+            let update = self.begin_update(&reference);
+            in_flight.during(self.update_engines(to, update)).await??;
             let mut complete = true;
             if self.evaluates(weights_step) {
                 complete = in_flight.during(self.evaluate(weights_step, &reference)).await??;
             }
-            self.end.evaluated_through(weights_step, complete);
+            self.handle.evaluated_through(weights_step, complete);
             newest.send_replace(Some(weights_step));
             (next, is_first) = (weights_step + 1, false);
         }
@@ -50,7 +50,7 @@ impl SamplingSide<'_> {
 }
 
 /// Starts prompts and puts groups into steps.
-struct Composer<'a> {
+struct StepAssembler<'a> {
     side: &'a SamplingSide<'a>,
     scheduler: RolloutScheduler,
     budget: StalenessBudget,
@@ -66,7 +66,7 @@ struct Composer<'a> {
 }
 
 /// A step that is being filled.
-struct Filling {
+struct PartialStep {
     step: u64,
     feed: TrainFeed,
     sampled: oneshot::Sender<SampledStep>,
@@ -77,7 +77,7 @@ struct Filling {
     overtaken: u64,
 }
 
-impl<'a> Composer<'a> {
+impl<'a> StepAssembler<'a> {
     fn new(side: &'a SamplingSide<'a>) -> Self {
         let (sampler, start) = (side.sampler, &side.start);
         let spec = RolloutSpec { weights: SampledBy::Newest, for_training: true };
@@ -100,14 +100,14 @@ impl<'a> Composer<'a> {
 
     /// Fills every step of the run, in order. `newest` is the step of the weights that the engines were moved to last.
     async fn run(mut self, mut newest: watch::Receiver<Option<u64>>) -> Result<(), Halt> {
-        let mut weights_step = moved(&mut newest).await;
+        let mut weights_step = newer_weights(&mut newest).await;
         while !self.budget.is_over() {
-            let Some(mut filling) = self.begin_step(weights_step).await else { return Ok(()) };
-            self.take_complete(&mut filling);
+            let Some(mut partial) = self.begin_step(weights_step).await else { return Ok(()) };
+            self.take_complete(&mut partial);
             // Its samples may end up in a later step; what they log until then is best found under the step that they were started for.
-            let span = tracing::info_span!("step", step = filling.step);
-            weights_step = self.fill(&mut filling, weights_step, &mut newest).instrument(span).await?;
-            self.finish_step(filling)?;
+            let span = tracing::info_span!("step", step = partial.step);
+            weights_step = self.fill(&mut partial, weights_step, &mut newest).instrument(span).await?;
+            self.finish_step(partial)?;
             self.budget.next_step();
         }
         Ok(())
@@ -116,7 +116,7 @@ impl<'a> Composer<'a> {
     /// Starts prompts and takes groups until the step is full. Returns the step of the weights that the engines were moved to last.
     async fn fill(
         &mut self,
-        filling: &mut Filling,
+        partial: &mut PartialStep,
         mut weights_step: u64,
         newest: &mut watch::Receiver<Option<u64>>,
     ) -> Result<u64, Halt> {
@@ -125,23 +125,23 @@ impl<'a> Composer<'a> {
             let idle_since = self.scheduler.is_idle().then(Instant::now);
             tokio::select! {
                 biased;
-                newer = moved(newest) => weights_step = newer,
-                group = self.scheduler.next_group(), if idle_since.is_none() => self.add(group?, filling),
+                newer = newer_weights(newest) => weights_step = newer,
+                group = self.scheduler.next_group(), if idle_since.is_none() => self.add(group?, partial),
             }
             self.idle += idle_since.map(|since| since.elapsed()).unwrap_or_default();
-            self.take_complete(filling);
+            self.take_complete(partial);
         }
         Ok(weights_step)
     }
 
     /// Hands the next step over to the learner, which trains its groups as they come. `None` where a stop was requested.
-    async fn begin_step(&mut self, weights_step: u64) -> Option<Filling> {
+    async fn begin_step(&mut self, weights_step: u64) -> Option<PartialStep> {
         let (side, step) = (self.side, self.budget.step());
-        if !side.end.may_begin(step, true, side.parts.services.stop()).await {
+        if !side.handle.may_begin(step, true, side.parts.services.stop()).await {
             return None;
         }
         let (feed, sampled) = side.open_step(step, weights_step, std::mem::take(&mut self.idle));
-        Some(Filling { step, feed, sampled, groups: Vec::new(), dropped: Vec::new(), filled_up: 0, overtaken: 0 })
+        Some(PartialStep { step, feed, sampled, groups: Vec::new(), dropped: Vec::new(), filled_up: 0, overtaken: 0 })
     }
 
     fn start_prompts(&mut self, weights_step: u64) {
@@ -159,22 +159,22 @@ impl<'a> Composer<'a> {
     }
 
     /// A group is complete. Dynamic sampling drops it where it has no advantage, up to the number of prompts that a step may try.
-    fn add(&mut self, mut group: SampledGroup, filling: &mut Filling) {
+    fn add(&mut self, mut group: SampledGroup, partial: &mut PartialStep) {
         let sampling = self.side.sampler.settings();
         let may_drop = sampling.prompts_limit().saturating_sub(sampling.prompts_per_step.into());
-        if sampling.dynamic && group.is_zero_advantage() && (filling.dropped.len() as u64) < may_drop {
+        if sampling.dynamic && group.is_zero_advantage() && (partial.dropped.len() as u64) < may_drop {
             if let Some(weights_step) = self.out.remove(&group.number()) {
                 self.budget.leave(weights_step);
             }
             group.forget_tokens();
-            filling.dropped.push(group);
+            partial.dropped.push(group);
         } else {
             self.complete.push_back(group);
         }
     }
 
     /// The step takes what is complete, as far as older groups let it.
-    fn take_complete(&mut self, filling: &mut Filling) {
+    fn take_complete(&mut self, partial: &mut PartialStep) {
         let sampler = self.side.sampler;
         let weights_of = |out: &BTreeMap<u64, u64>, group: &SampledGroup| out.get(&group.number()).copied();
         while let Some(at) = self
@@ -187,17 +187,17 @@ impl<'a> Composer<'a> {
             if let Some(weights_step) = self.out.remove(&number) {
                 self.budget.take(weights_step);
             }
-            filling.overtaken += u64::from(self.highest > Some(number));
-            filling.filled_up += u64::from(sampler.settings().dynamic && group.is_zero_advantage());
-            let index = filling.groups.len() as u32;
-            filling.feed.push(group.take_train(index, sampler.masks_truncated()));
-            filling.groups.push(group);
+            partial.overtaken += u64::from(self.highest > Some(number));
+            partial.filled_up += u64::from(sampler.settings().dynamic && group.is_zero_advantage());
+            let index = partial.groups.len() as u32;
+            partial.feed.push(group.take_train(index, sampler.masks_truncated()));
+            partial.groups.push(group);
         }
     }
 
     /// The step is full: it is checked, and closed.
-    fn finish_step(&mut self, filling: Filling) -> Result<(), Halt> {
-        let Filling { step, feed, sampled, groups, dropped, filled_up, overtaken } = filling;
+    fn finish_step(&mut self, partial: PartialStep) -> Result<(), Halt> {
+        let PartialStep { step, feed, sampled, groups, dropped, filled_up, overtaken } = partial;
         let sampler = self.side.sampler;
         let batch = StepBatch::of(groups, dropped, sampler.settings().dynamic, filled_up);
         sampler.check(step, &batch)?;
@@ -208,7 +208,7 @@ impl<'a> Composer<'a> {
         let (next_cursor, waiting) = self.queue.rest(self.out.keys().copied());
         let epoch = sampler.epoch_of(numbers().min().unwrap_or(next_cursor));
         let now = Instant::now();
-        // The other end is gone only when the run ends.
+        // The receiver is gone only when the run ends.
         let _ = sampled.send(SampledStep {
             batch,
             epoch,
@@ -223,7 +223,7 @@ impl<'a> Composer<'a> {
 }
 
 /// Waits until the engines are moved to other weights. Returns these.
-async fn moved(newest: &mut watch::Receiver<Option<u64>>) -> u64 {
+async fn newer_weights(newest: &mut watch::Receiver<Option<u64>>) -> u64 {
     loop {
         if newest.changed().await.is_err() {
             // The last weights were sampled by: those that come after the last step.

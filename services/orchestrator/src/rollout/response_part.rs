@@ -5,7 +5,7 @@ use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
 
 /// A part that is to be sampled.
 #[derive(Debug, Clone)]
-pub(super) struct AnswerPart {
+pub(super) struct ResponsePart {
     /// The weights that are to sample it. `None`: those that the engines have.
     pub(super) weights: Option<WeightsRef>,
     /// The answer before it; empty for the first part.
@@ -16,7 +16,7 @@ pub(super) struct AnswerPart {
     pub(super) is_last: bool,
 }
 
-impl AnswerPart {
+impl ResponsePart {
     /// The version that is to sample it. `None`: any.
     pub(super) fn version(&self) -> Option<u64> {
         self.weights.as_ref().map(|weights| weights.version)
@@ -35,7 +35,7 @@ mod tests {
 
     #[test]
     fn an_answer_goes_on_where_its_part_is_full_and_not_the_last() {
-        let part = |is_last| AnswerPart {
+        let part = |is_last| ResponsePart {
             weights: None,
             before: Vec::new(),
             sampling: SamplingSettings::plain(4, 0),

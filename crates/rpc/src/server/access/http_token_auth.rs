@@ -14,14 +14,14 @@ use base64::engine::general_purpose::STANDARD;
 use crate::files::FileError;
 use crate::reload::BearerTokens;
 
-/// Lets requests with a token pass: as a bearer token, or as the password of HTTP's basic authentication, which browsers ask for. An open gate
-/// lets everything pass.
+/// Lets requests with a token pass: as a bearer token, or as the password of HTTP's basic authentication, which browsers ask for.
+/// Disabled, it lets everything pass.
 #[derive(Debug, Clone)]
-pub struct Gate(Arc<[BearerTokens]>);
+pub struct HttpTokenAuth(Arc<[BearerTokens]>);
 
-impl Gate {
-    /// A gate that everything passes.
-    pub fn open() -> Self {
+impl HttpTokenAuth {
+    /// Lets every request pass.
+    pub fn disabled() -> Self {
         Self::new(Vec::new())
     }
 
@@ -29,7 +29,7 @@ impl Gate {
         Self(tokens.into())
     }
 
-    /// A gate for the tokens of the file that a setting names; an open one without a file.
+    /// By the tokens of the file that a setting names; disabled without a file.
     ///
     /// # Errors
     /// A file that cannot be used.
@@ -53,9 +53,9 @@ impl Gate {
         password.is_some_and(|password| self.0.iter().any(|tokens| tokens.accept(password)))
     }
 
-    /// The gate as a middleware.
-    pub async fn guard(State(gate): State<Self>, request: Request, next: Next) -> Response {
-        if gate.admits(request.headers()) {
+    /// As a middleware.
+    pub async fn guard(State(auth): State<Self>, request: Request, next: Next) -> Response {
+        if auth.admits(request.headers()) {
             return next.run(request).await;
         }
         let ask = [(WWW_AUTHENTICATE, "Basic realm=\"evenkeel\", charset=\"UTF-8\"")];
@@ -74,16 +74,16 @@ mod tests {
 
     const TOKEN: &str = "0123456789abcdef";
 
-    fn gate() -> Gate {
+    fn auth() -> HttpTokenAuth {
         let file = tempfile::NamedTempFile::new().unwrap();
         std::fs::write(file.path(), TOKEN).unwrap();
-        Gate::of_file("page.token_file", Some(file.path())).unwrap()
+        HttpTokenAuth::of_file("page.token_file", Some(file.path())).unwrap()
     }
 
     #[test]
     fn a_token_passes_as_bearer_and_as_the_password_of_anybody() {
-        let gate = gate();
-        let passes = |value: &str| gate.admits(&HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]));
+        let auth = auth();
+        let passes = |value: &str| auth.admits(&HeaderMap::from_iter([(AUTHORIZATION, value.parse().unwrap())]));
         assert!(passes(&format!("Bearer {TOKEN}")));
         for name in ["", "anybody"] {
             assert!(passes(&format!("Basic {}", STANDARD.encode(format!("{name}:{TOKEN}")))));
@@ -96,7 +96,7 @@ mod tests {
             "Bearer x".to_owned(),
         ];
         assert!(!wrong.iter().any(|value| passes(value)));
-        assert!(!gate.admits(&HeaderMap::new()));
-        assert!(Gate::open().admits(&HeaderMap::new()));
+        assert!(!auth.admits(&HeaderMap::new()));
+        assert!(HttpTokenAuth::disabled().admits(&HeaderMap::new()));
     }
 }

@@ -1,7 +1,7 @@
-//! Numbers of cuDNN's backend API, as its header `cudnn_graph_v9.h` has them. They are the same in every version 9.
+//! Constants of cuDNN's backend API, as its header `cudnn_graph_v9.h` has them. They are the same in every version 9.
 
-/// A number of one of the header's enumerations, with the number of its attribute type.
-macro_rules! numbers {
+/// An enumeration of the header, with its attribute type.
+macro_rules! constants {
     ($(#[$meta:meta])* $name:ident: $kind:literal { $($variant:ident = $value:literal,)* }) => {
         $(#[$meta])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -41,7 +41,7 @@ impl Value for u8 {
     const KIND: i32 = 24;
 }
 
-numbers! {
+constants! {
     /// `cudnnDataType_t`.
     DataType: 1 {
         F32 = 0,
@@ -51,7 +51,7 @@ numbers! {
     }
 }
 
-numbers! {
+constants! {
     /// `cudnnBackendHeurMode_t`.
     Heuristic: 8 {
         A = 3,
@@ -59,7 +59,7 @@ numbers! {
     }
 }
 
-numbers! {
+constants! {
     /// `cudnnPointwiseMode_t`.
     Pointwise: 14 {
         Add = 0,
@@ -77,7 +77,7 @@ numbers! {
     }
 }
 
-numbers! {
+constants! {
     /// `cudnnReduceTensorOp_t`.
     Reduction: 18 {
         Sum = 0,
