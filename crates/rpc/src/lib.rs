@@ -22,6 +22,7 @@ pub mod deadline;
 pub mod dispatch;
 pub mod error;
 pub mod exposure;
+pub mod http1;
 pub mod items;
 pub mod reload;
 pub mod retry;

@@ -1,30 +1,24 @@
 //! Connections: how many there may be, and how long one may be idle.
 
-use std::collections::VecDeque;
-use std::convert::Infallible;
-use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use evenkeel_rpc::accept::accept;
+use evenkeel_rpc::http1::{Http1Limits, OldestFirst, serve_connection};
 use evenkeel_rpc::server::ServerCertificates;
 use evenkeel_rpc::stall_timeout::StallTimeout;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
-use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 /// Connections beyond the limit that are still served, with probes and metrics only.
 const RESERVE: usize = 16;
 /// Time limit for a request on such a connection.
 const RESERVE_DEADLINE: Duration = Duration::from_secs(1);
-/// Largest header of a request, in bytes.
-const MAX_HEADER: usize = 64 << 10;
+/// Bytes that are kept of a request's header, and of a response that is not read yet.
+const BUFFER: usize = 64 << 10;
 /// File descriptors reserved for the rest of the process.
 const OTHER_DESCRIPTORS: usize = 128;
 
@@ -66,7 +60,7 @@ pub(crate) async fn serve(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let (regular, mut reserve) = (Arc::new(Semaphore::new(limits.connections)), Reserve::default());
+    let (regular, mut reserve) = (Arc::new(Semaphore::new(limits.connections)), OldestFirst::new(RESERVE));
     // Aborted when this future ends or is dropped.
     let mut connections = JoinSet::new();
     loop {
@@ -85,31 +79,13 @@ pub(crate) async fn serve(
             }
             Err(_) => {
                 let limits = ConnectionLimits { header: limits.header.min(RESERVE_DEADLINE), ..limits };
-                reserve.make_room();
                 let connection = connection(stream, tls.clone(), probes.clone(), limits, stop.clone());
-                reserve.0.push_back(connections.spawn(connection));
+                reserve.add(|| connections.spawn(connection));
             }
         }
     }
     drop(listener);
     while connections.join_next().await.is_some() {}
-}
-
-/// The connections of the reserve, oldest first.
-#[derive(Debug, Default)]
-struct Reserve(VecDeque<AbortHandle>);
-
-impl Reserve {
-    /// Makes room for one more, which takes the place of the oldest: clients that hold connections and send nothing do not keep probes
-    /// out, which are answered at once.
-    fn make_room(&mut self) {
-        self.0.retain(|connection| !connection.is_finished());
-        while self.0.len() >= RESERVE
-            && let Some(oldest) = self.0.pop_front()
-        {
-            oldest.abort();
-        }
-    }
 }
 
 async fn connection(
@@ -120,38 +96,13 @@ async fn connection(
     stop: CancellationToken,
 ) {
     let stream = StallTimeout::new(stream, limits.unread);
-    let Some(tls) = tls else { return answer(stream, router, limits, &stop).await };
+    let http = Http1Limits { header: limits.header, buffer: BUFFER, keep_alive: true };
+    let Some(tls) = tls else { return serve_connection(stream, router, http, &stop).await };
     let handshake = tokio::time::timeout(limits.header, tls.acceptor().accept(stream));
     match stop.run_until_cancelled(handshake).await {
-        Some(Ok(Ok(stream))) => answer(stream, router, limits, &stop).await,
+        Some(Ok(Ok(stream))) => serve_connection(stream, router, http, &stop).await,
         Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
         Some(Err(_)) => tracing::debug!("TLS handshake timed out"),
         None => {}
     }
-}
-
-/// Answers the requests of a connection.
-async fn answer<I>(stream: I, router: Router, limits: ConnectionLimits, stop: &CancellationToken)
-where
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
-{
-    let service = TowerToHyperService::new(router);
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(MAX_HEADER);
-    let connection = std::pin::pin!(builder.serve_connection(TokioIo::new(stream), service));
-    drive(connection, stop).await;
-}
-
-/// Drives a connection to its end; after `stop`, to the end of the response in progress. Errors only concern the client.
-async fn drive<I, S>(mut connection: std::pin::Pin<&mut http1::Connection<TokioIo<I>, S>>, stop: &CancellationToken)
-where
-    I: AsyncRead + AsyncWrite + Unpin + 'static,
-    S: hyper::service::HttpService<hyper::body::Incoming, ResBody = axum::body::Body, Error = Infallible>,
-    S::Future: Future,
-{
-    tokio::select! {
-        _ = connection.as_mut() => return,
-        () = stop.cancelled() => connection.as_mut().graceful_shutdown(),
-    }
-    let _ = connection.await;
 }

@@ -1,23 +1,19 @@
 //! `/metrics` on a port of its own: few connections, each for one request and a limited time.
 
-use std::collections::VecDeque;
 use std::time::Duration;
 
 use axum::Router;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio::task::{AbortHandle, JoinSet};
+use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::accept::accept;
+use crate::http1::{Http1Limits, OldestFirst, serve_connection};
 
 /// Concurrent connections. A further one replaces the oldest.
 const MAX_CONNECTIONS: usize = 32;
-/// Time limit of the request headers.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(5);
-/// Largest header of a request, in bytes.
-const MAX_HEADER: usize = 16 << 10;
+/// Limits of a connection, which is for one request.
+const LIMITS: Http1Limits = Http1Limits { header: Duration::from_secs(5), buffer: 16 << 10, keep_alive: false };
 /// Time limit of the whole connection.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 
@@ -25,28 +21,19 @@ const REQUEST_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) async fn serve(listener: TcpListener, router: Router) {
     // Dropped with this future.
     let mut tasks = JoinSet::new();
-    let mut open = VecDeque::<AbortHandle>::new();
+    let mut open = OldestFirst::new(MAX_CONNECTIONS);
     loop {
         let (stream, _) = tokio::select! {
             Some(_) = tasks.join_next() => continue,
             accepted = accept(&listener) => accepted,
         };
-        open.retain(|connection| !connection.is_finished());
-        if open.len() >= MAX_CONNECTIONS
-            && let Some(oldest) = open.pop_front()
-        {
-            oldest.abort();
-        }
-        open.push_back(tasks.spawn(serve_connection(stream, router.clone())));
+        open.add(|| tasks.spawn(serve_one_request(stream, router.clone())));
     }
 }
 
-/// Serves one connection. Its failures concern only its client.
-async fn serve_connection(stream: TcpStream, router: Router) {
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(HEADER_TIMEOUT).max_buf_size(MAX_HEADER).keep_alive(false);
-    let connection = builder.serve_connection(TokioIo::new(stream), TowerToHyperService::new(router));
-    let _ = tokio::time::timeout(REQUEST_TIMEOUT, connection).await;
+async fn serve_one_request(stream: TcpStream, router: Router) {
+    let never = CancellationToken::new();
+    let _ = tokio::time::timeout(REQUEST_TIMEOUT, serve_connection(stream, router, LIMITS, &never)).await;
 }
 
 #[cfg(test)]

@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use axum::Router;
 use evenkeel_rpc::accept::accept;
+use evenkeel_rpc::http1::{Http1Limits, serve_connection};
 use evenkeel_rpc::stall_timeout::StallTimeout;
-use hyper::server::conn::http1;
-use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
+use tokio_util::sync::CancellationToken;
 
 use crate::instruments::{self, PageConnection};
 
@@ -85,10 +84,8 @@ async fn refuse(mut stream: TcpStream) -> std::io::Result<()> {
     Ok(())
 }
 
-/// Serves one connection. Its failures concern only its client.
 async fn connection(stream: TcpStream, router: Router, limits: Limits) {
-    let stream = TokioIo::new(StallTimeout::new(stream, limits.limit));
-    let mut builder = http1::Builder::new();
-    builder.timer(TokioTimer::new()).header_read_timeout(limits.header).max_buf_size(BUFFER);
-    let _ = builder.serve_connection(stream, TowerToHyperService::new(router)).await;
+    let stream = StallTimeout::new(stream, limits.limit);
+    let limits = Http1Limits { header: limits.header, buffer: BUFFER, keep_alive: true };
+    serve_connection(stream, router, limits, &CancellationToken::new()).await;
 }

@@ -40,7 +40,11 @@ pub(super) async fn read(
             reader.take(data, request, tokens)?;
         }
         if frames.pending() > limit {
-            return Err(EngineClientError::invalid("frame", format_args!("over {limit} bytes"), "at most max_answer"));
+            return Err(EngineClientError::invalid(
+                "frame",
+                format_args!("over {limit} bytes"),
+                "at most max_response",
+            ));
         }
     }
     match (reader.done, reader.finish) {
