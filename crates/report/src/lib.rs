@@ -30,6 +30,6 @@ pub use html::Html;
 pub use page::{Live, Page, Section, style};
 pub use palette::COLOURS;
 pub use plane::{Plane, Trajectory};
-pub use scale::{duration, number, percent, thousands};
+pub use scale::{duration, number, percent, percentage, thousands};
 pub use series::{Point, Series, Style};
 pub use table::Table;

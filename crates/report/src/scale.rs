@@ -90,9 +90,14 @@ pub fn number(value: f64) -> String {
 
 /// A share in percent, with its standard error where it has one: `12.5 ± 1.0 %`.
 pub fn percent(value: f64, standard_error: Option<f64>) -> String {
+    format!("{} %", percentage(value, standard_error))
+}
+
+/// The same without the sign, for a column whose heading has it.
+pub fn percentage(value: f64, standard_error: Option<f64>) -> String {
     match standard_error {
-        Some(error) => format!("{:.1} ± {:.1} %", 100.0 * value, 100.0 * error),
-        None => format!("{:.1} %", 100.0 * value),
+        Some(error) => format!("{:.1} ± {:.1}", 100.0 * value, 100.0 * error),
+        None => format!("{:.1}", 100.0 * value),
     }
 }
 

@@ -33,7 +33,7 @@ pub struct EngineSettings {
     pub max_model_len: Option<usize>,
     /// Sequences that are decoded at once.
     pub max_sequences: usize,
-    /// Sequences that may wait behind them; further ones are refused with 503.
+    /// Sequences that may wait in addition; further ones are refused with 503.
     pub max_queue: usize,
     /// Size of the key-value cache in tokens: running sequences must fit in it at their maximum length.
     pub kv_cache_tokens: usize,
@@ -172,7 +172,7 @@ impl Settings for EngineSettings {
             return Err(FieldError::new("max_logprobs", self.max_logprobs, "-1 (the vocabulary) or at least 0"));
         }
         validate_address("listen", &self.listen)?;
-        let remedy = "certificates (`tls`), or `insecure = true` beside it for a network that is trusted";
+        let remedy = "certificates (`tls`), or `insecure = true` next to it on a trusted network";
         validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), remedy)?;
         if let Some(tls) = &self.tls {
             for (field, path) in [("tls.certificate_file", &tls.certificate_file), ("tls.key_file", &tls.key_file)] {

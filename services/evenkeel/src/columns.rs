@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 
 use evenkeel_orchestrator::{AVERAGE, BenchmarkSummary, MetricsLine, at_k};
+use evenkeel_report::{percent, percentage};
 
 /// Rows with their columns one below the other: the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
@@ -21,14 +22,6 @@ pub(crate) fn aligned(rows: &[Vec<String>]) -> String {
     text
 }
 
-/// A share in percent with its standard error.
-pub(crate) fn percent(value: f64, standard_error: Option<f64>) -> String {
-    match standard_error {
-        Some(error) => format!("{:.1} ± {:.1}", 100.0 * value, 100.0 * error),
-        None => format!("{:.1}", 100.0 * value),
-    }
-}
-
 /// The benchmarks of an evaluation with their k; whether it is the average comes first, so that this is last.
 pub(crate) fn evaluated(line: &MetricsLine) -> BTreeSet<(bool, &str, u32)> {
     fn of_mean(name: &str) -> Option<(bool, &str, u32)> {
@@ -44,7 +37,7 @@ pub(crate) fn accuracy(line: &MetricsLine) -> Option<String> {
     let metric = format!("mean@{k}");
     let value = line.get(&at_k::core(name, &metric))?;
     let error = line.get(&at_k::standard_error(name, &metric));
-    Some(format!("{name} {metric} {} %", percent(value, error)))
+    Some(format!("{name} {metric} {}", percent(value, error)))
 }
 
 /// Peak and last accuracies of each benchmark, in percent.
@@ -53,7 +46,7 @@ pub(crate) fn benchmarks(all: &[BenchmarkSummary]) -> String {
     for benchmark in all {
         let BenchmarkSummary { name, samples, peak_mean, peak_best, last_mean, last_best } = benchmark;
         let values = [peak_mean, peak_best, last_mean, last_best].map(|value| match value {
-            Some(value) => percent(value.value, value.standard_error),
+            Some(value) => percentage(value.value, value.standard_error),
             None => "–".to_owned(),
         });
         rows.push(std::iter::once(format!("{name}, k = {samples}")).chain(values).collect());

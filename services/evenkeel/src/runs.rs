@@ -7,10 +7,11 @@ use anyhow::Result;
 use evenkeel_orchestrator::{RUN_FILE, RunOverview, SkippedDirectory, overviews};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::Label;
+use evenkeel_report::percent;
 use evenkeel_tasks::read::printable;
 
 use crate::arguments::RunsOptions;
-use crate::columns::{aligned, percent};
+use crate::columns::aligned;
 use crate::terminal::note;
 
 pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
@@ -40,7 +41,7 @@ fn table(runs: &[RunOverview]) -> String {
             run.state.label().to_owned(),
             format!("{}/{}", run.steps, run.total_steps),
             run.reward().map_or_else(unknown, |reward| format!("{reward:.3}")),
-            run.accuracy().map_or_else(unknown, |accuracy| format!("{} %", percent(accuracy, None))),
+            run.accuracy().map_or_else(unknown, |accuracy| percent(accuracy, None)),
             run.aggregation.as_ref().map_or_else(unknown, printable),
         ]
     };

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 use super::characters::CHARACTER_TOKENS;
 use crate::{ModelError, Result};
 
-/// Most parameters: writing more would hold up the process for too long.
+/// Maximum number of parameters: writing more would block the process for too long.
 const MAX_PARAMETERS: u64 = 1_000_000_000;
-/// Most layers: each has a cost besides its parameters.
+/// Maximum number of layers: each has a cost besides its parameters.
 const MAX_LAYERS: usize = 1024;
 
 /// The shape of a fresh model. By default about 0.3 M parameters, with a head dimension that stock engines support.
@@ -29,7 +29,7 @@ pub struct FreshShape {
     pub kv_heads: usize,
     /// Width of a head; even.
     pub head_dim: usize,
-    /// Longest sequence, prompt and answer together.
+    /// Longest sequence, prompt and response together.
     pub context_tokens: usize,
     /// Whether the head is tied to the embedding. Off by default, since vLLM 0.32 on a CPU keeps the old head of such a model when it
     /// reloads weights.

@@ -13,9 +13,9 @@ pub enum Recompute {
     /// Nothing.
     #[default]
     None,
-    /// Norms, with the rotation behind them, and the gated activation: a third less memory, hardly any more work.
+    /// Norms, with the rotation after them, and the gated activation: a third less memory, hardly any extra work.
     Selective,
-    /// Everything of a layer but its input: the least memory, a third more work.
+    /// Everything in a layer but its input: the least memory, a third more work.
     Full,
 }
 

@@ -11,20 +11,20 @@ pub use draw::{Drawn, NotFinite, Sampler, Score};
 use serde::{Deserialize, Serialize};
 pub use truncate::Truncation;
 
-/// How a token is drawn.
+/// How a token is sampled.
 #[derive(Debug, Clone, Copy)]
 pub struct DrawOptions<'a> {
-    /// Divides the logits; 0 takes the most likely token.
+    /// Sampling temperature: divides the logits; 0 is greedy decoding.
     pub temperature: f32,
-    /// Which tokens are too unlikely to be drawn.
+    /// Which tokens are too unlikely to be sampled.
     pub truncation: Truncation,
-    /// Ids that cannot be drawn.
+    /// Ids that cannot be sampled.
     pub excluded: &'a [u32],
     /// Log-probabilities to report, if any.
     pub logprobs: Option<LogprobsRequest>,
 }
 
-/// The log-probabilities that a draw reports: the drawn token's own, and those of alternatives.
+/// The log-probabilities that are reported with a sampled token: its own, and those of alternatives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LogprobsRequest {
     /// Under which distribution.

@@ -20,7 +20,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// As settings spell it.
+    /// Its name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Service => "service",

@@ -9,9 +9,9 @@ use evenkeel_model::Recompute;
 
 #[derive(Subcommand)]
 pub(crate) enum GpuCommand {
-    /// Print what this machine has, and what is missing for training on a GPU. A machine without a GPU is no error.
+    /// Print what this machine has, and what is missing for training on a GPU. A machine without a GPU is not an error.
     Probe(GpuProbeOptions),
-    /// Print what training a model takes of a GPU's memory, and fail if it does not fit.
+    /// Print how much GPU memory training a model takes, and fail if it does not fit.
     Plan(GpuPlanOptions),
 }
 
@@ -27,13 +27,13 @@ pub(crate) struct GpuPlanOptions {
     /// The model's folder; only its configuration is read.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) model: PathBuf,
-    /// Tokens of the longest sequence, prompt included.
+    /// Length of the longest sequence in tokens, prompt included.
     #[arg(long, value_name = "TOKENS")]
     pub(crate) longest: usize,
-    /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 is the setting's own default.
+    /// Tokens in a micro-batch: compute.micro_batch_tokens. 0 uses the setting's own default.
     #[arg(long, value_name = "TOKENS", default_value_t = 0)]
     pub(crate) micro_batch_tokens: usize,
-    /// What is recomputed: compute.recompute. Without this option or the next all ways are printed, and one must fit.
+    /// What is recomputed: compute.recompute. If this option or the next is absent, all of its variants are printed, and one must fit.
     #[arg(long, value_name = "WHAT", value_parser = one_of(Recompute::ALL, Recompute::name))]
     pub(crate) recompute: Option<Recompute>,
     /// Where AdamW's moments are kept: optimizer.moments.
@@ -45,10 +45,10 @@ pub(crate) struct GpuPlanOptions {
     /// A batch takes several updates: mini_batch_groups or epochs.
     #[arg(long)]
     pub(crate) several_updates: bool,
-    /// A KL term refers to the initial weights.
+    /// A KL term against the initial weights is used.
     #[arg(long)]
     pub(crate) reference: bool,
-    /// Memory of the GPU in GiB, by default that of this machine's first one. An H200 has 140.4.
+    /// Memory of the GPU in GiB [default: that of this machine's first GPU]. An H200 has 140.4.
     #[arg(long, value_name = "GIB")]
     pub(crate) memory: Option<f64>,
     /// Print it as JSON, in bytes.

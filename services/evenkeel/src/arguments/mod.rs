@@ -37,40 +37,40 @@ pub(crate) struct Arguments {
 pub(crate) enum Command {
     /// Train a model: every service in this process, over loopback gRPC.
     Train(TrainOptions),
-    /// Compare settings over seeds, with the statistics that a difference needs: run every combination, or take runs that exist.
+    /// Compare settings over several seeds, with the statistics to judge differences: run every combination, or use existing runs.
     Compare(CompareOptions),
     /// Run one service until a signal stops it.
     Serve(ServeOptions),
-    /// Check the health of servers, one line each; the exit status says whether all are.
+    /// Check the health of servers, one line each; the exit status says whether all are healthy.
     Health(HealthOptions),
-    /// Create the fresh model of a recipe, or link the one that it begins with, for services that need it before the run starts.
+    /// Create the fresh model of a recipe, or link the model that it starts from, for services that need it before the run starts.
     Model(ModelOptions),
     /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json, model card.
     Export(ExportOptions),
-    /// List the runs of a folder: state, steps, reward, accuracy, rule.
+    /// List the runs in a folder: state, steps, reward, accuracy, rule.
     Runs(RunsOptions),
-    /// Follow a run in the terminal, by the address of its page or by its directory, until it has ended.
+    /// Follow a run in the terminal until it ends, given the address of its page or its directory.
     Watch(WatchOptions),
     /// Print the metrics of a run as one table, for spreadsheets and Weights & Biases.
     Metrics(MetricsOptions),
-    /// Check that a run trained on each prompt of its data order, filtered it for a stated reason or found it invalid, exactly once, and compare
-    /// lengths of trained and sampled answers; exit status 1 where it did not.
+    /// Check that each prompt in the data order of a run was trained on, filtered for a stated reason or found invalid, exactly once, and
+    /// compare lengths of trained and sampled responses; exit status 1 if the check fails.
     Audit(AuditOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
-    /// Judge the rows of a file, in this process or by running reward services.
+    /// Judge the rows of a file, in this process or on reward services that are already running.
     #[command(subcommand)]
     Verify(VerifyCommand),
-    /// Evaluate a model on benchmarks, without a run: k samples for each problem, every answer kept.
+    /// Evaluate a model on benchmarks, without a run: k samples per problem, every response kept.
     Eval(EvalOptions),
-    /// Read the answers of an evaluation: prompt, answer, gold answer, verdict and the reason for it.
+    /// Show the responses of an evaluation: prompt, response, gold answer, verdict and the reason for it.
     Show(ShowOptions),
-    /// Look at data sets as a run would read them, without any run.
+    /// Inspect data sets as a run would read them, without starting a run.
     #[command(subcommand)]
     Data(DataCommand),
     /// Build and compile the interpreter of the sandbox before a reward worker needs it.
     Guest(GuestOptions),
-    /// Look at NVIDIA's driver, libraries and devices.
+    /// Inspect NVIDIA's driver, libraries and devices, and plan GPU memory.
     #[command(subcommand)]
     Gpu(GpuCommand),
     /// Run programs for a reward worker, which starts this process itself.
@@ -80,8 +80,8 @@ pub(crate) enum Command {
 
 #[derive(Clone, Copy, ValueEnum)]
 pub(crate) enum Format {
-    /// For people.
+    /// Human-readable.
     Human,
-    /// An object per line.
+    /// One JSON object per line.
     Json,
 }

@@ -6,37 +6,38 @@ use clap::{Args, ValueEnum};
 
 #[derive(Args)]
 pub(crate) struct EvalOptions {
-    /// Folder with the model's tokenizer and chat template; with its weights where no engine is named.
+    /// Folder with the model's tokenizer and chat template; also with its weights if no engine is named.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) model: PathBuf,
-    /// An engine that serves the model, as http://HOST:PORT. May be repeated [default: the embedded engine, on the folder].
+    /// An engine that serves the model, as http://HOST:PORT. May be repeated [default: the embedded engine, with the model in the folder].
     #[arg(long, value_name = "URL")]
     pub(crate) engine: Vec<String>,
-    /// Problems: parquet, or a JSON object on each line. May be repeated [default: the benchmarks of the recipe].
+    /// Problems: Parquet, or one JSON object per line. May be repeated [default: the benchmarks of the recipe].
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) benchmark: Vec<String>,
-    /// Samples for each problem [default: as the recipe says, 8 without one].
+    /// Samples per problem [default: the recipe's, or 8 without a recipe].
     #[arg(long, value_name = "K")]
     pub(crate) samples: Option<u32>,
-    /// 0 takes the most probable token [default: as the recipe says, 1 without one].
+    /// Sampling temperature; 0 is greedy decoding [default: the recipe's, or 1 without a recipe].
     #[arg(long, value_name = "T")]
     pub(crate) temperature: Option<f32>,
-    /// Keeps the most probable tokens whose probabilities reach it [default: as the recipe says, 1 without one].
+    /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this [default: the
+    /// recipe's, or 1 without a recipe].
     #[arg(long, value_name = "P")]
     pub(crate) top_p: Option<f32>,
-    /// Longest answer [default: as the recipe says, 2048 without one].
+    /// Maximum response length [default: the recipe's, or 2048 without a recipe].
     #[arg(long, value_name = "TOKENS")]
     pub(crate) max_tokens: Option<u32>,
-    /// Every draw follows from it [default: as the recipe says, 0 without one].
+    /// Seed for all sampling [default: the recipe's, or 0 without a recipe].
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Folder for the answers; the same command continues with what it has [default: evaluations/MODEL].
+    /// Folder for the responses; running the same command again continues the evaluation [default: evaluations/MODEL].
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
-    /// Prompts, verifiers, engines and benchmarks as this recipe says: one that comes with the program, or a TOML file.
+    /// Take prompts, verifiers, engines and benchmarks from this recipe: a built-in recipe or a TOML file.
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) recipe: Vec<String>,
-    /// Set one setting of a recipe, as `data.suffix=...`. May be repeated.
+    /// Override one setting of the recipe, such as `data.suffix=...`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Print the metrics as one JSON line instead of a table.
@@ -46,7 +47,7 @@ pub(crate) struct EvalOptions {
 
 #[derive(Args)]
 pub(crate) struct ShowOptions {
-    /// Directory of a run, folder of `evenkeel eval`, or a file of answers.
+    /// Directory of a run, output folder of `evenkeel eval`, or a file of responses.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
     /// The evaluation after this number of GRPO steps [default: the last one].
@@ -58,19 +59,19 @@ pub(crate) struct ShowOptions {
     /// Only this problem, by its name.
     #[arg(long, value_name = "ID")]
     pub(crate) problem: Option<String>,
-    /// Only answers that are wrong; with --right or --invalid those as well.
+    /// Only wrong answers; combined with --right or --invalid, those as well.
     #[arg(long)]
     pub(crate) wrong: bool,
-    /// Only answers that are right.
+    /// Only right answers.
     #[arg(long)]
     pub(crate) right: bool,
     /// Only samples without a verdict.
     #[arg(long)]
     pub(crate) invalid: bool,
-    /// At most this many.
+    /// Show at most this many.
     #[arg(long, value_name = "K")]
     pub(crate) limit: Option<usize>,
-    /// One JSON object a line, with token ids.
+    /// Print one JSON object per line, with token ids.
     #[arg(long)]
     pub(crate) json: bool,
 }
@@ -94,7 +95,7 @@ pub(crate) struct MetricsOptions {
     /// Directory of the run.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// A row of commas, or a JSON object, for each version of the weights.
+    /// Output format: CSV or JSON Lines, one row per weights version.
     #[arg(long, value_name = "FORMAT", default_value = "csv")]
     pub(crate) format: TableFormat,
 }
@@ -120,13 +121,13 @@ pub(crate) struct ExportOptions {
     /// The folder to write; it must be empty or new.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: PathBuf,
-    /// GRPO steps done: of a checkpoint, or of published weights that the run still has [default: the newest checkpoint].
+    /// Number of GRPO steps done: selects a checkpoint, or published weights that the run still has [default: the newest checkpoint].
     #[arg(long, value_name = "N")]
     pub(crate) step: Option<u64>,
-    /// Type of the weights [default: that of the model that the run began with].
+    /// Data type of the weights [default: that of the model that the run started from].
     #[arg(long = "type", value_name = "TYPE")]
     pub(crate) weights: Option<WeightsOption>,
-    /// Largest file of weights, as `2GiB` [default: 5 GB, as transformers].
+    /// Maximum size of one weight file, such as `2GiB` [default: 5 GB, as in transformers].
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_file: Option<String>,
 }

@@ -39,55 +39,55 @@ pub(crate) struct ServeOptions {
     /// Settings of the service as TOML; the environment (EVENKEEL__KEY) and --set override them.
     #[arg(long, value_name = "FILE.toml")]
     pub(crate) config: Option<PathBuf>,
-    /// Set one setting, as `server.listen=0.0.0.0:50051`. May be repeated.
+    /// Override one setting, such as `server.listen=0.0.0.0:50051`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port). Without it the
-    /// variable EVENKEEL_METRICS counts.
+    /// Serve counters and histograms for Prometheus at http://ADDRESS/metrics (the engine has them on its own port). Defaults
+    /// to the environment variable EVENKEEL_METRICS.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
-    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317: a trace of each
-    /// prompt and of each step. Without it the variable EVENKEEL_TRACES counts.
+    /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317: one trace per prompt
+    /// and per step. Defaults to the environment variable EVENKEEL_TRACES.
     #[arg(long, value_name = "URL")]
     pub(crate) traces: Option<String>,
 }
 
 #[derive(Args)]
 pub(crate) struct ModelOptions {
-    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
+    /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) recipe: Vec<String>,
-    /// Set one setting of the recipe. May be repeated.
+    /// Override one setting of the recipe. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The folder; it is created if it does not exist. Where the recipe begins with a model that exists, it becomes a link to it.
+    /// The folder; it is created if it does not exist. If the recipe starts from an existing model, it becomes a link to that model.
     #[arg(long, value_name = "DIR")]
     pub(crate) out: PathBuf,
 }
 
 #[derive(Args)]
 pub(crate) struct ConfigOptions {
-    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
+    /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) recipe: Vec<String>,
-    /// Set one setting. May be repeated.
+    /// Override one setting. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// List the recipes that come with the program instead.
+    /// List the built-in recipes instead.
     #[arg(long, conflicts_with_all = ["recipe", "set"])]
     pub(crate) list: bool,
 }
 
 #[derive(Args)]
 pub(crate) struct HealthOptions {
-    /// What to ask, one after the other: http://HOST:PORT or https://HOST:PORT for the health of a gRPC server, http://HOST:PORT/PATH for a
-    /// page that must answer 200, such as http://127.0.0.1:8000/health of an engine.
+    /// What to check, one after the other: http://HOST:PORT or https://HOST:PORT for the health of a gRPC server, http://HOST:PORT/PATH for
+    /// a page that must return 200, such as http://127.0.0.1:8000/health of an engine.
     #[arg(required = true, value_name = "URL")]
     pub(crate) urls: Vec<String>,
-    /// Ask for one service of a gRPC server, such as evenkeel.v1.Reward [default: the whole server].
+    /// Check one service of a gRPC server, such as evenkeel.v1.Reward [default: the whole server].
     #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
     pub(crate) service: String,
-    /// Authority of the servers' certificates, a PEM file.
+    /// Certificate authority of the servers' certificates, a PEM file.
     #[arg(long, value_name = "FILE")]
     pub(crate) ca: Option<PathBuf>,
     /// Name in the servers' certificates [default: the host of the URL].

@@ -6,19 +6,19 @@ use clap::Args;
 
 #[derive(Args)]
 pub(crate) struct TrainOptions {
-    /// A recipe that comes with the program, or a TOML file; several are merged, later ones win [default: arithmetic].
+    /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "resume")]
     pub(crate) recipe: Vec<String>,
-    /// Start a new run from a checkpoint of another one, after step N [default: its newest], with its settings and --set on top.
+    /// Start a new run from the checkpoint of another run after step N [default: its newest], with its settings and --set on top.
     #[arg(long, value_name = "DIR[@N]", conflicts_with_all = ["recipe", "resume"])]
     pub(crate) from: Option<String>,
-    /// Set one setting, as `learner.optimizer.learning_rate=1e-5`. May be repeated.
+    /// Override one setting, such as `learner.optimizer.learning_rate=1e-5`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// GRPO steps in total.
+    /// Total number of GRPO steps.
     #[arg(long, value_name = "N")]
     pub(crate) steps: Option<u64>,
-    /// Compute the gradient of every aggregation rule on the batch of the first step and of every N-th from there; it changes no result.
+    /// Compute the gradient of every aggregation rule on the batch of the first step and every N-th after it; this changes no result.
     #[arg(long, value_name = "every=N", value_parser = every)]
     pub(crate) probe_gradients: Option<u64>,
     /// Directory of the run [default: runs/RECIPE-SEED, or DIR-from-N with --from; with a number if it exists].
@@ -30,48 +30,48 @@ pub(crate) struct TrainOptions {
     /// Print one JSON line per step on stdout, and nothing else; with --dry-run one JSON object.
     #[arg(long)]
     pub(crate) json: bool,
-    /// Start nothing: check files, templates, gold answers, memory and engines, print what the run will cost and all that keeps it from
-    /// starting. Fails if the run cannot start.
+    /// Start nothing: check files, templates, gold answers, memory and engines, print what the run will cost and everything that keeps it
+    /// from starting. Fails if the run cannot start.
     #[arg(long, conflicts_with_all = ["from", "resume"])]
     pub(crate) dry_run: bool,
-    /// End when standard input does: for a process that starts runs, so that none outlives it.
+    /// Exit when standard input closes: for a process that starts runs, so that none outlives it.
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
 }
 
 #[derive(Args, Clone, Debug, Default)]
 pub(crate) struct CompareOptions {
-    /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of runs that exist.
+    /// Recipes, each a task of its own; a study, such as studies/four-regimes; or directories of existing runs.
     #[arg(value_name = "RECIPE|STUDY|RUN", required = true)]
     pub(crate) names: Vec<String>,
-    /// A setting and its values, as `learner.objective.aggregation=token,balanced`. Repeated, every combination is run.
+    /// A setting and its values, such as `learner.objective.aggregation=token,balanced`. If repeated, every combination is run.
     #[arg(long, value_name = "KEY=VALUE,VALUE")]
     pub(crate) vary: Vec<String>,
-    /// The quick version of a study, which shows that it works and no more.
+    /// The quick version of a study, which shows only that it works.
     #[arg(long)]
     pub(crate) quick: bool,
-    /// Runs of each combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
+    /// Runs per combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
     #[arg(long, value_name = "N")]
     pub(crate) seeds: Option<u64>,
-    /// Runs at once; they change no result [default: cores divided by the threads of a run].
+    /// Number of runs at once; does not affect results [default: cores divided by threads per run].
     #[arg(long, value_name = "N")]
     pub(crate) jobs: Option<usize>,
-    /// Threads of a run, which decide its bits [default: 1].
+    /// Threads per run; results are bit-identical only for the same number [default: 1].
     #[arg(long, value_name = "N")]
     pub(crate) threads: Option<usize>,
     /// Compute the gradient of every aggregation rule in all runs, as `evenkeel train` does.
     #[arg(long, value_name = "every=N", value_parser = every)]
     pub(crate) probe_gradients: Option<u64>,
-    /// Set one setting of all runs. May be repeated.
+    /// Override one setting in all runs. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// The measure that conclusions are about, such as `last-accuracy` [default: that, or `last-reward` without evaluations].
+    /// The measure that conclusions are drawn from, such as `last-accuracy` [default: that, or `last-reward` without evaluations].
     #[arg(long, value_name = "MEASURE")]
     pub(crate) primary: Option<String>,
     /// Count the steps until the mean reward reaches this.
     #[arg(long, value_name = "REWARD")]
     pub(crate) reward: Option<f64>,
-    /// Folder of the comparison; the same command continues with what it has [default: comparisons/RECIPE].
+    /// Folder of the comparison; running the same command again continues it [default: comparisons/RECIPE].
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
     /// Print the comparison as one JSON line.

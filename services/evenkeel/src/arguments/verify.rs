@@ -6,15 +6,15 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Subcommand)]
 pub(crate) enum VerifyCommand {
-    /// Mathematical answers: JSON rows {id, gold, prediction or completion}, with a verdict row for each on stdout.
+    /// Judge mathematical answers: JSON rows {id, gold, prediction or completion}, with a verdict row for each on stdout.
     Math(VerifyMathOptions),
-    /// Programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
+    /// Judge programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
     Code(VerifyCodeOptions),
 }
 
 #[derive(Args)]
 pub(crate) struct VerifyMathOptions {
-    /// A JSON object on each line; `-` is stdin.
+    /// One JSON object per line; `-` is stdin.
     #[arg(long, value_name = "FILE.jsonl", required_unless_present = "lint_golds")]
     pub(crate) input: Option<PathBuf>,
     /// Instead of judging answers, list the gold answers that are unsuitable for training.
@@ -36,7 +36,7 @@ pub(crate) struct VerifyMathOptions {
 
 #[derive(Args)]
 pub(crate) struct VerifyCodeOptions {
-    /// A JSON object on each line; `-` is stdin.
+    /// One JSON object per line; `-` is stdin.
     #[arg(long, value_name = "FILE.jsonl")]
     pub(crate) input: PathBuf,
     /// File for the verdict rows [default: stdout].
@@ -61,7 +61,7 @@ pub(crate) struct VerifyCodeOptions {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CodeModeOption {
-    /// As a process would run.
+    /// As a separate process would run them.
     Strict,
     /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
     Livecodebench,

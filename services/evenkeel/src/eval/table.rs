@@ -1,8 +1,9 @@
 //! The results as a table.
 
 use evenkeel_orchestrator::{MetricsLine, at_k};
+use evenkeel_report::percentage;
 
-use crate::columns::{aligned, evaluated, percent};
+use crate::columns::{aligned, evaluated};
 
 /// A row for each benchmark, their average last; accuracies in percent with standard errors over problems.
 pub(super) fn table(line: &MetricsLine) -> String {
@@ -16,7 +17,7 @@ pub(super) fn table(line: &MetricsLine) -> String {
 fn row(line: &MetricsLine, name: &str, k: u32) -> [String; 10] {
     let accuracy = |metric: &str| {
         let Some(value) = line.get(&at_k::core(name, metric)) else { return "–".to_owned() };
-        percent(value, line.get(&at_k::standard_error(name, metric)))
+        percentage(value, line.get(&at_k::standard_error(name, metric)))
     };
     let aux = |metric: &str| line.get(&at_k::aux(name, metric));
     let number = |value: Option<f64>| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));

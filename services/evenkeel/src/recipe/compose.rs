@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Recipe;
 
-/// Tolerance of a proof of weights where everything has f32, in nats: sums in another order differ by a thousandth of it.
+/// Tolerance of a proof of weights if everything is in f32, in nats: sums in another order differ by a thousandth of it.
 const EXACT_TOLERANCE: f64 = 0.01;
 
 /// Section `model`.
@@ -26,7 +26,7 @@ pub(crate) struct ModelSettings {
     pub(crate) path: Option<PathBuf>,
     /// Type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
     pub(crate) publish_type: PublishType,
-    /// Type of weights and moments in checkpoints: `f32`, from which a run is resumed to the bit, or `bf16` in half the room.
+    /// Type of weights and moments in checkpoints: `f32`, from which a run resumes bit for bit, or `bf16` with half the disk space.
     pub(crate) checkpoint_type: CheckpointType,
     /// Shape of the fresh model: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
     /// `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.

@@ -23,7 +23,7 @@ pub struct EngineClientSettings {
     /// Interval between health checks of an engine.
     #[serde(with = "HumanDuration")]
     pub health_interval: Duration,
-    /// Unanswered health checks in a row after which an engine is lost, and its samples go to others.
+    /// Unanswered health checks in a row after which an engine counts as lost and its samples go to other engines.
     pub health_failures: u32,
     /// Failed samples in a row after which the circuit breaker of an engine opens: no samples until a probe succeeds.
     pub breaker_failures: u32,

@@ -10,7 +10,7 @@ use evenkeel_proto::v1::PauseMode;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// How a weight update treats samples in flight, unless the request says.
+/// How a weight update treats samples in flight, unless the request says otherwise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum PauseSetting {
@@ -41,8 +41,8 @@ impl PauseSetting {
 pub struct WeightsSettings {
     /// How samples in flight are treated.
     pub pause_mode: PauseSetting,
-    /// Whether engines clear their prefix caches, unless the request says. Prefixes of other weights are never used in any case (the
-    /// version is their salt); clearing them frees memory.
+    /// Whether engines clear their prefix caches, unless the request says otherwise. Prefixes of other weights are never used in any case
+    /// (the version is their salt); clearing them frees memory.
     pub clear_cache: bool,
     /// Time limit of an update over all engines, unless the request sets one. Includes waiting for samples in flight.
     #[serde(with = "HumanDuration")]

@@ -32,10 +32,10 @@ pub enum PublishType {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum CheckpointType {
-    /// fp32: a resumed run is the same to the bit. 12 bytes for each parameter.
+    /// fp32: a resumed run is bit-identical. 12 bytes per parameter.
     #[default]
     F32,
-    /// bfloat16: half the room, but a resumed run differs, since weights and moments are rounded once.
+    /// bfloat16: half the disk space, but a resumed run differs, since weights and moments are rounded once.
     Bf16,
 }
 
@@ -82,7 +82,7 @@ pub struct LearnerSettings {
     /// nothing has changed.
     #[serde(with = "HumanDuration")]
     pub step_idle: Duration,
-    /// How long a silent run keeps the learner, such as `10m`; until then no other run's checkpoint is loaded.
+    /// How long an idle run keeps the learner, such as `10m`; until then no other run's checkpoint is loaded.
     #[serde(with = "HumanDuration")]
     pub lease: Duration,
     /// Largest number of groups, or examples, in one step.

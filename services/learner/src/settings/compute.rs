@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::attention::AttentionPath;
 
 /// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates of
-/// reinforcement learning a bf16 weight does not move.
+/// reinforcement learning a bf16 weight does not change.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ComputeType {
@@ -48,8 +48,8 @@ pub struct Compute {
     pub device: String,
     /// The compute type.
     pub dtype: ComputeType,
-    /// Threads on a CPU, each with its own micro-batches; 0 uses all that are available to the process. The same number
-    /// gives the same bits.
+    /// Threads on a CPU, each with its own micro-batches; 0 uses all that are available to the process. Results are
+    /// bit-identical only for the same number.
     pub threads: usize,
     /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is its
     /// own micro-batch.

@@ -37,7 +37,7 @@ impl TrainingSettings {
         }
         if self.old_logp == OldLogp::Recompute {
             let allowed = format!(
-                "proximal or rollout with pipeline.max_lag = {max_lag}: the weights that sampled are no longer there to compute them with"
+                "proximal or rollout with pipeline.max_lag = {max_lag}: the sampling weights are no longer in memory"
             );
             return Err(FieldError::new("old_logp", self.old_logp.name(), allowed));
         }

@@ -27,8 +27,8 @@ pub enum OldLogp {
     /// forward pass (ratio 1), those of later mini-batches from a separate forward pass.
     #[default]
     Recompute,
-    /// The same numbers as `recompute`, but for samples that may be of an older version (`pipeline.max_lag`): the ratio is taken against
-    /// the weights that the step begins with, whichever version sampled, and the correction accounts for the difference between those
+    /// The same numbers as `recompute`, but for samples that may be from an older version (`pipeline.max_lag`): the ratio is taken against
+    /// the weights that the step starts from, whichever version sampled, and the correction accounts for the difference between those
     /// two (decoupled PPO, arXiv 2110.00641).
     Proximal,
     /// The engine's: no extra pass, and the ratio also corrects for the mismatch between engine and learner.
@@ -83,17 +83,17 @@ pub struct TrainingSettings {
     pub temperature: f32,
     /// The log-probabilities that the ratio is taken against.
     pub old_logp: OldLogp,
-    /// Groups in an optimizer update, never split; 0 uses the whole batch for one update. A run's batch must be a multiple of
+    /// Groups per optimizer update, never split; 0 uses the whole batch for one update. A run's batch must be a multiple of
     /// it.
     pub mini_batch_groups: usize,
     /// Passes over a batch, 1 or more.
     pub epochs: usize,
     /// Whether each epoch takes the groups in a random (seeded) order instead of data order.
     pub shuffle: bool,
-    /// Skipped updates in a row, over steps, at which a step fails; 0 is no limit. An update is skipped if its loss or gradient
+    /// Number of skipped updates in a row, across steps, at which a step fails; 0 is no limit. An update is skipped if its loss or gradient
     /// is not finite.
     pub max_skipped_updates: u64,
-    /// Steps that also compute the gradient of every aggregation rule.
+    /// Which steps also compute the gradient of every aggregation rule.
     pub probe_gradients: ProbeSettings,
     /// Seed of all randomness in the learner (the order of groups with `shuffle`). A run sends its `run.seed` with each
     /// step, so this is not a setting in a file and not part of [`hash`](Self::hash).
@@ -177,7 +177,7 @@ impl TrainingSettings {
         Err(FieldError::new("mini_batch_groups", size, allowed))
     }
 
-    /// Settings without effect, one sentence each, for the start of a run.
+    /// Settings that have no effect, one sentence each, for the start of a run.
     pub fn notes(&self) -> Vec<String> {
         let mut notes = Vec::new();
         if self.is_single_update() && self.old_logp.is_learners() {

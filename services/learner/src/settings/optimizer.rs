@@ -23,7 +23,7 @@ pub enum MomentsLocation {
     /// On the device that trains.
     #[default]
     Device,
-    /// In page-locked memory of the host, from where they pass through the device with each update.
+    /// In page-locked host memory, from where they pass through the device with each update.
     Host,
 }
 
@@ -42,7 +42,7 @@ impl MomentsLocation {
 
 /// AdamW (arXiv 1711.05101) with global-norm clipping. Defaults are DAPO's.
 ///
-/// The learning rate goes by updates or by steps. A step is a batch of rollouts (or of examples), over which the rate is
+/// The schedule is defined in updates or in steps. A step is a batch of rollouts (or of examples), over which the rate is
 /// then constant; it has several updates with `mini_batch_groups` or `epochs`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -57,12 +57,12 @@ pub struct OptimizerSettings {
     pub weight_decay: f64,
     /// Gradients are clipped to this global norm, above 0; absent for no clipping.
     pub max_grad_norm: Option<f64>,
-    /// Updates over which the learning rate rises linearly, the first with 1 / `warmup_updates` of it; 0 for none. Of this
-    /// and `warmup_steps` at least one is 0.
+    /// Updates over which the learning rate rises linearly, the first with 1 / `warmup_updates` of it; 0 for none. At least one
+    /// of this and `warmup_steps` must be 0.
     pub warmup_updates: u64,
     /// The same in steps.
     pub warmup_steps: u64,
-    /// Whether the first update or step of the warm-up has a rate of 0 instead, and each later one that of its predecessor,
+    /// Whether the first update or step of the warm-up has a rate of 0 instead, and each later one the rate of its predecessor,
     /// as in verl.
     pub warmup_from_zero: bool,
     /// The schedule after the warm-up.
@@ -73,8 +73,8 @@ pub struct OptimizerSettings {
     pub total_steps: u64,
     /// Where the cosine ends, as a fraction of `learning_rate`, 0 to 1.
     pub final_fraction: f64,
-    /// Where the moments are kept: `device`, or `host` for page-locked memory of the host, which spares a GPU 8 bytes for each parameter and takes
-    /// longer, with the same bits. On a CPU both are the same. `optimizer.moments` holds for supervised steps too.
+    /// Where the moments are kept: `device`, or `host` for page-locked host memory, which saves 8 bytes of GPU memory per parameter and
+    /// takes longer, with the same bits. On a CPU both are the same. `optimizer.moments` applies to supervised steps too.
     pub moments: MomentsLocation,
 }
 
@@ -155,7 +155,7 @@ impl OptimizerSettings {
         }
     }
 
-    /// Whether the learning rate goes by steps.
+    /// Whether the learning rate schedule is defined in steps.
     fn is_by_steps(&self) -> bool {
         self.warmup_steps > 0 || (self.schedule == Schedule::Cosine && self.total_steps > 0)
     }

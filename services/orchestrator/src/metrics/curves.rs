@@ -79,6 +79,11 @@ impl Curves {
         mean(&column[..column.partition_point(|(step, _)| *step < first)])
     }
 
+    /// The mean over the steps that have it.
+    pub(crate) fn mean(&self, name: &str) -> Option<f64> {
+        mean(self.column(name))
+    }
+
     /// The mean over the last `steps` steps, or all if there are fewer.
     pub(crate) fn last(&self, name: &str, steps: usize) -> Option<f64> {
         let begin = self.last_step.map_or(0, |last| (last + 1).saturating_sub(steps as u64));

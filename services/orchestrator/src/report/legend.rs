@@ -3,7 +3,7 @@
 use evenkeel_objective::Aggregation;
 use evenkeel_report::COLOURS;
 
-use crate::metrics::{Curves, Statistics};
+use crate::metrics::Curves;
 
 /// The colour of a rule, the same on every page: that of its position among all rules. Those of other versions share the last colour.
 pub(super) fn colour(rule: &str) -> usize {
@@ -23,5 +23,5 @@ pub(super) fn rules(steps: &Curves) -> impl Iterator<Item = &str> {
 
 /// Mean over the steps that have it.
 pub(super) fn mean(steps: &Curves, name: &str) -> Option<f64> {
-    Statistics::of(steps.column(name).iter().map(|(_, value)| *value)).mean()
+    steps.mean(name)
 }

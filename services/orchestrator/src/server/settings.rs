@@ -24,28 +24,27 @@ pub struct OrchestratorSettings {
     pub runs: PathBuf,
     /// Where the other services are.
     pub endpoints: Endpoints,
-    /// How its runs call them, in place of `services.client` of their recipes: with certificates and tokens that no client has to name.
+    /// How its runs call them, in place of `services.client` of their recipes: with certificates and tokens that no client has to specify.
     /// Absent: as each recipe says.
     pub client: Option<ClientSettings>,
     /// A run to start with the server.
     pub start: StartSettings,
-    /// What loading the runs of its clients may cost.
+    /// Limits on loading the runs of its clients.
     pub limits: LoadLimits,
-    /// The page in which its runs are watched.
+    /// The page on which its runs are watched.
     pub page: PageSettings,
 }
 
-/// A run that a server starts by itself, or resumes where it exists: for clusters that are started for one run.
+/// A run that a server starts by itself, or resumes where it exists: for clusters that are started for a single run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartSettings {
-    /// A recipe that comes with the program or a TOML file, or a list of them, each over the ones before. Empty: runs are started over
-    /// gRPC only.
+    /// A built-in recipe or a TOML file, or a list of them, each overriding the ones before. Empty: runs are started over gRPC only.
     #[serde(deserialize_with = "one_or_several")]
     pub recipe: Vec<String>,
     /// Name of the run. Empty: that of the recipe, or of its file.
     pub name: String,
-    /// Settings over the recipe, `section.key=value`.
+    /// Overrides of the recipe's settings, `section.key=value`.
     pub set: Vec<String>,
 }
 
@@ -89,7 +88,7 @@ impl Settings for OrchestratorSettings {
         self.limits.validate().map_err(|error| error.within("limits"))?;
         if let Some(client) = &self.client {
             client.validate().map_err(|error| error.within("client"))?;
-            let allowed = "false beside `client.token_file`: a recipe could have the token sent anywhere";
+            let allowed = "false with `client.token_file`: a recipe could have the token sent anywhere";
             let token_stays = client.token_file.is_none() || !self.limits.verifier_addresses;
             FieldError::ensure(token_stays, "limits.verifier_addresses", "true", allowed)?;
         }

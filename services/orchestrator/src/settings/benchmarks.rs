@@ -1,4 +1,4 @@
-//! Section `evaluation`: what is asked, how often, and how answers are sampled.
+//! Section `evaluation`: what is asked, how often, and how responses are sampled.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -29,19 +29,19 @@ section! {
         /// `prompt_field`, `answer_field`, `id_field`, `program_mode`, `suffix`, and `samples`, `temperature`, `top_p`, `max_tokens` where they
         /// differ from those of this section. Otherwise prompts are rendered as section `data` says.
         benchmarks: Vec<BenchmarkSettings> = Vec::new(),
-        /// Samples for each (k of mean@k), at least 1; only 1 makes sense at temperature 0.
+        /// Samples per problem (k of mean@k), at least 1; only 1 makes sense at temperature 0.
         samples: u32 = 1,
-        /// 0 takes the most probable token (greedy).
+        /// Sampling temperature; 0 is greedy decoding.
         temperature: f32 = 0.0,
-        /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1.
+        /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this; above 0, at most 1.
         top_p: f32 = 1.0,
         /// Maximum response length in tokens; 0 is `sampling.max_tokens`.
         max_tokens: u32 = 0,
         /// Evaluate before the first GRPO step.
         before: bool = true,
-        /// Evaluate after the last one.
+        /// Evaluate after the last GRPO step.
         after: bool = true,
-        /// Evaluate every this many steps; 0 for never.
+        /// Interval in steps between evaluations; 0 for none.
         every: u64 = 0,
     }
 }
@@ -54,22 +54,22 @@ pub struct BenchmarkSettings {
     pub name: String,
     /// Files, or patterns that files match.
     pub files: Vec<PathBuf>,
-    /// Which of its rows are asked.
+    /// Filters that select its rows.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub filters: Vec<FilterSettings>,
     /// Field with the prompt; empty: the first that is known.
     pub prompt_field: String,
     /// Field with the gold answer; empty: the first that is known.
     pub answer_field: String,
-    /// Field with a name for messages; empty: the first that is known.
+    /// Field with a name for use in messages; empty: the first that is known.
     pub id_field: String,
     /// The rules that programs run under, where they differ from `data.program_mode`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub program_mode: Option<ProgramMode>,
-    /// Text behind the last message of the user, where it differs from `data.suffix`.
+    /// Text appended to the last user message, where it differs from `data.suffix`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,
-    /// Samples for each problem, where they differ from `evaluation.samples`.
+    /// Samples per problem, where they differ from `evaluation.samples`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub samples: Option<u32>,
     /// Where it differs from `evaluation.temperature`.
@@ -83,14 +83,14 @@ pub struct BenchmarkSettings {
     pub max_tokens: Option<u32>,
 }
 
-/// How the answers to a benchmark are sampled.
+/// How the responses to a benchmark are sampled.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AnswerSampling {
-    /// Samples for each problem.
+    /// Samples per problem.
     pub samples: u32,
-    /// 0 takes the most probable token.
+    /// Sampling temperature; 0 is greedy decoding.
     pub temperature: f32,
-    /// Keeps the most probable tokens whose probabilities reach it.
+    /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this.
     pub top_p: f32,
     /// Maximum response length in tokens.
     pub max_tokens: u32,

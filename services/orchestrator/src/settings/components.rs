@@ -1,4 +1,4 @@
-//! What the components of a reward weigh.
+//! The weights of the components of a reward.
 
 use evenkeel_proto::FieldError;
 
@@ -8,14 +8,14 @@ use super::{PolicySamplingSettings, ShapingSettings};
 pub(crate) const CORRECTNESS: &str = "correctness";
 /// Minus the overlong penalty.
 pub(crate) const LENGTH: &str = "length";
-/// Whether the answer has the form in which a verifier finds what it judges.
+/// Whether the response has the form in which a verifier finds what it judges.
 pub(crate) const FORMAT: &str = "format";
 
 /// The components that every run has.
 pub(crate) const COMPONENTS: [&str; 3] = [CORRECTNESS, LENGTH, FORMAT];
 
 impl ShapingSettings {
-    /// What a component weighs.
+    /// The weight of a component.
     pub(crate) fn weight(&self, component: &str) -> f64 {
         let usual = if matches!(component, CORRECTNESS | LENGTH) { 1.0 } else { 0.0 };
         self.weights.get(component).copied().unwrap_or(usual)
@@ -41,7 +41,7 @@ impl ShapingSettings {
         self.weighted().map(of_weight).collect()
     }
 
-    /// Checks the section beside the one that it refers to.
+    /// Checks the section against the one that it refers to.
     pub(crate) fn validate_with(&self, sampling: &PolicySamplingSettings) -> Result<(), FieldError> {
         let finite = |field: &str, value: f64| FieldError::ensure(value.is_finite(), field, value, "a finite number");
         finite("correct", self.correct)?;

@@ -23,11 +23,11 @@ pub enum DataKind {
     /// Two-digit addition, made from the seed.
     #[default]
     Arithmetic,
-    /// Programs over one number, made as well: `add 12, times 3`.
+    /// Programs over one number, also generated: `add 12, times 3`.
     Programs,
-    /// Sums of four digits, made as well, whose demonstrations trail off as `trails` says.
+    /// Sums of four digits, also generated, whose demonstrations end with filler tokens as `trails` says.
     Trails,
-    /// Parquet files, and files with a JSON object on each line.
+    /// Parquet files, and files with one JSON object per line.
     Files,
 }
 
@@ -38,9 +38,9 @@ pub enum ProgramMode {
     /// The reward service's setting.
     #[default]
     Service,
-    /// As a process of its own would run.
+    /// As a separate process would run them.
     Strict,
-    /// As LiveCodeBench's grader judges, oddities included and holes closed.
+    /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.
     Livecodebench,
 }
 
@@ -51,7 +51,7 @@ pub enum ProgramWording {
     /// In the words of LiveCodeBench.
     #[default]
     Livecodebench,
-    /// As the row has them, with the starter code behind.
+    /// As the row has them, followed by the starter code.
     Plain,
 }
 
@@ -59,14 +59,14 @@ pub enum ProgramWording {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum ProgramReward {
-    /// 1 where every test passed, otherwise 0.
+    /// 1 if every test passed, otherwise 0.
     #[default]
     AllOrNothing,
     /// The share of tests that passed; not with `livecodebench`.
     PassedFraction,
 }
 
-/// What becomes of a prompt that leaves no room for an answer.
+/// What happens to a prompt that leaves no room for a response.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Overlong {
@@ -79,7 +79,7 @@ pub enum Overlong {
     Cut,
 }
 
-/// What becomes of a row at fault: one that cannot be read, has no usable prompt or gold answer, contradicts another, or is refused by the
+/// What happens to a faulty row: one that cannot be read, has no usable prompt or gold answer, contradicts another, or is refused by the
 /// chat template.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -96,18 +96,18 @@ section! {
     pub struct DataSettings {
         /// Where problems come from. Absent: `files` where `files` or `sources` are set, `arithmetic` otherwise.
         kind: Option<DataKind> = None,
-        /// What follows the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`, `after_wrong`.
+        /// Filler tokens after the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`, `after_wrong`.
         trails: TrailsSettings = TrailsSettings::default(),
-        /// The files with the problems that are trained on, or patterns (`train-*.parquet`): parquet, or a JSON object on each line.
+        /// The files with the problems that are trained on, or patterns (`train-*.parquet`): Parquet, or one JSON object per line.
         files: Vec<PathBuf> = Vec::new(),
         /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
-        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`, `verifier`, `suffix`. Every step has
-        /// prompts of each source in proportion to its weight.
+        /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`, `verifier`, `suffix`. Every
+        /// step has prompts of each source in proportion to its weight.
         sources: Vec<SourceSettings> = Vec::new(),
-        /// Files with problems for evaluation. Without any, problems are taken out of those to train on, by the seed.
+        /// Files with problems for evaluation. Without any, problems are held out from the training problems, chosen by the seed.
         held_out_files: Vec<PathBuf> = Vec::new(),
-        /// Which rows are trained on: `{ field = "difficulty", min = "1/8", max = "6/8" }` or `{ field = "level", values = [4, 5] }`. A row
-        /// must pass all of them.
+        /// Filters that select the rows to train on: `{ field = "difficulty", min = "1/8", max = "6/8" }` or
+        /// `{ field = "level", values = [4, 5] }`. A row must pass all of them.
         filters: Vec<FilterSettings> = Vec::new(),
         /// Field with the prompt, a text or a list of messages, with dots into structures. Empty: the first of `prompt`, `problem`,
         /// `question`, `question_content`.
@@ -117,34 +117,34 @@ section! {
         answer_field: String = String::new(),
         /// Field with an answer to imitate in the warm start; only needed with `warm_start.steps` above 0. Empty: `demonstration`.
         demonstration_field: String = String::new(),
-        /// Field with a name for messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
+        /// Field with a name for use in messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
         id_field: String = String::new(),
-        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, `programs` or `trails`, the name of the only file without extension or
-        /// of the only source, or `data`.
+        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, `programs` or `trails`, the name of the only file
+        /// without extension or of the only source, or `data`.
         source: String = String::new(),
-        /// Another order in each epoch, by the seed. Off: the order of the files, again and again.
+        /// Shuffle each epoch, derived from the seed. Off: the order of the files in every epoch.
         shuffle: bool = true,
-        /// Prompts that leave no room for an answer.
+        /// Prompts that leave no room for a response.
         overlong: Overlong = Overlong::Refuse,
-        /// Rows at fault.
+        /// Faulty rows.
         invalid_rows: InvalidRows = InvalidRows::Drop,
-        /// Message of the system before prompts that have none. Absent: none is added (the chat template may have one of its own).
+        /// System message for prompts without one. Absent: none is added (the chat template may have its own).
         system_prompt: Option<String> = None,
-        /// Text behind the last message of the user.
+        /// Text appended to the last user message.
         suffix: String = String::new(),
-        /// Arguments of the chat template, as `{ enable_thinking = false }`.
+        /// Arguments of the chat template, such as `{ enable_thinking = false }`.
         template_arguments: BTreeMap<String, Value> = BTreeMap::new(),
-        /// Prompts that are texts go to the model as they are, even where it has a chat template.
+        /// Pass prompts that are plain text to the model as they are, even if it has a chat template.
         raw: bool = false,
-        /// Profile of the verifier for mathematics, where a row names none; empty is the reward service's default.
+        /// Profile of the verifier for mathematics for rows that name none; empty is the reward service's default.
         math_profile: String = String::new(),
-        /// Verifiers of your own by name, as `[data.verifiers.NAME]` with `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`) and
-        /// `data_sources`: the rows that it judges beside those that name it in their column `verifier`.
+        /// Custom verifiers by name, as `[data.verifiers.NAME]` with `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`) and
+        /// `data_sources`: the rows that each judges in addition to those that name it in their column `verifier`.
         verifiers: BTreeMap<String, VerifierSettings> = BTreeMap::new(),
         /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math` or `code`. Empty:
         /// mathematics or code, as their columns say.
         verifier: String = String::new(),
-        /// How the questions of rows with tests are asked, where they are texts.
+        /// How the questions of rows with tests are asked, if they are plain text.
         program_prompt: ProgramWording = ProgramWording::Livecodebench,
         /// The rules that programs run under.
         program_mode: ProgramMode = ProgramMode::Service,
@@ -221,7 +221,7 @@ impl DataSettings {
         RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules(), suffix }
     }
 
-    /// The verifiers of the user's own, as rows of a source choose among them.
+    /// The custom verifiers, as rows of a source choose among them.
     fn verifiers(&self, source: Option<&SourceSettings>) -> Verifiers {
         let declared = self.verifiers.iter().map(|(name, verifier)| (name.clone(), verifier.data_sources.clone()));
         let own = source.map(|source| &source.verifier).filter(|name| !name.is_empty());

@@ -15,9 +15,9 @@ section! {
     pub struct RunSettings {
         /// Name of the run: letters, digits, `-`, `_` and `.`, at most 128. Empty takes the name of its directory.
         name: String = String::new(),
-        /// Everything random follows from it: 0 to 2^63 - 1. The same seed is the same run.
+        /// Seed of all randomness: 0 to 2^63 - 1. The same seed gives the same run.
         seed: u64 = 0,
-        /// GRPO steps to do, over all resumptions; 0 for the warm start alone.
+        /// Total number of GRPO steps, including resumed runs; 0 for the warm start alone.
         steps: u64 = 80,
         /// Write event files for TensorBoard to `tensorboard` of the run directory.
         tensorboard: bool = true,
@@ -27,31 +27,32 @@ section! {
 section! {
     /// Section `sampling`.
     pub struct PolicySamplingSettings {
-        /// Prompts in a step (P), each with a group of samples; at least 1.
+        /// Prompts per step (P), each with a group of samples; at least 1.
         prompts_per_step: u32 = 16,
-        /// Samples for each prompt (G); at least 1, at least 2 with `dynamic`.
+        /// Samples per prompt (G); at least 1, at least 2 with `dynamic`.
         group_size: u32 = 16,
-        /// Divides the logits; above 0, and the same as `learner.temperature`.
+        /// Sampling temperature: divides the logits; above 0, and the same as `learner.temperature`.
         temperature: f32 = 1.0,
-        /// Keeps the most probable tokens whose probabilities reach it: above 0, at most 1. Below 1 training is biased.
+        /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this; above 0, at
+        /// most 1. Below 1 training is biased.
         top_p: f32 = 1.0,
         /// Keeps this many of the most probable tokens; 0 keeps all.
         top_k: u32 = 0,
         /// Drops tokens less probable than this times the most probable one: 0 to 1.
         min_p: f32 = 0.0,
-        /// Maximum response length in tokens, at least 1. Prompt and answer together must fit the model's context.
+        /// Maximum response length in tokens, at least 1. Prompt and response together must fit the model's context.
         max_tokens: u32 = 128,
-        /// Tokens before a stop token may be drawn, at most `max_tokens`.
+        /// Minimum number of tokens before a stop token may be sampled, at most `max_tokens`.
         min_tokens: u32 = 0,
-        /// Ids that end an answer besides the model's end of sequence.
+        /// Ids that end a response besides the model's end of sequence.
         stop_token_ids: Vec<u32> = Vec::new(),
         /// What engines do while the learner trains: `awake`, or on a GPU that they share with it `offload` (asleep, weights in the host's
-        /// memory) or `discard` (asleep without weights). Asleep, training begins once the last sample of a step is verified.
+        /// memory) or `discard` (asleep without weights). When they sleep, training begins once the last sample of a step is verified.
         engines_while_training: EnginesWhileTraining = EnginesWhileTraining::Awake,
         /// Drop groups whose raw rewards are all equal and take the next prompts instead (DAPO's dynamic sampling).
         dynamic: bool = false,
-        /// With `dynamic`: prompts that a step may try at most, at least `prompts_per_step`; 0 is four times that. What is missing
-        /// then is filled up with dropped groups, so that every step has the same size.
+        /// With `dynamic`: prompts that a step may try at most, at least `prompts_per_step`; 0 is four times that. The
+        /// rest of the step is then filled up with dropped groups, so that every step has the same size.
         max_prompts_per_step: u32 = 0,
     }
 }
@@ -69,22 +70,22 @@ impl PolicySamplingSettings {
 }
 
 section! {
-    /// Section `shaping`: from the raw to the shaped reward, a weighted sum of components. Dynamic sampling and metrics of accuracy look at
-    /// the raw one.
+    /// Section `shaping`: from the raw to the shaped reward, a weighted sum of components. Dynamic sampling and accuracy metrics use
+    /// the raw reward.
     pub struct ShapingSettings {
         /// What a raw reward of 1 becomes, above `wrong`; DAPO has 1.
         correct: f64 = 1.0,
         /// What a raw reward of 0 becomes; DAPO has -1. Raw rewards between 0 and 1 lie on the line between both.
         wrong: f64 = 0.0,
-        /// Length of the buffer before `max_tokens` over which the penalty of DAPO's overlong shaping grows; 0 for no penalty.
+        /// Length of the buffer before `max_tokens` over which DAPO's overlong penalty grows; 0 for no penalty.
         overlong_buffer_tokens: u32 = 0,
-        /// The penalty at `max_tokens`, from 0: it is subtracted from what `correct` and `wrong` make of the raw reward, in their units.
+        /// The penalty at `max_tokens`, at least 0: it is subtracted from the reward that `correct` and `wrong` assign, in the same units.
         overlong_penalty: f64 = 1.0,
-        /// Train on no token of an answer that was cut off; its reward still counts in its group.
+        /// Train on no token of a truncated response; its reward still counts in its group.
         mask_truncated: bool = false,
-        /// What each component weighs, from 0: `correctness` (1 where absent; between `wrong` and `correct`), `length` (1; minus the overlong
-        /// penalty), `format` (0; 1 for an answer in which a final answer or a program is found, otherwise 0), and the components of custom
-        /// verifiers by their names (0).
+        /// Weight of each component, at least 0: `correctness` (1 if absent; between `wrong` and `correct`), `length` (1; minus the
+        /// overlong penalty), `format` (0; 1 for a response in which a final answer or a program is found, otherwise 0), and the components
+        /// of custom verifiers by their names (0).
         weights: BTreeMap<String, f64> = BTreeMap::new(),
     }
 }
@@ -94,7 +95,7 @@ section! {
     pub struct WarmStartSettings {
         /// Supervised steps; 0 for none.
         steps: u64 = 0,
-        /// Demonstrations in a step, at least 1.
+        /// Demonstrations per step, at least 1.
         examples_per_step: u32 = 64,
     }
 }
@@ -102,14 +103,14 @@ section! {
 section! {
     /// Section `checkpoint`.
     pub struct CheckpointSettings {
-        /// Write a checkpoint every this many steps, at least 1; there always is one after the warm start, the last step and a stop.
+        /// Checkpoint interval in steps, at least 1; a checkpoint is always written after the warm start, the last step and a stop.
         every: u64 = 10,
-        /// Checkpoints that are kept; 0 keeps all.
+        /// Number of checkpoints to keep; 0 keeps all.
         keep: u32 = 2,
-        /// Published weights that are kept: 0 keeps all, otherwise at least 2, since engines may still read the version before.
+        /// Number of published weights to keep: 0 keeps all, otherwise at least 2, since engines may still read the previous version.
         keep_weights: u32 = 2,
         /// A metric of evaluations, such as `val-core/average/acc/mean@8`: the checkpoint and the published weights with its highest
-        /// value stay besides those; empty for none.
+        /// value are kept in addition; empty for none.
         keep_best: String = String::new(),
     }
 }
@@ -130,21 +131,21 @@ section! {
         /// `generation.engine.max_waiting`) does.
         #[serde(with = "HumanDuration")]
         rollout_deadline: Duration = Duration::from_secs(600),
-        /// Time limit of one verdict once a reward worker has the answer. Waiting for a worker does not count; the worker's own queue (at
+        /// Time limit of one verdict once a reward worker has the response. Waiting for a worker does not count; the worker's own queue (at
         /// most `max_verifications`) does.
         #[serde(with = "HumanDuration")]
         verify_deadline: Duration = Duration::from_secs(60),
         /// Share of the samples of a step or an evaluation that may be dropped because they or their verdicts were late, 0 to 1. Late
-        /// samples are mostly long ones: above this share the run fails rather than train on a biased rest.
+        /// samples are mostly long ones: above this share the run fails rather than train on a biased remainder.
         max_late_share: f64 = 0.01,
-        /// Share of the samples of a step or an evaluation that may have no verdict for another reason than time, 0 to 1: a verifier whose
+        /// Share of the samples of a step or an evaluation that may have no verdict for reasons other than time, 0 to 1: a verifier whose
         /// answers violate the protocol, a gold answer that it cannot read. Above it the run fails.
         max_invalid_share: f64 = 0.2,
         /// Time limit of one call to the learner or the generation service, and between two progress messages of a training step that
         /// has all its groups.
         #[serde(with = "HumanDuration")]
         call_deadline: Duration = Duration::from_secs(600),
-        /// Attempts at a sample that fails for reasons of the service; after that it is dropped as invalid.
+        /// Attempts at a sample that fails because of the service; after that it is dropped as invalid.
         sample_attempts: u32 = 3,
         /// Attempts to verify a sample; after that it is dropped as invalid.
         verify_attempts: u32 = 3,

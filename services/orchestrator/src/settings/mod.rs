@@ -1,4 +1,4 @@
-//! The orchestrator's own sections of a recipe; every key carries its documentation with it.
+//! The orchestrator's own sections of a recipe; every key is documented in place.
 
 mod benchmarks;
 mod components;
@@ -221,7 +221,7 @@ mod tests {
             ("[data]\nkind = \"arithmetic\"\nfiles = [\"x\"]", "`data.files` is x in test, allowed: absent with"),
             (
                 "[data]\nfiles = [\"x\"]\n[[data.sources]]\nfiles = [\"y\"]",
-                "`data.sources` is present in test, allowed: absent beside data.files",
+                "`data.sources` is present in test, allowed: absent if data.files is set",
             ),
             (
                 "[[data.sources]]\nfiles = [\"a/x.parquet\"]\n[[data.sources]]\nfiles = [\"b/x.jsonl\"]",

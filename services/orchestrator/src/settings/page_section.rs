@@ -11,18 +11,18 @@ use super::section::section;
 const OFF: &str = "off";
 
 section! {
-    /// Section `page`: the page in which a run is watched with a browser.
+    /// Section `page`: the page on which a run is watched in a browser.
     pub struct PageSettings {
-        /// Where it is served: `HOST:PORT`, or a port on this machine's loopback address; `off` for no page. Empty: `evenkeel train` takes a
-        /// free port of the loopback address, `evenkeel serve orchestrator` serves none. Anyone who reaches the address can read the run.
+        /// Where it is served: `HOST:PORT`, or a port on this machine's loopback address; `off` for no page. Empty: `evenkeel train` takes
+        /// a free port of the loopback address, `evenkeel serve orchestrator` serves none. Anyone who reaches the address can read the run.
         listen: String = String::new(),
         /// Whether other machines may be served, which is in plaintext.
         insecure: bool = false,
-        /// File with tokens, one on each line, of which a reader must have one: as the password that a browser asks for, with any name, or as a
-        /// bearer token. Absent: anyone who reaches the address may read.
+        /// File with tokens, one on each line, of which a reader must have one: as the password that a browser asks for, with any name, or
+        /// as a bearer token. Absent: anyone who reaches the address may read.
         token_file: Option<PathBuf> = None,
-        /// Names under which browsers may ask for the page, besides every address, `localhost` and the name in `listen`. Requests under other
-        /// names are refused, so that no web site can read the page by pointing a name of its own at it.
+        /// Names under which browsers may request the page, besides every address, `localhost` and the name in `listen`. Requests under
+        /// other names are refused, so that no web site can read the page by pointing a name of its own at it.
         hosts: Vec<String> = Vec::new(),
     }
 }
@@ -55,7 +55,7 @@ impl PageSettings {
         }
         match listen.rsplit_once(':') {
             Some((host, port)) if !host.is_empty() && port.parse::<u16>().is_ok() => {
-                let remedy = "or `insecure = true` beside it for a network that is trusted";
+                let remedy = "or `insecure = true` next to it on a trusted network";
                 validate_plaintext("page.listen", listen, self.insecure, remedy)?;
                 Ok(Some(listen.to_owned()))
             }

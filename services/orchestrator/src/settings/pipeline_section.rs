@@ -27,26 +27,26 @@ section! {
     /// regardless of timing, so that engines sample while the learner trains and the run still replays to the bit.
     #[derive(Copy)]
     pub struct PipelineSettings {
-        /// Steps between the weights that sample a step and those that it trains: 0 to 16. 0 alternates sampling and training; 1 keeps two
-        /// devices busy; more evens out steps of unequal length.
+        /// Number of steps between the weights that sample a step and those that it trains: 0 to 16. 0 alternates sampling and training; 1
+        /// keeps two devices busy; more evens out steps of unequal length.
         max_lag: u32 = 0,
-        /// Groups of a step, the last ones in the data order, that are sampled by the weights after those: of `max_lag` - 1 steps before it.
-        /// 0 to `sampling.prompts_per_step` - 1.
+        /// Groups of a step, the last ones in the data order, that are sampled with the next weights: those of `max_lag` - 1 steps before
+        /// it. 0 to `sampling.prompts_per_step` - 1.
         split: u32 = 0,
-        /// Long answers are sampled by several weights, one after the other: the engines switch in the middle of them instead of waiting for
-        /// their ends.
+        /// Long responses are sampled with several weights versions, one after the other: the engines switch in the middle of them instead
+        /// of waiting for them to end.
         partial: bool = false,
-        /// Most weights that sample parts of one answer with `partial`: 2 to `max_lag` + 1, one less with a split. Each samples
-        /// `sampling.max_tokens` / `max_versions` tokens, rounded up.
+        /// Maximum number of weights versions that sample parts of one response with `partial`: 2 to `max_lag` + 1, one less with a split.
+        /// Each samples `sampling.max_tokens` / `max_versions` tokens, rounded up.
         max_versions: u32 = 2,
-        /// Which groups a step takes: `data`, the next ones of the data order, or `completion`, those that are complete first. The latter is
-        /// for throughput: the run does not replay, `max_lag` is the most that weights may be behind, and no group is dropped.
+        /// Which groups a step takes: `data`, the next ones of the data order, or `completion`, those that are complete first. The latter
+        /// is for throughput: the run does not replay, `max_lag` is the maximum lag of the weights, and no group is dropped.
         order: StepOrder = StepOrder::Data,
     }
 }
 
 impl PipelineSettings {
-    /// What a person should know of it before the run starts.
+    /// What the user should know about it before the run starts.
     pub(crate) fn note(&self) -> Option<String> {
         (self.order == StepOrder::Completion).then(|| {
             "steps take the groups that are complete first (pipeline.order = \"completion\"): the run does not replay, and short answers come \
@@ -105,7 +105,7 @@ impl PipelineSettings {
         let allowed = match self.split {
             0 => return Ok(()),
             _ if self.max_lag == 0 => {
-                "0 with pipeline.max_lag = 0: all groups of a step are then sampled by its own weights".to_owned()
+                "0 with pipeline.max_lag = 0: all groups of a step are then sampled with its own weights".to_owned()
             }
             split if split >= groups => {
                 let most = groups.saturating_sub(1);

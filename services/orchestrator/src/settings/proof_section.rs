@@ -4,14 +4,14 @@ use evenkeel_proto::FieldError;
 
 use super::section::section;
 
-/// Most sequences of a proof, and most tokens of each: it is to cost nothing beside a step.
+/// Maximum number of sequences of a proof, and of tokens of each: its cost is to be negligible compared with a step.
 const MOST: u32 = 1024;
 
 section! {
     /// Section `proof`: whether the engines have the weights that they say they have. After an update the learner and every engine score
-    /// the same fixed, random tokens; the run ends where they disagree, or where an engine's scores stand still while the learner's move.
+    /// the same fixed, random tokens; the run ends where they disagree, or where an engine's scores do not change while the learner's do.
     pub struct ProofSettings {
-        /// Prove the weights before the first step and then every this many steps; 0 for never.
+        /// Check the weights before the first step and then at this interval in steps; 0 for never.
         every: u64 = 1,
         /// Sequences to score: 1 to 1024.
         sequences: u32 = 16,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 /// The name of data that nothing else names.
 pub(super) const DATA: &str = "data";
 
-/// Files whose problems are drawn together.
+/// Files whose problems are drawn as one source.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSettings {
@@ -21,7 +21,7 @@ pub struct SourceSettings {
     pub files: Vec<PathBuf>,
     /// Its share among the prompts of a step, relative to the weights of the other sources.
     pub weight: f64,
-    /// Which of its rows are trained on, beside `data.filters`.
+    /// Filters that select its rows, in addition to `data.filters`.
     pub filters: Vec<FilterSettings>,
     /// Field with the prompt; empty: `data.prompt_field`.
     pub prompt_field: String,
@@ -29,11 +29,11 @@ pub struct SourceSettings {
     pub answer_field: String,
     /// Field with an answer to imitate; empty: `data.demonstration_field`.
     pub demonstration_field: String,
-    /// Field with a name for messages; empty: `data.id_field`.
+    /// Field with a name for use in messages; empty: `data.id_field`.
     pub id_field: String,
     /// What judges its rows; empty: `data.verifier`.
     pub verifier: String,
-    /// Text behind the last message of the user; absent: `data.suffix`.
+    /// Text appended to the last user message; absent: `data.suffix`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suffix: Option<String>,
 }
@@ -130,7 +130,7 @@ impl FilterSettings {
         let ends = [("min", &self.min), ("max", &self.max)];
         if !self.values.is_empty() {
             return match ends.into_iter().find_map(|(name, end)| Some((name, end.as_ref()?))) {
-                Some((name, end)) => Err(FieldError::new(name, end, "absent beside `values`")),
+                Some((name, end)) => Err(FieldError::new(name, end, "absent if `values` is set")),
                 None => Ok(()),
             };
         }

@@ -1,4 +1,4 @@
-//! Section `data.trails`: the demonstrations of the built-in sums with a trail.
+//! Section `data.trails`: the demonstrations of the built-in sums, which end with filler tokens (the trail).
 
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::Trails;
@@ -6,14 +6,14 @@ use evenkeel_tasks::Trails;
 use super::section::section;
 
 section! {
-    /// Section `data.trails`: how long demonstrations trail behind right and wrong answers, and with it what the length of an answer says
-    /// about it after the warm start.
+    /// Section `data.trails`: how many filler tokens (the trail) follow right and wrong answers in demonstrations, and so what the length
+    /// of a response says about its correctness after the warm start.
     pub struct TrailsSettings {
-        /// Share of demonstrations that are wrong, 0 to 1.
+        /// Fraction of demonstrations with a wrong answer, 0 to 1.
         wrong: f64 = 0.4,
-        /// Shortest and longest trail behind a right answer, in tokens; every length between them is as likely.
+        /// Minimum and maximum number of filler tokens appended after a right answer, drawn uniformly.
         after_right: [u32; 2] = [0, 32],
-        /// The same behind a wrong answer.
+        /// The same after a wrong answer.
         after_wrong: [u32; 2] = [0, 32],
     }
 }

@@ -1,4 +1,4 @@
-//! Values that have the right type and still cannot be: ranges, and what does not go together within a section.
+//! Values that have the right type and are still invalid: ranges, and settings that contradict each other within a section.
 
 use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::{FieldError, validate_kept_versions};
@@ -93,7 +93,7 @@ impl DataSettings {
                 return Err(FieldError::missing("files", "at least one file, with data.kind = \"files\""));
             }
             DataKind::Files if !self.files.is_empty() && !self.sources.is_empty() => {
-                return Err(FieldError::new("sources", "present", "absent beside data.files"));
+                return Err(FieldError::new("sources", "present", "absent if data.files is set"));
             }
             DataKind::Files => {}
             DataKind::Arithmetic | DataKind::Programs | DataKind::Trails => {

@@ -1,4 +1,4 @@
-//! Which verifiers of the user's own settings may declare.
+//! Which custom verifiers settings may declare.
 
 use std::collections::BTreeMap;
 
@@ -46,7 +46,7 @@ impl VerifierSettings {
             let field = format!("data_sources[{index}]");
             let inner = source.strip_suffix('*').unwrap_or(source);
             let good = !source.is_empty() && !inner.contains('*');
-            FieldError::ensure(good, &field, format_args!("{source:?}"), "a text, with `*` nowhere but at its end")?;
+            FieldError::ensure(good, &field, format_args!("{source:?}"), "a text with `*` only at its end")?;
             if let Some(other) = taken.insert(source, name) {
                 let allowed = format!("a value that no other verifier has (`{other}` has it)");
                 return Err(FieldError::quoted(field, source, allowed));

@@ -24,7 +24,7 @@ pub struct CodeSettings {
     pub sandbox: SandboxStart,
     /// Folder of the interpreter [default: EVENKEEL_GUEST_DIR, or `evenkeel` in the user's cache folder].
     pub guest_dir: Option<PathBuf>,
-    /// Tests that run at once; 0 for the number of cores. As many again may continue after they have run for more than a second.
+    /// Tests that run at once; 0 for the number of cores. As many again may continue to run once they have run for more than a second.
     pub threads: usize,
     /// Memory for all programs together [default: nine tenths of what is available to the machine or its control group].
     pub memory: Option<ByteSize>,
@@ -38,7 +38,7 @@ pub struct CodeSettings {
     pub deterministic: bool,
     /// Outcome of programs that need something that the sandbox lacks (numpy, 64-bit lengths).
     pub unsupported: UnsupportedSetting,
-    /// Most that the private tests of a LiveCodeBench row may inflate to, and most memory of the tests of a task.
+    /// Maximum decompressed size of the private tests of a LiveCodeBench row, and maximum memory of the tests of a task.
     pub max_private_tests: ByteSize,
     /// Memory for all tests together: cached, in use, or being decompressed. A row for which it does not suffice is answered OVERLOADED.
     pub tests_memory: ByteSize,
@@ -74,7 +74,7 @@ pub enum UnsupportedSetting {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum ModeSetting {
-    /// As a process would run.
+    /// As a separate process would run it.
     #[default]
     Strict,
     /// As LiveCodeBench's grader judges, with its quirks, but without its loopholes.

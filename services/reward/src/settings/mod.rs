@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 
 pub use code::{CodeSettings, LimitSettings, ModeSetting, SandboxStart, UnsupportedSetting};
 
-/// Most threads for judging.
+/// Maximum number of threads for judging.
 const MAX_THREADS: usize = 512;
 
 /// Default limit on the steps that a task may request: about a tenth of a second.
@@ -57,7 +57,7 @@ pub struct MathDefaults {
     pub max_answer: ByteSize,
     /// Steps per check, unless the task sets them.
     pub fuel: u64,
-    /// Most steps that a task may request.
+    /// Maximum number of steps that a task may request.
     pub max_fuel: u64,
 }
 

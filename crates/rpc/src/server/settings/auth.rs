@@ -9,8 +9,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::server::role::Role;
 
-/// Who may do what, by the tokens and certificates that callers prove themselves with. Empty: whoever reaches the port may do everything
-/// that `token_file` and `tls` let through.
+/// Who may do what, by the tokens and certificates that callers authenticate with. Empty: anyone who reaches the port and passes
+/// `token_file` and `tls` may do everything.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct AuthSettings {

@@ -16,7 +16,7 @@ use crate::exposure::{validate_address, validate_plaintext};
 pub use auth::AuthSettings;
 
 /// The alternatives to unintended plaintext.
-const REMEDY: &str = "certificates (`tls`), or `insecure = true` beside it for a network that is trusted";
+const REMEDY: &str = "certificates (`tls`), or `insecure = true` next to it on a trusted network";
 
 /// Where a server listens, how much it accepts and how it shuts down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -80,7 +80,7 @@ pub struct ServerTlsSettings {
     /// Its private key.
     pub key_file: PathBuf,
     /// Authority that client certificates must be signed by. Absent: clients need no certificate. A client without one is refused, unless
-    /// `auth.certificates` has roles and there are tokens, of which either proves a client.
+    /// `auth.certificates` has roles and there are tokens, either of which authenticates a client.
     pub client_ca_file: Option<PathBuf>,
 }
 
@@ -119,7 +119,7 @@ impl ServerSettings {
         self.tls.as_ref()?.client_ca_file.as_ref()
     }
 
-    /// Whether a client may come without a certificate although there is an authority for them: it may prove itself with a token as well.
+    /// Whether a client may come without a certificate although there is an authority for them: it may authenticate with a token as well.
     pub(super) fn certificates_are_optional(&self) -> bool {
         !self.auth.certificates.is_empty() && (!self.auth.tokens.is_empty() || self.token_file.is_some())
     }
@@ -196,7 +196,7 @@ mod tests {
     fn plaintext_for_other_machines_must_be_meant() {
         let error = ServerSettings::on("0.0.0.0:50051").validate().unwrap_err().to_string();
         let expected = "listen is \"0.0.0.0:50051\" in plaintext, allowed: a loopback address, certificates (`tls`), \
-                        or `insecure = true` beside it for a network that is trusted";
+                        or `insecure = true` next to it on a trusted network";
         assert_eq!(error, expected);
         let (certificate_file, key_file) = ("a.pem".into(), "a.key".into());
         let tls = Some(ServerTlsSettings { certificate_file, key_file, client_ca_file: None });
