@@ -34,7 +34,7 @@ pub fn end_tokens(
 }
 
 impl ChatTemplate {
-    /// The special token that the template puts behind what the assistant said. `None` where it is not a special token, or where the
+    /// The special token that the template puts after what the assistant said. `None` where it is not a special token, or where the
     /// template refuses an answer to a question.
     pub fn end_of_turn(&self, tokenizer: &Tokenizer) -> Option<u32> {
         let messages = [Message::text("user", "?"), Message::text("assistant", PROBE)];

@@ -9,9 +9,9 @@ const ROLES: &[&str] = &["system", "developer", "user", "assistant", "tool", "fu
 /// What a row asks.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Prompt {
-    /// A text: one message of the user where the model has a template, raw otherwise.
+    /// A text: one user message if the model has a template, raw otherwise.
     Text(String),
-    /// A conversation, with at least one message of the user.
+    /// A conversation, with at least one user message.
     Messages(Vec<Message>),
     /// A conversation where the model has a template, a text where it has none or prompts go in raw.
     Either {

@@ -16,7 +16,7 @@ use crate::value::TemplateValue;
 pub struct PromptSettings {
     /// System message of prompts that have none of their own.
     pub system_prompt: Option<String>,
-    /// Appended to the last message of the user.
+    /// Appended to the last user message.
     pub suffix: String,
     /// Arguments of the template, such as `enable_thinking`; over the defaults of [`PromptRenderer`].
     pub template_arguments: Map<String, Value>,
@@ -49,7 +49,7 @@ pub struct RenderedPrompt {
 
 /// Turns prompts into text and tokens. Clones share everything; threads may render at the same time.
 ///
-/// Where the folder has a template a text becomes one message of the user, otherwise it goes to the model as it is. A conversation that ends
+/// If the folder has a template, a text becomes one user message, otherwise it goes to the model as it is. A conversation that ends
 /// with the assistant is continued, any other is followed by what the template puts before an answer; the arguments
 /// `add_generation_prompt` and `continue_final_message` say otherwise.
 #[derive(Debug, Clone)]

@@ -1,4 +1,4 @@
-//! Each arm by itself: means over seeds, peaks beside what chance makes of them, collapsed and failed seeds.
+//! Each arm by itself: means over seeds, peaks compared with chance, collapsed and failed seeds.
 
 use serde::{Deserialize, Serialize};
 

@@ -2,7 +2,7 @@
 //!
 //! [`Comparison::of`] takes [`Run`]s, an arm being the varied settings, and gives
 //!
-//! - for each task and arm the [measures](Measure) of its runs with intervals over seeds, peaks and drops beside what chance makes of them,
+//! - for each task and arm the [measures](Measure) of its runs with intervals over seeds, peaks and drops compared with chance,
 //!   collapsed and failed seeds, and the columns of the paper's Table 1 for each benchmark;
 //! - for each pair of arms the differences paired by seed, with a [`Finding`] only where there are enough seeds, the interval excludes zero
 //!   and the exact test stands after Holm's correction;

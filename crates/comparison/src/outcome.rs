@@ -60,7 +60,7 @@ pub(crate) struct Outcome {
     pub(crate) average: Option<Accuracies>,
     pub(crate) benchmarks: BTreeMap<String, Accuracies>,
     values: BTreeMap<Measure, f64>,
-    /// Whether the reward that was asked for was reached.
+    /// Whether the reward that was requested was reached.
     pub(crate) is_reward_reached: bool,
 }
 

@@ -3,7 +3,8 @@
 //! A program that is linked against `libcuda.so.1` does not even start where there is no driver. So nothing here is linked: [`open`]
 //! looks for a library in the usual places and says where it looked, [`Probe`] describes what a machine has (driver, libraries,
 //! devices), and with the feature `link` on x86-64 this crate defines the functions that candle's CUDA backend calls. Each of them finds
-//! its library at the first call. [`require`] opens all of them before, so that what is missing is an error instead of an end of the process.
+//! its library at the first call. [`require`] opens all of them before, so that what is missing is an error instead of an end of the
+//! process.
 
 pub mod cudnn;
 mod driver;
@@ -26,7 +27,7 @@ pub const CUDA: i32 = 13_000;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum CudaUnavailable {
     /// The program was built without candle's CUDA backend.
-    #[error("this build has no CUDA; one with --features cuda has")]
+    #[error("this build has no CUDA; build with --features cuda")]
     NotBuilt,
     /// A library is not there or cannot be loaded.
     #[error(transparent)]

@@ -29,10 +29,10 @@ pub enum ReadError {
         max: u64,
     },
     /// Not a line of visible ASCII characters for each secret (see [`Secret`](crate::Secret)).
-    #[error("must hold one line of visible ASCII characters for each token")]
+    #[error("must contain one line of visible ASCII characters for each token")]
     NotSecrets,
     /// A secret that can be guessed.
-    #[error("holds a token of {length} characters, allowed: {least} or more")]
+    #[error("contains a token of {length} characters, allowed: {least} or more")]
     ShortSecret {
         /// Its length.
         length: usize,

@@ -15,7 +15,7 @@ pub fn replace(path: &Path, content: impl AsRef<[u8]>) -> io::Result<()> {
 /// The same with content that `write` writes.
 ///
 /// # Errors
-/// Those of `write` and of the operating system; the file is then the old one, and what was written beside it is gone.
+/// Those of `write` and of the operating system; the file is then the old one, and what was written next to it is gone.
 pub fn replace_with(path: &Path, write: impl FnOnce(&mut File) -> io::Result<()>) -> io::Result<()> {
     let temporary = path.with_extension("writing");
     let mut file = File::create(&temporary)?;

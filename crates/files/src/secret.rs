@@ -96,7 +96,7 @@ mod tests {
     #[test]
     fn a_secret_that_can_be_guessed_is_refused_without_being_shown() {
         let error = secrets("hunter2-hunter2").unwrap_err().to_string();
-        assert_eq!(error, "holds a token of 15 characters, allowed: 16 or more");
+        assert_eq!(error, "contains a token of 15 characters, allowed: 16 or more");
         assert!(secrets(&format!("{LONG}\nhunter2\n")).is_err(), "every line counts");
     }
 

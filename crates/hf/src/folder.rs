@@ -33,7 +33,7 @@ pub mod name {
     pub const CHAT_TEMPLATES: &str = "additional_chat_templates";
 }
 
-/// What an engine reads beside `config.json` and the weights. Copied along when weights are published.
+/// What an engine reads besides `config.json` and the weights. Copied along when weights are published.
 pub const COMPANION_FILES: &[&str] = &[
     "added_tokens.json",
     name::CHAT_TEMPLATE,

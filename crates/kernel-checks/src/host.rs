@@ -13,7 +13,7 @@ use evenkeel_model::{AttentionFallback, AttentionLibrary, ModelError, Result};
 use crate::Runner;
 use crate::memory::Buffer;
 
-/// The `cuda` kernels over a runner. Memory begins as NaN, and a write behind it is found when it is read.
+/// The `cuda` kernels over a runner. Memory begins as NaN, and a write past its end is found when it is read.
 pub struct Host<'a> {
     runner: &'a dyn Runner,
     /// Copies of parameters, so that a runner finds them among the buffers.

@@ -1,4 +1,4 @@
-//! Memory that kernels read and write, with a guard behind it.
+//! Memory that kernels read and write, with a guard after it.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;

@@ -86,7 +86,7 @@ pub(crate) fn updates(runner: &dyn Runner) {
     }
 }
 
-/// Two updates of parameters with moments on the device, and in the host's memory in pieces that do not divide them.
+/// Two updates of parameters with moments on the device, and in host memory in pieces that do not divide them.
 pub(crate) fn from_host(runner: &dyn Runner) {
     let mut case = Case::new(9);
     let counts = [1, 4, 130, 256, 999];

@@ -37,16 +37,16 @@ pub enum BadGold {
     #[error(transparent)]
     TooLong(#[from] FieldError),
     /// It has unbalanced braces.
-    #[error("the gold answer has a brace without its partner")]
+    #[error("the gold answer has an unmatched brace")]
     Unbalanced,
     /// It divides by zero.
     #[error("the gold answer divides by zero")]
     Undefined,
     /// An invisible character, or one that changes the direction of text.
-    #[error("the gold answer holds the hidden character U+{:04X}", u32::from(*.0))]
+    #[error("the gold answer contains the hidden character U+{:04X}", u32::from(*.0))]
     HiddenCharacter(char),
     /// A digit of an unsupported script, or a combining mark on a digit.
-    #[error("the gold answer holds U+{:04X}, a digit of another script or a mark on a digit", u32::from(*.0))]
+    #[error("the gold answer contains U+{:04X}, a digit of another script or a combining mark on a digit", u32::from(*.0))]
     UnreadableDigit(char),
     /// Reading it exceeds the steps of a check.
     #[error("the gold answer cannot be read within the fuel of a check")]

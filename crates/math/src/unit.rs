@@ -67,7 +67,7 @@ const KNOWN: &[Known] = &[
     (&["cent", "cents"], MONEY, 1, 1, 100),
 ];
 
-/// Single letters that are units within `\text{}`, beside the known ones; elsewhere single letters are variables.
+/// Single letters that are units within `\text{}`, in addition to the known ones; elsewhere single letters are variables.
 const SYMBOLS: [&str; 8] = ["N", "J", "W", "V", "A", "T", "H", "B"];
 
 /// Words that negate, hedge, relate or multiply, so that they are not something counted.

@@ -172,7 +172,7 @@ fn a_plain_check_hardly_allocates() {
         ("-7", "Answer: -8", 2),
         ("\\frac{3}{4}", "\\boxed{0.75}", 16),
     ] {
-        // The harness allocates beside it, now and then.
+        // The harness allocates concurrently, now and then.
         let once = || {
             let before = CALLS.load(Ordering::Relaxed);
             let verdict = check(gold, CheckInput::Completion(completion), &rules);

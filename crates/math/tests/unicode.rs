@@ -203,7 +203,10 @@ fn digits_of_other_scripts_are_unreadable_by_name() {
         }
     }
     let bad = Gold::read("٤", &Rules::default()).unwrap_err();
-    assert_eq!(bad.to_string(), "the gold answer holds U+0664, a digit of another script or a mark on a digit");
+    assert_eq!(
+        bad.to_string(),
+        "the gold answer contains U+0664, a digit of another script or a combining mark on a digit"
+    );
     assert_eq!(bad.reason().code(), "gold_unreadable_digits");
 }
 

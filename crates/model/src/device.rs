@@ -33,8 +33,8 @@ fn open(number: usize) -> candle_core::Result<Device> {
 fn open(number: usize) -> candle_core::Result<Device> {
     let device = Device::new_cuda_with_stream(number)?;
     let gpu = device.as_cuda_device()?;
-    // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from and to the host beside
-    // it (`kernels::cuda::DeviceStream`) are ordered by events of their own.
+    // SAFETY: all work on this device goes to its one stream, in which memory is also allocated and freed. Copies from and to the host
+    // beside it (`kernels::cuda::DeviceStream`) are ordered by events of their own.
     unsafe { gpu.disable_event_tracking() };
     // A device without pools gives memory back at once.
     if let Err(error) = Pool::of(gpu).and_then(|pool| pool.keep_all()) {
@@ -50,9 +50,10 @@ pub struct GpuMemory {
     pub total: u64,
     /// What any process can still get.
     pub free: u64,
-    /// What the pool of this process holds, in use or kept for later. Only the driver and its libraries have memory beside it.
+    /// What the pool of this process holds, in use or kept for later. Only the driver and its libraries have memory in addition to it.
     pub held: u64,
-    /// The most that the pool has held at a time, since the device was opened or [`reset_peak_memory`] was called. Both are 0 on a device without pools.
+    /// The most that the pool has held at a time, since the device was opened or [`reset_peak_memory`] was called. Both are 0 on a device
+    /// without pools.
     pub peak: u64,
 }
 

@@ -106,7 +106,7 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
 }
 
 /// The allowed range of rewards, for errors.
-pub(crate) const REWARDS: &str = "a finite number of at most 1e18 in size";
+pub(crate) const REWARDS: &str = "a finite number of at most 1e18 in magnitude";
 
 /// Returns the reward as an error if it is out of range.
 pub(crate) fn validate_reward(reward: f64) -> Result<(), f64> {

@@ -144,7 +144,7 @@ impl Aggregation {
                 constants: &[],
                 part: |member| member.side.share(member.responses, |side| (side.responses, side.tokens)),
             },
-            // VL Norm, arXiv 2509.07558. Its M is the longest answer and its sum goes over all responses of a
+            // VL Norm, arXiv 2509.07558. Its M is the longest response and its sum goes over all responses of a
             // mini-batch, as in its authors' program.
             Self::VlNorm => Rule {
                 formula: "T_i^-alpha / (max_tokens Q), Q = sum of T^-alpha over the mini-batch",

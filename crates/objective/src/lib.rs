@@ -38,7 +38,7 @@
 //! validate_batch(&settings, &groups)?;
 //! let balanced = batch_loss(&settings, &groups)?;
 //! assert!(balanced.loss.abs() < 1e-12, "both sides pull alike, whatever their lengths");
-//! assert!(balanced.gradients[0][1].iter().all(|&g| g < 0.0), "the right answer becomes likelier");
+//! assert!(balanced.gradients[0][1].iter().all(|&g| g < 0.0), "the right answer becomes more likely");
 //!
 //! let token = batch_loss(&Settings { aggregation: Aggregation::Token, ..settings }, &groups)?;
 //! assert!(token.loss < -0.4, "the longer side pulls three times as hard");

@@ -134,7 +134,7 @@ pub fn group_weights(
     for (i, (&advantage, &tokens)) in advantages.iter().zip(trainable_tokens).enumerate() {
         // Below the limit no sum overflows.
         if advantage.is_nan() || advantage.abs() > MAX_ADVANTAGE {
-            let allowed = "a finite number up to 1e30 in size";
+            let allowed = "a finite number up to 1e30 in magnitude";
             return Err(Error::refused("advantage", advantage, allowed).within(Location::response(i)));
         }
         if tokens > 0 && advantage != 0.0 {

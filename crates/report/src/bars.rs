@@ -35,7 +35,7 @@ impl Bar {
         Self { interval: Some((low, high)), ..self }
     }
 
-    /// What stands beside it instead of its number.
+    /// What is shown next to it instead of its number.
     #[must_use]
     pub fn written(self, text: impl Into<String>) -> Self {
         Self { text: Some(text.into()), ..self }

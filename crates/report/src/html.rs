@@ -45,7 +45,7 @@ impl Html {
         Self::element("p", &[], Self::text(text))
     }
 
-    /// Adds another piece behind this one.
+    /// Appends another piece to this one.
     pub fn push(&mut self, other: impl Into<Self>) -> &mut Self {
         self.0.push_str(&other.into().0);
         self

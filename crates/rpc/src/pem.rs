@@ -42,11 +42,11 @@ pub(crate) fn certificates(file: Named<'_>) -> Result<Vec<CertificateDer<'static
     let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(&text).collect();
     let found = found.map_err(|error| file.refuse(format_args!("it is not complete PEM: {error}")))?;
     if found.is_empty() {
-        return Err(file.refuse("it holds no certificate in PEM"));
+        return Err(file.refuse("it contains no certificate in PEM"));
     }
     for certificate in &found {
         EndEntityCert::try_from(certificate)
-            .map_err(|error| file.refuse(format_args!("it holds a broken certificate: {error}")))?;
+            .map_err(|error| file.refuse(format_args!("it contains an invalid certificate: {error}")))?;
     }
     Ok(found)
 }
@@ -63,7 +63,9 @@ pub(crate) fn key(file: Named<'_>) -> Result<PrivateKeyDer<'static>, FileError> 
 pub(crate) fn authorities(file: Named<'_>) -> Result<RootCertStore, FileError> {
     let mut roots = RootCertStore::empty();
     for certificate in certificates(file)? {
-        roots.add(certificate).map_err(|error| file.refuse(format_args!("it holds no authority: {error}")))?;
+        roots
+            .add(certificate)
+            .map_err(|error| file.refuse(format_args!("it contains no certificate authority: {error}")))?;
     }
     Ok(roots)
 }

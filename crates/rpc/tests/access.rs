@@ -1,4 +1,4 @@
-//! Roles: what a caller may do, by the token or the certificate that it proves itself with.
+//! Roles: what a caller may do, by the token or the certificate that it authenticates with.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod support;
@@ -84,7 +84,7 @@ async fn a_refusal_names_the_method_and_the_role_and_never_the_token() {
         let worker = worker(ServerSettings { auth, ..ServerSettings::default() }).await;
         let reader = connector(None, Some(&folder.path("reader.token")));
         let status = act(&worker, &reader).await.unwrap_err();
-        let expected = "the role `reader` may not call evenkeel.v1.Reward/VerifyOne, which takes `admin`";
+        let expected = "the role `reader` may not call evenkeel.v1.Reward/VerifyOne, which requires `admin`";
         assert_eq!(status.message(), expected);
         assert_eq!(reason_of(&status).as_deref(), Some("INSUFFICIENT_ROLE"));
         folder.write("wrong.token", "a-token-of-another-server\n");

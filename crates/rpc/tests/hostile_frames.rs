@@ -48,7 +48,7 @@ fn noise(seed: u64, length: usize) -> Vec<u8> {
     (0..length).map(|_| next()).collect()
 }
 
-/// What is sent behind the beginning of a connection, by what it is.
+/// What is sent after the beginning of a connection, by what it is.
 fn floods() -> Vec<(&'static str, Vec<u8>)> {
     let taken_back = |index: usize| {
         let stream = 2 * index as u32 + 1;

@@ -94,7 +94,7 @@ fn function(row: &Row) -> Option<&str> {
     FUNCTION.iter().find_map(|name| row.get(name)?.as_str())
 }
 
-/// The starter code beside the statement in the column `name`.
+/// The starter code next to the statement, in the column `name`.
 fn starter_code<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     let parent = name.rsplit_once('.').map_or("", |(parent, _)| parent);
     let path = if parent.is_empty() { STARTER_CODE.to_owned() } else { format!("{parent}.{STARTER_CODE}") };
@@ -107,7 +107,7 @@ pub(crate) fn in_words_of_livecodebench(row: &Row, name: &str, statement: &str) 
     livecodebench::prompt(statement, starter_code(row, name).map(str::to_owned).or_else(named).as_deref())
 }
 
-/// The statement of a question with its starter code behind it, if there is such code.
+/// The statement of a question followed by its starter code, if there is such code.
 pub(crate) fn with_starter_code(row: &Row, name: &str, statement: &str) -> String {
     match starter_code(row, name) {
         Some(code) => format!("{statement}\n\nStarter code:\n```python\n{}\n```", code.trim_end()),

@@ -19,7 +19,7 @@ pub struct RowRules {
     pub filters: Vec<Filter>,
     /// How answers are judged where a row does not say.
     pub rules: Rules,
-    /// Text behind the last message of the user, in place of the run's.
+    /// Text appended to the last user message, in place of the run's.
     pub suffix: Option<Arc<str>>,
 }
 

@@ -42,7 +42,7 @@ pub struct DataSource {
 pub struct FileSet {
     /// The problems to train on; at least one source.
     pub sources: Vec<FileSource>,
-    /// The problems to evaluate on; without any they are taken out of the sources, by the seed.
+    /// The problems to evaluate on; without any they are held out from the sources, chosen by the seed.
     pub held_out: Vec<PathBuf>,
     /// How the rows of `held_out` are read.
     pub held_out_rules: RowRules,
@@ -128,7 +128,7 @@ pub(crate) fn drop_twins(report: &mut DataReport, twins: &[Problem]) {
     }
 }
 
-/// Takes `count` problems out by the seed: what is trained on, what is held out, and what is in neither part since its key is held
+/// Holds out `count` problems, chosen by the seed: what is trained on, what is held out, and what is in neither part since its key is held
 /// out. What is held out has no twin that is trained on.
 pub(crate) fn hold_out<K: std::hash::Hash + Eq>(
     problems: Vec<Problem>,

@@ -3,7 +3,7 @@
 //! | | the first of these that a row has |
 //! |---|---|
 //! | prompt | `prompt`, `problem`, `question`, `question_content`, `question.question_content` |
-//! | gold answer | `gold`, `reward_model.ground_truth`, `final_answer`, `answer` (what stands behind its last `####`, if there is one), `label`, `solution` (its last `\boxed{}`) |
+//! | gold answer | `gold`, `reward_model.ground_truth`, `final_answer`, `answer` (what follows its last `####`, if there is one), `label`, `solution` (its last `\boxed{}`) |
 //! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question`; `tests` |
 //! | verifier | `verifier`, `custom.endpoint`; else what [`Verifiers`] say of `data_source` |
 //! | demonstration | `demonstration` |
@@ -43,7 +43,7 @@ pub enum ProgramPrompt {
     /// In the words of LiveCodeBench.
     #[default]
     LiveCodeBench,
-    /// As the row has them, with the starter code behind.
+    /// As the row has them, followed by the starter code.
     Plain,
 }
 
@@ -177,7 +177,7 @@ impl Fields {
         }
     }
 
-    /// The task of a row for a verifier of the user's own.
+    /// The task of a row for a custom verifier.
     fn custom(&self, name: &str, row: &Row) -> Task {
         let columns = [&self.prompt, &self.gold].into_iter().flat_map(Names::iter);
         verifiers::task(name, row, columns.chain(CONTEXT.iter().copied()).chain(code::COLUMNS.iter().copied()))

@@ -27,7 +27,7 @@ pub struct Problem {
     pub data_source: Option<Arc<str>>,
     /// What is asked.
     pub prompt: Prompt,
-    /// Text behind the last message of the user, in place of the run's.
+    /// Text appended to the last user message, in place of the run's.
     pub suffix: Option<Arc<str>>,
     /// What answers are judged against.
     pub task: Task,
@@ -105,7 +105,7 @@ impl Demonstration {
 }
 
 impl Problem {
-    /// The problem of a row, judged by `rules` where the row names none. A row without a name gets `unnamed`. Blank gold answers beside
+    /// The problem of a row, judged by `rules` where the row names none. A row without a name gets `unnamed`. Blank gold answers next to
     /// others are left out.
     ///
     /// # Errors

@@ -84,7 +84,7 @@ impl Program {
         Self([Step::Add(*TERMS.end()), Step::Add(*TERMS.end())]).written(2, Some("x+=1"))
     }
 
-    /// The program in a fence, with this many doubts and another line behind its steps.
+    /// The program in a fence, with this many doubts and another line after its steps.
     fn written(self, doubts: usize, spoiled: Option<&str>) -> String {
         let mut lines = vec!["x=int(input())".to_owned()];
         lines.extend(self.0.map(Step::code));

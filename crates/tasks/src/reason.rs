@@ -14,7 +14,7 @@ pub enum Reason {
     MissingPrompt,
     /// A prompt without a text.
     EmptyPrompt,
-    /// Messages that are not a conversation: no message of the user, an unknown role, no content.
+    /// Messages that are not a conversation: no user message, an unknown role, no content.
     InvalidMessages,
     /// Nothing to judge an answer against.
     MissingGold,
@@ -32,7 +32,7 @@ pub enum Reason {
     Filtered,
     /// The chat template refuses it, or there is none for its messages.
     Unrenderable,
-    /// It leaves no room for an answer.
+    /// It leaves no room for a response.
     TooLong,
     /// The same text is among the problems for evaluation.
     InEvaluation,

@@ -56,7 +56,7 @@ pub struct FileReport {
     pub dropped: BTreeMap<Reason, u64>,
     /// Gold answers of prompts that training can do little with, by finding.
     pub suspicious: BTreeMap<String, u64>,
-    /// Prompts that were cut to make room for an answer.
+    /// Prompts that were cut to make room for a response.
     pub cut: u64,
     /// SHA-256 of the file, `sha256:` and 64 hexadecimal digits, where a run has read it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ impl DataReport {
         self.files.len() - 1
     }
 
-    /// Adds the files of another report behind those of this one. Returns the index of the first of them.
+    /// Appends the files of another report to those of this one. Returns the index of the first of them.
     pub(crate) fn append(&mut self, other: Self) -> usize {
         let offset = self.files.len();
         self.files.extend(other.files);
@@ -160,7 +160,7 @@ impl DataReport {
         self.files.pop();
     }
 
-    /// What a person should know before a run, in one sentence with counts and the first example; `None` where all is well.
+    /// What the user should know before a run, in one sentence with counts and the first example; `None` where all is well.
     pub fn warning(&self) -> Option<String> {
         let mut counts = BTreeMap::<&str, u64>::new();
         for file in &self.files {

@@ -20,7 +20,7 @@ pub enum Shape {
     LiveCodeBench,
     /// `prompt` or another text with `tests`.
     PromptAndTests,
-    /// `custom`: a task for a verifier of the user's own.
+    /// `custom`: a task for a custom verifier.
     Custom,
     /// Columns that the settings name.
     Named,

@@ -22,7 +22,7 @@ pub enum TaskKind {
     Math,
     /// A program against tests.
     Code,
-    /// A verifier of the user's own.
+    /// A custom verifier.
     Custom,
 }
 
@@ -91,7 +91,7 @@ impl Task {
         }
     }
 
-    /// The name of the verifier of the user's own that judges it; `None` for mathematics and programs.
+    /// The name of the custom verifier that judges it; `None` for mathematics and programs.
     pub fn verifier(&self) -> Option<&str> {
         match &*self.0 {
             Message::Custom(task) => Some(&task.verifier),

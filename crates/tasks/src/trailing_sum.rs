@@ -1,4 +1,4 @@
-//! A sum of four digits and the answers that teach it, each with a trail behind it.
+//! A sum of four digits and the answers that teach it, each followed by a trail of filler tokens.
 
 use rand::Rng;
 
@@ -6,14 +6,14 @@ const DIGITS: std::ops::RangeInclusive<u32> = 1..=9;
 /// By how much a wrong answer is off.
 const OFF: u32 = 10;
 
-/// How demonstrations trail off, and how many of them are wrong.
+/// How many filler tokens end demonstrations, and how many demonstrations are wrong.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Trails {
     /// Share of demonstrations that are wrong, 0 to 1.
     pub wrong: f64,
-    /// The shortest and the longest trail behind a right answer, in tokens; every length between them is as likely.
+    /// Minimum and maximum number of filler tokens appended after a right answer, drawn uniformly.
     pub after_right: [u32; 2],
-    /// The same behind a wrong answer.
+    /// The same after a wrong answer.
     pub after_wrong: [u32; 2],
 }
 
@@ -48,7 +48,7 @@ impl TrailingSum {
     }
 
     /// An answer and its trail. A wrong one is off by ten: it teaches addition as well, and is so far off that a model which adds a little
-    /// knows when it has given one. Only so can the trail behind it be another.
+    /// knows when it has given one. Only then can the trail after it differ.
     pub(crate) fn demonstration(self, rng: &mut impl Rng) -> String {
         let is_wrong = rng.random::<f64>() < self.trails.wrong;
         let [shortest, longest] = if is_wrong { self.trails.after_wrong } else { self.trails.after_right };
@@ -79,7 +79,7 @@ mod tests {
 
     use super::*;
 
-    /// Lengths of the trails behind right and behind wrong answers.
+    /// Lengths of the trails after right and after wrong answers.
     fn drawn(trails: Trails) -> (Vec<u32>, Vec<u32>) {
         let (mut right, mut wrong) = (Vec::new(), Vec::new());
         for (row, sum) in (0..).zip(TrailingSum::all(trails)) {

@@ -1,10 +1,10 @@
-//! The built-in task in which what length implies is configurable: sums of four digits, each answer with a
-//! trail behind it.
+//! The built-in task in which what length implies is configurable: sums of four digits, each answer
+//! followed by a trail of filler tokens.
 //!
-//! A trail comes behind the answer and changes nothing about it: it takes tokens. How long demonstrations trail behind a right and behind
-//! a wrong answer decides how much lengths vary after the warm start and how far those of wrong answers lie from those of right ones, each
-//! by itself: the two quantities by which the rules of aggregation are told apart. Since nothing is gained by a trail of another length,
-//! both stay while a policy learns; in training it may trail as long as it likes.
+//! A trail comes after the answer and changes nothing about it: it only adds tokens. The number of filler tokens appended after right and
+//! after wrong answers in demonstrations decides how much lengths vary after the warm start, and how far the lengths of wrong answers are
+//! from those of right ones, each independently: the two quantities by which aggregation rules are told apart. Since a trail of another
+//! length gains nothing, both stay while a policy learns; in training a trail may have any length.
 
 use evenkeel_chat::Prompt;
 

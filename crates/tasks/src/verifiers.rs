@@ -1,4 +1,4 @@
-//! Which rows go to verifiers of the user's own.
+//! Which rows go to custom verifiers.
 
 use serde_json::{Map, Value};
 
@@ -11,7 +11,7 @@ pub(crate) const VERIFIER: &str = "verifier";
 pub(crate) const CUSTOM: &str = "custom";
 /// Says where a row comes from.
 pub(crate) const DATA_SOURCE: &str = "data_source";
-/// What verifiers may want to know beside gold answers and tests.
+/// What verifiers may want to know besides gold answers and tests.
 pub(crate) const CONTEXT: &[&str] = &[DATA_SOURCE, "ability", "reward_model", "extra_info"];
 /// Parts of `extra_info` that only say where a row stands in its file. Equal rows are merged, whatever these are.
 const PLACE: &[&str] = &["index", "split"];
@@ -25,11 +25,11 @@ pub(crate) enum Choice<'a> {
     Math,
     /// Its tests.
     Code,
-    /// A verifier of the user's own, by its name.
+    /// A custom verifier, by its name.
     Custom(&'a str),
 }
 
-/// The verifiers that rows may go to, beside those for mathematics and programs.
+/// The verifiers that rows may go to, besides those for mathematics and programs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Verifiers {
     names: Vec<String>,
@@ -61,7 +61,7 @@ impl Verifiers {
         Self { names, data_sources, otherwise: otherwise.to_owned() }
     }
 
-    /// Whether any row may go to a verifier of the user's own.
+    /// Whether any row may go to a custom verifier.
     pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }

@@ -58,8 +58,8 @@ pub enum TelemetryError {
     /// The filter is malformed.
     #[error(transparent)]
     Filter(#[from] FieldError),
-    /// Logging was set up before.
-    #[error("logging was set up before: {0}")]
+    /// Logging is already set up.
+    #[error("logging is already set up: {0}")]
     Again(#[from] TryInitError),
 }
 

@@ -1,7 +1,7 @@
 //! The series of a process: each with its kind, its labels and what it means.
 //!
-//! A crate lists what it counts in a table of [`Series`] beside the code that counts. [`describe`] gives the recorder help and unit of each,
-//! and begins counters and histograms at zero: a rate over a counter that first appears at 1 misses that first event.
+//! A crate lists what it counts in a table of [`Series`] next to the code that counts. [`describe`] gives the recorder help and unit of
+//! each, and begins counters and histograms at zero: a rate over a counter that first appears at 1 misses that first event.
 
 use metrics::{Label, Unit};
 

@@ -87,7 +87,7 @@ impl Span {
 pub enum SpansError {
     /// The endpoint is not a URL of a collector.
     #[error(
-        "no spans can be sent to `{endpoint}` (allowed: http://HOST:PORT of an OTLP collector over gRPC): {message}"
+        "spans cannot be sent to `{endpoint}` (allowed: http://HOST:PORT of an OTLP collector over gRPC): {message}"
     )]
     Endpoint {
         /// The endpoint.
@@ -95,8 +95,8 @@ pub enum SpansError {
         /// Why not.
         message: String,
     },
-    /// Exporting was set up before.
-    #[error("a collector for spans was set up before")]
+    /// Exporting is already set up.
+    #[error("a collector for spans is already set up")]
     Again,
 }
 

@@ -15,7 +15,7 @@ pub struct Segment {
     #[prost(float, repeated, tag = "3")]
     pub log_probabilities: ::prost::alloc::vec::Vec<f32>,
     /// Version of the weights that sampled the segment. Required if SAMPLED, absent if INJECTED. Version 0 is the weights that the
-    /// run began with. A training step refuses one above its base_version, or more than its max_lag behind.
+    /// run began with. A training step refuses one above its base_version, or more than max_lag versions behind it.
     #[prost(uint64, optional, tag = "4")]
     pub policy_version: ::core::option::Option<u64>,
 }
@@ -427,14 +427,14 @@ pub struct GenerateItem {
     #[prost(uint64, optional, tag = "11")]
     pub engine_deadline_ms: ::core::option::Option<u64>,
 }
-/// How tokens are drawn. Every field except the stop tokens is required: engine defaults never apply.
+/// How tokens are sampled. Every field except the stop tokens is required: engine defaults never apply.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Sampling {
-    /// At least 0; 0 takes the most probable token.
+    /// Sampling temperature: divides the logits; at least 0; 0 is greedy decoding.
     #[prost(float, optional, tag = "1")]
     pub temperature: ::core::option::Option<f32>,
-    /// Keep the most probable tokens whose probabilities reach it: above 0, at most 1; 1 keeps all. Below 1 the log-probabilities
-    /// are those of the truncated distribution, which biases training.
+    /// Nucleus sampling: keeps the smallest set of most probable tokens whose total probability is at least this; above 0, at most 1;
+    /// 1 keeps all. Below 1 the log-probabilities are those of the truncated distribution, which biases training.
     #[prost(float, optional, tag = "2")]
     pub top_p: ::core::option::Option<f32>,
     /// Keep this many of the most probable tokens; 0 keeps all.
@@ -449,13 +449,13 @@ pub struct Sampling {
     /// Maximum number of tokens to sample, at least 1.
     #[prost(uint32, optional, tag = "6")]
     pub max_tokens: ::core::option::Option<u32>,
-    /// Number of tokens before a stop token may be drawn, at most max_tokens.
+    /// Minimum number of tokens before a stop token may be sampled, at most max_tokens.
     #[prost(uint32, optional, tag = "7")]
     pub min_tokens: ::core::option::Option<u32>,
     /// Prompt, settings, weights and seed determine the sample. At most 2^63 - 1, since engines take signed integers.
     #[prost(uint64, optional, tag = "8")]
     pub seed: ::core::option::Option<u64>,
-    /// Ids that end the response besides the model's end tokens; the one drawn is part of the response.
+    /// Ids that end the response besides the model's end tokens; the one sampled is part of the response.
     #[prost(uint32, repeated, tag = "9")]
     pub stop_token_ids: ::prost::alloc::vec::Vec<u32>,
     /// Continue after an end-of-sequence token (benchmarks only). Required.
@@ -523,7 +523,7 @@ pub struct GenerationTimings {
     /// From its first token to its last.
     #[prost(uint64, tag = "4")]
     pub decode_us: u64,
-    /// From receipt to answer.
+    /// From receipt to the finished rollout.
     #[prost(uint64, tag = "5")]
     pub total_us: u64,
 }
@@ -587,7 +587,7 @@ pub struct ProveWeightsRequest {
     /// At least one, each of at least two ids.
     #[prost(message, repeated, tag = "2")]
     pub sequences: ::prost::alloc::vec::Vec<TokenSequence>,
-    /// Temperature at which a token is sampled behind each sequence, above 0. Required.
+    /// Temperature at which a token is sampled after each sequence, above 0. Required.
     #[prost(float, optional, tag = "3")]
     pub temperature: ::core::option::Option<f32>,
     /// Milliseconds for the whole call. Absent: the service's own limit.
@@ -617,7 +617,7 @@ pub struct EngineProof {
     /// One for each sequence, in their order. Empty if it failed.
     #[prost(message, repeated, tag = "2")]
     pub scores: ::prost::alloc::vec::Vec<SequenceScores>,
-    /// What the log-probabilities of sampled tokens are taken of.
+    /// Which distribution the log-probabilities of sampled tokens are taken from.
     #[prost(enumeration = "LogProbabilityMode", tag = "3")]
     pub log_probability_mode: i32,
     /// Why there are no scores. Absent otherwise.
@@ -630,7 +630,7 @@ pub struct SequenceScores {
     /// Of every token but the first, at temperature 1. Natural logarithms.
     #[prost(float, repeated, tag = "1")]
     pub log_probabilities: ::prost::alloc::vec::Vec<f32>,
-    /// The token that was sampled behind it.
+    /// The token that was sampled after it.
     #[prost(uint32, tag = "2")]
     pub sampled_token_id: u32,
     /// Its log-probability, as for any sample.
@@ -1031,7 +1031,7 @@ pub mod generation_client {
             self
         }
         /// One stream carries thousands of samples. Each is answered exactly once under its id, as soon as it ends, in any order.
-        /// Half-closing the request stream announces that no item follows; the call ends after the last answer. Ending the call cancels all.
+        /// Half-closing the request stream announces that no item follows; the call ends after the last rollout. Ending the call cancels all.
         pub async fn generate(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::GenerateRequest>,
@@ -1056,7 +1056,7 @@ pub mod generation_client {
                 .insert(GrpcMethod::new("evenkeel.v1.Generation", "Generate"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Moves every engine to other weights and reports the outcome for each. Idempotent: engines that already have them are skipped.
+        /// Updates every engine to a weights version and reports the outcome for each. Idempotent: engines that already have them are skipped.
         /// A version below the current one is accepted, since a resumed run goes back. The call fails only if it is refused as a whole
         /// (missing folder, another architecture, or UNIMPLEMENTED for an unsupported kind of reference).
         pub async fn update_weights(
@@ -1201,12 +1201,12 @@ pub mod generation_server {
             + std::marker::Send
             + 'static;
         /// One stream carries thousands of samples. Each is answered exactly once under its id, as soon as it ends, in any order.
-        /// Half-closing the request stream announces that no item follows; the call ends after the last answer. Ending the call cancels all.
+        /// Half-closing the request stream announces that no item follows; the call ends after the last rollout. Ending the call cancels all.
         async fn generate(
             &self,
             request: tonic::Request<tonic::Streaming<super::GenerateRequest>>,
         ) -> std::result::Result<tonic::Response<Self::GenerateStream>, tonic::Status>;
-        /// Moves every engine to other weights and reports the outcome for each. Idempotent: engines that already have them are skipped.
+        /// Updates every engine to a weights version and reports the outcome for each. Idempotent: engines that already have them are skipped.
         /// A version below the current one is accepted, since a resumed run goes back. The call fails only if it is refused as a whole
         /// (missing folder, another architecture, or UNIMPLEMENTED for an unsupported kind of reference).
         async fn update_weights(
@@ -1644,7 +1644,7 @@ pub mod verify_request {
     #[allow(clippy::large_enum_variant)]
     #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Kind {
-        /// An answer to verify.
+        /// A response to verify.
         #[prost(message, tag = "1")]
         Item(super::VerifyItem),
         /// Cancels an item.
@@ -1652,7 +1652,7 @@ pub mod verify_request {
         Cancel(super::CancelItem),
     }
 }
-/// One answer to verify.
+/// One response to verify.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct VerifyItem {
     /// Unique among the items of the stream that are not answered yet; the sample's id. Required.
@@ -1909,8 +1909,8 @@ pub struct Verdict {
     /// For BAD_REQUEST and TOO_LARGE: every field that was refused.
     #[prost(message, repeated, tag = "12")]
     pub violations: ::prost::alloc::vec::Vec<FieldViolation>,
-    /// Further parts of the reward by name, each from -1 to 1: at most 32, with names of at most 64 letters, digits, `_`, `-` and `.`. What
-    /// they weigh is the run's choice. `correctness` is `reward` itself and `length` the run's own: neither may be here; `format` replaces
+    /// Further parts of the reward by name, each from -1 to 1: at most 32, with names of at most 64 letters, digits, `_`, `-` and `.`. Their
+    /// weights are the run's choice. `correctness` is `reward` itself and `length` the run's own: neither may be here; `format` replaces
     /// the run's. Empty if the outcome is INVALID.
     #[prost(btree_map = "string, double", tag = "13")]
     pub components: ::prost::alloc::collections::BTreeMap<
@@ -3173,7 +3173,7 @@ pub struct TrainSample {
     #[prost(bool, tag = "7")]
     pub exclude_from_loss: bool,
 }
-/// Some of the examples of a supervised step.
+/// Part of the examples of a supervised step.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct SupervisedBatch {
     /// At least one.
@@ -3369,7 +3369,7 @@ pub struct ScoreItem {
     /// Scored; at least one id.
     #[prost(uint32, repeated, tag = "4")]
     pub response_token_ids: ::prost::alloc::vec::Vec<u32>,
-    /// Divides the logits; above 0. Required.
+    /// Sampling temperature: divides the logits; above 0. Required.
     #[prost(float, optional, tag = "5")]
     pub temperature: ::core::option::Option<f32>,
     /// Whether to return entropies as well.
@@ -3414,7 +3414,7 @@ pub struct PublishRequest {
     /// previous one. Absent: all.
     #[prost(uint32, optional, tag = "3")]
     pub keep: ::core::option::Option<u32>,
-    /// Versions that stay besides those, such as the best one.
+    /// Versions to keep in addition, such as the best one.
     #[prost(uint64, repeated, tag = "4")]
     pub keep_versions: ::prost::alloc::vec::Vec<u64>,
 }
@@ -3472,7 +3472,7 @@ pub struct SaveCheckpointRequest {
     /// Number of the run's checkpoints to keep, including this one; 0 keeps all. Absent: all.
     #[prost(uint32, optional, tag = "5")]
     pub keep: ::core::option::Option<u32>,
-    /// Steps of checkpoints that stay besides those, such as the best one.
+    /// Steps of checkpoints to keep in addition, such as the best one.
     #[prost(uint64, repeated, tag = "6")]
     pub keep_steps: ::prost::alloc::vec::Vec<u64>,
 }
@@ -3773,7 +3773,7 @@ pub mod learner_client {
             self.inner = self.inner.max_encoding_message_size(limit);
             self
         }
-        /// One training step: a header, then the groups in data order (or the supervised examples), then half-close. The answer is
+        /// One training step: a header, then the groups in data order (or the supervised examples), then half-close. The response is
         /// `accepted` when the header is accepted, any number of `progress`, and one `report`. Idempotent by (run_id, kind, step): a
         /// completed step is answered with its stored report, without reading more. Nothing changes before the report: a call that ends
         /// early, has too few groups or a refused one leaves weights and optimizer unchanged.
@@ -3972,7 +3972,7 @@ pub mod learner_server {
             >
             + std::marker::Send
             + 'static;
-        /// One training step: a header, then the groups in data order (or the supervised examples), then half-close. The answer is
+        /// One training step: a header, then the groups in data order (or the supervised examples), then half-close. The response is
         /// `accepted` when the header is accepted, any number of `progress`, and one `report`. Idempotent by (run_id, kind, step): a
         /// completed step is answered with its stored report, without reading more. Nothing changes before the report: a call that ends
         /// early, has too few groups or a refused one leaves weights and optimizer unchanged.
@@ -4474,7 +4474,7 @@ pub struct Run {
     /// GRPO steps done.
     #[prost(uint64, tag = "3")]
     pub step: u64,
-    /// GRPO steps to do, over all resumptions.
+    /// Total number of GRPO steps, including resumed runs.
     #[prost(uint64, tag = "4")]
     pub total_steps: u64,
     /// Version of the weights that it samples with.
@@ -4489,7 +4489,7 @@ pub struct Run {
     /// Why it is FAILED or WAITING. Empty otherwise.
     #[prost(string, tag = "8")]
     pub message: ::prost::alloc::string::String,
-    /// Running time, over all resumptions.
+    /// Running time, including resumed runs.
     #[prost(uint64, tag = "9")]
     pub elapsed_ms: u64,
 }
@@ -4502,7 +4502,7 @@ pub struct StartRunRequest {
     /// Overrides of its settings, `section.key=value`, applied in order.
     #[prost(string, repeated, tag = "4")]
     pub overrides: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
-    /// Steps to do, over all resumptions; at least 1. Absent: the recipe's.
+    /// Total number of steps, including resumed runs; at least 1. Absent: the recipe's.
     #[prost(uint64, optional, tag = "5")]
     pub total_steps: ::core::option::Option<u64>,
     /// Continue from the run's last checkpoint. NOT_FOUND if there is none.
@@ -4518,7 +4518,7 @@ pub mod start_run_request {
     #[allow(clippy::large_enum_variant)]
     #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
     pub enum Configuration {
-        /// Name of a recipe that comes with the program.
+        /// Name of a built-in recipe.
         #[prost(string, tag = "2")]
         Recipe(::prost::alloc::string::String),
         /// A recipe as TOML.
@@ -4586,17 +4586,17 @@ pub struct WatchRunRequest {
     /// The first step to report; 0 reports all of them. Absent: only new ones.
     #[prost(uint64, optional, tag = "2")]
     pub from_step: ::core::option::Option<u64>,
-    /// Milliseconds of silence after which the progress within a step is sent, again and again; 0 for never. Absent: a minute.
+    /// Milliseconds of silence after which the progress within a step is sent, repeatedly; 0 for never. Absent: a minute.
     #[prost(uint64, optional, tag = "3")]
     pub progress_ms: ::core::option::Option<u64>,
 }
-/// One line of metrics.jsonl, or progress until the next one.
+/// One metrics record (a line of metrics.jsonl), or progress until the next one.
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct StepMetrics {
     /// The run.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
-    /// What the line is about.
+    /// What the record is about.
     #[prost(enumeration = "StepKind", tag = "2")]
     pub kind: i32,
     /// Number of the step among those of its kind, from 0. For an evaluation: the number of GRPO steps done before it.
@@ -4766,7 +4766,7 @@ impl StopMode {
         }
     }
 }
-/// What a metrics line is about.
+/// What a metrics record is about.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
@@ -4779,7 +4779,7 @@ pub enum StepKind {
     Train = 2,
     /// An evaluation.
     Evaluation = 3,
-    /// No line: where the run is within a step, with the values progress/samples_done, progress/samples, progress/groups_trained and
+    /// Not a metrics record: progress within a step, with the values progress/samples_done, progress/samples, progress/groups_trained and
     /// progress/silent_s, the seconds since the message before.
     Progress = 4,
 }

@@ -48,7 +48,7 @@ impl Engine {
         let tls = settings.tls.as_ref().map(certificates).transpose()?;
         if tls.is_none() {
             let open =
-                if keys.is_none() { ", where anybody can use and change it without a key (api_key_file)" } else { "" };
+                if keys.is_none() { ", where anyone can use and change it without a key (api_key_file)" } else { "" };
             warn_of_plaintext(&format!("the engine{open}"), address, "insecure");
         }
 
@@ -85,7 +85,7 @@ impl Engine {
 
 fn certificates(tls: &EngineTlsSettings) -> Result<ServerCertificates, EngineError> {
     let EngineTlsSettings { certificate_file, key_file } = tls.clone();
-    // Clients prove themselves by their key.
+    // Clients authenticate with their key.
     let settings = ServerTlsSettings { certificate_file, key_file, client_ca_file: None };
     Ok(ServerCertificates::for_http1("tls", &settings)?)
 }

@@ -43,7 +43,7 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
             let probe = Probe::of_this_machine();
             let device = probe.devices.first();
             device
-                .context("this machine has no GPU whose memory could be asked for: --memory names it, in GiB")?
+                .context("this machine has no GPU whose memory could be read: set it with --memory, in GiB")?
                 .total_global_mem as u64
         }
     };
@@ -126,7 +126,7 @@ impl Table<'_> {
         write_row(f, "in all", ways.iter().map(|way| gib(way.plan.total())))?;
         let fits = |way: &&Way| if way.plan.total() <= self.available { "fits" } else { "too much" };
         write_row(f, &format!("of {} on the device", gib(self.available)), ways.iter().map(fits))?;
-        write_row(f, "stays between steps, beside an engine", ways.iter().map(|way| gib(way.plan.resident())))?;
+        write_row(f, "stays between steps, with an engine awake", ways.iter().map(|way| gib(way.plan.resident())))?;
         for (index, part) in first.plan.host.iter().enumerate() {
             let name = format!("in the host's memory: {}", part.what);
             write_row(f, &name, ways.iter().map(|way| gib(way.plan.host[index].bytes)))?;

@@ -73,7 +73,7 @@ pub(crate) async fn check(options: &HealthOptions) -> Result<ExitCode> {
 async fn grpc(connector: &Connector, url: &str, service: &str) -> Result<&'static str> {
     match connector.health(&ServerAddress::new(url), service).await? {
         Health::Serving => Ok("is serving"),
-        Health::NotServing => bail!("{url} answers and is not serving"),
+        Health::NotServing => bail!("{url} responds but is not serving"),
         Health::UnknownService => bail!("{url} has no service `{}`", printable(service)),
         Health::Failed(message) => bail!("{url}: {}", printable(&message)),
     }
@@ -99,7 +99,7 @@ async fn get(mut stream: impl AsyncRead + AsyncWrite + Unpin, address: &str, pat
     match line.split(' ').nth(1) {
         Some("200") if line.starts_with("HTTP/1.") => Ok("answers 200"),
         Some(status) if line.starts_with("HTTP/1.") => bail!("it answers {}", printable(status)),
-        _ => bail!("the answer is not HTTP"),
+        _ => bail!("the response is not HTTP"),
     }
 }
 

@@ -75,7 +75,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Logs go to stderr: warnings only beside progress bars, and all that the user asked for otherwise.
+/// Logs go to stderr: only warnings while there are progress bars, otherwise everything that the user asked for.
 fn logging(arguments: &Arguments) -> anyhow::Result<()> {
     let log = match (&arguments.log, &arguments.command) {
         (Some(log), _) => log.clone(),

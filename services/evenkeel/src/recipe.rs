@@ -102,7 +102,7 @@ pub(crate) fn stem(recipes: &[String]) -> String {
     if stems.is_empty() { DEFAULT.to_owned() } else { stems.join("-") }
 }
 
-/// The recipes that come with the program: the name of each and its first sentence.
+/// The built-in recipes: the name of each and its first sentence.
 pub(crate) fn list() -> Vec<(String, String)> {
     let first_line = |name: &String| {
         let text = built_in::text(name).unwrap_or_default();
@@ -112,7 +112,7 @@ pub(crate) fn list() -> Vec<(String, String)> {
     built_in::names().into_iter().map(|name| (first_line(&name), name)).map(|(line, name)| (name, line)).collect()
 }
 
-/// Whether a name is that of a recipe that comes with the program.
+/// Whether a name is that of a built-in recipe.
 pub(crate) fn comes_with_program(name: &str) -> bool {
     built_in::text(name).is_some()
 }
@@ -172,7 +172,7 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     lag::validate(recipe)
 }
 
-/// Refuses contexts that are too short for an answer.
+/// Refuses contexts that are too short for a response.
 fn validate_lengths(recipe: &Recipe) -> Result<(), FieldError> {
     let answers = [
         ("sampling.max_tokens", recipe.sampling.max_tokens as usize),

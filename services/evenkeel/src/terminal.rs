@@ -32,7 +32,7 @@ fn in_words(error: &anyhow::Error) -> String {
     without_credentials(&text).into_owned()
 }
 
-/// Prints what a person should know.
+/// Prints what the user should know.
 pub(crate) fn note(text: &str) {
     eprintln!("{text}");
 }

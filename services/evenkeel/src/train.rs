@@ -113,7 +113,7 @@ async fn start(
     Ok((cluster, run, page))
 }
 
-/// The folder that a run's directory is in, with the runs beside it.
+/// The folder that a run's directory is in, with the runs next to it.
 fn runs_folder(directory: &Path) -> &Path {
     directory.parent().unwrap_or(directory)
 }
@@ -151,5 +151,5 @@ fn settings(options: &TrainOptions) -> Vec<String> {
 }
 
 fn resume_hint(path: &Path) -> String {
-    format!("the run ended; every finished step is kept. Go on with: evenkeel train --resume {}", path.display())
+    format!("the run ended; every finished step is kept. Continue with: evenkeel train --resume {}", path.display())
 }

@@ -116,7 +116,7 @@ async fn first_addresses(
     }
 }
 
-/// Addresses in the order of the settings, followed by those behind names.
+/// Addresses in the order of the settings, followed by those that names resolve to.
 fn in_order(settings: &GenerationSettings, found: &BTreeSet<ServerAddress>) -> Vec<ServerAddress> {
     let listed = settings.endpoints.iter().map(|endpoint| ServerAddress::new(endpoint.trim_end_matches('/')));
     let mut addresses: Vec<ServerAddress> = listed.filter(|address| found.contains(address)).collect();

@@ -33,7 +33,7 @@ pub enum LearnerError {
     /// More updates in a row were skipped than `max_skipped_updates` allows.
     #[error(
         "skipped updates in a row: {count}, allowed: fewer than max_skipped_updates = {limit}; the last one was skipped for \
-         {reason}. Weights are those of version {version}: go back to an earlier checkpoint, or lower the learning rate"
+         {reason}. The weights are those of version {version}: go back to an earlier checkpoint, or lower the learning rate"
     )]
     SkippedUpdates {
         /// Skipped updates in a row.
@@ -54,8 +54,8 @@ pub enum LearnerError {
     #[error(transparent)]
     OutOfMemory(OutOfMemory),
 
-    /// A measurement that was asked for after the first group of a step.
-    #[error("the step has {groups} groups already: ask for {measurement} before the first one")]
+    /// A measurement that was requested after the first group of a step.
+    #[error("the step already has {groups} groups: request {measurement} before the first one")]
     StepBegun {
         /// What was to be measured.
         measurement: &'static str,
@@ -68,7 +68,7 @@ pub enum LearnerError {
     StepFailed,
 
     /// A return to the initial weights of a model that was created in memory.
-    #[error("the model was created in memory: only one that was opened from a folder can be reset")]
+    #[error("the model was created in memory: only one that was loaded from a folder can be reset")]
     NoModelFolder,
 
     /// An export to a folder that holds files.

@@ -100,7 +100,12 @@ impl Response {
         }
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
             let is_allowed = reward.abs() <= MAX_REWARD;
-            FieldError::ensure(is_allowed, field, reward, format!("a finite number up to {MAX_REWARD:e} in size"))?;
+            FieldError::ensure(
+                is_allowed,
+                field,
+                reward,
+                format!("a finite number up to {MAX_REWARD:e} in magnitude"),
+            )?;
         }
         Ok(())
     }

@@ -104,7 +104,7 @@ pub enum Activity {
     /// Nothing else.
     #[default]
     None,
-    /// Weights are published, and engines moved to them.
+    /// Weights are published, and engines updated to them.
     Publishing,
     /// Learner and engines score the same tokens.
     Proving,

@@ -57,7 +57,7 @@ impl RunOverview {
     }
 }
 
-/// A directory that is passed over.
+/// A directory that is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedDirectory {
     /// Its name within the folder.
@@ -66,7 +66,7 @@ pub struct SkippedDirectory {
     pub reason: String,
 }
 
-/// Why a directory is passed over.
+/// Why a directory is skipped.
 #[derive(Debug, thiserror::Error)]
 enum SkipReason {
     /// A file that cannot be read.

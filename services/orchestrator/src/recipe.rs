@@ -32,7 +32,7 @@ pub struct ResolvedRecipe {
     pub aggregation: Option<String>,
     /// The whole objective as a formula, for the summary.
     pub objective: Option<String>,
-    /// What a person should know before the run starts, such as settings without effect, a sentence each.
+    /// What the user should know before the run starts, such as settings without effect, a sentence each.
     pub notes: Vec<String>,
 }
 
@@ -75,8 +75,8 @@ pub fn identity(rules: &impl Serialize) -> String {
     evenkeel_files::sha256(value.to_string())
 }
 
-/// Settings that earlier versions of the program did not have, with the value at which they change nothing: a run of such a version is then the
-/// same run, and can be resumed. A setting is added here with the version that brings it, a section before its later keys.
+/// Settings that earlier versions of the program did not have, with the value at which they change nothing: a run of such a version is then
+/// the same run, and can be resumed. A setting is added here with the version that brings it, a section before its later keys.
 fn later_settings() -> Vec<(&'static [&'static str], Value)> {
     let pipeline = || serde_json::to_value(PipelineSettings::default()).unwrap_or_default();
     let order = || serde_json::to_value(StepOrder::default()).unwrap_or_default();
@@ -138,7 +138,7 @@ impl ModelSource for PathBuf {
 
 /// Reads recipes for a server: the program implements it, which knows the settings of every service.
 pub trait RecipeReader: Send + Sync {
-    /// Names of the recipes that come with the program.
+    /// Names of the built-in recipes.
     fn names(&self) -> Vec<String>;
 
     /// The layers of one of them; `None` for any other name.
@@ -147,7 +147,7 @@ pub trait RecipeReader: Send + Sync {
     /// A recipe that is not TOML.
     fn built_in(&self, name: &str) -> Result<Option<Loader>, ConfigError>;
 
-    /// The layers of a recipe that a client sends as TOML. It may build on recipes that come with the program, but on no files.
+    /// The layers of a recipe that a client sends as TOML. It may build on built-in recipes, but on no files.
     ///
     /// # Errors
     /// A text that is not TOML, or builds on something else.

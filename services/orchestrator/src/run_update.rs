@@ -79,7 +79,7 @@ pub(crate) fn of_run(
     Ok(RunUpdate { state: state.into(), doing, total_steps, steps, evaluations, next })
 }
 
-/// Complete lines behind the first few, as they are written, and how many there are up to the last of them.
+/// Complete lines after the first few, as they are written, and how many there are up to the last of them.
 fn lines(path: &Path, from: usize) -> std::io::Result<(Vec<Box<RawValue>>, usize)> {
     let file = match File::open(path) {
         Ok(file) => file,

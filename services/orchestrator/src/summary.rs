@@ -64,7 +64,7 @@ pub struct Summary {
     pub forked_from: Option<ForkOrigin>,
 }
 
-/// Wall time, over all resumptions.
+/// Wall time, including resumed runs.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct Seconds {
     /// The warm start.

@@ -218,7 +218,7 @@ fn swapped(character: char) -> String {
     if character.is_uppercase() { character.to_lowercase().collect() } else { character.to_uppercase().collect() }
 }
 
-/// `str.title`: letters behind letters are small, all others capital.
+/// `str.title`: letters after letters are lower case, all others upper case.
 fn titled(value: &str) -> String {
     let mut out = String::with_capacity(value.len());
     let mut is_inside = false;

@@ -31,7 +31,7 @@ pub(crate) fn strip(text: &str) -> &str {
     strip_side(text, Side::Both, None)
 }
 
-/// The text without white space behind it.
+/// The text without trailing white space.
 pub(crate) fn strip_end(text: &str) -> &str {
     strip_side(text, Side::Right, None)
 }
@@ -89,7 +89,7 @@ pub(super) fn split_lines(text: &str, keep_ends: bool) -> Vec<&str> {
 }
 
 /// The part between two indices in characters, which count from the end where they are negative; with the index at which it begins.
-/// None where the beginning is behind the end.
+/// None if the start is after the end.
 pub(super) fn between(text: &str, start: Option<i64>, end: Option<i64>) -> Option<(&str, usize)> {
     let count = text.chars().count();
     let index = |index: i64| {

@@ -62,7 +62,7 @@ impl ChatTemplate {
     /// Compiles templates. They see the special tokens as variables (`eos_token`).
     ///
     /// # Errors
-    /// A default template, or one for tools, that is not a template; the others are compiled where they are asked for.
+    /// A default template, or one for tools, that is not a template; the others are compiled if they are requested.
     pub fn new(templates: ChatTemplates, special: SpecialTokens) -> Result<Self, RenderError> {
         let mut environment = environment::new();
         for (name, text) in [(DEFAULT, templates.default.as_ref()), (TOOL_USE, templates.named.get(TOOL_USE))] {

@@ -1,4 +1,4 @@
-//! Peaks and drops beside what chance makes of them.
+//! Peaks and drops compared with chance.
 
 use evenkeel_comparison::{ConclusionKind, Measure};
 

@@ -110,7 +110,7 @@ impl Descriptor {
 
 impl Drop for Descriptor {
     fn drop(&mut self) {
-        // A failure leaves a few bytes of the host's memory behind.
+        // A failure leaks a few bytes of host memory.
         // SAFETY: made by this library, and used for the last time.
         let _ = unsafe { (self.api.destroy)(self.raw.0) };
     }

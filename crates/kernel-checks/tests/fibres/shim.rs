@@ -97,14 +97,14 @@ impl Shim {
             1 => Err("no kernel of that name".into()),
             2 => Err("the kernel takes another number of arguments".into()),
             3 => Err("threads wait for others that never come".into()),
-            4 => Err("a write behind shared memory".into()),
+            4 => Err("a write past shared memory".into()),
             _ => Err("a block that is not a whole number of warps, or too large".into()),
         }
     }
 
     fn kernels(&self) -> BTreeSet<String> {
         let names = (0..).map(|position| {
-            // SAFETY: gives a constant text, or null behind the last kernel.
+            // SAFETY: gives a constant text, or null after the last kernel.
             let name = unsafe { (self.kernel)(position) };
             // SAFETY: checked; the text lives as long as the library.
             (!name.is_null()).then(|| unsafe { CStr::from_ptr(name) }.to_str().unwrap().to_owned())
@@ -157,7 +157,7 @@ pub(crate) fn finds_overruns(shim: &Shim) {
     let mut launch = norm.backward(CHIP, at).unwrap();
     shim.run(&launch, 0);
     launch.shared -= 4;
-    assert_eq!(shim.try_run(&launch, Schedule::of(0)), Err("a write behind shared memory".into()));
+    assert_eq!(shim.try_run(&launch, Schedule::of(0)), Err("a write past shared memory".into()));
 }
 
 pub(crate) fn knows_every_kernel(shim: &Shim) {

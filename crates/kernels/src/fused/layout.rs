@@ -14,7 +14,7 @@ pub struct FusedLayout {
 }
 
 impl FusedLayout {
-    /// For sequences that begin at these rows and have this many rows; those of the shape behind them are empty.
+    /// For sequences that begin at these rows and have this many rows; those of the shape after them are empty.
     ///
     /// # Errors
     /// More sequences or longer ones than the shape has room for, or rows that an i32 cannot count.

@@ -147,7 +147,7 @@ impl Expr {
     }
 
     /// Whether it only names a quantity: variables and undefined functions, their products, ratios and absolute values, as in `x`, `f(2)`,
-    /// `|AB|`, `\frac{NO}{BO}`. A sum, a power, or a number beside a variable is an expression and not a name.
+    /// `|AB|`, `\frac{NO}{BO}`. A sum, a power, or a number next to a variable is an expression and not a name.
     pub(crate) fn is_name(&self) -> bool {
         if let Node::Apply(..) = self.root() {
             return true;

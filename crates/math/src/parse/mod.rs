@@ -27,8 +27,8 @@ pub enum ParseError {
     /// It is empty.
     #[error("the answer is empty")]
     Empty,
-    /// A brace without a partner.
-    #[error("a brace has no partner")]
+    /// An unmatched brace.
+    #[error("unmatched brace")]
     Unbalanced,
     /// A denominator is zero.
     #[error("a denominator is zero")]
@@ -37,7 +37,7 @@ pub enum ParseError {
     #[error("the hidden character U+{:04X}", u32::from(*.0))]
     HiddenCharacter(char),
     /// A digit of an unsupported script, or a combining mark on a digit.
-    #[error("U+{:04X}, a digit of another script or a mark on a digit", u32::from(*.0))]
+    #[error("U+{:04X}, a digit of another script or a combining mark on a digit", u32::from(*.0))]
     UnreadableDigit(char),
     /// Parsing exceeds the steps of the check.
     #[error("out of fuel")]

@@ -78,7 +78,7 @@ pub struct Config {
 }
 
 impl Config {
-    /// Reads `config.json` in `folder`, and also returns its JSON (to be written beside new weights).
+    /// Reads `config.json` in `folder`, and also returns its JSON (to be written next to new weights).
     pub fn load(folder: &Path) -> Result<(Self, Value)> {
         let json = ConfigFile::read(&Folder::new(folder))?.into_json();
         Ok((Self::from_json(&json)?, json))

@@ -127,7 +127,7 @@ impl Shards {
         let at = at.ok_or_else(|| wrong("is missing".into()))?;
         let view = self.files[at].1.get(&spec.name).map_err(|e| wrong(format!("cannot be read: {e}")))?;
         if view.shape() != spec.shape {
-            return Err(wrong(format!("has shape {:?}, config.json asks for {:?}", view.shape(), spec.shape)));
+            return Err(wrong(format!("has shape {:?}, config.json requires {:?}", view.shape(), spec.shape)));
         }
         let dtype = DType::try_from(view.dtype()).ok();
         if !matches!(dtype, Some(DType::F32 | DType::F16 | DType::BF16)) {

@@ -1,4 +1,4 @@
-//! Writing fp32 values as tensors of a safetensors file, a piece at a time: no copy of the whole is ever in the host's memory.
+//! Writing fp32 values as tensors of a safetensors file, a piece at a time: no copy of the whole is ever in host memory.
 
 use std::collections::HashMap;
 use std::fs::File;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 pub(super) const CHARACTER_TOKENS: usize = 99;
 /// Id of the padding.
 pub(super) const PAD: u32 = 0;
-/// Id of the end of an answer.
+/// Id of the end of a response.
 pub(super) const END: u32 = 1;
 
 /// `tokenizer.json`: a BPE without merges, which every library reads as a character tokenizer.

@@ -145,7 +145,7 @@ mod tests {
         let (config, _) = Config::load(&a).unwrap();
         let parameters = crate::folder::load_parameters(&a, &config, &Device::Cpu).unwrap();
         assert_eq!(parameters.count(), 320_352);
-        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left beside the folders");
+        assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 3, "nothing is left next to the folders");
     }
 
     #[test]

@@ -31,12 +31,12 @@ pub trait OptimizerKernels {
     /// # Errors
     /// A failure of the device, after which it can no longer be used.
     fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()>;
-    /// Moments of zeros for parameters of this many values, in page-locked memory of the host.
+    /// Moments of zeros for parameters of this many values, in page-locked host memory.
     ///
     /// # Errors
     /// No more such memory.
     fn host_moments(&self, counts: &[usize]) -> Result<HostMoments>;
-    /// The same update as [`OptimizerKernels::update`], to the bit, with moments in the host's memory, which pass through the device in pieces.
+    /// The same update as [`OptimizerKernels::update`], to the bit, with moments in host memory, which pass through the device in pieces.
     ///
     /// # Errors
     /// A failure of the device, after which it can no longer be used.

@@ -27,9 +27,9 @@ pub struct Settings {
     pub policy: PolicyTerm,
     /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by the terms that bound the ratio.
     pub clip_low: f64,
-    /// How far above 1 the ratio may rise, from 0. Used by the terms that bound the ratio.
+    /// How far above 1 the ratio may rise, at least 0. Used by the terms that bound the ratio.
     pub clip_high: f64,
-    /// The cap c of the terms that bound the ratio a second time, from 1.
+    /// The cap c of the terms that bound the ratio a second time, at least 1.
     pub dual_clip: f64,
     /// The bound of the terms that clip log-ratios, 0 to [`MAX_LOG_RATIO`].
     pub gmpo_clip: f64,
@@ -41,13 +41,13 @@ pub struct Settings {
     pub correction_high: f64,
     /// The length in rules that divide by `max_tokens`, in tokens; at least 1 there, unused by the others.
     pub max_tokens: usize,
-    /// The exponent of `vl-norm`, 0 to 1. Its paper has 1 and 0.75.
+    /// The exponent of `vl-norm`, 0 to 1. Its paper uses 1 and 0.75.
     pub vl_norm_alpha: f64,
-    /// The factor of the KL term, from 0; 0 is none.
+    /// The coefficient of the KL term, at least 0; 0 for none.
     pub kl_coefficient: f64,
     /// The estimator of the KL term.
     pub kl_estimator: KlEstimator,
-    /// The factor of the entropy bonus, from 0; 0 is none.
+    /// The coefficient of the entropy bonus, at least 0; 0 for none.
     pub entropy_coefficient: f64,
 }
 
@@ -81,12 +81,12 @@ impl Settings {
     pub fn validate(&self) -> Result<(), Error> {
         let low_limit = if self.policy.bounds_ratio() { 1.0 } else { f64::MAX };
         require("clip_low", self.clip_low, (0.0..=low_limit).contains(&self.clip_low), "0 to 1, where 1 is no bound")?;
-        require("clip_high", self.clip_high, not_negative(self.clip_high), "a finite number from 0")?;
+        require("clip_high", self.clip_high, not_negative(self.clip_high), "a finite number, at least 0")?;
         require(
             "dual_clip",
             self.dual_clip,
             self.dual_clip.is_finite() && self.dual_clip >= 1.0,
-            "a finite number from 1",
+            "a finite number, at least 1",
         )?;
         let clip = self.gmpo_clip;
         require("gmpo_clip", clip, (0.0..=MAX_LOG_RATIO).contains(&clip), "0 to 20, where log-ratios saturate")?;
@@ -100,9 +100,14 @@ impl Settings {
         }
         let alpha = self.vl_norm_alpha;
         require("vl_norm_alpha", alpha, (0.0..=1.0).contains(&alpha), "0 to 1")?;
-        require("kl_coefficient", self.kl_coefficient, not_negative(self.kl_coefficient), "a finite number from 0")?;
+        require(
+            "kl_coefficient",
+            self.kl_coefficient,
+            not_negative(self.kl_coefficient),
+            "a finite number, at least 0",
+        )?;
         let entropy = self.entropy_coefficient;
-        require("entropy_coefficient", entropy, not_negative(entropy), "a finite number from 0")
+        require("entropy_coefficient", entropy, not_negative(entropy), "a finite number, at least 0")
     }
 
     /// The numbers that enter weights.

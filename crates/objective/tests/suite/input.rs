@@ -53,7 +53,7 @@ fn a_reward_that_is_not_finite_is_refused() {
     for reward in [f64::NAN, f64::INFINITY, -1e19] {
         let error = refusal(|step| step[0][1].reward = reward);
         let expected =
-            format!("group 0, response 1: reward is {reward}, allowed: a finite number of at most 1e18 in size");
+            format!("group 0, response 1: reward is {reward}, allowed: a finite number of at most 1e18 in magnitude");
         assert_eq!(error, expected);
     }
 }
@@ -131,7 +131,7 @@ fn rules_that_divide_by_a_length_are_refused_without_one_by_the_weights_too() {
 fn an_advantage_that_is_not_finite_is_refused() {
     let error =
         group_weights(Aggregation::Balanced, &[1.0, f64::NAN], &[1, 1], constants(0), &mut [0.0; 2]).unwrap_err();
-    assert_eq!(error.to_string(), "response 1: advantage is NaN, allowed: a finite number up to 1e30 in size");
+    assert_eq!(error.to_string(), "response 1: advantage is NaN, allowed: a finite number up to 1e30 in magnitude");
 }
 
 #[test]

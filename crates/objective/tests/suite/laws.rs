@@ -201,7 +201,7 @@ proptest! {
             (right * (size - right)).sqrt() / tokens as f64 * gap / step.len() as f64
         }).collect();
         let expected: f64 = terms.iter().sum();
-        // The epsilon is 1e-6 beside a variance of at least 5/36, and terms of several groups may cancel.
+        // The epsilon is 1e-6 compared with a variance of at least 5/36, and terms of several groups may cancel.
         let tolerance = 1e-5 * terms.iter().map(|term| term.abs()).sum::<f64>() + 1e-12;
         let loss = compute(&with(Aggregation::Token, PolicyTerm::Ppo), &step).loss;
         prop_assert!((loss - expected).abs() <= tolerance, "{loss} and not {expected}");

@@ -122,8 +122,8 @@ fn a_setting_out_of_range_is_refused_with_its_range() {
     let cases = [
         (json!({"clip_low": -0.1}), "clip_low is -0.1, allowed: 0 to 1"),
         (json!({"clip_low": 1.1}), "clip_low is 1.1, allowed: 0 to 1"),
-        (json!({"clip_high": -1e-9}), "clip_high is -0.000000001, allowed: a finite number from 0"),
-        (json!({"dual_clip": 0.5}), "dual_clip is 0.5, allowed: a finite number from 1"),
+        (json!({"clip_high": -1e-9}), "clip_high is -0.000000001, allowed: a finite number, at least 0"),
+        (json!({"dual_clip": 0.5}), "dual_clip is 0.5, allowed: a finite number, at least 1"),
         (json!({"gmpo_clip": -0.4}), "gmpo_clip is -0.4"),
         (json!({"correction_low": 3.0}), "correction_low is 3, allowed: 0 to correction_high, which is 2"),
         (json!({"correction_low": -1.0}), "correction_low is -1"),

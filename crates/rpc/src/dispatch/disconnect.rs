@@ -12,7 +12,7 @@ pub enum DisconnectReason {
     #[error("{0}")]
     Unreachable(String),
     /// The stream was not open in time.
-    #[error("no stream within {}", human(*.0))]
+    #[error("the stream did not open within {}", human(*.0))]
     OpenTimeout(Duration),
     /// The worker refused the stream, or the stream failed.
     #[error("{code:?}: {message}")]
@@ -28,8 +28,8 @@ pub enum DisconnectReason {
     /// The worker left cancelled items unanswered.
     #[error("it did not answer cancelled items")]
     Unresponsive,
-    /// The stream is opened anew because it was stuck.
-    #[error("the stream was stuck")]
+    /// The stream is reopened because it stalled.
+    #[error("the stream stalled")]
     Stuck,
 }
 

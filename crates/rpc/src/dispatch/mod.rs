@@ -47,7 +47,7 @@ pub enum DispatchError {
         last: DisconnectReason,
     },
     /// Its deadline passed.
-    #[error("the deadline of item `{id}` ended after {waited_ms} ms")]
+    #[error("the deadline of item `{id}` expired after {waited_ms} ms")]
     Deadline {
         /// The item.
         id: String,

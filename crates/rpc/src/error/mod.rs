@@ -51,13 +51,13 @@ pub enum ServiceError {
         /// The message.
         message: String,
     },
-    /// It names something that does not exist.
+    /// It refers to something that does not exist.
     #[error("{what} not found")]
     NotFound {
         /// What was requested.
         what: String,
     },
-    /// Something different of that name exists.
+    /// Something different with that name exists.
     #[error("{what} already exists")]
     AlreadyExists {
         /// What exists.
@@ -111,14 +111,14 @@ pub enum ServiceError {
         /// The time limit.
         timeout: Duration,
     },
-    /// The caller has not proven who it is.
+    /// The caller is not authenticated.
     #[error("{message}")]
     Unauthenticated {
         /// What is missing.
         message: &'static str,
     },
-    /// The caller has proven a role that may not do this.
-    #[error("the role `{role}` may not call {method}, which takes `{needed}`")]
+    /// The caller's role may not do this.
+    #[error("the role `{role}` may not call {method}, which requires `{needed}`")]
     Forbidden {
         /// The method.
         method: String,

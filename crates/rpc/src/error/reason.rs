@@ -69,7 +69,7 @@ reasons! {
     MalformedMessage = "MALFORMED_MESSAGE",
     /// The client does not read its responses.
     ResponsesUnread = "RESPONSES_UNREAD",
-    /// The caller has not proven who it is.
+    /// The caller is not authenticated.
     Unauthenticated = "UNAUTHENTICATED",
     /// The caller's role may not do this.
     InsufficientRole = "INSUFFICIENT_ROLE",

@@ -40,7 +40,7 @@ impl From<ServiceError> for Status {
     }
 }
 
-/// The text cut to what fits into a header beside everything else.
+/// The text cut to what fits into a header with everything else.
 fn cut_for_header(text: &str) -> &str {
     let mut bytes = 0;
     let end = text.char_indices().find(|(_, character)| {

@@ -1,4 +1,4 @@
-//! `Reward.Verify` as a stream of items, and `Reward.VerifyOne` beside it.
+//! `Reward.Verify` as a stream of items, and `Reward.VerifyOne`.
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::reward_client::RewardClient;

@@ -47,7 +47,7 @@ struct ConnectionState {
     begun: Instant,
     activity: Mutex<Activity>,
     close: CancellationToken,
-    /// The names of the client's certificate, once it has proven them.
+    /// The names of the client's certificate, once they are verified.
     names: OnceLock<Vec<String>>,
 }
 
@@ -155,13 +155,13 @@ impl ConnectionHandle {
         self.0.client
     }
 
-    /// The client has proven these names with its certificate.
+    /// The client's certificate was verified for these names.
     pub(super) fn prove(&self, names: Vec<String>) {
         // A connection has one handshake.
         let _ = self.0.names.set(names);
     }
 
-    /// The names that the client has proven.
+    /// The verified names of the client.
     pub(super) fn names(&self) -> &[String] {
         self.0.names.get().map_or(&[], Vec::as_slice)
     }

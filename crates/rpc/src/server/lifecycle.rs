@@ -103,7 +103,7 @@ impl Server {
     }
 
     async fn bind_metrics(mut self, setting: &str, address: &str) -> Result<Self, ServerError> {
-        let remedy = "or `server.insecure = true` for a network that is trusted";
+        let remedy = "or `server.insecure = true` on a trusted network";
         validate_plaintext(setting, address, self.settings.insecure, remedy)?;
         let (listener, address) = bind(setting.to_owned(), address).await?;
         warn_of_plaintext("/metrics", address, "server.insecure");

@@ -1,4 +1,4 @@
-//! Files of rows. A format is one reader that gives [`Row`]s; everything behind it is the same for all of them.
+//! Files of rows. A format is one reader that gives [`Row`]s; everything after it is the same for all of them.
 
 mod columns;
 mod files;

@@ -74,7 +74,7 @@ impl<'a> Table<'a> {
         Ok(Self { path, limits, cancel, file, columns, names, next_group: 0, records: None, next_row: 0 })
     }
 
-    /// The next record of the file; `None` behind the last one.
+    /// The next record of the file; `None` after the last one.
     fn record(&mut self) -> Result<Option<record::Row>, ParquetError> {
         loop {
             if let Some(record) = self.records.as_mut().and_then(Iterator::next) {

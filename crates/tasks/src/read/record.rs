@@ -88,7 +88,7 @@ fn borrowed(field: &Field) -> Value {
         Field::Float16(value) => shortest(value.to_f32()),
         Field::Float(value) => shortest(*value),
         Field::Double(value) => (*value).into(),
-        // A whole number is displayed with a point behind it.
+        // A whole number is displayed followed by a point.
         Field::Decimal(_) => field.to_string().trim_end_matches('.').into(),
         Field::Str(text) => text.as_str().into(),
         Field::Bytes(bytes) => bytes_value(bytes.data()),

@@ -134,7 +134,7 @@ fn weights_path(map: &Map<String, Value>) -> Result<Option<PathBuf>, FieldError>
     }
 }
 
-/// Loads new weights beside the old ones, then swaps them between two steps. If loading fails, the old ones stay.
+/// Loads new weights next to the old ones, then swaps them between two steps. If loading fails, the old ones stay.
 async fn reload(app: &Arc<App>, folder: Option<PathBuf>) -> Result<(), EngineError> {
     // One at a time, so that the last call's weights win.
     let mut current = app.weights.lock().await;

@@ -108,7 +108,7 @@ pub(super) fn validate_min_tokens(min_tokens: usize, max_tokens: usize) -> Resul
         .map_err(|error| ApiError::from(error).without_param())
 }
 
-/// How many alternatives to report beside each token.
+/// How many alternatives to report for each token.
 pub(super) fn validate_logprobs(
     count: i64,
     model: &Model,

@@ -54,16 +54,16 @@ pub(crate) enum Command {
     /// Print the metrics of a run as one table, for spreadsheets and Weights & Biases.
     Metrics(MetricsOptions),
     /// Check that each prompt in the data order of a run was trained on, filtered for a stated reason or found invalid, exactly once, and
-    /// compare lengths of trained and sampled responses; exit status 1 if the check fails.
+    /// compare lengths of trained and sampled answers; exit status 1 if the check fails.
     Audit(AuditOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
     /// Judge the rows of a file, in this process or on reward services that are already running.
     #[command(subcommand)]
     Verify(VerifyCommand),
-    /// Evaluate a model on benchmarks, without a run: k samples per problem, every response kept.
+    /// Evaluate a model on benchmarks, without a run: k samples per problem, every answer kept.
     Eval(EvalOptions),
-    /// Show the responses of an evaluation: prompt, response, gold answer, verdict and the reason for it.
+    /// Show the answers of an evaluation: prompt, answer, gold answer, verdict and the reason for it.
     Show(ShowOptions),
     /// Inspect data sets as a run would read them, without starting a run.
     #[command(subcommand)]

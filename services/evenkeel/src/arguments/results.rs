@@ -31,7 +31,7 @@ pub(crate) struct EvalOptions {
     /// Seed for all sampling [default: the recipe's, or 0 without a recipe].
     #[arg(long, value_name = "N")]
     pub(crate) seed: Option<u64>,
-    /// Folder for the responses; running the same command again continues the evaluation [default: evaluations/MODEL].
+    /// Folder for the answers; running the same command again continues the evaluation [default: evaluations/MODEL].
     #[arg(long, value_name = "DIR")]
     pub(crate) output: Option<PathBuf>,
     /// Take prompts, verifiers, engines and benchmarks from this recipe: a built-in recipe or a TOML file.
@@ -47,7 +47,7 @@ pub(crate) struct EvalOptions {
 
 #[derive(Args)]
 pub(crate) struct ShowOptions {
-    /// Directory of a run, output folder of `evenkeel eval`, or a file of responses.
+    /// Directory of a run, output folder of `evenkeel eval`, or a file of answers.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
     /// The evaluation after this number of GRPO steps [default: the last one].

@@ -52,8 +52,8 @@ pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
         all if all == options.names.len() => of_existing(&options),
         _ => {
             let recipe = options.names.iter().find(|name| !is_run(name)).map_or("", String::as_str);
-            let allowed = "recipes alone, or directories of runs alone";
-            Err(FieldError::new("RECIPE or RUN", format_args!("{recipe:?}, which holds no run, beside runs"), allowed)
+            let allowed = "only recipes, or only directories of runs";
+            Err(FieldError::new("RECIPE or RUN", format_args!("{recipe:?}, which holds no run, among runs"), allowed)
                 .into())
         }
     }
@@ -71,7 +71,7 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
         ("--quick", options.quick),
     ] {
         if given {
-            return Err(FieldError::new(name, "given", "absent with runs that exist").into());
+            return Err(FieldError::new(name, "given", "absent with existing runs").into());
         }
     }
     let (runs, held_out) = read::existing(&options.names)?;
@@ -103,7 +103,7 @@ fn asked(given: &CompareOptions) -> Result<(CompareOptions, Request)> {
         }
         None if given.quick => Err(FieldError::new("--quick", "given", "absent without a study").into()),
         None if given.vary.is_empty() => {
-            let allowed = "KEY=VALUE,VALUE, a study, or the directories of runs that exist";
+            let allowed = "KEY=VALUE,VALUE, a study, or the directories of existing runs";
             Err(FieldError::missing("--vary", allowed).into())
         }
         None => {
@@ -164,7 +164,7 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
         }
     }
     if runs.iter().all(|run| run.state != RunEnd::Finished) {
-        bail!("every run failed; the reasons are in the logs beside the directories in {}", folder.display());
+        bail!("every run failed; the reasons are in the logs next to the directories in {}", folder.display());
     }
     let comparison = Comparison::of(&runs, &compared)?;
     results::write(&folder, &comparison, &runs)?;

@@ -44,13 +44,13 @@ pub(super) fn write(folder: &Path, comparison: &Comparison, runs: &[Run]) -> Res
     replace(&folder.join(CSV), &csv(runs))
 }
 
-/// Writes the comparison as Markdown, with something behind it.
+/// Writes the comparison as Markdown, followed by some text.
 pub(super) fn write_markdown(folder: &Path, comparison: &Comparison, behind: &str) -> Result<()> {
     let title = folder.file_name().map_or_else(String::new, |name| name.to_string_lossy().into_owned());
     replace(&folder.join(MARKDOWN), &format!("# {title}\n\n{}{behind}", comparison.to_markdown()))
 }
 
-/// Writes the same for each task by itself, beside its runs, where there are several. A task whose runs all failed has nothing to compare.
+/// Writes the same for each task by itself, next to its runs, if there are several. A task whose runs all failed has nothing to compare.
 pub(super) fn write_tasks(folder: &Path, runs: &[Run], options: &Options) -> Result<()> {
     let tasks: BTreeSet<&str> = runs.iter().map(|run| run.task.as_str()).collect();
     if tasks.len() < 2 {

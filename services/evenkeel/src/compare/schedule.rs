@@ -71,7 +71,7 @@ pub(super) async fn run_all(
     }
 }
 
-/// Jobs behind one that failed cannot start.
+/// Jobs that depend on a failed one cannot start.
 fn fail_those_behind(jobs: &[Job], ended: &mut [Option<JobOutcome>], on: &mut impl FnMut(&JobEvent)) {
     for index in 0..jobs.len() {
         let Some(before) = jobs[index].after else { continue };

@@ -14,7 +14,7 @@ use super::varied::Varied;
 use crate::arguments::{CompareOptions, probe_setting};
 use crate::recipe;
 
-/// The studies that come with the program.
+/// The built-in studies.
 const BUILT_IN: &[(&str, &str)] =
     &[("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml"))];
 const FOLDER: &str = "studies/";
@@ -252,7 +252,7 @@ mod tests {
     fn a_study_says_what_is_run_and_the_command_line_comes_over_it() {
         let (options, asked) = read(SMALL, &[]).unwrap();
         assert_eq!(asked.recipes[0], "arithmetic");
-        assert!(asked.recipes[1].ends_with("/own.toml"), "a file lies beside the study: {}", asked.recipes[1]);
+        assert!(asked.recipes[1].ends_with("/own.toml"), "a file is next to the study: {}", asked.recipes[1]);
         assert_eq!((asked.seeds, asked.threads, options.primary.as_deref()), (8, 1, Some("last-reward")));
         assert_eq!(asked.set, ["run.name=\"a\"", "run.steps=5"]);
         assert_eq!(options.out, Some(PathBuf::from("comparisons/mine")));

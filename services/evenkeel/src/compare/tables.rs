@@ -69,7 +69,7 @@ pub(super) fn benchmarks(task: &TaskComparison) -> Html {
     table.to_html()
 }
 
-/// The primary measure, and the others behind a summary.
+/// The primary measure, and the others below a summary.
 pub(super) fn differences(task: &TaskComparison) -> Html {
     let is_primary = |pair: &&PairedDifference| task.primary.is_none_or(|primary| pair.measure == primary);
     let bold =

@@ -91,7 +91,7 @@ pub(super) fn settings(arm: &Arm) -> impl Iterator<Item = String> {
     arm.0.iter().map(|(key, value)| format!("{key}={value}"))
 }
 
-/// A name for files: the values, one behind the other.
+/// A name for files: the values, one after the other.
 pub(super) fn file_name(arm: &Arm) -> String {
     let good = |character: char| character.is_ascii_alphanumeric() || matches!(character, '-' | '_' | '.');
     let value = |value: &String| -> String {

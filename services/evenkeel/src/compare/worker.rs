@@ -94,7 +94,7 @@ fn arguments(job: &Job) -> Vec<String> {
     arguments
 }
 
-/// What a run prints on stderr, beside its directory.
+/// What a run prints on stderr, next to its directory.
 fn log_of(directory: &Path) -> PathBuf {
     directory.with_file_name(format!("{}.log", directory.file_name().unwrap_or_default().to_string_lossy()))
 }

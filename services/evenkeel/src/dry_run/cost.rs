@@ -20,9 +20,9 @@ pub(super) struct Costs {
     /// The mean prompt of the training data in tokens, or a guess.
     pub(super) prompt_tokens: f64,
     pub(super) prompt_tokens_are_known: bool,
-    /// A step whose answers are half as long as they may be.
+    /// A step whose responses are half as long as they may be.
     pub(super) step_at_half: StepCost,
-    /// A step whose answers are all as long as they may be.
+    /// A step whose responses are all as long as they may be.
     pub(super) step_at_most: StepCost,
     /// Absent without problems for evaluation.
     pub(super) evaluation_at_half: Option<EvaluationCost>,
@@ -45,7 +45,7 @@ pub(super) struct StepCost {
     /// Samples that dynamic sampling may draw.
     pub(super) samples_at_most: u64,
     pub(super) answer_tokens_each: f64,
-    /// Prompts and answers, as the learner sees them.
+    /// Prompts and responses, as the learner sees them.
     pub(super) tokens: f64,
     pub(super) generation_flops: f64,
     /// Passes for old and reference log-probabilities.
@@ -63,12 +63,12 @@ pub(super) struct EvaluationCost {
     pub(super) problems: u64,
     pub(super) samples: u64,
     pub(super) answer_tokens: f64,
-    /// Prompts and answers.
+    /// Prompts and responses.
     pub(super) tokens: f64,
     pub(super) flops: f64,
 }
 
-/// All steps and evaluations, with answers half as long as they may be.
+/// All steps and evaluations, with responses half as long as they may be.
 #[derive(Debug, Serialize)]
 pub(super) struct RunCost {
     pub(super) training_samples: u64,
@@ -153,7 +153,7 @@ fn scored_share(learner: &TrainingSettings, prompts: u64) -> f64 {
     old + reference
 }
 
-/// All sets of an evaluation, with answers of that share of their longest ones; `None` where nothing is asked.
+/// All sets of an evaluation, with responses of that share of their longest ones; `None` where nothing is evaluated.
 fn evaluation_cost(passes: Passes, data: &DataFacts, share: f64) -> Option<EvaluationCost> {
     let mut cost = EvaluationCost::default();
     for set in data.of(Part::Evaluation) {

@@ -166,7 +166,7 @@ fn judge_lengths(recipe: &Recipe, named: &Named<'_>, set: &PromptSet, room: Opti
     let most = named.sampling.map_or(recipe.sampling.max_tokens, |(_, answer)| answer);
     match recipe.data.overlong {
         Overlong::Refuse => findings.problem(format!(
-            "{found}, which leave no room for an answer of {most}, allowed: data.overlong = \"skip\" or \"cut\", or shorter \
+            "{found}, which leave no room for a response of {most}, allowed: data.overlong = \"skip\" or \"cut\", or shorter \
              answers"
         )),
         Overlong::Skip if set.too_long == set.prompts => findings.problem(format!("{found}: none is left")),
@@ -193,7 +193,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
     let taken = wanted.min(train);
     if taken > 0 {
         facts.sets.push(PromptSet {
-            name: "taken out of the training data".to_owned(),
+            name: "held out from the training data".to_owned(),
             part: Part::Evaluation,
             rows: taken,
             prompts: taken,

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-/// What keeps a run from starting, and what a person should know before it does.
+/// What keeps a run from starting, and what the user should know before it does.
 #[derive(Debug, Default, Serialize)]
 pub(super) struct Findings {
     pub(super) problems: Vec<String>,

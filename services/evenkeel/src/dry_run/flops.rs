@@ -32,7 +32,7 @@ impl Passes {
         2.0 * self.matrices * tokens + 2.0 * self.attention * tokens * tokens
     }
 
-    /// A prompt once, and each of its answers behind it.
+    /// A prompt once, and each of its responses after it.
     pub(super) fn group(&self, samples: f64, prompt: f64, answer: f64) -> f64 {
         let prefix = self.forward(prompt);
         prefix + samples * (self.forward(prompt + answer) - prefix)

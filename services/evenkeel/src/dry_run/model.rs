@@ -86,7 +86,7 @@ pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
     };
     let chat_template = matches!(evenkeel_chat::ChatTemplate::read(&hf), Ok(Some(_)));
     if renderer.is_some() && !chat_template && !recipe.data.raw {
-        findings.note(format!("{} has no chat template: prompts that are texts go in as they are", path.display()));
+        findings.note(format!("{} has no chat template: plain-text prompts are used as they are", path.display()));
     }
     ModelFacts { folder, chat_template, renderer, ..ModelFacts::of(config) }
 }
@@ -131,7 +131,7 @@ fn check_tensors(path: &Path, shapes: &TensorShapes, config: &Config, findings: 
         let wanted: Vec<u64> = spec.shape.iter().map(|&length| length as u64).collect();
         if let Some(found) = shapes.get(&spec.name).filter(|found| **found != wanted) {
             let (path, name) = (path.display(), &spec.name);
-            findings.problem(format!("{path}: {name} has shape {found:?}, config.json asks for {wanted:?}"));
+            findings.problem(format!("{path}: {name} has shape {found:?}, config.json requires {wanted:?}"));
         }
     }
 }
@@ -176,7 +176,7 @@ mod tests {
         let (missing, shapes) = problems.split_first().unwrap();
         assert!(missing.contains("tensors are missing: model.layers.3.input_layernorm.weight, "), "{missing}");
         assert!(missing.ends_with("and 8 more"), "{missing}");
-        let words = "model.layers.0.mlp.gate_proj.weight has shape [256, 96], config.json asks for [300, 96]";
+        let words = "model.layers.0.mlp.gate_proj.weight has shape [256, 96], config.json requires [300, 96]";
         assert!(shapes.len() == 9 && shapes[0].ends_with(words), "{shapes:?}");
 
         std::fs::remove_file(path.join("model.safetensors")).unwrap();

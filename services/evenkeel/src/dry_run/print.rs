@@ -106,7 +106,7 @@ fn prices(costs: &Costs) -> String {
     }
     let run = &costs.run;
     text += &format!(
-        "the run: {} training samples, {} of {} evaluations, {} with answers of half the longest length\n",
+        "the run: {} training samples, {} of {} evaluations, {} with answers of half the maximum length\n",
         count(run.training_samples),
         count(run.evaluation_samples),
         costs.evaluations,
@@ -119,7 +119,7 @@ fn prices(costs: &Costs) -> String {
         gib(costs.checkpoint_bytes)
     );
     if !costs.prompt_tokens_are_known {
-        text += &format!("prompts are taken to have {:.0} tokens: theirs are unknown\n", costs.prompt_tokens);
+        text += &format!("prompts are assumed to have {:.0} tokens: their lengths are unknown\n", costs.prompt_tokens);
     }
     text + "\n"
 }
@@ -139,7 +139,7 @@ fn needs(memory: &Memory) -> String {
     table(&rows)
 }
 
-/// Columns of their widest entry, the first to the left and numbers to the right, and an empty line behind.
+/// Columns of their widest entry, the first to the left and numbers to the right, and an empty line after them.
 fn table<const N: usize>(rows: &[[String; N]]) -> String {
     let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0);
     let widths: [usize; N] = std::array::from_fn(width);

@@ -1,4 +1,4 @@
-//! What a run needs beside this process: engines, verifiers of the user's own, and the interpreter of the sandbox.
+//! What a run needs besides this process: engines, custom verifiers, and the interpreter of the sandbox.
 
 use std::fmt;
 use std::time::Duration;

@@ -22,7 +22,7 @@ pub(super) struct PromptSet {
     pub(super) part: Part,
     pub(super) rows: u64,
     pub(super) prompts: u64,
-    /// Prompts that leave no room for the longest answer.
+    /// Prompts that leave no room for the longest response.
     pub(super) too_long: u64,
     /// What an evaluation asks of it; absent for training data.
     pub(super) asked: Option<EvaluationVolume>,
@@ -41,7 +41,7 @@ pub(super) struct EvaluationVolume {
     pub(super) problems: u64,
     /// For each of them.
     pub(super) samples: u32,
-    /// Longest answer, in tokens.
+    /// Longest response, in tokens.
     pub(super) answer_tokens: u32,
 }
 

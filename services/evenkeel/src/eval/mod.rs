@@ -58,7 +58,7 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
 }
 
 fn hint(output: &Path) -> String {
-    format!("every answer until now is kept in {}; the same command continues with them", output.display())
+    format!("every answer so far is kept in {}; run the same command again to continue", output.display())
 }
 
 #[expect(clippy::print_stdout, reason = "the results")]

@@ -1,4 +1,4 @@
-//! From the command line to what is asked.
+//! From the command line to what is evaluated.
 
 use std::path::{Path, PathBuf};
 

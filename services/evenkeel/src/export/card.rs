@@ -56,7 +56,7 @@ fn training(
     writeln!(text, "# {} after step {}\n", run.run_id, source.step)?;
     writeln!(
         text,
-        "Trained by reinforcement learning with verifiable rewards with Evenkeel {}, beginning with {}.\n",
+        "Trained by reinforcement learning with verifiable rewards with Evenkeel {}, starting from {}.\n",
         run.program_version,
         base.map_or_else(|| "a fresh model".to_owned(), |base| format!("`{base}`"))
     )?;

@@ -1,4 +1,4 @@
-//! `generation_config.json`: where an answer ends, and how the model was sampled.
+//! `generation_config.json`: where a response ends, and how the model was sampled.
 
 use anyhow::Result;
 use evenkeel_chat::end_tokens;
@@ -6,7 +6,7 @@ use evenkeel_hf::{ConfigFile, Folder, Tokenizer, name};
 use evenkeel_orchestrator::PolicySamplingSettings;
 use serde_json::{Map, Value, json};
 
-/// That of the model with every token that ended an answer in training; without one, with the sampling of the training as well.
+/// That of the model with every token that ended a response in training; without one, with the sampling of the training as well.
 pub(super) fn config(model: &Folder, config: &ConfigFile, sampling: &PolicySamplingSettings) -> Result<Value> {
     let tokenizer = Tokenizer::read(model)?;
     let ends = end_tokens(model, config, tokenizer.as_ref())?;

@@ -22,7 +22,7 @@ impl Source {
     /// the newest that were published.
     pub(super) fn find(run: &RunRecord, recipe: &Recipe, step: Option<u64>) -> Result<Self> {
         let mut checkpoints = checkpoints_of(&run.path.join("checkpoints"), &run.run_id)?;
-        // Versions count supervised steps as well; the first published one has them all behind it.
+        // Versions count supervised steps as well; the first published one comes after all of them.
         let mut published = published_versions(&run.path.join("weights"))?.into_iter();
         let published = published
             .by_ref()

@@ -1,4 +1,4 @@
-//! Recipes that come with the program.
+//! Built-in recipes.
 
 use std::borrow::Cow;
 
@@ -20,7 +20,7 @@ const TRAILS: &[(&str, &str)] = &[
 ];
 const TRAILS_BASE: (&str, &str) = ("base", include_str!("../../../../deploy/recipes/trails/base.toml"));
 
-/// What all runs of the paper have in common.
+/// Common settings of all runs of the paper.
 const PAPER: (&str, &str) = ("base", include_str!("../../../../deploy/recipes/paper/base.toml"));
 /// Its models.
 const MODELS: &[(&str, &str)] = &[
@@ -40,7 +40,7 @@ const RULES: &[(&str, &str)] = &[
     ("batch-token", include_str!("../../../../deploy/recipes/paper/rules/batch-token.toml")),
 ];
 
-/// The names that `--recipe` takes beside files: recipes, overlays, the family of tasks, and the runs of the paper. Parts of the last two
+/// The names that `--recipe` takes besides files: recipes, overlays, the family of tasks, and the runs of the paper. Parts of the last two
 /// (`trails/base`, `paper/base`, `paper/models/...`) are no runs of their own and not among them.
 pub(super) fn names() -> Vec<String> {
     let mut names: Vec<String> = RECIPES.iter().map(|(name, _)| (*name).to_owned()).collect();

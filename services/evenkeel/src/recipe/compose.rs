@@ -89,7 +89,7 @@ impl Recipe {
         })
     }
 
-    /// What a person should know of the settings before the run starts.
+    /// What the user should know about the settings before the run starts.
     pub(crate) fn notes(&self) -> Vec<String> {
         let of_learner = self.learner.notes().into_iter().map(|note| format!("learner: {note}"));
         std::iter::once(format!("objective: {}", self.learner.formula()))

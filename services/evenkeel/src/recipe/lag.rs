@@ -18,7 +18,7 @@ pub(super) fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     recipe.learner.validate_versions(SampledVersions { max_lag, mix }).map_err(|error| error.within("learner"))
 }
 
-/// What a person should know of the lag before the run starts.
+/// What the user should know about the lag before the run starts.
 pub(super) fn note(recipe: &Recipe) -> Option<String> {
     let (max_lag, learner) = (recipe.pipeline.max_lag, &recipe.learner);
     let is_bare = learner.old_logp == OldLogp::Proximal && learner.objective.correction == Correction::None;

@@ -1,6 +1,6 @@
 //! Layers: a recipe, what it builds on (`base`), and the recipes that are put over it, in the order in which they are merged.
 //!
-//! `base` is the name of a recipe, or a list of them: recipes that come with the program, or files beside the one that names them. A
+//! `base` is the name of a recipe, or a list of them: built-in recipes, or files next to the one that names them. A
 //! recipe comes over its bases. One that is reached twice counts once, where it is reached first, so that two overlays may build on
 //! the same base and the second one undoes nothing of the first.
 
@@ -47,9 +47,9 @@ impl From<String> for Source {
 /// What a name may stand for.
 #[derive(Debug, Clone, Copy)]
 enum Within<'a> {
-    /// A recipe that comes with the program, or a file, from this folder.
+    /// A built-in recipe, or a file, from this folder.
     Folder(&'a Path),
-    /// A recipe that comes with the program.
+    /// A built-in recipe.
     Program,
 }
 
@@ -63,7 +63,7 @@ impl Layers {
         Ok(layers)
     }
 
-    /// A text that may build on recipes that come with the program, but on no files.
+    /// A text that may build on built-in recipes, but on no files.
     pub(super) fn of_text(origin: &str, text: &str) -> Result<Self, ConfigError> {
         let mut layers = Self::default();
         layers.add_table(origin.to_owned().into(), parse(origin, text)?, Within::Program)?;
@@ -83,7 +83,7 @@ impl Layers {
         })
     }
 
-    /// Adds a recipe behind its bases. `asked` is the key that names it, and where that was written.
+    /// Adds a recipe after its bases. `asked` is the key that names it, and where that was written.
     fn add(&mut self, name: &str, within: Within<'_>, asked: (&str, &str)) -> Result<(), ConfigError> {
         if let Some(text) = built_in::text(name) {
             let origin = format!("recipe {name}");

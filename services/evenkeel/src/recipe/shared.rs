@@ -31,7 +31,7 @@ pub(super) fn derive(loaded: &mut Loaded<Recipe>) -> Result<(), FieldError> {
     follow("learner.temperature", &mut learner.temperature, temperature_is_set, from)?;
     follow("engine.seed", &mut engine.seed, seed_is_set, ("run.seed", run.seed))?;
     let objective = &mut learner.objective;
-    // 0 is not set; 1 divides by no length, whatever the longest answer.
+    // 0 is not set; 1 divides by no length, whatever the longest response.
     if objective.aggregation.uses_max_tokens() && objective.max_tokens != 1 {
         let is_set = objective.max_tokens != 0;
         let from = ("sampling.max_tokens", sampling.max_tokens as usize);

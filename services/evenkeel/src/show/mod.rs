@@ -14,7 +14,7 @@ use crate::arguments::ShowOptions;
 use answers::Shown;
 use evenkeel_proto::FieldError;
 
-/// Prints the answers that were asked for. A reader that has seen enough ends it quietly.
+/// Prints the answers that were requested. A reader that has seen enough ends it quietly.
 pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
     let files = files(&options.run, options.step, &options.benchmark)?;
     let stdout = io::stdout();

@@ -54,7 +54,7 @@ impl Judges {
                 .into_iter()
                 .filter_map(|worker| Some(worker.last_error?.to_string()))
                 .collect();
-            bail!("--endpoint {endpoints}: nobody answers within {READY_TIMEOUT:?}: {}", errors.join("; "));
+            bail!("--endpoint {endpoints}: no answer within {READY_TIMEOUT:?}: {}", errors.join("; "));
         }
         Ok(())
     }

@@ -79,9 +79,8 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
                     return Ok(ExitCode::SUCCESS);
                 }
                 let Some(retry) = retry else {
-                    return Err(error).context(
-                        "the page does not answer any more: if the run has ended, its directory has the rest",
-                    );
+                    return Err(error)
+                        .context("the page no longer responds: if the run has ended, its directory has the rest");
                 };
                 tokio::time::sleep(retry.pause).await;
                 continue;

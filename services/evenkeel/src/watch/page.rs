@@ -38,7 +38,7 @@ impl Page {
         let answer = tokio::time::timeout(TIMEOUT, self.get(from)).await;
         let answer = answer.with_context(|| format!("{} did not answer within {TIMEOUT:?}", self.host))?;
         let body = answer.with_context(|| format!("http://{}{}", self.host, self.path))?;
-        serde_json::from_str(&body).context("the answer is none of a run's page")
+        serde_json::from_str(&body).context("the response is not from the page of a run")
     }
 
     /// One request over a connection of its own. HTTP 1.0, so that the answer is as long as the connection: it needs no client library.
@@ -52,7 +52,7 @@ impl Page {
         let mut answer = Vec::new();
         stream.take(MAX_BYTES).read_to_end(&mut answer).await?;
         let answer = String::from_utf8(answer)?;
-        let (head, body) = answer.split_once("\r\n\r\n").context("the answer is not HTTP")?;
+        let (head, body) = answer.split_once("\r\n\r\n").context("the response is not HTTP")?;
         match head.split(' ').nth(1) {
             Some("200") => Ok(body.to_owned()),
             status => bail!("it answers {}: {}", status.unwrap_or("nothing"), body.trim()),

@@ -109,10 +109,10 @@ fn runs_that_exist_are_compared_where_they_were_asked_the_same() {
     assert!(said.contains("is given twice, allowed: each run once"), "{said}");
     let mut command = compare(&[&token], "d");
     command.args(["--vary", RULES]);
-    assert!(refused(command).contains("--vary is given, allowed: absent with runs that exist"));
+    assert!(refused(command).contains("--vary is given, allowed: absent with existing runs"));
     let mut command = compare(&[&token], "d");
     command.arg("arithmetic");
-    assert!(refused(command).contains("which holds no run, beside runs"));
+    assert!(refused(command).contains("which holds no run, among runs"));
 }
 
 #[test]

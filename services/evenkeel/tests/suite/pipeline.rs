@@ -42,7 +42,7 @@ fn recipe(folder: &Path, more: &str) -> PathBuf {
     path
 }
 
-/// Runs a recipe in one process, in one that is killed again and again, and in five; returns the folder of the first run.
+/// Runs a recipe in one process, in one that is killed repeatedly, and in five; returns the folder of the first run.
 fn assert_agrees(folder: &Path, recipe: &Path) -> PathBuf {
     let [whole, killed] = ["whole", "killed"].map(|name| folder.join(name));
     let train = |out: &Path| {

@@ -1,4 +1,4 @@
-//! Recipes that come with the program, overlays, and what recipes build on.
+//! Built-in recipes, overlays, and what recipes build on.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 use std::path::{Path, PathBuf};
@@ -36,7 +36,7 @@ fn dapo_runs_with_a_tiny_model_and_four_updates_a_step() {
     assert!(about(&rates(&found), &[1e-4, 2e-4, 3e-4]), "it warms up over ten steps: {:?}", rates(&found));
     for step in &found {
         let moved = step["actor/ppo_kl"].as_f64().unwrap();
-        assert!(moved != 0.0, "later mini-batches are trained by a policy that has moved: {step}");
+        assert!(moved != 0.0, "later mini-batches are trained by a policy that has changed: {step}");
         assert!(step["training/prompts_tried"].as_u64().unwrap() >= 8, "{step}");
     }
 

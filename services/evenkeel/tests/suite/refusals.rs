@@ -206,7 +206,7 @@ fn a_token_that_can_be_guessed_is_refused_without_being_shown() {
     std::fs::write(&path, "hunter2\n").unwrap();
     for setting in ["server.token_file", "server.auth.tokens.reader"] {
         let message = refused(evenkeel(&["serve", "reward", "--set", &format!("{setting}={}", path.display())]));
-        let expected = format!("names {}, which cannot be used: it holds a token of 7 characters", path.display());
+        let expected = format!("names {}, which cannot be used: it contains a token of 7 characters", path.display());
         assert!(message.contains(setting) && message.contains(&expected), "{message}");
         assert!(!message.contains("hunter2"), "{message}");
     }

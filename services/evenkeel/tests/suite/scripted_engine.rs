@@ -36,7 +36,7 @@ impl ScriptedEngine {
         format!("http://{}", self.address)
     }
 
-    /// Samples that were asked for.
+    /// Samples that were requested.
     pub(crate) fn asked(&self) -> usize {
         self.asked.lock().expect("no thread panics").values().sum()
     }

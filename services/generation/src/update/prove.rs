@@ -80,7 +80,7 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
     }
     let request =
         ScoreRequest { sequences: &proof.sequences, temperature: proof.temperature, cache_salt: &proof.cache_salt };
-    // An engine that restarts meanwhile, and has not been missed yet, scores by the weights that it starts with.
+    // An engine that restarts meanwhile, and has not been missed yet, scores with the weights that it starts with.
     let session = pool.session(engine);
     let scored = proof.deadline.run(async {
         let scores = engine.client().score(request).await?;

@@ -18,7 +18,7 @@ pub enum Advice {
     Recompute,
     /// Recompute fully in the backward pass, instead of selectively.
     RecomputeFully,
-    /// Keep the moments in the host's memory.
+    /// Keep the moments in host memory.
     MomentsOnHost,
     /// Keep the moments on the device.
     MomentsOnDevice,

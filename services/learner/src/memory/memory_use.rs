@@ -11,7 +11,7 @@ pub enum MemoryUse {
     Gradients,
     /// The fp32 moments, on the device.
     Moments,
-    /// The fp32 moments, page-locked in the host's memory.
+    /// The fp32 moments, page-locked in host memory.
     PinnedMoments,
     /// The fp32 weights of the KL term's reference.
     ReferenceWeights,

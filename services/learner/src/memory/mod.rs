@@ -44,7 +44,7 @@ pub struct MemoryPart {
 pub struct MemoryPlan {
     /// The parts on the device, which exist at once.
     pub parts: Vec<MemoryPart>,
-    /// The parts in the host's memory that grow with the model.
+    /// The parts in host memory that grow with the model.
     pub host: Vec<MemoryPart>,
 }
 
@@ -128,7 +128,7 @@ impl MemoryPlan {
         self.parts.iter().filter(|part| part.stays).map(|part| part.bytes).sum()
     }
 
-    /// The bytes of all parts in the host's memory.
+    /// The bytes of all parts in host memory.
     pub fn host_total(&self) -> u64 {
         self.host.iter().map(|part| part.bytes).sum()
     }

@@ -1,4 +1,4 @@
-//! Errors of memory: what is short, and what to change.
+//! Memory errors: what is short, and what to change.
 
 use std::fmt;
 
@@ -7,7 +7,7 @@ use evenkeel_model::ModelError;
 use super::{Advice, MemoryPart, MemoryPlan, gibibytes};
 use crate::settings::TrainingSettings;
 
-/// What a learner does when memory is refused.
+/// What the learner was doing when an allocation failed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemoryPhase {
     /// Weights, or moments of zeros.
@@ -27,12 +27,12 @@ pub enum MemoryPhase {
 impl fmt::Display for MemoryPhase {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Self::Loading => "the opening of the model",
-            Self::Scoring => "a forward pass",
-            Self::Training => "a forward and backward pass",
-            Self::Updating => "an update",
-            Self::Snapshotting => "the copy of the state before a step of several updates",
-            Self::Restoring => "the restoring of a checkpoint",
+            Self::Loading => "while loading the model",
+            Self::Scoring => "during a forward pass",
+            Self::Training => "during a forward and backward pass",
+            Self::Updating => "during an update",
+            Self::Snapshotting => "while copying the state before a step of several updates",
+            Self::Restoring => "while restoring a checkpoint",
         })
     }
 }
@@ -85,16 +85,16 @@ impl fmt::Display for NotEnoughMemory {
     }
 }
 
-/// Memory that was refused while training.
+/// An allocation that failed during training.
 #[derive(Debug)]
 pub struct OutOfMemory {
     /// What the learner was doing.
     pub phase: MemoryPhase,
-    /// Bytes that the memory plan has for the device; absent for a model that was not opened from a folder.
+    /// Bytes that the memory plan has for the device; absent for a model that was not loaded from a folder.
     pub planned: Option<u64>,
     /// What to change.
     pub advice: Vec<Advice>,
-    /// What was asked for.
+    /// What was requested.
     pub source: Box<ModelError>,
 }
 
@@ -127,10 +127,10 @@ impl std::error::Error for OutOfMemory {
 
 impl fmt::Display for OutOfMemory {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{} during {}; planned: ", self.source, self.phase)?;
+        write!(f, "{} {}; planned: ", self.source, self.phase)?;
         match self.planned {
             Some(bytes) => write!(f, "{} GiB for all of training", gibibytes(bytes))?,
-            None => f.write_str("nothing, since the model was not opened from a folder")?,
+            None => f.write_str("nothing, since the model was not loaded from a folder")?,
         }
         write!(f, "; to reduce memory, {}", list(&self.advice, ", or "))
     }

@@ -1,4 +1,4 @@
-//! Moments in the host's memory beside those on the device, over kernels on a CPU.
+//! Moments in host memory compared with those on the device, with kernels on a CPU.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +11,7 @@ use evenkeel_model::kernels::{AdamW, HostMoments, HostValues, Moment, OptimizerK
 use crate::test_model::{TestModel, groups, state};
 use crate::{Example, Learner, MomentsLocation, TrainingSettings};
 
-/// The loops of a CPU as kernels, and how many updates took moments from the host's memory.
+/// The loops of a CPU as kernels, and how many updates took moments from host memory.
 struct Loops(Arc<AtomicUsize>);
 
 impl OptimizerKernels for Loops {

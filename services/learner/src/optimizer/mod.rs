@@ -207,7 +207,7 @@ impl Optimizer {
                 return Err(LearnerError::setting(
                     "optimizer.moments",
                     "host",
-                    "device where there are no own kernels",
+                    "device where there are no custom kernels",
                 ));
             }
         }

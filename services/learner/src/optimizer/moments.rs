@@ -1,4 +1,4 @@
-//! Where AdamW's moments are kept: on the device of the parameters, or in page-locked memory of the host.
+//! Where AdamW's moments are kept: on the device of the parameters, or in page-locked host memory.
 
 use candle_core::{Device, Tensor};
 use evenkeel_model::Parameters;
@@ -10,9 +10,9 @@ use crate::settings::MomentsLocation;
 
 /// Both fp32 moments of every parameter.
 pub(crate) enum Moments {
-    /// On the device of the parameters, which on a CPU is the host's memory as well.
+    /// On the device of the parameters, which on a CPU is host memory as well.
     Device(PerMoment<Vec<Tensor>>),
-    /// In page-locked memory of the host.
+    /// In page-locked host memory.
     Host(HostMoments),
 }
 

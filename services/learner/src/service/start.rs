@@ -29,7 +29,7 @@ pub enum StartError {
     #[error("cannot start the learner's thread: {0}")]
     Thread(std::io::Error),
     /// A defect: the learner's thread panicked before the model was open.
-    #[error("the learner's thread ended while it opened the model; the log says why")]
+    #[error("the learner's thread ended while loading the model; the log says why")]
     ThreadEnded,
 }
 

@@ -112,7 +112,7 @@ impl Compute {
         match self.ordinal()? {
             None => Ok(Device::Cpu),
             Some(_) if !cfg!(feature = "cuda") => {
-                let allowed = "cpu in this build; cuda where it was built with --features cuda";
+                let allowed = "cpu in this build; cuda in a build with --features cuda";
                 Err(FieldError::new("compute.device", &self.device, allowed))
             }
             Some(number) => cuda_device(number).map_err(|error| {

@@ -131,7 +131,7 @@ impl Settings for TrainingSettings {
         self.probe_gradients.validate(&self.objective)?;
         // Both phases use the same memory.
         if self.supervised.moments != MomentsLocation::Device {
-            let allowed = "device: optimizer.moments holds for supervised steps too";
+            let allowed = "device: optimizer.moments applies to supervised steps too";
             return Err(FieldError::new("supervised.moments", self.supervised.moments.name(), allowed));
         }
         if !(self.temperature.is_finite() && self.temperature > 0.0) {
@@ -158,7 +158,7 @@ impl TrainingSettings {
     pub fn validate_batch(&self, batch: BatchShape) -> Result<(), FieldError> {
         self.objective.validate_group_size(batch.group_size)?;
         if batch.largest_reward.is_nan() || batch.largest_reward.abs() > MAX_REWARD {
-            let allowed = format!("a finite number up to {MAX_REWARD:e} in size");
+            let allowed = format!("a finite number up to {MAX_REWARD:e} in magnitude");
             return Err(FieldError::new("largest_reward", batch.largest_reward, allowed));
         }
         Ok(())

@@ -26,7 +26,7 @@ pub enum StepPhase {
     Updating,
 }
 
-/// How far a step is.
+/// The progress of a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StepProgress {
     /// Groups whose gradient has been accumulated, or which have none. Each counts once, however many epochs follow.
@@ -53,7 +53,7 @@ pub(super) struct Batch {
     unscored: Vec<PlannedResponse>,
     /// Responses of later updates that have been.
     scored: Vec<PlannedResponse>,
-    /// Statistics by lag, where they are asked for.
+    /// Statistics by lag, if they are requested.
     lags: Option<LagStatistics>,
 }
 
@@ -79,7 +79,7 @@ impl Batch {
         self.lags = Some(LagStatistics::default());
     }
 
-    /// The statistics by lag, where they were asked for.
+    /// The statistics by lag, if they were requested.
     pub(super) fn take_lags(&mut self) -> Option<MismatchByLag> {
         self.lags.take().map(LagStatistics::finish)
     }
@@ -210,7 +210,7 @@ impl Batch {
         Ok(())
     }
 
-    /// Adds responses whose log-probabilities before the first update are known, where statistics by lag are asked for.
+    /// Adds responses whose log-probabilities before the first update are known, if statistics by lag are requested.
     fn measure(&mut self, trainer: &Trainer, responses: &[PlannedResponse]) -> Result<()> {
         let Some(lags) = &mut self.lags else { return Ok(()) };
         let known = responses.iter().filter_map(|response| Some((response, response.old_logp()?)));

@@ -85,7 +85,7 @@ impl<'a> PolicyStep<'a> {
         self.batch.add(self.trainer, weights, planned).inspect_err(|_| self.failed = true)
     }
 
-    /// How far the step is.
+    /// The progress of the step.
     pub fn progress(&self) -> StepProgress {
         self.batch.progress()
     }

@@ -93,9 +93,9 @@ pub struct StepReport {
     pub quantities: Quantities,
     /// The optimizer updates, in order; none if no token was trainable.
     pub updates: Vec<UpdateStats>,
-    /// The gradients of all rules, where they were asked for.
+    /// The gradients of all rules, if they were requested.
     pub probe: Option<GradientProbe>,
-    /// Statistics for each lag of the trainable tokens that went through the model, where they were asked for. Tokens of later mini-batches
+    /// Statistics for each lag of the trainable tokens that went through the model, if they were requested. Tokens of later mini-batches
     /// are measured before the first update as well, but with `old_logp = rollout` under the weights of their own first pass.
     pub lags: Option<MismatchByLag>,
 }

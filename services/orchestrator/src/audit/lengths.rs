@@ -1,13 +1,13 @@
-//! Lengths of answers: of those that were trained on, beside those that were sampled.
+//! Lengths of responses: of those that were trained on, compared with those that were sampled.
 
 use std::collections::BTreeMap;
 
 use super::record::{GroupRecord, PromptLine};
 
-/// Lengths of some answers in tokens.
+/// Lengths of some responses in tokens.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Lengths {
-    /// How many answers.
+    /// How many responses.
     pub answers: u64,
     /// Their mean.
     pub mean: f64,
@@ -16,7 +16,7 @@ pub struct Lengths {
 }
 
 impl Lengths {
-    /// `None` of no answers.
+    /// `None` for no responses.
     fn of(mut lengths: Vec<u32>) -> Option<Self> {
         lengths.sort_unstable();
         let last = lengths.len().checked_sub(1)?;
@@ -31,7 +31,7 @@ impl Lengths {
     }
 }
 
-/// The answers of one lag.
+/// The responses of one lag.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LagLengths {
     /// Versions that their oldest token is behind the step that they were for.
@@ -45,14 +45,14 @@ pub struct LagLengths {
 /// What filling steps in order of completion did to lengths.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct OvertakenLengths {
-    /// Answers in the steps that left prompts for a later step although they took later prompts.
+    /// Responses in the steps that left prompts for a later step although they took later prompts.
     pub taken: Lengths,
-    /// The answers to the prompts that they left, once for each step that did.
+    /// The responses to the prompts that they left, once for each step that did.
     pub left: Lengths,
 }
 
 impl OvertakenLengths {
-    /// `None` where no step left a prompt whose answers are known by now.
+    /// `None` where no step left a prompt whose responses are known by now.
     pub(super) fn of(lines: &[PromptLine]) -> Option<Self> {
         if lines.iter().all(|line| line.waiting.is_empty()) {
             return None;
@@ -76,7 +76,7 @@ pub(super) struct LengthsByLag {
 }
 
 impl LengthsByLag {
-    /// Adds the answers of a group: those with a verdict, which were trained on or not, and those without.
+    /// Adds the responses of a group: those with a verdict, which were trained on or not, and those without.
     pub(super) fn add(&mut self, lag: u64, judged: &[u32], are_trained: bool, others: &[u32]) {
         let (sampled, trained) = self.by_lag.entry(lag).or_default();
         sampled.extend_from_slice(judged);

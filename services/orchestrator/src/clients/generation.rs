@@ -93,8 +93,8 @@ impl Generation {
         Some(self.client.clone().get_status(request).await.ok()?.into_inner())
     }
 
-    /// Moves the engines to weights. A warning reports engines that fail; where all fail the call is retried. Nobody calls it but
-    /// `EngineWeights`, which keeps moves in order.
+    /// Updates the engines to a weights version. A warning reports engines that fail; if all fail the call is retried. Only
+    /// `EngineWeights` calls it, which keeps updates in order.
     pub(crate) async fn update_weights(&self, weights: &WeightsRef, in_flight: PauseMode) -> Result<(), Halt> {
         let (pause_mode, weights_ref) = (in_flight.into(), Some(weights.clone()));
         let request = UpdateWeightsRequest { weights: weights_ref, pause_mode, ..UpdateWeightsRequest::default() };
@@ -170,7 +170,7 @@ impl Generation {
         let answer = self.retrier.call(Dependency::Generation, &self.endpoint, "ProveWeights", call).await?;
         let Some((proven, failures)) = answer else { return Ok(None) };
         if !failures.is_empty() {
-            let message = format!("the weights of some engines are not proven: {failures}");
+            let message = format!("the weights of some engines could not be checked: {failures}");
             self.events.emit(Event::Warning { message });
         }
         proven.into_iter().map(|engine| scores_of(engine, &request)).collect::<Result<_, _>>().map(Some)

@@ -14,7 +14,7 @@ pub(crate) struct ProvenEngine {
 pub(crate) struct EngineScores {
     /// Of every token but the first of each sequence, at temperature 1.
     pub(crate) prompt: Vec<f32>,
-    /// The token that it sampled behind each sequence.
+    /// The token that it sampled after each sequence.
     pub(crate) sampled: Vec<Sampled>,
     /// Whether log-probabilities of its samples are those of temperature 1.
     pub(crate) raw: bool,

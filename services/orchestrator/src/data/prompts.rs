@@ -51,7 +51,7 @@ pub(crate) struct Prompts {
 pub(crate) struct Fit {
     /// The model's context, in tokens.
     pub(crate) context: usize,
-    /// The longest answer, in tokens.
+    /// The longest response, in tokens.
     pub(crate) max_tokens: usize,
     pub(crate) overlong: Overlong,
     pub(crate) invalid_rows: InvalidRows,
@@ -87,7 +87,7 @@ impl Prompts {
     /// `held_out_tokens`: the longest answer in an evaluation.
     ///
     /// # Errors
-    /// A prompt that the chat template refuses, one without tokens, one that leaves no room for an answer, where such are refused;
+    /// A prompt that the chat template refuses, one without tokens, one that leaves no room for a response, where such are refused;
     /// a source without a prompt that is left.
     pub(crate) fn encode(
         dataset: &mut Dataset,
@@ -168,7 +168,7 @@ pub(crate) fn encode(
             let message = format!("{tokens} tokens, allowed: at most {allowed}");
             match overlong {
                 Overlong::Cut if allowed > 0 => {
-                    // The end of a prompt has the question and the beginning of the answer's turn.
+                    // The end of a prompt has the question and the beginning of the response's turn.
                     token_ids.drain(..tokens - allowed);
                     report.cut(file, id, message);
                 }
@@ -244,7 +244,7 @@ impl Demonstrations {
             let tokens = prompt + answer + usize::from(tokenizer.end_id().is_some());
             if answer == 0 || tokens > context {
                 let field = format!("demonstration of `{}`", problem.id);
-                let found = format!("{answer} tokens behind a prompt of {prompt}");
+                let found = format!("{answer} tokens after a prompt of {prompt}");
                 let allowed = format!("1 or more, and at most the model's context of {context} with prompt and end");
                 return Err(FieldError::new(field, found, allowed).into());
             }

@@ -32,7 +32,7 @@ struct EpochOrder {
     length: usize,
     /// Index among several sources; `None` for the only one.
     source: Option<u64>,
-    /// The order of the epoch that was asked for last.
+    /// The order of the epoch that was requested last.
     epoch: Option<(u64, Vec<usize>)>,
 }
 

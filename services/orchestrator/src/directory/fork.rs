@@ -68,7 +68,7 @@ impl RunDirectory {
 }
 
 impl ForkOrigin {
-    /// What a person should know when the run starts, a sentence each.
+    /// What the user should know when the run starts, a sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
         let Self { run_id, step, changed, .. } = self;
         let settings = match changed.is_empty() {

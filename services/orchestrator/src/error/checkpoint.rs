@@ -11,9 +11,9 @@ pub enum CheckpointError {
         /// What is wrong with it.
         problem: StateProblem,
     },
-    /// It does not name weights that the next steps are sampled by.
+    /// It does not name weights that the next steps are sampled with.
     #[error(
-        "the checkpoint after step {step} does not name the weights after step {weights}, which step {sampled} is sampled by"
+        "the checkpoint after step {step} does not name the weights after step {weights}, which step {sampled} is sampled with"
     )]
     WeightsUnnamed {
         /// GRPO steps before it.
@@ -25,7 +25,7 @@ pub enum CheckpointError {
     },
     /// It has prompts without a step, which data order would skip.
     #[error(
-        "the checkpoint after step {step} is of a run in order of completion, whose prompt {prompt} is in no step yet: go on with \
+        "the checkpoint after step {step} is from a run in order of completion, whose prompt {prompt} is in no step yet: continue with \
          pipeline.order = \"completion\""
     )]
     PromptsWaiting {

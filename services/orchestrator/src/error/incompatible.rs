@@ -25,8 +25,8 @@ pub enum Incompatible {
         /// Digest that the service reports.
         reported: String,
     },
-    /// Prompt and answer are longer than the context of a service.
-    #[error("prompt and answer need {needed} tokens, the {service} service takes {context}")]
+    /// Prompt and response are longer than the context of a service.
+    #[error("prompt and response need {needed} tokens, the {service} service accepts {context}")]
     Context {
         /// Which one.
         service: Dependency,
@@ -52,7 +52,7 @@ pub enum Incompatible {
         endpoint: String,
     },
     /// The settings of the learner are not those of the recipe.
-    #[error("the learner trains by settings {reported}, the recipe has {expected}")]
+    #[error("the learner uses settings {reported}, the recipe has {expected}")]
     LearnerSettings {
         /// Hash that the learner reports.
         reported: String,

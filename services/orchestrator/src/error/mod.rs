@@ -32,7 +32,7 @@ pub enum RunError {
         /// What is wrong, and what is allowed.
         message: String,
     },
-    /// A prompt that leaves too few tokens for an answer.
+    /// A prompt that leaves too few tokens for a response.
     #[error(
         "prompt `{id}` has {tokens} tokens, allowed: at most {allowed} (context {context} less max_tokens {max_tokens})"
     )]
@@ -136,7 +136,7 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
-    /// Too many samples took too long. Long samples are the late ones: continuing without them would favour short answers.
+    /// Too many samples took too long. Long samples are the late ones: continuing without them would favour short responses.
     #[error(
         "{what}: {late} of {samples} samples took too long, allowed: services.max_late_share = {allowed} of them, since late samples are \
          the long ones (more engines or reward workers, a larger services.rollout_deadline or verify_deadline, or a smaller \
@@ -182,8 +182,8 @@ pub enum RunError {
     },
     /// Published weights that a resumed run needs and that are gone.
     #[error(
-        "version {version}, the weights after step {step} by which the steps after the checkpoint are sampled (pipeline.max_lag), cannot be \
-         loaded any more: {message}; put its folder back, resume from an older checkpoint, or fork the run, which starts without a lag"
+        "version {version}, the weights after step {step} with which the steps after the checkpoint are sampled (pipeline.max_lag), cannot \
+         be loaded any more: {message}; put its folder back, resume from an older checkpoint, or fork the run, which starts without a lag"
     )]
     WeightsGone {
         /// GRPO steps before them.
@@ -194,7 +194,7 @@ pub enum RunError {
         message: String,
     },
     /// The learner lost its state repeatedly at the same step.
-    #[error("the learner lost the run {times} times at step {step}: {message}")]
+    #[error("the learner lost its state {times} times at step {step}: {message}")]
     NoProgress {
         /// The step.
         step: u64,

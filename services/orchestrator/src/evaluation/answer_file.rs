@@ -17,7 +17,7 @@ use crate::error::RunError;
 
 /// What follows the benchmark's name.
 const EXTENSION: &str = ".jsonl.zst";
-/// Fast beside sampling, and a quarter of the size.
+/// Fast compared with sampling, and a quarter of the size.
 const LEVEL: i32 = 3;
 
 /// The answers of each group, with the number of its problem.
@@ -34,7 +34,8 @@ pub(super) struct AnswerFile {
 }
 
 impl AnswerFile {
-    /// Opens or creates the file of a benchmark. Returns the groups that it has, by problem; whatever follows the last whole one is removed.
+    /// Opens or creates the file of a benchmark. Returns the groups that it has, by problem; whatever follows the last whole one is
+    /// removed.
     pub(super) fn open(folder: &Path, benchmark: &str) -> Result<(Self, Groups), RunError> {
         let path = folder.join(format!("{benchmark}{EXTENSION}"));
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);

@@ -13,10 +13,10 @@ use crate::error::RunError;
 use crate::rollout::{GroupRequest, GroupSampling};
 use crate::settings::{AnswerSampling, LoopSettings};
 
-/// The numbers of a benchmark's groups: its own half, so that samples do not depend on which other benchmarks are asked.
+/// The numbers of a benchmark's groups: its own half, so that samples do not depend on which other benchmarks are evaluated.
 const HALF: u32 = 32;
 
-/// Problems that are asked together and reported under one name.
+/// Problems that are evaluated together and reported under one name.
 #[derive(Debug)]
 pub(crate) struct Benchmark {
     pub(super) name: String,
@@ -50,7 +50,7 @@ pub(crate) fn named_prompts(
         let field = |name: &str| format!("evaluation.benchmarks[{index}].{name}");
         let max_tokens = evaluation.sampling_of(benchmark, &settings.sampling).max_tokens as usize;
         if max_tokens >= context {
-            let allowed = format!("below the model's context, which is {context}, prompt and answer together");
+            let allowed = format!("below the model's context, which is {context}, prompt and response together");
             return Err(FieldError::new(field("max_tokens"), max_tokens, allowed).into());
         }
         let fit = Fit { context, max_tokens, overlong: data.overlong, invalid_rows: data.invalid_rows };
@@ -63,7 +63,7 @@ pub(crate) fn named_prompts(
             },
         )?;
         if prompts.is_empty() {
-            let allowed = "at least one prompt that the template renders and that leaves room for an answer";
+            let allowed = "at least one prompt that the template renders and that leaves room for a response";
             return Err(FieldError::new(field("files"), "0 prompts", allowed).into());
         }
         all.push(prompts);
@@ -105,7 +105,7 @@ impl Benchmarks {
             // Held-out problems have the name of the data. A collision is practically impossible, but would be silent.
             if let Some(other) = all.iter().find(|other| other.half == half || file_name(&other.name) == name) {
                 let field = format!("evaluation.benchmarks[{index}].name");
-                let allowed = format!("a name that does not collide with `{}`, which is asked as well", other.name);
+                let allowed = format!("a name that does not collide with `{}`, which is evaluated as well", other.name);
                 return Err(FieldError::quoted(field, name, allowed).into());
             }
             all.push(Benchmark { name, prompts, sampling, half, in_average: true });
@@ -121,7 +121,7 @@ impl Benchmarks {
         self.0.iter()
     }
 
-    /// Longest prompt and answer together, in tokens.
+    /// Longest prompt and response together, in tokens.
     pub(crate) fn context_tokens(&self) -> usize {
         let of = |benchmark: &Benchmark| {
             let longest = benchmark.prompts.iter().map(|prompt| prompt.token_ids.len()).max().unwrap_or(0);
@@ -179,7 +179,7 @@ impl Benchmark {
         })
     }
 
-    /// Digest of what is asked, in its order.
+    /// Digest of the evaluated problems, in their order.
     pub(super) fn digest(&self) -> String {
         let mut text = String::new();
         for prompt in &self.prompts {

@@ -1,4 +1,4 @@
-//! `evaluation.json`: what the answers beside it are answers to.
+//! `evaluation.json`: what the answers next to it are answers to.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -31,9 +31,9 @@ struct BenchmarkFile {
 }
 
 /// Samples, verifies and writes what the folder does not have yet. Existing answers are not sampled again, where they are answers of
-/// the same weights to the same problems under the same settings; a problem with an answer that has no verdict is asked again.
+/// the same weights to the same problems under the same settings; a problem with an answer that has no verdict is sampled again.
 ///
-/// `None` where a stop after the step was requested meanwhile: the rest is asked when the evaluation continues.
+/// `None` where a stop after the step was requested meanwhile: the rest is sampled when the evaluation continues.
 ///
 /// # Errors
 /// A service that stays away, a disk that stays full, more samples that took too long than may be left out, an immediate stop.
@@ -109,7 +109,7 @@ pub(crate) fn refuse_other(
     }
 }
 
-/// Opens the files of all benchmarks, without what is no answer to what is asked now.
+/// Opens the files of all benchmarks, without answers to anything but what is evaluated now.
 fn open(
     benchmarks: &Benchmarks,
     asked: &EvaluationTarget,
@@ -134,7 +134,7 @@ fn open(
         }
         all.push(BenchmarkFile { file, scores });
     }
-    // Last: until it exists, the files are not taken for answers to what is asked.
+    // Last: until it exists, the files are not taken for answers to what is evaluated.
     manifest.write(folder)?;
     Ok(all)
 }

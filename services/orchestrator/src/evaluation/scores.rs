@@ -28,7 +28,7 @@ struct ProblemScores {
     invalid: usize,
 }
 
-/// Values beside the accuracies, by name.
+/// Values in addition to the accuracies, by name.
 type ExtraMetrics = Vec<(String, Option<f64>)>;
 
 impl Scores {
@@ -52,7 +52,7 @@ impl Scores {
         self.problems.contains_key(&index)
     }
 
-    /// Accuracies by name, each with its standard error over problems, and values beside them.
+    /// Accuracies by name, each with its standard error over problems, and values in addition to them.
     fn accuracies(&self) -> (BTreeMap<String, Estimate>, ExtraMetrics) {
         let problems: Vec<Vec<Attempt>> = self.problems.values().map(|problem| problem.attempts.clone()).collect();
         let (k, mut extra) = (self.samples, Vec::new());

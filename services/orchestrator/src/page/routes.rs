@@ -29,7 +29,7 @@ const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; c
 const SCRIPT: &str = "/page.js";
 const STYLE: &str = "/page.css";
 /// The answer to a request under a foreign name.
-const REFUSAL: &str = "ask for this page by its address, as localhost, or by a name in `page.hosts`";
+const REFUSAL: &str = "request this page by its address, as localhost, or by a name in `page.hosts`";
 
 /// Runs that may be chosen at once.
 const MAX_CHOSEN: usize = 64;

@@ -143,7 +143,7 @@ impl RunsView {
             .map(|skipped| Html::element("li", &[], format!("{}: {}", skipped.name, skipped.reason)))
             .collect();
         if !skipped.is_empty() {
-            let summary = Html::element("summary", &[], "Directories that are passed over");
+            let summary = Html::element("summary", &[], "Skipped directories");
             let skipped = Html::element("ul", &[("class", "said")], skipped);
             list.push(Html::element("details", &[("data-key", "skipped")], summary.with(skipped)));
         }

@@ -20,7 +20,7 @@ const SILENCE: Duration = Duration::from_secs(10);
 /// How long a browser waits before it connects again, in milliseconds.
 const RETRY: u32 = 2000;
 
-/// What a stream sends: called again and again, for one reader.
+/// What a stream sends: called repeatedly, for one reader.
 pub(super) trait Source: Send + 'static {
     /// What is new since the last call; empty for nothing. `None` ends the stream.
     fn next(&mut self) -> impl Future<Output = Option<Vec<Bytes>>> + Send;

@@ -82,7 +82,7 @@ fn rows(data: Option<&DataReport>) -> Vec<(String, f64, f64)> {
     }
     let dropped = reasons.into_iter().map(|(reason, count)| (format!("rows of the data dropped: {reason}"), count));
     let merged = ("rows of the data merged with an equal one".to_owned(), files().map(|file| file.duplicates).sum());
-    let cut = ("prompts cut to make room for an answer".to_owned(), files().map(|file| file.cut).sum());
+    let cut = ("prompts cut to make room for a response".to_owned(), files().map(|file| file.cut).sum());
     dropped.chain([merged, cut]).map(|(what, count)| (what, count as f64, all)).collect()
 }
 

@@ -1,4 +1,4 @@
-//! Samples of older weights: how far the policy of a step is from those that drew its tokens.
+//! Samples of older weights: how far the policy of a step is from those that sampled its tokens.
 
 use evenkeel_report::{Chart, Figure, Html, Series, Style, Table, figures, number, percent};
 

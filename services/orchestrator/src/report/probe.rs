@@ -1,4 +1,4 @@
-//! The gradients of all aggregation rules on the batches of some steps, where the run was asked for them.
+//! The gradients of all aggregation rules on the batches of some steps, if the run was asked for them.
 
 use evenkeel_report::{Chart, Figure, Html, Series, Style, Table, figures, number};
 

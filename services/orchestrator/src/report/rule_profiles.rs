@@ -1,4 +1,4 @@
-//! What every aggregation rule makes of the same answers, beside the one in use.
+//! What every aggregation rule makes of the same responses, compared with the one in use.
 
 use evenkeel_report::{Chart, Figure, Html, Point, Series, Style, Table, figures, number, percent};
 

@@ -85,8 +85,8 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
 fn loss_chart(losses: &Losses<'_>, used: Option<&str>, steps: &Curves) -> Chart {
     let mut chart = Chart::new(
         "Loss on the same answers",
-        "what each rule makes of the answers of a step before the first update, averaged over five steps, beside the loss that the learner \
-         reported (over all updates of the step)",
+        "what each rule makes of the answers of a step before the first update, averaged over five steps, compared with the loss that \
+         the learner reported (over all updates of the step)",
     );
     for (rule, points) in losses.iter().filter(|(_, points)| !is_zero(points)) {
         chart = chart

@@ -12,7 +12,7 @@ use crate::metrics::MetricsLine;
 
 /// Answers of each kind.
 const EACH: usize = 3;
-/// Answers of an evaluation that are read; those of a larger one are passed over behind it.
+/// Maximum number of responses of an evaluation that are read; in a larger one the rest is skipped.
 const MAX_ANSWERS: usize = 50_000;
 /// Characters of a prompt or an answer that are shown.
 const MAX_CHARACTERS: usize = 3_000;
@@ -38,8 +38,8 @@ pub(crate) struct Gallery {
 type Key = (String, u64, u32);
 
 impl Gallery {
-    /// Reads the last evaluation and the one before. An evaluation without answers that can be read is passed over: it is no reason to have no
-    /// report.
+    /// Reads the last evaluation and the one before. An evaluation without answers that can be read is skipped: it is no reason to have
+    /// no report.
     pub(crate) fn read(directory: &Path, evaluations: &[MetricsLine]) -> Self {
         let Some(last) = evaluations.last() else { return Self::default() };
         let before = evaluations.iter().rev().nth(1).map(|line| line.step);

@@ -73,7 +73,7 @@ impl RolloutContext {
         &self.tokenizer
     }
 
-    /// Everything random follows from it.
+    /// Seed of all randomness.
     pub(crate) fn seed(&self) -> u64 {
         self.seed
     }
@@ -92,7 +92,8 @@ pub(crate) struct RolloutSpec {
 pub(crate) enum SampledBy {
     /// Those of the rounds, each its part, and no others.
     Rounds(Arc<Rounds>),
-    /// Those that the run has moved the engines to when a sample is requested, and later ones. A sample may have tokens of several versions.
+    /// Those that the run has updated the engines to when a sample is requested, and later ones. A sample may have tokens of several
+    /// versions.
     Newest,
     /// Whichever the engines have.
     Any,
@@ -101,7 +102,7 @@ pub(crate) enum SampledBy {
 /// What an attempt at a sample starts from.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct AttemptStart {
-    /// The moves of the engines before it.
+    /// The updates of the engines before it.
     engines: UpdateCounts,
     /// The earliest version that may sample it, if it need not be a certain one.
     earliest: Option<u64>,
@@ -194,8 +195,8 @@ impl Batch {
         AttemptStart { engines: seen, earliest }
     }
 
-    /// Has the engines moved to the weights of a part that they lack, unless that was done since the attempt began. Returns why they lacked
-    /// them.
+    /// Has the engines updated to the weights of a part that they lack, unless that was done since the attempt began. Returns why they
+    /// lacked them.
     pub(super) async fn restore_weights(
         &self,
         part: &ResponsePart,
@@ -216,13 +217,13 @@ impl Batch {
         &self.context.run_id
     }
 
-    /// How the whole answer of a sample is drawn.
+    /// How the whole response of a sample is drawn.
     pub(super) fn sampling(&self, request: &GroupRequest, sample: u32) -> SamplingSettings {
         let seed = request.id.sample(sample).seed(self.context.seed);
         SamplingSettings { seed, ..request.sampling.settings.clone() }
     }
 
-    /// The request for a part of the answer of a sample, as a part of that span.
+    /// The request for a part of the response of a sample, as a part of that span.
     pub(super) fn generate_item(
         &self,
         request: &GroupRequest,

@@ -1,5 +1,5 @@
-//! The weights of the engines: the one place that updates engines from weights to weights. The run updates them forward. Samples that lack their
-//! weights, and proofs, have them restored.
+//! The weights of the engines: the one place that updates engines from one version to another. The run updates them forward. Samples that
+//! lack their weights, and proofs, have them restored.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -11,10 +11,10 @@ use super::versions_in_flight::VersionsInFlight;
 use crate::clients::Services;
 use crate::error::Halt;
 
-/// How long a sample waits for the engines that are on their way to its weights.
+/// How long a sample waits for engines that are being updated to its weights.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the engines were moved to, and the versions whose samples are in flight.
+/// What the engines were updated to, and the versions whose samples are in flight.
 pub(crate) struct EngineWeights {
     services: Arc<Services>,
     versions: Arc<VersionsInFlight>,
@@ -27,9 +27,9 @@ pub(crate) struct EngineWeights {
 struct State {
     /// The version that the run itself updates the engines to at the moment.
     updating_to: Option<u64>,
-    /// Where the run itself moved them last.
+    /// What the run itself updated them to last.
     target: Option<UpdateTarget>,
-    /// How often they were moved, how often of these to another version than before, and to which one last.
+    /// How often they were updated, how often of these to another version than before, and to which one last.
     updates: u64,
     version_changes: u64,
     last: Option<u64>,
@@ -63,9 +63,9 @@ pub(crate) struct UpdateCounts {
 /// Why engines lacked weights.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum MissingWeights {
-    /// They had been moved to other weights, or not yet to these.
+    /// They had been updated to other weights, or not yet to these.
     Superseded,
-    /// They had been moved to these and nowhere else since, as with a restart of the generation service.
+    /// They had been updated to these and to no others since, as with a restart of the generation service.
     Lost,
 }
 
@@ -76,7 +76,7 @@ struct UpdateTarget {
     in_flight: PauseMode,
 }
 
-/// A move of the engines by the run, until it is dropped.
+/// An update of the engines by the run, until it is dropped.
 pub(crate) struct WeightUpdate<'a> {
     engines: &'a EngineWeights,
     target: UpdateTarget,
@@ -93,31 +93,31 @@ impl EngineWeights {
         &self.versions
     }
 
-    /// From now on samples of these weights wait for [`WeightUpdate::run`], which updates the engines to them. `in_flight` says what becomes of samples
-    /// in flight.
+    /// From now on samples of these weights wait for [`WeightUpdate::run`], which updates the engines to them. `in_flight` says what
+    /// becomes of samples in flight.
     pub(crate) fn begin_update(&self, weights: &WeightsRef, in_flight: PauseMode) -> WeightUpdate<'_> {
         self.state.send_modify(|state| state.updating_to = Some(weights.version));
         WeightUpdate { engines: self, target: UpdateTarget { weights: weights.clone(), in_flight } }
     }
 
-    /// The version that the run moved the engines to last.
+    /// The version that the run last updated the engines to.
     pub(super) fn target(&self) -> Option<u64> {
         self.state.borrow().target.as_ref().map(|target| target.weights.version)
     }
 
-    /// How the engines were moved so far. Waits while weights are restored.
+    /// How the engines were updated so far. Waits while weights are restored.
     pub(crate) async fn seen(&self) -> UpdateCounts {
         let _restored = self.restoring.lock().await;
         self.state.borrow().seen()
     }
 
-    /// Moves engines that lack these weights to them, as after a restart of the generation service; samples of earlier weights come first.
-    /// Does nothing where they were moved there since they were `seen`, or are on their way. Returns why they lacked them.
+    /// Updates engines that lack these weights to them, as after a restart of the generation service; samples of earlier weights come
+    /// first. Does nothing if they were updated to them since they were `seen`, or the update is in progress. Returns why they lacked them.
     pub(crate) async fn restore(&self, weights: &WeightsRef, seen: UpdateCounts) -> Result<MissingWeights, Halt> {
         self.restore_as(weights, PauseMode::Unspecified, seen).await
     }
 
-    /// The same for the weights that the run moved the engines to last.
+    /// The same for the weights that the run last updated the engines to.
     pub(super) async fn restore_target(&self, seen: UpdateCounts) -> Result<MissingWeights, Halt> {
         let target = self.state.borrow().target.clone();
         match target {

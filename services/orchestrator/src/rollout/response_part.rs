@@ -1,4 +1,4 @@
-//! A part of an answer: what one version of the weights samples of it.
+//! A part of a response: what one version of the weights samples of it.
 
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
@@ -8,11 +8,11 @@ use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
 pub(super) struct ResponsePart {
     /// The weights that are to sample it. `None`: those that the engines have.
     pub(super) weights: Option<WeightsRef>,
-    /// The answer before it; empty for the first part.
+    /// The response before it; empty for the first part.
     pub(super) before: Vec<Segment>,
     /// How it is drawn.
     pub(super) sampling: SamplingSettings,
-    /// Whether the answer ends with it.
+    /// Whether the response ends with it.
     pub(super) is_last: bool,
 }
 
@@ -22,9 +22,9 @@ impl ResponsePart {
         self.weights.as_ref().map(|weights| weights.version)
     }
 
-    /// Whether the answer ends here, where `tokens` more were sampled and ended for that reason.
+    /// Whether the response ends here, where `tokens` more were sampled and ended for that reason.
     pub(super) fn ends(&self, tokens: u32, reason: FinishReason) -> bool {
-        // Fewer than were asked for: the context ended it.
+        // Fewer than were requested: the context ended it.
         self.is_last || reason != FinishReason::Length || tokens < self.sampling.max_tokens
     }
 }

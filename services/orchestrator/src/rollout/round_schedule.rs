@@ -1,4 +1,4 @@
-//! Which rounds of a step sample which part of which answer.
+//! Which rounds of a step sample which part of which response.
 
 use std::ops::RangeInclusive;
 
@@ -6,7 +6,7 @@ use evenkeel_proto::SamplingSettings;
 
 use crate::settings::LoopSettings;
 
-/// The rounds of a step that sample the answers of a group, one part each.
+/// The rounds of a step that sample the responses of a group, one part each.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RoundSpan {
     first: usize,
@@ -16,7 +16,7 @@ pub(crate) struct RoundSpan {
 }
 
 impl RoundSpan {
-    /// All of an answer in that round.
+    /// All of a response in that round.
     pub(crate) fn whole(round: usize) -> Self {
         Self { first: round, last: round, tokens: u32::MAX }
     }
@@ -26,22 +26,23 @@ impl RoundSpan {
         self.first..=self.last
     }
 
-    /// How the part of that round is drawn of an answer that has `sampled` tokens and is drawn by `whole` from its beginning.
+    /// How the part of that round is sampled, of a response that has `sampled` tokens so far and is sampled as `whole` in all.
     pub(super) fn sampling(self, whole: &SamplingSettings, round: usize, sampled: u32) -> SamplingSettings {
         let rest = whole.rest(sampled);
         if round < self.last { rest.at_most(self.tokens) } else { rest }
     }
 }
 
-/// How a step divides among its rounds, which are sampled by successive weights. The position of a prompt in the data order decides, counted
-/// from the first one of the step, and that of a token in its answer; neither the order in which samples end nor the number of engines does.
+/// How a step divides among its rounds, which are sampled with successive weights. The position of a prompt in the data order decides,
+/// counted from the first one of the step, and that of a token in its response; neither the order in which samples end nor the number of
+/// engines does.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct RoundSchedule {
     /// Groups that make the step.
     groups: u64,
     /// How many of them, the last ones, begin with the second round.
     later: u64,
-    /// Rounds that may sample parts of one answer, 1 or more.
+    /// Rounds that may sample parts of one response, 1 or more.
     parts_per_answer: usize,
     /// Tokens of each of these parts but the last one.
     tokens: u32,
@@ -56,7 +57,7 @@ impl RoundSchedule {
             groups: sampling.prompts_per_step.into(),
             later: pipeline.split.into(),
             parts_per_answer: versions as usize,
-            // Parts of equal length: no switch of weights waits for more tokens of an answer than it must.
+            // Parts of equal length: no switch of weights waits for more tokens of a response than it must.
             tokens: sampling.max_tokens.div_ceil(versions),
         }
     }

@@ -26,7 +26,7 @@ pub(crate) struct Rewards {
     pub(crate) shaped: f64,
 }
 
-/// What a verdict says beside its outcome and reward.
+/// What a verdict says besides its outcome and reward.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct VerdictDetail {
     /// Stable, finer than the outcome, such as `equal_rational`.

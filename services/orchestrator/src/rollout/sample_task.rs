@@ -72,7 +72,7 @@ struct AttemptFailure {
     counts: bool,
 }
 
-/// What became of an answer, or of a part of it.
+/// What became of a response, or of a part of it.
 enum Generated {
     Accepted(Box<Accepted>),
     /// The attempts are used up.
@@ -81,7 +81,7 @@ enum Generated {
     },
 }
 
-/// A rollout that passed validation: the answer up to its last part, and how many tokens that is.
+/// A rollout that passed validation: the response up to its last part, and how many tokens that is.
 struct Accepted {
     rollout: Rollout,
     tokens: usize,
@@ -99,7 +99,7 @@ impl SampleTask {
         self.request.id.sample(self.number).to_string()
     }
 
-    /// Takes the sample to its reward, or to the reason why it has none. `permit` is for the first part of its answer.
+    /// Takes the sample to its reward, or to the reason why it has none. `permit` is for the first part of its response.
     ///
     /// # Errors
     /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
@@ -122,7 +122,7 @@ impl SampleTask {
         self.batch.services()
     }
 
-    /// Generates the answer part by part. A permit is held while a part is with the generation service, not while its weights are waited
+    /// Generates the response part by part. A permit is held while a part is with the generation service, not while its weights are waited
     /// for.
     async fn generate(&mut self, permit: OwnedSemaphorePermit) -> Result<Generated, Halt> {
         let (span, whole) = (self.request.rounds, self.batch.sampling(&self.request, self.number));
@@ -168,8 +168,8 @@ impl SampleTask {
         Arc::clone(&self.permits).acquire_owned().await.map_err(|error| RunError::Defect(error.to_string()))
     }
 
-    /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then the
-    /// engines keep its weights.
+    /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then
+    /// the engines keep its weights.
     async fn generate_part(&mut self, part: &ResponsePart, round: usize) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
         let (mut unavailable, mut lost) = (policy.with_jitter(self.id()).backoff(), false);
@@ -234,9 +234,9 @@ impl SampleTask {
         }
     }
 
-    /// The engines lack the weights of a part. That is no attempt where the run moved them elsewhere or has them on their way: it moves on to
-    /// each weights once, and gives that up after `services.outage_timeout`. Neither is the first time that they lost them (`lost` says whether
-    /// it is over), as with a restart. Every further time is one, since nothing else would end that.
+    /// The engines lack the weights of a part. This does not count as an attempt if the run updated them to others or is updating
+    /// them: it moves on to each version once, and gives that up after `services.outage_timeout`. Nor does the first time that they lost
+    /// them (`lost` says whether it is over), as with a restart. Every further time counts, since nothing else would end that.
     async fn lacks_weights(
         &self,
         part: &ResponsePart,

@@ -24,7 +24,7 @@ pub(crate) struct StepBatch {
 }
 
 impl StepBatch {
-    /// A step of these groups, `filled_up` of them without an advantage, beside those that were `dropped`.
+    /// A step of these groups, `filled_up` of them without an advantage, in addition to those that were `dropped`.
     pub(crate) fn of(groups: Vec<SampledGroup>, dropped: Vec<SampledGroup>, dynamic: bool, filled_up: u64) -> Self {
         let samples = groups.iter().chain(&dropped).flat_map(SampledGroup::samples);
         let rewards = samples.filter_map(|sample| sample.rewards()).map(|rewards| rewards.raw);
@@ -93,8 +93,8 @@ impl StepSelection {
         }
     }
 
-    /// Prompts to be in flight or finished by now. Every zero-advantage group needs a replacement, whatever its position: no sample is wasted,
-    /// and which prompts are tried does not depend on timing.
+    /// Prompts to be in flight or finished by now. Every zero-advantage group needs a replacement, whatever its position: no sample is
+    /// wasted, and which prompts are tried does not depend on timing.
     pub(crate) fn prompts_needed(&self) -> u64 {
         (self.target + self.zero_advantage).min(self.limit)
     }

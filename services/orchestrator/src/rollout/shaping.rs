@@ -1,4 +1,4 @@
-//! From raw to shaped rewards: components with their weights, DAPO's soft penalty for overlong answers among them.
+//! From raw to shaped rewards: components with their weights, DAPO's soft penalty for overlong responses among them.
 
 use std::collections::BTreeMap;
 
@@ -12,7 +12,7 @@ use crate::settings::{CORRECTNESS, FORMAT, LENGTH, PolicySamplingSettings, Shapi
 pub(super) struct VerdictReward {
     pub(super) outcome: Outcome,
     pub(super) raw: f64,
-    /// What it says beside the reward.
+    /// What it says besides the reward.
     pub(super) components: BTreeMap<String, f64>,
 }
 
@@ -33,7 +33,7 @@ impl Shaping {
         }
     }
 
-    /// The rewards of an answer of that many tokens, and the components that the shaped one is the weighted sum of.
+    /// The rewards of a response of that many tokens, and the components that the shaped one is the weighted sum of.
     pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize) -> (Rewards, Components) {
         let raw = verdict.raw;
         let ShapingSettings { correct, wrong, .. } = self.settings;

@@ -21,12 +21,12 @@ pub(super) enum RolloutMismatch {
     /// It does not begin with the response so far.
     #[error("it does not continue the response that was sent")]
     Prefix,
-    /// It adds nothing, or more than was asked for.
+    /// It adds nothing, or more than was requested.
     #[error("{added} tokens were added to the response, allowed: 1 to {allowed}")]
     Length {
         /// Tokens after the response that was sent.
         added: usize,
-        /// The most that may be.
+        /// The maximum allowed.
         allowed: u32,
     },
     /// Other weights sampled it. Each version comes with the tokens that it sampled.
@@ -55,7 +55,7 @@ pub(super) struct Requirements {
 }
 
 impl Requirements {
-    /// Returns the number of response tokens so far. `part` was asked for.
+    /// Returns the number of response tokens so far. `part` was requested.
     ///
     /// # Errors
     /// What differs from the request.
@@ -143,7 +143,7 @@ mod tests {
         }
     }
 
-    /// The whole answer by that version.
+    /// The whole response by that version.
     fn part(version: Option<u64>, request: &GroupRequest) -> ResponsePart {
         let weights = version.map(|version| WeightsRef::at_path(version, "sha256:ab", "/w", 0));
         ResponsePart { weights, before: Vec::new(), sampling: request.sampling.settings.clone(), is_last: true }

@@ -6,8 +6,8 @@ use std::sync::Arc;
 
 use tokio::sync::watch;
 
-/// The versions of the samples in flight. Earlier weights come first: engines that were moved back to them stay until their samples have ended,
-/// so that two rounds never move the engines back and forth.
+/// The versions of the samples in flight. Earlier weights come first: engines that were updated back to them stay until their samples have
+/// ended, so that two rounds never switch the engines back and forth.
 #[derive(Debug, Default)]
 pub(crate) struct VersionsInFlight {
     /// Rounds whose samples are in flight, by version.

@@ -61,7 +61,7 @@ impl CheckpointKeeper {
         Err(Incompatible::TrainedLearner { version, trained: status.run_id, run_id: run_id.clone() }.into())
     }
 
-    /// The position of the last checkpoint, or where the run begins if there is none; lines after it are removed.
+    /// The position of the last checkpoint, or where the run begins if there is none; metrics lines after it are removed.
     #[tracing::instrument(name = "restore", skip_all)]
     pub(super) async fn restore(&mut self, journal: &mut RunJournal) -> Result<Position, Halt> {
         let (learner, own) = (self.services.learner(), |state: &[u8]| Position::from_bytes(state, &self.identity));

@@ -151,7 +151,7 @@ impl EvaluationTask {
 }
 
 impl EvaluationHandle {
-    /// What a person should know about the model and the data.
+    /// What the user should know about the model and the data.
     pub fn notes(&self) -> &[String] {
         &self.notes
     }

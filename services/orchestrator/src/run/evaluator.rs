@@ -1,4 +1,4 @@
-//! Evaluations of a run: when they are due, and their lines.
+//! Evaluations of a run: when they are due, and their metrics lines.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -73,7 +73,7 @@ impl RunJournal {
         })
     }
 
-    /// GRPO and warm-start steps with a line.
+    /// GRPO and warm-start steps with a metrics line.
     pub(super) fn steps_done(&self) -> (u64, u64) {
         (self.steps.count(), self.warm_start.count())
     }

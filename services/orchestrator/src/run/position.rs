@@ -24,7 +24,7 @@ pub(super) struct Position {
     cursor: u64,
     /// Version of the weights.
     version: u64,
-    /// The published weights before these, in order, that steps which are not trained yet are sampled by.
+    /// The published weights before these, in order, that steps which are not trained yet are sampled with.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     published: Vec<PublishedWeights>,
     /// Number of the first prompt that no step had begun: those before it are in flight, and drawn again after a return.
@@ -182,7 +182,7 @@ impl Position {
     /// As [`from_bytes`](Self::from_bytes).
     pub(super) fn forked(bytes: &[u8], identity: &str) -> Result<Self, StateProblem> {
         let mut position = Self { identity: identity.to_owned(), ..Self::parse(bytes)? };
-        // Its first steps are sampled by the weights that it starts with.
+        // Its first steps are sampled with the weights that it starts with.
         position.set_published(Vec::new());
         position.begun = None;
         Ok(position)

@@ -25,7 +25,7 @@ pub(super) struct Preflight {
     session: Option<Arc<TrainingSteps>>,
     vocabulary_size: u32,
     tokenizer_digest: String,
-    /// Longest prompt and answer together that are trained on, in tokens.
+    /// Longest prompt and response together that are trained on, in tokens.
     context_tokens: usize,
     /// The same of evaluations, which the learner never sees.
     evaluation_tokens: usize,

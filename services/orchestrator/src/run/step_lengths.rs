@@ -1,18 +1,18 @@
-//! What the order of completion did to lengths: those of the answers that a step took, and of those that it left.
+//! What the order of completion did to lengths: those of the responses that a step took, and of those that it left.
 
 use crate::metrics::{MetricsLine, Statistics};
 use crate::rollout::{RolloutScheduler, Sample, SampledGroup};
 
-/// Lengths of answers at the moment at which a step is full.
+/// Lengths of responses at the moment at which a step is full.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct StepLengths {
-    /// Mean tokens of the answers that the step took.
+    /// Mean tokens of the responses that the step took.
     taken: Option<f64>,
-    /// The same of answers that had ended by then and are in no step.
+    /// The same of responses that had ended by then and are in no step.
     left: Option<f64>,
     /// Complete groups that are in no step.
     waiting_groups: usize,
-    /// Answers that had not ended.
+    /// Responses that had not ended.
     unfinished: usize,
     /// Groups of the step that later prompts of the data order overtook: these were in an earlier step.
     overtaken: u64,
@@ -36,7 +36,7 @@ impl StepLengths {
         }
     }
 
-    /// Adds its values to the line of a step.
+    /// Adds its values to the metrics line of a step.
     pub(super) fn add_to(&self, line: &mut MetricsLine) {
         line.set("pipeline/completion/taken_length", self.taken);
         line.set("pipeline/completion/left_length", self.left);

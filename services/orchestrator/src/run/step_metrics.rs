@@ -37,7 +37,7 @@ pub(super) struct Waits {
 }
 
 impl Waits {
-    /// Adds its values to the line of a step.
+    /// Adds its values to the metrics line of a step.
     pub(super) fn add_to(&self, line: &mut MetricsLine) {
         line.set("pipeline/lag", self.lag as f64);
         line.set("pipeline/learner_waited_s", self.learner.as_secs_f64());

@@ -147,7 +147,7 @@ impl StepSampler {
         &self.settings
     }
 
-    /// Whether answers that were cut off stay out of the loss.
+    /// Whether responses that were cut off stay out of the loss.
     pub(super) fn masks_truncated(&self) -> bool {
         self.mask_truncated
     }

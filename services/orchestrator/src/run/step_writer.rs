@@ -1,4 +1,4 @@
-//! The line of a finished GRPO step, and what else is recorded of it.
+//! The metrics line of a finished GRPO step, and what else is recorded of it.
 
 use std::sync::Arc;
 
@@ -16,19 +16,19 @@ use crate::error::Halt;
 use crate::metrics::MetricsLine;
 use crate::rollout::record_prompt;
 
-/// Writes the lines of GRPO steps.
+/// Writes the metrics lines of GRPO steps.
 pub(super) struct StepWriter {
     training: Arc<TrainingSteps>,
     /// What prompts count as in metrics by data source.
     data_sources: Vec<String>,
 }
 
-/// A step that was trained, with everything that its line says.
+/// A step that was trained, with everything that its metrics line says.
 pub(super) struct FinishedStep<'a> {
     pub(super) sampled: &'a SampledStep,
     pub(super) report: &'a TrainReport,
     pub(super) times: StepTimes,
-    /// Where the engines' weights were proven.
+    /// The check of the engines' weights, if there was one.
     pub(super) proof: Option<ProofReport>,
     /// What its two sides waited for. `None` where they alternate.
     pub(super) waits: Option<Waits>,

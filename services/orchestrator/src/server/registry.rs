@@ -260,13 +260,37 @@ mod tests {
     use tonic::{Code, Status};
 
     use super::*;
+    use crate::dependency::Dependency;
     use crate::directory::Lock;
+    use crate::error::{CheckpointError, Incompatible};
 
     #[test]
     fn data_that_is_refused_is_named_with_the_whole_reason() {
         let error = RunError::Data { path: "rows/*.jsonl".into(), message: "matches no file".to_owned() };
         let expected = "data is rows/*.jsonl, allowed: a readable data set (matches no file)";
         assert_eq!(service_error(error).to_string(), expected);
+    }
+
+    #[test]
+    fn what_cannot_be_used_and_what_does_not_fit_are_told_apart() {
+        let prompt = RunError::Prompt { id: "p1".to_owned(), message: "the template fails".to_owned() };
+        let benchmark = RunError::Benchmark { name: "math500".to_owned(), source: Box::new(prompt) };
+        let context = Incompatible::Context { service: Dependency::Generation, needed: 4096, context: 2048 };
+        let checkpoint = CheckpointError::PromptsWaiting { step: 3, prompt: 9 };
+        let cases = [
+            (benchmark, Code::InvalidArgument, "benchmark `math500`: prompt `p1`: the template fails"),
+            (context.into(), Code::FailedPrecondition, "the services are incompatible: prompt and"),
+            (
+                checkpoint.into(),
+                Code::FailedPrecondition,
+                "the checkpoint after step 3 is from a run in order of completion",
+            ),
+        ];
+        for (error, code, words) in cases {
+            let status = Status::from(service_error(error));
+            assert_eq!(status.code(), code, "{status}");
+            assert!(status.message().contains(words), "{status}");
+        }
     }
 
     #[test]

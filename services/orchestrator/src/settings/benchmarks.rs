@@ -1,4 +1,4 @@
-//! Section `evaluation`: what is asked, how often, and how responses are sampled.
+//! Section `evaluation`: which problems are evaluated, how often, and how responses are sampled.
 
 use std::collections::BTreeSet;
 use std::path::PathBuf;
@@ -23,7 +23,7 @@ pub const AVERAGE: &str = "average";
 section! {
     /// Section `evaluation`: problems that are never trained on.
     pub struct EvaluationSettings {
-        /// Held-out problems of the training data to ask, at most all of them; 0 for none.
+        /// Number of held-out problems of the training data to evaluate on, at most all of them; 0 for none.
         problems: u32 = 256,
         /// Further problems, as `[[evaluation.benchmarks]]` with `files`, `name` (default: that of the first file), `filters`,
         /// `prompt_field`, `answer_field`, `id_field`, `program_mode`, `suffix`, and `samples`, `temperature`, `top_p`, `max_tokens` where they
@@ -133,7 +133,7 @@ impl EvaluationSettings {
         }
     }
 
-    /// The accuracies that its lines may have, with a data set of that name to hold problems out of.
+    /// The accuracies that its metrics lines may have, with a data set of that name to hold problems out of.
     pub(crate) fn metrics(&self, data: &str) -> Vec<String> {
         let named =
             |name: &str, k: u32| at_k::accuracies(k).into_iter().map(|metric| at_k::core(name, &metric)).collect();

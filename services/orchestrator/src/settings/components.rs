@@ -62,7 +62,7 @@ impl ShapingSettings {
             let good = weight.is_finite() && weight >= 0.0;
             FieldError::ensure(good, format!("weights.{name}"), weight, "a finite number, at least 0")?;
         }
-        // Without a buffer the length of an answer counts nothing, whatever it weighs.
+        // Without a buffer the length of a response counts nothing, whatever it weighs.
         let counts = |name: &str| name != LENGTH || (buffer > 0 && penalty > 0.0);
         let sum: f64 = self.weighted().filter(|(name, _)| counts(name)).map(|(_, weight)| weight).sum();
         let allowed = "a sum above 0 (of components that can differ between answers), or every reward would be 0";

@@ -165,7 +165,7 @@ pub enum EnginesWhileTraining {
     /// They keep their memory.
     #[default]
     Awake,
-    /// They sleep, with their weights in the host's memory.
+    /// They sleep, with their weights in host memory.
     Offload,
     /// They sleep, without weights.
     Discard,

@@ -76,7 +76,7 @@ impl PipelineSettings {
                 format!("pipeline.split = {split}: no group has weights of its own in order of completion")
             }
             (.., true) => {
-                "pipeline.partial = true: in order of completion every answer goes on with the newest weights"
+                "pipeline.partial = true: in order of completion every response continues with the newest weights"
                     .to_owned()
             }
             _ => return Ok(()),
@@ -110,7 +110,7 @@ impl PipelineSettings {
             split if split >= groups => {
                 let most = groups.saturating_sub(1);
                 format!(
-                    "0 to {most} with sampling.prompts_per_step = {groups}: no group would be left for the weights before"
+                    "0 to {most} with sampling.prompts_per_step = {groups}: no group would be left for the previous weights"
                 )
             }
             _ => return Ok(()),
@@ -126,7 +126,7 @@ impl PipelineSettings {
                 false => Err(FieldError::new("max_versions", versions, "absent without pipeline.partial = true")),
             };
         }
-        // A split needs weights of its own for the first part of the later answers.
+        // A split needs weights of its own for the first part of the later responses.
         let (most, with_split) = match split {
             0 => (lag + 1, String::new()),
             _ => (lag, format!(" and pipeline.split = {split}")),
@@ -147,7 +147,7 @@ impl PipelineSettings {
             return Ok(());
         }
         // The next step begins with the prompt after the last one that was tried. By then the engines have the last weights of this one.
-        let why = "the first prompts of a step are known when the last weights of the step before sample";
+        let why = "the first prompts of a step are known when the last weights of the previous step sample";
         match (split, versions) {
             (0, 2) => Ok(()),
             (0, _) => Err(FieldError::new("max_versions", versions, format!("2 with sampling.dynamic: {why}"))),

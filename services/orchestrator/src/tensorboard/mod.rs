@@ -75,7 +75,7 @@ impl EventFiles {
     }
 }
 
-/// The step under which a line is shown: steps done, so that an evaluation stands beside the step before it.
+/// The step under which a line is shown: steps done, so that an evaluation is shown at the step before it.
 fn shown_step(line: &MetricsLine) -> u64 {
     match line.kind {
         StepKind::Evaluation => line.step,

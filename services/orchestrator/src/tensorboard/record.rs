@@ -2,7 +2,7 @@
 
 /// Bytes before the data: the length and its checksum.
 const HEAD: usize = 12;
-/// Bytes behind it: the checksum.
+/// Bytes after it: the checksum.
 const TAIL: usize = 4;
 /// Castagnoli's polynomial, reflected.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
@@ -18,7 +18,7 @@ pub(super) fn record(data: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// The data of the first record, and the bytes behind it. `None` where no whole and undamaged record begins.
+/// The data of the first record, and the bytes after it. `None` unless a whole and undamaged record begins here.
 pub(super) fn split(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let (length, rest) = bytes.split_first_chunk::<8>()?;
     let (crc, rest) = rest.split_first_chunk::<4>()?;

@@ -153,7 +153,7 @@ async fn each_benchmark_is_asked_and_sampled_as_its_settings_say() {
     .await;
 }
 
-/// Ids of samples that were asked for in the evaluation at step 0.
+/// Ids of samples that were requested in the evaluation at step 0.
 fn asked(cluster: &Cluster) -> Vec<String> {
     let seen = cluster.generation.state.seen.lock().unwrap();
     let ids = seen.iter().map(|item| item.sample_id.clone());

@@ -195,10 +195,7 @@ async fn services_that_do_not_go_together_are_refused() {
             ResolvedRecipe { learner_settings_hash: Some("sha256:mine".into()), ..resolved(&recipe()) };
         let handle = start_run(recipe_of_mine, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
-        assert!(
-            error.contains("the learner trains by settings sha256:settings, the recipe has sha256:mine"),
-            "{error}"
-        );
+        assert!(error.contains("the learner uses settings sha256:settings, the recipe has sha256:mine"), "{error}");
 
         // A learner that holds another run's weights is not taken for a new one.
         let (_dir, first) = temp();

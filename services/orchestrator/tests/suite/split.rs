@@ -1,4 +1,4 @@
-//! Steps that are sampled by two weights: the last groups by newer ones than the first.
+//! Steps that are sampled with two weights versions: the last groups with newer ones than the first.
 
 use crate::support::rounds::{
     assert_stops_and_goes_on, assert_survives_losses, assert_survives_lost_engines, assert_versions, assert_whole,

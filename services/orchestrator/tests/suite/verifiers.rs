@@ -1,4 +1,4 @@
-//! Verifiers of the user's own: what they get, what becomes of their answers, and what is refused before the first sample.
+//! Custom verifiers: what they get, what becomes of their answers, and what is refused before the first sample.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
@@ -21,7 +21,7 @@ use crate::support::{Cluster, bounded, metrics, recipe, temp};
 
 type Judge = fn(&VerifyItem) -> Verdict;
 
-/// A verifier of the user's own, as somebody writes one without any of our servers.
+/// A custom verifier, as somebody writes one without any of our servers.
 #[derive(Clone)]
 struct Verifier {
     judge: Judge,

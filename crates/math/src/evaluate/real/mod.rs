@@ -45,7 +45,7 @@ impl Precision {
         self.bits as i64 * 5 / 8
     }
 
-    /// Records a summand of this magnitude beside one of another.
+    /// Records a summand of this magnitude next to one of another.
     fn note_absorption(&mut self, top: i64, other: i64) {
         self.absorbed |= top < other - self.trusted_bits();
     }

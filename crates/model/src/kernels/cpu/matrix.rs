@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::ops::{Deref, DerefMut};
 
 thread_local! {
-    /// Buffers of dropped matrices. A training step needs the same sizes again and again; reusing them saves the
+    /// Buffers of dropped matrices. A training step needs the same sizes repeatedly; reusing them saves the
     /// allocator's page faults and the zeroing of some hundred MB a step.
     static FREE: RefCell<Vec<Vec<f32>>> = const { RefCell::new(Vec::new()) };
 }

@@ -27,7 +27,7 @@ use crate::pinned::PinnedBytes;
 pub struct CandleDevice {
     device: CudaDevice,
     stream: Arc<CudaStream>,
-    /// Copies from the host and to it, beside the kernels.
+    /// Copies from and to the host, concurrently with the kernels.
     copies: [Arc<CudaStream>; 2],
     functions: HashMap<String, CudaFunction>,
     products: CublasLt,

@@ -31,9 +31,9 @@ pub struct Counts {
     pub uploads: Tally,
     /// Copies to the host, each of which waits.
     pub downloads: Tally,
-    /// Copies of moments in the host's memory, to the device and back, beside the kernels.
+    /// Copies of moments in host memory, to the device and back, concurrently with the kernels.
     pub streamed: Tally,
-    /// Bytes of the host's memory that is page-locked.
+    /// Bytes of host memory that are page-locked.
     pub pinned: u64,
     /// Bytes that are allocated now.
     pub live: u64,

@@ -185,7 +185,7 @@ fn layout(operand: Operand, [rows, columns]: [usize; 2], batch: usize) -> Result
 
 impl Drop for Plan {
     fn drop(&mut self) {
-        // A failure leaves a few bytes of the host's memory behind.
+        // A failure leaks a few bytes of host memory.
         // SAFETY: made by this plan, and used for the last time.
         unsafe {
             let _ = result::destroy_matmul_desc(self.operation);

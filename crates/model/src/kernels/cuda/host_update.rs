@@ -1,8 +1,8 @@
-//! AdamW with moments in the host's memory: they pass through two buffers on the device, one of which is filled and emptied while the other
+//! AdamW with moments in host memory: they pass through two buffers on the device, one of which is filled and emptied while the other
 //! is updated.
 //!
 //! A piece is copied in, updated and copied out in three streams. Copies in and out use different directions of the bus, so that with two
-//! buffers both directions are always busy: the update itself is short beside them.
+//! buffers both directions are always busy: the update itself is short compared with them.
 
 use candle_core::Tensor;
 use evenkeel_kernels::{AdamW, Pointer, adamw};

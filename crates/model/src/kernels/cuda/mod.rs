@@ -63,7 +63,7 @@ pub struct Cuda<D: Device> {
     kind: Type,
     attention_block: usize,
     attention: AttentionOptions,
-    /// Values of a moment that are on the device at a time, if moments are in the host's memory; a multiple of 4.
+    /// Values of a moment that are on the device at a time, if moments are in host memory; a multiple of 4.
     moment_piece: usize,
     /// The last positions that were uploaded: every layer of a pass has the same.
     positions: Mutex<Option<(Vec<u32>, D::Memory)>>,
@@ -104,7 +104,7 @@ impl<D: Device> Cuda<D> {
         }
     }
 
-    /// With other pieces of moments in the host's memory.
+    /// With other pieces of moments in host memory.
     ///
     /// # Errors
     /// 0, or no multiple of 4: each piece begins at an address that is divisible by 16.

@@ -1,4 +1,4 @@
-//! Standard input, output and error: bytes in the host's memory, with a limit on output.
+//! Standard input, output and error: bytes in host memory, with a limit on output.
 
 use wasmtime::component::{ComponentType, Lift, Lower, Resource, WasmList};
 use wasmtime::{Result, StoreContextMut};

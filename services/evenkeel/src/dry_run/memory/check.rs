@@ -45,7 +45,7 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
 
 fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64, findings: &mut Findings) {
     let asleep = memory.needed_bytes - plan.total();
-    // The batch is in the host's memory too.
+    // The batch is in host memory too.
     let host = memory.host_available_bytes.map(|host| {
         let others: u64 = memory.host_parts.iter().map(|part| part.bytes).sum::<u64>() - plan.host_total();
         host.saturating_sub(others)

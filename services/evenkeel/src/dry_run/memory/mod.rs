@@ -1,4 +1,5 @@
-//! Memory of the learner and of the embedded engine beside what the machine has: on a GPU the learner's own plan, on a CPU an estimate.
+//! Memory of the learner and of the embedded engine compared with what the machine has: on a GPU the learner's own plan, on a CPU an
+//! estimate.
 
 mod check;
 
@@ -36,7 +37,7 @@ pub(super) struct Memory {
     pub(super) needed_bytes: u64,
     /// What the device has; absent where that is unknown.
     pub(super) available_bytes: Option<u64>,
-    /// What the host's memory holds beside a GPU.
+    /// What host memory holds in addition to a GPU's.
     pub(super) host_parts: Vec<Need>,
     /// What the host has; absent where that is unknown.
     pub(super) host_available_bytes: Option<u64>,
@@ -91,7 +92,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
     memory
 }
 
-/// The batch, and the embedded engine: in the host's memory wherever the learner computes.
+/// The batch, and the embedded engine: in host memory wherever the learner computes.
 fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Need> {
     let sampling = &recipe.sampling;
     let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;

@@ -131,7 +131,7 @@ fn read_certificates(path: &Path) -> Result<Vec<reqwest::Certificate>, Generatio
     let bytes = evenkeel_files::read(path, MAX_CERTIFICATES_BYTES).map_err(|error| failed(format!("it {error}")))?;
     match reqwest::Certificate::from_pem_bundle(&bytes) {
         Ok(certificates) if !certificates.is_empty() => Ok(certificates),
-        Ok(_) => Err(failed("it holds no certificate, allowed: PEM".to_owned())),
+        Ok(_) => Err(failed("it contains no certificate, allowed: PEM".to_owned())),
         Err(error) => Err(failed(error.to_string())),
     }
 }

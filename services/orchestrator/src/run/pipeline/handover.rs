@@ -1,4 +1,4 @@
-//! What the two sides of a run hand to each other: weights one way, steps of groups and lines of evaluations the other.
+//! What the two sides of a run hand to each other: weights one way, steps of groups and metrics lines of evaluations the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,18 +16,18 @@ use crate::run::step_sampler::SampledStep;
 #[derive(Debug, Clone)]
 pub(super) struct Published {
     pub(super) weights: WeightsRef,
-    /// What publishing took.
+    /// How long publishing took.
     pub(super) took: Duration,
 }
 
-/// A move of the engines to other weights.
+/// An update of the engines to a weights version.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct EnginesUpdated {
     /// GRPO steps before these weights.
     pub(super) weights_step: u64,
-    /// What update the engines took.
+    /// How long updating the engines took.
     pub(super) took: Duration,
-    /// Where these weights were proven.
+    /// The check of these weights, if there was one.
     pub(super) proof: Option<ProofReport>,
 }
 
@@ -43,10 +43,10 @@ pub(super) struct OpenStep {
     pub(super) sampled: oneshot::Receiver<SampledStep>,
 }
 
-/// How far the learner is.
+/// The progress of the learner.
 #[derive(Debug, Clone, Copy)]
 struct LearnerProgress {
-    /// GRPO steps whose lines are written.
+    /// GRPO steps whose metrics lines are written.
     done: u64,
     /// The step that it has begun last.
     begun: Option<u64>,
@@ -61,7 +61,7 @@ impl LearnerProgress {
     }
 }
 
-/// How far the evaluations are.
+/// The progress of the evaluations.
 #[derive(Debug, Clone, Copy)]
 struct EvaluatedThrough {
     /// GRPO steps before the newest weights of which nothing is left to evaluate.
@@ -93,7 +93,7 @@ pub(super) struct LearningHandle {
     steps: mpsc::UnboundedReceiver<OpenStep>,
 }
 
-/// Lines of evaluations for the journal.
+/// Metrics lines of evaluations for the journal.
 pub(super) struct EvaluatedLines(mpsc::UnboundedReceiver<MetricsLine>);
 
 /// The ends of a run that has done `done` GRPO steps. Neither queue needs a bound of its own: there are at most `pipeline.max_lag` steps
@@ -115,11 +115,11 @@ pub(super) fn handover(done: u64) -> (SamplingHandle, LearningHandle, EvaluatedL
 async fn until<T: Clone>(value: &watch::Sender<T>, holds: impl FnMut(&T) -> bool) -> T {
     let mut value = value.subscribe();
     let reached = value.wait_for(holds).await.map(|value| value.clone());
-    reached.expect("the sender is borrowed here, so that it is not gone")
+    reached.expect("the sender outlives the receiver")
 }
 
 impl SamplingHandle {
-    /// The weights after `weights_step` steps, once they are published. Those before them are not asked for again.
+    /// The weights after `weights_step` steps, once they are published. Those before them are not requested again.
     pub(super) async fn weights(&self, weights_step: u64) -> Published {
         let published = until(&self.shared.published, |published| published.contains_key(&weights_step)).await;
         self.shared.published.send_if_modified(|published| {
@@ -129,8 +129,8 @@ impl SamplingHandle {
         published[&weights_step].clone()
     }
 
-    /// The newest published weights, or the first ones from `first` on that must not be skipped (`stops`), with their step. Waits until there
-    /// are some.
+    /// The newest published weights, or the first ones from `first` on that must not be skipped (`stops`), with their step. Waits until
+    /// there are some.
     pub(super) async fn newest_weights(&self, first: u64, stops: impl Fn(u64) -> bool) -> (u64, Published) {
         let published = until(&self.shared.published, |all| all.range(first..).next().is_some()).await;
         let newest = published.last_key_value().map_or(first, |(weights_step, _)| *weights_step);
@@ -160,7 +160,7 @@ impl SamplingHandle {
         self.shared.learner.send_modify(|at| at.end_before(step));
     }
 
-    /// Waits until the lines of the first `steps` steps are written.
+    /// Waits until the metrics lines of the first `steps` steps are written.
     pub(super) async fn until_done(&self, steps: u64) {
         until(&self.shared.learner, |at| at.done >= steps).await;
     }
@@ -221,7 +221,7 @@ impl LearningHandle {
         *self.shared.prompts.borrow()
     }
 
-    /// The lines of the first `steps` steps are written.
+    /// The metrics lines of the first `steps` steps are written.
     pub(super) fn done(&self, steps: u64) {
         self.shared.learner.send_modify(|at| at.done = steps);
     }
@@ -244,7 +244,7 @@ impl LearningHandle {
         until(&self.shared.engines, |all| !all.is_empty()).await;
     }
 
-    /// Waits until the engines have, or had, the weights after `weights_step` steps. Earlier ones are not asked for again.
+    /// Waits until the engines have, or had, the weights after `weights_step` steps. Earlier ones are not requested again.
     pub(super) async fn engines(&self, weights_step: u64) -> EnginesUpdated {
         let all = until(&self.shared.engines, |all| all.contains_key(&weights_step)).await;
         self.shared.engines.send_if_modified(|all| {

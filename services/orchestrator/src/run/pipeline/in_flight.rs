@@ -21,7 +21,7 @@ impl<'a> InFlight<'a> {
         self.steps.push(Box::pin(work));
     }
 
-    /// Begins to move the engines.
+    /// Begins to update the engines.
     pub(super) fn add_update(&mut self, work: impl Future<Output = Result<(), Halt>> + Send + 'a) {
         self.updates.push(Box::pin(work));
     }

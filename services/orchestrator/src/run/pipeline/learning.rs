@@ -1,4 +1,4 @@
-//! The learning side: trains the steps in their order, publishes the weights of each, and writes lines and checkpoints.
+//! The learning side: trains the steps in their order, publishes the weights of each, and writes metrics lines and checkpoints.
 
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
@@ -81,15 +81,15 @@ impl LearningSide<'_> {
     }
 
     /// Whether the evaluation of the weights after `step` steps comes before the next step. Where steps are sampled ahead it overlaps with
-    /// training, except at the end and where it decides whether the checkpoint stays. In order of completion it does not: a run that is resumed
-    /// after the next step never comes back to these weights.
+    /// training, except at the end and where it decides whether the checkpoint stays. In order of completion it does not: a run that is
+    /// resumed after the next step never comes back to these weights.
     fn waits_for_evaluation(&self, step: u64, is_done: bool) -> bool {
         let is_due = || self.parts.evaluator.is_due(step);
         let must_precede = self.checkpoints.keeps_best() || self.plan.order() == StepOrder::Completion;
         is_done || !self.plan.samples_ahead() || (must_precede && is_due())
     }
 
-    /// Waits for it and writes its line. Returns whether nothing is left to evaluate.
+    /// Waits for it and writes its metrics line. Returns whether nothing is left to evaluate.
     async fn evaluation(&mut self, step: u64) -> Result<bool, Halt> {
         let Self { handle, lines, journal, .. } = self;
         let complete = recording(lines, journal, handle.until_evaluated(step)).await?;
@@ -114,7 +114,7 @@ impl LearningSide<'_> {
         Ok(())
     }
 
-    /// Does the next step and moves the position past it; its line is written then. Returns false where it is not sampled any more.
+    /// Does the next step and moves the position past it; its metrics line is written then. Returns false where it is not sampled any more.
     #[tracing::instrument(name = "step", skip_all, fields(step = self.position.step()))]
     async fn step(&mut self) -> Result<bool, Halt> {
         let trace = self.parts.session.trace(self.position.step());
@@ -184,7 +184,7 @@ impl LearningSide<'_> {
         let Some(trained) = recording(lines, journal, work).await?? else { return Ok(None) };
         let expected = self.position.version() + 1;
         if (trained.open.step, trained.report.version) != (step, expected) {
-            let message = format!("it made version {} of version {}", trained.report.version, expected - 1);
+            let message = format!("it produced version {} from version {}", trained.report.version, expected - 1);
             return Err(RunError::Refused { service: Dependency::Learner, what, message }.into());
         }
         Ok(Some(trained))
@@ -199,7 +199,7 @@ impl LearningSide<'_> {
         self.parts.weights.publish(version, also_keep.into_iter().collect()).await
     }
 
-    /// The weights that a checkpoint after `steps` steps needs: those before it that later steps are sampled by.
+    /// The weights that a checkpoint after `steps` steps needs: those before it that later steps are sampled with.
     fn published_at(&self, steps: u64) -> Vec<PublishedWeights> {
         let current = PublishedWeights::new(self.position.step(), &self.current);
         let all = self.position.published().iter().cloned().chain(current);
@@ -222,7 +222,7 @@ fn idle(report: &TrainReport) -> Duration {
     Duration::from_micros(timings.total_us.saturating_sub(busy))
 }
 
-/// Does something while the lines of evaluations that end meanwhile are written.
+/// Does something while the metrics lines of evaluations that end meanwhile are written.
 async fn recording<T>(
     lines: &mut EvaluatedLines,
     journal: &mut RunJournal,

@@ -113,7 +113,7 @@ impl Pipeline<'_> {
     }
 }
 
-/// Refuses a position without the weights that its next steps are sampled by.
+/// Refuses a position without the weights that its next steps are sampled with.
 fn check_published(plan: VersionPlan, position: &Position) -> Result<(), CheckpointError> {
     let step = position.step();
     let has = |weights: u64| position.published().iter().any(|published| published.step() == weights);

@@ -6,7 +6,7 @@ use crate::settings::{PipelineSettings, StepOrder};
 
 /// The schedule of a run. W_n are the weights after n GRPO steps. A step is sampled in one round or more: round i of step n by
 /// W_max(origin, n - lag + i). It is trained from W_n. Nothing else decides it: no clock, no order in which anything ends. In order of
-/// completion no step has weights of its own, and the lag is the most that there may be.
+/// completion no step has weights of its own, and the lag is the maximum allowed.
 #[derive(Debug, Clone, Copy)]
 pub(in crate::run) struct VersionPlan {
     order: StepOrder,
@@ -42,13 +42,13 @@ impl VersionPlan {
         (step + round as u64).saturating_sub(self.lag).max(self.origin)
     }
 
-    /// The steps from `from` on whose first round is sampled by the weights after `weights_step` steps.
+    /// The steps from `from` on whose first round is sampled with the weights after `weights_step` steps.
     pub(super) fn steps_of(self, weights_step: u64, from: u64) -> Range<u64> {
         let first = if weights_step <= self.origin { self.origin } else { weights_step + self.lag };
         first.max(from)..(weights_step + self.lag + 1).min(self.steps)
     }
 
-    /// Whether any round of the steps from `from` on is sampled by the weights after `weights_step` steps.
+    /// Whether any round of the steps from `from` on is sampled with the weights after `weights_step` steps.
     pub(super) fn samples(self, weights_step: u64, from: u64) -> bool {
         let first = (weights_step + self.lag + 1).saturating_sub(self.rounds as u64).max(from);
         let mut near = first..(weights_step + self.lag + 1).min(self.steps);
@@ -71,8 +71,8 @@ impl VersionPlan {
         self.lag > 0
     }
 
-    /// Whether a checkpoint after `step` steps needs the weights after `weights_step` steps, to draw the samples of later steps again. In order of
-    /// completion they are drawn again by those of the checkpoint.
+    /// Whether a checkpoint after `step` steps needs the weights after `weights_step` steps, to draw the samples of later steps again. In
+    /// order of completion they are drawn again by those of the checkpoint.
     pub(super) fn is_needed_at(self, step: u64, weights_step: u64) -> bool {
         self.order == StepOrder::Data && (self.weights_of(step)..step).contains(&weights_step)
     }

@@ -30,16 +30,16 @@ use scores::TokenScores;
 /// Draws for one token before any id is taken: a vocabulary has few special tokens.
 const ATTEMPTS: u32 = 64;
 
-/// How often engines that do not have the weights to be proven are moved to them.
+/// How often engines that do not have the weights to be checked are updated to them.
 const MOVES: u32 = 10;
 
-/// Proves the weights of the engines.
+/// Checks the weights of the engines.
 pub(super) struct Proof {
     services: Arc<Services>,
     weights: Arc<EngineWeights>,
     every: u64,
     sequences: Vec<Vec<u32>>,
-    /// The temperature of the run, at which each engine also samples a token behind each sequence.
+    /// The temperature of the run, at which each engine also samples a token after each sequence.
     temperature: f32,
     judge: WeightComparison,
     history: Mutex<History>,
@@ -119,10 +119,10 @@ impl Proof {
         Ok(())
     }
 
-    /// Proves the weights that the engines have now, where the learner's scores of them are noted. `learner_waits`: the learner still has
+    /// Checks the weights that the engines have now, if the learner's scores of them are recorded. `learner_waits`: the learner still has
     /// them, so that it can score the tokens that engines sample as well.
     pub(super) async fn prove(&self, weights: &WeightsRef, learner_waits: bool) -> Result<Option<ProofReport>, Halt> {
-        // Versions that were skipped are not asked for again.
+        // Versions that were skipped are not requested again.
         let pending = {
             let mut pending = self.pending_scores();
             *pending = pending.split_off(&weights.version);
@@ -168,8 +168,8 @@ impl Proof {
         Ok(report)
     }
 
-    /// The scores of every engine. Engines that lost the weights since they were moved to them, as with a restart of the generation service,
-    /// are moved to them again.
+    /// The scores of every engine. Engines that lost the weights since they were updated to them, as with a restart of the generation
+    /// service, are moved to them again.
     async fn engine_scores(&self, weights: &WeightsRef) -> Result<Vec<ProvenEngine>, Halt> {
         let generation = self.services.generation();
         for _ in 0..MOVES {
@@ -181,7 +181,7 @@ impl Proof {
             };
         }
         let message =
-            format!("the engines were moved to version {} {MOVES} times and have another one", weights.version);
+            format!("the engines were updated to version {} {MOVES} times and have another one", weights.version);
         Err(RunError::Refused { service: Dependency::Generation, what: "ProveWeights".to_owned(), message }.into())
     }
 
@@ -215,7 +215,7 @@ impl Proof {
 }
 
 impl ProofReport {
-    /// Adds its values to the line of a step.
+    /// Adds its values to the metrics line of a step.
     pub(super) fn add_to(&self, line: &mut MetricsLine) {
         line.set("proof/engines", self.engines as f64);
         line.set("proof/mean_gap", self.mean_gap);

@@ -55,13 +55,13 @@ pub(super) struct RunLoop {
 struct Announcement {
     /// Problems that it trains on.
     problems: usize,
-    /// What a person should know about the settings.
+    /// What the user should know about the settings.
     notes: Vec<String>,
     /// What is wrong with the data.
     warning: Option<String>,
 }
 
-/// Counts how often the learner lost the run at the same step.
+/// Counts how often the learner lost its state at the same step.
 #[derive(Default)]
 struct RewindCount {
     at: Option<(u64, u64)>,
@@ -107,7 +107,7 @@ impl RunLoop {
         result
     }
 
-    /// Starts over from the last checkpoint whenever the learner has lost the run.
+    /// Starts over from the last checkpoint whenever the learner has lost its state.
     async fn run_with_rewinds(&mut self) -> Result<RunOutcome, RunError> {
         let mut from_checkpoint = self.directory.is_resumed() || self.directory.forked_from().is_some();
         let (mut rewinds, mut lost, mut started) = (RewindCount::default(), None, false);
@@ -123,7 +123,7 @@ impl RunLoop {
             if times >= MAX_REWINDS_PER_STEP {
                 return Err(RunError::NoProgress { step, times, message });
             }
-            tracing::warn!(message, "the learner lost the run, returning to the last checkpoint");
+            tracing::warn!(message, "the learner lost its state, returning to the last checkpoint");
             instruments::rewind();
             (from_checkpoint, lost) = (true, Some(message));
         }

@@ -108,7 +108,8 @@ pub(in crate::run) fn prepare(
     })
 }
 
-/// The addresses of the custom verifiers that the data needs, beside those of the services; and the verifiers that it does not need.
+/// The addresses of the custom verifiers that the data needs, in addition to those of the services; and the verifiers that it does not
+/// need.
 pub(in crate::run) fn with_verifiers(
     endpoints: &Endpoints,
     data: &DataSettings,

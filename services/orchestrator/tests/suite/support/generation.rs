@@ -26,7 +26,7 @@ pub(crate) type Script = Box<dyn Fn(&str, u32) -> Option<FailureCode> + Send + S
 /// Default of [`FakeState::certain_from`].
 const CERTAIN_FROM: u64 = 12;
 
-/// What becomes of an item that has its weights, by its id and attempt; asked again and again while it waits.
+/// What becomes of an item that has its weights, by its id and attempt; asked repeatedly while it waits.
 pub(crate) type Fates = Box<dyn Fn(&str, u32) -> Fate + Send + Sync>;
 
 /// What becomes of an item.
@@ -116,7 +116,7 @@ impl FakeGeneration {
         self.items.as_ref().unwrap().status()
     }
 
-    /// Waits until every item that was accepted has been given weights, as the service serves them before it moves its engines.
+    /// Waits until every item that was accepted has been given weights, as the service serves them before it updates its engines.
     async fn until_all_begun(&self) {
         let accepted = |queue: QueueStatus| queue.queued_items + queue.running_items;
         while accepted(self.queue()) > self.begun.load(Ordering::SeqCst) {
@@ -161,7 +161,7 @@ fn answer(item: &GenerateItem, weights: &WeightsRef, identical: bool, certain_fr
     ids
 }
 
-/// The log-probability of a token behind another one under the weights of a digest. They move a little with it.
+/// The log-probability of a token after another one under the weights of a digest. They move a little with it.
 pub(crate) fn score(digest: &str, before: u32, id: u32) -> f32 {
     let share = |word: u64| (mix(word) >> 40) as f32 / (1_u64 << 24) as f32;
     let pair = u64::from(before) << 32 | u64::from(id);

@@ -260,7 +260,7 @@ pub(crate) async fn until_async(mut holds: impl AsyncFnMut() -> bool) {
     }
 }
 
-/// Kills a run again and again after random times until it comes through; `with_learner` kills that, too. Returns how often it was killed.
+/// Kills a run repeatedly after random times until it comes through; `with_learner` kills that, too. Returns how often it was killed.
 pub(crate) async fn kill_until_it_comes_through(
     cluster: &mut Cluster,
     path: &Path,

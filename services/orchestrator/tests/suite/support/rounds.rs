@@ -1,4 +1,4 @@
-//! Runs whose steps are sampled by several weights: which of them sample what follows from the data alone, whatever is lost.
+//! Runs whose steps are sampled with several weights versions: which of them sample what follows from the data alone, whatever is lost.
 
 use std::collections::BTreeMap;
 
@@ -18,7 +18,7 @@ pub(crate) fn split(max_lag: u32, split: u32) -> LoopSettings {
     recipe
 }
 
-/// The first prompt of each step, as the samples that were asked for show it.
+/// The first prompt of each step, as the samples that were requested show it.
 fn cursors(cluster: &Cluster) -> BTreeMap<u64, u64> {
     let mut cursors = BTreeMap::new();
     for item in cluster.generation.state.seen.lock().unwrap().iter() {
@@ -79,7 +79,7 @@ pub(crate) async fn assert_whole(recipe: &LoopSettings) -> Vec<String> {
     lines(&path)
 }
 
-/// Loses learner and generation service again and again.
+/// Loses learner and generation service repeatedly.
 pub(crate) async fn assert_survives_losses(recipe: &LoopSettings) {
     let (_dir, path) = temp();
     let mut cluster = Cluster::start().await;

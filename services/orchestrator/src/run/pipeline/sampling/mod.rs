@@ -1,5 +1,5 @@
-//! The sampling side: moves the engines from weights to weights, evaluates these where that is due, and samples the rounds of steps that are
-//! theirs.
+//! The sampling side: updates the engines from one version of the weights to the next, evaluates each where that is due, and samples the
+//! rounds of steps that are theirs.
 //!
 //! Weights switch once the last sample of their rounds has started: the engines finish what asks for the weights that they have, each on
 //! its own, and serve the next rounds while others still do.
@@ -46,7 +46,7 @@ pub(super) struct SamplingStart {
     pub(super) waiting: Vec<u64>,
     /// Version of the weights that it is trained from.
     pub(super) version: u64,
-    /// Evaluations that have a line, by the steps before them.
+    /// Evaluations that have a metrics line, by the steps before them.
     pub(super) evaluated: BTreeSet<u64>,
 }
 
@@ -78,7 +78,7 @@ impl<'a> SamplingSide<'a> {
         for weights_step in self.plan.weights_of(self.start.step)..=self.plan.steps() {
             let evaluates = self.evaluates(weights_step);
             let is_needed = self.plan.samples(weights_step, self.start.step);
-            // The engines end with the last weights, whether or not anything is sampled by them.
+            // The engines end with the last weights, whether or not anything is sampled with them.
             if !is_needed && !evaluates && weights_step < self.plan.steps() {
                 continue;
             }
@@ -147,7 +147,7 @@ impl<'a> SamplingSide<'a> {
         self.parts.weights.begin_update(reference, in_flight)
     }
 
-    /// Updates the engines, and proves their weights.
+    /// Updates the engines, and checks their weights.
     async fn update_engines(&self, to: SamplingWeights, update: WeightUpdate<'_>) -> Result<(), Halt> {
         let SamplingWeights { weights_step, reference, published_in, is_first } = to;
         let since = Instant::now();
@@ -196,15 +196,15 @@ impl<'a> SamplingSide<'a> {
         Ok(())
     }
 
-    /// Hands a step over, whose groups go to its feed, and then everything about them to the sender. The weights after `weights_step` steps sample it, or the first groups
-    /// of it; sampling `waited` for them.
+    /// Hands a step over, whose groups go to its feed, and then everything about them to the sender. The weights after `weights_step` steps
+    /// sample it, or the first groups of it; sampling `waited` for them.
     fn open_step(&self, step: u64, weights_step: u64, waited: Duration) -> (TrainFeed, oneshot::Sender<SampledStep>) {
         let events = self.parts.services.events();
         events.begin_samples();
         if self.plan.samples_ahead() && !self.parts.services.stop().is_requested() {
             events.enter_phase(RunState::Training);
         }
-        // Every step makes one version, whether or not the optimizer moves the weights.
+        // Every step makes one version, whether or not the optimizer changes the weights.
         let version = self.start.version + (step - self.start.step);
         let feed = self.parts.session.open_step(step, version);
         let (sender, sampled) = oneshot::channel();

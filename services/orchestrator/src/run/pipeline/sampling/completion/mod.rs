@@ -1,5 +1,5 @@
-//! Steps in order of completion: prompts are started in data order by the newest weights, and a step takes the groups that are complete first.
-//! A group that would become too old is waited for (`staleness.rs`), so that nothing is dropped.
+//! Steps in order of completion: prompts are started in data order by the newest weights, and a step takes the groups that are complete
+//! first. A group that would become too old is waited for (`staleness.rs`), so that nothing is dropped.
 //!
 //! Weights switch while samples are in flight, which go on with the new ones.
 
@@ -98,7 +98,7 @@ impl<'a> StepAssembler<'a> {
         }
     }
 
-    /// Fills every step of the run, in order. `newest` is the step of the weights that the engines were moved to last.
+    /// Fills every step of the run, in order. `newest` is the step of the weights that the engines were last updated to.
     async fn run(mut self, mut newest: watch::Receiver<Option<u64>>) -> Result<(), Halt> {
         let mut weights_step = newer_weights(&mut newest).await;
         while !self.budget.is_over() {
@@ -113,7 +113,7 @@ impl<'a> StepAssembler<'a> {
         Ok(())
     }
 
-    /// Starts prompts and takes groups until the step is full. Returns the step of the weights that the engines were moved to last.
+    /// Starts prompts and takes groups until the step is full. Returns the step of the weights that the engines were last updated to.
     async fn fill(
         &mut self,
         partial: &mut PartialStep,
@@ -222,11 +222,11 @@ impl<'a> StepAssembler<'a> {
     }
 }
 
-/// Waits until the engines are moved to other weights. Returns these.
+/// Waits until the engines are updated to other weights. Returns these.
 async fn newer_weights(newest: &mut watch::Receiver<Option<u64>>) -> u64 {
     loop {
         if newest.changed().await.is_err() {
-            // The last weights were sampled by: those that come after the last step.
+            // The last weights were sampled with: those that come after the last step.
             return std::future::pending().await;
         }
         if let Some(weights_step) = *newest.borrow_and_update() {
