@@ -7,6 +7,7 @@ use crate::labels::{CloseReason, ItemEnd, ItemResult};
 
 const METHOD: (&str, Values) = ("method", Values::Few("methods of the service; others are `unknown`"));
 const ITEMS: (&str, Values) = ("items", Values::Few("kinds of item streams: `generate`, `verify`, `score`"));
+const DISPATCHED: (&str, Values) = ("items", Values::Few("kinds of item streams: `generate`, `verify`"));
 const QUEUE: (&str, Values) = ("queue", Values::Few("`receive`, and one for each kind of item stream"));
 
 /// Of every gRPC server.
@@ -43,17 +44,18 @@ pub const ITEM_SERIES: &[Series] = &[
 /// Of every dispatcher, the client's side of item streams.
 pub const DISPATCH_SERIES: &[Series] = &[
     Series::counter("evenkeel_dispatch_items_total", "finished items on the client's side")
-        .by(&[ITEMS, ("end", Values::Of(ItemEnd::LABELS))]),
-    Series::histogram("evenkeel_dispatch_seconds", "from the submission of an item to its answer").by(&[ITEMS]),
-    Series::counter("evenkeel_dispatch_retries_total", "items that were assigned again").by(&[ITEMS]),
+        .by(&[DISPATCHED, ("end", Values::Of(ItemEnd::LABELS))]),
+    Series::histogram("evenkeel_dispatch_seconds", "from the submission of an item to its answer").by(&[DISPATCHED]),
+    Series::counter("evenkeel_dispatch_retries_total", "items that were assigned again").by(&[DISPATCHED]),
     Series::counter(
         "evenkeel_dispatch_unasked_answers_total",
         "answers to no outstanding item: a second answer, or an unknown id",
     )
-    .by(&[ITEMS]),
-    Series::counter("evenkeel_dispatch_links_lost_total", "streams that were lost or could not be opened").by(&[ITEMS]),
-    Series::gauge("evenkeel_dispatch_workers", "connected workers").by(&[ITEMS]),
-    Series::gauge("evenkeel_dispatch_queued_items", "items that wait for a worker").by(&[ITEMS]),
+    .by(&[DISPATCHED]),
+    Series::counter("evenkeel_dispatch_links_lost_total", "streams that were lost or could not be opened")
+        .by(&[DISPATCHED]),
+    Series::gauge("evenkeel_dispatch_workers", "connected workers").by(&[DISPATCHED]),
+    Series::gauge("evenkeel_dispatch_queued_items", "items that wait for a worker").by(&[DISPATCHED]),
     Series::counter("evenkeel_resolve_failures_total", "names that could not be resolved")
         .by(&[("host", Values::Few("names of the setting"))])
         .only("a name that cannot be resolved"),

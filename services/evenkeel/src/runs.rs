@@ -22,7 +22,7 @@ pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
     }
     let (runs, skipped) = overviews(folder)?;
     for SkippedDirectory { name, reason } in &skipped {
-        note(&format!("passed over: {}: {}", printable(name), printable(reason)));
+        note(&format!("skipped: {}: {}", printable(name), printable(reason)));
     }
     if runs.is_empty() {
         note(&format!("{} has no run", folder.display()));

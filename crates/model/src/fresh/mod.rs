@@ -82,7 +82,7 @@ pub fn write_fresh_model(folder: &Path, model: &FreshModel) -> Result<()> {
         // The first error is reported, whether or not what was written can be removed.
         let _ = std::fs::remove_dir_all(&aside);
         // If another process has just written the same folder, its result is as good as this one.
-        if read_marker(folder)?.as_ref() == Some(&marker) {
+        if read_marker(folder).is_ok_and(|found| found.as_ref() == Some(&marker)) {
             return Ok(());
         }
     }

@@ -7,7 +7,7 @@
 //! |---|---|---|
 //! | temperature | `sampling.temperature` | `learner.temperature`: the learner scores under the distribution that was sampled from |
 //! | seed | `run.seed` | `engine.seed`, the fresh model, and the seed of every training step |
-//! | longest answer | `sampling.max_tokens` | `learner.objective.max_tokens`, which some aggregation rules divide by; 1 may be set, which divides by no length |
+//! | maximum response length | `sampling.max_tokens` | `learner.objective.max_tokens`, which some aggregation rules divide by; 1 may be set, which divides by no length |
 //! | retention | `checkpoint.keep`, `checkpoint.keep_weights` | every request to save a checkpoint or to publish; the learner has no setting of its own |
 //! | type of weights | `model.publish_type`, `model.checkpoint_type` | `publish_dtype` (and so what engines load) and `checkpoint_dtype` of the learner's service |
 //!

@@ -161,7 +161,7 @@ fn config_prints_what_a_run_would_use_with_its_documentation() {
     assert!(
         said.replace("\n# ", " ").contains("old_logp = the learner's before the first update of the step [recompute]")
     );
-    assert!(said.contains("group_size = 4") && said.contains("# Samples for each prompt"), "{said}");
+    assert!(said.contains("group_size = 4") && said.contains("# Samples per prompt"), "{said}");
 }
 
 #[test]

@@ -83,7 +83,7 @@ pub struct GenerationSettings {
     /// Engines with a shorter context are refused; 0 accepts any.
     pub min_context_tokens: u32,
     /// Longest response to one sample that is read from an engine.
-    pub max_response: ByteSize,
+    pub max_answer: ByteSize,
     /// Connections to engines, health checks and circuit breakers.
     pub engine: EngineClientSettings,
     /// Weight updates.
@@ -109,7 +109,7 @@ impl Default for GenerationSettings {
             stream: StreamSetting::default(),
             log_probabilities: LogProbabilitySetting::default(),
             min_context_tokens: 0,
-            max_response: ByteSize::mib(64),
+            max_answer: ByteSize::mib(64),
             engine: EngineClientSettings::default(),
             weights: WeightsSettings::default(),
         }
@@ -130,11 +130,7 @@ impl GenerationSettings {
 impl Settings for GenerationSettings {
     const RENAMED: Renamed = Renamed {
         sections: &[("engine", EngineClientSettings::RENAMED), ("weights", WeightsSettings::RENAMED)],
-        ..Renamed::keys(&[
-            ("max_answer", "max_response"),
-            ("max_answer_bytes", "max_response"),
-            ("max_bytes", "max_memory"),
-        ])
+        ..Renamed::keys(&[("max_bytes", "max_memory")])
     };
 
     /// An empty list of endpoints passes, since `train` fills it in later. [`crate::bind`] refuses it.
@@ -161,8 +157,8 @@ impl Settings for GenerationSettings {
             let allowed = format!("at least retry_initial, which is {}", human(self.retry_initial));
             return Err(FieldError::new("retry_max", human(self.retry_max), allowed));
         }
-        if self.max_response < ByteSize::kib(4) {
-            return Err(FieldError::new("max_response", self.max_response, "at least 4KiB"));
+        if self.max_answer < ByteSize::kib(4) {
+            return Err(FieldError::new("max_answer", self.max_answer, "at least 4KiB"));
         }
         Ok(())
     }

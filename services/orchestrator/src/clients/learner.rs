@@ -119,7 +119,10 @@ impl Learner {
                     }
                     match id.parse().ok().and_then(|at: usize| found.get_mut(at)) {
                         Some(slot) => *slot = log_probabilities,
-                        None => return Err(Status::internal(format!("it scored `{id}`, an id that it was not given"))),
+                        // Not a failure that another attempt mends.
+                        None => {
+                            return Err(Status::data_loss(format!("it scored `{id}`, an id that it was not given")));
+                        }
                     }
                 }
                 Ok(found)

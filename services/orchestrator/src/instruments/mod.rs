@@ -31,7 +31,7 @@ evenkeel_telemetry::labels! {
         Reward = "reward",
         /// From there to the learner's report.
         UpdateActor = "update_actor",
-        /// Publishing weights and moving the engines to them.
+        /// Publishing weights and updating the engines to them.
         UpdateWeights = "update_weights",
         /// A whole GRPO step.
         Step = "step",

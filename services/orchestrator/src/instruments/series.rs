@@ -12,7 +12,8 @@ const SERVICE: (&str, Values) = ("service", Values::Of(Dependency::LABELS));
 pub(super) const RUN: &[Series] = &[
     Series::gauge("evenkeel_run_info", "1 for the run that is or was the last one, 0 for earlier ones")
         .by(&[("run", Values::Few("runs since the start of the process"))]),
-    Series::gauge("evenkeel_run_state", "1 for what the run does, 0 for the others").by(&[("state", Values::Of(RunState::SPECIFIED_LABELS))]),
+    Series::gauge("evenkeel_run_state", "1 for what the run does, 0 for the others")
+        .by(&[("state", Values::Of(RunState::SPECIFIED_LABELS))]),
     Series::gauge("evenkeel_run_activity", "1 while that is done besides sampling and training")
         .by(&[("activity", Values::Of(&["publishing", "proving", "checkpointing"]))]),
     Series::gauge("evenkeel_run_waiting", "1 while the run waits for that service, or for room on a disk").by(&[SERVICE]),

@@ -19,7 +19,7 @@ pub(super) struct StepTimes {
     pub(super) reward: Duration,
     /// From there until the report.
     pub(super) update_actor: Duration,
-    /// Publishing the weights, and moving the engines to them where the next step waits for that.
+    /// Publishing the weights, and updating the engines to them where the next step waits for that.
     pub(super) update_weights: Duration,
     /// All of it.
     pub(super) step: Duration,

@@ -43,7 +43,7 @@ impl WeightSync {
         self.services.learner().publish(&self.run_id, version, self.keep, also_keep).await
     }
 
-    /// Samples of these weights wait for [`Self::move_engines`] from now on. `in_flight` says what becomes of samples in flight.
+    /// Samples of these weights wait for [`Self::update_engines`] from now on. `in_flight` says what becomes of samples in flight.
     pub(super) fn begin_update(&self, weights: &WeightsRef, in_flight: PauseMode) -> WeightUpdate<'_> {
         self.weights.begin_update(weights, in_flight)
     }

@@ -61,8 +61,8 @@ fn answer(id: String, result: Result<Verdict, DispatchError>) -> Verdict {
             Verdict { worker, ..Verdict::invalid(id, InvalidReason::AttemptsExhausted, detail) }
         }
         Ok(verdict) => Verdict { id, ..verdict },
-        Err(lost @ DispatchError::WorkerLost { .. }) => {
-            Verdict::invalid(id, InvalidReason::AttemptsExhausted, lost.to_string())
+        Err(error @ (DispatchError::WorkerLost { .. } | DispatchError::UnexpectedId { .. })) => {
+            Verdict::invalid(id, InvalidReason::AttemptsExhausted, error.to_string())
         }
         Err(error) => VerifyItems::failed(id, error.failure()),
     }

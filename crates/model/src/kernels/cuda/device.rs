@@ -46,9 +46,11 @@ pub trait Device: Send + Sync {
 
     /// This many fp32 zeros in memory of the host that this device copies from and to by itself.
     fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>>;
-    /// Copies some values to the beginning of the device's memory, in [`DeviceStream::HostToDevice`]. They must stay as they are until [`Device::synchronize`].
+    /// Copies some values to the beginning of the device's memory, in [`DeviceStream::HostToDevice`]. They must stay as
+    /// they are until [`Device::synchronize`].
     fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Self::Memory) -> Result<()>;
-    /// Copies as many values from the beginning of the device's memory, in [`DeviceStream::DeviceToHost`]. They must not be touched until [`Device::synchronize`].
+    /// Copies as many values from the beginning of the device's memory, in [`DeviceStream::DeviceToHost`]. They must not
+    /// be touched until [`Device::synchronize`].
     fn copy_out(&self, from: &Self::Memory, to: &mut dyn HostValues, range: Range<usize>) -> Result<()>;
     /// Marks what was given to a stream so far.
     fn record(&self, stream: DeviceStream) -> Result<Self::Event>;

@@ -106,7 +106,7 @@ pub(super) async fn read_all(
     let mut body = Vec::with_capacity(announced.min(limit));
     while let Some(chunk) = response.chunk().await.map_err(|error| transport(route, error))? {
         if body.len() + chunk.len() > limit {
-            return Err(EngineClientError::invalid("body", format_args!("over {limit} bytes"), "at most max_response"));
+            return Err(EngineClientError::invalid("body", format_args!("over {limit} bytes"), "at most max_answer"));
         }
         body.extend_from_slice(&chunk);
     }

@@ -51,7 +51,7 @@ pub(crate) struct VllmClient {
     /// A probe found it paused or asleep: its weights may be half changed or gone.
     found_paused: AtomicBool,
     /// Bytes of the longest response.
-    max_response: usize,
+    max_answer: usize,
 }
 
 impl VllmClient {
@@ -74,7 +74,7 @@ impl VllmClient {
             control_timeout: settings.engine.control_timeout,
             wake_timeout: settings.weights.update_timeout,
             found_paused: AtomicBool::new(false),
-            max_response: settings.max_response.bytes_usize(),
+            max_answer: settings.max_answer.bytes_usize(),
         })
     }
 
@@ -87,9 +87,9 @@ impl VllmClient {
         let body = request::body(&model, &request);
         let mut response = self.samples.post_json(COMPLETIONS, body, request.traceparent).await?;
         let outcome = if request.stream {
-            stream::read(&mut response, &request, self.max_response, tokens).await?
+            stream::read(&mut response, &request, self.max_answer, tokens).await?
         } else {
-            let bytes = http::read_all(COMPLETIONS, &mut response, self.max_response).await?;
+            let bytes = http::read_all(COMPLETIONS, &mut response, self.max_answer).await?;
             answer::parse(&bytes, request.token_ids, tokens)?
         };
         validate(tokens, outcome, &request)?;

@@ -43,7 +43,7 @@ impl VllmClient {
         let body = body(&model, &request).to_string().into_bytes();
         let exchange = async {
             let mut response = self.samples.post_json(COMPLETIONS, body, None).await?;
-            http::read_all(COMPLETIONS, &mut response, self.max_response).await
+            http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
         let after_ms = millis(self.control_timeout);
         let bytes = tokio::time::timeout(self.control_timeout, exchange)

@@ -40,11 +40,7 @@ pub(super) async fn read(
             reader.take(data, request, tokens)?;
         }
         if frames.pending() > limit {
-            return Err(EngineClientError::invalid(
-                "frame",
-                format_args!("over {limit} bytes"),
-                "at most max_response",
-            ));
+            return Err(EngineClientError::invalid("frame", format_args!("over {limit} bytes"), "at most max_answer"));
         }
     }
     match (reader.done, reader.finish) {

@@ -59,7 +59,7 @@ async fn nothing_is_deleted_where_keep_is_absent_or_0() {
     assert_eq!((kept("weights"), kept("checkpoints/run")), (5, 5));
     let one = PublishRequest { run_id: "run".into(), version: None, keep: Some(1), ..PublishRequest::default() };
     let refused = service.client.publish(one).await.unwrap_err();
-    assert!(refused.message().contains("keep is 1") && refused.message().contains("2 or more"), "{refused}");
+    assert!(refused.message().contains("keep is 1") && refused.message().contains("at least 2"), "{refused}");
 }
 
 #[tokio::test]

@@ -31,7 +31,7 @@ use scores::TokenScores;
 const ATTEMPTS: u32 = 64;
 
 /// How often engines that do not have the weights to be checked are updated to them.
-const MOVES: u32 = 10;
+const UPDATES: u32 = 10;
 
 /// Checks the weights of the engines.
 pub(super) struct Proof {
@@ -169,10 +169,10 @@ impl Proof {
     }
 
     /// The scores of every engine. Engines that lost the weights since they were updated to them, as with a restart of the generation
-    /// service, are moved to them again.
+    /// service, are updated to them again.
     async fn engine_scores(&self, weights: &WeightsRef) -> Result<Vec<ProvenEngine>, Halt> {
         let generation = self.services.generation();
-        for _ in 0..MOVES {
+        for _ in 0..UPDATES {
             let seen = self.weights.seen().await;
             let scores = generation.prove_weights(weights.version, &self.sequences, self.temperature).await?;
             match scores {
@@ -181,7 +181,7 @@ impl Proof {
             };
         }
         let message =
-            format!("the engines were updated to version {} {MOVES} times and have another one", weights.version);
+            format!("the engines were updated to version {} {UPDATES} times and have another one", weights.version);
         Err(RunError::Refused { service: Dependency::Generation, what: "ProveWeights".to_owned(), message }.into())
     }
 

@@ -226,7 +226,7 @@ impl<'a> StepAssembler<'a> {
 async fn newer_weights(newest: &mut watch::Receiver<Option<u64>>) -> u64 {
     loop {
         if newest.changed().await.is_err() {
-            // The last weights were sampled with: those that come after the last step.
+            // The engines have the last weights: no newer ones come.
             return std::future::pending().await;
         }
         if let Some(weights_step) = *newest.borrow_and_update() {
