@@ -1,5 +1,4 @@
 //! `evenkeel audit`: whether a run trained on each prompt of its data order once, and on what lengths.
-#![expect(clippy::print_stdout, reason = "the result of the command")]
 
 use std::process::ExitCode;
 
@@ -9,13 +8,13 @@ use evenkeel_proto::Label;
 
 use crate::arguments::AuditOptions;
 use crate::columns::aligned;
+use crate::terminal::print_result;
 
 /// Prints the audit; the exit status is 1 where something is missing, doubled or otherwise wrong.
 pub(crate) fn print(options: &AuditOptions) -> Result<ExitCode> {
     let audit = RunRecord::read(&options.run)?.audit()?;
-    print!("{}", table(&audit));
-    audit.faults().iter().for_each(|fault| println!("{fault}"));
-    println!("{}", audit.sentence());
+    let faults: String = audit.faults().iter().map(|fault| format!("{fault}\n")).collect();
+    print_result(&format!("{}{faults}{}\n", table(&audit), audit.sentence()))?;
     Ok(if audit.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

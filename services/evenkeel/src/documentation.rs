@@ -1,5 +1,4 @@
 //! `evenkeel config`: the resolved settings, each with what it is.
-#![expect(clippy::print_stdout, reason = "the result of the command")]
 
 use std::process::ExitCode;
 
@@ -9,6 +8,7 @@ use serde_json::Value;
 
 use crate::arguments::ConfigOptions;
 use crate::recipe::{self, Recipe};
+use crate::terminal::print_result;
 
 /// Columns of a comment.
 const WIDTH: usize = 110;
@@ -17,15 +17,14 @@ pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
     if options.list {
         let recipes = recipe::list();
         let width = recipes.iter().map(|(name, _)| name.len()).max().unwrap_or(0);
-        for (name, what) in recipes {
-            println!("{}", format!("{name:<width$}  {what}").trim_end());
-        }
+        let line = |(name, what)| format!("{}\n", format!("{name:<width$}  {what}").trim_end());
+        print_result(&recipes.into_iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     let mut objective = String::new();
     comment(&Some(format!("What the learner computes: {}", recipe.learner.formula())), &mut objective);
-    print!("{objective}\n{}", documented(&recipe.to_toml()?));
+    print_result(&format!("{objective}\n{}", documented(&recipe.to_toml()?)))?;
     Ok(ExitCode::SUCCESS)
 }
 

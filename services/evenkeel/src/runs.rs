@@ -1,5 +1,4 @@
 //! `evenkeel runs`: the runs of a folder, each in a line.
-#![expect(clippy::print_stdout, reason = "this is the terminal")]
 
 use std::process::ExitCode;
 
@@ -12,7 +11,7 @@ use evenkeel_tasks::read::printable;
 
 use crate::arguments::RunsOptions;
 use crate::columns::aligned;
-use crate::terminal::note;
+use crate::terminal::{note, print_result};
 
 pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
     let folder = &options.folder;
@@ -28,7 +27,7 @@ pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
         note(&format!("{} has no run", folder.display()));
         return Ok(ExitCode::SUCCESS);
     }
-    print!("{}", table(&runs));
+    print_result(&table(&runs))?;
     Ok(ExitCode::SUCCESS)
 }
 

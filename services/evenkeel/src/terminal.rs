@@ -1,7 +1,7 @@
 //! Output of a run: progress bars in a terminal, lines elsewhere, JSON if requested.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the terminal")]
 
-use std::io::IsTerminal;
+use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
@@ -32,6 +32,15 @@ fn in_words(error: &anyhow::Error) -> String {
     without_credentials(&text).into_owned()
 }
 
+/// Prints the result of a command on stdout. A reader that has seen enough, such as `head`, is no error.
+pub(crate) fn print_result(text: &str) -> io::Result<()> {
+    let mut out = io::stdout().lock();
+    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
+        written => written,
+    }
+}
+
 /// Prints what the user should know.
 pub(crate) fn note(text: &str) {
     eprintln!("{text}");
@@ -53,7 +62,7 @@ pub(crate) struct Screen {
 
 impl Screen {
     pub(crate) fn new(json: bool, progress: watch::Receiver<RunProgress>) -> Self {
-        let live = std::io::stderr().is_terminal();
+        let live = io::stderr().is_terminal();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
         let (warm_start, steps) = (bars.add(bar("warm start")), bars.add(bar("training")));

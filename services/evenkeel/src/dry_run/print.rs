@@ -1,5 +1,4 @@
 //! A dry run on the terminal, or as JSON.
-#![expect(clippy::print_stdout, reason = "the result of the command")]
 
 use anyhow::Result;
 use evenkeel_tasks::Part;
@@ -10,14 +9,15 @@ use super::memory::{Memory, Need};
 use super::report::Report;
 use super::sets::DataFacts;
 use super::units::{count, gib, scaled};
+use crate::terminal::print_result;
 
 /// Prints everything.
 pub(super) fn print(report: &Report, json: bool) -> Result<()> {
-    match json {
-        true => println!("{}", serde_json::to_string(report)?),
-        false => print!("{}", text(report)),
-    }
-    Ok(())
+    let text = match json {
+        true => serde_json::to_string(report)? + "\n",
+        false => text(report),
+    };
+    Ok(print_result(&text)?)
 }
 
 fn text(report: &Report) -> String {

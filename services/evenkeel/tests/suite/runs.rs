@@ -165,6 +165,16 @@ fn config_prints_what_a_run_would_use_with_its_documentation() {
 }
 
 #[test]
+fn a_reader_that_has_seen_enough_is_no_error() {
+    for arguments in [&["config"][..], &["config", "--list"]] {
+        let mut child = evenkeel(arguments).spawn().unwrap();
+        drop(child.stdout.take());
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    }
+}
+
+#[test]
 fn the_engines_weights_are_proven_after_every_update_and_shown_to_tensorboard() {
     let dir = tempfile::tempdir().unwrap();
     let out = dir.path().join("run");
