@@ -13,6 +13,7 @@ use evenkeel_proto::FieldError;
 use serde_json::{Value, json};
 
 use crate::arguments::{GpuCommand, GpuPlanOptions, GpuProbeOptions};
+use crate::terminal::print_result;
 
 pub(crate) fn gpu(command: &GpuCommand) -> Result<ExitCode> {
     match command {
@@ -22,18 +23,16 @@ pub(crate) fn gpu(command: &GpuCommand) -> Result<ExitCode> {
 }
 
 /// Succeeds whatever the machine has: no GPU is a valid answer.
-#[expect(clippy::print_stdout, reason = "the answer")]
 fn probe(options: &GpuProbeOptions) -> Result<ExitCode> {
     let probe = Probe::of_this_machine();
-    match options.json {
-        true => println!("{}", serde_json::to_string_pretty(&probe)?),
-        false => println!("{probe}"),
-    }
+    print_result(&match options.json {
+        true => format!("{}\n", serde_json::to_string_pretty(&probe)?),
+        false => format!("{probe}\n"),
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Fails where the model fits in none of the ways.
-#[expect(clippy::print_stdout, reason = "the answer")]
 fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
     let (config, _) = Config::load(&options.model)?;
     let available = match options.memory {
@@ -49,10 +48,10 @@ fn plan(options: &GpuPlanOptions) -> Result<ExitCode> {
     };
     let ways = options.ways().map(|settings| Way::of(&config, settings, options.longest));
     let ways = ways.collect::<Result<Vec<Way>>>()?;
-    match options.json {
-        true => println!("{:#}", json(&ways, available)),
-        false => println!("{}", Table { ways: &ways, available }),
-    }
+    print_result(&match options.json {
+        true => format!("{:#}\n", json(&ways, available)),
+        false => format!("{}\n", Table { ways: &ways, available }),
+    })?;
     let leanest = ways.iter().min_by_key(|way| way.plan.total()).context("there is a way")?;
     leanest.plan.validate(available, None, &leanest.settings)?;
     Ok(ExitCode::SUCCESS)

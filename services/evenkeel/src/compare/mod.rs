@@ -85,7 +85,7 @@ fn of_existing(options: &CompareOptions) -> Result<ExitCode> {
     // Runs that exist are called by their directories.
     let losses = losses::markdown(runs.iter().map(|run| (run, Path::new(&run.name))));
     results::write_markdown(&folder, &comparison, &losses)?;
-    results::print(&comparison, &folder, options.json);
+    results::print(&comparison, &folder, options.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -171,7 +171,7 @@ async fn run(options: &CompareOptions, asked: Request) -> Result<ExitCode> {
     results::write_tasks(&folder, &runs, &compared)?;
     let losses = losses::markdown(runs.iter().zip(directories));
     results::write_markdown(&folder, &comparison, &losses)?;
-    results::print(&comparison, &folder, options.json);
+    results::print(&comparison, &folder, options.json)?;
     Ok(ExitCode::SUCCESS)
 }
 

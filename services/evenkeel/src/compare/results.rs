@@ -1,5 +1,5 @@
 //! What a comparison writes: `compare.json`, `compare.html`, `compare.md`, `compare.csv`, and its text on stdout.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "the result of the command")]
+#![expect(clippy::print_stderr, reason = "what the person who started the command should know")]
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -12,6 +12,7 @@ use evenkeel_report::csv_cell;
 
 use super::page::page;
 use crate::arguments::CompareOptions;
+use crate::terminal::print_result;
 
 const JSON: &str = "compare.json";
 const HTML: &str = "compare.html";
@@ -97,12 +98,13 @@ fn csv(runs: &[Run]) -> String {
 }
 
 /// Prints the comparison on stdout, and where its files are on stderr.
-pub(super) fn print(comparison: &Comparison, folder: &Path, json: bool) {
-    match json {
-        true => println!("{}", serde_json::to_string(comparison).unwrap_or_default()),
-        false => println!("\n{}", comparison.to_text()),
-    }
+pub(super) fn print(comparison: &Comparison, folder: &Path, json: bool) -> Result<()> {
+    print_result(&match json {
+        true => format!("{}\n", serde_json::to_string(comparison)?),
+        false => format!("\n{}\n", comparison.to_text()),
+    })?;
     say(&format!("page  {}", folder.join(HTML).display()));
+    Ok(())
 }
 
 /// Says something to the person who started the command.

@@ -19,6 +19,7 @@ use tokio::sync::watch;
 
 use crate::arguments::EvalOptions;
 use crate::recipe::Recipe;
+use crate::terminal::print_result;
 
 /// Exit status after Ctrl-C, by the convention of shells.
 const INTERRUPTED: u8 = 130;
@@ -53,7 +54,7 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
         crate::terminal::note(&hint(&output));
         return Ok(ExitCode::from(INTERRUPTED));
     };
-    report(&line, &output, options.json);
+    report(&line, &output, options.json)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -61,15 +62,13 @@ fn hint(output: &Path) -> String {
     format!("every answer so far is kept in {}; run the same command again to continue", output.display())
 }
 
-#[expect(clippy::print_stdout, reason = "the results")]
-fn report(line: &MetricsLine, output: &Path, json: bool) {
-    match json {
-        true => println!("{}", line.to_json()),
+fn report(line: &MetricsLine, output: &Path, json: bool) -> std::io::Result<()> {
+    print_result(&match json {
+        true => format!("{}\n", line.to_json()),
         false => {
-            print!("{}", table::table(line));
-            println!("\nread the answers with: evenkeel show {}", output.display());
+            format!("{}\nread the answers with: evenkeel show {}\n", table::table(line), output.display())
         }
-    }
+    })
 }
 
 /// Shows progress until the end; Ctrl-C stops it.
