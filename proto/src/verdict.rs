@@ -43,6 +43,14 @@ impl Verdict {
         Self { violations: vec![FieldViolation::from(error)], ..Self::invalid(id, InvalidReason::BadRequest, detail) }
     }
 
+    /// Why there is no verdict, as text: the label of the reason, with the detail where there is one.
+    pub fn reason_with_detail(&self) -> String {
+        match (self.invalid_reason().label(), self.detail.as_str()) {
+            (label, "") => label.to_owned(),
+            (label, detail) => format!("{label}: {detail}"),
+        }
+    }
+
     /// Whether the verdict stands, so that the sample counts.
     pub fn is_valid(&self) -> bool {
         self.outcome().is_verdict()
@@ -105,6 +113,8 @@ mod tests {
         let verdict = Verdict::invalid("a", InvalidReason::WorkerLost, "connection reset");
         assert!(!verdict.is_valid());
         assert_eq!(verdict.reward, None);
+        assert_eq!(verdict.reason_with_detail(), "worker_lost: connection reset");
+        assert_eq!(Verdict { detail: String::new(), ..verdict.clone() }.reason_with_detail(), "worker_lost");
         assert_eq!(verdict.validate(), Ok(()));
     }
 

@@ -4,7 +4,7 @@
 //! rows ascend, as Weights & Biases needs it (`_step`).
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, BufWriter, ErrorKind, Write};
+use std::io::{self, BufWriter, Write};
 use std::process::ExitCode;
 
 use anyhow::Result;
@@ -13,6 +13,7 @@ use evenkeel_report::csv_cell;
 use serde_json::{Map, Value};
 
 use crate::arguments::{MetricsOptions, TableFormat};
+use crate::terminal::unless_reader_left;
 
 /// The column of the version.
 const STEP: &str = "_step";
@@ -29,14 +30,8 @@ pub(crate) fn print(options: &MetricsOptions) -> Result<ExitCode> {
         TableFormat::Csv => csv(out, &rows),
         TableFormat::Jsonl => jsonl(out, &rows),
     };
-    match written {
-        // The reader has seen enough.
-        Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(ExitCode::SUCCESS),
-        written => {
-            written?;
-            Ok(ExitCode::SUCCESS)
-        }
-    }
+    unless_reader_left(written)?;
+    Ok(ExitCode::SUCCESS)
 }
 
 fn rows<'a>(lines: impl Iterator<Item = &'a MetricsLine>) -> Rows {

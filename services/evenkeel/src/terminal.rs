@@ -32,10 +32,15 @@ fn in_words(error: &anyhow::Error) -> String {
     without_credentials(&text).into_owned()
 }
 
-/// Prints the result of a command on stdout. A reader that has seen enough, such as `head`, is no error.
+/// Prints the result of a command on stdout.
 pub(crate) fn print_result(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    unless_reader_left(out.write_all(text.as_bytes()).and_then(|()| out.flush()))
+}
+
+/// A reader that has seen enough, such as `head`, is no error.
+pub(crate) fn unless_reader_left(written: io::Result<()>) -> io::Result<()> {
+    match written {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => Ok(()),
         written => written,
     }

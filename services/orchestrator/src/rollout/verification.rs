@@ -1,6 +1,5 @@
 //! The verdict of one sample, requested again where that can help.
 
-use evenkeel_proto::Label;
 use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatched};
 use evenkeel_rpc::retry::RetryPolicy;
@@ -93,13 +92,9 @@ fn disposition(verdict: &Verdict) -> Disposition {
         let components = verdict.components.clone();
         return Disposition::Valid(VerdictReward { outcome: verdict.outcome(), raw, components });
     }
-    let reason = verdict.invalid_reason();
-    let text = match verdict.detail.as_str() {
-        "" => reason.label().to_owned(),
-        detail => format!("{}: {detail}", reason.label()),
-    };
+    let text = verdict.reason_with_detail();
     // The worker may have been busy, or another one may have the tests. Failures of a worker itself were retried by the dispatcher.
-    if matches!(reason, InvalidReason::Deadline | InvalidReason::UnknownTests) {
+    if matches!(verdict.invalid_reason(), InvalidReason::Deadline | InvalidReason::UnknownTests) {
         Disposition::Retry(text)
     } else {
         Disposition::Final(text)

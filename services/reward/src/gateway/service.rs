@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use evenkeel_proto::Label;
 use evenkeel_proto::v1::reward_server::Reward;
 use evenkeel_proto::v1::{
     InvalidReason, RewardGetStatusRequest, RewardGetStatusResponse, Verdict, VerifyItem, VerifyOneRequest,
@@ -53,11 +52,7 @@ impl Forwarder {
 fn answer(id: String, result: Result<Verdict, DispatchError>) -> Verdict {
     match result {
         Ok(verdict) if VerifyItems::disposition(&verdict) == Disposition::Failed => {
-            let detail = match verdict.detail.as_str() {
-                "" => verdict.invalid_reason().label().to_owned(),
-                detail => format!("{}: {detail}", verdict.invalid_reason().label()),
-            };
-            let worker = verdict.worker;
+            let (detail, worker) = (verdict.reason_with_detail(), verdict.worker);
             Verdict { worker, ..Verdict::invalid(id, InvalidReason::AttemptsExhausted, detail) }
         }
         Ok(verdict) => Verdict { id, ..verdict },
