@@ -71,7 +71,15 @@ pub enum Stream {
     /// The entropy that programs in the sandbox get (`os.urandom`). From the seed 0 in every run.
     SandboxEntropy,
     /// The tokens by which learner and engines are compared. From the run's seed.
-    WeightsProof,
+    WeightsProof {
+        /// The version of the weights.
+        version: u64,
+    },
+    /// Which samples of a step the sampler audit takes, and what breaks ties among their tokens. From the run's seed.
+    SamplerAudit {
+        /// The step.
+        step: u64,
+    },
     /// The draws of a bootstrap over finished runs. From the comparison's seed.
     Bootstrap,
     /// The signs of a sign-flip test with too many pairs to try all. From the comparison's seed.
@@ -94,7 +102,8 @@ impl Stream {
             Self::Tokens => "tokens",
             Self::UnseededSample { .. } => "unseeded-sample",
             Self::SandboxEntropy => "sandbox-entropy",
-            Self::WeightsProof => "weights-proof",
+            Self::WeightsProof { .. } => "weights-proof",
+            Self::SamplerAudit { .. } => "sampler-audit",
             Self::Bootstrap => "bootstrap",
             Self::SignFlips => "sign-flips",
         }
@@ -112,13 +121,10 @@ impl Stream {
             Self::Continuation { tokens: index }
             | Self::PromptOrder { epoch: index }
             | Self::InitialWeights { tensor: index }
-            | Self::UnseededSample { arrival: index } => ([index, 0, 0], 1),
-            Self::HeldOut
-            | Self::Tokens
-            | Self::SandboxEntropy
-            | Self::WeightsProof
-            | Self::Bootstrap
-            | Self::SignFlips => ([0; 3], 0),
+            | Self::SamplerAudit { step: index }
+            | Self::UnseededSample { arrival: index }
+            | Self::WeightsProof { version: index } => ([index, 0, 0], 1),
+            Self::HeldOut | Self::Tokens | Self::SandboxEntropy | Self::Bootstrap | Self::SignFlips => ([0; 3], 0),
         };
         indices.into_iter().take(count)
     }

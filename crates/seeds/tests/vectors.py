@@ -58,7 +58,8 @@ STREAMS = [
     (2**64 - 1, "tokens"),
     (0, "unseeded-sample", 1),
     (0, "sandbox-entropy"),
-    (8, "weights-proof"),
+    (8, "weights-proof", 3),
+    (8, "sampler-audit", 9),
     (8, "bootstrap"),
     (8, "sign-flips"),
 ]

@@ -1,0 +1,30 @@
+//! Evidence that grows with every observation and may be looked at after each: e-processes.
+//!
+//! An e-process starts at 1, and under the hypothesis that it doubts its mean never exceeds 1. So the chance that it ever reaches 1/α is at
+//! most α (Ville's inequality), however often it is looked at and whenever the run ends. Means of e-processes are e-processes again, which is
+//! how several suspicions share one budget.
+//!
+//! - [`Wealth`]: the capital of bets that may have begun in any round.
+//! - [`SurpriseBets`], [`EventBets`]: are tokens drawn from a known distribution?
+//! - [`SignBets`], [`ShareBets`]: are gaps symmetric around zero, and are large ones rare?
+//! - [`Contrast`]: does an engine still have a part of other weights? [`Noise`]: how far it is off where it has the right ones.
+//! - [`Foresight`]: how many steps a decision takes, before there are any.
+//! - [`copies`]: are equal answers as rare as their probability says?
+
+mod betting;
+mod contrast;
+mod copies;
+#[cfg(test)]
+mod distributions;
+mod foresight;
+mod gaps;
+mod noise;
+mod wealth;
+
+pub use betting::{EventBets, SurpriseBets, importance_weight, tokens_to_decision};
+pub use contrast::{Contrast, SuspectedToken};
+pub use copies::{CopyEvidence, copies};
+pub use foresight::Foresight;
+pub use gaps::{ShareBets, SignBets, self_normalized};
+pub use noise::Noise;
+pub use wealth::Wealth;
