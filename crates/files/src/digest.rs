@@ -1,14 +1,13 @@
 //! SHA-256 digests.
 
 use std::fmt;
-use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::hex;
+use crate::{hex, open};
 
 /// The digest of some bytes in the protocol's format: `sha256:` and 64 lower-case hex digits.
 pub fn sha256(bytes: impl AsRef<[u8]>) -> String {
@@ -36,13 +35,13 @@ impl FileDigest {
         Self { bytes: bytes.len() as u64, sha256: hex(&Sha256::digest(bytes)) }
     }
 
-    /// Reads a file once, in chunks.
+    /// Reads a regular file once, in chunks.
     ///
     /// # Errors
-    /// A file that cannot be opened or read.
+    /// A file that cannot be opened or read; a directory, device, pipe or socket, which is not waited for.
     pub fn of(path: &Path) -> io::Result<Self> {
         let mut hash = Sha256::new();
-        let bytes = io::copy(&mut File::open(path)?, &mut hash)?;
+        let bytes = io::copy(&mut open(path, u64::MAX)?, &mut hash)?;
         Ok(Self { bytes, sha256: hex(&hash.finalize()) })
     }
 }
@@ -101,6 +100,17 @@ mod tests {
         std::fs::write(file.path(), vec![0; 1_000_001]).unwrap();
         let found = FileDigest::of(file.path()).unwrap();
         assert_eq!((found.to_string(), found.bytes), (sha256(vec![0; 1_000_001]), 1_000_001));
+    }
+
+    #[test]
+    fn a_pipe_has_no_digest_and_is_not_waited_for() {
+        let dir = tempfile::tempdir().unwrap();
+        let pipe = dir.path().join("pipe");
+        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        for path in [&pipe, dir.path()] {
+            let error = FileDigest::of(path).unwrap_err().to_string();
+            assert!(error.ends_with("allowed: a regular file"), "{error}");
+        }
     }
 
     /// Takes three bytes at most.

@@ -2,7 +2,8 @@
 //!
 //! A setting, a recipe or a request may come over the network, so a path may name a device, a pipe or an endless file. [`open`]
 //! and [`read`] accept only regular files up to a given size, and [`read_while`] stops when reading is cancelled. [`replace`] replaces a file
-//! as a whole, [`write()`] and [`sync_folder`] write what has to survive a power failure. [`FileDigest`] is the SHA-256 digest of a file,
+//! as a whole, [`write()`] and [`sync_folder`] write what has to survive a power failure, [`check_writable`] says beforehand whether a folder can
+//! be written. [`FileStamp`] tells whether a file is still the one that was read. [`FileDigest`] is the SHA-256 digest of a file,
 //! [`DigestWriter`] makes it while the file is written, [`FieldsDigest`] is that of several texts and [`tests_digest`] that of the tests of a
 //! program. [`Secret`] is a token or key that is compared in constant time, [`free_space`] says how much room a disk has left and
 //! [`available_memory`] how much memory there is, and [`Size`] and [`hex`] are how sizes and bytes are written.
@@ -19,7 +20,9 @@ mod replace;
 mod secret;
 mod size;
 mod space;
+mod stamp;
 mod tests_digest;
+mod writable;
 mod write;
 
 pub use digest::{DigestWriter, FileDigest, sha256};
@@ -31,5 +34,7 @@ pub use replace::{replace, replace_with};
 pub use secret::Secret;
 pub use size::Size;
 pub use space::{Space, free_space};
+pub use stamp::FileStamp;
 pub use tests_digest::tests_digest;
+pub use writable::check_writable;
 pub use write::{sync_folder, write};

@@ -44,6 +44,16 @@ pub enum ReadError {
     Cancelled,
 }
 
+impl From<ReadError> for io::Error {
+    /// For callers whose errors are those of the operating system; what else is wrong is an invalid input.
+    fn from(error: ReadError) -> Self {
+        match error {
+            ReadError::Io(error) => error,
+            other => Self::new(ErrorKind::InvalidInput, other.to_string()),
+        }
+    }
+}
+
 /// Opens a regular file of at most `max_bytes`.
 ///
 /// # Errors

@@ -9,6 +9,7 @@ use tokenizers::decoders::DecoderWrapper;
 
 use crate::error::FolderError;
 use crate::folder::{Folder, name};
+use crate::growth::{Growth, MAX_TEXT};
 
 /// Text or ids that the tokenizer cannot convert.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -23,6 +24,7 @@ pub struct Tokenizer {
     vocabulary_size: u32,
     path: PathBuf,
     digest: String,
+    growth: Growth,
 }
 
 impl Tokenizer {
@@ -37,6 +39,9 @@ impl Tokenizer {
         let broken = |error: tokenizers::Error| FolderError::file(&path, format_args!("is not a tokenizer: {error}"));
         // Parsed by code of the library's own crate: `from_bytes` would be compiled again in this one.
         let text = std::str::from_utf8(&bytes).map_err(|error| broken(error.into()))?;
+        let file: serde_json::Value = serde_json::from_str(text).map_err(|error| broken(error.into()))?;
+        let growth = Growth::of_file(&file).map_err(|problem| FolderError::of(&path, problem))?;
+        drop(file);
         let mut inner: tokenizers::Tokenizer = text.parse().map_err(broken)?;
         inner.with_truncation(None).map_err(broken)?.with_padding(None);
         let added = inner.get_added_tokens_decoder();
@@ -44,7 +49,7 @@ impl Tokenizer {
         let largest = inner.get_vocab(true).into_values().max();
         let vocabulary_size = largest.map_or(0, |largest| largest.saturating_add(1));
         let digest = evenkeel_files::sha256(&bytes);
-        Ok(Some(Self { inner, special, vocabulary_size, path, digest }))
+        Ok(Some(Self { inner, special, vocabulary_size, path, digest, growth }))
     }
 
     /// As [`read`](Self::read) where the folder must have one.
@@ -73,8 +78,13 @@ impl Tokenizer {
     /// The ids of a text. `add_special` adds what the tokenizer puts around every text, such as a beginning of sequence.
     ///
     /// # Errors
-    /// What the tokenizer says.
+    /// What the tokenizer says; a text that may become too long for it.
     pub fn encode(&self, text: &str, add_special: bool) -> Result<Vec<u32>, TextError> {
+        let grown = self.growth.of(text.len());
+        if grown > MAX_TEXT {
+            let bytes = text.len();
+            return Err(TextError(format!("a text of {bytes} bytes may become {grown}, allowed: at most {MAX_TEXT}")));
+        }
         let encoding = self.inner.encode_fast(text, add_special).map_err(|error| TextError(error.to_string()))?;
         Ok(encoding.get_ids().to_vec())
     }

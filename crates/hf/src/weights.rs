@@ -2,11 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
-use std::io::Read;
+use std::io::{Read, Seek};
 use std::path::{Path, PathBuf};
 
 use evenkeel_errors::FieldError;
-use evenkeel_files::{FileDigest, sha256};
+use evenkeel_files::{FileDigest, open, sha256};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 
@@ -19,10 +19,29 @@ const MAX_HEADER_BYTES: u64 = 100 << 20;
 /// Shape of every tensor by its name.
 pub type TensorShapes = BTreeMap<String, Vec<u64>>;
 
+/// A tensor in a safetensors file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StoredTensor {
+    /// The file.
+    pub path: PathBuf,
+    /// The type of its values as safetensors names it, such as `BF16`.
+    pub dtype: String,
+    /// Its shape, row-major.
+    pub shape: Vec<u64>,
+    /// Where its values begin in the file.
+    pub offset: u64,
+    /// Their length.
+    pub bytes: u64,
+}
+
+/// The entry of a tensor in the header of a safetensors file.
 #[derive(Deserialize)]
-struct TensorInfo {
-    shape: Vec<u64>,
-    data_offsets: [u64; 2],
+pub(crate) struct TensorInfo {
+    #[serde(default)]
+    pub(crate) dtype: String,
+    pub(crate) shape: Vec<u64>,
+    /// Where its bytes begin and end, after the header.
+    pub(crate) data_offsets: [u64; 2],
 }
 
 #[derive(Deserialize)]
@@ -107,11 +126,19 @@ impl WeightFiles {
     /// # Errors
     /// A file that is not a complete safetensors file.
     pub fn shapes(&self) -> Result<TensorShapes, FolderError> {
-        let mut shapes = TensorShapes::new();
+        Ok(self.tensors()?.into_iter().map(|(name, tensor)| (name, tensor.shape)).collect())
+    }
+
+    /// Where each tensor is, by its name, from the headers of the files.
+    ///
+    /// # Errors
+    /// A file that is not a complete safetensors file.
+    pub fn tensors(&self) -> Result<BTreeMap<String, StoredTensor>, FolderError> {
+        let mut tensors = BTreeMap::new();
         for path in self.paths() {
-            read_header(&path, &mut shapes).map_err(|problem| FolderError::of(&path, problem))?;
+            read_header(&path, &mut tensors).map_err(|problem| FolderError::of(&path, problem))?;
         }
-        Ok(shapes)
+        Ok(tensors)
     }
 }
 
@@ -142,8 +169,19 @@ pub fn tensor_shapes(folder: &Folder) -> Result<TensorShapes, FolderError> {
     WeightFiles::read(folder)?.shapes()
 }
 
-fn read_header(path: &Path, shapes: &mut TensorShapes) -> Result<(), FileProblem> {
-    let mut file = File::open(path)?;
+fn read_header(path: &Path, tensors: &mut BTreeMap<String, StoredTensor>) -> Result<(), FileProblem> {
+    let (mut file, entries) = open_tensors(path)?;
+    let begin = file.stream_position()?;
+    tensors.extend(entries.into_iter().map(|(name, TensorInfo { dtype, shape, data_offsets: [first, last] })| {
+        let (offset, bytes) = (first.saturating_add(begin), last.saturating_sub(first));
+        (name, StoredTensor { path: path.to_owned(), dtype, shape, offset, bytes })
+    }));
+    Ok(())
+}
+
+/// A safetensors file behind its header, and the entries of its tensors.
+pub(crate) fn open_tensors(path: &Path) -> Result<(File, BTreeMap<String, TensorInfo>), FileProblem> {
+    let mut file = open(path, u64::MAX)?;
     let mut length = [0; 8];
     file.read_exact(&mut length)?;
     let length = u64::from_le_bytes(length);
@@ -153,7 +191,7 @@ fn read_header(path: &Path, shapes: &mut TensorShapes) -> Result<(), FileProblem
     let mut header = Vec::new();
     (&mut file).take(length).read_to_end(&mut header)?;
     let header: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&header).map_err(HeaderError::Json)?;
-    let mut end = 0;
+    let (mut tensors, mut end) = (BTreeMap::new(), 0);
     for (name, info) in header {
         if name == "__metadata__" {
             continue;
@@ -163,14 +201,14 @@ fn read_header(path: &Path, shapes: &mut TensorShapes) -> Result<(), FileProblem
             Err(error) => return Err(HeaderError::Tensor { name, error }.into()),
         };
         end = end.max(info.data_offsets[1]);
-        shapes.insert(name, info.shape);
+        tensors.insert(name, info);
     }
     let expected = end.saturating_add(8 + length);
     let found = file.metadata()?.len();
     if found < expected {
         return Err(HeaderError::Short { found, expected }.into());
     }
-    Ok(())
+    Ok((file, tensors))
 }
 
 #[cfg(test)]

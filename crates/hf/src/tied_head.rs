@@ -1,0 +1,90 @@
+//! Models whose head is the embedding, and copies of them in which the head is written out.
+//!
+//! Some engines load such a model once and cannot reload its head: the file has no tensor for it. A copy with `lm_head.weight` and
+//! `tie_word_embeddings: false` is loaded and reloaded whole. It is the same model, and must stay it in training: its `config.json` says
+//! so ([`WRITTEN_OUT`]).
+
+use serde_json::{Value, json};
+
+/// Name of the embedding's tensor.
+pub const EMBEDDING: &str = "model.embed_tokens.weight";
+/// Name of the head's tensor.
+pub const HEAD: &str = "lm_head.weight";
+/// The field of `config.json` that says that the head is a copy of the embedding, although they are not tied.
+pub const WRITTEN_OUT: &str = "tied_head_written_out";
+
+const TIE: &str = "tie_word_embeddings";
+
+/// How a folder has the head of its model.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum HeadForm {
+    /// A matrix of its own.
+    Own,
+    /// The embedding.
+    Tied,
+    /// The embedding, written out as a second tensor.
+    WrittenOut,
+}
+
+impl HeadForm {
+    /// As a parsed `config.json` says. Without a word on it, a model of the supported families has a head of its own.
+    pub fn of(config: &Value) -> Self {
+        let is = |field| config.get(field).and_then(Value::as_bool) == Some(true);
+        match (is(TIE), is(WRITTEN_OUT)) {
+            (true, _) => Self::Tied,
+            (false, true) => Self::WrittenOut,
+            (false, false) => Self::Own,
+        }
+    }
+
+    /// Whether head and embedding are one tensor of the model, whatever the files have.
+    pub fn is_tied(self) -> bool {
+        self != Self::Own
+    }
+}
+
+/// The `config.json` of a tied model, for a folder in which its head is written out.
+#[must_use]
+pub fn with_head_written_out(mut config: Value) -> Value {
+    config[TIE] = json!(false);
+    config[WRITTEN_OUT] = json!(true);
+    config
+}
+
+/// The `config.json` of the model itself: that of its source, for a folder in which a tied head is written out. What identifies a model is
+/// this configuration and its tensors without the written-out head.
+#[must_use]
+pub fn with_head_tied(mut config: Value) -> Value {
+    if HeadForm::of(&config) == HeadForm::WrittenOut {
+        config[TIE] = json!(true);
+    }
+    if let Some(config) = config.as_object_mut() {
+        config.remove(WRITTEN_OUT);
+    }
+    config
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_written_out_head_is_that_of_a_tied_model_and_its_source_is_known() {
+        let source = json!({"vocab_size": 9, "tie_word_embeddings": true});
+        let copy = with_head_written_out(source.clone());
+        assert_eq!(copy, json!({"vocab_size": 9, "tie_word_embeddings": false, "tied_head_written_out": true}));
+        assert_eq!(HeadForm::of(&source), HeadForm::Tied);
+        assert_eq!(HeadForm::of(&copy), HeadForm::WrittenOut);
+        assert!(HeadForm::of(&copy).is_tied());
+        assert_eq!(with_head_tied(copy), source);
+        assert_eq!(with_head_tied(source.clone()), source);
+    }
+
+    #[test]
+    fn a_head_of_its_own_is_told_apart_from_a_written_out_one() {
+        for own in [json!({}), json!({"tie_word_embeddings": false}), json!({"tied_head_written_out": "yes"})] {
+            assert_eq!(HeadForm::of(&own), HeadForm::Own);
+            assert!(!HeadForm::of(&own).is_tied());
+        }
+    }
+}
