@@ -13,6 +13,7 @@ mod names;
 mod run_state;
 mod sampling;
 mod segments;
+mod statistics;
 mod tests_source;
 mod train;
 mod verdict;

@@ -90,7 +90,7 @@ impl Verdict {
             return Err(FieldError::new("outcome", self.outcome, "a known outcome"));
         }
         match (self.is_valid(), self.reward) {
-            (true, Some(reward)) if (0.0..=1.0).contains(&reward) => Ok(()),
+            (true, Some(reward)) if (0.0..=1.0).contains(&reward) => self.validate_agreement(reward),
             (true, Some(reward)) => Err(FieldError::new("reward", reward, "0 to 1")),
             (true, None) => Err(FieldError::missing("reward", "0 to 1")),
             (false, Some(reward)) => Err(FieldError::new("reward", reward, "absent where the outcome is INVALID")),
@@ -100,6 +100,23 @@ impl Verdict {
                 "a known reason where the outcome is INVALID",
             )),
             (false, None) => Ok(()),
+        }
+    }
+}
+
+impl Verdict {
+    /// A verdict that contradicts itself is a defect of the verifier, and neither half of it is to be trained on. Between both ends a reward
+    /// may be a share of the tests.
+    fn validate_agreement(&self, reward: f64) -> Result<(), FieldError> {
+        let outcome = self.outcome();
+        match (outcome == Outcome::Correct, reward) {
+            (true, 0.0) => Err(FieldError::new("reward", reward, "above 0 where the outcome is CORRECT")),
+            (false, 1.0) => Err(FieldError::new(
+                "reward",
+                reward,
+                format!("below 1 where the outcome is {}", outcome.as_str_name()),
+            )),
+            _ => Ok(()),
         }
     }
 }
@@ -128,6 +145,23 @@ mod tests {
         assert_eq!(refused(Verdict { outcome: 99, ..good.clone() }), "outcome");
         assert_eq!(refused(Verdict { outcome: Outcome::Invalid.into(), ..good.clone() }), "reward");
         assert_eq!(refused(Verdict { outcome: Outcome::Invalid.into(), reward: None, ..good }), "invalid_reason");
+    }
+
+    #[test]
+    fn a_verdict_that_contradicts_itself_is_refused() {
+        for outcome in
+            [Outcome::Incorrect, Outcome::NoAnswer, Outcome::Undecided, Outcome::WrongAnswer, Outcome::TimeLimit]
+        {
+            let error = Verdict::judged("a", outcome, "x", 1.0).validate().unwrap_err();
+            assert_eq!((error.field.as_str(), error.value.as_str()), ("reward", "1"));
+            assert!(error.allowed.contains(outcome.as_str_name()), "{error}");
+            for share in [0.0, 0.5, 0.999] {
+                assert_eq!(Verdict::judged("a", outcome, "x", share).validate(), Ok(()));
+            }
+        }
+        assert!(Verdict::judged("a", Outcome::Correct, "x", 0.0).validate().is_err());
+        assert!(Verdict::judged("a", Outcome::Correct, "x", -0.0).validate().is_err());
+        assert_eq!(Verdict::judged("a", Outcome::Correct, "x", 0.3).validate(), Ok(()));
     }
 
     #[test]

@@ -214,6 +214,9 @@ pub struct ModelInfo {
     /// Digest of tokenizer.json, "sha256:" and hex digits; empty if unknown.
     #[prost(string, tag = "5")]
     pub tokenizer_digest: ::prost::alloc::string::String,
+    /// How its folder has the head.
+    #[prost(enumeration = "HeadForm", tag = "6")]
+    pub head: i32,
 }
 /// Where the tokens of a segment come from.
 #[allow(clippy::large_enum_variant)]
@@ -361,6 +364,44 @@ impl FailureCode {
             "FAILURE_CODE_CANCELLED" => Some(Self::Cancelled),
             "FAILURE_CODE_UNIMPLEMENTED" => Some(Self::Unimplemented),
             "FAILURE_CODE_INTERNAL" => Some(Self::Internal),
+            _ => None,
+        }
+    }
+}
+/// How a model folder has the head of its model.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum HeadForm {
+    /// Unknown.
+    Unspecified = 0,
+    /// A matrix of its own.
+    Own = 1,
+    /// The embedding (`tie_word_embeddings`).
+    Tied = 2,
+    /// The embedding, written out as a second tensor for engines that reload only what a file has.
+    WrittenOut = 3,
+}
+impl HeadForm {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "HEAD_FORM_UNSPECIFIED",
+            Self::Own => "HEAD_FORM_OWN",
+            Self::Tied => "HEAD_FORM_TIED",
+            Self::WrittenOut => "HEAD_FORM_WRITTEN_OUT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "HEAD_FORM_UNSPECIFIED" => Some(Self::Unspecified),
+            "HEAD_FORM_OWN" => Some(Self::Own),
+            "HEAD_FORM_TIED" => Some(Self::Tied),
+            "HEAD_FORM_WRITTEN_OUT" => Some(Self::WrittenOut),
             _ => None,
         }
     }
@@ -623,6 +664,37 @@ pub struct EngineProof {
     /// Why there are no scores. Absent otherwise.
     #[prost(message, optional, tag = "4")]
     pub failure: ::core::option::Option<Failure>,
+    /// What its worker extension says of its tensors. Absent where it has none, or could not be asked.
+    #[prost(message, optional, tag = "5")]
+    pub exact: ::core::option::Option<ExactProof>,
+}
+/// Digests of the tensors that an engine computes with, compared with those of the published folder.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ExactProof {
+    /// The result.
+    #[prost(enumeration = "ExactProofState", tag = "1")]
+    pub state: i32,
+    /// Tensors of the published folder.
+    #[prost(uint32, tag = "2")]
+    pub tensors: u32,
+    /// How many of them differ.
+    #[prost(uint32, tag = "3")]
+    pub different: u32,
+    /// Names of those that differ, at most 16.
+    #[prost(string, repeated, tag = "4")]
+    pub different_names: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// How many could not be compared: quantized, not reported, or not of the folder.
+    #[prost(uint32, tag = "5")]
+    pub unread: u32,
+    /// Why, for at most 16 of them.
+    #[prost(string, repeated, tag = "6")]
+    pub unread_reasons: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The type that the engine computes with, such as bfloat16.
+    #[prost(string, tag = "7")]
+    pub dtype: ::prost::alloc::string::String,
+    /// How long engine and comparison took.
+    #[prost(uint64, tag = "8")]
+    pub took_us: u64,
 }
 /// The scores of one sequence.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -708,6 +780,10 @@ pub struct GenerationGetStatusResponse {
     /// Every configured or discovered engine, in a stable order.
     #[prost(message, repeated, tag = "6")]
     pub engines: ::prost::alloc::vec::Vec<EngineStatus>,
+    /// Whether every engine that has answered so far reloads the head of a tied model from a folder without a tensor for it. Otherwise a
+    /// tied model is published with its head written out (PublishRequest.write_out_head).
+    #[prost(bool, tag = "7")]
+    pub takes_tied_head: bool,
 }
 /// One engine.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -861,6 +937,44 @@ impl EngineUpdateOutcome {
             "ENGINE_UPDATE_OUTCOME_UPDATED" => Some(Self::Updated),
             "ENGINE_UPDATE_OUTCOME_CURRENT" => Some(Self::Current),
             "ENGINE_UPDATE_OUTCOME_FAILED" => Some(Self::Failed),
+            _ => None,
+        }
+    }
+}
+/// Whether the tensors of an engine are those of the published weights, bit by bit.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum ExactProofState {
+    /// Not set.
+    Unspecified = 0,
+    /// Every tensor is, rounded to the engine's type.
+    Equal = 1,
+    /// Some are not.
+    Different = 2,
+    /// None is known to differ, but some could not be compared: this proves nothing.
+    Incomplete = 3,
+}
+impl ExactProofState {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EXACT_PROOF_STATE_UNSPECIFIED",
+            Self::Equal => "EXACT_PROOF_STATE_EQUAL",
+            Self::Different => "EXACT_PROOF_STATE_DIFFERENT",
+            Self::Incomplete => "EXACT_PROOF_STATE_INCOMPLETE",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EXACT_PROOF_STATE_UNSPECIFIED" => Some(Self::Unspecified),
+            "EXACT_PROOF_STATE_EQUAL" => Some(Self::Equal),
+            "EXACT_PROOF_STATE_DIFFERENT" => Some(Self::Different),
+            "EXACT_PROOF_STATE_INCOMPLETE" => Some(Self::Incomplete),
             _ => None,
         }
     }
@@ -1665,6 +1779,9 @@ pub struct VerifyItem {
     /// W3C traceparent of the prompt. Empty: the call's own.
     #[prost(string, tag = "7")]
     pub traceparent: ::prost::alloc::string::String,
+    /// The prompt's template opened `<think>`, so that the completion begins within it: without `</think>` it has no answer.
+    #[prost(bool, tag = "9")]
+    pub opened_thinking: bool,
     /// The policy's output. Required.
     #[prost(oneof = "verify_item::Answer", tags = "3, 4")]
     pub answer: ::core::option::Option<verify_item::Answer>,
@@ -1716,6 +1833,9 @@ pub struct MathTask {
     /// be parsed.
     #[prost(string, repeated, tag = "4")]
     pub alternatives: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+    /// The task's text. Absent or empty: unknown, so that answers copied from it are not recognised; see CopiedRule.
+    #[prost(string, optional, tag = "5")]
+    pub prompt: ::core::option::Option<::prost::alloc::string::String>,
 }
 /// An answer for a custom verifier.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -1761,6 +1881,9 @@ pub struct MathSettings {
     /// What `<think>` means.
     #[prost(enumeration = "ThinkingRule", tag = "10")]
     pub thinking: i32,
+    /// What an answer copied from the task is worth.
+    #[prost(enumeration = "CopiedRule", tag = "11")]
+    pub copied: i32,
 }
 /// A program against tests.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -1783,6 +1906,10 @@ pub struct CodeTask {
     /// Run all tests even after one failed; always done for PASSED_FRACTION.
     #[prost(bool, tag = "9")]
     pub run_all_tests: bool,
+    /// Largest error, absolute or relative, of a number whose expected value is written as a float; 0 for none, at most 1. No effect in
+    /// the mode LIVE_CODE_BENCH. Absent: the worker's setting.
+    #[prost(double, optional, tag = "10")]
+    pub float_tolerance: ::core::option::Option<f64>,
     /// The tests. Required. They may be sent once and named by their digest afterwards; a worker that does not know a digest answers
     /// INVALID with UNKNOWN_TESTS, and they must be sent again.
     #[prost(oneof = "code_task::TestsSource", tags = "2, 3, 4")]
@@ -1803,7 +1930,7 @@ pub mod code_task {
         LiveCodeBench(super::LiveCodeBenchCases),
         /// Digest of CodeTests: "sha256:" and 64 lower-case hex digits of the SHA-256 over, in this order: the length of function_name
         /// as 8 bytes little-endian and its bytes; then for each test one byte with the number of its kind, the length of input as 8
-        /// bytes little-endian and its bytes, and output the same way. Or digest of LiveCodeBenchCases: "columns:" and the SHA-256 over
+        /// bytes little-endian and its bytes, and output the same way; each of its alternatives follows like a test of kind 3 without input. Or digest of LiveCodeBenchCases: "columns:" and the SHA-256 over
         /// the lengths and bytes of the three columns in the same way, so that a client need not decode them.
         #[prost(string, tag = "4")]
         TestsDigest(::prost::alloc::string::String),
@@ -1832,7 +1959,8 @@ pub struct CodeTest {
     #[prost(string, tag = "3")]
     pub output: ::prost::alloc::string::String,
 }
-/// Three columns of a LiveCodeBench row, unchanged. Public tests come before private ones.
+/// Three columns of a LiveCodeBench row, unchanged. Public tests come before private ones. Besides `input` and `output` a test may have
+/// `alternatives`, a list of other right outputs, which the mode LIVE_CODE_BENCH ignores, and the function to call as `fn_name`.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LiveCodeBenchCases {
     /// JSON.
@@ -1917,6 +2045,10 @@ pub struct Verdict {
         ::prost::alloc::string::String,
         f64,
     >,
+    /// Mathematics: whether an answer copied from the task would have been recognised, because its text was known and the rules refuse
+    /// copies.
+    #[prost(bool, tag = "14")]
+    pub copies_checked: bool,
 }
 /// What happened when the tests were run.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -2300,6 +2432,40 @@ impl DecimalCommaRule {
         }
     }
 }
+/// What an answer is worth that equals the gold answer but is an unevaluated expression of the task's text.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CopiedRule {
+    /// The profile's.
+    Unspecified = 0,
+    /// Nothing, with the reason `copied`. Numerals, symbols and choices are no copies, nor is the gold answer as written.
+    Refuse = 1,
+    /// As much as any other.
+    Accept = 2,
+}
+impl CopiedRule {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "COPIED_RULE_UNSPECIFIED",
+            Self::Refuse => "COPIED_RULE_REFUSE",
+            Self::Accept => "COPIED_RULE_ACCEPT",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "COPIED_RULE_UNSPECIFIED" => Some(Self::Unspecified),
+            "COPIED_RULE_REFUSE" => Some(Self::Refuse),
+            "COPIED_RULE_ACCEPT" => Some(Self::Accept),
+            _ => None,
+        }
+    }
+}
 /// What `<think>` means in a completion.
 #[allow(clippy::large_enum_variant)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
@@ -2407,12 +2573,13 @@ impl CodeMode {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
 #[repr(i32)]
 pub enum CodeExtraction {
-    /// The mode's: LIVE_CODE_BENCH in the mode of that name, otherwise LAST_COMPLETE_FENCE.
+    /// The mode's: LIVE_CODE_BENCH in the mode of that name, otherwise LAST_PROGRAM.
     Unspecified = 0,
     /// The lines between the last two lines with a fence.
     LiveCodeBench = 1,
-    /// The last complete fenced block.
-    LastCompleteFence = 2,
+    /// The last fenced block of Python that is a whole program, or without any block of Python the last that names no language. Thinking
+    /// does not count.
+    LastProgram = 2,
 }
 impl CodeExtraction {
     /// String value of the enum field names used in the ProtoBuf definition.
@@ -2423,7 +2590,7 @@ impl CodeExtraction {
         match self {
             Self::Unspecified => "CODE_EXTRACTION_UNSPECIFIED",
             Self::LiveCodeBench => "CODE_EXTRACTION_LIVE_CODE_BENCH",
-            Self::LastCompleteFence => "CODE_EXTRACTION_LAST_COMPLETE_FENCE",
+            Self::LastProgram => "CODE_EXTRACTION_LAST_PROGRAM",
         }
     }
     /// Creates an enum from field names used in the ProtoBuf definition.
@@ -2431,7 +2598,7 @@ impl CodeExtraction {
         match value {
             "CODE_EXTRACTION_UNSPECIFIED" => Some(Self::Unspecified),
             "CODE_EXTRACTION_LIVE_CODE_BENCH" => Some(Self::LiveCodeBench),
-            "CODE_EXTRACTION_LAST_COMPLETE_FENCE" => Some(Self::LastCompleteFence),
+            "CODE_EXTRACTION_LAST_PROGRAM" => Some(Self::LastProgram),
             _ => None,
         }
     }
@@ -3375,12 +3542,59 @@ pub struct ScoreItem {
     /// Whether to return entropies as well.
     #[prost(bool, tag = "6")]
     pub entropy: bool,
-    /// The version that must score it; any other is FAILED_PRECONDITION. Absent: the current version.
+    /// The version that must be in memory; any other is FAILED_PRECONDITION. Absent: any. Not with `weights`.
     #[prost(uint64, optional, tag = "7")]
     pub version: ::core::option::Option<u64>,
     /// W3C traceparent. Empty: the call's own.
     #[prost(string, tag = "8")]
     pub traceparent: ::prost::alloc::string::String,
+    /// Published weights to score with, in fp32 arithmetic whatever the compute type. Absent: the weights in memory, in the compute type.
+    #[prost(message, optional, tag = "9")]
+    pub weights: ::core::option::Option<ScoreWeights>,
+    /// Return statistics of the distribution from which each response token was sampled. Absent: none.
+    #[prost(message, optional, tag = "10")]
+    pub sampling: ::core::option::Option<SamplingDistribution>,
+}
+/// Published weights: the reference for an engine that holds them. The learner reads them from its folder of published weights.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ScoreWeights {
+    /// The version, at most the current one.
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    /// Take one group of tensors from another version. Absent: all are of `version`.
+    #[prost(message, optional, tag = "2")]
+    pub replaced: ::core::option::Option<ReplacedTensors>,
+    /// The type that the engine holds them in, by its safetensors name: BF16, F16 or F32. Every tensor is rounded to it, to nearest even.
+    /// Empty: as they are in the files.
+    #[prost(string, tag = "3")]
+    pub rounded_to: ::prost::alloc::string::String,
+}
+/// Tensors that are those of another version.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ReplacedTensors {
+    /// A group of LearnerGetStatusResponse.tensor_groups. Required.
+    #[prost(string, tag = "1")]
+    pub group: ::prost::alloc::string::String,
+    /// The version that they are taken from, at most the current one.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+}
+/// How the response tokens were sampled, besides the item's temperature. As Generation's Sampling: the logits are divided by the
+/// temperature, then min-p, top-k and top-p exclude tokens, and the rest is renormalised.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SamplingDistribution {
+    /// Above 0, at most 1; 1 and absent exclude nothing.
+    #[prost(float, optional, tag = "1")]
+    pub top_p: ::core::option::Option<f32>,
+    /// 0 and absent exclude nothing.
+    #[prost(uint32, optional, tag = "2")]
+    pub top_k: ::core::option::Option<u32>,
+    /// 0 to 1; 0 and absent exclude nothing.
+    #[prost(float, optional, tag = "3")]
+    pub min_p: ::core::option::Option<f32>,
+    /// Ids whose joint probability is returned: those that end a response. At most 64.
+    #[prost(uint32, repeated, tag = "4")]
+    pub end_token_ids: ::prost::alloc::vec::Vec<u32>,
 }
 /// One scored sequence.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3400,6 +3614,48 @@ pub struct ScoreResponse {
     /// Why there is no score; all other fields are then empty. Absent otherwise.
     #[prost(message, optional, tag = "5")]
     pub failure: ::core::option::Option<Failure>,
+    /// Statistics of the distributions that were sampled from, if requested.
+    #[prost(message, optional, tag = "6")]
+    pub statistics: ::core::option::Option<TokenStatistics>,
+}
+/// Statistics of the distribution p at each response token x, as sampled: with temperature and truncation, renormalised. Each list has
+/// one value for each response token. Logarithms are natural, masses are probabilities. Tokens are ordered by p, most likely first, equally
+/// likely ones by their ids.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TokenStatistics {
+    /// log p(x); minus infinity for a token that cannot be sampled.
+    #[prost(float, repeated, tag = "1")]
+    pub log_probabilities: ::prost::alloc::vec::Vec<f32>,
+    /// H, the entropy of p in nats.
+    #[prost(float, repeated, tag = "2")]
+    pub entropies: ::prost::alloc::vec::Vec<f32>,
+    /// Variance of log p under p, in nats squared.
+    #[prost(float, repeated, tag = "3")]
+    pub variances: ::prost::alloc::vec::Vec<f32>,
+    /// log p(x) + H, bounded to -4 and 4, minus the mean of this over p: its mean is 0 for a token drawn from p.
+    #[prost(float, repeated, tag = "4")]
+    pub surprises: ::prost::alloc::vec::Vec<f32>,
+    /// Mass of the tokens that are less likely than x.
+    #[prost(float, repeated, tag = "5")]
+    pub less_likely: ::prost::alloc::vec::Vec<f32>,
+    /// Mass of the tokens that are as likely as x, x included.
+    #[prost(float, repeated, tag = "6")]
+    pub equally_likely: ::prost::alloc::vec::Vec<f32>,
+    /// Place of x in the order of tokens, from 1; one more than the number of tokens that can be sampled for one that cannot.
+    #[prost(uint32, repeated, tag = "7")]
+    pub ranks: ::prost::alloc::vec::Vec<u32>,
+    /// Mass of the tokens whose place is above 50.
+    #[prost(float, repeated, tag = "8")]
+    pub beyond_rank_50: ::prost::alloc::vec::Vec<f32>,
+    /// log p of the most likely token.
+    #[prost(float, repeated, tag = "9")]
+    pub largest_log_probabilities: ::prost::alloc::vec::Vec<f32>,
+    /// Mass of the tokens whose p is below 0.05 of the largest.
+    #[prost(float, repeated, tag = "10")]
+    pub below_floor: ::prost::alloc::vec::Vec<f32>,
+    /// Mass of the end tokens.
+    #[prost(float, repeated, tag = "11")]
+    pub end_probabilities: ::prost::alloc::vec::Vec<f32>,
 }
 /// Request to publish the current weights.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -3417,6 +3673,10 @@ pub struct PublishRequest {
     /// Versions to keep in addition, such as the best one.
     #[prost(uint64, repeated, tag = "4")]
     pub keep_versions: ::prost::alloc::vec::Vec<u64>,
+    /// Write the head of a tied model out, for engines that reload only what a file has: `lm_head.weight` beside the embedding, and
+    /// `tie_word_embeddings: false`. Means nothing for a model whose head is a matrix of its own.
+    #[prost(bool, tag = "5")]
+    pub write_out_head: bool,
 }
 /// The published weights.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3573,6 +3833,11 @@ pub struct LearnerGetStatusResponse {
     /// The scoring queue.
     #[prost(message, optional, tag = "11")]
     pub queue: ::core::option::Option<QueueStatus>,
+    /// Groups of tensors that ReplacedTensors.group takes: `head` (absent if it is tied), `embeddings`, `norms`, `biases` (absent if there are
+    /// none), `attention`, `mlp`, and up to four blocks of layers, such as `layers 0-7`. Blocks hold all tensors of their layers; the others are
+    /// disjoint.
+    #[prost(string, repeated, tag = "12")]
+    pub tensor_groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }
 /// What a training step learns from.
 #[allow(clippy::large_enum_variant)]
@@ -3803,7 +4068,10 @@ pub mod learner_client {
             req.extensions_mut().insert(GrpcMethod::new("evenkeel.v1.Learner", "Train"));
             self.inner.streaming(req, path, codec).await
         }
-        /// Log-probabilities under the current weights; items as in Generation.Generate.
+        /// Log-probabilities under the current weights, or under published ones; items as in Generation.Generate. Also answered while a Train
+        /// call waits for its groups; once a step has all of them, items wait for its report.
+        /// Failures of items: FAILED_PRECONDITION with WEIGHTS_GONE for a version whose folder is no longer there, RESOURCE_EXHAUSTED with
+        /// NO_MEMORY where a second set of weights does not fit.
         pub async fn score(
             &mut self,
             request: impl tonic::IntoStreamingRequest<Message = super::ScoreRequest>,
@@ -3989,7 +4257,10 @@ pub mod learner_server {
             >
             + std::marker::Send
             + 'static;
-        /// Log-probabilities under the current weights; items as in Generation.Generate.
+        /// Log-probabilities under the current weights, or under published ones; items as in Generation.Generate. Also answered while a Train
+        /// call waits for its groups; once a step has all of them, items wait for its report.
+        /// Failures of items: FAILED_PRECONDITION with WEIGHTS_GONE for a version whose folder is no longer there, RESOURCE_EXHAUSTED with
+        /// NO_MEMORY where a second set of weights does not fit.
         async fn score(
             &self,
             request: tonic::Request<tonic::Streaming<super::ScoreRequest>>,

@@ -136,6 +136,12 @@ pub enum ServiceError {
         /// The message.
         message: String,
     },
+    /// Weights do not fit into memory.
+    #[error("{message}")]
+    NoMemory {
+        /// The message.
+        message: String,
+    },
     /// Something that the server depends on is unavailable.
     #[error("{message}")]
     Unavailable {
@@ -207,6 +213,7 @@ impl ServiceError {
             | Self::ClientQuotaExceeded { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
+            | Self::NoMemory { .. }
             | Self::ResponsesUnread { .. } => Code::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => Code::Unavailable,
             Self::Deadline(_) | Self::MessageTimeout { .. } => Code::DeadlineExceeded,
@@ -231,6 +238,7 @@ impl ServiceError {
             Self::QueueFull { unit: Unit::Bytes, .. } => Reason::BytesFull,
             Self::ClientQuotaExceeded { .. } => Reason::ClientQuotaExceeded,
             Self::DiskFull { .. } => Reason::DiskFull,
+            Self::NoMemory { .. } => Reason::NoMemory,
             Self::ConnectionsFull => Reason::ConnectionsFull,
             Self::MessageTimeout { .. } => Reason::MessageTimeout,
             Self::DecodedMessageTooLarge { .. } => Reason::DecodedMessageTooLarge,
@@ -272,6 +280,7 @@ impl ServiceError {
             | Self::ClientQuotaExceeded { .. }
             | Self::ConnectionsFull
             | Self::DiskFull { .. }
+            | Self::NoMemory { .. }
             | Self::ResponsesUnread { .. } => FailureCode::ResourceExhausted,
             Self::Draining | Self::Unavailable { .. } => FailureCode::Unavailable,
             Self::Deadline(_) | Self::MessageTimeout { .. } => FailureCode::DeadlineExceeded,

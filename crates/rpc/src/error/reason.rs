@@ -99,6 +99,10 @@ reasons! {
     Leased = "LEASED",
     /// The weights have another version than the request names.
     VersionMismatch = "VERSION_MISMATCH",
+    /// The folder of a published version is no longer there.
+    WeightsGone = "WEIGHTS_GONE",
+    /// A second set of weights does not fit into memory.
+    NoMemory = "NO_MEMORY",
     /// The settings differ from those of the request.
     SettingsMismatch = "SETTINGS_MISMATCH",
     /// No group arrived for too long, so the step was dropped.

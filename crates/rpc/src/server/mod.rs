@@ -33,5 +33,5 @@ pub use lifecycle::{Server, ShutdownOutcome};
 pub use role::Role;
 pub use running::RunningServer;
 pub use settings::{AuthSettings, ServerSettings, ServerTlsSettings};
-pub use signal::{exit_on_early_signal, shutdown_signal};
+pub use signal::{exit_on_early_signal, shutdown_signal, signals_are_handled};
 pub use tls::ServerCertificates;

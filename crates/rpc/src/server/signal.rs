@@ -32,6 +32,11 @@ pub fn exit_on_early_signal() -> io::Result<()> {
     Ok(())
 }
 
+/// Says that this process handles its signals from now on, so that [`exit_on_early_signal`] ends nothing any more.
+pub fn signals_are_handled() {
+    DRAINS.store(true, Ordering::SeqCst);
+}
+
 /// Other systems have no such process.
 ///
 /// # Errors
