@@ -11,6 +11,9 @@ use crate::prompt::{Message, Prompt};
 use crate::template::{ChatTemplate, RenderError, TemplateArguments};
 use crate::value::TemplateValue;
 
+/// Longest text of a prompt, in bytes: several times the longest context of a model.
+const MAX_TEXT: usize = 16 << 20;
+
 /// What is added to every prompt of a run.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PromptSettings {
@@ -33,6 +36,17 @@ pub enum PromptError {
     /// The template does not render the conversation.
     #[error("the chat template does not render the prompt: {0}")]
     Template(#[from] RenderError),
+    /// A template for texts prints the parts of a content as code of Python.
+    #[error(
+        "the content of a message is a list of parts, allowed: a text, since the chat template prints the list as it is"
+    )]
+    Parts,
+    /// More text than any context holds; its tokens would take a hundred times its bytes.
+    #[error("the prompt has {bytes} bytes of text, allowed: at most {MAX_TEXT}")]
+    TooLong {
+        /// Its length.
+        bytes: usize,
+    },
     /// The tokenizer failed.
     #[error(transparent)]
     Tokens(#[from] TextError),
@@ -86,6 +100,19 @@ impl PromptRenderer {
         Ok(Self { template, tokenizer, system_prompt, suffix, arguments, raw })
     }
 
+    /// A sentence for each argument of the settings that the template never mentions, so that it changes no prompt.
+    pub fn unread_arguments(&self) -> Vec<String> {
+        let Some(template) = self.template.as_ref().filter(|_| !self.raw) else { return Vec::new() };
+        let unread = self.arguments.names().filter(|name| !template.mentions(name));
+        unread
+            .map(|name| {
+                format!(
+                    "data.template_arguments.{name}: the chat template does not read it, so that it changes no prompt"
+                )
+            })
+            .collect()
+    }
+
     /// Renders one prompt.
     ///
     /// # Errors
@@ -100,6 +127,11 @@ impl PromptRenderer {
     /// As [`render`](Self::render).
     pub fn render_with(&self, prompt: &Prompt, suffix: Option<&str>) -> Result<RenderedPrompt, PromptError> {
         let suffix = suffix.unwrap_or(&self.suffix);
+        // Before it is copied, and again once it is rendered.
+        let bytes = length(prompt);
+        if bytes > MAX_TEXT {
+            return Err(PromptError::TooLong { bytes });
+        }
         let text = match (prompt, &self.template) {
             (Prompt::Text(text), Some(template)) if !self.raw => {
                 self.conversation(template, vec![Message::text("user", text)], suffix)?
@@ -114,6 +146,9 @@ impl PromptRenderer {
                 return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
             }
         };
+        if text.len() > MAX_TEXT {
+            return Err(PromptError::TooLong { bytes: text.len() });
+        }
         let token_ids = self.tokenizer.encode(&text, false)?;
         Ok(RenderedPrompt { text, token_ids })
     }
@@ -128,7 +163,7 @@ impl PromptRenderer {
         template: &ChatTemplate,
         mut messages: Vec<Message>,
         suffix: &str,
-    ) -> Result<String, RenderError> {
+    ) -> Result<String, PromptError> {
         let instructs = |message: &Message| matches!(message.role(), "system" | "developer");
         if let Some(system) = &self.system_prompt
             && !messages.iter().any(instructs)
@@ -140,7 +175,11 @@ impl PromptRenderer {
         {
             message.append(suffix);
         }
-        template.render(&conversation(&messages), &self.arguments_for(&messages)?)
+        let text = template.render(&conversation(&messages), &self.arguments_for(&messages)?)?;
+        match messages.iter().any(|message| prints_parts(message, &text)) {
+            true => Err(PromptError::Parts),
+            false => Ok(text),
+        }
     }
 
     fn arguments_for(&self, messages: &[Message]) -> Result<TemplateArguments, RenderError> {
@@ -159,6 +198,33 @@ impl PromptRenderer {
         }
         Ok(arguments)
     }
+}
+
+/// Bytes of all texts of a prompt.
+fn length(prompt: &Prompt) -> usize {
+    fn of(value: &Value) -> usize {
+        match value {
+            Value::String(text) => text.len(),
+            Value::Array(values) => values.iter().map(of).sum(),
+            Value::Object(object) => object.iter().map(|(name, value)| name.len() + of(value)).sum(),
+            Value::Null | Value::Bool(_) | Value::Number(_) => 0,
+        }
+    }
+    let of_messages =
+        |messages: &[Message]| messages.iter().flat_map(|message| message.fields().values()).map(of).sum();
+    match prompt {
+        Prompt::Text(text) => text.len(),
+        Prompt::Messages(messages) => of_messages(messages),
+        Prompt::Either { messages, text } => text.len().max(of_messages(messages)),
+    }
+}
+
+/// Whether a text shows the parts of a message as Python prints a list.
+fn prints_parts(message: &Message, text: &str) -> bool {
+    message.fields().get("content").filter(|content| content.is_array()).is_some_and(|content| {
+        let printed = crate::python::str_of(TemplateValue::from(content).inner());
+        printed.is_ok_and(|printed| text.contains(&printed))
+    })
 }
 
 /// The messages as a template sees them.

@@ -129,18 +129,21 @@ mod tests {
     fn text_and_parsed_json_are_the_same_to_a_template() {
         let text = r#"{"b": [1, -2.5, "x\u00e9", null, true, 18446744073709551615], "a": {}}"#;
         let parsed = TemplateValue::from(&serde_json::from_str::<serde_json::Value>(text).unwrap());
-        assert_eq!(str_of(parsed.inner()), str_of(TemplateValue::parse(text).unwrap().inner()));
+        assert_eq!(str_of(parsed.inner()).unwrap(), str_of(TemplateValue::parse(text).unwrap().inner()).unwrap());
     }
 
     #[test]
     fn a_key_that_occurs_twice_has_its_last_value() {
-        assert_eq!(str_of(TemplateValue::parse(r#"{"a": 1, "b": 2, "a": 3}"#).unwrap().inner()), "{'a': 3, 'b': 2}");
+        assert_eq!(
+            str_of(TemplateValue::parse(r#"{"a": 1, "b": 2, "a": 3}"#).unwrap().inner()).unwrap(),
+            "{'a': 3, 'b': 2}"
+        );
     }
 
     #[test]
     fn numbers_are_exact() {
         let value = TemplateValue::parse("[1180591620717411303424, 1E400, 0.1, 2.2250738585072011e-308]").unwrap();
-        assert_eq!(str_of(value.inner()), "[1180591620717411303424, inf, 0.1, 2.225073858507201e-308]");
+        assert_eq!(str_of(value.inner()).unwrap(), "[1180591620717411303424, inf, 0.1, 2.225073858507201e-308]");
     }
 
     #[test]

@@ -6,7 +6,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_chat::{
-    ChatTemplate, Message, Prompt, PromptRenderer, PromptSettings, TemplateArguments, TemplateValue, end_tokens,
+    ChatTemplate, Message, Prompt, PromptError, PromptRenderer, PromptSettings, TemplateArguments, TemplateValue,
+    end_tokens,
 };
 use evenkeel_hf::{ChatTemplates, ConfigFile, Folder, SpecialTokens, Tokenizer};
 use serde_json::json;
@@ -97,8 +98,14 @@ fn the_suffix_is_appended_to_the_last_message_of_the_user() {
     let found = text(&messages(&[("user", "a"), ("assistant", "b"), ("user", "c"), ("tool", "d")]), settings.clone());
     assert!(found.contains("user\na<|im_end|>") && found.contains("user\nc Box it.<|im_end|>"), "{found}");
     let parts = json!([{"role": "user", "content": [{"type": "text", "text": "a"}, {"type": "image"}]}]);
-    let found = text(&Prompt::new("prompt", parts).unwrap(), settings);
-    assert!(found.contains("'text': 'a Box it.'"), "{found}");
+    let parts = Prompt::new("prompt", parts).unwrap();
+    let of_parts =
+        "{% for m in messages %}{% for part in m.content %}{{ part.type }}={{ part.text }};{% endfor %}{% endfor %}";
+    let found = renderer(Some(of_parts), settings.clone()).render(&parts).unwrap().text;
+    assert!(found.starts_with("text=a Box it.;image="), "{found}");
+    // A template for texts would print the list.
+    let error = renderer(Some(TURNS), settings).render(&parts).unwrap_err();
+    assert!(matches!(error, PromptError::Parts), "{error}");
 }
 
 #[test]

@@ -8,6 +8,7 @@ use figment::{Error, Metadata, Profile, Provider};
 use serde::Serialize;
 
 use crate::ConfigError;
+use crate::depth::check_toml;
 
 /// Settings as a table. By way of figment's value, into which the layer of defaults goes too: each type is compiled for one serializer.
 ///
@@ -33,8 +34,9 @@ fn write(error: impl Display) -> ConfigError {
 /// Reads TOML; `origin` names it in messages.
 ///
 /// # Errors
-/// A text that is not TOML, with line and column.
+/// A text that is not TOML, with line and column; a key of too many parts.
 pub fn parse(origin: &str, text: &str) -> Result<toml::Table, ConfigError> {
+    check_toml(origin, text)?;
     text.parse().map_err(|error: toml::de::Error| syntax(origin, error.to_string().trim_end().to_owned()))
 }
 

@@ -5,6 +5,7 @@
 #![forbid(unsafe_code)]
 
 mod byte_size;
+mod depth;
 mod deserializer;
 mod document;
 mod duration;

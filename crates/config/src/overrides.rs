@@ -3,6 +3,7 @@
 use figment::value::{Dict, Map, Value};
 use figment::{Error, Metadata, Profile, Provider};
 
+use crate::depth::{check_parts, check_toml};
 use crate::{ConfigError, ENVIRONMENT_PREFIX};
 
 /// How the text of an override is interpreted: first as TOML, then, if the setting is a text or a list, as that.
@@ -33,8 +34,12 @@ impl Override {
             Some((key, text)) if key.split('.').all(|part| !part.trim().is_empty()) => (key, text),
             _ => return Err(ConfigError::Malformed { origin, allowed: "section.key=value" }),
         };
+        check_parts(&origin, key.split('.').count())?;
+        check_value(&origin, text)?;
         let path = key.split('.').map(|part| part.trim().to_owned()).collect();
-        Ok(Self { origin, path, text: text.trim().to_owned(), reading: Reading::Toml })
+        // `key = value` is meant to be read as TOML is; otherwise all white space belongs to the text.
+        let text = if key.ends_with(char::is_whitespace) { text.trim() } else { text };
+        Ok(Self { origin, path, text: text.to_owned(), reading: Reading::Toml })
     }
 
     /// `EVENKEEL__SECTION__KEY`. `None` for variables without the prefix.
@@ -44,6 +49,9 @@ impl Override {
         let path: Vec<String> = key.split("__").map(str::to_ascii_lowercase).collect();
         if path.iter().any(String::is_empty) {
             return Some(Err(ConfigError::Malformed { origin, allowed: "EVENKEEL__SECTION__KEY" }));
+        }
+        if let Err(error) = check_parts(&origin, path.len()).and_then(|()| check_value(&origin, text)) {
+            return Some(Err(error));
         }
         Some(Ok(Self { origin, path, text: text.to_owned(), reading: Reading::Toml }))
     }
@@ -65,8 +73,17 @@ impl Override {
     }
 }
 
+/// Refuses a value whose own keys have too many parts. Dots of a plain text are no key.
+fn check_value(origin: &str, text: &str) -> Result<(), ConfigError> {
+    match text.contains('=') {
+        true => check_toml(origin, text),
+        false => Ok(()),
+    }
+}
+
 /// The text as one TOML value.
 fn toml_value(text: &str) -> Option<toml::Value> {
+    let text = text.trim();
     // With a line break the text could contain other settings.
     let mut table = if text.contains('\n') { None } else { format!("value = {text}").parse::<toml::Table>().ok() }?;
     table.remove("value").filter(|_| table.is_empty())
@@ -96,6 +113,32 @@ mod tests {
         let set = Override::from_argument("server.listen = 0.0.0.0:1=2").unwrap();
         assert_eq!(set.path, ["server", "listen"]);
         assert_eq!(set.text, "0.0.0.0:1=2");
+    }
+
+    #[test]
+    fn white_space_around_a_text_is_part_of_it_and_around_a_number_it_is_not() {
+        let value = |argument: &str| Override::from_argument(argument).unwrap().value();
+        assert_eq!(value("data.suffix= think\n"), Value::from(" think\n"));
+        assert_eq!(value("data.suffix=\t"), Value::from("\t"));
+        assert_eq!(value("run.steps = 5 "), Value::from(5_i64));
+        assert_eq!(value("data.suffix = \" think\""), Value::from(" think"));
+    }
+
+    #[test]
+    fn keys_of_too_many_parts_are_refused_before_anything_is_made_of_them() {
+        let deep = "a".to_owned() + &".a".repeat(10_000);
+        for argument in [format!("{deep}=1"), format!("a={{ {deep} = 1 }}"), format!("a=[{{ {deep} = 1 }}]")] {
+            let error = Override::from_argument(&argument).unwrap_err().to_string();
+            assert!(error.len() < 300 && error.contains("allowed: a key of at most 16 parts"), "{error}");
+        }
+        let variable = format!("EVENKEEL__{}", deep.replace('.', "__"));
+        assert!(Override::from_variable(&variable, "1").unwrap().is_err());
+        assert!(Override::from_variable("EVENKEEL__A", &format!("{{ {deep} = 1 }}")).unwrap().is_err());
+        for text in [format!("{deep} = 1"), format!("[{deep}]"), format!("[[{deep}]]"), format!("x = {{ {deep} = 1 }}")]
+        {
+            assert!(crate::parse("test", &text).is_err());
+        }
+        assert!(Override::from_argument(&format!("data.suffix={}", ".".repeat(50))).is_ok(), "a text may have dots");
     }
 
     #[test]

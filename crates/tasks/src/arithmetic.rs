@@ -23,7 +23,8 @@ pub fn dataset(seed: u64, held_out: u32, rules: &Rules) -> Dataset {
 
 fn problem(sum: Sum, rules: &Rules) -> Problem {
     let (a, b) = sum.operands();
-    let task = Task::math([(a + b).to_string()]).expect("one gold answer is given").with_rules(rules);
+    let task = Task::math([(a + b).to_string()]).expect("one gold answer is given");
+    let task = task.with_prompt(Some(&format!("{a}+{b}="))).with_rules(rules);
     let demonstration = Some(Demonstration::Sum(sum));
     let (id, prompt) = (format!("{a}+{b}").into(), Prompt::Text(format!("{a}+{b}=\n")));
     Problem { id, origin: Origin::default(), data_source: None, prompt, suffix: None, task, demonstration }

@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::row::{Row, RowError, kind, refused, text};
 use crate::tests_column::{self, FUNCTION, TESTS};
-use crate::{Reason, Task, livecodebench};
+use crate::{Reason, Task, livecodebench, other_language};
 
 /// Every column that a question is read from.
 pub(crate) const COLUMNS: &[&str] = &[
@@ -20,11 +20,17 @@ pub(crate) const COLUMNS: &[&str] = &[
     CONTENT,
     STARTER_CODE,
     "question_id",
-    TESTS,
+    "tests",
+    "input_output",
+    "test_cases",
+    "verification_info",
     "fn_name",
     "func_name",
     "function_name",
     "entry_point",
+    "language",
+    "lang",
+    "programming_language",
 ];
 
 const CONTENT: &str = "question_content";
@@ -34,28 +40,34 @@ const PRIVATE: &str = "private_test_cases";
 const METADATA: &str = "metadata";
 /// Where the columns may stand together instead of in the row itself.
 const NESTED: &str = "question";
+/// Where verl has the tests of a programming question, as it has gold answers.
+const GROUND_TRUTH: &str = "reward_model.ground_truth";
 
 /// The question of a row with tests; `None` for a row without. The tests themselves are read by the reward service.
 pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
     let nested = row.get(NESTED).is_some_and(|question| question.is_object());
     let path = |name: &str| if nested { format!("{NESTED}.{name}") } else { name.to_owned() };
-    let published = nested || row.get(PUBLIC).is_some() || row.get(PRIVATE).is_some();
-    if !published && row.get(TESTS).is_none() {
+    let published = is_published(row);
+    let column_of_tests = tests_column(row);
+    if !published && column_of_tests.is_none() {
         return Ok(None);
     }
     let id = match row.get(&path("question_id")) {
         Some(id) => text("question_id", id).unwrap_or_else(|_| id.to_string()),
         None => row.location().to_string(),
     };
-    if !published && let Some(tests) = row.get(TESTS) {
-        let cases = tests_column::cases(tests, function(row)).map_err(|error| invalid(&id, error))?;
+    other_language::check(row, starter_code(row, &path(CONTENT)))
+        .map_err(|error| RowError { reason: Reason::OtherLanguage, ..invalid(&id, error) })?;
+    if let (false, Some(name)) = (published, column_of_tests) {
+        let json = row.json(name).unwrap_or_default();
+        let cases = tests_column::cases(name, &json, function(row)).map_err(|error| invalid(&id, error))?;
         return Ok(Some(Task::code(id, TestsSource::LiveCodeBench(cases))));
     }
     let column = |name: &str| match row.get(&path(name)) {
         None => Ok(String::new()),
         Some(Value::String(text)) => Ok(text.clone()),
         // Some copies of the data set have their columns parsed.
-        Some(other @ (Value::Array(_) | Value::Object(_))) => Ok(other.to_string()),
+        Some(Value::Array(_) | Value::Object(_)) => Ok(row.json(&path(name)).unwrap_or_default()),
         Some(other) => Err(invalid(&id, refused(name, kind(other), "a text"))),
     };
     let (public, private_test_cases, metadata) = (column(PUBLIC)?, column(PRIVATE)?, column(METADATA)?);
@@ -63,18 +75,61 @@ pub(crate) fn task(row: &Row) -> Result<Option<Task>, RowError> {
         let allowed = format!("at least one test in {PUBLIC} or {PRIVATE}");
         return Err(invalid(&id, refused(PUBLIC, "empty", allowed)));
     }
-    for (name, column, allowed) in [
-        (PUBLIC, &public, "a list of tests as JSON"),
-        (PRIVATE, &private_test_cases, "a list of tests as JSON, or as LiveCodeBench encodes it (base64)"),
-        (METADATA, &metadata, "a JSON object"),
-    ] {
-        if let Err(error) = validate_json(column, name == PRIVATE) {
-            return Err(invalid(&id, refused(name, format_args!("not JSON ({error})"), allowed)));
+    if !metadata.trim().is_empty()
+        && let Err(error) = serde_json::from_str::<IgnoredAny>(&metadata)
+    {
+        return Err(invalid(&id, refused(METADATA, format_args!("not JSON ({error})"), "a JSON object")));
+    }
+    for (name, column) in [(PUBLIC, &public), (PRIVATE, &private_test_cases)] {
+        // What LiveCodeBench encodes is left to the reward service, which decodes it.
+        if !(is_empty(column) || name == PRIVATE && is_base64(column)) {
+            tests_column::check(name, column).map_err(|error| invalid(&id, error))?;
         }
     }
     let public_test_cases = if public.is_empty() { "[]".to_owned() } else { public };
     let cases = LiveCodeBenchCases { public_test_cases, private_test_cases, metadata };
     Ok(Some(Task::code(id, TestsSource::LiveCodeBench(cases))))
+}
+
+/// Checks what makes a question useless for training although it can be judged.
+///
+/// # Errors
+/// No test expects an output, so that a program that does nothing passes.
+pub(crate) fn check_outputs(task: &Task) -> Result<(), RowError> {
+    let Some(TestsSource::LiveCodeBench(cases)) = task.tests() else { return Ok(()) };
+    let blank = |column: &str| is_empty(column) || tests_column::expects_nothing(column);
+    match blank(&cases.public_test_cases) && blank(&cases.private_test_cases) {
+        true => {
+            let error = refused("output", "empty in every test", "an output that not every program has");
+            Err(invalid(task.question_id(), error))
+        }
+        false => Ok(()),
+    }
+}
+
+/// Whether a row has the columns of LiveCodeBench.
+fn is_published(row: &Row) -> bool {
+    row.get(NESTED).is_some_and(Value::is_object) || row.get(PUBLIC).is_some() || row.get(PRIVATE).is_some()
+}
+
+/// The column with the tests of a row that has not the columns of LiveCodeBench.
+fn tests_column(row: &Row) -> Option<&'static str> {
+    let usual = TESTS.iter().copied().find(|name| row.get(name).is_some());
+    usual.or_else(|| row.get(GROUND_TRUTH).is_some_and(is_tests).then_some(GROUND_TRUTH))
+}
+
+/// Whether a gold answer is tests instead: lists of inputs and outputs, or a list of tests.
+fn is_tests(value: &Value) -> bool {
+    let parsed;
+    let value = match value {
+        Value::String(text) if text.trim_start().starts_with(['{', '[']) && text.contains("\"input") => {
+            parsed = serde_json::from_str::<Value>(text).unwrap_or_default();
+            &parsed
+        }
+        other => other,
+    };
+    value.get("inputs").is_some() && value.get("outputs").is_some()
+        || value.get(0).is_some_and(|test| test.get("input").is_some())
 }
 
 /// What is wrong with the tests of a question.
@@ -85,13 +140,29 @@ fn invalid(id: &str, error: FieldError) -> RowError {
 
 /// Whether a row has tests, whatever they are.
 pub(crate) fn has_tests(row: &Row) -> bool {
-    let nested = row.get(NESTED).is_some_and(Value::is_object);
-    nested || [PUBLIC, PRIVATE, TESTS].iter().any(|name| row.get(name).is_some())
+    is_published(row) || tests_column(row).is_some()
 }
 
 /// The function that a row says to call.
 fn function(row: &Row) -> Option<&str> {
     FUNCTION.iter().find_map(|name| row.get(name)?.as_str())
+}
+
+/// The function that the tests call. `None` if they give a program standard input.
+fn called(row: &Row) -> Option<String> {
+    let task = task(row).ok()??;
+    let Some(TestsSource::LiveCodeBench(cases)) = task.tests() else { return None };
+    let name_in = |json: &str, names: &[&str]| {
+        let value = serde_json::from_str::<Value>(json).ok()?;
+        let name = names.iter().find_map(|name| value.get(name)?.as_str())?;
+        (!name.is_empty()).then(|| name.to_owned())
+    };
+    let by_tests = || {
+        let tests: Vec<Value> = serde_json::from_str(&cases.public_test_cases).ok()?;
+        let test = tests.first()?;
+        name_in(&test.to_string(), FUNCTION).or_else(|| name_in(&test.get("metadata")?.to_string(), &["func_name"]))
+    };
+    name_in(&cases.metadata, &["func_name"]).or_else(by_tests)
 }
 
 /// The starter code next to the statement, in the column `name`.
@@ -101,10 +172,12 @@ fn starter_code<'a>(row: &'a Row, name: &str) -> Option<&'a str> {
     row.get(&path)?.as_str().filter(|code| !code.trim().is_empty())
 }
 
-/// The statement of a question in the words of LiveCodeBench; `name` is the column of the statement.
+/// The statement of a question in the words of LiveCodeBench, which say how it is judged: by a call of a function, or by what a program makes
+/// of standard input. `name` is the column of the statement.
 pub(crate) fn in_words_of_livecodebench(row: &Row, name: &str, statement: &str) -> Prompt {
-    let named = || function(row).map(|function| format!("def {function}(...):"));
-    livecodebench::prompt(statement, starter_code(row, name).map(str::to_owned).or_else(named).as_deref())
+    let starter = called(row)
+        .map(|function| starter_code(row, name).map_or_else(|| format!("def {function}(...):"), str::to_owned));
+    livecodebench::prompt(statement, starter.as_deref())
 }
 
 /// The statement of a question followed by its starter code, if there is such code.
@@ -115,14 +188,10 @@ pub(crate) fn with_starter_code(row: &Row, name: &str, statement: &str) -> Strin
     }
 }
 
-/// What a column says where it is not JSON. Base64 is left to the reward service, which decodes it.
-fn validate_json(column: &str, may_be_encoded: bool) -> Result<(), serde_json::Error> {
-    let column = column.trim();
+/// Whether a column may be tests as LiveCodeBench encodes them.
+fn is_base64(column: &str) -> bool {
     let base64 = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'+' | b'/' | b'=' | b'\n' | b'\r');
-    if column.is_empty() || (may_be_encoded && column.bytes().all(base64)) {
-        return Ok(());
-    }
-    serde_json::from_str::<IgnoredAny>(column).map(drop)
+    column.trim().bytes().all(base64)
 }
 
 fn is_empty(column: &str) -> bool {
@@ -132,6 +201,8 @@ fn is_empty(column: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    const TEST: &str = r#"[{"input": "1", "output": "2"}]"#;
 
     fn read(json: &str) -> Result<Option<LiveCodeBenchCases>, String> {
         let row = Row::parse(3, json).unwrap();
@@ -144,13 +215,16 @@ mod tests {
 
     #[test]
     fn columns_are_taken_as_published_or_parsed_in_the_row_or_in_its_question() {
-        let cases = read(r#"{"public_test_cases": "[{}]", "private_test_cases": "eJx", "metadata": "{}"}"#).unwrap();
+        let cases =
+            read(&format!(r#"{{"public_test_cases": {:?}, "private_test_cases": "eJx", "metadata": "{{}}"}}"#, TEST))
+                .unwrap();
         let cases = cases.unwrap();
-        assert_eq!((cases.public_test_cases.as_str(), cases.private_test_cases.as_str()), ("[{}]", "eJx"));
-        let cases = read(r#"{"question": {"public_test_cases": [{"input": "1"}], "metadata": {"func_name": "f"}}}"#);
+        assert_eq!((cases.public_test_cases.as_str(), cases.private_test_cases.as_str()), (TEST, "eJx"));
+        let cases =
+            read(&format!(r#"{{"question": {{"public_test_cases": {TEST}, "metadata": {{"func_name": "f"}}}}}}"#));
         let cases = cases.unwrap().unwrap();
-        assert_eq!(cases.public_test_cases, r#"[{"input":"1"}]"#);
-        assert_eq!(cases.metadata, r#"{"func_name":"f"}"#);
+        assert_eq!(cases.public_test_cases, TEST);
+        assert_eq!(cases.metadata, r#"{"func_name": "f"}"#);
         assert_eq!(read(r#"{"private_test_cases": "eJx"}"#).unwrap().unwrap().public_test_cases, "[]");
         assert_eq!(read(r#"{"question": "1+1?", "answer": "2"}"#), Ok(None));
     }
@@ -178,11 +252,71 @@ mod tests {
         for (json, words) in [
             (r#"{"question_id": "q", "public_test_cases": "[{"}"#, "question `q`: `public_test_cases` is not JSON"),
             (r#"{"private_test_cases": "[{\"input\": 1]"}"#, "`private_test_cases` is not JSON"),
-            (r#"{"public_test_cases": "[{}]", "metadata": "func_name"}"#, "`metadata` is not JSON"),
+            (r#"{"private_test_cases": "eJx", "metadata": "func_name"}"#, "`metadata` is not JSON"),
+            (r#"{"public_test_cases": "[{}]"}"#, "`public_test_cases[0].input` is absent"),
+            (r#"{"private_test_cases": [{"input": "1"}]}"#, "`private_test_cases[0].output` is absent"),
+            (r#"{"public_test_cases": [{"input": "1", "output": null}]}"#, "`public_test_cases[0].output` is absent"),
         ] {
             let error = read(json).unwrap_err();
             assert!(error.contains(words), "{json}: {error}");
         }
+    }
+
+    #[test]
+    fn rows_of_apps_taco_and_verl_are_read() {
+        let tests = r#"{"inputs": [[1, 2]], "outputs": [[3]], "fn_name": "f"}"#;
+        let quoted = serde_json::to_string(tests).unwrap();
+        for row in [
+            format!(r#"{{"question": "Add.", "input_output": {quoted}, "starter_code": "def f(a, b):"}}"#),
+            format!(r#"{{"question": "Add.", "input_output": {tests}}}"#),
+            format!(r#"{{"prompt": "Add.", "reward_model": {{"ground_truth": {quoted}}}}}"#),
+            format!(r#"{{"prompt": "Add.", "verification_info": {{"test_cases": {tests}}}}}"#),
+        ] {
+            let cases = read(&row).unwrap().unwrap();
+            let test = r#"[{"input":"1\n2","output":"[3]","testtype":"functional","alternatives":["3"]}]"#;
+            assert_eq!((cases.public_test_cases.as_str(), cases.metadata.as_str()), (test, r#"{"func_name":"f"}"#));
+        }
+        for math in [r#""{1, 2}""#, r#""[1, 2]""#, r#""42""#, "[1, 2]"] {
+            assert_eq!(read(&format!(r#"{{"reward_model": {{"ground_truth": {math}}}}}"#)), Ok(None), "{math}");
+        }
+    }
+
+    #[test]
+    fn the_prompt_says_how_the_program_is_judged() {
+        let asked = |json: &str| {
+            let row = Row::parse(1, json).unwrap();
+            match in_words_of_livecodebench(&row, "prompt", "Double x.") {
+                Prompt::Either { text, .. } => text,
+                other => panic!("{other:?}"),
+            }
+        };
+        let stdin = "Read the inputs from stdin";
+        for tests in [
+            r#""tests": [{"input": "1", "output": "2", "testtype": "functional", "fn_name": "f"}]"#,
+            r#""tests": {"inputs": [[1]], "outputs": [2], "fn_name": "f"}"#,
+            r#""tests": [{"input": "1", "output": "2"}], "entry_point": "f""#,
+            r#""public_test_cases": [{"input": "1", "output": "2"}], "metadata": "{\"func_name\": \"f\"}""#,
+            r#""public_test_cases": [{"input": "1", "output": "2", "metadata": {"func_name": "f"}}]"#,
+        ] {
+            let text = asked(&format!("{{{tests}}}"));
+            assert!(text.contains("def f(...):") && !text.contains(stdin), "{tests}: {text}");
+            let text = asked(&format!(r#"{{{tests}, "starter_code": "def f(x): pass"}}"#));
+            assert!(text.contains("def f(x): pass"), "{tests}: {text}");
+        }
+        let text = asked(r#"{"tests": [{"input": "1", "output": "2"}], "starter_code": "def main(): pass"}"#);
+        assert!(text.contains(stdin) && !text.contains("main"), "{text}");
+    }
+
+    #[test]
+    fn questions_without_any_expected_output_are_useless() {
+        let check = |tests: &str| {
+            let row = Row::parse(1, format!(r#"{{"tests": {tests}}}"#)).unwrap();
+            check_outputs(&task(&row).unwrap().unwrap()).map_err(|error| error.to_string())
+        };
+        let error = check(r#"[{"input": "1", "output": ""}, {"input": "2", "output": " \n"}]"#).unwrap_err();
+        assert!(error.contains("`output` is empty in every test"), "{error}");
+        assert_eq!(check(r#"[{"input": "1", "output": ""}, {"input": "2", "output": "0"}]"#), Ok(()));
+        assert_eq!(check(r#"{"inputs": [[1]], "outputs": [""], "fn_name": "f"}"#), Ok(()));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use crate::merge::MergedProblems;
 use crate::read::{self, Columns, Limits, ReadError};
 use crate::report::Part;
-use crate::{DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules};
+use crate::{DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules, code};
 
 /// How the rows of a source are read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -133,6 +133,7 @@ fn read_row(
 ) -> Result<Problem, RowError> {
     rules.filters.iter().try_for_each(|filter| filter.check(row))?;
     let problem = Problem::read(row, &rules.fields, &rules.rules, origin, unnamed)?;
+    code::check_outputs(&problem.task)?;
     Ok(Problem { suffix: rules.suffix.clone(), ..problem })
 }
 
@@ -202,7 +203,7 @@ mod tests {
 
     #[test]
     fn rows_at_fault_are_dropped_by_reason_and_the_others_stay() {
-        let rows = "{\n[1]\n{\"prompt\": \"a\"}\n{\"prompt\": \"\", \"answer\": 1}\n\n{\"answer\": 1}\n".to_owned()
+        let rows = "{]\n[1]\n{\"prompt\": \"a\"}\n{\"prompt\": \"\", \"answer\": 1}\n\n{\"answer\": 1}\n".to_owned()
             + "{\"prompt\": [{\"role\": \"x\", \"content\": \"a\"}], \"answer\": 1}\n"
             + "{\"prompt\": \"a\", \"public_test_cases\": \"[\"}\n"
             + &row("b", "1");

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | prompt | `prompt`, `problem`, `question`, `question_content`, `question.question_content` |
 //! | gold answer | `gold`, `reward_model.ground_truth`, `final_answer`, `answer` (what follows its last `####`, if there is one), `label`, `solution` (its last `\boxed{}`) |
-//! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question`; `tests` |
+//! | tests | `public_test_cases`, `private_test_cases` and `metadata` as LiveCodeBench publishes them, also within `question`; `tests`, `input_output` (APPS, TACO), `test_cases`, `verification_info.test_cases`; `reward_model.ground_truth` if it has inputs and outputs |
 //! | verifier | `verifier`, `custom.endpoint`; else what [`Verifiers`] say of `data_source` |
 //! | demonstration | `demonstration` |
 //! | name | `id`, `question_id`, `question.question_id` |
@@ -188,6 +188,7 @@ impl Fields {
         let task = Task::math(golds).ok_or_else(|| {
             RowError::field(Reason::EmptyGold, FieldError::new("the list of gold answers", "empty", "one or more"))
         })?;
+        let task = task.with_prompt(self.question(row));
         Ok(match row.get(PROFILE) {
             Some(profile) => task.with_profile(&text(PROFILE, profile)?),
             None => task,
@@ -263,8 +264,7 @@ mod tests {
         let asked = |json: &str| fields.prompt(&row(json)).map_err(|error| (error.reason, error.to_string()));
         let text = |text: &str| Ok(Prompt::Text(text.to_owned()));
         assert_eq!(asked(r#"{"problem": "1+1?"}"#), text("1+1?"));
-        let lcb =
-            r#"{"question": {"question_content": "double it", "public_test_cases": "[{}]", "starter_code": "def f"}}"#;
+        let lcb = r#"{"question": {"question_content": "double it", "private_test_cases": "eJx", "starter_code": "def f", "metadata": {"func_name": "f"}}}"#;
         let Prompt::Either { text: words, .. } = asked(lcb).unwrap() else { panic!("both forms") };
         assert!(words.contains("### Question:\ndouble it\n") && words.contains("```python\ndef f\n```"), "{words}");
         let plain = Fields::default().with_program_prompt(ProgramPrompt::Plain).prompt(&row(lcb)).unwrap();

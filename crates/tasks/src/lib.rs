@@ -25,6 +25,7 @@ mod lint;
 mod livecodebench;
 mod merge;
 mod names;
+mod other_language;
 mod problem;
 mod program;
 mod reason;

@@ -1,5 +1,6 @@
 //! Gold answers that a run cannot learn from, found before it starts.
 
+use evenkeel_chat::Prompt;
 use evenkeel_math::{Finding, Profile, Rules, lint};
 
 use crate::text::question;
@@ -14,6 +15,25 @@ pub(crate) struct Suspicion {
     pub(crate) message: String,
 }
 
+/// The finding of such a prompt.
+const MESSAGES_AS_TEXT: &str = "messages_as_text";
+
+/// A prompt that is the JSON text of messages, which the model would see as one message of JSON.
+fn messages_as_text(prompt: &Prompt) -> Vec<Suspicion> {
+    let Prompt::Text(text) = prompt else { return Vec::new() };
+    let text = text.trim();
+    let is_list = text.starts_with('[') && text.ends_with(']') && text.contains("\"role\"");
+    let messages =
+        is_list.then(|| serde_json::from_str::<Vec<serde_json::Map<_, serde_json::Value>>>(text).ok()).flatten();
+    match messages.is_some_and(|messages| messages.iter().all(|message| message.contains_key("role"))) {
+        true => {
+            let message = "the prompt is the JSON text of messages, and is asked as one message of JSON".to_owned();
+            vec![Suspicion { code: MESSAGES_AS_TEXT, message }]
+        }
+        false => Vec::new(),
+    }
+}
+
 /// Looks at the gold answers of a problem. Those that the verifier cannot read are left out where there are others.
 ///
 /// # Errors
@@ -23,7 +43,7 @@ pub(crate) fn check_golds(problem: &mut Problem) -> Result<Vec<Suspicion>, RowEr
     let profile = problem.task.math_profile().parse::<Profile>();
     let rules = profile.map_or_else(|_| Rules::default(), |profile| profile.rules());
     let mut question_text = None;
-    let (mut suspicions, mut unreadable) = (Vec::new(), Vec::new());
+    let (mut suspicions, mut unreadable) = (messages_as_text(&problem.prompt), Vec::new());
     let mut readable = 0;
     for gold in problem.task.golds() {
         let text = question_text.get_or_insert_with(|| question(&problem.prompt));
@@ -39,7 +59,8 @@ pub(crate) fn check_golds(problem: &mut Problem) -> Result<Vec<Suspicion>, RowEr
     match (readable, unreadable.is_empty()) {
         (_, true) => {}
         (0, false) => {
-            let message = suspicions.swap_remove(0).message;
+            let of_gold = suspicions.into_iter().find(|suspicion| suspicion.code != MESSAGES_AS_TEXT);
+            let message = of_gold.map_or_else(String::new, |suspicion| suspicion.message);
             return Err(RowError::new(Reason::UnreadableGold, message));
         }
         (_, false) => {
@@ -54,7 +75,6 @@ pub(crate) fn check_golds(problem: &mut Problem) -> Result<Vec<Suspicion>, RowEr
 mod tests {
     use super::*;
     use crate::{Origin, Task};
-    use evenkeel_chat::Prompt;
 
     fn check(prompt: &str, golds: &[&str]) -> Result<(Vec<String>, Vec<&'static str>), Reason> {
         let mut problem = Problem {
@@ -80,6 +100,15 @@ mod tests {
     fn an_answer_that_cannot_be_read_refuses_the_row_unless_there_are_others() {
         assert_eq!(check("?", &["\\frac{1}{0}"]), Err(Reason::UnreadableGold));
         assert_eq!(check("?", &["\\frac{1}{0}", "2"]).unwrap(), (vec!["2".into()], vec!["gold_undefined"]));
+    }
+
+    #[test]
+    fn messages_that_became_a_text_are_mentioned() {
+        let messages = r#"[{"role": "user", "content": "half?"}]"#;
+        assert_eq!(check(messages, &["1"]).unwrap().1, ["messages_as_text"]);
+        for other in ["[1, 2] has the role of \"role\"?", "[{\"a\": 1}]", "[{\"content\": \"\\\"role\\\"\"}]"] {
+            assert!(check(other, &["1"]).unwrap().1.is_empty(), "{other}");
+        }
     }
 
     #[test]

@@ -11,8 +11,10 @@ use crate::{DataReport, Problem, Reason, RowError, RowLocation};
 #[derive(Debug)]
 struct Known {
     first: Variant,
-    /// With other gold answers.
-    others: Vec<Variant>,
+    /// With other gold answers. Found by them: a file may repeat one prompt with a million golds.
+    others: HashMap<Digest, Outcome>,
+    /// The first problem among all of them.
+    problem: Option<usize>,
 }
 
 /// The rows of one prompt and one gold answer.
@@ -34,9 +36,28 @@ enum Outcome {
 }
 
 impl Known {
-    /// All of them.
-    fn variants(&self) -> impl Iterator<Item = &Variant> {
-        std::iter::once(&self.first).chain(&self.others)
+    fn new(first: Variant) -> Self {
+        let problem = first.outcome.problem();
+        Self { first, others: HashMap::new(), problem }
+    }
+
+    /// What became of the first row with this gold answer.
+    fn outcome_of(&self, gold: &Digest) -> Option<&Outcome> {
+        if self.first.gold == *gold { Some(&self.first.outcome) } else { self.others.get(gold) }
+    }
+
+    fn add(&mut self, gold: Digest, outcome: Outcome) {
+        self.problem = self.problem.or(outcome.problem());
+        self.others.insert(gold, outcome);
+    }
+}
+
+impl Outcome {
+    fn problem(&self) -> Option<usize> {
+        match self {
+            Self::Problem(index) => Some(*index),
+            Self::Contradiction | Self::Unreadable(_) => None,
+        }
     }
 }
 
@@ -71,14 +92,14 @@ impl MergedProblems {
                     Err(error) => Outcome::Unreadable(error.clone()),
                 };
                 self.variants += 1;
-                vacant.insert(Known { first: Variant { gold, outcome }, others: Vec::new() });
+                vacant.insert(Known::new(Variant { gold, outcome }));
                 let suspicions = checked?;
                 self.keep(problem, suspicions, report);
                 return Ok(());
             }
         };
-        if let Some(same) = known.variants().find(|variant| variant.gold == gold) {
-            return match &same.outcome {
+        if let Some(outcome) = known.outcome_of(&gold) {
+            return match outcome {
                 Outcome::Unreadable(error) => Err(error.clone()),
                 Outcome::Problem(index) => {
                     let first = self.problems[*index].as_ref().map(|first| first.id.to_string());
@@ -92,10 +113,7 @@ impl MergedProblems {
             };
         }
         let checked = check_golds(&mut problem);
-        let first = known.variants().find_map(|variant| match variant.outcome {
-            Outcome::Problem(index) => Some(index),
-            _ => None,
-        });
+        let first = known.problem;
         let (outcome, result) = match (checked, first) {
             (Err(error), _) => (Outcome::Unreadable(error.clone()), Err(error)),
             (Ok(_), Some(index)) => {
@@ -105,7 +123,7 @@ impl MergedProblems {
             (Ok(suspicions), None) => (Outcome::Problem(self.problems.len()), Ok(suspicions)),
         };
         if let Some(known) = self.known.get_mut(&Digest::of_prompt(&problem.prompt)) {
-            known.others.push(Variant { gold, outcome });
+            known.add(gold, outcome);
             self.variants += 1;
         }
         self.keep(problem, result?, report);

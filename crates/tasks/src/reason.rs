@@ -22,8 +22,10 @@ pub enum Reason {
     EmptyGold,
     /// A gold answer that the verifier cannot read.
     UnreadableGold,
-    /// Tests that are absent or not JSON.
+    /// Tests that are absent, not JSON, or without outputs.
     InvalidTests,
+    /// A programming question that asks for another language than Python.
+    OtherLanguage,
     /// It goes to a verifier that nobody declared. Always refuses the data set: other rows would be no substitute.
     UnknownVerifier,
     /// Another row has the same messages and another gold answer.
@@ -50,6 +52,7 @@ impl Reason {
             Self::EmptyGold => "empty-gold",
             Self::UnreadableGold => "unreadable-gold",
             Self::InvalidTests => "invalid-tests",
+            Self::OtherLanguage => "other-language",
             Self::UnknownVerifier => "unknown-verifier",
             Self::Conflict => "conflict",
             Self::Filtered => "filtered",

@@ -47,6 +47,29 @@ impl RowError {
     }
 }
 
+/// The text with null in place of NaN and the infinities, which Python's `json` writes for numbers that JSON does not have; `None` without
+/// any. A column that holds one counts as absent, as one that is null.
+fn without_non_finite(text: &str) -> Option<String> {
+    let mut out = String::new();
+    let (mut rest, mut in_text, mut found) = (text, false, false);
+    while let Some(first) = rest.chars().next() {
+        let word = match in_text {
+            true => None,
+            false => ["NaN", "-Infinity", "Infinity"].into_iter().find(|word| rest.starts_with(word)),
+        };
+        let length = match (word, first) {
+            (Some(word), _) => word.len(),
+            (None, '\\') => rest.chars().take(2).map(char::len_utf8).sum(),
+            (None, _) => first.len_utf8(),
+        };
+        in_text ^= first == '"';
+        found |= word.is_some();
+        out.push_str(word.map_or(&rest[..length], |_| "null"));
+        rest = &rest[length..];
+    }
+    found.then_some(out)
+}
+
 /// A field of a row, in backticks since columns may have any name, its value and what is allowed.
 pub(crate) fn refused(name: impl Display, value: impl Display, allowed: impl Into<String>) -> FieldError {
     FieldError::new(format!("`{name}`"), value, allowed)
@@ -92,8 +115,14 @@ impl Row {
     /// # Errors
     /// Text that is not a JSON object.
     pub fn parse(number: usize, text: impl Into<String>) -> Result<Self, RowError> {
-        let text = text.into();
-        match serde_json::from_str(&text) {
+        let mut text = text.into();
+        let mut parsed = serde_json::from_str(&text);
+        if parsed.is_err()
+            && let Some(nulls) = without_non_finite(&text)
+        {
+            (parsed, text) = (serde_json::from_str(&nulls), nulls);
+        }
+        match parsed {
             Ok(Value::Object(values)) => {
                 Ok(Self { place: RowLocation::Line(number), values, text: Some(text), columns: None })
             }
@@ -153,6 +182,12 @@ impl Row {
         };
         let texts = values.iter().enumerate().filter(|(_, value)| !value.is_null());
         Some(texts.map(|pair| text(pair).map_err(|index| &values[index])).collect())
+    }
+
+    /// The JSON at a path, as the file has it where that is known.
+    pub(crate) fn json(&self, path: &str) -> Option<String> {
+        let value = self.get(path)?;
+        Some(self.written(path, None).unwrap_or_else(|| value.to_string()))
     }
 
     /// The JSON at a path, or of an element of the list there, as the file has it.
@@ -217,6 +252,17 @@ mod tests {
 
     fn row(json: &str) -> Result<Row, String> {
         Row::parse(7, json).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_absent_columns() {
+        let row = Row::parse(1, r#"{"a": NaN, "b": [1, -Infinity], "c": "NaN \" Infinity", "d": Infinity}"#).unwrap();
+        assert_eq!((row.get("a"), row.get("d")), (None, None));
+        assert_eq!(row.get("b").unwrap().to_string(), "[1,null]");
+        assert_eq!(row.get("c").unwrap(), "NaN \" Infinity");
+        for wrong in ["{\"a\": nan}", "{\"a\": NaNs}", "NaN"] {
+            assert!(Row::parse(1, wrong).is_err(), "{wrong}");
+        }
     }
 
     #[test]

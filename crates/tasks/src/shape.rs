@@ -39,7 +39,7 @@ impl Shape {
             Self::Custom
         } else if tests("") || tests("question.") {
             Self::LiveCodeBench
-        } else if has("tests") {
+        } else if has("tests") || has("input_output") || has("test_cases") {
             Self::PromptAndTests
         } else if has("reward_model.ground_truth") {
             Self::Verl

@@ -6,10 +6,13 @@ use crate::digest::Digest;
 
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::verify_item::{Answer, Task as Message};
-use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, CodeTask, CustomTask, MathTask, VerifyItem};
+use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, CodeTask, CopiedRule, CustomTask, MathTask, VerifyItem};
 
 /// Tests up to this size are sent with every answer: naming them would save less than a request that is repeated costs.
 const SHORT_TESTS_BYTES: usize = 4 << 10;
+
+/// Longest text of a task that goes with every answer to it.
+const MAX_PROMPT_BYTES: usize = 32 << 10;
 
 /// What an answer is judged against. It goes unchanged from a row to the reward service. Clones share it, tests included.
 #[derive(Debug, Clone, PartialEq)]
@@ -42,6 +45,8 @@ impl TaskKind {
 pub struct Rules {
     /// Profile of the mathematical verifier.
     pub math_profile: String,
+    /// What answers copied from their task are worth.
+    pub math_copied: CopiedRule,
     /// Rules for programs.
     pub code: CodeRules,
 }
@@ -57,6 +62,8 @@ pub struct CodeRules {
     pub reward: CodeReward,
     /// Run every test even after one failed.
     pub run_all_tests: bool,
+    /// Largest error of floats; `None` for the reward service's.
+    pub float_tolerance: Option<f64>,
 }
 
 impl Task {
@@ -65,6 +72,14 @@ impl Task {
         let mut golds = golds.into_iter();
         let gold = golds.next()?;
         Some(Self::new(Message::Math(MathTask { gold, alternatives: golds.collect(), ..MathTask::default() })))
+    }
+
+    /// The same task with its text, so that answers copied from it are recognised. A text of more than 32 KiB is left out.
+    pub fn with_prompt(mut self, prompt: Option<&str>) -> Self {
+        if let Message::Math(task) = Arc::make_mut(&mut self.0) {
+            task.prompt = prompt.filter(|prompt| prompt.len() <= MAX_PROMPT_BYTES).map(str::to_owned);
+        }
+        self
     }
 
     /// Does the program pass the tests of this question?
@@ -167,7 +182,8 @@ impl Task {
         match &*self.0 {
             Message::Code(task) => {
                 // Not a clone of the whole: the old tests may be megabytes.
-                let CodeTask { question_id, mode, limits, extraction, reward, run_all_tests, .. } = task;
+                let CodeTask { question_id, mode, limits, extraction, reward, run_all_tests, float_tolerance, .. } =
+                    task;
                 Self::new(Message::Code(CodeTask {
                     question_id: question_id.clone(),
                     tests_source: Some(tests),
@@ -176,6 +192,7 @@ impl Task {
                     extraction: *extraction,
                     reward: *reward,
                     run_all_tests: *run_all_tests,
+                    float_tolerance: *float_tolerance,
                 }))
             }
             _ => self.clone(),
@@ -191,13 +208,20 @@ impl Task {
     /// The same task, judged by these rules where it names none of its own.
     pub fn with_rules(mut self, rules: &Rules) -> Self {
         match Arc::make_mut(&mut self.0) {
-            Message::Math(task) if task.profile.is_empty() => task.profile.clone_from(&rules.math_profile),
-            Message::Code(task) => {
-                let CodeRules { mode, limits, reward, run_all_tests } = rules.code;
-                (task.mode, task.limits, task.reward) = (mode.into(), Some(limits), reward.into());
-                task.run_all_tests = run_all_tests;
+            Message::Math(task) => {
+                if task.profile.is_empty() {
+                    task.profile.clone_from(&rules.math_profile);
+                }
+                if rules.math_copied != CopiedRule::Unspecified {
+                    task.settings.get_or_insert_default().copied = rules.math_copied.into();
+                }
             }
-            Message::Math(_) | Message::Custom(_) => {}
+            Message::Code(task) => {
+                let CodeRules { mode, limits, reward, run_all_tests, float_tolerance } = rules.code;
+                (task.mode, task.limits, task.reward) = (mode.into(), Some(limits), reward.into());
+                (task.run_all_tests, task.float_tolerance) = (run_all_tests, float_tolerance.or(task.float_tolerance));
+            }
+            Message::Custom(_) => {}
         }
         self
     }

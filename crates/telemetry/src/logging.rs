@@ -67,6 +67,8 @@ pub enum TelemetryError {
 pub fn init_logging(settings: &TelemetrySettings) -> Result<(), TelemetryError> {
     let ansi = io::stderr().is_terminal();
     let builder = fmt::fmt().with_env_filter(filter(&settings.log)?).with_writer(io::stderr).with_ansi(ansi);
+    // A terminal that is gone, as after SIGHUP, must not become a panic of whoever logs.
+    let builder = builder.log_internal_errors(false);
     match settings.log_format {
         LogFormat::Human => builder.fmt_fields(one_line()).finish().try_init()?,
         LogFormat::Json => {

@@ -1,8 +1,9 @@
 //! Arguments of a call as Python binds them: by position, then by name.
 
+use minijinja::Error;
 use minijinja::value::{Value, ValueKind};
-use minijinja::{Error, ErrorKind};
 
+use super::exception::exception;
 use super::text;
 
 /// The arguments of one call, taken in the order of the parameters.
@@ -82,7 +83,7 @@ impl<'a> Call<'a> {
 
 fn pairs(named: &Value) -> Vec<(String, Value)> {
     let pairs = named.as_object().and_then(|object| object.try_iter_pairs());
-    pairs.into_iter().flatten().map(|(key, value)| (text::str_of(&key), value)).collect()
+    pairs.into_iter().flatten().map(|(key, value)| (text::shown(&key), value)).collect()
 }
 
 /// Python's name of a value's type.
@@ -99,15 +100,4 @@ pub(super) fn type_name(value: &Value) -> &'static str {
         ValueKind::Map => "dict",
         _ => "object",
     }
-}
-
-/// An exception in Python's words, which are shown as they are.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub(crate) struct Exception(pub(crate) String);
-
-/// What Python raises with this message.
-pub(crate) fn exception(message: impl Into<String>) -> Error {
-    let message = message.into();
-    Error::new(ErrorKind::InvalidOperation, message.clone()).with_source(Exception(message))
 }

@@ -51,7 +51,7 @@ impl Object for Dict {
     }
 
     fn render(self: &Arc<Self>, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::str_of(&Value::from_dyn_object(Arc::clone(self))))
+        f.write_str(&text::str_of(&Value::from_dyn_object(Arc::clone(self))).map_err(|_| fmt::Error)?)
     }
 }
 

@@ -3,25 +3,28 @@
 use minijinja::value::{Kwargs, Rest, Value, ValueKind};
 use minijinja::{Environment, Error, State};
 
-use super::call::{Call, exception, type_name};
+use super::call::{Call, type_name};
+use super::exception::exception;
 use super::strings::{self, Side};
 use super::text::str_of;
-use super::{json, methods};
+use super::{json, limits, methods};
 
 pub(crate) fn add_filters(environment: &mut Environment) {
     environment.add_filter("tojson", |args: Rest<Value>, named: Kwargs| json::tojson(&all(args, named)));
     environment.add_filter("string", |value: &Value| str_of(value));
     environment.add_filter("trim", |args: Rest<Value>, named: Kwargs| trim(&all(args, named)));
-    environment.add_filter("upper", |value: &Value| str_of(value).to_uppercase());
-    environment.add_filter("lower", |value: &Value| str_of(value).to_lowercase());
+    environment.add_filter("upper", |value: &Value| str_of(value).map(|text| text.to_uppercase()));
+    environment.add_filter("lower", |value: &Value| str_of(value).map(|text| text.to_lowercase()));
     for name in ["default", "d"] {
         environment.add_filter(name, |args: Rest<Value>, named: Kwargs| default(&all(args, named)));
     }
-    environment.add_filter("wordcount", |value: &Value| strings::split(&str_of(value), None, -1, false).len());
+    environment.add_filter("wordcount", |value: &Value| {
+        str_of(value).map(|text| strings::split(&text, None, -1, false).len())
+    });
     environment.add_filter("center", |state: &mut State, value: &Value, width: Option<i64>| {
         on_text(state, "center", &[value.clone(), Value::from(width.unwrap_or(80))])
     });
-    environment.add_filter("title", |value: &Value| title(&str_of(value)));
+    environment.add_filter("title", |value: &Value| str_of(value).map(|text| title(&text)));
     for method in ["replace", "capitalize"] {
         let on_text =
             move |state: &mut State, args: Rest<Value>, named: Kwargs| on_text(state, method, &all(args, named));
@@ -71,13 +74,13 @@ fn trim(args: &[Value]) -> Result<String, Error> {
     let value = call.required("value")?;
     let characters = call.optional_text("chars")?;
     call.finish()?;
-    Ok(strings::strip_side(&str_of(&value), Side::Both, characters.as_deref()).to_owned())
+    Ok(strings::strip_side(&str_of(&value)?, Side::Both, characters.as_deref()).to_owned())
 }
 
 /// A method of strings on the text of any value.
 fn on_text(state: &mut State, method: &str, args: &[Value]) -> Result<Value, Error> {
     match args.split_first() {
-        Some((value, rest)) => methods::call_method(state, &Value::from(str_of(value)), method, rest),
+        Some((value, rest)) => methods::call_method(state, &Value::from(str_of(value)?), method, rest),
         None => Err(exception(format!("{method}() missing required argument: 's'"))),
     }
 }
@@ -88,7 +91,7 @@ fn length(value: &Value) -> Result<usize, Error> {
         ValueKind::String => Ok(value.as_str().unwrap_or_default().chars().count()),
         _ => match value.len() {
             Some(length) => Ok(length),
-            None if matches!(value.kind(), ValueKind::Iterable) => Ok(value.try_iter()?.count()),
+            None if matches!(value.kind(), ValueKind::Iterable) => Ok(limits::items(value)?.len()),
             None => Err(exception(format!("object of type '{}' has no len()", type_name(value)))),
         },
     }
@@ -99,23 +102,26 @@ fn items(value: &Value) -> Result<Vec<Value>, Error> {
     if value.is_none() {
         return Err(exception("'NoneType' object is not iterable"));
     }
-    Ok(value.try_iter()?.collect())
+    limits::items(value)
 }
 
 /// `join(value, d="", attribute=None)`.
 fn join(args: &[Value]) -> Result<String, Error> {
     let mut call = Call::new("join", args);
     let value = call.required("value")?;
-    let separator = call.optional("d").map(|separator| str_of(&separator)).unwrap_or_default();
+    let separator = call.optional("d").map(|separator| str_of(&separator)).transpose()?.unwrap_or_default();
     let attribute = call.optional("attribute").filter(|attribute| !attribute.is_none());
     call.finish()?;
-    let mut parts = Vec::new();
+    let (mut parts, mut length) = (Vec::new(), 0);
     for item in items(&value)? {
         let part = match &attribute {
             Some(attribute) => item.get_item(attribute)?,
             None => item,
         };
-        parts.push(str_of(&part));
+        let part = str_of(&part)?;
+        length += part.len() + separator.len();
+        limits::check_length(length)?;
+        parts.push(part);
     }
     Ok(parts.join(&separator))
 }

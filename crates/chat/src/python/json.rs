@@ -5,8 +5,13 @@ use std::fmt::Write;
 use minijinja::Error;
 use minijinja::value::{Value, ValueKind};
 
-use super::call::{Call, exception, type_name};
+use super::call::{Call, type_name};
+use super::exception::exception;
+use super::limits::{MAX_WRITTEN_DEPTH, check_length, items, too_deep};
 use super::{number, text};
+
+/// Most spaces for one level: more are cut off, and no template has a use for them.
+const MAX_INDENT: usize = 1024;
 
 /// How it is laid out.
 struct Style {
@@ -34,6 +39,7 @@ pub(super) fn tojson(args: &[Value]) -> Result<Value, Error> {
     let style = Style { ensure_ascii, indent, item, key, sort_keys };
     let mut out = String::new();
     style.write(&mut out, &value, 0)?;
+    check_length(out.len())?;
     Ok(Value::from(out))
 }
 
@@ -45,7 +51,7 @@ fn indent(value: &Value) -> Result<Option<String>, Error> {
     match value.as_str() {
         Some(text) => Ok(Some(text.to_owned())),
         None => i64::try_from(value.clone())
-            .map(|spaces| Some(" ".repeat(usize::try_from(spaces).unwrap_or_default())))
+            .map(|spaces| Some(" ".repeat(usize::try_from(spaces).unwrap_or_default().min(MAX_INDENT))))
             .map_err(|_| exception("indent must be an integer or a string")),
     }
 }
@@ -60,16 +66,20 @@ fn separators_of(pair: &Value) -> Result<(String, String), Error> {
 
 impl Style {
     fn write(&self, out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+        if depth > MAX_WRITTEN_DEPTH {
+            return Err(too_deep());
+        }
+        check_length(out.len())?;
         if value.is_undefined() {
             return Err(exception("Object of type Undefined is not JSON serializable"));
         }
         match value.kind() {
             ValueKind::None => out.push_str("null"),
             ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
-            ValueKind::Number => out.push_str(&number_text(value)),
+            ValueKind::Number => out.push_str(&number_text(value)?),
             ValueKind::String => self.write_string(out, value.as_str().unwrap_or_default()),
             ValueKind::Seq | ValueKind::Iterable => {
-                let items = value.try_iter()?.collect::<Vec<_>>();
+                let items = items(value)?;
                 self.write_items(out, ['[', ']'], depth, items, |out, item| self.write(out, &item, depth + 1))?;
             }
             ValueKind::Map => {
@@ -102,6 +112,7 @@ impl Style {
         for (index, item) in items.into_iter().enumerate() {
             out.push_str(if index == 0 { "" } else { &self.item });
             self.break_line(out, depth + 1);
+            check_length(out.len())?;
             write(out, item)?;
         }
         if !is_empty {
@@ -125,7 +136,7 @@ impl Style {
             ValueKind::Bool => out.push_str(if key.is_true() { "\"true\"" } else { "\"false\"" }),
             ValueKind::Number => {
                 out.push('"');
-                out.push_str(&number_text(key));
+                out.push_str(&number_text(key)?);
                 out.push('"');
             }
             _ => {
@@ -164,8 +175,8 @@ fn push_escape(out: &mut String, character: char) {
     }
 }
 
-fn number_text(value: &Value) -> String {
-    match f64::try_from(value.clone()) {
+fn number_text(value: &Value) -> Result<String, Error> {
+    Ok(match f64::try_from(value.clone()) {
         Ok(float) if !value.is_integer() && !float.is_finite() => {
             if float.is_nan() {
                 "NaN".into()
@@ -173,8 +184,8 @@ fn number_text(value: &Value) -> String {
                 number::float(float).replace("inf", "Infinity")
             }
         }
-        _ => text::str_of(value),
-    }
+        _ => text::str_of(value)?,
+    })
 }
 
 #[cfg(test)]

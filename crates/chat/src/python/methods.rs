@@ -4,7 +4,9 @@ use minijinja::value::{Tuple, Value, ValueKind};
 use minijinja::{Error, ErrorKind, State};
 use minijinja_contrib::pycompat::unknown_method_callback;
 
-use super::call::{Call, exception, type_name};
+use super::call::{Call, type_name};
+use super::exception::exception;
+use super::limits::{self, MAX_TEXT};
 use super::strings::{self, Side};
 use super::text;
 
@@ -12,8 +14,12 @@ use super::text;
 pub(super) const DICT: &[&str] =
     &["clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"];
 
+/// Bytes of the longest character.
+const LONGEST_CHARACTER: usize = 4;
+
 /// Calls a method of a value that the engine does not know itself.
 pub(crate) fn call_method(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
+    limits::charge(state, value, args)?;
     let found = match value.kind() {
         ValueKind::String => string(value.as_str().unwrap_or_default(), method, args),
         ValueKind::Map if DICT.contains(&method) => dict(value, method, args),
@@ -24,11 +30,33 @@ pub(crate) fn call_method(state: &mut State, value: &Value, method: &str, args: 
     if !is_unknown(&found) {
         return found;
     }
+    if method == "format" {
+        check_format(value.as_str().unwrap_or_default(), args)?;
+    }
     let found = unknown_method_callback(state, value, method, args);
     if is_unknown(&found) {
         return Err(exception(format!("'{} object' has no attribute '{method}'", type_name(value))));
     }
     found
+}
+
+/// Refuses a format whose text may be too long: each of its fields may have a width, a precision, or the longest argument.
+fn check_format(format: &str, args: &[Value]) -> Result<(), Error> {
+    let widths = format.split(|character: char| !character.is_ascii_digit()).filter(|digits| !digits.is_empty());
+    let written = widths.map(|digits| digits.parse().unwrap_or(usize::MAX)).fold(0, usize::saturating_add);
+    let (fields, mut longest) = (format.matches('{').count(), 0);
+    let named = args.last().filter(|last| last.is_kwargs()).and_then(Value::as_object);
+    let named = named.and_then(|named| named.try_iter_pairs()).into_iter().flatten().map(|(_, value)| value);
+    for value in args.iter().filter(|value| !value.is_kwargs()).cloned().chain(named) {
+        longest = longest.max(text::str_of(&value)?.len());
+        // A width may be an argument, too: `{:{}}`.
+        let is_nested = format.split('{').any(|part| part.contains(':') && !part.contains('}'));
+        longest = longest.max(value.as_usize().filter(|_| is_nested).unwrap_or_default());
+    }
+    // Numbers that are meant to be read have digits of their own.
+    const DIGITS: usize = 400;
+    let most = fields.saturating_mul(longest.saturating_add(DIGITS));
+    limits::check_length(format.len().saturating_add(written).saturating_add(most))
 }
 
 pub(super) fn dict(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
@@ -55,14 +83,14 @@ fn list(value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     let found = match method {
         "count" => {
             let wanted = call.required("value")?;
-            Value::from(value.try_iter()?.filter(|item| *item == wanted).count())
+            Value::from(limits::items(value)?.iter().filter(|item| **item == wanted).count())
         }
         "index" => {
             let wanted = call.required("value")?;
-            let index = value.try_iter()?.position(|item| item == wanted);
-            Value::from(index.ok_or_else(|| exception(format!("{} is not in list", text::str_of(&wanted))))?)
+            let index = limits::items(value)?.iter().position(|item| *item == wanted);
+            Value::from(index.ok_or_else(|| exception(format!("{} is not in list", text::shown(&wanted))))?)
         }
-        "copy" => Value::from(value.try_iter()?.collect::<Vec<_>>()),
+        "copy" => Value::from(limits::items(value)?),
         "append" | "clear" | "extend" | "insert" | "pop" | "remove" | "reverse" | "sort" => {
             return Err(unsafe_access(method, "list"));
         }
@@ -117,7 +145,13 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
         "replace" => {
             let (old, new) = (call.text("old")?, call.text("new")?);
             let count = call.optional_int("count")?.unwrap_or(-1);
-            Value::from(value.replacen(&old, &new, usize::try_from(count).unwrap_or(usize::MAX)))
+            let count = usize::try_from(count).unwrap_or(usize::MAX);
+            // Only one that becomes longer can become too long.
+            if new.len() > old.len() {
+                let places = value.matches(&old).take(count.min(MAX_TEXT + 1)).count();
+                limits::check_length(value.len().saturating_add(places.saturating_mul(new.len() - old.len())))?;
+            }
+            Value::from(value.replacen(&old, &new, count))
         }
         "startswith" | "endswith" => {
             let affix = call.required("prefix")?;
@@ -132,7 +166,10 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
         "join" => {
             let parts = call.required("iterable")?;
             let mut joined = Vec::new();
+            let mut length = 0;
             for (index, part) in parts.try_iter()?.enumerate() {
+                length += value.len() + part.as_str().map_or(0, str::len) + 1;
+                limits::check_length(length)?;
                 let wrong = || {
                     let name = type_name(&part);
                     exception(format!("sequence item {index}: expected str instance, {name} found"))
@@ -143,6 +180,7 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
         }
         "ljust" | "rjust" | "center" | "zfill" => {
             let width = call.optional_int("width")?.unwrap_or_default();
+            limits::check_length(usize::try_from(width).unwrap_or_default().saturating_mul(LONGEST_CHARACTER))?;
             let fill = call.optional_text("fillchar")?.and_then(|fill| fill.chars().next());
             Value::from(padded(value, method, usize::try_from(width).unwrap_or_default(), fill.unwrap_or(' ')))
         }

@@ -6,20 +6,25 @@
 mod call;
 mod checks;
 mod dict;
+mod exception;
 mod filters;
 mod json;
+mod limits;
 mod list;
 mod methods;
 mod number;
+mod stored;
 mod strings;
 mod text;
 
-pub(crate) use call::{Exception, exception};
 pub(crate) use checks::add_tests;
 pub(crate) use dict::Dict;
+pub(crate) use exception::{Exception, exception};
 pub(crate) use filters::add_filters;
+pub(crate) use limits::{FUEL, is_exhausted};
 pub(crate) use list::List;
 pub(crate) use methods::call_method;
+pub(crate) use stored::{stored, stored_in_namespace};
 pub(crate) use strings::{strip, strip_end};
 
 pub(crate) use text::str_of;

@@ -2,31 +2,46 @@
 
 use std::fmt::Write;
 
+use minijinja::Error;
 use minijinja::value::{Value, ValueKind};
 
+use super::limits::{MAX_WRITTEN_DEPTH, check_length, too_deep};
 use super::number;
 
 /// What a template prints for a value.
-pub(crate) fn str_of(value: &Value) -> String {
+///
+/// # Errors
+/// A value that is nested too deep, or a text that would be too long.
+pub(crate) fn str_of(value: &Value) -> Result<String, Error> {
     let mut out = String::new();
-    write_str(&mut out, value);
-    out
+    write_str(&mut out, value)?;
+    Ok(out)
+}
+
+/// What is shown of a value in an error.
+pub(super) fn shown(value: &Value) -> String {
+    str_of(value).unwrap_or_else(|_| "a value".to_owned())
 }
 
 /// Appends what a template prints for a value.
-fn write_str(out: &mut String, value: &Value) {
+fn write_str(out: &mut String, value: &Value) -> Result<(), Error> {
     match value.as_str() {
         Some(text) => out.push_str(text),
         None if value.is_undefined() => {}
-        None => write_repr(out, value),
+        None => write_repr(out, value, 0)?,
     }
+    check_length(out.len())
 }
 
 /// Appends a value as Python code would have it: strings in quotes.
-pub(super) fn write_repr(out: &mut String, value: &Value) {
+fn write_repr(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
+    if depth > MAX_WRITTEN_DEPTH {
+        return Err(too_deep());
+    }
+    check_length(out.len())?;
     if value.is_undefined() {
         out.push_str("Undefined");
-        return;
+        return Ok(());
     }
     match value.kind() {
         ValueKind::String => write_quoted(out, value.as_str().unwrap_or_default()),
@@ -34,10 +49,11 @@ pub(super) fn write_repr(out: &mut String, value: &Value) {
             Ok(float) => out.push_str(&number::float(float)),
             Err(_) => push_display(out, value),
         },
-        ValueKind::Map => write_dict(out, value),
-        ValueKind::Seq | ValueKind::Iterable => write_list(out, value),
+        ValueKind::Map => write_dict(out, value, depth)?,
+        ValueKind::Seq | ValueKind::Iterable => write_list(out, value, depth)?,
         _ => push_display(out, value),
     }
+    Ok(())
 }
 
 fn push_display(out: &mut String, value: &Value) {
@@ -45,25 +61,26 @@ fn push_display(out: &mut String, value: &Value) {
     let _ = write!(out, "{value}");
 }
 
-fn write_dict(out: &mut String, value: &Value) {
+fn write_dict(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
     out.push('{');
     let pairs = value.as_object().and_then(|object| object.try_iter_pairs());
     for (index, (key, value)) in pairs.into_iter().flatten().enumerate() {
         out.push_str(if index == 0 { "" } else { ", " });
-        write_repr(out, &key);
+        write_repr(out, &key, depth + 1)?;
         out.push_str(": ");
-        write_repr(out, &value);
+        write_repr(out, &value, depth + 1)?;
     }
     out.push('}');
+    Ok(())
 }
 
-fn write_list(out: &mut String, value: &Value) {
+fn write_list(out: &mut String, value: &Value, depth: usize) -> Result<(), Error> {
     let is_tuple = value.is_tuple();
     let mut count = 0;
     out.push(if is_tuple { '(' } else { '[' });
     for item in value.try_iter().into_iter().flatten() {
         out.push_str(if count == 0 { "" } else { ", " });
-        write_repr(out, &item);
+        write_repr(out, &item, depth + 1)?;
         count += 1;
     }
     out.push_str(match (is_tuple, count) {
@@ -71,6 +88,7 @@ fn write_list(out: &mut String, value: &Value) {
         (true, _) => ")",
         (false, _) => "]",
     });
+    Ok(())
 }
 
 fn write_quoted(out: &mut String, text: &str) {
@@ -116,7 +134,7 @@ mod tests {
     use crate::value::TemplateValue;
 
     fn printed(json: &str) -> String {
-        str_of(TemplateValue::parse(json).unwrap().inner())
+        str_of(TemplateValue::parse(json).unwrap().inner()).unwrap()
     }
 
     #[test]
@@ -125,8 +143,8 @@ mod tests {
         assert_eq!(printed("[true, false, null, 1, 1.0, 1e22]"), "[True, False, None, 1, 1.0, 1e+22]");
         assert_eq!(printed(r#"{"b": {"x": []}, "a": "y"}"#), "{'b': {'x': []}, 'a': 'y'}");
         assert_eq!(printed("1180591620717411303424"), "1180591620717411303424");
-        assert_eq!(str_of(&Value::UNDEFINED), "");
-        assert_eq!(str_of(&Value::from(Tuple::from([Value::from(1)]))), "(1,)");
+        assert_eq!(str_of(&Value::UNDEFINED).unwrap(), "");
+        assert_eq!(str_of(&Value::from(Tuple::from([Value::from(1)]))).unwrap(), "(1,)");
     }
 
     #[test]

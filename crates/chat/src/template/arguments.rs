@@ -60,7 +60,12 @@ impl TemplateArguments {
         match name {
             "tools" => self.tools = given,
             "documents" => self.documents = given,
-            "chat_template" => self.template = given.map(|value| crate::python::str_of(&value)),
+            "chat_template" => {
+                self.template = given
+                    .map(|value| crate::python::str_of(&value))
+                    .transpose()
+                    .map_err(|error| super::failure(&error))?
+            }
             "add_generation_prompt" => self.generation_prompt = Some(value),
             // A text is the field of the message that is continued.
             "continue_final_message" => {
@@ -80,6 +85,11 @@ impl TemplateArguments {
             }
         }
         Ok(())
+    }
+
+    /// The names of the variables of the template that are given.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
+        self.variables.iter().map(|(name, _)| name.as_str())
     }
 
     /// Whether the argument is given.

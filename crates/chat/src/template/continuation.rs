@@ -3,7 +3,7 @@
 use minijinja::value::{Value, ValueKind};
 
 use super::{REASONING, RenderError};
-use crate::python::{Dict, List, str_of, strip, strip_end};
+use crate::python::{Dict, List, strip, strip_end};
 
 /// What transformers appends to the last message, to find the place where the text ends.
 const TAG: &str = "CONTINUE_FINAL_MESSAGE_TAG ";
@@ -31,7 +31,7 @@ impl Continuation {
         let no_text = || refused("but we could not find any text to continue in the final message!".into());
         let (text, marked) = match value.kind() {
             ValueKind::String => {
-                let text = str_of(&value);
+                let text = value.as_str().unwrap_or_default().to_owned();
                 let marked = Value::from(format!("{text}{TAG}"));
                 (text, marked)
             }

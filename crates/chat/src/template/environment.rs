@@ -8,6 +8,7 @@ use minijinja::value::{Rest, Value};
 use minijinja::{Environment, Error, Output, State};
 use minijinja_contrib::globals;
 
+use super::source;
 use crate::python;
 
 pub(super) fn new() -> Environment<'static> {
@@ -19,10 +20,14 @@ pub(super) fn new() -> Environment<'static> {
     python::add_filters(&mut environment);
     python::add_tests(&mut environment);
     environment.remove_global("debug");
+    environment.set_fuel(Some(python::FUEL));
+    environment.add_function(source::STORED, python::stored);
+    environment.add_function(source::STORED_IN_NAMESPACE, python::stored_in_namespace);
+    environment.add_filter(source::STORED_IN_NAMESPACE, python::stored_in_namespace);
     environment.add_function("cycler", |Rest(items): Rest<Value>| globals::cycler(items));
     environment.add_function("joiner", globals::joiner);
     environment.add_function("raise_exception", |message: &Value| -> Result<Value, Error> {
-        Err(python::exception(python::str_of(message)))
+        Err(python::exception(python::str_of(message)?))
     });
     environment.add_function("strftime_now", |format: &str| strftime(Local::now().naive_local(), format));
     environment
@@ -38,7 +43,7 @@ fn syntax() -> SyntaxConfig {
 fn print(out: &mut Output, _state: &mut State, value: &Value) -> Result<(), Error> {
     let written = match value.as_str() {
         Some(text) => out.write_str(text),
-        None => out.write_str(&python::str_of(value)),
+        None => out.write_str(&python::str_of(value)?),
     };
     written.map_err(Error::from)
 }

@@ -3,7 +3,7 @@
 use minijinja::{Error, ErrorKind};
 
 use super::RenderError;
-use crate::python::Exception;
+use crate::python::{Exception, is_exhausted};
 
 /// An exception in its own words; otherwise what Jinja says in the same place, or minijinja with the place.
 ///
@@ -15,6 +15,11 @@ pub(super) fn failure(error: &Error) -> RenderError {
             return RenderError::new(message);
         }
         source = inner.source();
+    }
+    if is_exhausted(error) {
+        return RenderError::new(
+            "the template does not end: it has used up its fuel (docs/data.md, limits of templates)",
+        );
     }
     let detail = error.detail().unwrap_or_default();
     let in_python = match error.kind() {

@@ -14,7 +14,7 @@ use minijinja::value::Value;
 
 pub use arguments::TemplateArguments;
 
-use crate::python::{Dict, List};
+use crate::python::{Dict, List, is_exhausted};
 use crate::value::TemplateValue;
 use arguments::Choice;
 use continuation::Continuation;
@@ -24,6 +24,8 @@ use failure::failure;
 const REASONING: [&str; 3] = ["reasoning_content", "thinking", "reasoning"];
 const DEFAULT: &str = "default";
 const TOOL_USE: &str = "tool_use";
+/// Stack of the thread that compiles a template, of which only what is used is ever taken: 2 KiB for each byte of the longest one.
+const COMPILER_STACK: usize = 256 << 20;
 
 /// Why a conversation has no text. Where the template itself refused it, the words are the template's.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -67,11 +69,18 @@ impl ChatTemplate {
         let mut environment = environment::new();
         for (name, text) in [(DEFAULT, templates.default.as_ref()), (TOOL_USE, templates.named.get(TOOL_USE))] {
             if let Some(text) = text {
-                environment.add_template_owned(name, source::prepared(text)).map_err(|error| failure(&error))?;
+                let prepared = source::prepared(text)?;
+                let added = with_deep_stack(|| environment.add_template_owned(name, prepared));
+                added?.map_err(|error| failure(&error))?;
             }
         }
         let special = special.into_iter().map(|(name, token)| (name, Value::from(token))).collect();
         Ok(Self { environment, templates, special })
+    }
+
+    /// Whether any of the templates has this word, as one that reads a variable of that name must.
+    pub fn mentions(&self, name: &str) -> bool {
+        self.templates.default.iter().chain(self.templates.named.values()).any(|text| text.contains(name))
     }
 
     /// The text of a conversation: `messages` is a list of objects.
@@ -97,13 +106,16 @@ impl ChatTemplate {
         ];
         let own = own.map(|(name, value)| (name.to_owned(), value));
         let context = Value::from_pairs(self.special.iter().cloned().chain(given).chain(own));
-        let rendered = run(&self.environment, choice, context.clone()).or_else(|_| {
-            // Once more, with notes about what is undefined.
-            let mut environment = self.environment.clone();
-            environment.set_debug(true);
-            run(&environment, choice, context)
-        });
-        let rendered = rendered.map_err(|error| failure(&error))?;
+        let rendered = match run(&self.environment, choice, context.clone())? {
+            Ok(rendered) => rendered,
+            Err(error) if is_exhausted(&error) => return Err(failure(&error)),
+            Err(_) => {
+                // Once more, with notes about what is undefined.
+                let mut environment = self.environment.clone();
+                environment.set_debug(true);
+                run(&environment, choice, context)?.map_err(|error| failure(&error))?
+            }
+        };
         match continuation {
             Some(continuation) => continuation.cut(rendered),
             None => Ok(rendered),
@@ -134,11 +146,27 @@ impl fmt::Debug for ChatTemplate {
     }
 }
 
-fn run(environment: &Environment, choice: Choice, context: Value) -> Result<String, minijinja::Error> {
+fn run(
+    environment: &Environment,
+    choice: Choice,
+    context: Value,
+) -> Result<Result<String, minijinja::Error>, RenderError> {
     match choice {
-        Choice::Named(name) => environment.get_template(name)?.render(context),
-        Choice::Text(text) => environment.render_str(&source::prepared(text), context),
+        Choice::Named(name) => Ok(environment.get_template(name).and_then(|template| template.render(context))),
+        Choice::Text(text) => {
+            let prepared = source::prepared(text)?;
+            with_deep_stack(|| environment.render_str(&prepared, context))
+        }
     }
+}
+
+/// Does something that needs a frame of the stack for each operator of a template, however many those are: compiling it.
+fn with_deep_stack<T: Send>(compile: impl FnOnce() -> T + Send) -> Result<T, RenderError> {
+    std::thread::scope(|scope| {
+        let thread = std::thread::Builder::new().stack_size(COMPILER_STACK).spawn_scoped(scope, compile);
+        let thread = thread.map_err(|error| RenderError::new(format!("no thread for the template: {error}")))?;
+        thread.join().map_err(|_| RenderError::new("the template cannot be compiled"))
+    })
 }
 
 /// The messages without the keys that are null: transformers drops them before a template sees them.

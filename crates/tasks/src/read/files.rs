@@ -6,6 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{Cancelled, DataError};
 
+/// Most `*` of a pattern.
+const MAX_STARS: usize = 8;
+
 /// The files that a name stands for: itself, or what matches it where it is a pattern (`*`, `?`, `[a-z]`), in alphabetical order.
 ///
 /// # Errors
@@ -19,6 +22,10 @@ pub fn expand(name: &Path, cancel: &CancellationToken) -> Result<Vec<PathBuf>, D
     // A recipe may come over the network, and a whole disk takes long to search.
     if pattern.contains("**") {
         return Err(DataError::file(name, "is a pattern with `**`, allowed: `*` for a part of each name"));
+    }
+    // Each of them multiplies what is searched and compared.
+    if pattern.matches('*').count() > MAX_STARS {
+        return Err(DataError::file(name, format!("is a pattern with more than {MAX_STARS} `*`")));
     }
     let found = glob::glob(pattern).map_err(|error| DataError::file(name, format!("is not a pattern: {error}")))?;
     let mut files = Vec::new();
@@ -54,6 +61,7 @@ mod tests {
         assert_eq!(names("absent.jsonl").unwrap(), ["absent.jsonl"], "opening it reports that it is absent");
         assert!(names("*.parquet").unwrap_err().contains("matches no file"));
         assert!(names("**/a.jsonl").unwrap_err().contains("is a pattern with `**`"));
+        assert!(names(&format!("{}b", "*a".repeat(9))).unwrap_err().contains("more than 8 `*`"));
         assert!(names("a[.jsonl").unwrap_err().contains("is not a pattern"));
     }
 }

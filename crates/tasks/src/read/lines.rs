@@ -6,7 +6,7 @@ use std::io::{self, BufRead, Read};
 use evenkeel_proto::shown::one_line;
 
 /// Longest line where nothing else is set, in bytes: several times the longest row of a published data set.
-const MAX_LINE_BYTES: usize = 256 << 20;
+pub(super) const MAX_LINE_BYTES: usize = 256 << 20;
 /// Longest message about a line, in characters.
 const MAX_MESSAGE: usize = 500;
 
@@ -16,6 +16,7 @@ pub struct Lines<R> {
     number: usize,
     bytes: u64,
     max_bytes: usize,
+    is_open: bool,
 }
 
 /// A line that is not blank.
@@ -52,12 +53,17 @@ impl<R: BufRead> Lines<R> {
 
     /// Lines of at most `max_bytes`; longer ones are skipped over and have no text.
     pub fn up_to(max_bytes: usize, reader: R) -> Self {
-        Self { reader, number: 0, bytes: 0, max_bytes }
+        Self { reader, number: 0, bytes: 0, max_bytes, is_open: false }
     }
 
     /// Bytes that were read so far.
     pub fn bytes(&self) -> u64 {
         self.bytes
+    }
+
+    /// Whether the last line had no line break: with it the file ends.
+    pub fn last_is_open(&self) -> bool {
+        self.is_open
     }
 
     /// The next line; `None` at the end.
@@ -74,7 +80,7 @@ impl<R: BufRead> Lines<R> {
             }
             self.bytes += read as u64;
             self.number += 1;
-            bytes.pop_if(|last| *last == b'\n');
+            self.is_open = bytes.pop_if(|last| *last == b'\n').is_none();
             let text = if bytes.len() > self.max_bytes {
                 drop(bytes);
                 self.bytes += self.reader.skip_until(b'\n')? as u64;

@@ -4,6 +4,7 @@ mod columns;
 mod files;
 mod jsonl;
 mod lines;
+mod opened;
 mod parquet;
 mod record;
 
@@ -90,7 +91,7 @@ impl Iterator for Rows<'_> {
 const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
 
 /// The rows of a data file, one after the other, so that rows that are not kept are never in memory together: a parquet file, recognised
-/// by its first bytes or its name, or else a JSON object on each line. Of a parquet file only `columns` are read. Ends at the first
+/// by its first bytes or its name, or else a JSON object on each line, also compressed with gzip or zstd. Of a parquet file only `columns` are read. Ends at the first
 /// [`ReadError::File`].
 ///
 /// # Errors
@@ -106,7 +107,7 @@ pub fn rows<'a>(
     if is_parquet(path, &mut file).map_err(|error| DataError::file(path, format!("cannot be read: {error}")))? {
         return Ok(Rows::of(parquet::Table::open(path, file, columns, limits, cancel)?));
     }
-    Ok(Rows::of(jsonl::JsonLines::new(path, file, limits, cancel)))
+    Ok(Rows::of(jsonl::JsonLines::open(path, file, limits, cancel)?))
 }
 
 fn is_parquet(path: &Path, file: &mut File) -> std::io::Result<bool> {
