@@ -1,6 +1,6 @@
 //! Finding libraries.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsString;
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -197,7 +197,11 @@ fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
     let mut folders: Vec<PathBuf> = toolkits.chain(["/usr/local/cuda".into()]).map(|root| root.join("lib64")).collect();
     folders.extend(["/usr/local/nvidia/lib64", "/usr/lib/wsl/lib"].map(PathBuf::from));
     let environments = ["VIRTUAL_ENV", "CONDA_PREFIX"].into_iter().filter_map(&variable).map(PathBuf::from);
-    for root in environments.chain(["/usr/local".into()]) {
+    // The Python that a shell would start: images bring PyTorch, and with it these libraries, in a Python of their own.
+    let interpreters = listed(variable("PATH")).into_iter().filter_map(|folder| python_root(&folder));
+    for root in
+        environments.chain(interpreters).chain(["/usr/local", "/usr", "/opt/conda", "/opt/venv"].map(PathBuf::from))
+    {
         for python in children(&root.join("lib")).filter(|path| name_begins(path, "python3")) {
             for packages in ["site-packages", "dist-packages"] {
                 let of_nvidia = children(&python.join(packages).join("nvidia"));
@@ -205,8 +209,17 @@ fn usual(variable: impl Fn(&str) -> Option<OsString>) -> Vec<PathBuf> {
             }
         }
     }
-    folders.dedup();
+    let mut seen = BTreeSet::new();
+    folders.retain(|folder| seen.insert(folder.clone()));
     folders
+}
+
+/// The root of the Python whose program is in a folder of PATH: the parent of `bin`, of the program itself where that is a link.
+fn python_root(folder: &Path) -> Option<PathBuf> {
+    let program = folder.join("python3");
+    let is_environment = folder.parent().is_some_and(|root| root.join("pyvenv.cfg").is_file());
+    let program = if is_environment { program } else { program.canonicalize().ok()? };
+    program.exists().then(|| program.parent()?.parent().map(Path::to_owned)).flatten()
 }
 
 /// What a folder holds, in order of names; nothing if it cannot be read.
@@ -270,6 +283,26 @@ mod tests {
         let found = usual(|name| (name == "VIRTUAL_ENV").then(|| root.path().into()));
         assert!(found.contains(&lib), "{found:?}");
         assert!(!usual(|_| None).contains(&lib));
+    }
+
+    #[test]
+    fn packages_of_the_python_on_the_path_are_searched_also_through_a_link() {
+        let root = tempfile::tempdir().unwrap();
+        let lib = root.path().join("opt/python/lib/python3.12/dist-packages/nvidia/cudnn/lib");
+        let (bin, links) = (root.path().join("opt/python/bin"), root.path().join("links"));
+        for folder in [&lib, &bin, &links] {
+            std::fs::create_dir_all(folder).unwrap();
+        }
+        std::fs::write(bin.join("python3"), "").unwrap();
+        std::os::unix::fs::symlink(bin.join("python3"), links.join("python3")).unwrap();
+        let of = |path: PathBuf| usual(move |name| (name == "PATH").then(|| path.clone().into()));
+        let lib = lib.canonicalize().unwrap();
+        for path in [bin, links.clone()] {
+            let found: Vec<PathBuf> = of(path).iter().filter_map(|path| path.canonicalize().ok()).collect();
+            assert!(found.contains(&lib), "{found:?}");
+        }
+        std::fs::remove_file(links.join("python3")).unwrap();
+        assert!(!of(links).iter().any(|path| path.ends_with("nvidia/cudnn/lib") && path.starts_with(root.path())));
     }
 
     #[test]

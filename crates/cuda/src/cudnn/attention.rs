@@ -174,8 +174,9 @@ impl Attention {
 
         let dots = self.dots(dout, out, sum_offsets)?;
         let scores = self.scaled(q, k)?;
+        // Masked first, as the library's front end does: engines are recognised by the order of operations.
+        let scores = self.mask(scores)?;
         let below = self.of_two(Pointwise::Subtract, scores, Some(log_sum))?;
-        let below = self.mask(below)?;
         let weights = self.of_two(Pointwise::Exp, below, None)?;
         self.of_each_key(weights, dout, DV_HEADS, dv)?;
 

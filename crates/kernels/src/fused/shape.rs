@@ -98,10 +98,19 @@ impl FusedShape {
 
     /// How many sequences a deterministic pass may have with so much workspace; 0 if one is too many.
     pub fn sequences_within(&self, workspace: usize) -> usize {
-        let fit = workspace.saturating_sub(WORKSPACE) / self.of_sequence().max(1);
-        let power = fit.checked_ilog2().map_or(0, |power| 1 << power);
-        // The largest number that is not rounded up.
-        if power + power / 2 <= fit { power + power / 2 } else { power }
+        rounded_down(workspace.saturating_sub(WORKSPACE) / self.of_sequence().max(1))
+    }
+
+    /// Sequences of each call, at most `most`, that together are `count` and need no empty ones: each has a number that
+    /// [`rounded_up`](Self::rounded_up) keeps, so that few plans still serve all micro-batches.
+    pub fn calls_without_empty_sequences(count: usize, most: usize) -> Vec<usize> {
+        let mut left = count;
+        let next = || {
+            let call = rounded_down(left.min(most));
+            left -= call;
+            (call > 0).then_some(call)
+        };
+        std::iter::from_fn(next).collect()
     }
 
     fn of_sequence(&self) -> usize {
@@ -121,6 +130,12 @@ fn rounded_up(number: usize) -> usize {
     let power = number.next_power_of_two();
     let between = power / 4 * 3;
     if between >= number && between > 0 { between } else { power }
+}
+
+/// The largest number of that series that is not more; 0 for 0.
+fn rounded_down(number: usize) -> usize {
+    let power = number.checked_ilog2().map_or(0, |power| 1 << power);
+    if power + power / 2 <= number { power + power / 2 } else { power }
 }
 
 #[cfg(test)]
@@ -143,6 +158,22 @@ mod tests {
         );
         assert!(refused(FusedShape { sequences: 0, ..shape }).starts_with("sequences of attention is 0"));
         assert!(refused(FusedShape { longest: 0, ..shape }).starts_with("tokens of the longest sequence is 0"));
+    }
+
+    #[test]
+    fn calls_without_empty_sequences_have_all_sequences_in_few_plans() {
+        for count in 0..200 {
+            for most in [1, 2, 5, 12, 64, 1000] {
+                let calls = FusedShape::calls_without_empty_sequences(count, most);
+                assert_eq!(calls.iter().sum::<usize>(), count, "{count} by {most}");
+                assert!(
+                    calls.iter().all(|&call| call <= most && rounded_up(call) == call),
+                    "{count} by {most}: {calls:?}"
+                );
+            }
+        }
+        assert_eq!(FusedShape::calls_without_empty_sequences(7, 100), [6, 1]);
+        assert_eq!(FusedShape::calls_without_empty_sequences(29, 24), [24, 4, 1]);
     }
 
     #[test]
