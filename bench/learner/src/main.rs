@@ -1,7 +1,11 @@
 //! `evenkeel-bench-learner train|decode FOLDER REPS TOKENS`: times the case in FOLDER and prints one JSON
 //! line. `run.py` calls it beside PyTorch.
+//!
+//! `evenkeel-bench-learner score MODEL REPS TOKENS`: times scoring of that many tokens, plain and with the statistics of what was
+//! sampled. MODEL is a folder, or `smollm2` for random weights of that shape.
 
 mod decode;
+mod score;
 mod train;
 
 use std::path::Path;
@@ -47,14 +51,19 @@ const THREADS: usize = 2;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, folder, reps, tokens] = arguments.as_slice() else {
-        bail!("usage: evenkeel-bench-learner train|decode FOLDER REPS TOKENS");
+        bail!("usage: evenkeel-bench-learner train|decode|score FOLDER REPS TOKENS");
     };
     let (folder, reps) = (Path::new(folder), reps.parse().context("REPS is a whole number")?);
+    if what == "score" {
+        let measured = score::measure(folder, reps, tokens.parse().context("TOKENS is a whole number")?)?;
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(());
+    }
     let batch: Batch = serde_json::from_slice(&std::fs::read(folder.join("batch.json"))?)?;
     let measured = match what.as_str() {
         "train" => train::measure(folder, &batch, reps)?,
         "decode" => decode::measure(folder, &batch, reps, tokens.parse().context("TOKENS is a whole number")?)?,
-        other => bail!("case is {other}, allowed: train, decode"),
+        other => bail!("case is {other}, allowed: train, decode, score"),
     };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())

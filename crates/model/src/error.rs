@@ -59,6 +59,23 @@ pub enum ModelError {
         reason: String,
     },
 
+    /// A tensor with values that are not finite, which no computation gets rid of.
+    #[error(
+        "{path}: tensor `{tensor}`: {count} values are not finite, the first is {value} at {index:?}, allowed: finite numbers"
+    )]
+    NotFinite {
+        /// The file or folder.
+        path: PathBuf,
+        /// The tensor's name.
+        tensor: String,
+        /// How many values are not finite.
+        count: usize,
+        /// Where the first one is.
+        index: Vec<usize>,
+        /// The first one.
+        value: f32,
+    },
+
     /// An argument outside its range.
     #[error(transparent)]
     Input(FieldError),
@@ -85,6 +102,10 @@ pub enum ModelError {
     /// A GPU that can no longer be used.
     #[error(transparent)]
     Device(DeviceFailure),
+
+    /// Logits with a NaN or an infinity.
+    #[error("the model's logits are not finite: its weights, or what it computed from them, are broken")]
+    NotFiniteLogits,
 
     /// The error of a caller's loss.
     #[error(transparent)]

@@ -27,6 +27,7 @@ mod pinned;
 mod pool;
 pub mod sampling;
 mod staging;
+mod tensor_groups;
 
 pub use config::{Config, Family};
 pub use count::{count_pass, count_update_from_host};
@@ -41,3 +42,4 @@ pub use pack::{Packed, validate_ids};
 pub use parameters::{
     LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,
 };
+pub use tensor_groups::{TensorGroup, tensor_groups};

@@ -46,6 +46,26 @@ pub enum LearnerError {
         version: u64,
     },
 
+    /// Weights that an update has made useless.
+    #[error(
+        "the update to version {version} made {count} values of `{tensor}` not finite (the first is {value} at {index:?}), allowed: \
+         finite numbers; the last good version is {last_good}: go back to its checkpoint, and lower the learning rate or max_grad_norm"
+    )]
+    NotFinite {
+        /// The version of the weights.
+        version: u64,
+        /// The version before.
+        last_good: u64,
+        /// The first such tensor.
+        tensor: String,
+        /// Values in it that are not finite.
+        count: usize,
+        /// Where the first of them is.
+        index: Vec<usize>,
+        /// That value.
+        value: f32,
+    },
+
     /// A device or a host that has less memory than training needs.
     #[error(transparent)]
     NotEnoughMemory(#[from] NotEnoughMemory),
@@ -70,6 +90,19 @@ pub enum LearnerError {
     /// A return to the initial weights of a model that was created in memory.
     #[error("the model was created in memory: only one that was loaded from a folder can be reset")]
     NoModelFolder,
+
+    /// Published weights whose folder was removed, or never written.
+    #[error("version {version} is not published (any more): there is no complete folder {}", path.display())]
+    WeightsGone {
+        /// The version.
+        version: u64,
+        /// Its folder.
+        path: PathBuf,
+    },
+
+    /// A second set of weights that does not fit into memory.
+    #[error("no memory for published weights beside those in training: {0}")]
+    NoRoom(String),
 
     /// An export to a folder that holds files.
     #[error("{} holds files, allowed: an empty or a new folder", .0.display())]
@@ -122,6 +155,17 @@ impl LearnerError {
                 Self::OutOfMemory(OutOfMemory::new(phase, plan, settings, source))
             }
             other => other,
+        }
+    }
+
+    /// The error of weights of that version that cannot be written: those that are not finite name the versions, and no file that is gone
+    /// by then.
+    pub(crate) fn of_weights(error: ModelError, version: u64) -> Self {
+        match (error, version.checked_sub(1)) {
+            (ModelError::NotFinite { tensor, count, index, value, .. }, Some(last_good)) => {
+                Self::NotFinite { version, last_good, tensor, count, index, value }
+            }
+            (error, _) => error.into(),
         }
     }
 

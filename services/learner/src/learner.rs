@@ -6,13 +6,14 @@ use candle_core::DType;
 use evenkeel_config::Settings;
 use evenkeel_files::available_memory;
 use evenkeel_model::folder::load_parameters;
+use evenkeel_model::sampling::{SampledFrom, SampledToken};
 use evenkeel_model::{Config, GpuMemory, Parameters, Scores, empty_cache, gpu_memory};
 
 use crate::checkpoint;
 use crate::error::{LearnerError, Result};
 use crate::group::Group;
 use crate::initial;
-use crate::memory::{MemoryPhase, MemoryPlan};
+use crate::memory::{MemoryPhase, MemoryPlan, gibibytes};
 use crate::micro_batch::Sequence;
 use crate::publish::{PublishOptions, Published, publish};
 use crate::settings::TrainingSettings;
@@ -40,7 +41,14 @@ impl Learner {
             // How long sequences are is known to the run only: a micro-batch of one sequence takes more than the same tokens in several.
             let longest = settings.compute.resolved_micro_batch_tokens().min(config.max_position_embeddings);
             let plan = MemoryPlan::on(&device, &config, &settings, longest)?;
-            plan.validate(free, available_memory(), &settings)?;
+            plan.validate_opening(free, available_memory(), &settings)?;
+            if plan.total() > free {
+                tracing::warn!(
+                    free_gib = gibibytes(free),
+                    needed_gib = gibibytes(plan.total()),
+                    "training needs more memory of the device than is free now: engines on it must sleep while the learner trains"
+                );
+            }
             Some(plan)
         } else {
             None
@@ -158,10 +166,25 @@ impl Learner {
     /// # Errors
     /// An empty prompt or response, an id outside the vocabulary, a sequence longer than the context: by its index.
     pub fn score(&self, pairs: &[(&[u32], &[u32])], temperature: f32) -> Result<Vec<Scores>> {
+        self.trainer.score(&self.sequences(pairs)?, temperature)
+    }
+
+    fn sequences(&self, pairs: &[(&[u32], &[u32])]) -> Result<Vec<Sequence>> {
         let sequences = pairs.iter().enumerate().map(|(index, (prompt, response))| {
             Sequence::of_pair(self.config(), &format!("pairs[{index}]"), prompt, response)
         });
-        self.trainer.score(&sequences.collect::<Result<Vec<_>>>()?, temperature)
+        sequences.collect()
+    }
+
+    /// The same, with the statistics of the distributions from which the responses were sampled: one entry for each token.
+    ///
+    /// # Errors
+    /// As [`score`](Self::score); logits that are not finite.
+    pub fn score_sampled(&self, pairs: &[(&[u32], &[u32])], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>> {
+        let batches = self.trainer.pack(&self.sequences(pairs)?)?;
+        let tokens = self.trainer.network().score_sampled(batches.packed(), from);
+        let explained = tokens.map_err(|error| self.trainer.explain(MemoryPhase::Scoring, error.into()));
+        Ok(batches.unpack_tokens(explained?))
     }
 
     /// Writes a checkpoint with the caller's state as the folder `target`, completely or not at all.
@@ -218,6 +241,11 @@ impl Learner {
     /// `sha256:` and the digest of the model's tokenizer.json; `None` without that file.
     pub fn tokenizer_digest(&self) -> Option<String> {
         self.source.tokenizer_digest()
+    }
+
+    /// What training changes.
+    pub(crate) fn trainer(&self) -> &Trainer {
+        &self.trainer
     }
 
     #[cfg(test)]

@@ -21,6 +21,8 @@ mod micro_batch;
 mod model;
 mod optimizer;
 mod publish;
+mod published_model;
+mod scoring;
 mod service;
 mod settings;
 mod skip_reason;

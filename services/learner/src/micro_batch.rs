@@ -82,6 +82,17 @@ impl MicroBatches {
         }
         out
     }
+
+    /// The same for lists with one entry for each scored token.
+    pub(crate) fn unpack_tokens<T: Clone>(&self, tokens: Vec<Vec<T>>) -> Vec<Vec<T>> {
+        let mut out = vec![Vec::new(); self.sequences];
+        for ((members, packed), tokens) in self.members.iter().zip(&self.packed).zip(tokens) {
+            for (number, &sequence) in members.iter().enumerate() {
+                out[sequence] = tokens[packed.scored(number)].to_vec();
+            }
+        }
+        out
+    }
 }
 
 /// Assigns sequences to micro-batches of at most `budget` tokens, or of one longer sequence.

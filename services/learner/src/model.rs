@@ -29,6 +29,11 @@ impl Model {
         Ok(Self { policy, reference, micro_batch_tokens: compute.resolved_micro_batch_tokens() })
     }
 
+    /// The network in training.
+    pub(crate) fn policy(&self) -> &dyn TrainableModel {
+        &*self.policy
+    }
+
     pub(crate) fn config(&self) -> &Config {
         self.policy.config()
     }

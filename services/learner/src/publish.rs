@@ -30,6 +30,8 @@ pub struct PublishOptions {
     pub dtype: DType,
     /// Maximum size of a file in bytes.
     pub max_shard_bytes: usize,
+    /// Whether the head of a tied model is written out, for engines that reload only what a file has.
+    pub write_out_head: bool,
 }
 
 impl PublishOptions {
@@ -41,13 +43,13 @@ impl PublishOptions {
     /// Weights of a type, in files of at most that many bytes (as transformers' by default).
     pub fn new(dtype: impl Into<DType>, max_shard_bytes: Option<usize>) -> Self {
         let max_shard_bytes = max_shard_bytes.unwrap_or(SaveOptions::default().max_shard_bytes);
-        Self { dtype: dtype.into(), max_shard_bytes }
+        Self { dtype: dtype.into(), max_shard_bytes, write_out_head: false }
     }
 }
 
 impl Default for PublishOptions {
     fn default() -> Self {
-        Self { dtype: DType::F32, max_shard_bytes: SaveOptions::default().max_shard_bytes }
+        Self::new(DType::F32, None)
     }
 }
 
@@ -69,11 +71,15 @@ pub(crate) fn publish(
     let version = trainer.version();
     let path = step_folder::of_version(folder, version);
     let mut digest = String::new();
-    validate_free_space(&path, (trainer.parameters().count() * options.dtype.size_in_bytes()) as u64)?;
+    let write_out_head = options.write_out_head && trainer.config().tie_word_embeddings;
+    let head = if write_out_head { trainer.parameters().get(trainer.parameters().ids().head).elem_count() } else { 0 };
+    let values = trainer.parameters().count() + head;
+    validate_free_space(&path, (values * options.dtype.size_in_bytes()) as u64)?;
     write_folder(&path, |staging| {
-        let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes };
-        let files = save_parameters(staging, trainer.parameters(), save)?;
-        source.write_config(staging, options.dtype)?;
+        let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes, write_out_head };
+        let files = save_parameters(staging, trainer.parameters(), save)
+            .map_err(|error| LearnerError::of_weights(error, version))?;
+        source.write_config(staging, options.dtype, write_out_head)?;
         source.copy_companions(staging)?;
         digest = weights_digest_of(files.into_iter().map(|file| (file.name, file.digest)));
         let marker = VersionMarker { version, digest: digest.clone() };

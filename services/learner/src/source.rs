@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_hf::{COMPANION_FILES, Folder};
+use evenkeel_hf::{COMPANION_FILES, Folder, with_head_tied, with_head_written_out};
 use evenkeel_model::Config;
 use evenkeel_model::folder::save_config;
 use serde_json::Value;
@@ -13,7 +13,7 @@ use crate::files::write_file;
 
 /// Where a model came from.
 pub(crate) struct ModelSource {
-    /// `config.json` as it was read.
+    /// `config.json` as it was read, of a model whose head was written out that of its source.
     config_json: Value,
     /// The folder with tokenizer files; absent for a model created in memory.
     folder: Option<PathBuf>,
@@ -22,7 +22,7 @@ pub(crate) struct ModelSource {
 impl ModelSource {
     /// A model that was opened from a folder.
     pub(crate) fn opened(folder: &Path, config_json: Value) -> Self {
-        Self { config_json, folder: Some(folder.to_owned()) }
+        Self { config_json: with_head_tied(config_json), folder: Some(folder.to_owned()) }
     }
 
     /// A model without files.
@@ -35,9 +35,11 @@ impl ModelSource {
         self.folder.as_deref()
     }
 
-    /// Writes `config.json` for weights of a type.
-    pub(crate) fn write_config(&self, to: &Path, dtype: DType) -> Result<()> {
-        Ok(save_config(to, &self.config_json, dtype)?)
+    /// Writes `config.json` for weights of a type, and for a tied head that is written out or not.
+    pub(crate) fn write_config(&self, to: &Path, dtype: DType, head_written_out: bool) -> Result<()> {
+        let config = self.config_json.clone();
+        let config = if head_written_out { with_head_written_out(config) } else { config };
+        Ok(save_config(to, &config, dtype)?)
     }
 
     /// Copies tokenizer and generation files.

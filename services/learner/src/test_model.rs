@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::folder::Values;
 use evenkeel_model::kernels::{Moment, OptimizerKernels};
+use evenkeel_model::sampling::{SampledFrom, SampledToken};
 use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, TrainableModel};
 
 use crate::model::Model;
@@ -125,6 +126,10 @@ impl TrainableModel for Wrapped {
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>, ModelError> {
         self.test.scored.fetch_add(batches.len(), Ordering::Relaxed);
         self.model.score(batches, temperature)
+    }
+
+    fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>, ModelError> {
+        self.model.score_sampled(batches, from)
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<(), ModelError> {

@@ -93,7 +93,7 @@ fn published_weights_and_checkpoints_are_written_without_a_copy_of_the_state() {
     let (learner, bytes) = learner(&config(), folder.path());
     assert!(bytes > 160 << 20, "{bytes}");
     for dtype in [DType::F32, DType::BF16] {
-        let options = PublishOptions { dtype, max_shard_bytes: 16 << 20 };
+        let options = PublishOptions::new(dtype, Some(16 << 20));
         let grown = growth(|| {
             let published = learner.publish(&folder.path().join(format!("{dtype:?}")), options).unwrap();
             verify_published(&published.path).unwrap();

@@ -71,11 +71,14 @@ pub struct Config {
     pub qkv_bias: bool,
     /// Whether the output projection has a bias (Qwen3 with `attention_bias`).
     pub output_bias: bool,
-    /// Whether the head is the embedding.
+    /// Whether the head is the embedding, also where the files have it written out.
     pub tie_word_embeddings: bool,
     /// Ids that end a response, as `eos_token_id` lists them (one, several or none).
     pub eos_token_ids: Vec<u32>,
 }
+
+/// Most columns of a projection.
+const MAX_WIDTH: usize = 1 << 20;
 
 impl Config {
     /// Reads `config.json` in `folder`, and also returns its JSON (to be written next to new weights).
@@ -99,19 +102,25 @@ impl Config {
     /// Checks that the numbers are consistent.
     pub fn validate(&self) -> Result<()> {
         let positive = [
-            ("vocab_size", self.vocab_size),
-            ("hidden_size", self.hidden_size),
-            ("intermediate_size", self.intermediate_size),
-            ("num_hidden_layers", self.num_layers),
-            ("num_attention_heads", self.num_heads),
-            ("num_key_value_heads", self.num_kv_heads),
-            ("head_dim", self.head_dim),
-            ("max_position_embeddings", self.max_position_embeddings),
+            ("vocab_size", self.vocab_size, 1 << 24),
+            ("hidden_size", self.hidden_size, 1 << 18),
+            ("intermediate_size", self.intermediate_size, 1 << 20),
+            ("num_hidden_layers", self.num_layers, 1 << 12),
+            ("num_attention_heads", self.num_heads, 1 << 14),
+            ("num_key_value_heads", self.num_kv_heads, 1 << 14),
+            ("head_dim", self.head_dim, 1 << 14),
+            ("max_position_embeddings", self.max_position_embeddings, 1 << 28),
         ];
-        for (field, value) in positive {
-            if value == 0 || value > u32::MAX as usize {
-                return Err(refused(field, value, format!("1 to {}", u32::MAX)));
+        // Far above any model: names and lists are made of these numbers before a file is compared with them.
+        for (field, value, most) in positive {
+            if value == 0 || value > most {
+                return Err(refused(field, value, format!("1 to {most}")));
             }
+        }
+        let width = self.query_width();
+        if width > MAX_WIDTH {
+            let allowed = format!("at most {MAX_WIDTH} with num_attention_heads = {}, together", self.num_heads);
+            return Err(refused("head_dim", self.head_dim, allowed));
         }
         if !self.num_heads.is_multiple_of(self.num_kv_heads) {
             let allowed = format!("a divisor of num_attention_heads = {}", self.num_heads);

@@ -1,6 +1,6 @@
 //! Parsing `config.json` into [`Config`], with the defaults of transformers for each family.
 
-use evenkeel_hf::eos_token_ids;
+use evenkeel_hf::{WRITTEN_OUT, eos_token_ids};
 use serde_json::Value;
 
 use super::{Config, Family, refused};
@@ -38,7 +38,8 @@ pub(super) fn config(json: &Value) -> Result<Config> {
         rope_theta: rope_theta(json)?,
         qkv_bias: attention_bias,
         output_bias: attention_bias && family == Family::Qwen3,
-        tie_word_embeddings: flag(json, "tie_word_embeddings", false)?,
+        // A head that is written out beside the embedding is still the embedding: it has no values or gradients of its own.
+        tie_word_embeddings: flag(json, "tie_word_embeddings", false)? || flag(json, WRITTEN_OUT, false)?,
         eos_token_ids: eos_token_ids(json).map_err(ModelError::Config)?.unwrap_or_default(),
     })
 }

@@ -79,3 +79,29 @@ fn a_missing_size_is_named() {
     json.as_object_mut().unwrap().remove("hidden_size");
     assert!(Config::from_json(&json).unwrap_err().to_string().contains("hidden_size is missing"));
 }
+
+#[test]
+fn numbers_that_no_model_has_are_refused_before_anything_is_made_of_them() {
+    let good = Config::from_json(&qwen3()).unwrap().to_json();
+    for field in [
+        "vocab_size",
+        "hidden_size",
+        "intermediate_size",
+        "num_hidden_layers",
+        "num_attention_heads",
+        "num_key_value_heads",
+        "head_dim",
+        "max_position_embeddings",
+    ] {
+        for huge in [1_000_000_000_u64, u64::from(u32::MAX), u64::MAX] {
+            let mut json = good.clone();
+            json[field] = serde_json::json!(huge);
+            let error = Config::from_json(&json).unwrap_err().to_string();
+            assert!(error.contains(field), "{field} = {huge}: {error}");
+        }
+    }
+    let mut wide = good;
+    (wide["num_attention_heads"], wide["num_key_value_heads"]) = (serde_json::json!(16384), serde_json::json!(1));
+    wide["head_dim"] = serde_json::json!(16384);
+    assert!(Config::from_json(&wide).unwrap_err().to_string().contains("head_dim"));
+}

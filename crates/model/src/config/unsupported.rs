@@ -33,6 +33,7 @@ const KNOWN: &[&str] = &[
     "rope_theta",
     "sliding_window",
     "tie_word_embeddings",
+    "tied_head_written_out",
     "torch_dtype",
     "transformers_version",
     "use_cache",

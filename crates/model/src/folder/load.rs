@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor, safetensors::MmapedSafetensors};
-use evenkeel_hf::{Folder, WeightFiles, name};
+use evenkeel_hf::{EMBEDDING, Folder, HEAD, WeightFiles, name};
 
+use super::finite::NonFinite;
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs};
@@ -13,8 +14,8 @@ use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs}
 /// Reads the weights in `folder` as fp32 tensors on `device`.
 ///
 /// # Errors
-/// A file that is missing, truncated or not safetensors; a tensor that is missing, superfluous, of the wrong shape, or of
-/// a type other than F32, F16 or BF16. The error names it.
+/// A file that is missing, truncated or not safetensors; a tensor that is missing, superfluous, of the wrong shape, of a type other than
+/// F32, F16 or BF16, or with a value that is not finite; the head of a tied model that is not the embedding. The error names it.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
     let stored = StoredParameters::open(folder, config)?;
     let values =
@@ -37,6 +38,9 @@ impl StoredParameters {
         let (specs, _) = parameter_specs(config);
         let shards = Shards::open(folder)?;
         shards.refuse_superfluous(&specs, config.tie_word_embeddings)?;
+        if config.tie_word_embeddings {
+            shards.refuse_another_head()?;
+        }
         specs.iter().try_for_each(|spec| shards.find(spec).map(drop))?;
         Ok(Self { specs, shards })
     }
@@ -44,12 +48,22 @@ impl StoredParameters {
     /// A parameter in fp32.
     ///
     /// # Errors
-    /// A failure of the file or of the device.
+    /// A value that is not finite; a failure of the file or of the device.
     pub fn read(&self, id: ParameterId, device: &Device) -> Result<Tensor> {
         let spec = &self.specs[id.index()];
         let file = self.shards.find(spec)?;
+        self.shards.refuse_non_finite(file, spec)?;
         Ok(self.shards.files[file].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
     }
+}
+
+/// Reads all weights of a folder and keeps none.
+///
+/// # Errors
+/// As [`load_parameters`].
+pub fn check_values(folder: &Path, config: &Config) -> Result<()> {
+    let stored = StoredParameters::open(folder, config)?;
+    stored.specs.iter().try_for_each(|spec| stored.shards.refuse_non_finite(stored.shards.find(spec)?, spec))
 }
 
 /// A safetensors file, of which tensors are read one by one.
@@ -109,14 +123,46 @@ impl Shards {
 
     fn refuse_superfluous(&self, specs: &[ParameterSpec], tied: bool) -> Result<()> {
         for (name, &at) in &self.file_of {
-            // Some exporters write a tied head twice, and old ones a buffer of rotary frequencies.
-            let harmless = (tied && name == "lm_head.weight") || name.ends_with("rotary_emb.inv_freq");
+            // Some folders have a tied head twice.
+            let harmless = tied && name == HEAD;
             if !harmless && !specs.iter().any(|spec| &spec.name == name) {
-                let reason = "is not a parameter of this architecture: config.json and weights disagree".into();
+                let reason = match name.ends_with("rotary_emb.inv_freq") {
+                    true => {
+                        "is a buffer of old exporters, which engines refuse or read as a parameter: write the weights without it"
+                    }
+                    false => "is not a parameter of this architecture: config.json and weights disagree",
+                };
+                let reason = reason.into();
                 return Err(ModelError::Tensor { path: self.files[at].0.clone(), tensor: name.clone(), reason });
             }
         }
         Ok(())
+    }
+
+    /// Refuses the head of a tied model that is not the embedding: other programs would compute with it.
+    fn refuse_another_head(&self) -> Result<()> {
+        let stored = |name: &str| {
+            let (path, file) = &self.files[*self.file_of.get(name)?];
+            Some((path, file.get(name).ok()?))
+        };
+        let (Some((path, head)), Some((_, embedding))) = (stored(HEAD), stored(EMBEDDING)) else { return Ok(()) };
+        let values = |view: &safetensors::tensor::TensorView<'_>| (view.dtype(), view.shape().to_vec());
+        if values(&head) == values(&embedding) && head.data() == embedding.data() {
+            return Ok(());
+        }
+        let reason = format!("is not {EMBEDDING}, to which config.json ties it: which of them is the model?");
+        Err(ModelError::Tensor { path: path.clone(), tensor: HEAD.into(), reason })
+    }
+
+    /// Refuses a parameter with a value that is not finite.
+    fn refuse_non_finite(&self, file: usize, spec: &ParameterSpec) -> Result<()> {
+        let (path, tensors) = &self.files[file];
+        let view = tensors.get(&spec.name)?;
+        let dtype = DType::try_from(view.dtype()).map_err(candle_core::Error::wrap)?;
+        match NonFinite::in_bytes(view.data(), dtype) {
+            Some(found) => Err(found.error(path, &spec.name, &spec.shape)),
+            None => Ok(()),
+        }
     }
 
     /// The file that has a parameter, with the shape that it should have.

@@ -7,10 +7,10 @@ use std::sync::{Mutex, PoisonError};
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
-use evenkeel_hf::name;
+use evenkeel_hf::{HEAD, name};
 use serde_json::{Value, json};
 
-use super::tensors::{NamedValues, Values, write_tensors};
+use super::tensors::{NamedValues, Values, write_finite_tensors};
 use crate::error::{ModelError, Result};
 use crate::parameters::{ParameterId, Parameters};
 
@@ -24,11 +24,13 @@ pub struct SaveOptions {
     pub dtype: DType,
     /// Maximum size of a file in bytes, unless a single tensor is larger.
     pub max_shard_bytes: usize,
+    /// Whether the head of a tied model is written out, as `lm_head.weight`.
+    pub write_out_head: bool,
 }
 
 impl Default for SaveOptions {
     fn default() -> Self {
-        Self { dtype: DType::F32, max_shard_bytes: 5_000_000_000 }
+        Self { dtype: DType::F32, max_shard_bytes: 5_000_000_000, write_out_head: false }
     }
 }
 
@@ -45,7 +47,7 @@ pub struct SavedFile {
 /// time, as many as there are processors, up to eight: most of the work are their digests. Each takes a few MiB.
 ///
 /// # Errors
-/// A file that cannot be written.
+/// A file that cannot be written; a value that is not finite, also one that only the type in the file makes so.
 pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOptions) -> Result<Vec<SavedFile>> {
     let shards = assign(parameters, options);
     if let [only] = shards.as_slice() {
@@ -58,10 +60,11 @@ pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOpti
         Ok(SavedFile { name: name(number), digest })
     })?;
     let mut weight_map = BTreeMap::new();
-    for (file, ids) in files.iter().zip(&shards) {
-        weight_map.extend(ids.iter().map(|&id| (parameters.spec(id).name.clone(), file.name.clone())));
+    for (file, tensors) in files.iter().zip(&shards) {
+        weight_map.extend(tensors.iter().map(|tensor| (tensor.name.to_owned(), file.name.clone())));
     }
-    let total = parameters.count() * options.dtype.size_in_bytes();
+    let count = |tensor: &StoredAs<'_>| parameters.get(tensor.id).elem_count();
+    let total = shards.iter().flatten().map(count).sum::<usize>() * options.dtype.size_in_bytes();
     let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
     write_json(&folder.join(name::WEIGHTS_INDEX), &index)?;
     Ok(files)
@@ -111,30 +114,40 @@ pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
     write_json(&folder.join(name::CONFIG), &config)
 }
 
-/// Parameter ids of each shard, in order.
-fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<ParameterId>> {
+/// A parameter under a name.
+struct StoredAs<'a> {
+    name: &'a str,
+    id: ParameterId,
+}
+
+/// What each shard holds, in order.
+fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<StoredAs<'_>>> {
     let mut shards = vec![Vec::new()];
     let mut bytes = 0;
-    for (index, value) in parameters.values().iter().enumerate() {
-        let size = value.elem_count() * options.dtype.size_in_bytes();
+    let ids = (0..parameters.values().len()).map(ParameterId::at);
+    let stored = ids.map(|id| StoredAs { name: &parameters.spec(id).name, id });
+    let tied = parameters.ids().head == parameters.ids().embedding;
+    let head = (options.write_out_head && tied).then(|| StoredAs { name: HEAD, id: parameters.ids().head });
+    for tensor in stored.chain(head) {
+        let size = parameters.get(tensor.id).elem_count() * options.dtype.size_in_bytes();
         if bytes > 0 && bytes + size > options.max_shard_bytes {
             shards.push(Vec::new());
             bytes = 0;
         }
-        shards.last_mut().expect("the list begins with one shard").push(ParameterId::at(index));
+        shards.last_mut().expect("the list begins with one shard").push(tensor);
         bytes += size;
     }
     shards
 }
 
-fn write_shard(path: &Path, parameters: &Parameters, ids: &[ParameterId], dtype: DType) -> Result<FileDigest> {
-    let tensors = ids.iter().map(|&id| {
-        let spec = parameters.spec(id);
-        NamedValues { name: spec.name.clone(), shape: &spec.shape, values: Values::Tensor(parameters.get(id)) }
+fn write_shard(path: &Path, parameters: &Parameters, stored: &[StoredAs<'_>], dtype: DType) -> Result<FileDigest> {
+    let tensors = stored.iter().map(|&StoredAs { name, id }| {
+        let (shape, values) = (&parameters.spec(id).shape, Values::Tensor(parameters.get(id)));
+        NamedValues { name: name.to_owned(), shape, values }
     });
     // Python readers refuse a file without the format of its framework.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    write_tensors(path, tensors.collect(), dtype, Some(metadata))
+    write_finite_tensors(path, tensors.collect(), dtype, Some(metadata))
 }
 
 fn write_json(path: &Path, value: &Value) -> Result<()> {

@@ -9,6 +9,7 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_files::{DigestWriter, FileDigest};
 use safetensors::tensor::{Metadata, TensorInfo};
 
+use super::finite::NonFinite;
 use crate::error::{ModelError, Result};
 use crate::staging::Staging;
 
@@ -61,9 +62,32 @@ impl Values<'_> {
 /// A file that cannot be written, another type, or values that do not fill their shape.
 pub fn write_tensors(
     path: &Path,
+    tensors: Vec<NamedValues<'_>>,
+    dtype: DType,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<FileDigest> {
+    write(path, tensors, dtype, metadata, false)
+}
+
+/// The same for values that must be finite in the file.
+///
+/// # Errors
+/// As [`write_tensors`], and [`ModelError::NotFinite`].
+pub(super) fn write_finite_tensors(
+    path: &Path,
+    tensors: Vec<NamedValues<'_>>,
+    dtype: DType,
+    metadata: Option<HashMap<String, String>>,
+) -> Result<FileDigest> {
+    write(path, tensors, dtype, metadata, true)
+}
+
+fn write(
+    path: &Path,
     mut tensors: Vec<NamedValues<'_>>,
     dtype: DType,
     metadata: Option<HashMap<String, String>>,
+    must_be_finite: bool,
 ) -> Result<FileDigest> {
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
     let file = File::create(path).map_err(ModelError::file(path))?;
@@ -72,11 +96,18 @@ pub fn write_tensors(
     let device = tensors.first().map_or(Device::Cpu, |tensor| tensor.values.device());
     let most = if device.is_cpu() { HOST_PIECE } else { DEVICE_PIECE };
     let mut staging = Staging::new(&device, most * dtype.size_in_bytes())?;
-    for NamedValues { shape, values, .. } in &tensors {
+    for NamedValues { name, shape, values } in &tensors {
         let count: usize = shape.iter().product();
+        let mut non_finite = None;
         for first in (0..count).step_by(most) {
             let bytes = values.bytes(first, most.min(count - first), dtype, &mut staging)?;
+            if must_be_finite {
+                non_finite = NonFinite::and(non_finite, NonFinite::in_bytes(bytes, dtype), first);
+            }
             out.write_all(bytes).map_err(ModelError::file(path))?;
+        }
+        if let Some(found) = non_finite {
+            return Err(found.error(path, name, shape));
         }
     }
     let (file, digest) = out.finish();

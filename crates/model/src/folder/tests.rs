@@ -1,6 +1,7 @@
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
+use evenkeel_hf::{EMBEDDING, Folder, HEAD, tensor_shapes, with_head_written_out};
 
 use super::{SaveOptions, load_parameters, save_config, save_parameters};
 use crate::config::{Config, Family};
@@ -28,7 +29,7 @@ fn config() -> Config {
 
 fn written(folder: &Path, max_shard_bytes: usize) -> Parameters {
     let parameters = Parameters::random(&config(), 3, 0.1, &Device::Cpu).unwrap();
-    let options = SaveOptions { dtype: DType::F32, max_shard_bytes };
+    let options = SaveOptions { max_shard_bytes, ..SaveOptions::default() };
     save_parameters(folder, &parameters, options).unwrap();
     save_config(folder, &config().to_json(), DType::F32).unwrap();
     parameters
@@ -103,4 +104,80 @@ fn a_tensor_of_integers_is_refused_with_its_type() {
         .unwrap();
     let error = load_parameters(folder.path(), &config(), &Device::Cpu).unwrap_err().to_string();
     assert!(error.contains("model.norm.weight") && error.contains("U32"), "{error}");
+}
+
+/// A tied model whose head is written out, in files of at most so many bytes.
+fn written_out(folder: &Path, max_shard_bytes: usize) -> Parameters {
+    let tied = Config { tie_word_embeddings: true, ..config() };
+    let parameters = Parameters::random(&tied, 3, 0.1, &Device::Cpu).unwrap();
+    let options = SaveOptions { max_shard_bytes, write_out_head: true, ..SaveOptions::default() };
+    save_parameters(folder, &parameters, options).unwrap();
+    save_config(folder, &with_head_written_out(tied.to_json()), DType::F32).unwrap();
+    parameters
+}
+
+#[test]
+fn a_head_that_is_written_out_is_read_as_the_embedding_and_nothing_else() {
+    for max_shard_bytes in [usize::MAX, 700, 1] {
+        let folder = tempfile::tempdir().unwrap();
+        let parameters = written_out(folder.path(), max_shard_bytes);
+        let shapes = tensor_shapes(&Folder::new(folder.path())).unwrap();
+        assert_eq!(shapes[HEAD], shapes[EMBEDDING]);
+        let (config, _) = Config::load(folder.path()).unwrap();
+        assert!(config.tie_word_embeddings);
+        let read = load_parameters(folder.path(), &config, &Device::Cpu).unwrap();
+        assert_eq!(read.ids().head, read.ids().embedding);
+        assert_eq!(bits(&read), bits(&parameters), "shards of {max_shard_bytes} bytes");
+    }
+}
+
+#[test]
+fn a_tied_head_that_is_not_the_embedding_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    written_out(folder.path(), usize::MAX);
+    let path = folder.path().join("model.safetensors");
+    // Sorted by name, the head is the first tensor.
+    let mut bytes = std::fs::read(&path).unwrap();
+    let first = 8 + u64::from_le_bytes(bytes[..8].try_into().unwrap()) as usize;
+    bytes[first] ^= 1;
+    std::fs::write(&path, bytes).unwrap();
+    let (config, _) = Config::load(folder.path()).unwrap();
+    let error = load_parameters(folder.path(), &config, &Device::Cpu).unwrap_err().to_string();
+    assert!(error.contains("lm_head.weight") && error.contains("is not model.embed_tokens.weight"), "{error}");
+}
+
+#[test]
+fn a_value_that_is_not_finite_is_named_where_it_is_read_and_is_never_written() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), usize::MAX);
+    let (config, _) = Config::load(folder.path()).unwrap();
+    super::check_values(folder.path(), &config).unwrap();
+    // The last tensor of the file, in the order of names.
+    let path = folder.path().join("model.safetensors");
+    let whole = std::fs::read(&path).unwrap();
+    for poison in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY] {
+        let mut bytes = whole.clone();
+        let at = bytes.len() - 4;
+        bytes[at..].copy_from_slice(&poison.to_le_bytes());
+        std::fs::write(&path, bytes).unwrap();
+        let words = format!("tensor `model.norm.weight`: 1 values are not finite, the first is {poison} at [7]");
+        for error in [
+            load_parameters(folder.path(), &config, &Device::Cpu).err().unwrap(),
+            super::check_values(folder.path(), &config).unwrap_err(),
+        ] {
+            assert!(error.to_string().contains(&words), "{error}");
+        }
+    }
+    let mut parameters = Parameters::random(&config, 3, 0.1, &Device::Cpu).unwrap();
+    let large = (parameters.values()[0].ones_like().unwrap() * 1e30).unwrap();
+    parameters.values_mut()[0] = large;
+    for (dtype, is_written) in [(DType::F32, true), (DType::BF16, true), (DType::F16, false)] {
+        let other = tempfile::tempdir().unwrap();
+        let saved = save_parameters(
+            other.path(),
+            &parameters,
+            SaveOptions { dtype, max_shard_bytes: 700, ..SaveOptions::default() },
+        );
+        assert_eq!(saved.is_ok(), is_written, "{dtype:?}: no half is as large as 1e30");
+    }
 }

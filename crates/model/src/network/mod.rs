@@ -17,6 +17,7 @@ use crate::kernels::portable::Portable;
 use crate::kernels::{AttentionOptions, Coefficients, Kernels, OptimizerKernels, Scores};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
+use crate::sampling::{SampledFrom, SampledToken};
 use gradients::GradientSet;
 pub use recompute::Recompute;
 use workers::Workers;
@@ -63,6 +64,12 @@ pub trait TrainableModel: Send {
     fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters);
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
+    /// For the scored tokens of each micro-batch, the statistics of the distributions that they were sampled from. A row's numbers do not
+    /// depend on which other rows are computed with it.
+    ///
+    /// # Errors
+    /// Logits that are not finite, a failure of the device.
+    fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>>;
     /// Forward and backward passes over the micro-batches; gradients are added to the current sums.
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()>;
     /// Takes the summed gradients as fp32 tensors in the order of the parameters; the next sums begin at zero.
@@ -160,6 +167,13 @@ impl<K: Kernels> TrainableModel for Network<K> {
         let mut unused = vec![(); self.options.threads];
         let done = self.workers.run(&costs, &mut unused, |index, ()| self.score_batch(&batches[index], temperature))?;
         Ok(done)
+    }
+
+    fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>> {
+        validate_temperature(from.temperature)?;
+        let costs: Vec<_> = batches.iter().map(cost).collect();
+        let mut unused = vec![(); self.options.threads];
+        self.workers.run(&costs, &mut unused, |index, ()| self.score_sampled_batch(&batches[index], from))
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()> {

@@ -4,8 +4,12 @@ use super::gradients::GradientSet;
 use super::layer::{Pass, Saved};
 use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
-use crate::kernels::{HeadInput, Kernels, Scores};
+use crate::kernels::{HeadInput, Kernels, Scores, chunks};
 use crate::pack::{Packed, validate_ids};
+use crate::sampling::{NotFinite, SampledFrom, SampledToken, Sampler};
+
+/// Rows whose logits are on the host at once: enough to share among threads, few enough to stay small (75 MB at most vocabularies).
+const STATISTICS_ROWS: usize = 128;
 
 /// What the backward pass needs from the forward pass.
 struct Forward<M> {
@@ -18,13 +22,39 @@ struct Forward<M> {
 impl<K: Kernels> Network<K> {
     pub(super) fn score_batch(&self, batch: &Packed, temperature: f32) -> Result<Scores> {
         let pass = self.pass(batch.positions());
+        let x = self.last_layer(&pass, batch)?;
+        let scored = self.kernels.select_rows(&x, batch.rows())?;
+        let hidden = pass.norm(&scored, self.parameters.ids().norm)?;
+        Ok(self.kernels.head(&hidden, self.head_input(batch, temperature))?.0)
+    }
+
+    pub(super) fn score_sampled_batch(&self, batch: &Packed, from: SampledFrom<'_>) -> Result<Vec<SampledToken>> {
+        let pass = self.pass(batch.positions());
+        let (x, ids) = (self.last_layer(&pass, batch)?, self.parameters.ids());
+        let mut tokens = Vec::with_capacity(batch.rows().len());
+        for (first, rows) in chunks(batch.rows().len(), STATISTICS_ROWS.min(self.options.head_chunk_rows)) {
+            let range = first..first + rows;
+            let scored = self.kernels.select_rows(&x, &batch.rows()[range.clone()])?;
+            let hidden = pass.norm(&scored, ids.norm)?;
+            // As the decoder computes them, not as `Head` does, which multiplies by 1 / temperature.
+            let mut logits =
+                self.kernels.to_host(&self.kernels.linear(&hidden, self.parameters.get(ids.head), None, None)?)?;
+            let of_row = |sampler: &mut Sampler, (row, &target): (&mut [f32], &u32)| {
+                sampler.statistics(row, target, from).map_err(|NotFinite| ModelError::NotFiniteLogits)
+            };
+            let targets = &batch.targets()[range];
+            tokens.extend(self.workers.rows(&mut logits, targets, self.is_on_cpu(), of_row)?);
+        }
+        Ok(tokens)
+    }
+
+    /// The output of the last layer.
+    fn last_layer(&self, pass: &Pass<'_, K>, batch: &Packed) -> Result<K::Matrix> {
         let mut x = self.kernels.embed(self.parameters.get(self.parameters.ids().embedding), batch.ids())?;
         for ids in &self.parameters.ids().layers {
             x = pass.forward(&x, ids, batch.starts())?.0;
         }
-        let scored = self.kernels.select_rows(&x, batch.rows())?;
-        let hidden = pass.norm(&scored, self.parameters.ids().norm)?;
-        Ok(self.kernels.head(&hidden, self.head_input(batch, temperature))?.0)
+        Ok(x)
     }
 
     pub(super) fn train_batch(
@@ -94,6 +124,10 @@ impl<K: Kernels> Network<K> {
             }
         }
         Ok(Forward { inputs, saved })
+    }
+
+    fn is_on_cpu(&self) -> bool {
+        self.parameters.device().is_cpu()
     }
 
     fn pass<'a>(&'a self, positions: &'a [u32]) -> Pass<'a, K> {

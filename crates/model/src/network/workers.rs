@@ -1,6 +1,10 @@
 //! A fixed number of threads, and a fixed assignment of work to them.
 
+use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
+use rayon::slice::ParallelSliceMut;
+
 use crate::error::{ModelError, Result};
+use crate::sampling::Sampler;
 
 /// Threads with one accumulator each. A worker's items depend on the items' costs alone, and it processes them in order,
 /// so sums are the same in every run.
@@ -50,6 +54,31 @@ impl Workers {
         let mut results: Vec<_> = done.into_iter().flatten().collect();
         results.sort_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Runs `work` on each row of `values` with its target, and returns the results in their order; the first error ends the work. A row's
+    /// result depends on the row alone, so threads that wait for others may take its rows. With the model on a CPU these are the workers;
+    /// with a GPU, which one thread feeds, all of the host's.
+    pub(super) fn rows<R: Send>(
+        &self,
+        values: &mut [f32],
+        targets: &[u32],
+        on_cpu: bool,
+        work: impl Fn(&mut Sampler, (&mut [f32], &u32)) -> Result<R> + Sync + Send,
+    ) -> Result<Vec<R>> {
+        let width = values.len() / targets.len().max(1);
+        if on_cpu && self.pool.is_none() {
+            let mut sampler = Sampler::default();
+            return values.chunks_exact_mut(width).zip(targets).map(|row| work(&mut sampler, row)).collect();
+        }
+        let mut in_parallel = || {
+            let rows = values.par_chunks_exact_mut(width).zip(targets.par_iter());
+            rows.map_init(Sampler::default, |sampler, row| work(sampler, row)).collect()
+        };
+        match &self.pool {
+            Some(pool) => pool.install(in_parallel),
+            None => in_parallel(),
+        }
     }
 }
 

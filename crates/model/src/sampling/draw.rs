@@ -30,9 +30,9 @@ pub struct NotFinite;
 /// Draws tokens. Reuses its buffers.
 #[derive(Debug, Default)]
 pub struct Sampler {
-    weights: Vec<f32>,
-    blocks: Vec<f64>,
-    kept: Vec<u32>,
+    pub(super) weights: Vec<f32>,
+    pub(super) blocks: Vec<f64>,
+    pub(super) kept: Vec<u32>,
     ranked: Vec<u32>,
 }
 
@@ -188,7 +188,8 @@ fn log_probability(logit: f32, sum: f64) -> f32 {
     (f64::from(logit) - sum) as f32
 }
 
-fn finite(row: &[f32]) -> Result<(usize, f32), NotFinite> {
+/// The most likely token and its logit.
+pub(super) fn finite(row: &[f32]) -> Result<(usize, f32), NotFinite> {
     largest(row).filter(|(_, top)| top.is_finite()).ok_or(NotFinite)
 }
 

@@ -4,11 +4,13 @@
 //! runs.
 
 mod draw;
+mod statistics;
 mod truncate;
 mod weights;
 
 pub use draw::{Drawn, NotFinite, Sampler, Score};
 use serde::{Deserialize, Serialize};
+pub use statistics::{COMMON_RANKS, FLOOR, SURPRISE_BOUND, SampledFrom, SampledToken, TokenStatistics};
 pub use truncate::Truncation;
 
 /// How a token is sampled.

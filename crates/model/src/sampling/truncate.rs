@@ -61,7 +61,7 @@ pub(super) fn keep(row: &[f32], weights: &[f32], truncation: Truncation, kept: &
 }
 
 /// The `n`th largest value, or minus infinity if there are fewer.
-fn nth_largest(values: impl Iterator<Item = f32>, n: usize) -> f32 {
+pub(super) fn nth_largest(values: impl Iterator<Item = f32>, n: usize) -> f32 {
     let mut list: Vec<f32> = Vec::with_capacity(n + 1);
     let mut least = f32::NEG_INFINITY;
     for x in values {

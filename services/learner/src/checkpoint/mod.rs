@@ -3,8 +3,8 @@
 //! With bf16 files training continues from the rounded values.
 //!
 //! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, `client_state.bin` (the
-//! caller's own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step)
-//! and the length and digest of the other files. It is written under another name, synced and renamed, so that a folder
+//! caller's own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step),
+//! the length and digest of the other files, and a digest of all that it says itself. It is written under another name, synced and renamed, so that a folder
 //! with the final name is complete. All digests are checked before any file is used.
 
 mod read;
@@ -12,7 +12,7 @@ mod write;
 
 use std::collections::BTreeMap;
 
-use evenkeel_files::FileDigest;
+use evenkeel_files::{FileDigest, sha256};
 use evenkeel_hf::name;
 use evenkeel_model::ParameterSpec;
 use evenkeel_model::kernels::Moment;
@@ -31,8 +31,14 @@ const CLIENT_STATE: &str = "client_state.bin";
 /// The files of a checkpoint other than its state.
 const FILES: [&str; 4] = [name::WEIGHTS, name::CONFIG, MOMENTS, CLIENT_STATE];
 
-/// The layout that this version writes.
-const FORMAT: u32 = 2;
+/// The layout that this version writes: 3 has a digest of the state itself.
+const FORMAT: u32 = 3;
+
+/// Largest state, in bytes.
+const MAX_STATE_BYTES: u64 = 1 << 20;
+
+/// Largest state of a caller, in bytes.
+const MAX_CLIENT_STATE_BYTES: u64 = 256 << 20;
 
 /// The oldest layout that it reads: 1 lacks `phase_steps`.
 const OLDEST_FORMAT: u32 = 1;
@@ -59,4 +65,16 @@ struct State {
     phase_steps: Option<u64>,
     seed: u64,
     files: BTreeMap<String, FileDigest>,
+    /// Of everything above, so that a changed number is noticed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    digest: Option<String>,
+}
+
+impl State {
+    /// The digest of everything but itself.
+    fn own_digest(&self) -> String {
+        let Self { format, steps, phase, updates, phase_steps, seed, files, digest: _ } = self;
+        let said = (format, steps, phase, updates, phase_steps, seed, files);
+        sha256(serde_json::to_vec(&said).expect("numbers and texts serialise"))
+    }
 }

@@ -3,13 +3,16 @@
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_files::FileDigest;
+use evenkeel_files::{FileDigest, read};
 use evenkeel_hf::name;
 use evenkeel_model::folder::{StoredParameters, StoredTensors};
 use evenkeel_model::kernels::Moment;
 use evenkeel_model::{Config, ParameterId, ParameterSpec, parameter_specs};
 
-use super::{CLIENT_STATE, FILES, FORMAT, MOMENTS, OLDEST_FORMAT, STATE_FILE, State, name_of};
+use super::{
+    CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MOMENTS, OLDEST_FORMAT, STATE_FILE, State,
+    name_of,
+};
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
 use crate::trainer::{StoredCounters, StoredState, Trainer};
@@ -111,20 +114,30 @@ fn verify(folder: &Path, name: &str, expected: &FileDigest) -> Result<()> {
 /// The caller's state in a checkpoint; nothing else is read.
 pub(crate) fn read_client_state(folder: &Path) -> Result<Vec<u8>> {
     let path = folder.join(CLIENT_STATE);
-    std::fs::read(&path).map_err(LearnerError::file(&path))
+    read(&path, MAX_CLIENT_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))
 }
 
 fn read_state(folder: &Path) -> Result<State> {
     let path = folder.join(STATE_FILE);
-    let text = std::fs::read_to_string(&path).map_err(LearnerError::file(&path))?;
-    let state: State = serde_json::from_str(&text)
+    let text = read(&path, MAX_STATE_BYTES).map_err(|error| LearnerError::file(&path)(error.into()))?;
+    let state: State = serde_json::from_slice(&text)
         .map_err(|e| LearnerError::checkpoint(&path, format!("is not a state of this program: {e}")))?;
     if !(OLDEST_FORMAT..=FORMAT).contains(&state.format) {
         let reason = format!("`format` is {}, allowed: {OLDEST_FORMAT} to {FORMAT}", state.format);
         return Err(LearnerError::checkpoint(&path, reason));
     }
-    if state.format == FORMAT && state.phase_steps.is_none() {
+    if state.format > OLDEST_FORMAT && state.phase_steps.is_none() {
         return Err(LearnerError::checkpoint(&path, "lacks `phase_steps`"));
+    }
+    match (&state.digest, state.own_digest()) {
+        // Formats 1 and 2 have none.
+        (None, _) if state.format < FORMAT => {}
+        (None, _) => return Err(LearnerError::checkpoint(&path, "lacks `digest`")),
+        (Some(written), found) if *written == found => {}
+        (Some(written), found) => {
+            let reason = format!("was changed after it was written: it has digest {found}, written was {written}");
+            return Err(LearnerError::checkpoint(&path, reason));
+        }
     }
     for name in FILES {
         if !state.files.contains_key(name) {

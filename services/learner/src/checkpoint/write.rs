@@ -39,12 +39,12 @@ pub(crate) fn save(
     let optimizer = trainer.optimizer();
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
-        source.write_config(folder, dtype)?;
+        source.write_config(folder, dtype, false)?;
         // Each takes one processor for its digest.
         let (weights, moments) = std::thread::scope(|scope| {
             let moments = scope.spawn(|| save_moments(&folder.join(MOMENTS), parameters.specs(), optimizer, dtype));
             // A single file of any size: only this crate reads checkpoints.
-            let options = SaveOptions { max_shard_bytes: usize::MAX, dtype };
+            let options = SaveOptions { max_shard_bytes: usize::MAX, dtype, ..SaveOptions::default() };
             (save_parameters(folder, parameters, options), moments.join())
         });
         let moments = moments.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
@@ -52,11 +52,12 @@ pub(crate) fn save(
             (MOMENTS.to_owned(), moments),
             (CLIENT_STATE.to_owned(), FileDigest::of_bytes(client_state)),
         ]);
-        files.extend(weights?.into_iter().map(|SavedFile { name, digest }| (name, digest)));
+        let weights = weights.map_err(|error| LearnerError::of_weights(error, trainer.version()))?;
+        files.extend(weights.into_iter().map(|SavedFile { name, digest }| (name, digest)));
         let config = folder.join(name::CONFIG);
         files.insert(name::CONFIG.to_owned(), FileDigest::of(&config).map_err(LearnerError::file(&config))?);
         let optimizer = optimizer.counts();
-        let state = State {
+        let mut state = State {
             format: FORMAT,
             steps: trainer.version(),
             phase: optimizer.phase,
@@ -64,7 +65,9 @@ pub(crate) fn save(
             phase_steps: Some(optimizer.steps),
             seed: trainer.settings().seed,
             files,
+            digest: None,
         };
+        state.digest = Some(state.own_digest());
         let text = serde_json::to_string_pretty(&state).expect("numbers and strings serialise");
         write_file(&folder.join(STATE_FILE), text.as_bytes())
     })

@@ -138,17 +138,43 @@ impl MemoryPlan {
     /// # Errors
     /// The free memory, what is needed and for what, and what to change.
     pub fn validate(&self, device: u64, host: Option<u64>, settings: &TrainingSettings) -> Result<(), NotEnoughMemory> {
-        if self.total() > device {
-            let (parts, advice) = (self.parts.clone(), Advice::for_device(settings));
-            return Err(NotEnoughMemory { place: MemoryKind::Device, free: device, parts, advice });
+        fits(&self.parts, &self.host, device, host, settings)
+    }
+
+    /// Refuses a device or a host with less free memory than a learner takes when it is opened and between steps. An engine may be awake on
+    /// the same device then; what passes need besides is free once it sleeps.
+    ///
+    /// # Errors
+    /// As [`validate`](Self::validate).
+    pub fn validate_opening(
+        &self,
+        device: u64,
+        host: Option<u64>,
+        settings: &TrainingSettings,
+    ) -> Result<(), NotEnoughMemory> {
+        let staying = |parts: &[MemoryPart]| parts.iter().copied().filter(|part| part.stays).collect::<Vec<_>>();
+        fits(&staying(&self.parts), &staying(&self.host), device, host, settings)
+    }
+}
+
+fn fits(
+    on_device: &[MemoryPart],
+    on_host: &[MemoryPart],
+    device: u64,
+    host: Option<u64>,
+    settings: &TrainingSettings,
+) -> Result<(), NotEnoughMemory> {
+    let bytes = |parts: &[MemoryPart]| parts.iter().map(|part| part.bytes).sum::<u64>();
+    if bytes(on_device) > device {
+        let (parts, advice) = (on_device.to_vec(), Advice::for_device(settings));
+        return Err(NotEnoughMemory { place: MemoryKind::Device, free: device, parts, advice });
+    }
+    match host {
+        Some(free) if bytes(on_host) > free => {
+            let (parts, advice) = (on_host.to_vec(), Advice::for_host(settings));
+            Err(NotEnoughMemory { place: MemoryKind::Host, free, parts, advice })
         }
-        match host {
-            Some(free) if self.host_total() > free => {
-                let (parts, advice) = (self.host.clone(), Advice::for_host(settings));
-                Err(NotEnoughMemory { place: MemoryKind::Host, free, parts, advice })
-            }
-            _ => Ok(()),
-        }
+        _ => Ok(()),
     }
 }
 
@@ -219,6 +245,18 @@ mod tests {
         let state: u64 = plan.parts[..3].iter().map(|part| part.bytes).sum();
         assert!((gib(state) - 25.6).abs() < 0.1, "{}", gib(state));
         assert!((60.0..70.0).contains(&gib(plan.parts[3].bytes)), "{plan}");
+    }
+
+    #[test]
+    fn opening_beside_an_awake_engine_needs_what_stays_between_steps_and_no_more() {
+        let (config, settings) = (config(2048, 6144, 16, 8, true), settings(32_768, Recompute::None));
+        let plan = MemoryPlan::of(&config, &settings, 4096).unwrap();
+        // An engine has all but what stays: also what a learner finds that restarts while the engine is awake.
+        let free = plan.resident();
+        assert!(plan.validate(free, None, &settings).is_err());
+        plan.validate_opening(free, None, &settings).unwrap();
+        let error = plan.validate_opening(free - 1, None, &settings).unwrap_err().to_string();
+        assert!(error.contains("weights") && !error.contains("activations"), "{error}");
     }
 
     #[test]

@@ -148,8 +148,8 @@ impl CheckpointStore {
 pub(super) struct WeightsStore {
     folder: PathBuf,
     options: PublishOptions,
-    /// The last version that this process published.
-    latest: Option<WeightsRef>,
+    /// The last version that this process published, and whether its head is written out.
+    latest: Option<(WeightsRef, bool)>,
 }
 
 impl WeightsStore {
@@ -164,16 +164,21 @@ impl WeightsStore {
         request: &PublishRequest,
     ) -> Result<PublishResponse, ServiceError> {
         validate_kept_versions("keep", request.keep.unwrap_or_default())?;
-        if let Some(weights) = self.latest.clone().filter(|weights| weights.version == learner.version()) {
+        let write_out_head = request.write_out_head && learner.config().tie_word_embeddings;
+        let latest = self.latest.clone();
+        if let Some((weights, _)) =
+            latest.filter(|latest| latest.0.version == learner.version() && latest.1 == write_out_head)
+        {
             return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
         }
         let start = Instant::now();
-        let published = learner.publish(&self.folder, self.options).map_err(convert::error)?;
+        let options = PublishOptions { write_out_head, ..self.options };
+        let published = learner.publish(&self.folder, options).map_err(convert::error)?;
         retention::remove_old(&self.folder, request.keep, &request.keep_versions).map_err(convert::error)?;
         let size = size(&published.path).map_err(convert::error)?;
         let path = std::path::absolute(&published.path).unwrap_or(published.path);
         let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
-        self.latest = Some(weights.clone());
+        self.latest = Some((weights.clone(), write_out_head));
         let write_us = micros(start.elapsed());
         Ok(PublishResponse { weights: Some(weights), already_published: false, write_us })
     }

@@ -2,7 +2,7 @@
 
 use evenkeel_proto::v1::{
     LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, ResetRequest, ResetResponse,
-    SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreResponse, TrainHeader,
+    SaveCheckpointRequest, SaveCheckpointResponse, TrainHeader,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::oneshot;
@@ -12,12 +12,10 @@ use super::train_call::TrainCall;
 /// Where the answer goes; it is discarded if the caller has left.
 pub(super) type Reply<T> = oneshot::Sender<Result<T, ServiceError>>;
 
-/// Work for the thread that owns the learner.
+/// Work for the thread that owns the learner, besides sequences to score.
 pub(super) enum Command {
     /// A training step, whose parts arrive on a separate channel.
     Train { header: Box<TrainHeader>, call: TrainCall },
-    /// A sequence to score.
-    Score(ScoreCommand),
     /// Weights for engines.
     Publish { request: PublishRequest, reply: Reply<PublishResponse> },
     /// A checkpoint to write.
@@ -26,10 +24,4 @@ pub(super) enum Command {
     Load { request: LoadCheckpointRequest, reply: Reply<LoadCheckpointResponse> },
     /// The initial weights.
     Reset { request: ResetRequest, reply: Reply<ResetResponse> },
-}
-
-/// A sequence to score.
-pub(super) struct ScoreCommand {
-    pub(super) item: ScoreItem,
-    pub(super) reply: oneshot::Sender<ScoreResponse>,
 }

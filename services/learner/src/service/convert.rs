@@ -1,10 +1,11 @@
 //! Conversion of messages to groups and examples, and of errors to those of the service.
 
 use evenkeel_model::ModelError;
+use evenkeel_model::sampling::TokenStatistics as ModelStatistics;
 use evenkeel_objective::LagRun;
-use evenkeel_proto::v1::{SupervisedExample, TrainGroup, TrainHeader};
+use evenkeel_proto::v1::{SupervisedExample, TokenStatistics, TrainGroup, TrainHeader};
 use evenkeel_proto::{FieldError, FlatResponse};
-use evenkeel_rpc::error::ServiceError;
+use evenkeel_rpc::error::{Reason, ServiceError};
 
 use crate::{Example, Group, LearnerError, Response};
 
@@ -59,6 +60,24 @@ pub(super) fn example(message: SupervisedExample) -> Example {
     Example { prompt: message.prompt_token_ids, response: message.response_token_ids }
 }
 
+/// One list for each statistic.
+pub(super) fn statistics(tokens: &[ModelStatistics]) -> TokenStatistics {
+    let list = |of: fn(&ModelStatistics) -> f64| tokens.iter().map(|token| of(token) as f32).collect();
+    TokenStatistics {
+        log_probabilities: list(|token| token.log_probability),
+        entropies: list(|token| token.entropy),
+        variances: list(|token| token.variance),
+        surprises: list(|token| token.surprise),
+        less_likely: list(|token| token.less_likely),
+        equally_likely: list(|token| token.equally_likely),
+        ranks: tokens.iter().map(|token| token.rank).collect(),
+        beyond_rank_50: list(|token| token.beyond_rank),
+        largest_log_probabilities: list(|token| token.largest_log_probability),
+        below_floor: list(|token| token.below_floor),
+        end_probabilities: list(|token| token.end_probability),
+    }
+}
+
 /// The service's error for an error of the learner.
 pub(super) fn error(error: LearnerError) -> ServiceError {
     match error {
@@ -72,10 +91,16 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
                 _ => ServiceError::file(path.display(), &source),
             }
         }
-        // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step again.
-        error @ (LearnerError::SkippedUpdates { .. } | LearnerError::Model(ModelError::Device(_))) => {
-            ServiceError::DataLoss { message: error.to_string() }
+        error @ LearnerError::WeightsGone { .. } => {
+            ServiceError::Precondition { reason: Reason::WeightsGone, message: error.to_string() }
         }
+        error @ LearnerError::NoRoom(_) => ServiceError::NoMemory { message: error.to_string() },
+        // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step again.
+        error @ (LearnerError::SkippedUpdates { .. }
+        | LearnerError::NotFinite { .. }
+        | LearnerError::Model(
+            ModelError::Device(_) | ModelError::NotFinite { .. } | ModelError::NotFiniteLogits,
+        )) => ServiceError::DataLoss { message: error.to_string() },
         other => ServiceError::Internal { message: other.to_string() },
     }
 }

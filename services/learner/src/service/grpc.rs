@@ -19,7 +19,8 @@ use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::command::{Command, Reply, ScoreCommand};
+use super::command::{Command, Reply};
+use super::score::ScoreCommand;
 use super::settings::LearnerSettings;
 use super::status::StatusBoard;
 use super::train_call::{IdleTimer, TrainCall, TrainInput, idle_error};
@@ -36,11 +37,13 @@ const QUEUED_STEPS: usize = 4;
 /// How long a cancelled item may take to answer.
 const GRACE: Duration = Duration::from_millis(100);
 
-/// The service: the sending end of the learner's thread.
+/// The service: the sending ends of the learner's thread.
 pub(super) struct LearnerService {
     commands: mpsc::Sender<Command>,
+    scores: mpsc::Sender<ScoreCommand>,
     status: StatusBoard,
     model: ModelInfo,
+    tensor_groups: Vec<String>,
     settings: LearnerSettings,
     settings_hash: String,
     /// One permit for each training step.
@@ -52,9 +55,9 @@ pub(super) struct LearnerService {
 
 impl LearnerService {
     pub(super) fn new(
-        commands: mpsc::Sender<Command>,
+        (commands, scores): (mpsc::Sender<Command>, mpsc::Sender<ScoreCommand>),
         status: StatusBoard,
-        model: ModelInfo,
+        (model, tensor_groups): (ModelInfo, Vec<String>),
         settings: LearnerSettings,
         drain: Drain,
     ) -> Self {
@@ -66,8 +69,10 @@ impl LearnerService {
         };
         Self {
             commands,
+            scores,
             status,
             model,
+            tensor_groups,
             settings_hash: settings.training.hash(),
             settings,
             steps: Arc::new(Semaphore::new(QUEUED_STEPS)),
@@ -163,13 +168,13 @@ impl Learner for LearnerService {
     }
 
     async fn score(&self, request: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
-        let commands = self.commands.clone();
+        let scores = self.scores.clone();
         let handler = move |item: ScoreItem, _context| {
-            let commands = commands.clone();
+            let scores = scores.clone();
             async move {
                 let id = item.id.clone();
                 let (reply, answer) = oneshot::channel();
-                let sent = commands.send(Command::Score(ScoreCommand { item, reply })).await;
+                let sent = scores.send(ScoreCommand { item, reply }).await;
                 let answered = if sent.is_ok() { answer.await.ok() } else { None };
                 answered.unwrap_or_else(|| ScoreItems::failed(id, thread_ended().failure()))
             }
@@ -221,6 +226,7 @@ impl Learner for LearnerService {
             device: self.settings.training.compute.device.clone(),
             compute_dtype: self.settings.training.compute.dtype.wire_name().into(),
             queue: Some(queue),
+            tensor_groups: self.tensor_groups.clone(),
         }))
     }
 }

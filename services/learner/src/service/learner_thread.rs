@@ -1,5 +1,6 @@
 //! The thread that owns the learner.
 
+use std::io;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
@@ -14,11 +15,12 @@ use super::artifacts::{CheckpointStore, WeightsStore};
 use super::command::{Command, Reply};
 use super::convert;
 use super::lease::Lease;
-use super::score::ScoreBatch;
+use super::score::{Arrival, ScoreCommand, Scoring};
 use super::settings::LearnerSettings;
 use super::status::StatusBoard;
 use super::train::Training;
 use crate::learner::Learner;
+use crate::published_model::PublishedModel;
 
 /// The owner of the learner.
 pub(super) struct LearnerThread {
@@ -27,42 +29,59 @@ pub(super) struct LearnerThread {
     training: Training,
     checkpoints: CheckpointStore,
     weights: WeightsStore,
+    scoring: Scoring,
     status: StatusBoard,
 }
 
 impl LearnerThread {
-    pub(super) fn new(learner: Learner, settings: &LearnerSettings, status: StatusBoard) -> Self {
-        Self {
+    /// `scores` brings the items to score.
+    ///
+    /// # Errors
+    /// The operating system's.
+    pub(super) fn new(
+        learner: Learner,
+        settings: &LearnerSettings,
+        scores: mpsc::Receiver<ScoreCommand>,
+        status: StatusBoard,
+    ) -> io::Result<Self> {
+        let published = PublishedModel::new(settings.weights.clone(), settings.publish_dtype.into());
+        Ok(Self {
             learner,
             lease: Lease::new(settings.lease, status.clone()),
             training: Training::new(settings, status.clone()),
             checkpoints: CheckpointStore::new(settings.checkpoints.clone(), settings.checkpoint_dtype.into()),
             weights: WeightsStore::new(settings.weights.clone(), settings.publish_options()),
+            scoring: Scoring::new(scores, published, status.clone())?,
             status,
-        }
+        })
     }
 
     /// Runs until every sender is dropped.
     pub(super) fn run(mut self, mut commands: mpsc::Receiver<Command>) {
-        let mut next = None;
         self.status.set_state(LearnerState::Idle, self.learner.version());
-        while let Some(command) = next.take().or_else(|| commands.blocking_recv()) {
-            self.status.set_state(state_of(&command), self.learner.version());
-            match command {
-                Command::Train { header, call } => {
-                    self.training.run(&mut self.learner, &mut self.lease, &header, call);
-                }
-                Command::Score(first) => {
-                    let batch;
-                    (batch, next) = ScoreBatch::collect(first, &mut commands);
-                    batch.run(&self.learner);
-                }
-                Command::Publish { request, reply } => answer(reply, self.publish(&request)),
-                Command::Save { request, reply } => answer(reply, self.save(request)),
-                Command::Load { request, reply } => answer(reply, self.load(&request)),
-                Command::Reset { request, reply } => answer(reply, self.reset(&request)),
+        loop {
+            match self.scoring.wait(&mut commands) {
+                Arrival::Item(item) => self.scoring.answer(item, self.learner.trainer()),
+                Arrival::Other(Some(command)) => self.follow(command),
+                Arrival::Other(None) => break,
             }
             self.status.set_state(LearnerState::Idle, self.learner.version());
+        }
+        while let Some(item) = self.scoring.next() {
+            self.scoring.answer(item, self.learner.trainer());
+        }
+    }
+
+    fn follow(&mut self, command: Command) {
+        self.status.set_state(state_of(&command), self.learner.version());
+        match command {
+            Command::Train { header, call } => {
+                self.training.run(&mut self.learner, &mut self.lease, &mut self.scoring, &header, call);
+            }
+            Command::Publish { request, reply } => answer(reply, self.publish(&request)),
+            Command::Save { request, reply } => answer(reply, self.save(request)),
+            Command::Load { request, reply } => answer(reply, self.load(&request)),
+            Command::Reset { request, reply } => answer(reply, self.reset(&request)),
         }
     }
 
@@ -72,6 +91,7 @@ impl LearnerThread {
         self.check_version(request.version)?;
         self.lease.renew();
         let response = self.weights.publish(&self.learner, request)?;
+        self.scoring.published(Some(self.learner.version()));
         // Engines that share the device wake next.
         self.learner.empty_cache().map_err(convert::error)?;
         if !response.already_published {
@@ -137,6 +157,7 @@ impl LearnerThread {
         self.status.restored(self.learner.version());
         self.training.restored(grpo_steps);
         self.weights.forget();
+        self.scoring.published(None);
     }
 
     fn check_version(&self, version: Option<u64>) -> Result<(), ServiceError> {
@@ -154,7 +175,6 @@ impl LearnerThread {
 fn state_of(command: &Command) -> LearnerState {
     match command {
         Command::Train { .. } => LearnerState::Training,
-        Command::Score(_) => LearnerState::Scoring,
         Command::Publish { .. } | Command::Save { .. } | Command::Load { .. } | Command::Reset { .. } => {
             LearnerState::Writing
         }

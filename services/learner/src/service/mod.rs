@@ -2,7 +2,7 @@
 //!
 //! One thread owns the model and everything that changes it ([`learner_thread`]); calls reach it through a bounded queue of
 //! [`command`]s and wait for its answers. Steps are never interleaved, and a cancelled call leaves nothing half done.
-//! [`train`] runs a step from its header to its report, [`score`] batches sequences to score, [`artifacts`] writes
+//! [`train`] runs a step from its header to its report, [`score`] batches sequences to score, [`score_request`] is what they ask for, [`artifacts`] writes
 //! checkpoints and weights, [`skipped_batches`] the batches of skipped updates, [`lease`] decides which run the learner
 //! serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
 //! measurements under verl's names, [`instruments`] records its metrics, which [`series`] lists, and [`spans`] its trace.
@@ -18,6 +18,7 @@ mod lease;
 mod report;
 mod retention;
 mod score;
+mod score_request;
 mod series;
 mod settings;
 mod skipped_batches;

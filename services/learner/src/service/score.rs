@@ -1,69 +1,159 @@
-//! Scoring: waiting items of the same temperature go through the model together.
+//! Scoring: waiting items that ask for the same go through the model together.
 
+use std::io;
 use std::time::Instant;
 
-use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{ScoreItem, ScoreResponse};
-use evenkeel_rpc::error::{Reason, ServiceError};
-use tokio::sync::mpsc;
+use evenkeel_proto::v1::{LearnerState, ScoreItem, ScoreResponse};
+use evenkeel_rpc::error::ServiceError;
+use tokio::runtime::Runtime;
+use tokio::sync::{mpsc, oneshot};
 
-use super::command::{Command, ScoreCommand};
 use super::convert;
-use crate::learner::Learner;
-use crate::tokens::{validate_ids, validate_length};
+use super::score_request::ScoreTask;
+use super::status::StatusBoard;
+use crate::published_model::PublishedModel;
+use crate::scoring::{SequenceScores, score};
+use crate::trainer::Trainer;
 
 /// Items in one pass: enough to fill micro-batches, few enough that a step does not wait long.
 const MAX_BATCH: usize = 256;
 
-/// Items of the same temperature.
-pub(super) struct ScoreBatch {
-    temperature: Option<f32>,
-    items: Vec<ScoreCommand>,
+/// A sequence to score.
+pub(super) struct ScoreCommand {
+    pub(super) item: ScoreItem,
+    pub(super) reply: oneshot::Sender<ScoreResponse>,
 }
 
-impl ScoreBatch {
-    /// An item and those of the same temperature queued directly after it, and the first other command.
-    pub(super) fn collect(first: ScoreCommand, commands: &mut mpsc::Receiver<Command>) -> (Self, Option<Command>) {
-        let temperature = first.item.temperature;
-        let mut items = vec![first];
-        while items.len() < MAX_BATCH {
-            match commands.try_recv() {
-                Ok(Command::Score(next)) if next.item.temperature == temperature => items.push(next),
-                Ok(other) => return (Self { temperature, items }, Some(other)),
+/// The items that wait to be scored, and the published weights that they may ask for.
+pub(super) struct Scoring {
+    waiting: mpsc::Receiver<ScoreCommand>,
+    /// The first that did not fit into the last batch.
+    next: Option<ScoreCommand>,
+    published: PublishedModel,
+    status: StatusBoard,
+    /// For waiting on two channels at once.
+    runtime: Runtime,
+}
+
+/// What came first.
+#[expect(clippy::large_enum_variant, reason = "one lives at a time, on the stack")]
+pub(super) enum Arrival<T> {
+    /// An item to score.
+    Item(ScoreCommand),
+    /// Something else; `None` once there will be nothing more.
+    Other(Option<T>),
+}
+
+impl Scoring {
+    /// # Errors
+    /// The operating system's.
+    pub(super) fn new(
+        waiting: mpsc::Receiver<ScoreCommand>,
+        published: PublishedModel,
+        status: StatusBoard,
+    ) -> io::Result<Self> {
+        let runtime = tokio::runtime::Builder::new_current_thread().build()?;
+        Ok(Self { waiting, next: None, published, status, runtime })
+    }
+
+    /// Waits for an item or for what another channel brings, which goes first.
+    pub(super) fn wait<T>(&mut self, other: &mut mpsc::Receiver<T>) -> Arrival<T> {
+        if let Some(item) = self.next.take() {
+            return match other.try_recv() {
+                Ok(value) => {
+                    self.next = Some(item);
+                    Arrival::Other(Some(value))
+                }
+                Err(_) => Arrival::Item(item),
+            };
+        }
+        let waiting = &mut self.waiting;
+        self.runtime.block_on(async {
+            tokio::select! {
+                biased;
+                value = other.recv() => Arrival::Other(value),
+                Some(item) = waiting.recv() => Arrival::Item(item),
+            }
+        })
+    }
+
+    /// Waits for an item; `None` once there will be no more.
+    pub(super) fn next(&mut self) -> Option<ScoreCommand> {
+        self.next.take().or_else(|| self.waiting.blocking_recv())
+    }
+
+    /// Scores an item and those that ask for the same and are queued directly after it. Nothing of the trainer changes.
+    pub(super) fn answer(&mut self, first: ScoreCommand, trainer: &Trainer) {
+        self.status.set_state(LearnerState::Scoring, trainer.version());
+        let batch = self.collect(first);
+        self.run(batch, trainer);
+        self.published.release_live();
+        let device = trainer.parameters().device();
+        // An engine on the same GPU may wake next.
+        if !device.is_cpu()
+            && self.next.is_none()
+            && self.waiting.is_empty()
+            && self.published.clear()
+            && let Err(error) = evenkeel_model::empty_cache(device)
+        {
+            tracing::warn!(%error, "memory of published weights is not given back");
+        }
+    }
+
+    /// Notes that the weights in training were published as this version, or (`None`) replaced. Tensors of published weights are dropped.
+    pub(super) fn published(&mut self, version: Option<u64>) {
+        self.published.published(version);
+    }
+
+    fn collect(&mut self, first: ScoreCommand) -> Vec<ScoreCommand> {
+        let mut batch = vec![first];
+        while batch.len() < MAX_BATCH {
+            match self.waiting.try_recv() {
+                Ok(next) if ScoreTask::is_same(&batch[0].item, &next.item) => batch.push(next),
+                Ok(other) => {
+                    self.next = Some(other);
+                    break;
+                }
                 Err(_) => break,
             }
         }
-        (Self { temperature, items }, None)
+        batch
     }
 
     /// Scores every valid item, and answers all items.
-    #[tracing::instrument(level = "debug", skip_all, fields(items = self.items.len()))]
-    pub(super) fn run(self, learner: &Learner) {
+    #[tracing::instrument(level = "debug", skip_all, fields(items = batch.len()))]
+    fn run(&mut self, batch: Vec<ScoreCommand>, trainer: &Trainer) {
         let start = Instant::now();
-        let mut accepted = Vec::with_capacity(self.items.len());
-        for command in self.items {
-            match validate(learner, &command.item) {
-                Ok(()) => accepted.push(command),
+        let task = match ScoreTask::of(&batch[0].item, trainer) {
+            Ok(task) => task,
+            Err(error) => return batch.into_iter().for_each(|command| fail(command, &error)),
+        };
+        let (mut accepted, mut sequences) = (Vec::with_capacity(batch.len()), Vec::with_capacity(batch.len()));
+        for command in batch {
+            match task.sequence(&command.item, trainer) {
+                Ok(sequence) => {
+                    accepted.push(command);
+                    sequences.push(sequence);
+                }
                 Err(error) => fail(command, &error),
             }
         }
         if accepted.is_empty() {
             return;
         }
-        let pairs =
-            accepted.iter().map(|ScoreCommand { item, .. }| (&*item.prompt_token_ids, &*item.response_token_ids));
-        match learner.score(&pairs.collect::<Vec<_>>(), self.temperature.unwrap_or(1.0)) {
+        let scored = trainer.pack(&sequences).and_then(|batches| {
+            let network = match &task.weights {
+                Some(weights) => self.published.with(trainer, weights)?,
+                None => trainer.network(),
+            };
+            score(network, &batches, task.temperature, task.sampled_from())
+        });
+        match scored.map_err(|error| task.explained(trainer, error)) {
             Ok(scores) => {
                 metrics::counter!("evenkeel_scored_sequences_total").increment(accepted.len() as u64);
                 metrics::histogram!("evenkeel_score_batch_seconds").record(start.elapsed());
                 for (ScoreCommand { item, reply }, scores) in accepted.into_iter().zip(scores) {
-                    let _ = reply.send(ScoreResponse {
-                        id: item.id,
-                        log_probabilities: scores.logp,
-                        entropies: if item.entropy { scores.entropy } else { Vec::new() },
-                        version: learner.version(),
-                        failure: None,
-                    });
+                    let _ = reply.send(response(item, scores, task.version));
                 }
             }
             Err(error) => {
@@ -74,22 +164,15 @@ impl ScoreBatch {
     }
 }
 
-/// Checks an item completely, so that it cannot fail the others.
-fn validate(learner: &Learner, item: &ScoreItem) -> Result<(), ServiceError> {
-    match item.temperature {
-        Some(temperature) if temperature.is_finite() && temperature > 0.0 => {}
-        Some(temperature) => return Err(FieldError::new("temperature", temperature, "a finite number above 0").into()),
-        None => return Err(FieldError::missing("temperature", "a finite number above 0").into()),
+fn response(item: ScoreItem, scores: SequenceScores, version: u64) -> ScoreResponse {
+    ScoreResponse {
+        id: item.id,
+        log_probabilities: scores.plain.logp,
+        entropies: if item.entropy { scores.plain.entropy } else { Vec::new() },
+        version,
+        failure: None,
+        statistics: scores.statistics.map(|tokens| convert::statistics(&tokens)),
     }
-    if let Some(version) = item.version.filter(|&version| version != learner.version()) {
-        let message = format!("version is {version}, the learner's is {}", learner.version());
-        return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message });
-    }
-    let (prompt, response) = (&item.prompt_token_ids, &item.response_token_ids);
-    validate_ids(learner.config(), "prompt_token_ids", prompt)?;
-    validate_ids(learner.config(), "response_token_ids", response)?;
-    validate_length(learner.config(), "response_token_ids", prompt.len() + response.len(), " with the prompt")?;
-    Ok(())
 }
 
 fn fail(ScoreCommand { item, reply }: ScoreCommand, error: &ServiceError) {

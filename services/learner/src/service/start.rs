@@ -1,8 +1,9 @@
 //! Starting a server: the port first, then the model.
 
 use evenkeel_config::Settings;
-use evenkeel_proto::v1::ModelInfo;
+use evenkeel_model::tensor_groups;
 use evenkeel_proto::v1::learner_server::LearnerServer;
+use evenkeel_proto::v1::{HeadForm, ModelInfo};
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::server::{Server, ServerError};
 use tokio::sync::{mpsc, oneshot};
@@ -49,37 +50,51 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     let server = Server::bind(NAME, "learner.server", settings.server.clone()).await?;
     watch_disks([("checkpoints", settings.checkpoints.clone()), ("weights", settings.weights.clone())]);
     let (commands, receiver) = mpsc::channel(settings.queue);
+    let (scores, items) = mpsc::channel(settings.queue);
     let status = StatusBoard::default();
     let (ready, opened) = oneshot::channel();
     let (thread_settings, thread_status) = (settings.clone(), status.clone());
     let spawned = std::thread::Builder::new().name("learner".into()).spawn(move || {
         // The model is opened on the thread that uses it, since a GPU's context belongs to a thread.
         match Learner::open(&thread_settings.model, thread_settings.training.clone()) {
-            Err(error) => drop(ready.send(Err(error))),
+            Err(error) => drop(ready.send(Err(error.into()))),
             Ok(learner) => {
                 for note in thread_settings.disk_notes(learner.parameters().count()) {
                     tracing::warn!("{note}");
                 }
-                let _ = ready.send(Ok(describe(&learner)));
-                LearnerThread::new(learner, &thread_settings, thread_status).run(receiver);
+                let described = (describe(&learner), group_names(&learner));
+                match LearnerThread::new(learner, &thread_settings, items, thread_status) {
+                    Err(error) => drop(ready.send(Err(StartError::Thread(error)))),
+                    Ok(thread) => {
+                        let _ = ready.send(Ok(described));
+                        thread.run(receiver);
+                    }
+                }
             }
         }
     });
     spawned.map_err(StartError::Thread)?;
-    let model = opened.await.map_err(|_| StartError::ThreadEnded)??;
+    let (model, tensor_groups) = opened.await.map_err(|_| StartError::ThreadEnded)??;
     let max_message = server.max_message();
-    let service = LearnerService::new(commands, status, model, settings, server.drain());
+    let service = LearnerService::new((commands, scores), status, (model, tensor_groups), settings, server.drain());
     let service =
         LearnerServer::new(service).max_decoding_message_size(max_message).max_encoding_message_size(max_message);
     Ok(server.with_service(service))
 }
 
 fn describe(learner: &Learner) -> ModelInfo {
+    // Also of a folder in which it is written out: for the learner that is the same model.
+    let head = if learner.config().tie_word_embeddings { HeadForm::Tied } else { HeadForm::Own };
     ModelInfo {
         architecture: learner.config().family.architecture().into(),
         parameters: learner.parameters().count() as u64,
         vocabulary_size: learner.config().vocab_size as u32,
         context_tokens: learner.config().max_position_embeddings as u32,
         tokenizer_digest: learner.tokenizer_digest().unwrap_or_default(),
+        head: head.into(),
     }
+}
+
+fn group_names(learner: &Learner) -> Vec<String> {
+    tensor_groups(learner.config()).into_iter().map(|group| group.name).collect()
 }

@@ -4,9 +4,13 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{SupervisedExample, TrainEvent, TrainGroup, TrainReport, train_event};
+use evenkeel_proto::v1::{LearnerState, SupervisedExample, TrainEvent, TrainGroup, TrainReport, train_event};
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+
+use super::score::{Arrival, Scoring};
+use super::status::StatusBoard;
+use crate::trainer::Trainer;
 
 /// What follows the header of a training call.
 pub(super) enum TrainInput {
@@ -35,6 +39,25 @@ impl From<ServiceError> for Abort {
 impl From<FieldError> for Abort {
     fn from(error: FieldError) -> Self {
         Self::Failed(error.into())
+    }
+}
+
+/// The calls that a step serves: its own and, while it waits for its caller, those that score.
+pub(super) struct StepCalls<'a> {
+    pub(super) own: &'a mut TrainCall,
+    pub(super) scoring: &'a mut Scoring,
+    pub(super) status: &'a StatusBoard,
+}
+
+impl StepCalls<'_> {
+    /// The next input of the step; `None` after the last.
+    pub(super) fn next(&mut self, trainer: &Trainer) -> Result<Option<TrainInput>, Abort> {
+        self.own.next(self.scoring, trainer, self.status)
+    }
+
+    /// As [`TrainCall::send`].
+    pub(super) fn send(&self, kind: train_event::Kind) -> Result<(), Abort> {
+        self.own.send(kind)
     }
 }
 
@@ -85,11 +108,28 @@ impl TrainCall {
         Self { inputs, events, idle, _permit: permit }
     }
 
-    /// The next input; `None` after the last.
-    pub(super) fn next(&mut self) -> Result<Option<TrainInput>, Abort> {
-        self.idle.set(Some(Instant::now()));
-        let input = self.inputs.blocking_recv();
-        self.idle.set(None);
+    /// The next input; `None` after the last. Answers items to score while none has arrived; that time does not count as idle.
+    fn next(
+        &mut self,
+        scoring: &mut Scoring,
+        trainer: &Trainer,
+        status: &StatusBoard,
+    ) -> Result<Option<TrainInput>, Abort> {
+        let mut since = Instant::now();
+        let input = loop {
+            self.idle.set(Some(since));
+            let arrival = scoring.wait(&mut self.inputs);
+            self.idle.set(None);
+            match arrival {
+                Arrival::Other(input) => break input,
+                Arrival::Item(item) => {
+                    let began = Instant::now();
+                    scoring.answer(item, trainer);
+                    status.set_state(LearnerState::Training, trainer.version());
+                    since += began.elapsed();
+                }
+            }
+        };
         match input {
             Some(TrainInput::End) => Ok(None),
             Some(TrainInput::Idle) => Err(idle_error().into()),

@@ -85,6 +85,11 @@ impl<'a> PolicyStep<'a> {
         self.batch.add(self.trainer, weights, planned).inspect_err(|_| self.failed = true)
     }
 
+    /// What is trained, which nothing has changed yet.
+    pub(crate) fn trainer(&self) -> &Trainer {
+        self.trainer
+    }
+
     /// The progress of the step.
     pub fn progress(&self) -> StepProgress {
         self.batch.progress()

@@ -5,9 +5,9 @@ mod update;
 
 use std::path::PathBuf;
 
-use evenkeel_model::{Config, Parameters, Scores, TokenLoss};
+use evenkeel_model::{Config, Parameters, Scores, TokenLoss, TrainableModel};
 
-use crate::error::Result;
+use crate::error::{LearnerError, Result};
 use crate::memory::{MemoryPhase, MemoryPlan};
 use crate::micro_batch::{MicroBatches, Sequence};
 use crate::model::Model;
@@ -66,7 +66,17 @@ impl Trainer {
 
     /// Adds what was planned to an error of memory.
     fn explained<T>(&self, phase: MemoryPhase, result: Result<T>) -> Result<T> {
-        result.map_err(|error| error.during(phase, self.plan.as_ref(), &self.settings))
+        result.map_err(|error| self.explain(phase, error))
+    }
+
+    /// The same for an error at hand.
+    pub(crate) fn explain(&self, phase: MemoryPhase, error: LearnerError) -> LearnerError {
+        error.during(phase, self.plan.as_ref(), &self.settings)
+    }
+
+    /// The network in training.
+    pub(crate) fn network(&self) -> &dyn TrainableModel {
+        self.model.policy()
     }
 
     pub(crate) fn settings(&self) -> &TrainingSettings {

@@ -179,16 +179,57 @@ fn a_checkpoint_of_the_older_layout_loads_and_one_of_a_newer_is_refused() {
     edit_state(folder.path(), |state| {
         state.insert("format".into(), 1.into());
         state.remove("phase_steps").unwrap();
+        state.remove("digest").unwrap();
     });
     let mut second = learner(settings());
     second.restore_checkpoint(folder.path()).unwrap();
     first.train(groups(80, 4)).unwrap();
     second.train(groups(80, 4)).unwrap();
     assert_eq!(bits(&first), bits(&second));
-    for (format, words) in [(2, "lacks `phase_steps`"), (3, "`format` is 3, allowed: 1 to 2")] {
+    for (format, words) in [(2, "lacks `phase_steps`"), (4, "`format` is 4, allowed: 1 to 3")] {
         edit_state(folder.path(), |state| drop(state.insert("format".into(), format.into())));
         let error = learner(settings()).restore_checkpoint(folder.path()).unwrap_err().to_string();
         assert!(error.contains("state.json") && error.contains(words), "{error}");
+    }
+}
+
+#[test]
+fn every_change_of_the_state_itself_is_noticed() {
+    type Change = fn(&mut serde_json::Map<String, serde_json::Value>);
+    let changes: [(&str, Change); 7] = [
+        ("a step more", |state| drop(state.insert("steps".into(), 4.into()))),
+        ("fewer updates", |state| drop(state.insert("updates".into(), 0.into()))),
+        ("steps of the phase", |state| drop(state.insert("phase_steps".into(), 9.into()))),
+        ("another seed", |state| drop(state.insert("seed".into(), 5.into()))),
+        ("another length", |state| state["files"]["client_state.bin"]["bytes"] = 3.into()),
+        ("an older layout", |state| drop(state.insert("format".into(), 2.into()))),
+        ("no digest", |state| drop(state.remove("digest"))),
+    ];
+    for (what, change) in changes {
+        let folder = tempfile::tempdir().unwrap();
+        saved(folder.path());
+        edit_state(folder.path(), |_| {});
+        learner(settings()).restore_checkpoint(folder.path()).expect("written in another way, it says the same");
+        edit_state(folder.path(), change);
+        let error = learner(settings()).restore_checkpoint(folder.path()).unwrap_err().to_string();
+        let words = if what == "no digest" { "lacks `digest`" } else { "was changed after it was written" };
+        assert!(error.contains("state.json") && error.contains(words), "{what}: {error}");
+    }
+}
+
+#[test]
+fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
+    for name in ["model.safetensors", "moments.safetensors", "config.json", "state.json", "client_state.bin"] {
+        let folder = tempfile::tempdir().unwrap();
+        saved(folder.path());
+        let path = folder.path().join(name);
+        std::fs::remove_file(&path).unwrap();
+        assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
+        let error = learner(settings()).restore_checkpoint(folder.path()).unwrap_err();
+        let causes: Vec<String> = std::iter::successors(Some(&error as &dyn std::error::Error), |error| error.source())
+            .map(ToString::to_string)
+            .collect();
+        assert!(causes.join(": ").contains("allowed: a regular file"), "{name}: {causes:?}");
     }
 }
 
@@ -251,7 +292,7 @@ fn published_weights_carry_the_tokenizer_and_the_type_asked_for() {
     std::fs::write(first.path.join("tokenizer.json"), "{}").unwrap();
     let mut opened = Learner::open(&first.path, settings()).unwrap();
     opened.train(groups(1, 2)).unwrap();
-    let options = PublishOptions { dtype: candle_core::DType::BF16, max_shard_bytes: 10_000 };
+    let options = PublishOptions::new(candle_core::DType::BF16, Some(10_000));
     let second = opened.publish(folder.path(), options).unwrap();
     assert_eq!(std::fs::read_to_string(second.path.join("tokenizer.json")).unwrap(), "{}");
     let config: serde_json::Value =

@@ -28,8 +28,8 @@ pub(super) struct Fused<M> {
 pub(super) struct Layout<M> {
     starts: Vec<usize>,
     shape: HeadShape,
-    /// Sequences of a call.
-    most: usize,
+    /// Sequences of each call.
+    counts: Vec<usize>,
     calls: Vec<Call>,
     _memory: M,
 }
@@ -51,9 +51,7 @@ impl<D: Device> Cuda<D> {
         starts: &[usize],
         pass: FusedPass,
     ) -> Result<Option<Fused<D::Memory>>> {
-        if self.attention_library(shape.dim).is_err() {
-            return Ok(None);
-        }
+        let Ok(library) = self.attention_library(shape.dim) else { return Ok(None) };
         let all: Vec<Rows> = sequences(starts).collect();
         let room = room(shape, &all);
         let most = match pass {
@@ -63,7 +61,11 @@ impl<D: Device> Cuda<D> {
         if most == 0 {
             return Ok(None);
         }
-        let Some(layout) = self.layout(shape, starts, &all, most)? else { return Ok(None) };
+        let counts = match library.takes_empty_sequences() {
+            true => all.chunks(most).map(<[Rows]>::len).collect(),
+            false => FusedShape::calls_without_empty_sequences(all.len(), most),
+        };
+        let Some(layout) = self.layout(shape, starts, &all, counts)? else { return Ok(None) };
         let mut workspace = 0;
         for call in &layout.calls {
             match self.device.attention_workspace(call.shape, pass)? {
@@ -80,10 +82,11 @@ impl<D: Device> Cuda<D> {
         shape: HeadShape,
         starts: &[usize],
         all: &[Rows],
-        most: usize,
+        counts: Vec<usize>,
     ) -> Result<Option<Arc<Layout<D::Memory>>>> {
         let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
-        let known = layouts.iter().find(|known| known.shape == shape && known.most == most && known.starts == starts);
+        let known =
+            layouts.iter().find(|known| known.shape == shape && known.counts == counts && known.starts == starts);
         if let Some(known) = known {
             return Ok(Some(known.clone()));
         }
@@ -96,7 +99,10 @@ impl<D: Device> Cuda<D> {
             Pointer(at as u64)
         };
         let mut calls = Vec::new();
-        for rows in all.chunks(most) {
+        let mut left = all;
+        for &count in &counts {
+            let rows;
+            (rows, left) = left.split_at(count);
             let room = room(shape, rows);
             let pairs: Vec<(usize, usize)> = rows.iter().map(|rows| (rows.first, rows.length)).collect();
             let Ok(layout) = FusedLayout::new(room, &pairs) else { return Ok(None) };
@@ -115,7 +121,7 @@ impl<D: Device> Cuda<D> {
                 at.0 += begin;
             }
         }
-        let layout = Arc::new(Layout { starts: starts.to_vec(), shape, most, calls, _memory: memory });
+        let layout = Arc::new(Layout { starts: starts.to_vec(), shape, counts, calls, _memory: memory });
         layouts.truncate(LAYOUTS - 1);
         layouts.insert(0, layout.clone());
         Ok(Some(layout))

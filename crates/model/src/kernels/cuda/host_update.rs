@@ -49,29 +49,31 @@ impl<D: Device> Cuda<D> {
 
     pub(super) fn update_in_pieces(&self, update: &Update<'_>, moments: &mut HostMoments) -> Result<()> {
         let counts: Vec<usize> = update.weights.iter().map(Tensor::elem_count).collect();
-        let given = self.enqueue_chunks(update, moments, &counts);
-        // Also after a failure: until then the device may use the moments.
+        let mut buffers = Vec::with_capacity(BUFFERS);
+        let given = self.enqueue_chunks(update, moments, &counts, &mut buffers);
+        // Also after a failure: until then the device may use the moments and the buffers, which are freed after it.
         let settled = self.device.synchronize();
-        given.map(drop).and(settled)
+        drop(buffers);
+        given.and(settled)
     }
 
-    /// Returns the buffers, which must live until the device has settled.
+    /// Fills `buffers`, which must live until the device has settled, whatever this returns.
     fn enqueue_chunks(
         &self,
         update: &Update<'_>,
         moments: &mut HostMoments,
         counts: &[usize],
-    ) -> Result<Vec<Buffer<D>>> {
+        buffers: &mut Vec<Buffer<D>>,
+    ) -> Result<()> {
         let bytes = self.buffer_bytes(counts.iter().copied()) / (BUFFERS * Moment::ALL.len());
-        let buffers = (0..BUFFERS).map(|_| {
+        for _ in 0..BUFFERS {
             let (first, second) = (self.device.allocate(bytes)?, self.device.allocate(bytes)?);
-            Ok(Buffer { first, second, free: self.device.record(DeviceStream::Compute)? })
-        });
-        let mut buffers = buffers.collect::<Result<Vec<Buffer<D>>>>()?;
+            buffers.push(Buffer { first, second, free: self.device.record(DeviceStream::Compute)? });
+        }
         for (number, piece) in pieces(counts, self.moment_piece).enumerate() {
             self.enqueue_chunk(update, moments, piece, &mut buffers[number % BUFFERS])?;
         }
-        Ok(buffers)
+        Ok(())
     }
 
     fn enqueue_chunk(
@@ -113,7 +115,7 @@ fn pieces(counts: &[usize], largest: usize) -> impl Iterator<Item = Piece> {
 mod tests {
     use std::collections::BTreeMap;
     use std::ops::Range;
-    use std::sync::Mutex;
+    use std::sync::{Arc, Mutex};
 
     use candle_core::{DType, Shape};
     use evenkeel_kernels::{Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
@@ -141,18 +143,39 @@ mod tests {
         uses: Vec<Use>,
         addresses: Vec<u64>,
         waits: usize,
+        copies: usize,
+        /// Whether nothing was given to a stream since the device was waited for.
+        settled: bool,
+        /// Blocks that were freed while a stream might still have used them.
+        freed_early: usize,
+    }
+
+    /// Memory of the device.
+    struct Block {
+        at: u64,
+        log: Arc<Mutex<Log>>,
+    }
+
+    impl Drop for Block {
+        fn drop(&mut self) {
+            let mut log = self.log.lock().unwrap();
+            log.freed_early += usize::from(!log.settled);
+        }
     }
 
     /// A device that checks orders: of any two uses of the same memory the later one must wait for the earlier.
     struct Lanes {
-        log: Mutex<Log>,
+        log: Arc<Mutex<Log>>,
         /// A call of `wait` that is left out.
         forgets: Option<usize>,
+        /// A copy to the device that fails.
+        fails: Option<usize>,
     }
 
     impl Lanes {
         fn add(&self, stream: DeviceStream, memories: impl IntoIterator<Item = (u64, usize)>) {
             let mut log = self.log.lock().unwrap();
+            log.settled = false;
             let clock = log.clocks.entry(stream).or_default();
             let number = *clock.entry(stream).and_modify(|number| *number += 1).or_insert(1);
             let after = clock.clone();
@@ -177,44 +200,44 @@ mod tests {
     }
 
     impl Device for Lanes {
-        type Memory = u64;
+        type Memory = Block;
         type Event = Clock;
 
         fn properties(&self) -> DeviceProperties {
             DeviceProperties { multiprocessors: 4 }
         }
 
-        fn allocate(&self, _: usize) -> Result<u64> {
+        fn allocate(&self, _: usize) -> Result<Block> {
             let mut log = self.log.lock().unwrap();
             let at = 4096 * (1 + log.addresses.len() as u64);
             log.addresses.push(at);
             drop(log);
             // In the order of the stream, as a pool does.
             self.add(DeviceStream::Compute, [(at, 0)]);
-            Ok(at)
+            Ok(Block { at, log: Arc::clone(&self.log) })
         }
 
-        fn zeros(&self, bytes: usize) -> Result<u64> {
+        fn zeros(&self, bytes: usize) -> Result<Block> {
             self.allocate(bytes)
         }
 
-        fn upload(&self, bytes: &[u8]) -> Result<u64> {
+        fn upload(&self, bytes: &[u8]) -> Result<Block> {
             self.allocate(bytes.len())
         }
 
-        fn download(&self, _: &u64, bytes: usize) -> Result<Vec<u8>> {
+        fn download(&self, _: &Block, bytes: usize) -> Result<Vec<u8>> {
             Ok(vec![0; bytes])
         }
 
-        fn address(&self, memory: &u64) -> Pointer {
-            Pointer(*memory)
+        fn address(&self, memory: &Block) -> Pointer {
+            Pointer(memory.at)
         }
 
         fn parameter(&self, _: &Tensor) -> Result<Pointer> {
             Ok(Pointer(64))
         }
 
-        fn tensor(&self, _: u64, shape: &Shape) -> Result<Tensor> {
+        fn tensor(&self, _: Block, shape: &Shape) -> Result<Tensor> {
             Ok(Tensor::zeros(shape, DType::F32, &candle_core::Device::Cpu)?)
         }
 
@@ -245,15 +268,23 @@ mod tests {
             Ok(Box::new(vec![0.0; count]))
         }
 
-        fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &u64) -> Result<()> {
+        fn copy_in(&self, from: &dyn HostValues, range: Range<usize>, to: &Block) -> Result<()> {
+            let number = {
+                let mut log = self.log.lock().unwrap();
+                log.copies += 1;
+                log.copies
+            };
+            if self.fails == Some(number) {
+                return Err(ModelError::input("copy", number, "another one"));
+            }
             let from = (from.values().as_ptr() as u64, range.start);
-            self.add(DeviceStream::HostToDevice, [from, (*to, 0)]);
+            self.add(DeviceStream::HostToDevice, [from, (to.at, 0)]);
             Ok(())
         }
 
-        fn copy_out(&self, from: &u64, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
+        fn copy_out(&self, from: &Block, to: &mut dyn HostValues, range: Range<usize>) -> Result<()> {
             let to = (to.values().as_ptr() as u64, range.start);
-            self.add(DeviceStream::DeviceToHost, [to, (*from, 0)]);
+            self.add(DeviceStream::DeviceToHost, [to, (from.at, 0)]);
             Ok(())
         }
 
@@ -280,6 +311,7 @@ mod tests {
                 let event = self.record(from)?;
                 ALL.into_iter().for_each(|to| self.order(to, &event));
             }
+            self.log.lock().unwrap().settled = true;
             Ok(())
         }
     }
@@ -288,7 +320,7 @@ mod tests {
 
     /// Pairs of uses without an order in two updates of parameters with one to three pieces, and how often a stream waited.
     fn races(forgets: Option<usize>) -> (usize, usize) {
-        let kernels = Cuda::new(Lanes { log: Mutex::default(), forgets }, DType::F32).unwrap();
+        let kernels = Cuda::new(Lanes { log: Arc::default(), forgets, fails: None }, DType::F32).unwrap();
         let kernels = kernels.with_moment_piece(64).unwrap();
         let tensors = [64, 5, 190].map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
         let mut moments = kernels.host_moments(&[64, 5, 190]).unwrap();
@@ -305,6 +337,21 @@ mod tests {
         assert_eq!((none, waits), (0, 2 * 5 * 3));
         for left_out in 1..=waits {
             assert!(races(Some(left_out)).0 > 0, "wait {left_out} is not needed, or no order is checked");
+        }
+    }
+
+    #[test]
+    fn buffers_are_freed_after_the_device_has_settled_also_when_a_copy_fails() {
+        for fails in [None, Some(1), Some(2), Some(5)] {
+            let log = Arc::new(Mutex::new(Log::default()));
+            let device = Lanes { log: Arc::clone(&log), forgets: None, fails };
+            let kernels = Cuda::new(device, DType::F32).unwrap().with_moment_piece(64).unwrap();
+            let tensors = [64, 190].map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
+            let mut moments = kernels.host_moments(&[64, 190]).unwrap();
+            let updated = kernels.update_from_host(&tensors, &tensors, &mut moments, 1.0, &[NUMBERS; 2]);
+            assert_eq!(updated.is_err(), fails.is_some());
+            let log = log.lock().unwrap();
+            assert_eq!((log.freed_early, log.settled), (0, true), "copy {fails:?}");
         }
     }
 

@@ -20,6 +20,16 @@ impl AttentionLibrary {
     pub fn stand_in(version: impl Into<String>) -> Self {
         Self { version: version.into(), path: None }
     }
+
+    /// Whether sequences without tokens may fill a call up to its plan's number: from cuDNN 9.25 on (cudnn-frontend issues 943 and 944).
+    /// A stand-in computes nothing and takes them.
+    pub fn takes_empty_sequences(&self) -> bool {
+        let mut numbers = self.version.split('.').map(str::parse::<u32>);
+        match (numbers.next(), numbers.next()) {
+            (Some(Ok(major)), Some(Ok(minor))) => (major, minor) >= (9, 25),
+            _ => self.path.is_none(),
+        }
+    }
 }
 
 impl fmt::Display for AttentionLibrary {
@@ -68,6 +78,20 @@ fn type_name(kind: Type) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn sequences_without_tokens_are_taken_from_9_25_on() {
+        let takes = |version: &str| {
+            AttentionLibrary { version: version.into(), path: Some("/lib/libcudnn.so.9".into()) }
+                .takes_empty_sequences()
+        };
+        assert_eq!(
+            ["9.19.0", "9.24.3", "9.25.0", "9.30.1", "10.0.0", "?"].map(takes),
+            [false, false, true, true, true, false]
+        );
+        assert!(AttentionLibrary::stand_in("counted").takes_empty_sequences());
+        assert!(!AttentionLibrary::stand_in("9.24.0").takes_empty_sequences());
+    }
 
     #[test]
     fn a_library_is_named_with_its_file_and_a_fallback_with_its_reason() {

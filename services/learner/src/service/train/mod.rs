@@ -12,11 +12,12 @@ use evenkeel_rpc::error::{Reason, ServiceError, micros};
 use super::gpu_memory::MemoryWatch;
 use super::instruments::{count_step, record};
 use super::lease::Lease;
+use super::score::Scoring;
 use super::settings::LearnerSettings;
 use super::skipped_batches::SkippedBatches;
 use super::spans::record_spans;
 use super::status::StatusBoard;
-use super::train_call::{Abort, TrainCall};
+use super::train_call::{Abort, StepCalls, TrainCall};
 use crate::learner::Learner;
 use crate::settings::OldLogp;
 
@@ -66,11 +67,22 @@ impl Training {
         skip_all,
         fields(run = header.run_id, step = header.step, kind = header.kind().as_str_name())
     )]
-    pub(super) fn run(&mut self, learner: &mut Learner, lease: &mut Lease, header: &TrainHeader, mut call: TrainCall) {
+    pub(super) fn run(
+        &mut self,
+        learner: &mut Learner,
+        lease: &mut Lease,
+        scoring: &mut Scoring,
+        header: &TrainHeader,
+        mut call: TrainCall,
+    ) {
         let started = Instant::now();
         let result = self.begin(learner, lease, header, &call).and_then(|stored| match stored {
             Some(report) => Ok(report),
-            None => self.step(learner, lease, header, &mut call, started),
+            None => {
+                let status = self.status.clone();
+                let mut calls = StepCalls { own: &mut call, scoring, status: &status };
+                self.step(learner, lease, header, &mut calls, started)
+            }
         });
         match result {
             Ok(report) => call.finish(Ok(report)),
@@ -151,14 +163,14 @@ impl Training {
         learner: &mut Learner,
         lease: &mut Lease,
         header: &TrainHeader,
-        call: &mut TrainCall,
+        calls: &mut StepCalls<'_>,
         started: Instant,
     ) -> Result<TrainReport, Abort> {
         learner.take_work();
         let mut groups = Vec::new();
         let (mut report, receive) = match header.kind() {
-            TrainKind::Supervised => self.supervised(learner, header, call, started)?,
-            _ => self.grpo(learner, lease, header, call, started, &mut groups)?,
+            TrainKind::Supervised => self.supervised(learner, header, calls, started)?,
+            _ => self.grpo(learner, lease, header, calls, started, &mut groups)?,
         };
         let (work, passes, total) = (learner.take_work(), learner.take_passes(), started.elapsed());
         report.timings = Some(TrainTimings {

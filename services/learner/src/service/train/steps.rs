@@ -9,7 +9,7 @@ use evenkeel_proto::v1::{TrainHeader, TrainPhase, TrainProgress, TrainReport, tr
 use super::super::convert;
 use super::super::lease::Lease;
 use super::super::report::{self, Counts};
-use super::super::train_call::{Abort, TrainCall, TrainInput};
+use super::super::train_call::{Abort, StepCalls, TrainInput};
 use super::Training;
 use crate::error::LearnerError;
 use crate::learner::Learner;
@@ -23,7 +23,7 @@ impl Training {
         learner: &mut Learner,
         lease: &mut Lease,
         header: &TrainHeader,
-        call: &mut TrainCall,
+        calls: &mut StepCalls<'_>,
         started: Instant,
         ids: &mut Vec<String>,
     ) -> Result<(TrainReport, Duration), Abort> {
@@ -38,7 +38,7 @@ impl Training {
         if header.max_lag.is_some_and(|most| most > 0) {
             step = step.with_lags().map_err(convert::error)?;
         }
-        while let Some(input) = call.next()? {
+        while let Some(input) = calls.next(step.trainer())? {
             lease.renew();
             let TrainInput::Group(message) = input else {
                 return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
@@ -57,13 +57,13 @@ impl Training {
             groups.push(group.clone());
             step.add(group).map_err(convert::error)?;
             received += 1;
-            call.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
+            calls.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
         }
         if received != expected {
             return Err(wrong_count("groups", received, expected));
         }
         let receive = started.elapsed();
-        call.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
+        calls.send(progress(TrainPhase::Accumulating, received, expected, step.progress()))?;
         let observe = |phase, at| {
             let phase = match phase {
                 StepPhase::Scoring => TrainPhase::Scoring,
@@ -71,7 +71,7 @@ impl Training {
                 StepPhase::Updating => TrainPhase::Updating,
             };
             // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
-            let _ = call.send(progress(phase, received, expected, at));
+            let _ = calls.send(progress(phase, received, expected, at));
         };
         let done = step.finish_with(observe);
         let skipped = match &done {
@@ -89,11 +89,11 @@ impl Training {
         &self,
         learner: &mut Learner,
         header: &TrainHeader,
-        call: &mut TrainCall,
+        calls: &mut StepCalls<'_>,
         started: Instant,
     ) -> Result<(TrainReport, Duration), Abort> {
         let mut examples = Vec::new();
-        while let Some(input) = call.next()? {
+        while let Some(input) = calls.next(learner.trainer())? {
             let TrainInput::Examples(batch) = input else {
                 return Err(FieldError::new("group", "present", "examples in a supervised step").into());
             };

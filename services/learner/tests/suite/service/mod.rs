@@ -5,8 +5,11 @@ mod lag;
 mod lease;
 mod probes;
 mod progress;
+mod published;
 mod retention;
+mod sampled;
 mod score;
+mod score_within_step;
 mod skipped;
 mod start;
 mod steps;
@@ -16,9 +19,9 @@ use std::path::Path;
 use evenkeel_learner::{LearnerSettings, PublishOptions, TrainingSettings, bind};
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::{
-    LearnerGetStatusRequest, LoadCheckpointRequest, SaveCheckpointRequest, Segment, TrainEvent, TrainGroup,
-    TrainHeader, TrainKind, TrainReport, TrainRequest, TrainSample, load_checkpoint_request, train_event,
-    train_request,
+    LearnerGetStatusRequest, LoadCheckpointRequest, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest,
+    ScoreResponse, Segment, TrainEvent, TrainGroup, TrainHeader, TrainKind, TrainReport, TrainRequest, TrainSample,
+    load_checkpoint_request, train_event, train_request,
 };
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use tonic::Status;
@@ -111,8 +114,36 @@ impl TestService {
         Ok(report(&events))
     }
 
+    /// Publishes the current version, with whatever `request` says besides.
+    async fn publish(&mut self, request: PublishRequest) {
+        self.client.publish(PublishRequest { run_id: "run".into(), ..request }).await.unwrap();
+    }
+
+    /// The answers to items, in their order.
+    async fn score(&mut self, items: Vec<ScoreItem>) -> Vec<ScoreResponse> {
+        let numbered = items.into_iter().enumerate().map(|(number, item)| ScoreItem { id: number.to_string(), ..item });
+        let requests: Vec<ScoreRequest> = numbered.map(ScoreRequest::from).collect();
+        let mut answers = self.client.score(tokio_stream::iter(requests)).await.unwrap().into_inner();
+        let mut all = Vec::new();
+        while let Some(answer) = answers.message().await.unwrap() {
+            all.push(answer);
+        }
+        all.sort_by_key(|answer| answer.id.parse::<usize>().unwrap());
+        all
+    }
+
     async fn version(&mut self) -> u64 {
         self.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner().version
+    }
+}
+
+/// A sequence to score at temperature 1.
+fn item() -> ScoreItem {
+    ScoreItem {
+        prompt_token_ids: vec![2, 3, 9],
+        response_token_ids: vec![4, 5, 6, 17, 1],
+        temperature: Some(1.0),
+        ..ScoreItem::default()
     }
 }
 

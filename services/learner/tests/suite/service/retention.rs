@@ -1,5 +1,7 @@
 //! Which checkpoints and published weights are kept.
 
+use evenkeel_hf::{ConfigFile, Folder, HEAD, HeadForm, tensor_shapes};
+use evenkeel_learner::verify_published;
 use evenkeel_proto::v1::{LoadCheckpointRequest, PublishRequest, SaveCheckpointRequest};
 use tonic::Code;
 
@@ -22,6 +24,24 @@ async fn publishing_is_idempotent_by_version_and_keeps_the_newest() {
     assert_eq!(kept, 2);
     let stale = PublishRequest { run_id: "run".into(), version: Some(1), keep: None, ..PublishRequest::default() };
     assert_eq!(service.client.publish(stale).await.unwrap_err().code(), Code::FailedPrecondition);
+}
+
+#[tokio::test]
+async fn the_head_of_a_tied_model_is_written_out_where_engines_need_it_and_not_otherwise() {
+    let mut service = start().await;
+    let mut published = Vec::new();
+    for write_out_head in [false, true, true, false] {
+        let request = PublishRequest { run_id: "run".into(), write_out_head, ..PublishRequest::default() };
+        let response = service.client.publish(request).await.unwrap().into_inner();
+        let folder = service.folder.path().join("weights/step-0");
+        let config = ConfigFile::read(&Folder::new(&folder)).unwrap();
+        let has_head = tensor_shapes(&Folder::new(&folder)).unwrap().contains_key(HEAD);
+        published.push((response.already_published, HeadForm::of(config.json()), has_head));
+        verify_published(&folder).unwrap();
+    }
+    let (tied, written_out) = (HeadForm::Tied, HeadForm::WrittenOut);
+    let expected = [(false, tied, false), (false, written_out, true), (true, written_out, true), (false, tied, false)];
+    assert_eq!(published, expected);
 }
 
 #[tokio::test]

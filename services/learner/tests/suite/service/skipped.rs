@@ -13,8 +13,12 @@ use crate::support::{config, learner, settings};
 async fn the_batch_of_a_skipped_update_is_written_and_too_many_skips_in_a_row_fail_the_step() {
     let folder = tempfile::tempdir().unwrap();
     let settings = TrainingSettings { max_skipped_updates: 2, ..settings() };
-    let mut values = learner(settings.clone()).parameters().values().to_vec();
-    values[0] = (&values[0] * f64::NAN).unwrap();
+    let healthy = learner(settings.clone());
+    let names: Vec<String> = healthy.parameters().specs().iter().map(|spec| spec.name.clone()).collect();
+    let mut values = healthy.parameters().values().to_vec();
+    // Finite weights, with which the logits are not.
+    let norm = names.iter().position(|name| name == "model.norm.weight").unwrap();
+    values[norm] = (values[norm].ones_like().unwrap() * 3e38).unwrap();
     let parameters = Parameters::new(&config(), values, &Device::Cpu).unwrap();
     let poisoned = Learner::new(config(), parameters, settings.clone()).unwrap();
     let model = poisoned.publish(folder.path(), PublishOptions::default()).unwrap().path;

@@ -1,0 +1,136 @@
+//! Groups of a model's tensors by what they are for, so that one group can be told from the others when only it is wrong.
+
+use crate::config::Config;
+use crate::parameters::{LinearIds, ModelIds, ParameterId, ParameterKind, parameter_specs};
+
+/// Largest number of blocks of layers.
+const BLOCKS: usize = 4;
+
+/// A group of tensors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TensorGroup {
+    /// Its name, such as `mlp` or `layers 0-7`.
+    pub name: String,
+    /// At least one, in the order of [`parameter_specs`].
+    pub parameters: Vec<ParameterId>,
+}
+
+/// The groups of a model: `head` (none if it is tied), `embeddings` (with a tied head), `norms`, `biases` (if there are any), `attention`
+/// and `mlp`, which are disjoint and together all tensors; and up to four blocks of consecutive layers, each with all tensors of its layers.
+pub fn tensor_groups(config: &Config) -> Vec<TensorGroup> {
+    let (specs, ids) = parameter_specs(config);
+    let of_kind = |kind| {
+        let parameters = specs.iter().enumerate().filter(move |(_, spec)| spec.kind == kind);
+        parameters.map(|(at, _)| ParameterId::at(at)).collect::<Vec<_>>()
+    };
+    let weights = |linears: Vec<LinearIds>| linears.into_iter().map(|linear| linear.weight).collect::<Vec<_>>();
+    let attention = ids.layers.iter().flat_map(|layer| [layer.query, layer.key, layer.value, layer.output]);
+    let mlp = ids.layers.iter().flat_map(|layer| [layer.gate, layer.up, layer.down]);
+    let head = if ids.head == ids.embedding { Vec::new() } else { vec![ids.head] };
+    let groups = [
+        ("head", head),
+        ("embeddings", vec![ids.embedding]),
+        ("norms", of_kind(ParameterKind::Norm)),
+        ("biases", of_kind(ParameterKind::Bias)),
+        ("attention", weights(attention.collect())),
+        ("mlp", weights(mlp.collect())),
+    ];
+    let groups = groups.into_iter().map(|(name, parameters)| TensorGroup { name: name.to_owned(), parameters });
+    groups.chain(blocks(&ids)).filter(|group| !group.parameters.is_empty()).collect()
+}
+
+/// Consecutive layers, in blocks whose sizes differ by one at most.
+fn blocks(ids: &ModelIds) -> impl Iterator<Item = TensorGroup> + '_ {
+    let layers = ids.layers.len();
+    let count = layers.min(BLOCKS);
+    // The parameters of a layer are consecutive and begin with its first norm; the last layer is followed by the model's norm.
+    let begin = move |layer: usize| ids.layers.get(layer).map_or(ids.norm, |layer| layer.input_norm).index();
+    (0..count).map(move |block| {
+        let (first, end) = (block * layers / count, (block + 1) * layers / count);
+        let name = match end - first {
+            1 => format!("layer {first}"),
+            _ => format!("layers {first}-{}", end - 1),
+        };
+        TensorGroup { name, parameters: (begin(first)..begin(end)).map(ParameterId::at).collect() }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Family;
+
+    fn config(num_layers: usize, tie_word_embeddings: bool, qkv_bias: bool) -> Config {
+        Config {
+            family: Family::Qwen3,
+            vocab_size: 29,
+            hidden_size: 24,
+            intermediate_size: 40,
+            num_layers,
+            num_heads: 3,
+            num_kv_heads: 1,
+            head_dim: 8,
+            max_position_embeddings: 64,
+            rms_norm_eps: 1e-6,
+            rope_theta: 1e4,
+            qkv_bias,
+            output_bias: false,
+            tie_word_embeddings,
+            eos_token_ids: vec![1],
+        }
+    }
+
+    fn names(groups: &[TensorGroup]) -> Vec<&str> {
+        groups.iter().map(|group| group.name.as_str()).collect()
+    }
+
+    #[test]
+    fn a_model_has_the_groups_that_its_tensors_have() {
+        let blocks = ["layers 0-6", "layers 7-14", "layers 15-21", "layers 22-29"];
+        let tied = tensor_groups(&config(30, true, false));
+        assert_eq!(names(&tied), [&["embeddings", "norms", "attention", "mlp"][..], &blocks].concat());
+        let untied = tensor_groups(&config(2, false, true));
+        let kinds = ["head", "embeddings", "norms", "biases", "attention", "mlp"];
+        assert_eq!(names(&untied), [&kinds[..], &["layer 0", "layer 1"]].concat());
+    }
+
+    #[test]
+    fn kinds_divide_all_tensors_and_blocks_those_of_the_layers() {
+        for (layers, tied, bias) in [(1, true, false), (2, false, true), (5, true, true), (30, false, false)] {
+            let config = config(layers, tied, bias);
+            let specs = parameter_specs(&config).0;
+            let groups = tensor_groups(&config);
+            let of = |is_block: bool| {
+                let chosen = groups.iter().filter(|group| group.name.starts_with("layer") == is_block);
+                let mut all: Vec<_> = chosen.flat_map(|group| &group.parameters).map(|id| id.index()).collect();
+                all.sort_unstable();
+                all
+            };
+            assert_eq!(of(false), (0..specs.len()).collect::<Vec<_>>());
+            let in_layers = specs.iter().enumerate().filter(|(_, spec)| spec.name.starts_with("model.layers."));
+            assert_eq!(of(true), in_layers.map(|(at, _)| at).collect::<Vec<_>>());
+        }
+    }
+
+    #[test]
+    fn a_group_holds_what_its_name_says() {
+        let config = config(8, false, true);
+        let specs = parameter_specs(&config).0;
+        for group in tensor_groups(&config) {
+            for id in &group.parameters {
+                let name = &specs[id.index()].name;
+                let belongs = match group.name.as_str() {
+                    "head" => name == "lm_head.weight",
+                    "embeddings" => name == "model.embed_tokens.weight",
+                    "norms" => name.ends_with("norm.weight"),
+                    "biases" => name.ends_with(".bias"),
+                    "attention" => name.contains("self_attn.") && name.ends_with("_proj.weight"),
+                    "mlp" => name.contains("mlp."),
+                    "layers 2-3" => name.contains("layers.2.") || name.contains("layers.3."),
+                    _ => continue,
+                };
+                assert!(belongs, "{name} in {}", group.name);
+            }
+        }
+    }
+}

@@ -1,0 +1,201 @@
+//! A network over published weights: what an engine that holds them computes, in fp32.
+//!
+//! Tensors are read from the folders of published versions. Those that the learner itself holds to the same bits are shared and not read.
+//! At most one set of other tensors is in memory, and of it only what differs is read again.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+
+use candle_core::{DType, Tensor};
+use evenkeel_files::{Size, available_memory};
+use evenkeel_hf::{Folder, VersionMarker};
+use evenkeel_model::folder::StoredParameters;
+use evenkeel_model::{ModelError, ParameterId, TrainableModel, network};
+
+use crate::error::{LearnerError, Result};
+use crate::memory::OutOfMemory;
+use crate::step_folder;
+use crate::trainer::Trainer;
+
+/// Which published tensors.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct PublishedWeights {
+    pub(crate) version: u64,
+    /// Parameters that are those of another version.
+    pub(crate) replaced: Option<(Vec<ParameterId>, u64)>,
+    /// The type that an engine rounds them to; `None` as they are published.
+    pub(crate) rounded_to: Option<DType>,
+}
+
+/// Where a tensor of the network comes from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// The weights in training, which updates change.
+    Live,
+    Stored {
+        version: u64,
+        rounded_to: Option<DType>,
+    },
+    /// It is an empty tensor.
+    None,
+}
+
+/// The network and its tensors.
+pub(crate) struct PublishedModel {
+    folder: PathBuf,
+    dtype: DType,
+    /// The version under which the weights in training were published.
+    live: Option<u64>,
+    network: Option<Box<dyn TrainableModel>>,
+    /// Of each parameter.
+    origins: Vec<Origin>,
+}
+
+impl PublishedModel {
+    /// For the folder of published weights and the type in which they are published.
+    pub(crate) fn new(folder: PathBuf, dtype: DType) -> Self {
+        Self { folder, dtype, live: None, network: None, origins: Vec::new() }
+    }
+
+    /// Notes that the weights in training were published as that version, or that they were replaced by others: folders may have changed.
+    pub(crate) fn published(&mut self, live: Option<u64>) {
+        self.clear();
+        self.live = live;
+    }
+
+    /// Drops all tensors. Returns whether there were any.
+    pub(crate) fn clear(&mut self) -> bool {
+        self.origins.clear();
+        self.network.take().is_some()
+    }
+
+    /// Drops those of the weights in training, which do not stay what they are.
+    pub(crate) fn release_live(&mut self) {
+        let Some(network) = &mut self.network else { return };
+        let values = network.parameters_mut().values_mut();
+        for (value, origin) in values.iter_mut().zip(&mut self.origins).filter(|(_, origin)| **origin == Origin::Live) {
+            // Memory alone is at stake: without this, they are dropped at the next use.
+            if let Ok(empty) = Tensor::zeros((), DType::F32, value.device()) {
+                (*value, *origin) = (empty, Origin::None);
+            }
+        }
+    }
+
+    /// The network with these weights.
+    ///
+    /// # Errors
+    /// [`LearnerError::WeightsGone`] for a version without a folder, [`LearnerError::NoRoom`] where they do not fit into memory; a folder
+    /// that cannot be read.
+    #[tracing::instrument(level = "debug", skip_all, fields(version = weights.version))]
+    pub(crate) fn with(&mut self, trainer: &Trainer, weights: &PublishedWeights) -> Result<&dyn TrainableModel> {
+        let mut wanted =
+            vec![self.origin(trainer, weights.version, weights.rounded_to); trainer.parameters().values().len()];
+        if let Some((group, version)) = &weights.replaced {
+            let origin = self.origin(trainer, *version, weights.rounded_to);
+            group.iter().for_each(|id| wanted[id.index()] = origin);
+        }
+        let versions = [Some(weights.version), weights.replaced.as_ref().map(|(_, version)| *version)];
+        let mut folders = BTreeMap::new();
+        for version in versions.into_iter().flatten() {
+            folders.insert(version, self.open(trainer, version)?);
+        }
+        // After an error there is none, and nothing is left of what was read.
+        let held = self.network.take();
+        let filled = self.filled(held, trainer, &wanted, &folders).map_err(|error| match error {
+            LearnerError::Model(error) if OutOfMemory::is(&error) => LearnerError::NoRoom(error.to_string()),
+            other => other,
+        })?;
+        Ok(&**self.network.insert(filled))
+    }
+
+    fn origin(&self, trainer: &Trainer, version: u64, rounded_to: Option<DType>) -> Origin {
+        let rounded_to = rounded_to.filter(|&dtype| dtype != DType::F32 && dtype != self.dtype);
+        let is_live = self.live == Some(version) && trainer.version() == version && self.dtype == DType::F32;
+        match (is_live, rounded_to) {
+            (true, None) => Origin::Live,
+            _ => Origin::Stored { version, rounded_to },
+        }
+    }
+
+    /// The complete folder of a version.
+    fn open(&self, trainer: &Trainer, version: u64) -> Result<StoredParameters> {
+        let path = step_folder::of_version(&self.folder, version);
+        let gone = || LearnerError::WeightsGone { version, path: path.clone() };
+        match VersionMarker::read(&Folder::new(&path)) {
+            Ok(marker) if marker.version == version => {}
+            _ => return Err(gone()),
+        }
+        StoredParameters::open(&path, trainer.config()).map_err(|error| match error {
+            // Removed meanwhile.
+            ModelError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => gone(),
+            other => other.into(),
+        })
+    }
+
+    /// The network that is held, or a new one, with each tensor that of its wanted origin.
+    fn filled(
+        &mut self,
+        held: Option<Box<dyn TrainableModel>>,
+        trainer: &Trainer,
+        wanted: &[Origin],
+        folders: &BTreeMap<u64, StoredParameters>,
+    ) -> Result<Box<dyn TrainableModel>> {
+        let (live, device) = (trainer.parameters(), trainer.parameters().device());
+        let mut filled = match held {
+            Some(held) => held,
+            None => {
+                self.origins = vec![Origin::Live; wanted.len()];
+                let options = trainer.settings().compute.network_options();
+                network(trainer.config().clone(), live.clone(), DType::F32, options)?
+            }
+        };
+        let (values, origins) = (filled.parameters_mut().values_mut(), &mut self.origins);
+        // What is not wanted gives its memory back before anything is read.
+        let mut missing = Vec::new();
+        for (at, &wanted) in wanted.iter().enumerate() {
+            if wanted == Origin::Live || wanted != origins[at] {
+                (values[at], origins[at]) = (live.values()[at].clone(), Origin::Live);
+            }
+            if let Origin::Stored { version, rounded_to } = wanted
+                && origins[at] == Origin::Live
+            {
+                missing.push((at, version, rounded_to));
+            }
+        }
+        let needed = missing.iter().map(|&(at, ..)| 4 * live.values()[at].elem_count() as u64).sum();
+        if device.is_cpu() {
+            validate_room(needed, available_memory())?;
+        }
+        for (at, version, rounded_to) in missing {
+            // Each wanted version was opened.
+            let Some(folder) = folders.get(&version) else { continue };
+            let stored = folder.read(ParameterId::at(at), device)?;
+            values[at] = match rounded_to {
+                Some(dtype) => stored.to_dtype(dtype)?.to_dtype(DType::F32)?,
+                None => stored,
+            };
+            origins[at] = Origin::Stored { version, rounded_to };
+        }
+        Ok(filled)
+    }
+}
+
+/// Refuses what the machine does not have: on a CPU the system would end the process instead.
+fn validate_room(needed: u64, available: Option<u64>) -> Result<()> {
+    match available.filter(|&available| available < needed) {
+        None => Ok(()),
+        Some(available) => Err(LearnerError::NoRoom(format!("{} needed, {} available", Size(needed), Size(available)))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weights_that_do_not_fit_are_refused_with_both_sizes() {
+        assert!(validate_room(1 << 30, Some(1 << 30)).is_ok() && validate_room(1 << 30, None).is_ok());
+        let text = validate_room(3 << 30, Some(1 << 30)).unwrap_err().to_string();
+        assert!(text.contains("3.0 GiB needed, 1.0 GiB available"), "{text}");
+    }
+}

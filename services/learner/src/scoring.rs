@@ -1,0 +1,38 @@
+//! What a network tells of the tokens of sequences.
+
+use evenkeel_model::sampling::{SampledFrom, TokenStatistics};
+use evenkeel_model::{Scores, TrainableModel};
+
+use crate::error::Result;
+use crate::micro_batch::MicroBatches;
+
+/// The scores of a sequence.
+#[derive(Clone, Debug)]
+pub(crate) struct SequenceScores {
+    /// Log-probabilities and entropies without truncation.
+    pub(crate) plain: Scores,
+    /// Of the distributions that were sampled from, if they were asked for.
+    pub(crate) statistics: Option<Vec<TokenStatistics>>,
+}
+
+/// Scores every sequence, in their order: at a temperature, or with the statistics of what was sampled from.
+pub(crate) fn score(
+    network: &dyn TrainableModel,
+    batches: &MicroBatches,
+    temperature: f32,
+    sampled: Option<SampledFrom<'_>>,
+) -> Result<Vec<SequenceScores>> {
+    let Some(from) = sampled else {
+        let scores = batches.unpack(network.score(batches.packed(), temperature)?);
+        return Ok(scores.into_iter().map(|plain| SequenceScores { plain, statistics: None }).collect());
+    };
+    let tokens = batches.unpack_tokens(network.score_sampled(batches.packed(), from)?);
+    let of_sequence = tokens.into_iter().map(|tokens| SequenceScores {
+        plain: Scores {
+            logp: tokens.iter().map(|token| token.logp).collect(),
+            entropy: tokens.iter().map(|token| token.entropy).collect(),
+        },
+        statistics: Some(tokens.into_iter().map(|token| token.statistics).collect()),
+    });
+    Ok(of_sequence.collect())
+}
