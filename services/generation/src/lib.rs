@@ -37,6 +37,10 @@ mod update;
 
 pub use error::GenerationError;
 pub use series::SERIES;
+
+/// The worker extension of vLLM for the exact proof of weights: the text of `evenkeel_worker.py`.
+pub const WORKER_EXTENSION: &str = include_str!("../extension/evenkeel_worker.py");
+
 pub use settings::{
     EngineClientSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
 };

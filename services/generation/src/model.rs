@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use evenkeel_hf::{ConfigFile, Folder, FolderError, TensorShapes, tensor_shapes};
+use evenkeel_hf::{ConfigFile, Folder, FolderError, HeadForm, TensorShapes, tensor_shapes};
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::ModelInfo;
+use evenkeel_proto::v1::{self as wire, ModelInfo};
 
 /// A served model.
 #[derive(Debug, Clone, PartialEq)]
@@ -21,7 +21,7 @@ impl Model {
     pub(crate) fn read(name: &str, root: &Path) -> Self {
         let folder = Folder::new(root);
         match identity(&folder) {
-            Ok((architecture, vocabulary_size)) => {
+            Ok(Identity { architecture, vocabulary_size, head }) => {
                 let shapes = tensor_shapes(&folder).unwrap_or_default();
                 let info = ModelInfo {
                     architecture,
@@ -29,6 +29,7 @@ impl Model {
                     vocabulary_size,
                     context_tokens: 0,
                     tokenizer_digest: folder.tokenizer_digest().unwrap_or_default(),
+                    head: wire_form(head).into(),
                 };
                 Self { info: Some(info), shapes }
             }
@@ -52,8 +53,27 @@ impl Model {
     }
 }
 
-/// Architecture and vocabulary size of a folder.
-pub(crate) fn identity(folder: &Folder) -> Result<(String, u32), FolderError> {
+/// What a folder's `config.json` says.
+pub(crate) struct Identity {
+    pub(crate) architecture: String,
+    pub(crate) vocabulary_size: u32,
+    pub(crate) head: HeadForm,
+}
+
+/// Reads it.
+pub(crate) fn identity(folder: &Folder) -> Result<Identity, FolderError> {
     let config = ConfigFile::read(folder)?;
-    Ok((config.architecture()?.to_owned(), config.vocab_size()?))
+    Ok(Identity {
+        architecture: config.architecture()?.to_owned(),
+        vocabulary_size: config.vocab_size()?,
+        head: HeadForm::of(config.json()),
+    })
+}
+
+fn wire_form(head: HeadForm) -> wire::HeadForm {
+    match head {
+        HeadForm::Own => wire::HeadForm::Own,
+        HeadForm::Tied => wire::HeadForm::Tied,
+        HeadForm::WrittenOut => wire::HeadForm::WrittenOut,
+    }
 }

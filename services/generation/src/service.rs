@@ -57,6 +57,7 @@ impl GenerationService {
             model: Some(ModelInfo { context_tokens: pool.context_tokens(), ..model }),
             queue: Some(self.items.status()),
             engines: engines.collect(),
+            takes_tied_head: pool.takes_tied_head(),
         }
     }
 }

@@ -6,7 +6,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_config::Settings;
+use evenkeel_config::{Settings, human};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::generation_server::GenerationServer;
 use evenkeel_rpc::BoxFuture;
@@ -32,6 +32,10 @@ use crate::settings::GenerationSettings;
 
 /// How long a stopped sample may take to answer with what it has. It needs no more than a moment.
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
+
+/// When it is said for the first time that no engine is up, and how often from then on.
+const FIRST_NOTE: Duration = Duration::from_secs(5);
+const NEXT_NOTES: Duration = Duration::from_secs(20);
 
 /// Binds the port, probes the engines and returns a server that does not serve yet: [`Server::spawn`] or [`Server::run`] does.
 ///
@@ -140,7 +144,19 @@ async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError>
     }
     let mut until = started + settings.startup_timeout;
     let mut found = Vec::new();
-    while let Ok(Some(ended)) = tokio::time::timeout_at(until, tasks.join_next()).await {
+    let mut note = started + FIRST_NOTE;
+    loop {
+        let ended = match tokio::time::timeout_at(until.min(note), tasks.join_next()).await {
+            Ok(Some(ended)) => ended,
+            Err(_) if note < until => {
+                let (waited, limit) = (since(started), settings.startup_timeout);
+                let waiting_for = last_errors(pool);
+                tracing::warn!(waited = %human(waited), limit = %human(limit), "waiting for an engine: {waiting_for}");
+                note += NEXT_NOTES;
+                continue;
+            }
+            _ => break,
+        };
         match ended {
             Ok((engine, Ok(reported))) => {
                 found.push((engine, reported));
@@ -155,17 +171,19 @@ async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError>
     }
     tasks.shutdown().await;
     if found.is_empty() {
-        let errors = pool.snapshot().into_iter().map(|(engine, snapshot)| {
-            let error = snapshot.last_error.as_deref().unwrap_or("has not answered yet");
-            format!("{}: {error}", engine.client().endpoint())
-        });
-        return Err(GenerationError::NoEngine {
-            waited: since(started),
-            last_errors: errors.collect::<Vec<_>>().join("; "),
-        });
+        return Err(GenerationError::NoEngine { waited: since(started), last_errors: last_errors(pool) });
     }
     admit_newest(pool, &found);
     Ok(())
+}
+
+/// What each engine failed with last.
+fn last_errors(pool: &EnginePool) -> String {
+    let errors = pool.snapshot().into_iter().map(|(engine, snapshot)| {
+        let error = snapshot.last_error.as_deref().unwrap_or("has not answered yet");
+        format!("{}: {error}", engine.client().endpoint())
+    });
+    errors.collect::<Vec<_>>().join("; ")
 }
 
 /// Probes an engine until it is up or turns out to be incompatible. Returns the label of its weights.
@@ -180,6 +198,10 @@ async fn probe_until_up(pool: &EnginePool, engine: &PooledEngine) -> Result<Opti
         match probe.await {
             Ok(reported) => return Ok(reported),
             Err(EngineClientError::Incompatible(refusal)) => return Err(refusal),
+            // Permanent as well: the engine would say the same for ever.
+            Err(error @ EngineClientError::NotFinite { .. }) => {
+                return Err(FieldError::new("the model", error, "weights with which it can sample"));
+            }
             Err(error) => pool.eject(engine, EngineState::CircuitOpen, &error.to_string()),
         }
         tokio::time::sleep(backoff.next_pause()).await;

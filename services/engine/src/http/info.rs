@@ -64,6 +64,8 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Response {
         "skip_tokenizer_init": app.model.tokenizer.is_none(),
         "generation_config": "vllm",
         "enable_sleep_mode": false,
+        // Not vLLM's: a reload from a folder without a tensor for the head of a tied model changes the head, too.
+        "takes_tied_head": true,
     });
     let scheduler = json!({
         "max_num_seqs": settings.max_sequences,

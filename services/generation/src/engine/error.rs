@@ -4,6 +4,9 @@ use evenkeel_proto::FieldError;
 use evenkeel_rpc::error::ServiceError;
 use tokio::task::JoinError;
 
+/// What the embedded engine says of weights with which it can sample nothing.
+const NOT_FINITE: &str = "logits are not finite";
+
 /// Whose fault a failed sample is, which decides what another attempt needs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
@@ -11,6 +14,8 @@ pub(crate) enum Fault {
     Request,
     /// The engine's: it answers, but incorrectly.
     Engine,
+    /// The model's: every engine computes the same from these weights.
+    Weights,
     /// The connection's: the engine cannot be reached, or was lost on the way.
     Connection,
     /// Only an interruption: the sample was taken back from its engine.
@@ -32,6 +37,9 @@ pub(crate) enum EngineClientError {
     /// An error status.
     #[error("{route}: HTTP {status}: {message}")]
     Status { route: &'static str, status: u16, message: String },
+    /// The model computes no probabilities: its weights are not finite, or so large that its logits are not.
+    #[error("{route}: HTTP {status}: {message}; the weights hold NaN or Inf, or an update has blown them up")]
+    NotFinite { route: &'static str, status: u16, message: String },
     /// The request itself was refused.
     #[error("{route}: refused: {message}")]
     Refused { route: &'static str, message: String },
@@ -59,6 +67,14 @@ pub(crate) enum EngineClientError {
 }
 
 impl EngineClientError {
+    /// What an engine says instead of an answer.
+    pub(crate) fn status(route: &'static str, status: u16, message: String) -> Self {
+        match message.contains(NOT_FINITE) {
+            true => Self::NotFinite { route, status, message },
+            false => Self::Status { route, status, message },
+        }
+    }
+
     /// A response whose `field` is `value`.
     pub(crate) fn invalid(field: &str, value: impl std::fmt::Display, allowed: impl Into<String>) -> Self {
         Self::InvalidResponse(FieldError::new(field, value, allowed))
@@ -68,6 +84,7 @@ impl EngineClientError {
     pub(crate) fn fault(&self) -> Fault {
         match self {
             Self::Refused { .. } => Fault::Request,
+            Self::NotFinite { .. } => Fault::Weights,
             Self::Transport { .. } | Self::NoClient { .. } | Self::Timeout { .. } | Self::WrongWeights { .. } => {
                 Fault::Connection
             }
@@ -91,6 +108,7 @@ impl EngineClientError {
             Self::Timeout { .. } => "timeout",
             Self::Status { .. } => "status",
             Self::Refused { .. } => "refused",
+            Self::NotFinite { .. } => "not_finite",
             Self::InvalidResponse(_) => "invalid_response",
             Self::Incompatible(_) => "incompatible",
             Self::WrongWeights { .. } => "wrong_weights",

@@ -4,6 +4,7 @@
 //! routes of other servers (SGLang) fit the same trait.
 
 mod error;
+mod tensors;
 mod validate;
 pub(crate) mod vllm;
 
@@ -12,6 +13,9 @@ use evenkeel_proto::v1::{LogProbabilityMode, SleepLevel};
 use evenkeel_rpc::BoxFuture;
 
 pub(crate) use error::{EngineClientError, Fault};
+pub(crate) use tensors::WorkerTensors;
+#[cfg(test)]
+pub(crate) use tensors::{UnreadTensor, WorkerTensor};
 
 /// The future of a trait object's method.
 pub(crate) type Boxed<'a, T> = BoxFuture<'a, Result<T, EngineClientError>>;
@@ -147,6 +151,10 @@ pub(crate) struct EngineInfo {
     pub(crate) log_probabilities: LogProbabilityMode,
     /// Whether it has the routes for weight updates.
     pub(crate) updates_weights: bool,
+    /// Whether a reload from a folder without a tensor for the head of a tied model changes the head, too.
+    pub(crate) takes_tied_head: bool,
+    /// Whether it answers with digests of its tensors.
+    pub(crate) has_digests: bool,
     /// It was found paused or asleep: a weight update may have been interrupted.
     pub(crate) found_paused: bool,
 }
@@ -207,6 +215,9 @@ pub(crate) trait EngineClient: Send + Sync + 'static {
 
     /// Scores sequences, in their order.
     fn score<'a>(&'a self, request: ScoreRequest<'a>) -> Boxed<'a, Vec<SequenceScore>>;
+
+    /// Digests of the tensors that it computes with, of each of its workers. Only of an engine that has them.
+    fn tensors(&self) -> Boxed<'_, Vec<WorkerTensors>>;
 
     /// The label of its weights. `None` if it has no labels.
     fn weights_label(&self) -> Boxed<'_, Option<String>>;

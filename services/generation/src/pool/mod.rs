@@ -140,6 +140,13 @@ impl EnginePool {
         shortest(false).or_else(|| shortest(true)).unwrap_or(0)
     }
 
+    /// Whether every engine that was probed reloads the head of a tied model from a folder without a tensor for it.
+    pub(crate) fn takes_tied_head(&self) -> bool {
+        let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+        let mut probed = engines.iter().filter_map(|engine| engine.info()).peekable();
+        probed.peek().is_some() && probed.all(|info| info.takes_tied_head)
+    }
+
     /// The weights that samples are drawn from.
     pub(crate) fn weights(&self) -> Arc<WeightsVersion> {
         Arc::clone(self.balancer().weights())

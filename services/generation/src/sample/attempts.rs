@@ -81,6 +81,10 @@ pub(super) async fn draw(
                 let message = format!("engine {engine}: {error}");
                 return Err(Failure::new(FailureCode::InvalidArgument, Reason::EngineRefused.as_str(), message));
             }
+            Fault::Weights => {
+                let message = format!("engine {engine}: {error}");
+                return Err(Failure::new(FailureCode::InvalidArgument, Reason::EngineRefused.as_str(), message));
+            }
             Fault::Interruption => {}
             Fault::Engine | Fault::Connection => slot.record_failure(&error),
         }

@@ -14,6 +14,8 @@ use crate::health::HealthThreshold;
 use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 
+use super::tied_head;
+
 /// Attempts to resume an engine.
 const RESUME_ATTEMPTS: u32 = 4;
 /// Delay between two of them.
@@ -111,6 +113,7 @@ impl WeightUpdate {
         paused_at: &mut Instant,
     ) -> Result<(), EngineClientError> {
         let path = self.weights.path.as_deref().ok_or(EngineClientError::NotLoadable)?;
+        tied_head::check(path, engine.info()).await?;
         if control.is_asleep() {
             // It has no request, and takes none.
             engine.wake_for_load(control).await?;

@@ -3,19 +3,17 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use evenkeel_hf::{Folder, WeightFiles};
+use evenkeel_hf::{Folder, HEAD, HeadForm, WeightFiles};
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
-use crate::model::{Model, identity};
+use crate::model::{Identity, Model, identity};
 use crate::pool::WeightsVersion;
 
 /// The field of a request that names the folder.
 pub(super) const FIELD: &str = "weights.path.path";
 /// Largest marker.
 const MAX_MARKER_BYTES: u64 = 1 << 20;
-/// Models with tied embeddings may omit it.
-const HEAD: &str = "lm_head.weight";
 
 /// The fields of a marker. Those of other programs may have none.
 #[derive(Deserialize)]
@@ -48,7 +46,7 @@ pub(super) fn check_folder(
         return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
     }
     let Some((model, served)) = model.and_then(|model| Some((model, model.info.as_ref()?))) else { return Ok(()) };
-    let (architecture, vocabulary) = identity(&folder)
+    let Identity { architecture, vocabulary_size: vocabulary, head } = identity(&folder)
         .map_err(|error| refused(&error, "a folder whose config.json has architectures and vocab_size"))?;
     if architecture != served.architecture {
         return Err(refused(
@@ -70,8 +68,13 @@ pub(super) fn check_folder(
             Some(found) => {
                 return Err(refused(&format_args!("whose {name} is {found:?}"), &format!("{shape:?}")));
             }
-            None if name == HEAD => {}
-            None => return Err(refused(&format_args!("which lacks {name}"), "every tensor of the model")),
+            // Whether its engine takes it then is asked of each.
+            None if name == HEAD && head == HeadForm::Tied => {}
+            // The name belongs to what is allowed, which is never cut.
+            None => {
+                let allowed = format!("every tensor of the model, of which {name} is missing");
+                return Err(refused(&"which lacks a tensor", &allowed));
+            }
         }
     }
     Ok(())
@@ -144,13 +147,15 @@ mod tests {
         let refused_as = |folder: &tempfile::TempDir, weights| check(folder.path(), weights).unwrap_err().to_string();
         let refused = |folder: &tempfile::TempDir| refused_as(folder, version(3, "d"));
         assert_eq!(check(base.path(), version(3, "d")), Ok(()));
-        let tied = folder(&NAMES[..1], CONFIG);
+        let tied = folder(&NAMES[..1], &CONFIG.replace('}', r#","tie_word_embeddings":true}"#));
         assert_eq!(check(tied.path(), version(3, "d")), Ok(()));
+        let error = check(folder(&NAMES[..1], CONFIG).path(), version(3, "d")).unwrap_err().to_string();
+        assert!(error.ends_with("every tensor of the model, of which lm_head.weight is missing"), "{error}");
 
         let cut = |error: String, end: &str| assert!(error.ends_with(end), "{error}");
         cut(refused_as(&base, version(4, "d")), "allowed: version 4, as requested");
         cut(refused_as(&base, version(3, "e")), "allowed: e, as requested");
-        cut(refused(&folder(&[("b.weight", 4)], CONFIG)), "allowed: every tensor of the model");
+        cut(refused(&folder(&[("b.weight", 4)], CONFIG)), "every tensor of the model, of which a.weight is missing");
         cut(refused(&folder(&[("a.weight", 5)], CONFIG)), "allowed: [4]");
         cut(refused(&folder(NAMES, &CONFIG.replace('9', "8"))), "allowed: 9, as the engines serve");
         cut(

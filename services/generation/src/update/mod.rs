@@ -1,9 +1,11 @@
 //! Weight updates over all engines, and putting engines to sleep between them.
 
 mod apply;
+mod exact;
 mod folder;
 mod prove;
 mod sleep;
+mod tied_head;
 
 use std::future::Future;
 use std::sync::Arc;

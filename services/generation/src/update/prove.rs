@@ -7,7 +7,7 @@ use evenkeel_proto::v1::{EngineProof, LogProbabilityMode, ProveWeightsRequest, P
 use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::{Reason, ServiceError};
 
-use super::{Updater, on_each};
+use super::{Updater, exact, on_each};
 use crate::engine::{EngineClientError, Fault, ScoreRequest, SequenceScore};
 use crate::pool::{EnginePool, PooledEngine};
 
@@ -70,7 +70,8 @@ async fn prove_engine(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -
         Ok(scores) => (scores.into_iter().map(message).collect(), None),
         Err(error) => (Vec::new(), Some(error.failure())),
     };
-    EngineProof { engine: engine.name().to_owned(), scores, log_probability_mode: mode.into(), failure }
+    let exact = exact::prove(pool, engine, proof.deadline).await;
+    EngineProof { engine: engine.name().to_owned(), scores, log_probability_mode: mode.into(), failure, exact }
 }
 
 async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Result<Vec<SequenceScore>, ServiceError> {
@@ -94,6 +95,8 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
             EngineClientError::Refused { .. } | EngineClientError::InvalidResponse(_) => {
                 ServiceError::Precondition { reason: Reason::NoScores, message }
             }
+            // So does every engine with these weights.
+            EngineClientError::NotFinite { .. } => ServiceError::DataLoss { message },
             other => {
                 if other.fault() == Fault::Connection {
                     engine.request_check();

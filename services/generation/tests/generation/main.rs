@@ -5,6 +5,7 @@
 
 mod answers;
 mod engines;
+mod exact;
 mod names;
 mod processes;
 mod proof;
@@ -12,5 +13,6 @@ mod samples;
 mod sleep;
 mod startup;
 mod support;
+mod tied_head;
 mod vllm;
 mod weights;

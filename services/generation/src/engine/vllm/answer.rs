@@ -117,7 +117,7 @@ pub(super) fn parse(
         Ok(completion) => completion,
         // Some engines report errors with status 200.
         Err(_) if is_error(body) => {
-            return Err(EngineClientError::Status { route: COMPLETIONS, status: 200, message: message_of(body) });
+            return Err(EngineClientError::status(COMPLETIONS, 200, message_of(body)));
         }
         Err(error) => return Err(EngineClientError::invalid("body", error, "a completion in JSON")),
     };

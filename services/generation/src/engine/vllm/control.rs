@@ -8,7 +8,7 @@ use super::VllmClient;
 use crate::engine::{EngineClientError, EnginePause, WakeTarget};
 
 /// Seconds after which the engine itself gives up on its workers. Longer than any caller waits: the caller's deadline decides.
-const COLLECTIVE_TIMEOUT_S: u64 = 3600;
+pub(super) const COLLECTIVE_TIMEOUT_S: u64 = 3600;
 
 impl VllmClient {
     pub(super) async fn check_health(&self) -> Result<(), EngineClientError> {

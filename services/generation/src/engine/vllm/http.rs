@@ -123,7 +123,7 @@ async fn succeeded(route: &'static str, mut response: Response) -> Result<Respon
     let message = message_of(&body);
     Err(match status.as_u16() {
         400 | 413 | 422 => EngineClientError::Refused { route, message },
-        status => EngineClientError::Status { route, status, message },
+        status => EngineClientError::status(route, status, message),
     })
 }
 

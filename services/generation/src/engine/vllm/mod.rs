@@ -4,6 +4,7 @@
 mod answer;
 mod connector;
 mod control;
+mod extension;
 mod frames;
 mod http;
 mod metrics;
@@ -25,7 +26,7 @@ use tokio::sync::RwLock;
 use super::validate::validate;
 use super::{
     Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
-    SampledTokens, ScoreRequest, SequenceScore, WakeTarget,
+    SampledTokens, ScoreRequest, SequenceScore, WakeTarget, WorkerTensors,
 };
 use crate::settings::GenerationSettings;
 use connector::ConnectionCounter;
@@ -128,6 +129,10 @@ impl EngineClient for VllmClient {
 
     fn score<'a>(&'a self, request: ScoreRequest<'a>) -> Boxed<'a, Vec<SequenceScore>> {
         Box::pin(self.score_sequences(request))
+    }
+
+    fn tensors(&self) -> Boxed<'_, Vec<WorkerTensors>> {
+        Box::pin(self.worker_tensors())
     }
 
     fn weights_label(&self) -> Boxed<'_, Option<String>> {

@@ -60,6 +60,7 @@ impl VllmClient {
             self.post_resume().await?;
         }
         let log_probabilities = self.tiny_sample().await?;
+        let extras = self.extras().await;
         Ok(EngineInfo {
             version: format!("vllm {version}"),
             root: model.root.unwrap_or_else(|| model.id.clone()),
@@ -67,6 +68,8 @@ impl VllmClient {
             context_tokens,
             log_probabilities,
             updates_weights: paused.is_some(),
+            takes_tied_head: extras.takes_tied_head,
+            has_digests: extras.digests,
             found_paused: self.found_paused.load(Ordering::Acquire),
         })
     }

@@ -71,7 +71,7 @@ impl StreamReader {
         let chunk: Chunk<'_> = match serde_json::from_slice(data) {
             Ok(chunk) => chunk,
             Err(_) if is_error(data) => {
-                return Err(EngineClientError::Status { route: COMPLETIONS, status: 200, message: message_of(data) });
+                return Err(EngineClientError::status(COMPLETIONS, 200, message_of(data)));
             }
             Err(error) => return Err(EngineClientError::invalid("frame", error, "a chunk of a completion in JSON")),
         };

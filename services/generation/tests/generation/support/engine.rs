@@ -56,6 +56,10 @@ pub(crate) struct Shared {
     pub(crate) folder: Mutex<String>,
     /// The model folder that it reports.
     pub(crate) root: Mutex<String>,
+    /// Its settings, as `/server_info` answers. Null: it has no such route.
+    pub(crate) server_info: Mutex<Value>,
+    /// What its worker extension answers.
+    pub(crate) extension: Mutex<Value>,
     /// Log-probabilities before truncation.
     pub(crate) raw: AtomicBool,
     /// Nothing is answered any more, as of a process that was stopped.
@@ -91,6 +95,8 @@ impl FakeEngine {
             label: Mutex::new("default".into()),
             folder: Mutex::default(),
             root: Mutex::new("/nowhere/fake".into()),
+            server_info: Mutex::default(),
+            extension: Mutex::default(),
             raw: AtomicBool::new(false),
             frozen: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
@@ -193,6 +199,7 @@ fn router(shared: Arc<Shared>) -> Router {
             "/version",
             get(|State(s): App| async move { s.checked("/version", || json!({"version": "0.32.0"})).await }),
         )
+        .route("/server_info", get(server_info))
         .route("/v1/models", get(models))
         .route("/weight_info", get(weight_info))
         .route(
@@ -251,6 +258,14 @@ async fn models(State(shared): App) -> Response {
     let root = shared.root.lock().unwrap().clone();
     let model = json!({"id": "fake", "object": "model", "root": root, "max_model_len": CONTEXT});
     shared.checked("/v1/models", || json!({"object": "list", "data": [model]})).await
+}
+
+async fn server_info(State(shared): App) -> Response {
+    let info = shared.server_info.lock().unwrap().clone();
+    match info.is_null() {
+        true => StatusCode::NOT_FOUND.into_response(),
+        false => shared.checked("/server_info", || info).await,
+    }
 }
 
 async fn weight_info(State(shared): App) -> Response {
@@ -313,6 +328,13 @@ async fn metrics(State(shared): App) -> Response {
 }
 
 async fn collective_rpc(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
+    if body["method"] == "evenkeel_weights" {
+        let answer = shared.extension.lock().unwrap().clone();
+        return match answer.is_null() {
+            true => StatusCode::INTERNAL_SERVER_ERROR.into_response(),
+            false => shared.checked("/collective_rpc", || json!({"results": [answer]})).await,
+        };
+    }
     let path = body["kwargs"]["weights_path"].as_str().unwrap_or_default().to_owned();
     shared.note(format!(
         "{} {path} live={} paused={}",

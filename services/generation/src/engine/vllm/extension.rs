@@ -1,0 +1,94 @@
+//! What a server says of itself beyond vLLM's API: whether it reloads the head of a tied model, and, where the worker extension of this
+//! service is loaded (`extension/evenkeel_worker.py`), digests of the tensors that it computes with.
+
+use std::time::Duration;
+
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::{VllmClient, http};
+use crate::engine::{EngineClientError, WorkerTensors};
+
+const SERVER_INFO: &str = "/server_info?config_format=json";
+const COLLECTIVE_RPC: &str = "/collective_rpc";
+/// The extension's method, and the form of its answers that is understood here.
+const METHOD: &str = "evenkeel_weights";
+const PROTOCOL: u64 = 1;
+/// A server collects facts about its machine for the first answer.
+const INFO_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What an engine can do besides what every vLLM does.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct Extras {
+    /// A reload from a folder without a tensor for the head of a tied model changes the head, too.
+    pub(super) takes_tied_head: bool,
+    /// It answers with digests of its tensors.
+    pub(super) digests: bool,
+}
+
+#[derive(Deserialize)]
+struct Answers<T> {
+    results: Vec<T>,
+}
+
+#[derive(Deserialize)]
+struct Capabilities {
+    protocol: u64,
+    tied_head: String,
+}
+
+impl VllmClient {
+    /// Asks for them. A server without the routes, or that gives another answer, has none.
+    pub(super) async fn extras(&self) -> Extras {
+        let info = match self.control.get(SERVER_INFO, INFO_TIMEOUT).await {
+            Ok(body) => serde_json::from_slice::<Value>(&body).unwrap_or_default(),
+            Err(error) => {
+                tracing::debug!(engine = self.endpoint, %error, "no settings of the server");
+                return Extras::default();
+            }
+        };
+        let config = &info["vllm_config"];
+        let takes_tied_head = config["model_config"]["takes_tied_head"].as_bool() == Some(true);
+        let extension = config["parallel_config"]["worker_extension_cls"].as_str().unwrap_or_default();
+        if extension.is_empty() {
+            return Extras { takes_tied_head, digests: false };
+        }
+        match self.call_extension::<Capabilities>(false).await {
+            Ok(workers) if !workers.is_empty() && workers.iter().all(|worker| worker.protocol == PROTOCOL) => {
+                let any = |word: &str| workers.iter().any(|worker| worker.tied_head == word);
+                Extras { takes_tied_head: takes_tied_head || any("shared") && !any("packed"), digests: true }
+            }
+            Ok(_) => {
+                tracing::warn!(engine = self.endpoint, extension, "its worker extension is of another version");
+                Extras { takes_tied_head, digests: false }
+            }
+            Err(error) => {
+                tracing::debug!(engine = self.endpoint, extension, %error, "its worker extension has no digests");
+                Extras { takes_tied_head, digests: false }
+            }
+        }
+    }
+
+    /// The tensors of each worker, for as long as reading them takes: the caller has a deadline.
+    pub(super) async fn worker_tensors(&self) -> Result<Vec<WorkerTensors>, EngineClientError> {
+        self.call_extension(true).await
+    }
+
+    async fn call_extension<T: for<'a> Deserialize<'a>>(&self, digests: bool) -> Result<Vec<T>, EngineClientError> {
+        let body = json!({ "method": METHOD, "kwargs": { "digests": digests }, "timeout": super::control::COLLECTIVE_TIMEOUT_S });
+        let exchange = async {
+            let mut response = self.control.post_json(COLLECTIVE_RPC, body.to_string().into_bytes(), None).await?;
+            http::read_all(COLLECTIVE_RPC, &mut response, self.max_answer).await
+        };
+        let bytes = if digests {
+            exchange.await?
+        } else {
+            let after_ms = evenkeel_rpc::error::millis(self.control_timeout);
+            let late = EngineClientError::Timeout { route: COLLECTIVE_RPC, after_ms };
+            tokio::time::timeout(self.control_timeout, exchange).await.unwrap_or(Err(late))?
+        };
+        let answers: Answers<T> = serde_json::from_slice(&bytes)
+            .map_err(|error| EngineClientError::invalid("results", error, "those of evenkeel_worker.py"))?;
+        Ok(answers.results)
+    }
+}
