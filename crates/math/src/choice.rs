@@ -7,14 +7,75 @@ const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 pub(crate) fn of_gold(text: &str) -> Option<char> {
     let bare = without_markup(text)?;
     let (letter, rest) = leading_letter(&bare)?;
-    rest.is_empty().then_some(letter)
+    (rest.is_empty() || (bare.starts_with('(') && is_content(rest))).then_some(letter)
+}
+
+/// Whether what follows a choice in parentheses is its content: it begins with no operator.
+fn is_content(rest: &str) -> bool {
+    !rest.starts_with(['+', '*', '/', '^', '=', '<', '>', ',', ';', '(', '_', '\'']) && others_than(rest, ' ')
+}
+
+/// The content after the letter of a choice: of `(C) 14` and `C. 14`.
+pub(crate) fn content(text: &str) -> Option<String> {
+    if !text.contains(|c| LETTERS.contains(&c)) {
+        return None;
+    }
+    let mut bare = text.trim().to_owned();
+    for command in ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox"] {
+        for letter in LETTERS {
+            for inner in [format!("({letter})"), format!("({letter}) "), format!("{letter}.")] {
+                bare = bare.replace(&format!("{command}{{{inner}}}"), &format!("{inner} "));
+            }
+        }
+    }
+    let (_, rest) = leading_letter(bare.trim())?;
+    let rest = rest.trim_start_matches(['\\', ' ', '~', ',']).len();
+    let rest = bare.trim().get(bare.trim().len() - rest..)?;
+    // A command needs its backslash.
+    let start = bare.trim().len() - rest.len();
+    let rest = if start > 0 && rest.starts_with(char::is_alphabetic) && bare.trim().get(..start)?.ends_with('\\') {
+        bare.trim().get(start - 1..)?
+    } else {
+        rest
+    };
+    (!rest.is_empty()).then(|| rest.to_owned())
+}
+
+/// The letters of a gold answer that consists of several choices: `ABD`, `A, B, D`.
+pub(crate) fn several_of_gold(text: &str) -> Option<String> {
+    several(text)
+}
+
+/// The letters of an answer that consists of several choices and separators alone, ascending. `None` where they are out of order without
+/// separators, as in a word.
+pub(crate) fn several(text: &str) -> Option<String> {
+    let bare = without_markup(text)?;
+    let mut letters = String::new();
+    for part in bare.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '、')) {
+        let part = part.trim_matches(['(', ')', '.']);
+        match part {
+            "" | "and" => {}
+            part if part.chars().all(|c| LETTERS.contains(&c)) => letters.push_str(part),
+            _ => return None,
+        }
+    }
+    let mut sorted: Vec<char> = letters.chars().collect();
+    sorted.sort_unstable();
+    sorted.dedup();
+    let is_word = !bare.contains([',', ';', ' ']) && !letters.chars().eq(sorted.iter().copied());
+    (sorted.len() > 1 && sorted.len() == letters.len() && !is_word).then(|| sorted.into_iter().collect())
 }
 
 /// The choice at the start of an answer, set apart from what follows: `(B) 42`, `B. 42`, `B) 42`, `B: 42`. `None` if there is none, or more
 /// than one.
 pub(crate) fn of_answer(text: &str) -> Option<char> {
     let bare = without_markup(text)?;
-    let (letter, rest) = leading_letter(&bare)?;
+    let bare = without_title(&bare);
+    let (letter, rest) = leading_letter(bare).or_else(|| before_content(bare))?;
+    // `C. Both A and B` names the others.
+    if ["Both ", "Neither ", "All of ", "None of ", "Either "].iter().any(|start| rest.starts_with(start)) {
+        return Some(letter);
+    }
     let mut words = rest.split(|c: char| !c.is_alphanumeric());
     let is_other = |word: &str| {
         let mut letters = word.chars();
@@ -22,6 +83,30 @@ pub(crate) fn of_answer(text: &str) -> Option<char> {
         matches!(word, "or" | "and") || single.is_some_and(|other| LETTERS.contains(&other) && other != letter)
     };
     (!words.any(is_other)).then_some(letter)
+}
+
+/// `Option B`, `Choice: (B)`
+fn without_title(text: &str) -> &str {
+    let titles = ["option", "choice", "answer", "the answer is", "answer is"];
+    let title =
+        titles.iter().find(|title| text.get(..title.len()).is_some_and(|start| start.eq_ignore_ascii_case(title)));
+    let rest = title.and_then(|title| text.get(title.len()..)).filter(|rest| rest.starts_with([' ', ':', '(']));
+    rest.map_or(text, |rest| rest.trim_start_matches([' ', ':']))
+}
+
+/// `B 42`
+fn before_content(text: &str) -> Option<(char, &str)> {
+    let mut characters = text.chars();
+    let letter = characters.next().filter(|letter| LETTERS.contains(letter))?;
+    let rest = characters.as_str();
+    let content = rest.trim_start();
+    let is_content = content.len() < rest.len() && content.starts_with(|c: char| c.is_ascii_digit() || c == '\\');
+    is_content.then_some((letter, content))
+}
+
+/// Whether anything but this character is in the text.
+fn others_than(text: &str, character: char) -> bool {
+    text.chars().any(|c| c != character)
 }
 
 /// The text without formatting commands, braces and delimiters. `None` if it has no choice letter.
@@ -74,6 +159,12 @@ mod tests {
             assert_eq!(of_answer(answer), None, "{answer}");
         }
         assert_eq!(of_gold("\\text{(E)}"), Some('E'));
-        assert_eq!(of_gold("(B) 42"), None);
+        assert_eq!(of_gold("(B) 42"), Some('B'));
+        assert_eq!(of_gold("(B) + 42"), None);
+        assert_eq!(content("\\textbf{(C)}\\ 17").as_deref(), Some("17"));
+        assert_eq!(content("C. 14").as_deref(), Some("14"));
+        assert_eq!(content("(C) \\frac12").as_deref(), Some("\\frac12"));
+        assert_eq!(several("A, C"), several("AC"));
+        assert_eq!(several("BAD"), None);
     }
 }

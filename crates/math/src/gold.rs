@@ -5,8 +5,10 @@ use std::borrow::Cow;
 use evenkeel_errors::FieldError;
 
 use crate::extract::{Extracted, NoAnswer, boxed, extract};
-use crate::parse::{ParseError, parse, plain};
-use crate::{CheckOutcome, DecimalComma, Fuel, Marker, Notation, Reason, Rules, Value, Verdict, choice, equality};
+use crate::parse::{ParseError, parse, plain, reading};
+use crate::{
+    CheckOutcome, Copied, DecimalComma, Fuel, Marker, Notation, Reason, Rules, Value, Verdict, choice, copied, equality,
+};
 
 /// What is checked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -25,6 +27,10 @@ pub struct Gold {
     choice: Option<char>,
     /// The value if a comma in it is read as a decimal point.
     with_point: Option<Value>,
+    /// Other readings: without words around it, without the letter of a choice.
+    others: Vec<Value>,
+    /// The letters, if several choices are right: `ABD`.
+    choices: Option<String>,
 }
 
 /// A gold answer that cannot be used: a defect of the data set.
@@ -104,12 +110,30 @@ impl Gold {
         let mut fuel = Fuel::new(rules.limits.fuel);
         let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
         let with_point = with_point(&source, rules, &mut fuel);
-        Ok(Self { value: value?, choice: choice::of_gold(&source), with_point })
+        let value = value?;
+        let others = if is_plain(&value) { Vec::new() } else { others(&source, &mut fuel) };
+        let choices = choice::several_of_gold(&source);
+        Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices })
     }
 
     /// The parsed value.
     pub fn value(&self) -> &Value {
         &self.value
+    }
+
+    /// Checks one answer to a task whose text is known: an unevaluated expression of the task is no answer, unless the rules accept it.
+    pub fn check_for<'a>(&self, prompt: Option<&str>, submission: CheckInput<'a>, rules: &Rules) -> Verdict<'a> {
+        let mut verdict = self.check(submission, rules);
+        let Some(prompt) = prompt.filter(|_| rules.copied == Copied::Refuse) else { return verdict };
+        verdict.copies_checked = true;
+        let is_choice = verdict.reason == Reason::EqualChoice;
+        if verdict.is_equal()
+            && !is_choice
+            && verdict.value.as_ref().is_some_and(|answer| copied::is_copied(answer, &self.value, prompt))
+        {
+            verdict.reason = Reason::Copied;
+        }
+        verdict
     }
 
     /// Checks one answer.
@@ -135,9 +159,20 @@ impl Gold {
             Err(error) => {
                 // A choice letter may precede text that cannot be parsed.
                 let reason = self.compare_choice(&extracted).unwrap_or(unreadable(error));
-                return Verdict { reason, extracted: Some(extracted), value: None };
+                return Verdict { extracted: Some(extracted), ..Verdict::without_answer(reason) };
             }
         };
+        // A box without a letter, and then "Answer: D": the letter answers a choice.
+        if let (Some(gold), CheckInput::Completion(text)) = (self.choice, submission)
+            && choice::of_answer(&extracted).is_none()
+            && rules.markers.contains(&Marker::AnswerLine)
+            && let Ok(Extracted::One(line)) =
+                extract(text, &Rules { markers: vec![Marker::AnswerLine], ..rules.clone() })
+            && let Some(chosen) = choice::of_answer(line)
+        {
+            let reason = if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice };
+            return Verdict { extracted: Some(Cow::Borrowed(line)), ..Verdict::without_answer(reason) };
+        }
         let mut reason = match self.compare_choice(&extracted) {
             Some(reason) => reason,
             None => equality::compare(&self.value, &value, rules, &mut fuel),
@@ -147,7 +182,19 @@ impl Gold {
         {
             reason = by_point;
         }
-        Verdict { reason, extracted: Some(extracted), value: Some(value) }
+        if let Some(letters) = &self.choices
+            && choice::several(&extracted).as_ref() == Some(letters)
+        {
+            reason = Reason::EqualChoice;
+        }
+        let mut value = value;
+        if reason.outcome() == CheckOutcome::NotEqual
+            && !matches!(reason, Reason::DifferentChoice | Reason::DifferentUnit | Reason::MissingUnit)
+            && let Some((by_words, read)) = self.in_words(&extracted, &value, rules, &mut fuel)
+        {
+            (reason, value) = (by_words, read);
+        }
+        Verdict { extracted: Some(extracted), value: Some(value), ..Verdict::without_answer(reason) }
     }
 
     /// The verdict as multiple choice. `None` unless both answers are choices.
@@ -157,18 +204,61 @@ impl Gold {
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 
+    /// The verdict on other readings of both sides: without the words around them.
+    fn in_words(&self, answer: &str, value: &Value, rules: &Rules, fuel: &mut Fuel) -> Option<(Reason, Value)> {
+        if rules.equations == crate::Equations::Strict && rules.text_case == crate::TextCase::Exact {
+            // The strict profile takes answers as written.
+            return None;
+        }
+        let answers = if is_plain(value) { Vec::new() } else { others(answer, fuel) };
+        let own = std::iter::once(&self.value).chain(&self.others);
+        for (index, gold) in own.enumerate() {
+            // Both first readings were compared already.
+            let skipped = usize::from(index == 0);
+            for read in std::iter::once(value).chain(&answers).skip(skipped) {
+                let reason = equality::compare(gold, read, rules, fuel);
+                if reason.outcome() == CheckOutcome::Equal {
+                    return Some((reason, read.clone()));
+                }
+            }
+        }
+        None
+    }
+
     /// The verdict with commas between digits read as decimal points, if the other side has a decimal point.
     fn with_decimal_point(&self, answer: &str, value: &Value, rules: &Rules, fuel: &mut Fuel) -> Option<Reason> {
         let is_decimal = |value: &Value| matches!(value, Value::Number(number) if matches!(number.notation, Notation::Decimal { .. }));
         let reason = match (&self.with_point, value) {
             (Some(gold), value) if is_decimal(value) => equality::compare(gold, value, rules, fuel),
-            _ if is_decimal(&self.value) => {
+            // With a power of ten it is one number, whatever the other side is.
+            _ if is_decimal(&self.value) || matches!(self.value, Value::Number(_)) && answer.contains("10^") => {
                 equality::compare(&self.value, &with_point(answer, rules, fuel)?, rules, fuel)
             }
             _ => return None,
         };
         (reason.outcome() == CheckOutcome::Equal).then_some(reason)
     }
+}
+
+/// Whether a value has no words that could stand around it.
+fn is_plain(value: &Value) -> bool {
+    match value {
+        Value::Number(_) | Value::Infinite { .. } | Value::Time(_) | Value::Based(_) | Value::Quantity(_) => true,
+        Value::Expr(expr) => expr.is_closed(),
+        _ => false,
+    }
+}
+
+/// Other readings of an answer: without words around it, and without the letter of a choice before it.
+fn others(answer: &str, fuel: &mut Fuel) -> Vec<Value> {
+    let mut found = reading(answer, fuel);
+    if let Some(content) = choice::content(answer)
+        && let Ok(value) = parse(&content, fuel)
+        && !matches!(value, Value::Text(_))
+    {
+        found.push(value);
+    }
+    found
 }
 
 /// Where a solution marks its answer, apart from boxes.
@@ -214,13 +304,21 @@ fn with_point(text: &str, rules: &Rules, fuel: &mut Fuel) -> Option<Value> {
         return None;
     }
     let plain = plain(text).ok()?;
-    let (whole, fraction) = plain.trim().trim_matches('$').trim().split_once(',')?;
-    let unsigned = whole.strip_prefix('-').map_or(whole, str::trim_start);
-    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-    if !are_digits(unsigned) || !are_digits(fraction) {
+    let (whole, rest) = plain.trim().trim_matches('$').trim().split_once(',')?;
+    let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+    let (fraction, unit) = rest.split_at(digits);
+    // `1,5 \\cdot 10^3`, `2,5 cm`: nothing that would be another item.
+    if unit.contains(',') || unit.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
         return None;
     }
-    parse(&format!("{whole}.{fraction}"), fuel).ok()
+    let unsigned = whole.strip_prefix('-').map_or(whole, str::trim_start);
+    let are_digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    // `10,000` is ten thousand, whatever the other side is.
+    let is_grouped = fraction.len() == 3 && unsigned.len() <= 3 && !unsigned.starts_with('0');
+    if !are_digits(unsigned) || !are_digits(fraction) || is_grouped {
+        return None;
+    }
+    parse(&format!("{whole}.{fraction}{unit}"), fuel).ok()
 }
 
 /// Parses an extracted answer; adjacent boxes form one list.

@@ -42,6 +42,7 @@ pub mod extract;
 pub mod parse;
 
 mod choice;
+mod copied;
 mod digits;
 mod evaluate;
 mod expr;
@@ -62,7 +63,9 @@ pub use gold::{BadGold, CheckInput, Gold, check};
 pub use lint::{Finding, lint};
 pub use number::{LongDecimal, MAX_EXACT_DIGITS, Magnitude, Notation, Number};
 pub use profile::Profile;
-pub use rules::{DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units};
+pub use rules::{
+    Copied, DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
+};
 pub use unit::Unit;
 pub use value::{Based, End, Matrix, Quantity, Region, Relation, Sign, Text, Time, Tuple, Value};
 pub use verdict::{CheckOutcome, Reason, Verdict};

@@ -14,6 +14,12 @@ pub enum Finding {
     NotItself(Reason),
     /// It is prose, which only the same words would match.
     Prose,
+    /// It is a pattern, a placeholder or a missing value, and no answer.
+    Pattern,
+    /// It states something false, such as `x = 3 = 4`: no answer can be right.
+    Contradiction,
+    /// A formula that cannot be read, which only the same spelling matches.
+    OnlyAsWritten,
     /// The task asks for a form (factored, simplified, rounded) that equality does not check. Holds the words of the request.
     FormSensitive(&'static str),
 }
@@ -25,6 +31,9 @@ impl Finding {
             Self::Unreadable(bad) => bad.reason().code(),
             Self::NotItself(_) => "not_itself",
             Self::Prose => "prose",
+            Self::Pattern => "pattern",
+            Self::Contradiction => "contradiction",
+            Self::OnlyAsWritten => "only_as_written",
             Self::FormSensitive(_) => "form_sensitive",
         }
     }
@@ -36,6 +45,11 @@ impl fmt::Display for Finding {
             Self::Unreadable(bad) => bad.fmt(f),
             Self::NotItself(reason) => write!(f, "the gold answer does not equal itself in a box: {reason}"),
             Self::Prose => f.write_str("the gold answer is prose, which only its own words answer"),
+            Self::Pattern => f.write_str("the gold answer is a pattern, a placeholder or a missing value"),
+            Self::Contradiction => f.write_str("the gold answer contradicts itself: its parts are not equal"),
+            Self::OnlyAsWritten => {
+                f.write_str("the gold answer is a formula that cannot be read: only the same spelling answers it")
+            }
             Self::FormSensitive(words) => {
                 write!(f, "the task says \"{words}\", and equality does not look at the form of an answer")
             }
@@ -69,6 +83,9 @@ pub fn lint(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<Finding>
         Ok(read) => read,
         Err(bad) => return Some(Finding::Unreadable(bad)),
     };
+    if is_pattern(gold) {
+        return Some(Finding::Pattern);
+    }
     // A gold answer that is a whole solution marks its own answer; boxing it would change its meaning.
     let boxed = match extract(gold, rules) {
         Ok(_) => gold.to_owned(),
@@ -85,8 +102,50 @@ pub fn lint(gold: &str, problem: Option<&str>, rules: &Rules) -> Option<Finding>
     {
         return Some(Finding::Prose);
     }
+    if contradicts_itself(read.value(), rules) {
+        return Some(Finding::Contradiction);
+    }
+    if let crate::Value::Text(text) = read.value()
+        && is_formula(text.as_str())
+    {
+        return Some(Finding::OnlyAsWritten);
+    }
     let problem = problem?.to_lowercase();
     FORMS.iter().find(|form| problem.contains(**form)).map(|form| Finding::FormSensitive(form))
+}
+
+/// Values that stand for none.
+const MISSING: [&str; 10] = ["null", "nan", "n/a", "todo", "tbd", "answer", "<answer>", "{answer}", "...", "?"];
+/// What only regular expressions have.
+const EXPRESSIONS: [&str; 11] = [".*", ".+", "\\d", "\\w", "\\s", "[0-9]", "[a-z]", "[A-Z]", "(?", "re.compile", "[^"];
+
+/// Whether a gold answer is a regular expression, a placeholder, or the name of a missing value.
+fn is_pattern(gold: &str) -> bool {
+    let gold = gold.trim();
+    let is_missing = MISSING.iter().any(|missing| gold.eq_ignore_ascii_case(missing));
+    // `\\delta`, `\\sqrt` and other commands begin like classes of characters.
+    let is_class = |at: usize, sign: &str| {
+        let rest = gold.get(at + sign.len()..).unwrap_or_default();
+        !sign.starts_with('\\') || !rest.starts_with(|c: char| c.is_ascii_alphabetic())
+    };
+    let has_expression =
+        || EXPRESSIONS.iter().any(|sign| gold.match_indices(sign).any(|(at, sign)| is_class(at, sign)));
+    let is_anchored = gold.len() > 2 && gold.starts_with('^') && gold.ends_with('$');
+    is_missing || is_anchored || has_expression()
+}
+
+/// Whether a chain of equal numbers has different ones.
+fn contradicts_itself(value: &crate::Value, rules: &Rules) -> bool {
+    let crate::Value::Relation(relation) = value else { return false };
+    let Some(last) = relation.members.last() else { return false };
+    let mut fuel = crate::Fuel::new(rules.limits.fuel);
+    relation.members.len() > 1 && crate::equality::compare(last, value, rules, &mut fuel) == Reason::FalseChain
+}
+
+/// Whether a text is a formula: it has a command, or digits next to operators.
+fn is_formula(text: &str) -> bool {
+    let has_sign = text.contains(['=', '^', '_', '+', '*']);
+    text.contains('\\') || (has_sign && text.contains(|c: char| c.is_ascii_digit()))
 }
 
 #[cfg(test)]
@@ -109,6 +168,10 @@ mod tests {
             "[0, 1)",
             "\\text{Evelyn}",
             "3 \\pm \\sqrt{2}",
+            "\\delta",
+            "x = 3 = \\frac62",
+            "no",
+            "none",
         ] {
             assert_eq!(code(gold, Some("What is it?")), None, "{gold}");
         }
@@ -120,6 +183,12 @@ mod tests {
         assert_eq!(code("\\frac{1}{0}", None), Some("gold_undefined"));
         assert_eq!(code("\\frac{1}{2", None), Some("gold_unbalanced"));
         assert_eq!(code("(x-1)(x+1)", Some("Factor completely: $x^2-1$")), Some("form_sensitive"));
+        for pattern in ["^\\d+$", "[0-9]+", "4.*", "N/A", "null", "{answer}", "?", "(?i)yes"] {
+            assert_eq!(code(pattern, None), Some("pattern"), "{pattern}");
+        }
+        assert_eq!(code("x = 3 = 4", None), Some("contradiction"));
+        assert_eq!(code("42 = 7", None), Some("contradiction"));
+        assert_eq!(code("\\int_0^1 x\\,dx", None), Some("only_as_written"));
         assert_eq!(code("9. Anya needs to climb the heights of every hill", None), Some("prose"));
     }
 }

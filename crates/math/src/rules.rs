@@ -111,6 +111,17 @@ pub enum TextCase {
     Exact,
 }
 
+/// What an unevaluated expression that stands in the task is worth, if it equals the gold answer and is not the gold answer as written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Copied {
+    /// Nothing: the verdict is `copied`. Needs the task's text.
+    #[default]
+    Refuse,
+    /// As much as any other answer.
+    Accept,
+}
+
 /// Limits of one check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
@@ -149,6 +160,8 @@ pub struct Rules {
     pub equations: Equations,
     /// What a comma between digits means.
     pub decimal_comma: DecimalComma,
+    /// What an expression copied from the task is worth.
+    pub copied: Copied,
     /// Limits of one check.
     pub limits: Limits,
 }
@@ -165,6 +178,7 @@ impl Default for Rules {
             text_case: TextCase::default(),
             equations: Equations::default(),
             decimal_comma: DecimalComma::default(),
+            copied: Copied::default(),
             limits: Limits::default(),
         }
     }

@@ -58,6 +58,7 @@ const KNOWN: &[Known] = &[
     (&["month", "months"], TIME, 1, 2_629_746, 1),
     (&["yr", "year", "years"], TIME, 1, 31_556_952, 1),
     (&["Hz", "hertz"], TIME, -1, 1, 1),
+    (&["acre", "acres"], LENGTH, 2, 40_468_564_224, 10_000_000),
     (&["K", "kelvin", "C", "celsius", "F", "fahrenheit"], TEMPERATURE, 1, 1, 1),
     (&["coulomb", "coulombs"], CHARGE, 1, 1, 1),
     (&["bit", "bits"], DATA, 1, 1, 1),
@@ -76,7 +77,9 @@ const REFUSED: &str = "not or and maybe is isn are if no none than less more lea
     to between either squared cubed factorial root exponent half halves third thirds fourths fifth fifths sixth sixths \
     seventh sevenths eighths ninths tenth tenths hundredth hundredths thousandth thousandths trillion trillionth lakh crore \
     score pi infinity infinite inf nan impossible invalid never cannot perhaps possibly probably unless versus vs \
-    alternatively instead negative neg over below above under ish guess unknown undefined nor";
+    alternatively instead negative neg over below above under ish guess unknown undefined nor \
+    ten tens hundreds thousands millions billions trillions quadrillion quadrillions dozens mil mill mln mio bn bln tn thou gross \
+    permille ppm bps doubled tripled times-ten reciprocal inverse opposite";
 
 /// Words of a label.
 pub(crate) const MAX_WORDS: usize = 4;
@@ -87,8 +90,23 @@ impl Unit {
         Self { dimensions: [0; 8], factor: RBig::ONE, label: String::new() }
     }
 
+    /// The prefix of millionths.
+    pub(crate) fn micro() -> Self {
+        Self { factor: RBig::from_parts(IBig::ONE, 1_000_000_u32.into()), ..Self::none() }
+    }
+
+    /// Whether a word negates, hedges, relates or multiplies.
+    pub(crate) fn is_refused(word: &str) -> bool {
+        REFUSED.split_whitespace().any(|refused| word.eq_ignore_ascii_case(refused))
+    }
+
     /// The unit with this name.
     pub(crate) fn known(name: &str) -> Option<Self> {
+        match name {
+            "mph" => return Some(Self::known("mile")?.times(&Self::known("hour")?.power(-1)?)),
+            "kph" | "kmh" => return Some(Self::known("km")?.times(&Self::known("hour")?.power(-1)?)),
+            _ => {}
+        }
         let spelled = folded(name);
         let (_, dimension, exponent, above, below) =
             KNOWN.iter().find(|(names, ..)| names.contains(&name) || names.contains(&&*spelled))?;

@@ -46,6 +46,8 @@ pub enum Value {
     Matrix(Matrix),
     /// Equations, inequalities, assignments, memberships.
     Relation(Relation),
+    /// Relations that all hold, at least one of them an inequality or a membership: `x > 2, x < 5`.
+    Conditions(Vec<Relation>),
     /// Text that is not mathematics.
     Text(Text),
 }
@@ -173,6 +175,7 @@ impl fmt::Display for Value {
                 f.write_str("]")
             }
             Self::Relation(relation) => relation.fmt(f),
+            Self::Conditions(relations) => separated(f, relations, ", "),
             Self::Text(text) => f.write_str(&text.0),
         }
     }

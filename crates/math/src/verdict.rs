@@ -118,6 +118,8 @@ reasons! {
         DifferentRelation => "different_relation",
         /// A chain of numbers that are not equal, such as `42 = 7`.
         FalseChain => "false_chain",
+        /// An unevaluated expression that stands in the task; it equals the gold answer.
+        Copied => "copied",
         /// Another choice.
         DifferentChoice => "different_choice",
         /// A decimal that is correct as far as it goes but has too few digits.
@@ -202,12 +204,14 @@ pub struct Verdict<'a> {
     pub extracted: Option<Cow<'a, str>>,
     /// The final answer as parsed. `None` if it could not be read.
     pub value: Option<Value>,
+    /// Whether an answer copied from the task would have been recognised: the task's text was known and the rules ask for it.
+    pub copies_checked: bool,
 }
 
 impl Verdict<'_> {
     /// A verdict without an answer.
     pub(crate) fn without_answer(reason: Reason) -> Self {
-        Self { reason, extracted: None, value: None }
+        Self { reason, extracted: None, value: None, copies_checked: false }
     }
 
     /// The outcome.

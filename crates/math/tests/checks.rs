@@ -40,7 +40,7 @@ fn nothing_earns_a_reward_but_the_answer() {
     for completion in [
         "",
         "7",
-        "the answer is 7",
+        "the answer is not 7",
         "\\boxed{}",
         "\\boxed{x}",
         "\\boxed{?}",

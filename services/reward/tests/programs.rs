@@ -84,7 +84,7 @@ fn failures_of_programs_are_distinguished() {
             assert_eq!(verdict.validate(), Ok(()));
         }
         let none = worker.one(program("a", "I do not know.", doubles())).await;
-        assert_eq!(outcome_of(&none), (Outcome::NoAnswer, "no_code", Some(0.0)));
+        assert_eq!(outcome_of(&none), (Outcome::NoAnswer, "no_block", Some(0.0)));
         let error = worker.one(bare("a", "raise ValueError('no')", doubles())).await;
         assert_eq!(error.detail, "ValueError: no");
         assert!(error.code.unwrap().stderr_excerpt.contains("line 1"));
@@ -107,7 +107,7 @@ fn the_settings_decide_about_programs_that_need_what_the_sandbox_lacks() {
                 assert_eq!(verdict.validate(), Ok(()));
             }
             let own = worker.one(bare("b", "1 / 0", doubles())).await;
-            assert_eq!(outcome_of(&own), (Outcome::RuntimeError, "runtime_error", Some(0.0)));
+            assert_eq!(outcome_of(&own), (Outcome::RuntimeError, "exception", Some(0.0)));
         }
     });
 }
@@ -132,7 +132,7 @@ fn a_task_chooses_mode_and_reward() {
         let task = CodeTask { tests_source: Some(tests(&[("1", "2"), ("2", "5"), ("4", "8")])), ..CodeTask::default() };
         let fraction = CodeTask { reward: CodeReward::PassedFraction.into(), ..task.clone() };
         let verdict = worker.one(program("a", RIGHT, fraction)).await;
-        assert_eq!(outcome_of(&verdict), (Outcome::WrongAnswer, "wrong_answer", Some(2.0 / 3.0)));
+        assert_eq!(outcome_of(&verdict), (Outcome::WrongAnswer, "line_differs", Some(2.0 / 3.0)));
         let graded = CodeTask { mode: CodeMode::LiveCodeBench.into(), question_id: "abc311_c".into(), ..task };
         let report = worker.one(program("a", RIGHT, graded)).await.code.unwrap();
         assert_eq!((report.live_code_bench_results, report.live_code_bench_error), (vec![1, -2], Some(-2)));

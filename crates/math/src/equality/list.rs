@@ -29,6 +29,17 @@ pub(super) fn compare(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mu
     compare_items(gold, answer, rules, fuel)
 }
 
+/// The value of a list that states one value in several notations: `\\frac34 \\text{ or } 0.75`. `None` for other lists.
+pub(super) fn single_value<'v>(items: &'v [Value], rules: &Rules, fuel: &mut Fuel) -> Option<&'v Value> {
+    let (first, others) = items.split_first()?;
+    let is_scalar = |item: &Value| matches!(item, Value::Number(_) | Value::Expr(_));
+    if items.len() > 3 || !items.iter().all(is_scalar) || others.iter().any(|other| other == first) {
+        return None;
+    }
+    let same = others.iter().all(|other| is_equal(compare_values(first, other, rules, fuel)));
+    same.then_some(first)
+}
+
 /// A set against anything without a rule of its own: each item is in both, multiplicity aside.
 pub(super) fn compare_set(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Some(a), Some(b)) = (gold.items(), answer.items()) {

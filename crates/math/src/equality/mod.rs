@@ -3,6 +3,7 @@
 //! Scalars are compared exactly if possible, then modulo two primes, then in interval arithmetic (`scalar`). Composite values are compared
 //! part by part, each kind by its own rules (`relation`, `region`, `list`, `tuple`, `quantity` and others).
 
+mod conditions;
 mod equation;
 mod inequality;
 mod list;
@@ -36,6 +37,7 @@ pub fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> 
         }
         // Identical parses are equal, whatever the kind.
         _ if gold == answer => same(gold),
+        (Value::Conditions(_), _) | (_, Value::Conditions(_)) => conditions::compare(gold, answer, rules, fuel),
         (Value::List(gold), Value::List(answer)) => list::compare(gold, answer, rules, fuel),
         (Value::Relation(_), _) | (_, Value::Relation(_)) => relation::compare(gold, answer, rules, fuel),
         (Value::Region(_), _) | (_, Value::Region(_)) => region::compare(gold, answer, rules, fuel),
@@ -47,6 +49,10 @@ pub fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> 
         }
         (Value::Based(_), _) | (_, Value::Based(_)) => text::compare_based(gold, answer),
         (Value::Infinite { .. }, _) | (_, Value::Infinite { .. }) => Reason::DifferentKind,
+        (Value::Number(_) | Value::Expr(_), Value::List(items)) => match list::single_value(items, rules, fuel) {
+            Some(value) => compare(gold, value, rules, fuel),
+            None => Reason::DifferentKind,
+        },
         (Value::List(_) | Value::Text(_), _) | (_, Value::List(_) | Value::Text(_)) => Reason::DifferentKind,
         (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), _) => quantity::compare(gold, answer, rules, fuel),
     }
@@ -66,7 +72,7 @@ fn same(value: &Value) -> Reason {
         Value::Set(_) => Reason::EqualSet,
         Value::Region(_) => Reason::EqualRegion,
         Value::Matrix(_) => Reason::EqualMatrix,
-        Value::Relation(_) => Reason::EqualRelation,
+        Value::Relation(_) | Value::Conditions(_) => Reason::EqualRelation,
         Value::Text(_) => Reason::EqualText,
     }
 }

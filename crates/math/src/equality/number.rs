@@ -26,7 +26,14 @@ pub(super) fn compare(gold: &Number, answer: &Number, rules: &Rules) -> Reason {
     let plain = |side: &Number, value: &RBig| Interpretation { value: value.clone(), notation: side.notation };
     if gold.percent == answer.percent {
         // The percent signs cancel; a decimal keeps the digits it was written with.
-        return compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), rules);
+        let reason = compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), rules);
+        // An exact gold answer may be rounded in percent: 33.33% has four places.
+        if reason == Reason::TooFewDigits && gold.percent && gold.notation == Notation::Fraction {
+            let hundredths =
+                [(gold, gold_value), (answer, answer_value)].map(|(side, value)| as_hundredth(side, value));
+            return compare_interpretations(&hundredths[0], &hundredths[1], rules);
+        }
+        return reason;
     }
     let interpretation =
         |side: &Number, value: &RBig| if side.percent { as_hundredth(side, value) } else { plain(side, value) };
@@ -35,7 +42,10 @@ pub(super) fn compare(gold: &Number, answer: &Number, rules: &Rules) -> Reason {
     if is_equal(scaled) {
         return Reason::EqualPercent;
     }
+    // A number below 1 is a share, and the same number with the sign is another one: 0.5% is not 0.5.
+    let share = if gold.percent { answer_value } else { gold_value };
     if rules.percent == Percent::Either
+        && (share.is_int() || share.clone().abs() > RBig::ONE)
         && is_equal(compare_interpretations(&plain(gold, gold_value), &plain(answer, answer_value), rules))
     {
         return Reason::EqualPercent;
@@ -109,6 +119,7 @@ fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, rules
     let (decimal, digits) = match (gold.places(), answer.places()) {
         (None, None) => return Reason::DifferentNumber,
         (Some(gold_places), Some(answer_places)) if answer_places < gold_places => (answer, ANSWER_DIGITS),
+        (Some(_), _) if is_in_eighths(&gold.value) => return Reason::DifferentNumber,
         (Some(_), _) => (gold, GOLD_DIGITS),
         (None, Some(_)) => (answer, ANSWER_DIGITS),
     };
@@ -121,15 +132,18 @@ fn compare_interpretations(gold: &Interpretation, answer: &Interpretation, rules
     if decimal.significant_places() >= digits { Reason::EqualRounded } else { Reason::TooFewDigits }
 }
 
-/// Whether a decimal with this many places is the other number, rounded or truncated at its last digit.
+/// Whether a decimal with this many places is the other number, rounded at its last digit. A number halfway between two decimals ends one
+/// digit later and needs no rounding.
 fn rounds_to(decimal: &RBig, other: &RBig, places: usize) -> bool {
     let cross = |a: &RBig, b: &RBig| a.numerator() * IBig::from(b.denominator().clone());
-    let (shown, meant) = (cross(decimal, other), cross(other, decimal));
-    let is_cut = (meant > shown) == (*decimal >= RBig::ZERO);
-    let difference: UBig = (shown - meant).abs().unsigned_abs();
+    let difference: UBig = (cross(decimal, other) - cross(other, decimal)).abs().unsigned_abs();
     let difference = difference * UBig::from(10_u8).pow(places);
-    let digit = decimal.denominator() * other.denominator();
-    &difference * UBig::from(2_u8) <= digit || (is_cut && difference < digit)
+    difference * UBig::from(2_u8) < decimal.denominator() * other.denominator()
+}
+
+/// Whether a decimal is a multiple of one eighth, as 18.50 and 0.125: as a gold answer it is meant exactly.
+pub(super) fn is_in_eighths(value: &RBig) -> bool {
+    *value.denominator() <= UBig::from(8_u8) && UBig::from(8_u8) % value.denominator() == UBig::ZERO
 }
 
 #[cfg(test)]
@@ -167,8 +181,12 @@ mod tests {
         assert_eq!(default("1/3", "0.33"), Reason::TooFewDigits);
         assert_eq!(default("1/3", "0.334"), Reason::DifferentNumber);
         assert_eq!(default("2/3", "0.667"), Reason::EqualRounded);
-        assert_eq!(default("2/3", "0.666"), Reason::EqualRounded);
-        assert_eq!(default("-2/3", "-0.666"), Reason::EqualRounded);
+        assert_eq!(default("2/3", "0.666"), Reason::DifferentNumber);
+        assert_eq!(default("-2/3", "-0.667"), Reason::EqualRounded);
+        assert_eq!(default("-2/3", "-0.666"), Reason::DifferentNumber);
+        assert_eq!(default("0.12", "1/8"), Reason::DifferentNumber);
+        assert_eq!(default("5/16", "0.313"), Reason::DifferentNumber);
+        assert_eq!(default("0.25", "0.254"), Reason::DifferentNumber);
         assert_eq!(default("-2/3", "-0.665"), Reason::DifferentNumber);
         assert_eq!(default("0.33", "1/3"), Reason::EqualRounded);
         assert_eq!(default("0.3", "1/3"), Reason::TooFewDigits);
@@ -189,6 +207,8 @@ mod tests {
         assert_eq!(default("1/3", "33.3\\%"), Reason::EqualPercent);
         assert_eq!(default("50\\%", "50\\%"), Reason::EqualInteger);
         assert_eq!(default("0.5", "50"), Reason::DifferentNumber);
+        assert_eq!(default("0.5", "0.5\\%"), Reason::DifferentNumber);
+        assert_eq!(default("33\\frac{1}{3}\\%", "33.33\\%"), Reason::EqualRounded);
         let hundredth = Rules { percent: Percent::Hundredth, ..Rules::default() };
         assert_eq!(judged("50\\%", "50", &hundredth), Reason::DifferentNumber);
         assert_eq!(judged("50\\%", "0.5", &hundredth), Reason::EqualPercent);

@@ -42,22 +42,33 @@ impl<'v> Measured<'v> {
     }
 }
 
-/// The amount before a final degree sign.
+/// An expression in degrees without its degree signs: `-60^\circ`, `180^\circ - \alpha`. `None` if it has none, or where they are the
+/// argument of a function.
 fn degrees(expr: &Expr) -> Option<Value> {
-    let nodes = expr.len();
-    let Node::Multiply(amount, unit) = expr.root() else { return None };
-    let Node::Divide(pi, _) = expr.node(*unit) else { return None };
-    let is_sign =
-        *unit as usize + 2 == nodes && *amount as usize + 5 == nodes && *expr.node(*pi) == Node::Constant(Constant::Pi);
-    if !is_sign {
+    let is_sign = |node: &Node| match node {
+        Node::Divide(pi, turn) => {
+            *expr.node(*pi) == Node::Constant(Constant::Pi)
+                && matches!(expr.node(*turn), Node::Literal(number) if number.exact() == Some(&RBig::from(180_u8)))
+        }
+        _ => false,
+    };
+    let is_degree = |node: &Node| matches!(node, Node::Multiply(_, unit) if is_sign(expr.node(*unit)));
+    if !expr.any(is_degree)
+        || expr.any(|node| matches!(node, Node::Call(..) | Node::Call2(..) | Node::Apply(..) | Node::Fold { .. }))
+    {
         return None;
     }
-    Some(match Builder::prefix(expr, *amount) {
-        Expr { .. } if *amount == 0 => match expr.node(0) {
-            Node::Literal(number) => Value::Number(number.clone()),
-            _ => Value::Expr(Builder::prefix(expr, 0)),
+    let bare = Builder::mapped(expr, |node| match node {
+        Node::Multiply(amount, unit) if is_sign(expr.node(*unit)) => Some(*amount),
+        _ => None,
+    })?;
+    Some(match bare.root() {
+        Node::Literal(number) if bare.len() == 1 => Value::Number(number.clone()),
+        Node::Negate(_) if bare.len() == 2 => match bare.node(0) {
+            Node::Literal(number) => Value::Number(number.clone().negated()),
+            _ => Value::Expr(bare),
         },
-        amount => Value::Expr(amount),
+        _ => Value::Expr(bare),
     })
 }
 
@@ -83,6 +94,15 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
         }
         _ => {
             let plain = amounts(&gold_side.amount, &answer_side.amount, rules, fuel);
+            // `25 cents` is 0.25 dollars.
+            let cents =
+                answer_side.unit.as_ref().filter(|unit| **unit == Unit::known("cent").unwrap_or_else(Unit::none));
+            if let (false, None, Some(unit)) = (is_equal(plain), &gold_side.unit, cents)
+                && let Some(dollars) = times(&answer_side.amount, unit.factor())
+                && is_equal(amounts(gold, &dollars, rules, fuel))
+            {
+                return Reason::EqualQuantity;
+            }
             if is_equal(plain) || !(gold_side.degree || answer_side.degree) {
                 return plain;
             }

@@ -24,6 +24,40 @@ pub(super) fn interval_reason(tuple: &Tuple) -> Option<Reason> {
     (tuple.items.len() == 2 && (mixed || infinite)).then_some(Reason::EqualRegion)
 }
 
+/// A region, and the quantity that lies in it if one is named.
+pub(super) struct NamedRegion {
+    pub(super) name: Option<String>,
+    pub(super) region: Region,
+}
+
+/// The region of a value without conditions.
+pub(super) fn named(value: &Value) -> Option<NamedRegion> {
+    match value {
+        Value::Relation(relation) => {
+            let Solved { name, region } = solved(relation)?;
+            Some(NamedRegion { name: Some(name), region })
+        }
+        // A number is not a set.
+        Value::Number(_) | Value::Expr(_) => None,
+        value => Some(NamedRegion { name: None, region: as_region(value)? }),
+    }
+}
+
+/// The region in which all relations hold. Where they exclude each other, as in `x < 1, x > 2`, alternatives are meant. `None` if they are
+/// not about one quantity.
+pub(super) fn intersection(relations: &[Relation], rules: &Rules, fuel: &mut Fuel) -> Option<NamedRegion> {
+    let solved: Vec<Solved> = relations.iter().map(solved).collect::<Option<_>>()?;
+    let name = solved.first()?.name.clone();
+    if solved.iter().any(|solved| solved.name != name) {
+        return None;
+    }
+    let parts: Vec<Region> = solved.into_iter().map(|solved| solved.region).collect();
+    let all = Region::Intersection(parts.clone());
+    let nothing = Region::Points(Vec::new());
+    let is_empty = Partition::compare(&all, &nothing, rules, fuel) == Some(Reason::EqualRegion);
+    Some(NamedRegion { name: Some(name), region: if is_empty { Region::Union(parts) } else { all } })
+}
+
 /// Lists of points and intervals are unions.
 fn as_region(value: &Value) -> Option<Region> {
     match value {
@@ -47,7 +81,7 @@ fn as_region(value: &Value) -> Option<Region> {
     }
 }
 
-fn regions(gold: &Region, answer: &Region, rules: &Rules, fuel: &mut Fuel) -> Reason {
+pub(super) fn regions(gold: &Region, answer: &Region, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let Some(reason) = Partition::compare(gold, answer, rules, fuel) {
         return reason;
     }

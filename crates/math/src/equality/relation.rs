@@ -1,6 +1,6 @@
 //! Relations: equations, inequalities, memberships, and the values they assign.
 
-use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region};
+use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region, scalar};
 use crate::expr::Node;
 use crate::{CheckOutcome, Equations, Fuel, Reason, Relation, Rules, Sign, Value};
 
@@ -8,6 +8,12 @@ use crate::{CheckOutcome, Equations, Fuel, Reason, Relation, Rules, Sign, Value}
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
         (Value::Relation(a), Value::Relation(b)) => compare_relations(a, b, rules, fuel),
+        (Value::Relation(chain), Value::Tuple(_) | Value::List(_)) if let Some(list) = assignments(chain) => {
+            compare_values(&list, answer, rules, fuel)
+        }
+        (Value::Tuple(_) | Value::List(_), Value::Relation(chain)) if let Some(list) = assignments(chain) => {
+            compare_values(gold, &list, rules, fuel)
+        }
         (Value::Relation(relation), other) => {
             if let Some(reason) = region::compare_relation(relation, other, false, rules, fuel) {
                 return reason;
@@ -24,7 +30,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
             if let Some(reason) = region::compare_relation(relation, other, true, rules, fuel) {
                 return reason;
             }
-            match relation.named_value().or_else(|| value_of_sum(relation)) {
+            match relation.named_value().or_else(|| value_of_sum(relation)).or_else(|| value_of_expression(relation)) {
                 Some(value) => match inconsistency(relation, rules, fuel) {
                     Some(reason) => reason,
                     None => compare_values(other, value, rules, fuel),
@@ -44,6 +50,20 @@ fn value_of_sum(relation: &Relation) -> Option<&Value> {
         sum.names().len() > 1 && sum.nodes().iter().all(|node| matches!(node, Node::Symbol(_) | Node::Add(..)));
     let is_chain = relation.signs.iter().all(|sign| *sign == Sign::Equal);
     (is_sum && is_chain && is_number(last)).then_some(last)
+}
+
+/// The value of `P(X \le 2) = 0.3` or `\lim_{x \to 0} f(x) = 5`: what is left of the sign is no expression, but names a value.
+fn value_of_expression(relation: &Relation) -> Option<&Value> {
+    let [Value::Text(text), value] = relation.members.as_slice() else { return None };
+    let text = text.as_str();
+    let mut characters = text.chars();
+    let is_call = characters.next().is_some_and(char::is_alphabetic)
+        && characters.as_str().starts_with('(')
+        && text.ends_with(')');
+    let is_operator = ["\\lim", "\\int", "\\max", "\\min"].iter().any(|operator| text.starts_with(operator));
+    let words = text.split(|c: char| !c.is_alphabetic()).filter(|word| word.chars().nth(3).is_some()).count();
+    let is_named = (is_call || is_operator) && words == 0 && !text.contains(" or ");
+    (is_named && relation.signs == [Sign::Equal] && is_number(value)).then_some(value)
 }
 
 /// The contradiction in a chain with a name, if any: `x = 6 = 5` does not answer 5.
@@ -81,13 +101,51 @@ fn compare_chain(gold: &Value, relation: &Relation, rules: &Rules, fuel: &mut Fu
         Value::Expr(expr) => expr.is_closed(),
         _ => false,
     };
-    let [first, rest @ ..] = relation.members.as_slice() else { return Reason::DifferentKind };
-    if !relation.members.iter().all(is_number) || relation.signs.iter().any(|sign| *sign != Sign::Equal) {
+    let rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
+    let end = rounded.map_or(relation.members.len(), |at| at + 1);
+    let (exact, approximate) = relation.members.split_at(end);
+    let exact: Vec<Value> = exact.iter().map(amount).collect();
+    let [first, rest @ ..] = exact.as_slice() else { return Reason::DifferentKind };
+    let is_chain = relation.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
+    if !exact.iter().all(is_number) || !is_chain {
         return Reason::DifferentKind;
+    }
+    // `25\pi \approx 81.68` states something false.
+    for value in approximate {
+        match (first.scalar(), amount(value)) {
+            (Some(exact), Value::Number(decimal)) if scalar::is_near(&exact, &decimal, fuel) => {}
+            _ => return Reason::FalseChain,
+        }
     }
     let agree =
         pairwise(rest.iter().map(|member| (first, member)), Reason::EqualRelation, Reason::FalseChain, rules, fuel);
-    if is_equal(agree) { compare_values(gold, first, rules, fuel) } else { agree }
+    if !is_equal(agree) {
+        return agree;
+    }
+    // The units of the first member are those of the chain.
+    match relation.members.first() {
+        Some(first) => compare_values(gold, first, rules, fuel),
+        None => Reason::DifferentKind,
+    }
+}
+
+/// A quantity without its unit.
+fn amount(value: &Value) -> Value {
+    match value {
+        Value::Quantity(quantity) => (*quantity.amount).clone(),
+        value => value.clone(),
+    }
+}
+
+/// `a = b = 2` as a list of assignments. `None` for other chains.
+fn assignments(relation: &Relation) -> Option<Value> {
+    let (value, names) = relation.members.split_last()?;
+    let is_chain = relation.signs.iter().all(|sign| *sign == Sign::Equal);
+    if names.len() < 2 || !is_chain || !names.iter().all(Value::is_name) || value.is_name() {
+        return None;
+    }
+    let one = |name: &Value| Relation { members: vec![name.clone(), value.clone()], signs: vec![Sign::Equal] };
+    Some(Value::List(names.iter().map(|name| Value::Relation(one(name))).collect()))
 }
 
 fn compare_relations(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &mut Fuel) -> Reason {

@@ -80,6 +80,26 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
     }
 }
 
+/// Whether a decimal is a number rounded or cut at its last digit: what an approximation next to it may be.
+pub(super) fn is_near(exact: &Expr, decimal: &Number, fuel: &mut Fuel) -> bool {
+    let places = if let Notation::Decimal { places, .. } = decimal.notation { places } else { 0 };
+    let Some(value) = decimal.exact().filter(|_| places < 1000 && exact.is_closed()) else { return false };
+    let variables = Variables::default();
+    let point = Point { variables: &variables, attempt: 0 };
+    let precision = Precision::new(PRECISIONS[1]);
+    let mut domain = Enclosure { precision, options: EnclosureOptions::default(), point };
+    let Ok(found) = evaluate(exact, &mut domain, fuel) else { return false };
+    let width = dashu_ratio::RBig::from_parts(1.into(), dashu_int::UBig::from(10_u8).pow(places));
+    let inside = (|| {
+        let precision = &mut domain.precision;
+        let (value, width) = (precision.rational(value)?, precision.rational(&width)?);
+        let difference = precision.subtract(&found.re, &value)?;
+        let (above, below) = (precision.subtract(&difference, &width)?, precision.add(&difference, &width)?);
+        Ok::<bool, EvalError>(found.im.is_none() && above.is_negative() && below.is_positive())
+    })();
+    inside.unwrap_or(false)
+}
+
 /// The exact value of a closed expression.
 enum ExactForm {
     Number(Number),
@@ -252,10 +272,16 @@ fn compare_at_points(gold: &Expr, answer: &Expr, options: EnclosureOptions, fuel
             Err(EvalError::Undefined | EvalError::Imprecise) => {}
         }
         if agreed == wanted {
-            return Comparison::Same;
+            break;
         }
     }
-    if agreed >= FEW_POINTS && why == Reason::NotSeparated { Comparison::Same } else { Comparison::Unknown(why) }
+    match () {
+        () if agreed == wanted || agreed >= FEW_POINTS && why == Reason::NotSeparated => {
+            // Pieces may meet where no point is.
+            if variables.beyond_reach { Comparison::Unknown(Reason::TooLarge) } else { Comparison::Same }
+        }
+        () => Comparison::Unknown(why),
+    }
 }
 
 /// Whether both have the same value at a point.

@@ -23,6 +23,21 @@ pub(super) fn compare_spelled(text: &Text, expr: &Expr, rules: &Rules) -> Reason
     compare_str(text.as_str(), &spelled, rules)
 }
 
+/// Digits and letters that were read as a product.
+fn spelled(expr: &Expr) -> Option<String> {
+    let mut text = String::new();
+    for node in expr.nodes() {
+        match node {
+            Node::Literal(number) if number.notation == Notation::Integer => text.push_str(&number.to_string()),
+            Node::Symbol(name) => text.push_str(expr.name(*name)),
+            Node::Constant(Constant::E) => text.push('e'),
+            Node::Multiply(..) => {}
+            _ => return None,
+        }
+    }
+    Some(text)
+}
+
 /// Digits in a base, against the same or against bare digits.
 pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
     let digits = |value: &Value| match value {
@@ -30,6 +45,8 @@ pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
             number.exact().map(|value| value.numerator().to_string())
         }
         Value::Based(based) => Some(based.digits.clone()),
+        // `4E` is a product of letters elsewhere.
+        Value::Expr(expr) => spelled(expr).map(|digits| digits.to_uppercase()),
         _ => None,
     };
     match (gold, answer) {
@@ -43,8 +60,16 @@ pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
 }
 
 fn compare_str(gold: &str, answer: &str, rules: &Rules) -> Reason {
-    let equal = gold == answer || (rules.text_case == TextCase::Fold && folded(gold).eq(folded(answer)));
+    let equal = gold == answer || (rules.text_case == TextCase::Fold && folded(bare(gold)).eq(folded(bare(answer))));
     if equal { Reason::EqualText } else { Reason::DifferentText }
+}
+
+/// The text without an article before it and the ending of an ordinal after it: `a circle`, `March14th`.
+fn bare(text: &str) -> &str {
+    let noun = ["a ", "an ", "the ", "A ", "An ", "The "].iter().find_map(|article| text.strip_prefix(article));
+    let noun = noun.unwrap_or(text);
+    let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|ending| noun.strip_suffix(ending));
+    ordinal.filter(|rest| rest.ends_with(|c: char| c.is_ascii_digit())).unwrap_or(noun)
 }
 
 fn folded(text: &str) -> impl Iterator<Item = char> {

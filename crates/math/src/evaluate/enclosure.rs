@@ -175,13 +175,10 @@ impl Algebra for Enclosure<'_> {
             && significant.min(places) >= least
             && places < 1000
         {
-            // From half a unit of the last digit below (rounded up) to a whole unit above (truncated).
-            let quarter = RBig::from_parts(IBig::ONE, UBig::from(10_u8).pow(places) * UBig::from(4_u8));
-            let quarter = self.precision.rational(&quarter)?;
-            let middle = if value.is_negative() { quarter.negated() } else { quarter.clone() };
-            let middle = self.precision.add(&value, &middle)?;
-            let width = self.precision.multiply(&quarter, &Real::integer(3))?;
-            return Ok(self.precision.widen(&middle, &width)?.into());
+            // Half a unit of the last digit on both sides: what rounds to it.
+            let half = RBig::from_parts(IBig::ONE, UBig::from(10_u8).pow(places) * UBig::from(2_u8));
+            let half = self.precision.rational(&half)?;
+            return Ok(self.precision.widen(&value, &half)?.into());
         }
         Ok(value.into())
     }

@@ -6,7 +6,7 @@ mod enclosure;
 mod exact;
 mod modular;
 mod points;
-mod prime;
+pub(crate) mod prime;
 pub(crate) mod real;
 mod surd;
 

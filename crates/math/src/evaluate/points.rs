@@ -1,5 +1,7 @@
 //! The points at which expressions are compared, derived from the names of variables: the same on every machine.
 
+mod threshold;
+
 use super::prime::{hash, mix};
 use super::real::Real;
 use crate::expr::{Expr, Function, Node, NodeId};
@@ -18,8 +20,10 @@ pub(crate) struct Variables {
     pub(crate) piecewise: bool,
     /// Whether a variable occurs in an exponent, where its parity may be all that matters.
     pub(crate) in_exponent: bool,
-    /// The largest literal of a piecewise expression, near which pieces may meet. Otherwise 1.
+    /// Up to where the pieces of a piecewise expression may meet: beyond its largest constant. Otherwise 1.
     reach: i64,
+    /// Whether pieces may meet beyond every point that is tried, so that agreement proves nothing.
+    pub(crate) beyond_reach: bool,
 }
 
 /// A set of nodes of an expression.
@@ -43,7 +47,7 @@ impl NodeSet {
 
 /// Range of the magnitude by which points of piecewise expressions are spread.
 const MIN_REACH: i64 = 16;
-const MAX_REACH: i64 = 1 << 20;
+const MAX_REACH: i64 = 1 << 40;
 
 impl Variables {
     /// Whether a variable is restricted to small integers.
@@ -118,8 +122,9 @@ impl Variables {
         });
         variables.reach = 1;
         if variables.piecewise {
-            let literals = exprs.iter().flat_map(|expr| expr.nodes()).filter_map(Node::magnitude);
-            variables.reach = literals.fold(MIN_REACH, i64::max).min(MAX_REACH);
+            let reach = exprs.iter().map(|expr| threshold::of(expr)).fold(MIN_REACH, i64::max);
+            variables.reach = reach.min(MAX_REACH);
+            variables.beyond_reach = reach > MAX_REACH;
         }
         variables.discrete &=
             exprs.iter().any(|expr| expr.names().iter().any(|name| INTEGERS.contains(&name.as_str())));

@@ -124,6 +124,53 @@ impl Builder {
         Expr { nodes: builder.nodes, names: builder.names }
     }
 
+    /// The expression with some nodes replaced by one of their operands, and without what is then unused. `None` if it has sums, whose terms
+    /// have a place.
+    pub(crate) fn mapped(expr: &Expr, operand: impl Fn(&Node) -> Option<NodeId>) -> Option<Expr> {
+        let target = |id: NodeId| {
+            let mut id = id;
+            // Operands come before their node, so this ends.
+            while let Some(next) = operand(expr.node(id)) {
+                id = next;
+            }
+            id
+        };
+        let count = expr.nodes.len();
+        let root = target(NodeId::try_from(count.checked_sub(1)?).ok()?);
+        let mut used = vec![false; count];
+        *used.get_mut(root as usize)? = true;
+        for at in (0..count).rev() {
+            if used.get(at) == Some(&true) {
+                expr.nodes.get(at)?.each_operand(|id| {
+                    if let Some(used) = used.get_mut(target(id) as usize) {
+                        *used = true;
+                    }
+                });
+            }
+        }
+        let mut places = vec![0; count];
+        let mut nodes = Vec::with_capacity(count);
+        for (at, node) in expr.nodes.iter().enumerate().filter(|(at, _)| used.get(*at) == Some(&true)) {
+            let place = |id: &NodeId| places.get(target(*id) as usize).copied().unwrap_or(0);
+            let moved = match node {
+                Node::Literal(_) | Node::Constant(_) | Node::Symbol(_) => node.clone(),
+                Node::Negate(a) => Node::Negate(place(a)),
+                Node::Add(a, b) => Node::Add(place(a), place(b)),
+                Node::Multiply(a, b) => Node::Multiply(place(a), place(b)),
+                Node::Divide(a, b) => Node::Divide(place(a), place(b)),
+                Node::Power(a, b) => Node::Power(place(a), place(b)),
+                Node::Call(function, a) => Node::Call(*function, place(a)),
+                Node::Call2(function, a, b) => Node::Call2(*function, place(a), place(b)),
+                Node::Apply(name, a) => Node::Apply(*name, place(a)),
+                Node::Term(_) | Node::Fold { .. } => return None,
+            };
+            let place = NodeId::try_from(nodes.len()).ok()?;
+            nodes.push(moved);
+            *places.get_mut(at)? = place;
+        }
+        Some(Expr { nodes, names: expr.names.clone() })
+    }
+
     /// The sub-expression whose root is this node, if its nodes come first.
     pub(crate) fn prefix(expr: &Expr, last: NodeId) -> Expr {
         Expr { nodes: expr.nodes.iter().take(last as usize + 1).cloned().collect(), names: expr.names.clone() }

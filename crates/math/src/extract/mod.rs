@@ -3,7 +3,9 @@
 //! Every search runs from the end and visits each byte a bounded number of times, so that ten megabytes of hostile text cost as much as ten
 //! megabytes of prose.
 
+mod announcement;
 mod boxes;
+mod hashes;
 mod line;
 mod number;
 mod span;
@@ -69,12 +71,12 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
     if completion.trim_start().is_empty() {
         return Err(NoAnswer::EmptyCompletion);
     }
-    let text = thinking::tail(completion, rules.thinking)?;
+    let text = without_end_tokens(thinking::tail(completion, rules.thinking)?);
     for marker in &rules.markers {
         let found = match marker {
             Marker::Boxed => boxes::last(text)?,
-            Marker::Hashes => line::after_hashes(text).map(Extracted::One),
-            Marker::AnswerLine => line::answer_line(text).map(|answer| Extracted::One(announced(answer, rules))),
+            Marker::Hashes => hashes::after_hashes(text).map(Extracted::One),
+            Marker::AnswerLine => announcement::last(text).map(|answer| Extracted::One(announced(answer, rules))),
             Marker::Unmarked => unmarked::last(text).map(Extracted::One),
         };
         if let Some(found) = found {
@@ -82,6 +84,17 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
         }
     }
     Err(NoAnswer::NothingMarked)
+}
+
+/// Tokens with which models end a text, where they are decoded with it.
+const END_TOKENS: [&str; 7] =
+    ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "</s>", "<｜end▁of▁sentence｜>"];
+
+fn without_end_tokens(mut text: &str) -> &str {
+    while let Some(rest) = END_TOKENS.iter().find_map(|token| text.trim_end().strip_suffix(token)) {
+        text = rest;
+    }
+    text
 }
 
 /// The answer announced by a line. If unmarked answers count, also the last expression of its sentence.

@@ -10,6 +10,7 @@ mod number;
 mod numeral;
 mod scalar;
 mod shape;
+mod spoken;
 mod structure;
 mod text;
 mod token;
@@ -66,6 +67,30 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
         return Err(ParseError::Empty);
     }
     shape::value(&mut shape::Context::new(&tokens, fuel), whole)
+}
+
+/// Other readings of an answer, for where the first one is not equal: without words around it (`36 apples left`), and with single letters
+/// after a number as units (`36 s`). Empty for formulas without either.
+pub(crate) fn reading(text: &str, fuel: &mut Fuel) -> Vec<Value> {
+    let mut found = Vec::new();
+    if !text.contains(|c: char| c.is_alphabetic() || matches!(c, '"' | '*')) {
+        return found;
+    }
+    let Ok(plain) = plain(text) else { return found };
+    if matches!(plain, Cow::Owned(_)) && characters::readable(&plain).is_err() {
+        return found;
+    }
+    let Ok(tokens) = token::tokens(&plain, fuel).map_err(ParseError::from).and_then(Tokens::of) else { return found };
+    let (formula, other) = spoken::formula(&tokens).unwrap_or_else(|| (tokens.trimmed(tokens.all()), None));
+    for range in std::iter::once(formula).chain(other).filter(|range| !range.is_empty()) {
+        let mut context = shape::Context::new(&tokens, fuel);
+        context.letters_are_units = true;
+        match shape::value(&mut context, range) {
+            Ok(Value::Text(_)) | Err(_) => {}
+            Ok(value) => found.push(value),
+        }
+    }
+    found
 }
 
 /// A fast path for the most common answer.

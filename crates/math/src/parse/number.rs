@@ -4,6 +4,8 @@ use std::ops::Range;
 
 use dashu_ratio::RBig;
 
+mod repeating;
+
 use super::ParseError;
 use super::structure::Tokens;
 use super::token::Kind;
@@ -87,6 +89,13 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             return Ok(None);
         }
         self.spaces();
+        if let Some(Kind::Word(word) | Kind::Label(word)) = self.peek()
+            && let Some(zeros) = magnitude(word)
+        {
+            number = some!(number.shifted(zeros));
+            self.at += 1;
+            self.spaces();
+        }
         loop {
             match self.peek() {
                 Some(
@@ -139,6 +148,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         self.spaces();
         match self.peek()? {
             Kind::Command("times" | "cdot") | Kind::Symbol('*') => self.at += 1,
+            // `1.5 x 10^3`
+            Kind::Word("x" | "X") | Kind::Label("x" | "X") => self.at += 1,
             _ => return None,
         }
         self.spaces();
@@ -213,6 +224,9 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
 
     /// A numeral, a fraction, or a number in brackets.
     fn operand(&mut self) -> Read {
+        if let Some(repeating) = self.repeating()? {
+            return Ok(Some(repeating));
+        }
         match self.peek() {
             Some(Kind::Numeral(numeral)) => {
                 let (integer, fraction) = (&numeral.integer, numeral.fraction);
@@ -230,6 +244,19 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             }
             _ => Ok(None),
         }
+    }
+
+    /// `0.\overline{27}`, `0.1\dot{6}`, `0.(6)`, `0.666...`. `None`, consuming nothing, for anything else.
+    fn repeating(&mut self) -> Read {
+        let start = self.at;
+        let found = repeating::read(self.tokens, self.at..self.end);
+        let Some(repeating::Decimal { integer, fixed, period, end }) = found else {
+            self.at = start;
+            return Ok(None);
+        };
+        self.fuel.spend(1 + (integer.len() + fixed.len() + period.len()) / 4)?;
+        self.at = end;
+        Ok(Some(repeating::value(&integer, &fixed, &period)))
     }
 
     /// The number in the brackets that open here.
@@ -320,6 +347,21 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
         self.fuel.spend(numerator.cost(denominator))?;
         Ok(Some(Number::plain(Magnitude::Exact(above / below), Notation::Fraction)))
     }
+}
+
+/// The power of ten that a word multiplies by.
+pub(super) fn magnitude(word: &str) -> Option<i64> {
+    let singular = word.strip_suffix('s').unwrap_or(word);
+    Some(match singular {
+        "hundred" => 2,
+        "thousand" => 3,
+        "lakh" => 5,
+        "million" => 6,
+        "crore" => 7,
+        "billion" => 9,
+        "trillion" => 12,
+        _ => return None,
+    })
 }
 
 /// A mixed number.

@@ -69,7 +69,24 @@ impl<'a> Tokens<'a> {
         }
         let mut tokens = Self { kinds, partners };
         tokens.dissolve_wrappers();
+        tokens.dissolve_empty_groups();
         Ok(tokens)
+    }
+
+    /// `60{}^\\circ` is `60^\\circ`.
+    fn dissolve_empty_groups(&mut self) {
+        for at in 1..self.kinds.len().saturating_sub(2) {
+            let is_empty = *self.kind(at) == Kind::GroupOpen && *self.kind(at + 1) == Kind::GroupClose;
+            let is_base = matches!(self.kind(at - 1), Kind::Numeral(_) | Kind::Close(_));
+            if is_empty && is_base && *self.kind(at + 2) == Kind::Symbol('^') {
+                self.kinds.drain(at..at + 2);
+                self.partners.drain(at..at + 2);
+                for partner in &mut self.partners {
+                    *partner -= if *partner > at { 2 } else { 0 };
+                }
+                return;
+            }
+        }
     }
 
     /// `\text{ cm}` becomes ` cm`: wrapper commands and their braces turn into white space.
@@ -123,6 +140,13 @@ impl<'a> Tokens<'a> {
     /// The index of the partner of an opening bracket, if before `end`.
     pub(super) fn partner(&self, at: usize, end: usize) -> Option<usize> {
         self.partners.get(at).copied().filter(|&partner| partner > at && partner < end)
+    }
+
+    /// Whether the range is one of these words.
+    pub(super) fn is_word(&self, range: Range<usize>, words: &[&str]) -> bool {
+        let range = self.trimmed(range);
+        range.len() == 1
+            && matches!(self.kind(range.start), Kind::Word(word) | Kind::Label(word) if words.iter().any(|known| word.eq_ignore_ascii_case(known)))
     }
 
     /// The range without white space at either end.

@@ -104,7 +104,7 @@ fn character(character: char) -> Kind<'static> {
         '(' | '[' | '⟨' | '⌊' | '⌈' => Kind::Open(character),
         ')' | ']' | '⟩' | '⌋' | '⌉' => Kind::Close(character),
         '%' => Kind::Percent,
-        '€' | '£' | '¥' | '₹' => Kind::Currency(character),
+        '€' | '£' | '¥' | '₹' | '₩' | '₽' | '₺' | '₫' | '₦' | '฿' => Kind::Currency(character),
         _ => Kind::Symbol(character),
     }
 }
@@ -141,6 +141,12 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
         let (name, after) = (name.prefix_to(letters), name.suffix_from(letters));
         return match name {
             "begin" | "end" => environment(name, after, length),
+            // Colours, lengths and what is not shown.
+            "color" | "textcolor" | "colorbox" | "cellcolor" | "hspace" | "vspace" | "mspace" | "phantom"
+            | "hphantom" | "vphantom" | "tag" | "label" | "rule" => (Kind::Space, length + argument_length(after)),
+            "underline" if after.trim_start().starts_with('{') && is_number_argument(after) => {
+                (Kind::Wrapper(false), length)
+            }
             // `\\quadx` is a space and a letter, since there is no such command.
             name if spaces_at_start(name) > 0 => (Kind::Space, 1 + spaces_at_start(name)),
             // `\left.` is an invisible bracket.
@@ -161,8 +167,45 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
         _ if character.is_whitespace() => Kind::Space,
         _ => Kind::Symbol(character),
     };
-    let length = if character == '\\' && kind == Kind::Space { 1 } else { 1 + character.len_utf8() };
+    let length = match character {
+        '\\' if kind == Kind::Space => 1,
+        // `\\\\[4pt]`
+        '\\' if environments > 0 => 2 + row_spacing(name.suffix_from(1)),
+        character => 1 + character.len_utf8(),
+    };
     (kind, length)
+}
+
+/// Length of an optional and a braced argument, with white space before them; 0 without the latter.
+fn argument_length(text: &str) -> usize {
+    let rest = text.trim_start();
+    let rest = match rest.strip_prefix('[') {
+        Some(option) => option.split_once(']').map_or(rest, |(_, rest)| rest).trim_start(),
+        None => rest,
+    };
+    let Some(inner) = rest.strip_prefix('{') else { return 0 };
+    match inner.find(['{', '}']) {
+        Some(end) if inner.suffix_from(end).starts_with('}') => text.len() - inner.len() + end + 1,
+        _ => 0,
+    }
+}
+
+/// Whether the braced argument begins with a number: `\\underline{42}`, unlike the accent of `\\underline{x}`.
+fn is_number_argument(text: &str) -> bool {
+    let inner = text.trim_start().trim_start_matches('{').trim_start();
+    inner.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
+}
+
+/// Length of the extra space after the end of a row: `*`, `[6pt]`.
+fn row_spacing(text: &str) -> usize {
+    let rest = text.strip_prefix('*').unwrap_or(text);
+    let star = text.len() - rest.len();
+    let Some((inner, _)) = rest.strip_prefix('[').and_then(|rest| rest.split_once(']')) else { return star };
+    let amount = inner.trim().trim_end_matches(|c: char| c.is_ascii_alphabetic());
+    let is_length = amount.len() < inner.trim().len()
+        && !amount.trim().is_empty()
+        && amount.trim().bytes().all(|byte| byte.is_ascii_digit() || matches!(byte, b'.' | b'-' | b' '));
+    if is_length { star + inner.len() + 2 } else { star }
 }
 
 /// Whether the command after this backslash is unlikely to start a new line.
@@ -203,12 +246,14 @@ fn named(name: &str) -> Kind<'_> {
             Kind::Wrapper(true)
         }
         "mbox" | "hbox" | "operatorname" | "mathrm" => Kind::Wrapper(true),
-        "mathbf" | "mathit" | "mathsf" | "mathtt" | "mathnormal" | "boldsymbol" | "bm" => Kind::Wrapper(false),
+        "mathbf" | "mathit" | "mathsf" | "mathtt" | "mathnormal" | "boldsymbol" | "bm" | "pmb" | "smash"
+        | "ensuremath" | "mathstrut" | "uline" => Kind::Wrapper(false),
         "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => Kind::Wrapper(false),
         "left" | "right" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" => Kind::Space,
         "bf" | "rm" | "it" | "sf" | "tt" | "tiny" | "small" | "normalsize" | "large" | "Large" | "LARGE" | "huge"
         | "LongDecimal" => Kind::Space,
-        "quad" | "qquad" | "enspace" | "enskip" | "thinspace" | "negthinspace" => Kind::Space,
+        "quad" | "qquad" | "enspace" | "enskip" | "thinspace" | "medspace" | "thickspace" | "negthinspace"
+        | "hfill" | "newline" | "par" | "relax" | "nonumber" | "notag" => Kind::Space,
         "lbrace" => Kind::Open('{'),
         "rbrace" => Kind::Close('}'),
         "lparen" => Kind::Open('('),

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use evenkeel_config::{ByteSize, HumanDuration, OptionalHumanDuration, human, resolved_threads};
 use evenkeel_proto::FieldError;
+use evenkeel_sandbox::compare::Tolerance;
 use evenkeel_sandbox::rows::MAX_PRIVATE_BYTES;
 use evenkeel_sandbox::{Limits, Mode};
 use schemars::JsonSchema;
@@ -17,7 +18,7 @@ use super::MAX_THREADS;
 const MIN_TIME: Duration = Duration::from_millis(1);
 
 /// How programs are judged.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct CodeSettings {
     /// When the sandbox is prepared.
@@ -36,6 +37,9 @@ pub struct CodeSettings {
     pub max_limits: LimitSettings,
     /// Count instructions instead of time, unless the task sets it.
     pub deterministic: bool,
+    /// Largest error, absolute or relative, of a number whose expected value is written as a float, unless the task sets it; 0 for none.
+    /// No effect in the mode `livecodebench`.
+    pub float_tolerance: f64,
     /// Outcome of programs that need something that the sandbox lacks (numpy, 64-bit lengths).
     pub unsupported: UnsupportedSetting,
     /// Maximum decompressed size of the private tests of a LiveCodeBench row, and maximum memory of the tests of a task.
@@ -142,6 +146,7 @@ impl Default for CodeSettings {
             limits: LimitSettings::default(),
             max_limits: LimitSettings::MAX,
             deterministic: false,
+            float_tolerance: Tolerance::default().0,
             unsupported: UnsupportedSetting::default(),
             max_private_tests: ByteSize::b(MAX_PRIVATE_BYTES as u64),
             tests_memory: ByteSize::gib(3),
@@ -153,8 +158,18 @@ impl Default for CodeSettings {
 impl CodeSettings {
     /// The settings that affect verdicts; all others at their defaults.
     pub(super) fn result_affecting(&self) -> Self {
-        let Self { mode, limits, max_limits, deterministic, unsupported, max_private_tests, .. } = *self;
-        Self { mode, limits, max_limits, deterministic, unsupported, max_private_tests, ..Self::default() }
+        let Self { mode, limits, max_limits, deterministic, float_tolerance, unsupported, max_private_tests, .. } =
+            *self;
+        Self {
+            mode,
+            limits,
+            max_limits,
+            deterministic,
+            float_tolerance,
+            unsupported,
+            max_private_tests,
+            ..Self::default()
+        }
     }
 
     /// Number of threads, with 0 resolved.
@@ -192,6 +207,9 @@ impl CodeSettings {
             }
             (None, Some(max)) => return refused("program_cpu", &"absent", &human(MIN_TIME), &human(max)),
             _ => {}
+        }
+        if !(0.0..=1.0).contains(&self.float_tolerance) {
+            return Err(FieldError::new("float_tolerance", self.float_tolerance, "0 to 1"));
         }
         if self.memory == Some(ByteSize::b(0)) {
             return Err(FieldError::new("memory", ByteSize::b(0), "at least 1B"));

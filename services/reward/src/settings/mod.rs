@@ -22,7 +22,7 @@ const MAX_FUEL: u64 = 4_000_000;
 const MIN_TEXT: ByteSize = ByteSize::b(16);
 
 /// The reward service.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RewardSettings {
     /// The gRPC server.

@@ -54,7 +54,8 @@ impl MathWork {
     pub(crate) fn is_short(&self) -> bool {
         let (Answer::Completion(answer) | Answer::Extracted(answer)) = &self.answer;
         let golds = self.task.alternatives.iter().map(String::len).sum::<usize>() + self.task.gold.len();
-        answer.len() + golds <= SHORT_TEXT
+        let prompt = self.task.prompt.as_ref().map_or(0, String::len);
+        answer.len() + golds + prompt <= SHORT_TEXT
     }
 }
 
@@ -94,7 +95,7 @@ impl Verifier {
     }
 
     fn checked(&self, item: VerifyItem) -> Result<Work, Box<Verdict>> {
-        let VerifyItem { id, answer, task, .. } = item;
+        let VerifyItem { id, answer, task, opened_thinking, .. } = item;
         let Some(answer) = answer else {
             return Err(Box::new(Verdict::refused(id, FieldError::missing("answer", "completion or extracted"))));
         };
@@ -103,10 +104,16 @@ impl Verifier {
             Answer::Extracted(text) => ("extracted", text, self.max_field_bytes),
         };
         fits(&id, field, text.len(), max)?;
+        let answer = match answer {
+            // What the template opened is part of the text.
+            Answer::Completion(text) if opened_thinking => Answer::Completion(format!("<think>{text}")),
+            answer => answer,
+        };
         match task {
             None => Err(Box::new(Verdict::refused(id, FieldError::missing("task", "math, code or custom")))),
             Some(Task::Math(task)) => {
                 fits(&id, "math.gold", task.gold.len(), self.max_field_bytes)?;
+                fits(&id, "math.prompt", task.prompt.as_ref().map_or(0, String::len), self.max_field_bytes)?;
                 if task.alternatives.len() > MAX_ALTERNATIVES {
                     let (count, allowed) = (task.alternatives.len(), format!("at most {MAX_ALTERNATIVES}"));
                     let error = FieldError::new("math.alternatives", format_args!("{count} gold answers"), allowed);

@@ -81,6 +81,9 @@ fn one(left: &Value, sign: Sign, right: &Value) -> Option<(String, Region)> {
         return None;
     }
     let (left, right) = (left_side(left)?, left_side(right)?);
+    if let Some(folded) = absolute(&left.1, sign, &right.1).or_else(|| absolute(&right.1, sign.flipped(), &left.1)) {
+        return Some(folded);
+    }
     match (quantity(&left), quantity(&right)) {
         (Some(name), None) if right.1.is_closed() => Some((name, half(sign, right.0))),
         (None, Some(name)) if left.1.is_closed() => Some((name, half(sign.flipped(), left.0))),
@@ -96,6 +99,21 @@ fn left_side(value: &Value) -> Option<(Value, Expr)> {
 fn quantity((_, expr): &(Value, Expr)) -> Option<String> {
     let is_quantity = matches!(expr.root(), Node::Symbol(_) | Node::Apply(..) | Node::Call(Function::Abs, _));
     (is_quantity && expr.is_name()).then(|| expr.to_string())
+}
+
+/// Solves `|a·x + b| < c` for x. `None` for the absolute value of a variable alone, which is a quantity.
+fn absolute(left: &Expr, sign: Sign, right: &Expr) -> Option<(String, Region)> {
+    let Node::Call(Function::Abs, inner) = left.root() else { return None };
+    let inner = Builder::prefix(left, *inner);
+    if inner.is_name() || !right.is_closed() {
+        return None;
+    }
+    let negative = Builder::unary(right, Node::Negate);
+    let (name, above) = linear(&inner, sign, right)?;
+    let (_, below) = linear(&inner, sign.flipped(), &negative)?;
+    let parts = vec![above, below];
+    let is_outside = matches!(sign, Sign::Greater | Sign::GreaterOrEqual);
+    Some((name, if is_outside { Region::Union(parts) } else { Region::Intersection(parts) }))
 }
 
 /// All numbers on one side of a bound.

@@ -1,6 +1,7 @@
 //! Expressions with rounded decimals.
 
 use super::{Comparison, MAX_ATTEMPTS, POINTS};
+use crate::equality::number::is_in_eighths;
 use crate::evaluate::real::Precision;
 use crate::evaluate::{Enclosure, EnclosureOptions, EvalError, Point, Variables, evaluate};
 use crate::expr::{Constant, Expr, Node};
@@ -13,6 +14,11 @@ const MIN_DECIMAL_DIGITS: [usize; 2] = [2, 3];
 
 /// Whether the values intersect if each decimal stands for every number that rounds to it.
 pub(super) fn compare(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Comparison {
+    if let Node::Literal(number) = gold.root()
+        && number.exact().is_some_and(is_in_eighths)
+    {
+        return Comparison::Different;
+    }
     let complex = [gold, answer].iter().any(|expr| expr.any(|node| matches!(node, Node::Constant(Constant::I))));
     let variables = Variables::of(&[gold, answer]);
     let closed = gold.is_closed() && answer.is_closed();

@@ -14,6 +14,7 @@ use super::structure::Tokens;
 use crate::expr::{Builder, Expr};
 use crate::{Fuel, OutOfFuel};
 use cursor::Cursor;
+pub(super) use name::is_letter;
 use stack::{LastOperand, Stack};
 
 /// Most frames open at once.

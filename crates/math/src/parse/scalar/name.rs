@@ -49,7 +49,7 @@ const LETTERS: &str = "Xi Pi Upsilon varsigma varrho varpi varkappa ell nabla pa
     square Box star bigstar ast diamond Diamond diamondsuit heartsuit clubsuit spadesuit dagger blacksquare";
 
 /// Whether a command denotes a letter.
-pub(super) fn is_letter(command: &str) -> bool {
+pub(in crate::parse) fn is_letter(command: &str) -> bool {
     LETTER_NAMES.contains(&command) || LETTERS.split_whitespace().any(|letter| letter == command)
 }
 
@@ -147,6 +147,11 @@ impl Parser<'_, '_, '_> {
             self.cursor.advance();
         }
         let mut at = self.cursor.at();
+        // `x _1`
+        let subscript = self.cursor.after_spaces(at);
+        if self.cursor.kind(subscript) == Some(&Kind::Symbol('_')) {
+            at = subscript;
+        }
         let mut after_power = false;
         if self.cursor.peek() == Some(&Kind::Symbol('^'))
             && let Some(next) = self.argument_end(self.cursor.at() + 1)
@@ -173,6 +178,7 @@ impl Parser<'_, '_, '_> {
         }
         if self.is_application(&name) {
             let name = self.builder.name(&name);
+            self.cursor.skip_spaces();
             return self.bracket(OnClose::Apply(name));
         }
         self.symbol(&name)
@@ -205,16 +211,25 @@ impl Parser<'_, '_, '_> {
 
     /// Whether the following parenthesis holds an argument and not a factor.
     fn is_application(&self, name: &str) -> bool {
-        if !self.cursor.is_at_token_start() || self.cursor.peek() != Some(&Kind::Open('(')) {
+        // `f\left(2\right)` has white space before its bracket.
+        let open = self.cursor.after_spaces(self.cursor.at());
+        if !self.cursor.is_at_token_start() || self.cursor.kind(open) != Some(&Kind::Open('(')) {
             return false;
         }
-        let Some(close) = self.cursor.partner(self.cursor.at()) else { return false };
-        let inner = self.cursor.tokens().stripped(self.cursor.at() + 1..close);
+        let Some(close) = self.cursor.partner(open) else { return false };
+        let inner = self.cursor.tokens().stripped(open + 1..close);
         let base = name.trim_end_matches('\'');
         let is_function = base.split('_').next().is_some_and(|base| base.len() == 1 && FUNCTIONS.contains(base));
         let is_zero = inner.len() == 1
             && matches!(self.cursor.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
-        is_function || is_zero
+        is_function || is_zero || self.is_whole_application(inner, close)
+    }
+
+    /// Whether a name and a bracket with a number are all there is: `V(2)` is a value at 2, and no product.
+    fn is_whole_application(&self, inner: std::ops::Range<usize>, close: usize) -> bool {
+        let is_alone = self.stack.is_at_start() && self.cursor.after_spaces(close + 1) >= self.cursor.end();
+        let sign = usize::from(self.cursor.kind(inner.start) == Some(&Kind::Symbol('-')));
+        is_alone && inner.len() == 1 + sign && matches!(self.cursor.kind(inner.start + sign), Some(Kind::Numeral(_)))
     }
 
     /// `\hat{x}` is a name of its own.

@@ -286,6 +286,13 @@ impl Parser<'_, '_, '_> {
         if is_numeral && self.stack.last_operand() != LastOperand::Other && self.cursor.is_at_token_start() {
             return Err(ScalarError::NotScalar);
         }
+        // `1{00}` shows 100.
+        if self.stack.last_operand() != LastOperand::Other
+            && *kind == Kind::GroupOpen
+            && matches!(self.cursor.kind(self.cursor.at() + 1), Some(Kind::Numeral(_)))
+        {
+            return Err(ScalarError::NotScalar);
+        }
         if self.stack.last_operand() == LastOperand::Integer && *kind == Kind::Command("frac") {
             return self.push(Operator::Mixed, MIXED + 1);
         }

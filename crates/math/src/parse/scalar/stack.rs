@@ -41,6 +41,11 @@ impl Stack {
         self.frames.len()
     }
 
+    /// Whether nothing was read yet.
+    pub(super) fn is_at_start(&self) -> bool {
+        self.frames.len() == 1 && self.operands.is_empty() && self.operators.is_empty()
+    }
+
     /// The innermost frame.
     pub(super) fn frame(&self) -> Option<&Frame> {
         self.frames.last()

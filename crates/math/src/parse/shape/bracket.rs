@@ -59,7 +59,7 @@ fn set(context: &mut Context<'_, '_, '_>, inner: Range<usize>) -> Result<Value, 
         && bar + 1 < inner.end
     {
         let condition = value(context, tokens.trimmed(bar + 1..inner.end))?;
-        if matches!(condition, Value::Relation(_)) {
+        if matches!(condition, Value::Relation(_) | Value::Conditions(_)) {
             return Ok(condition);
         }
     }

@@ -12,11 +12,13 @@ pub(in crate::parse) struct Context<'t, 'a, 'f> {
     tokens: &'t Tokens<'a>,
     fuel: &'f mut Fuel,
     depth: usize,
+    /// Whether a single letter after a number and a space is a unit: `36 s`.
+    pub(in crate::parse) letters_are_units: bool,
 }
 
 impl<'t, 'a, 'f> Context<'t, 'a, 'f> {
     pub(in crate::parse) fn new(tokens: &'t Tokens<'a>, fuel: &'f mut Fuel) -> Self {
-        Self { tokens, fuel, depth: 0 }
+        Self { tokens, fuel, depth: 0, letters_are_units: false }
     }
 
     pub(super) fn tokens(&self) -> &'t Tokens<'a> {

@@ -6,7 +6,8 @@ use dashu_ratio::RBig;
 
 use super::{Context, Read, value};
 use crate::parse::ParseError;
-use crate::{Magnitude, Notation, Number, Sign, Value, fuel};
+use crate::parse::token::Kind;
+use crate::{Magnitude, Notation, Number, Relation, Sign, Value, fuel};
 
 /// Most items that an ellipsis may stand for.
 const MAX_CONTINUED: i128 = 1000;
@@ -16,9 +17,39 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     let tokens = context.tokens();
     let Some(items) = tokens.items(range) else { return Ok(None) };
     context.spend(items.len().saturating_mul(fuel::ITEM))?;
+    let whole = items.first().map_or(0, |item| item.start)..items.last().map_or(0, |item| item.end);
     let items = items.into_iter().map(|item| value(context, item)).collect::<Result<Vec<_>, ParseError>>()?;
     let items = flattened(continued(without_name(items)));
-    Ok(Some(Value::List(items)))
+    let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or") | Kind::Label("or"));
+    let alternatives = tokens.find(whole, is_or).is_some();
+    Ok(Some(conditions(items, alternatives)))
+}
+
+/// Relations that all hold, if the items are relations and one of them is no equation; otherwise the list. `x \\ne 2, 3` excludes both.
+pub(super) fn conditions(mut items: Vec<Value>, alternatives: bool) -> Value {
+    let excluded = match items.first() {
+        Some(Value::Relation(relation)) if relation.signs == [Sign::NotEqual] => relation.members.first().cloned(),
+        _ => None,
+    };
+    let is_bare = |item: &Value| matches!(item, Value::Number(_) | Value::Expr(_));
+    if let Some(name) = excluded.filter(Value::is_name)
+        && items.iter().skip(1).all(is_bare)
+    {
+        let others = items.split_off(1).into_iter();
+        let excluded = |value| Relation { members: vec![name.clone(), value], signs: vec![Sign::NotEqual] };
+        items.extend(others.map(|value| Value::Relation(excluded(value))));
+    } else if alternatives {
+        return Value::List(items);
+    }
+    let is_condition = |item: &Value| match item {
+        Value::Relation(relation) => relation.signs.iter().any(|sign| *sign != Sign::Equal),
+        _ => false,
+    };
+    if !items.iter().all(|item| matches!(item, Value::Relation(_))) || !items.iter().any(is_condition) {
+        return Value::List(items);
+    }
+    let relation = |item| if let Value::Relation(relation) = item { Some(relation) } else { None };
+    Value::Conditions(items.into_iter().filter_map(relation).collect())
 }
 
 /// `n = 1, 2, 3` assigns all values to one name, which is dropped.

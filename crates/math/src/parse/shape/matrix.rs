@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::{Context, Read, leaf, value};
+use super::{Context, Read, leaf, list, value};
 use crate::expr::{Builder, Node};
 use crate::parse::ParseError;
 use crate::parse::structure::Tokens;
@@ -192,7 +192,7 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     Ok(Some(match (is_matrix, count) {
         (true, _) => Value::Matrix(Matrix { columns, cells }),
         (false, 1) => cells.remove(0),
-        (false, _) => Value::List(cells),
+        (false, _) => list::conditions(cells, false),
     }))
 }
 

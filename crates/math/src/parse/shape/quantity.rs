@@ -3,6 +3,9 @@
 use std::ops::Range;
 
 use super::{Context, Read, leaf};
+use crate::expr::Function;
+use crate::parse::number::magnitude;
+use crate::parse::scalar::is_letter;
 use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::unit::{MAX_WORDS, Unit};
@@ -14,11 +17,16 @@ const MAX_TOKENS: usize = 40;
 /// A scalar, with or without a unit.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    if let Some((amount, unit)) = split(tokens, range.clone()) {
+    if let Some((amount, unit)) = split(tokens, range.clone(), context.letters_are_units) {
         // A symbol such as cm, not a word.
         let is_symbol = |at: usize| matches!(tokens.kind(at), Kind::Word(word) if word.len() <= 2);
         let glued = amount.end < range.end && is_symbol(amount.end);
-        let value = leaf::read(context, amount)?;
+        let value = leaf::read(context, amount.clone())?;
+        // Up to three quarters are a fraction; more of them are coins, or periods.
+        if value.as_ref().is_some_and(is_below_four) && tokens.is_word(amount.end..range.end, &["quarter", "quarters"])
+        {
+            return Ok(None);
+        }
         if let Some(amount) = value {
             if unit.is_none() {
                 return Ok(Some(amount));
@@ -30,6 +38,10 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         return Ok(Some(value));
     }
     money(context, range)
+}
+
+fn is_below_four(amount: &Value) -> bool {
+    matches!(amount, Value::Number(number) if number.exact().is_some_and(|amount| *amount < dashu_ratio::RBig::from(4_u8)))
 }
 
 /// A scalar with a currency sign.
@@ -56,15 +68,32 @@ fn money(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
 }
 
 /// Splits the range into amount and unit.
-fn split(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Unit)> {
+fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Range<usize>, Unit)> {
     let begins = |at: usize| match tokens.kind(at) {
         // `2\mathrm{e}` is a product, `5\text{ m}` a length.
         Kind::Label(label) if label.chars().nth(1).is_none() => {
             Unit::known(label).or_else(|| Unit::counted(label)).is_some()
         }
-        Kind::Label(label) => crate::expr::Function::named(label).is_none(),
+        Kind::Label(label) => {
+            magnitude(label).is_none() && (Function::named(label).is_none() || Unit::known(label).is_some())
+        }
+        // `5^\circ C`
+        Kind::Word("C" | "F") if ends_with_circle(tokens, tokens.stripped(range.start..at)) => true,
         // A single letter is a variable unless it is in a text.
-        Kind::Word(word) => word.len() > 1 && Unit::known(word).is_some(),
+        Kind::Word(word) if word.chars().nth(1).is_none() => {
+            letters && at > range.start && *tokens.kind(at - 1) == Kind::Space && Unit::known(word).is_some()
+        }
+        Kind::Word("square" | "cubic") => true,
+        Kind::Word(word) => {
+            let counts = |at: usize| matches!(tokens.kind(at), Kind::Numeral(_) | Kind::Command("frac"));
+            let is_counted = || is_noun(word) && (range.start..at).any(counts);
+            magnitude(word).is_none() && (Unit::known(word).is_some() || is_counted())
+        }
+        Kind::Command("Omega" | "mu") => letters && at > range.start && *tokens.kind(at - 1) == Kind::Space,
+        Kind::Command("frac") => {
+            let inner = tokens.stripped(at + 2..range.end);
+            at > range.start && matches!(tokens.kind(inner.start), Kind::Label(label) if Unit::known(label).is_some())
+        }
         _ => false,
     };
     let floor = range.end.saturating_sub(MAX_TOKENS).max(range.start + 1);
@@ -96,6 +125,15 @@ fn circle_start(tokens: &Tokens<'_>, amount: Range<usize>) -> Option<usize> {
     (braced && is_power(last(4))).then(|| amount.end - 4)
 }
 
+/// Whether a plain word is something counted: no product of letters, and no function.
+fn is_noun(word: &str) -> bool {
+    let is_lower = word.bytes().all(|byte| byte.is_ascii_lowercase());
+    // `xsinx`; longer words only look like it.
+    let function = |at: usize| word.get(at..).and_then(Function::at_start).is_some_and(|(_, length)| length > 2);
+    let has_function = word.len() < 6 && (0..word.len()).any(function);
+    word.len() > 3 && is_lower && !has_function && !is_letter(word) && Unit::counted(word).is_some()
+}
+
 /// The product of powers of units formed by all of these tokens.
 fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
     let mut unit = Unit::none();
@@ -115,11 +153,28 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
                 prefix = 3;
                 at += 1;
             }
-            Kind::Label("of" | "the" | "in") if words > 0 => at += 1,
+            Kind::Label("of" | "the" | "in") | Kind::Word("of" | "the") if words > 0 => at += 1,
+            Kind::Command("Omega") => {
+                words += 1;
+                unit = unit.times(&Unit::counted("ohm")?);
+                at += 1;
+            }
+            Kind::Command("mu") => {
+                unit = unit.times(&Unit::micro());
+                at += 1;
+            }
+            Kind::Command("frac") => {
+                let above = group(tokens, at + 1, range.end)?;
+                let below = group(tokens, above.end + 1, range.end)?;
+                at = below.end + 1;
+                words += 1;
+                unit = unit.times(&self::unit(tokens, above)?).times(&self::unit(tokens, below)?.power(-1)?);
+            }
             Kind::Label(name) | Kind::Word(name) => {
                 words += 1;
                 let is_label = matches!(tokens.kind(at), Kind::Label(_));
-                let base = Unit::known(name).or_else(|| if is_label { Unit::counted(name) } else { None })?;
+                let base =
+                    Unit::known(name).or_else(|| if is_label || is_noun(name) { Unit::counted(name) } else { None })?;
                 at += 1;
                 let exponent = exponent(tokens, &mut at, range.end)?.checked_mul(prefix)?;
                 prefix = 1;
@@ -132,10 +187,20 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
     (words > 0 && words <= MAX_WORDS).then_some(unit)
 }
 
+/// The inside of the braces that open here.
+fn group(tokens: &Tokens<'_>, mut at: usize, end: usize) -> Option<Range<usize>> {
+    while at < end && *tokens.kind(at) == Kind::Space {
+        at += 1;
+    }
+    let close = if *tokens.kind(at) == Kind::GroupOpen { tokens.partner(at, end)? } else { return None };
+    Some(at + 1..close)
+}
+
 /// The exponent after a unit; 1 if there is none.
 fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
     let mut next = *at;
-    while next < end && *tokens.kind(next) == Kind::Space {
+    // `in.^2`
+    while next < end && matches!(tokens.kind(next), Kind::Space | Kind::Symbol('.')) {
         next += 1;
     }
     if next >= end || *tokens.kind(next) != Kind::Symbol('^') {

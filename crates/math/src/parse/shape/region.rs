@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::{Context, Read, value};
 use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
-use crate::{Region, Value};
+use crate::{End, Number, Region, Value};
 
 /// Most parts of a union.
 const MAX_PARTS: usize = 256;
@@ -25,8 +25,8 @@ fn is_difference(kind: &Kind<'_>) -> bool {
 /// A region written with set operators, or all real numbers.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    if is_reals(tokens, range.clone()) {
-        return Ok(Some(Value::Region(Region::Reals)));
+    if let Some(reals) = reals(tokens, range.clone()) {
+        return Ok(Some(Value::Region(reals)));
     }
     if let Some(at) = tokens.find(range.clone(), is_difference) {
         let (Some(from), Some(what)) = (part(context, range.start..at)?, part(context, at + 1..range.end)?) else {
@@ -72,14 +72,41 @@ fn part(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Region> 
     Ok(Region::of(&value))
 }
 
-/// `\mathbb{R}` and its synonyms.
-fn is_reals(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
-    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| **kind != Kind::Space);
-    match kinds.next() {
-        Some(Kind::Command("mathbb")) => {}
-        Some(Kind::Command("R" | "reals")) => return kinds.next().is_none(),
-        _ => return false,
+/// `\mathbb{R}` and its synonyms; with a sign or bound, the half of it: `\mathbb{R}^+`, `\mathbb{R}_{\ge 0}`.
+fn reals(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Region> {
+    let mut kinds = range
+        .map(|at| tokens.kind(at))
+        .filter(|kind| !matches!(kind, Kind::Space | Kind::GroupOpen | Kind::GroupClose));
+    match kinds.next()? {
+        Kind::Command("mathbb") if kinds.next() == Some(&Kind::Word("R")) => {}
+        Kind::Command("R" | "reals" | "Reals") => {}
+        _ => return None,
     }
-    let mut letters = kinds.filter(|kind| !matches!(kind, Kind::GroupOpen | Kind::GroupClose));
-    letters.next() == Some(&Kind::Word("R")) && letters.next().is_none()
+    let marks: Vec<&Kind<'_>> = kinds.collect();
+    let is_zero = |kind: &Kind<'_>| matches!(kind, Kind::Numeral(numeral) if numeral.integer == "0" && !numeral.point);
+    let half = |negative: bool, closed: bool| {
+        let zero = Value::Number(Number::default());
+        let (zero, far) = (End { value: Box::new(zero), closed }, Value::Infinite { negative });
+        let far = End { value: Box::new(far), closed: false };
+        if negative { Region::Interval(far, zero) } else { Region::Interval(zero, far) }
+    };
+    Some(match marks.as_slice() {
+        [] => Region::Reals,
+        [Kind::Symbol('^' | '_'), Kind::Symbol('+')] => half(false, false),
+        [Kind::Symbol('^' | '_'), Kind::Symbol('-')] => half(true, false),
+        [Kind::Symbol('^'), Kind::Symbol('+'), Kind::Symbol('_'), zero]
+        | [Kind::Symbol('_'), zero, Kind::Symbol('^'), Kind::Symbol('+')]
+            if is_zero(zero) =>
+        {
+            half(false, true)
+        }
+        [Kind::Symbol('_'), Kind::Symbol('>'), zero] if is_zero(zero) => half(false, false),
+        [Kind::Symbol('_'), Kind::Symbol('<'), zero] if is_zero(zero) => half(true, false),
+        [Kind::Symbol('_'), Kind::Command("ge"), zero] if is_zero(zero) => half(false, true),
+        [Kind::Symbol('_'), Kind::Command("le"), zero] if is_zero(zero) => half(true, true),
+        [Kind::Symbol('_'), Kind::Command("ne"), zero] if is_zero(zero) => {
+            Region::Minus(Box::new(Region::Reals), Box::new(Region::Points(vec![Value::Number(Number::default())])))
+        }
+        _ => return None,
+    })
 }

@@ -63,8 +63,12 @@ fn infinity(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Value> {
     let first = kinds.next()?;
     let negative = *first == Kind::Symbol('-');
     let name = if negative || *first == Kind::Symbol('+') { kinds.next()? } else { first };
-    let is_infinity =
-        matches!(name, Kind::Command("infty") | Kind::Word("infinity" | "inf" | "oo") | Kind::Label("infinity"));
+    let is_infinity = matches!(
+        name,
+        Kind::Command("infty")
+            | Kind::Word("infinity" | "Infinity" | "inf" | "oo")
+            | Kind::Label("infinity" | "Infinity")
+    );
     (is_infinity && kinds.next().is_none()).then_some(Value::Infinite { negative })
 }
 
@@ -73,8 +77,11 @@ fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     let mark = tokens.find(range.clone(), |kind| *kind == Kind::Symbol('_'))?;
     let digits = inner(tokens, range.start..mark);
     let base = inner(tokens, mark + 1..range.end);
-    if digits.len() != 1 || base.len() != 1 {
+    if base.len() != 1 {
         return None;
+    }
+    if digits.len() > 1 || matches!(tokens.kind(digits.start), Kind::Word(_) | Kind::Label(_)) {
+        return letters_in_base(tokens, digits, tokens.kind(base.start));
     }
     let digits = match tokens.kind(digits.start) {
         Kind::Numeral(numeral) if !numeral.point => numeral.integer.trim_start_matches('0').to_owned(),
@@ -88,6 +95,23 @@ fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     let digits = if digits.is_empty() { "0".to_owned() } else { digits };
     let is_digit = |digit: char| digit.to_digit(36).is_some_and(|digit| digit < base);
     ((2..=36).contains(&base) && digits.chars().all(is_digit)).then_some(Based { digits, base })
+}
+
+/// `2A_{16}`, `ab_{16}`: digits and letters without anything between, in a base above ten.
+fn letters_in_base(tokens: &Tokens<'_>, digits: Range<usize>, base: &Kind<'_>) -> Option<Based> {
+    let Kind::Numeral(numeral) = base else { return None };
+    let base: u32 = numeral.integer.parse().ok()?;
+    let mut text = String::new();
+    for at in digits {
+        match tokens.kind(at) {
+            Kind::Numeral(numeral) if numeral.is_digits() => text.push_str(&numeral.integer),
+            Kind::Word(word) | Kind::Label(word) => text.push_str(word),
+            _ => return None,
+        }
+    }
+    let text = text.trim_start_matches('0').to_uppercase();
+    let is_digit = |digit: char| digit.to_digit(36).is_some_and(|digit| digit < base);
+    ((11..=36).contains(&base) && text.len() > 1 && text.chars().all(is_digit)).then_some(Based { digits: text, base })
 }
 
 /// The range without surrounding white space, braces and parentheses.

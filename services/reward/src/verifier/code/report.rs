@@ -30,13 +30,11 @@ pub(super) fn verdict(
         (outcome, Some(reward)) if found.unsupported => {
             Verdict { detail, ..Verdict::judged(id, self::outcome(outcome), UNSUPPORTED, reward) }
         }
-        (ProgramOutcome::Invalid(reason), _) => Verdict {
-            detail,
-            reason_code: found.outcome.name().to_owned(),
-            ..Verdict::invalid(id, invalid(reason), "")
-        },
+        (ProgramOutcome::Invalid(reason), _) => {
+            Verdict { detail, reason_code: found.reason.code().to_owned(), ..Verdict::invalid(id, invalid(reason), "") }
+        }
         (outcome, Some(reward)) => {
-            Verdict { detail, ..Verdict::judged(id, self::outcome(outcome), outcome.name(), reward) }
+            Verdict { detail, ..Verdict::judged(id, self::outcome(outcome), found.reason.code(), reward) }
         }
         (_, None) => Verdict::invalid(id, InvalidReason::Internal, "a verdict without a reward"),
     };

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel_config::ByteSize;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{CodeExtraction, CodeLimits, CodeMode, CodeReward, CodeTask};
+use evenkeel_sandbox::compare::Tolerance;
 use evenkeel_sandbox::extract::Extraction;
 use evenkeel_sandbox::rows::Tests;
 use evenkeel_sandbox::{Limits, Mode, ProgramSubmission, ProgramTask, RewardRule};
@@ -24,13 +25,22 @@ pub(super) struct Rules {
     extraction: Option<Extraction>,
     reward: RewardRule,
     run_all_tests: bool,
+    tolerance: Tolerance,
 }
 
 impl Rules {
     /// The complete task.
     pub(super) fn task(self, submission: ProgramSubmission, tests: Arc<Tests>) -> ProgramTask {
-        let Self { mode, limits, extraction, reward, run_all_tests } = self;
-        ProgramTask { mode, limits, extraction, reward, run_all_tests, ..ProgramTask::new(submission, tests) }
+        let Self { mode, limits, extraction, reward, run_all_tests, tolerance } = self;
+        ProgramTask {
+            mode,
+            limits,
+            extraction,
+            reward,
+            run_all_tests,
+            tolerance,
+            ..ProgramTask::new(submission, tests)
+        }
     }
 }
 
@@ -44,7 +54,7 @@ pub(super) fn rules(task: &CodeTask, settings: &CodeSettings) -> Result<Rules, F
     let extraction = match known!(task.extraction: CodeExtraction) {
         CodeExtraction::Unspecified => None,
         CodeExtraction::LiveCodeBench => Some(Extraction::LiveCodeBench),
-        CodeExtraction::LastCompleteFence => Some(Extraction::LastCompleteFence),
+        CodeExtraction::LastProgram => Some(Extraction::LastProgram),
     };
     let reward = match known!(task.reward: CodeReward) {
         CodeReward::Unspecified | CodeReward::AllOrNothing => RewardRule::AllOrNothing,
@@ -61,7 +71,12 @@ pub(super) fn rules(task: &CodeTask, settings: &CodeSettings) -> Result<Rules, F
     }
     let requested = task.limits.unwrap_or_default();
     let limits = limits(&requested, settings).map_err(|error| error.within("limits"))?;
-    Ok(Rules { mode, limits, extraction, reward, run_all_tests: task.run_all_tests })
+    let tolerance = task.float_tolerance.unwrap_or(settings.float_tolerance);
+    if !(0.0..=1.0).contains(&tolerance) {
+        return Err(FieldError::new("float_tolerance", tolerance, "0 to 1"));
+    }
+    let run_all_tests = task.run_all_tests;
+    Ok(Rules { mode, limits, extraction, reward, run_all_tests, tolerance: Tolerance(tolerance) })
 }
 
 fn limits(requested: &CodeLimits, settings: &CodeSettings) -> Result<Limits, FieldError> {
@@ -140,6 +155,16 @@ mod tests {
             refused(CodeLimits { memory_bytes: Some(1), ..CodeLimits::default() }),
             "limits.memory_bytes is 1, allowed: 16777216 to 3221225472"
         );
+    }
+
+    #[test]
+    fn a_task_may_set_the_tolerance_of_floats() {
+        assert_eq!(rules_of(CodeTask::default()).unwrap().tolerance, Tolerance::default());
+        let of = |tolerance| rules_of(CodeTask { float_tolerance: Some(tolerance), ..CodeTask::default() });
+        assert_eq!(of(0.0).unwrap().tolerance, Tolerance::EXACT);
+        for refused in [-1.0, 1.5, f64::NAN] {
+            assert_eq!(of(refused).unwrap_err(), format!("float_tolerance is {refused}, allowed: 0 to 1"));
+        }
     }
 
     #[test]

@@ -169,7 +169,7 @@ fn parse(tests: CodeTests, max_bytes: usize) -> Result<Tests, TestsError> {
                 return Err(FieldError::new(format!("tests[{index}].kind"), test.kind, "STDIN or FUNCTIONAL").into());
             }
         };
-        parsed.push(Test { kind, input: test.input, output: test.output });
+        parsed.push(Test::new(kind, test.input, test.output));
     }
     Ok(Tests::within(parsed, Some(function_name), max_bytes)?)
 }

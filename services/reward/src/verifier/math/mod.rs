@@ -4,7 +4,7 @@ mod rules;
 
 use std::borrow::Cow;
 
-use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Rules};
+use evenkeel_math::{BadGold, CheckInput, CheckOutcome, Gold, Reason, Rules};
 use evenkeel_proto::v1::{InvalidReason, Outcome, Verdict, verify_item::Answer};
 
 use super::MathWork;
@@ -26,14 +26,16 @@ impl MathVerifier {
             Ok(rules) => rules,
             Err(error) => return Verdict::refused(id, error.within("math")),
         };
-        let mut best = self.against(&id, &answer, &task.gold, &rules);
+        let prompt = task.prompt.as_deref().filter(|prompt| !prompt.is_empty());
+        let mut best = self.against(&id, &answer, &task.gold, prompt, &rules);
         for gold in &task.alternatives {
             if best.outcome() == Outcome::Correct {
                 break;
             }
-            let verdict = self.against(&id, &answer, gold, &rules);
-            // An invalid gold answer is irrelevant if there is a valid one.
-            if verdict.outcome() == Outcome::Correct || best.outcome() == Outcome::Invalid {
+            let verdict = self.against(&id, &answer, gold, prompt, &rules);
+            // An invalid gold answer is irrelevant if there is a valid one, and a copy says more than a difference.
+            let is_copy = verdict.reason_code == Reason::Copied.code();
+            if verdict.outcome() == Outcome::Correct || best.outcome() == Outcome::Invalid || is_copy {
                 best = verdict;
             }
         }
@@ -41,7 +43,7 @@ impl MathVerifier {
     }
 
     /// Compares an answer with one gold answer.
-    fn against(&self, id: &str, answer: &Answer, gold: &str, rules: &Rules) -> Verdict {
+    fn against(&self, id: &str, answer: &Answer, gold: &str, prompt: Option<&str>, rules: &Rules) -> Verdict {
         let gold = match Gold::read(gold, rules) {
             Ok(gold) => gold,
             Err(error) => return bad_gold(id, &error),
@@ -50,7 +52,7 @@ impl MathVerifier {
             Answer::Completion(text) => CheckInput::Completion(text),
             Answer::Extracted(text) => CheckInput::Extracted(text),
         };
-        let found = gold.check(submission, rules);
+        let found = gold.check_for(prompt, submission, rules);
         let outcome = match found.outcome() {
             CheckOutcome::Equal => Outcome::Correct,
             CheckOutcome::NotEqual => Outcome::Incorrect,
@@ -72,6 +74,7 @@ impl MathVerifier {
         Verdict {
             detail,
             canonical: found.canonical().map(|text| self.cut(text)),
+            copies_checked: found.copies_checked,
             extracted: found.extracted.as_ref().map(|text| self.cut(Cow::as_ref(text))),
             ..Verdict::judged(id, outcome, found.reason.code(), reward)
         }

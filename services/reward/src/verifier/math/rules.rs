@@ -3,12 +3,12 @@
 use std::fmt::Display;
 
 use evenkeel_math::{
-    DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
+    Copied, DecimalComma, Decimals, Equations, Limits, Marker, Order, Percent, Rules, TextCase, Thinking, Units,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
-    AnswerMarker, DecimalCommaRule, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule, PercentRule,
-    TextCaseRule, ThinkingRule, UnitRule,
+    AnswerMarker, CopiedRule, DecimalCommaRule, DecimalRule, EquationRule, MathSettings, MathTask, OrderRule,
+    PercentRule, TextCaseRule, ThinkingRule, UnitRule,
 };
 
 use super::super::known::known;
@@ -67,6 +67,11 @@ fn override_with(rules: &mut Rules, settings: &MathSettings, defaults: &MathDefa
         DecimalCommaRule::Unspecified => {}
         DecimalCommaRule::Point => rules.decimal_comma = DecimalComma::Point,
         DecimalCommaRule::List => rules.decimal_comma = DecimalComma::List,
+    }
+    match known!(settings.copied: CopiedRule) {
+        CopiedRule::Unspecified => {}
+        CopiedRule::Refuse => rules.copied = Copied::Refuse,
+        CopiedRule::Accept => rules.copied = Copied::Accept,
     }
     match known!(settings.thinking: ThinkingRule) {
         ThinkingRule::Unspecified => {}
@@ -134,6 +139,7 @@ mod tests {
             equations: EquationRule::Strict.into(),
             decimal_comma: DecimalCommaRule::List.into(),
             thinking: ThinkingRule::Ignore.into(),
+            copied: CopiedRule::Accept.into(),
             fuel: Some(77),
             ..MathSettings::default()
         })
@@ -142,7 +148,7 @@ mod tests {
         assert_eq!((rules.decimals, rules.order, rules.limits.fuel), (Decimals::Exact, Order::Strict, 77));
         assert_eq!(rules.equations, Equations::Strict);
         assert_eq!((rules.decimal_comma, rules.thinking), (DecimalComma::List, Thinking::Ignore));
-        assert_eq!(rules.percent, Percent::Either);
+        assert_eq!((rules.percent, rules.copied), (Percent::Either, Copied::Accept));
     }
 
     #[test]

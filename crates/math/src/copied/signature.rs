@@ -1,0 +1,195 @@
+//! Signatures of expressions as they are written: an expression evaluated modulo a prime with a random number in place of each numeral, so
+//! that `17 \cdot 23` is not 391, but `(17)\cdot 23 + 0`, `1 \cdot 23 \cdot 17` and `-(-17) \cdot 23` are the same.
+
+use std::collections::HashSet;
+
+use dashu_ratio::RBig;
+
+use crate::evaluate::prime::{PRIMES, add, hash, inverse, mix, multiply, negate, power};
+use crate::expr::{Constant, Expr, Function, Node};
+use crate::{Magnitude, Number, Region, Relation, Sign, Value};
+
+/// An expression as written, up to its disguises.
+pub(super) type Signature = u64;
+
+const PRIME: u64 = PRIMES[0];
+/// Exponents up to which a power is a product.
+const MAX_PRODUCT: u64 = 64;
+
+/// A random residue for a state, the same every time.
+fn random(state: u64) -> Signature {
+    // Neither 0 nor 1, which are themselves.
+    mix(state) % (PRIME - 2) + 2
+}
+
+fn both(kind: u64, a: Signature, b: Signature) -> Signature {
+    random(mix(mix(kind) ^ a).wrapping_add(b))
+}
+
+fn of_integer(digits: &str) -> Signature {
+    match digits {
+        "0" => 0,
+        "1" => 1,
+        "-1" => PRIME - 1,
+        digits => match digits.strip_prefix('-') {
+            Some(digits) => negate(random(hash(digits)), PRIME),
+            None => random(hash(digits)),
+        },
+    }
+}
+
+fn of_rational(value: &RBig) -> Signature {
+    let below = of_integer(&value.denominator().to_string());
+    multiply(of_integer(&value.numerator().to_string()), inverse(below, PRIME).unwrap_or(0), PRIME)
+}
+
+fn of_number(number: &Number) -> Signature {
+    let value = match &number.magnitude {
+        Magnitude::Exact(value) => of_rational(value),
+        Magnitude::LongDecimal(digits) => random(hash(&digits.digits)),
+    };
+    if number.percent { multiply(value, inverse(of_integer("100"), PRIME).unwrap_or(0), PRIME) } else { value }
+}
+
+/// Signatures of all nodes, in their order.
+fn of_nodes(expr: &Expr) -> Vec<Signature> {
+    let mut found: Vec<Signature> = Vec::with_capacity(expr.len());
+    for node in expr.nodes() {
+        let at = |id: &u32| found.get(*id as usize).copied().unwrap_or(0);
+        let raised = |base: Signature, exponent: Signature, written: Option<&Number>| {
+            // Small exponents are products: `x \cdot x` is `x^2`.
+            let small = written.and_then(Number::exact).filter(|value| value.is_int());
+            let small = small.and_then(|value| i64::try_from(value.numerator()).ok());
+            match small {
+                Some(exponent) if exponent.unsigned_abs() <= MAX_PRODUCT => {
+                    let product = power(base, exponent.unsigned_abs(), PRIME);
+                    if exponent < 0 { inverse(product, PRIME).unwrap_or(0) } else { product }
+                }
+                _ => both(1, base, exponent),
+            }
+        };
+        let half = || of_rational(&RBig::from_parts(1.into(), 2_u8.into()));
+        let signature = match node {
+            Node::Literal(number) => of_number(number),
+            Node::Constant(constant) => random(match constant {
+                Constant::Pi => 101,
+                Constant::E => 102,
+                Constant::I => 103,
+            }),
+            Node::Symbol(name) => random(hash(expr.name(*name)) ^ 7),
+            Node::Negate(a) => negate(at(a), PRIME),
+            Node::Add(a, b) => add(at(a), at(b), PRIME),
+            Node::Multiply(a, b) => multiply(at(a), at(b), PRIME),
+            Node::Divide(a, b) => multiply(at(a), inverse(at(b), PRIME).unwrap_or(0), PRIME),
+            Node::Power(a, b) => {
+                let written = match expr.node(*b) {
+                    Node::Literal(number) => Some(number),
+                    _ => None,
+                };
+                if at(b) == 1 { at(a) } else { raised(at(a), at(b), written) }
+            }
+            Node::Call(Function::Sqrt, a) => both(1, at(a), half()),
+            Node::Call2(Function::Root, a, n) => both(1, at(a), inverse(at(n), PRIME).unwrap_or(0)),
+            Node::Call(Function::Exp, a) => both(1, random(102), at(a)),
+            Node::Call(function, a) => both(100 + *function as u64, at(a), 0),
+            Node::Call2(function, a, b) => both(200 + *function as u64, at(a), at(b)),
+            Node::Apply(name, a) => both(hash(expr.name(*name)) ^ 9, at(a), 0),
+            Node::Term(_) => 0,
+            Node::Fold { product, from, to, .. } => {
+                // The node before it is the root of its term.
+                let term = found.last().copied().unwrap_or(0);
+                both(300 + u64::from(*product), both(2, at(from), at(to)), term)
+            }
+        };
+        found.push(signature);
+    }
+    found
+}
+
+/// Whether an expression has anything but a numeral, a constant or a name, with or without a sign.
+pub(super) fn has_operation(expr: &Expr) -> bool {
+    expr.any(|node| !matches!(node, Node::Literal(_) | Node::Constant(_) | Node::Symbol(_) | Node::Negate(_)))
+}
+
+/// Whether a region is an intersection or a difference, which may be computed further.
+pub(super) fn is_computed(region: &Region) -> bool {
+    match region {
+        Region::Intersection(_) | Region::Minus(..) => true,
+        Region::Union(parts) => parts.iter().any(is_computed),
+        Region::Reals | Region::Interval(..) | Region::Points(_) => false,
+    }
+}
+
+/// The signature of a value. `None` where it has none.
+pub(super) fn of_value(value: &Value) -> Option<Signature> {
+    let all = |kind: u64, items: &[Value]| {
+        items.iter().try_fold(random(kind), |sum, item| Some(both(kind, sum, of_value(item)?)))
+    };
+    let in_any_order = |kind: u64, items: &[Value]| {
+        items.iter().try_fold(random(kind), |sum, item| Some(add(sum, both(kind, of_value(item)?, 0), PRIME)))
+    };
+    match value {
+        Value::Number(number) => Some(of_number(number)),
+        Value::Expr(expr) => of_nodes(expr).last().copied(),
+        Value::Quantity(quantity) => of_value(&quantity.amount),
+        Value::Relation(relation) => of_relation(relation),
+        Value::Conditions(relations) => relations
+            .iter()
+            .try_fold(random(11), |sum, relation| Some(add(sum, both(11, of_relation(relation)?, 0), PRIME))),
+        Value::List(items) => in_any_order(12, items),
+        Value::Set(items) => in_any_order(13, items),
+        Value::Tuple(tuple) => all(14 + u64::from(tuple.open) * 256 + u64::from(tuple.close), &tuple.items),
+        Value::Ratio(items) => all(15, items),
+        Value::Matrix(matrix) => all(1000 + matrix.columns as u64, &matrix.cells),
+        Value::Region(region) => Some(random(hash(&region.to_string()))),
+        Value::Based(_) | Value::Infinite { .. } | Value::Time(_) | Value::Text(_) => {
+            Some(random(hash(&value.to_string())))
+        }
+    }
+}
+
+/// The same for both directions of a relation, and for its terms moved to one side.
+fn of_relation(relation: &Relation) -> Option<Signature> {
+    if let ([left, right], [sign]) = (relation.members.as_slice(), relation.signs.as_slice())
+        && let (Some(left), Some(right)) = (of_value(left), of_value(right))
+    {
+        let difference = add(left, negate(right, PRIME), PRIME);
+        return Some(match sign {
+            Sign::Greater => both(21, difference, 0),
+            Sign::Less => both(21, negate(difference, PRIME), 0),
+            Sign::GreaterOrEqual => both(22, difference, 0),
+            Sign::LessOrEqual => both(22, negate(difference, PRIME), 0),
+            Sign::Equal | Sign::NotEqual | Sign::Approximately | Sign::Congruent => {
+                both(23 + u64::from(*sign == Sign::NotEqual), multiply(difference, difference, PRIME), 0)
+            }
+            Sign::In | Sign::To => both(25, left, right),
+        });
+    }
+    let signs = format!("{:?}", relation.signs);
+    relation.members.iter().try_fold(random(hash(&signs)), |sum, member| Some(both(26, sum, of_value(member)?)))
+}
+
+/// Adds the signatures of a value and of everything in it.
+pub(super) fn parts_of(value: &Value, found: &mut HashSet<Signature>) {
+    found.extend(of_value(value));
+    match value {
+        Value::Expr(expr) => found.extend(of_nodes(expr)),
+        Value::Quantity(quantity) => parts_of(&quantity.amount, found),
+        Value::Relation(relation) => {
+            relation.members.iter().for_each(|member| parts_of(member, found));
+            // `3 = x + 2 < 7` holds two relations.
+            for (pair, sign) in relation.members.windows(2).zip(&relation.signs) {
+                found.extend(of_relation(&Relation { members: pair.to_vec(), signs: vec![*sign] }));
+            }
+        }
+        Value::Conditions(relations) => {
+            relations.iter().for_each(|relation| parts_of(&Value::Relation(relation.clone()), found));
+        }
+        Value::List(items) | Value::Set(items) | Value::Ratio(items) => {
+            items.iter().for_each(|item| parts_of(item, found));
+        }
+        Value::Tuple(tuple) => tuple.items.iter().for_each(|item| parts_of(item, found)),
+        Value::Matrix(matrix) => matrix.cells.iter().for_each(|cell| parts_of(cell, found)),
+        _ => {}
+    }
+}

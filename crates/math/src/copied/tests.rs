@@ -1,0 +1,98 @@
+use super::*;
+use crate::Rules;
+
+fn copied(gold: &str, answer: &str, prompt: &str) -> bool {
+    let value = |text: &str| parse(text, &mut Fuel::new(Rules::default().limits.fuel)).unwrap();
+    is_copied(&value(answer), &value(gold), prompt)
+}
+
+/// Ten disguises of an expression.
+fn evasions(expression: &str) -> Vec<String> {
+    vec![
+        expression.to_owned(),
+        format!("({expression})"),
+        format!("\\left({expression}\\right)"),
+        format!("{expression} + 0"),
+        format!("0 + {expression}"),
+        format!("1 \\cdot ({expression})"),
+        format!("({expression}) \\times 1"),
+        format!("\\frac{{{expression}}}{{1}}"),
+        format!("({expression})^{{1}}"),
+        format!("-(-({expression}))"),
+        format!("{{{{{expression}}}}}"),
+        format!("\\displaystyle {expression}"),
+        format!("x = {expression}"),
+        format!("{expression} + 1 - 1"),
+        format!("\\frac{{2({expression})}}{{2}}"),
+        format!("{expression} \\text{{ units}}"),
+    ]
+}
+
+#[test]
+fn a_copied_expression_is_found_in_every_disguise() {
+    for (prompt, expression, gold) in [
+        ("Compute $\\dbinom{31}{28}$.", "\\binom{31}{28}", "4495"),
+        ("Compute $\\arcsin \\left( -\\frac{1}{2} \\right).$", "\\arcsin(-\\frac12)", "-\\frac{\\pi}{6}"),
+        ("What is 17*23 + 4?", "17 \\cdot 23 + 4", "395"),
+        ("Evaluate $\\sum_{k=1}^{10} k^2$.", "\\sum_{k=1}^{10} k^2", "385"),
+        (
+            "Simplify \\[\\frac{\\sqrt{40\\cdot9}}{\\sqrt{49}}.\\]",
+            "\\frac{\\sqrt{40\\cdot 9}}{\\sqrt{49}}",
+            "\\frac{6\\sqrt{10}}{7}",
+        ),
+        ("Find $f(2)$ if you must know that $\\log_2 (4^2)$ is wanted.", "\\log_2(4^2)", "4"),
+        ("Expand $(x+3)(x-5)$.", "(x+3)(x-5)", "x^2-2x-15"),
+        ("Expand $(x+3)(x-5)$.", "(x-5)(3+x)", "x^2-2x-15"),
+        ("Compute $\\sin 60^\\circ$.", "\\sin 60^\\circ", "\\frac{\\sqrt3}{2}"),
+        ("Compute $|3-7|$ now.", "|3-7|", "4"),
+        ("Compute $6! - 5!$.", "6!-5!", "600"),
+        ("Compute $2^{10}\\bmod 7$.", "2^{10} \\bmod 7", "2"),
+    ] {
+        for answer in evasions(expression) {
+            assert!(copied(gold, &answer, prompt), "{answer} stands in {prompt}");
+        }
+    }
+}
+
+#[test]
+fn unsolved_relations_are_copies_too() {
+    let prompt = "Solve $2x + 3 > 7$ for $x$.";
+    for answer in ["2x+3>7", "7 < 2x+3", "7<3+2x", "2x+3-7>0", "2x + 3 > 7 + 0"] {
+        assert!(copied("x > 2", answer, prompt), "{answer}");
+    }
+    assert!(!copied("x > 2", "x > 2", prompt));
+    assert!(!copied("x > 2", "x > \\frac42", prompt));
+    assert!(copied("[2, 3]", "[1,3]\\cap[2,5]", "Write $[1,3]\\cap[2,5]$ as one interval."));
+}
+
+#[test]
+fn numerals_symbols_and_the_gold_answer_as_written_are_no_copies() {
+    for (gold, answer, prompt) in [
+        ("5", "5", "Is $5$ prime? Else give 7."),
+        ("\\frac12", "\\frac{1}{2}", "Which is larger, $\\frac12$ or $\\frac13$?"),
+        ("x", "x", "Solve for $x$."),
+        ("-3", "-3", "Is it $-3$ or $3$?"),
+        ("2\\sqrt3", "2\\sqrt{3}", "Which is $\\sqrt{12}$: $2\\sqrt3$ or $3\\sqrt2$?"),
+        ("2\\sqrt3", "\\sqrt{3}\\cdot 2", "Which is $\\sqrt{12}$: $2\\sqrt3$ or $3\\sqrt2$?"),
+        ("(1, 2)", "(1, 2)", "Is $(1,2)$ on the line?"),
+        ("4495", "4495", "Compute $\\binom{31}{28}$."),
+        ("4495", "\\binom{31}{28} = 4495", "Compute $\\binom{31}{28}$."),
+        ("4495", "\\binom{31}{3}", "Compute $\\binom{31}{28}$."),
+        ("\\text{(B)}", "B", "Choose (A) or (B)."),
+    ] {
+        assert!(!copied(gold, answer, prompt), "{answer} for {gold}");
+    }
+}
+
+#[test]
+fn a_prompt_of_any_kind_is_bounded() {
+    for prompt in [
+        "$".repeat(100_000),
+        "\\[1+1\\]".repeat(50_000),
+        "1 + ".repeat(100_000),
+        "(".repeat(90_000),
+        "é$é".repeat(40_000),
+    ] {
+        assert!(!copied("4", "\\sqrt{16}", &prompt));
+    }
+}

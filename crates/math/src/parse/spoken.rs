@@ -1,0 +1,245 @@
+//! The answer within words: `36 apples left`, `\text{The answer is } 36`, `Total: 36`, `36 \text{ (since } x > 0)`.
+//!
+//! Words at both ends and remarks in parentheses are taken away, unless one of them negates, hedges, relates or multiplies. What is left must
+//! be a formula.
+
+use std::ops::Range;
+
+use super::structure::Tokens;
+use super::token::Kind;
+use crate::expr::Function;
+use crate::unit::Unit;
+
+/// Most tokens of an answer in words.
+const MAX_TOKENS: usize = 120;
+/// Words that change no answer next to it, although they are no units.
+const HARMLESS: [&str; 15] = [
+    "in",
+    "is",
+    "are",
+    "about",
+    "times",
+    "approx",
+    "approximately",
+    "for",
+    "with",
+    "when",
+    "where",
+    "to",
+    "at",
+    "if",
+    "base",
+];
+/// Of these, those that a remark may not have.
+const CONDITIONS: [&str; 2] = ["if", "base"];
+/// Words with which a remark denies what it follows.
+const DENIALS: &str = "not wrong false incorrect or maybe perhaps possibly probably guess unless but and if never no except \
+    nicht kein oder ou pas non o ni tal vez";
+/// Short words; longer ones that are no formula need no list.
+const SHORT: &str = "is so the are has had he she it we in of to at by for was men man way day car cat dog egg pen pcs box cup bag hat toy \
+    kid pie cow pig hen ant bee bus key map row set tie sum pts yrs mos kgs cms kms hrs min one rs usd inr eur rmb us all an be its thus \
+    since cost costs tank tanks logs times mins dp sf our you her his get got can may new old big end tax pay fee";
+/// Words for numbers, and those of other languages that negate or multiply.
+const NUMBERS: &str = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty twice thrice double triple \
+    square root cube squared quarter quarters mil millones oder nicht kein nein ou pas non не или тысяч миллион";
+/// Characters of Chinese and Japanese that negate, hedge or multiply.
+const FACTORS: &str = "不非没或约万亿千百十半倍双兆億萬無否左右几";
+
+/// The formula of an answer in words, and, of a gold answer, a second one that its remark offers: `0.75 (or 3/4)`. `None` without words.
+pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Range<usize>>)> {
+    let all = tokens.trimmed(tokens.all());
+    if all.len() > MAX_TOKENS {
+        return None;
+    }
+    let mut range = all.clone();
+    let mut other = None;
+    loop {
+        let before = range.clone();
+        range = without_marks(tokens, range);
+        if let Some((rest, offered)) = without_remark(tokens, range.clone()) {
+            range = rest;
+            other = other.or(offered);
+        }
+        while range.len() > 1 && is_word(tokens, range.end - 1) {
+            if is_refused(tokens.kind(range.end - 1)) {
+                return None;
+            }
+            range = without_marks(tokens, range.start..range.end - 1);
+        }
+        while range.len() > 1 && is_word(tokens, range.start) {
+            if is_refused(tokens.kind(range.start)) {
+                return None;
+            }
+            range = without_marks(tokens, range.start + 1..range.end);
+        }
+        if range == before {
+            break;
+        }
+    }
+    let is_formula = !range.is_empty() && range != all && !range.clone().any(|at| is_word(tokens, at));
+    is_formula.then_some((range, other))
+}
+
+/// The range without punctuation, quotes and emphasis at its ends.
+fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
+    let mut range = tokens.trimmed(range);
+    let is_mark = |kind: &Kind<'_>| {
+        matches!(kind, Kind::Symbol(',' | ';' | ':' | '"' | '*' | '`' | '\'') | Kind::Command("ldots"))
+    };
+    // The full stop of an abbreviation: `Rs. 36`.
+    let is_stop = |at: usize| *tokens.kind(at) == Kind::Symbol('.') && *tokens.kind(at + 1) == Kind::Space;
+    while range.len() > 1 && (is_mark(tokens.kind(range.start)) || is_stop(range.start)) {
+        range = tokens.trimmed(range.start + 1..range.end);
+    }
+    // A prime after a letter belongs to it.
+    let is_end_mark = |at: usize| {
+        is_mark(tokens.kind(at))
+            && !(*tokens.kind(at) == Kind::Symbol('\'') && matches!(tokens.kind(at - 1), Kind::Word(_)))
+            || *tokens.kind(at) == Kind::Symbol('.')
+    };
+    while range.len() > 1 && is_end_mark(range.end - 1) {
+        range = tokens.trimmed(range.start..range.end - 1);
+    }
+    range
+}
+
+/// The range without a final `(...)` of words, and what it offers instead after "or".
+#[allow(clippy::type_complexity, reason = "a range and perhaps another one")]
+fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Range<usize>>)> {
+    if range.len() < 4 || *tokens.kind(range.end - 1) != Kind::Close(')') {
+        return None;
+    }
+    // The bracket of `\\text{(since } x > 0)` has no partner within its group.
+    let partner = |at: usize| tokens.partner(at, range.end);
+    let open = range
+        .clone()
+        .find(|at| *tokens.kind(*at) == Kind::Open('(') && partner(*at).is_none_or(|close| close == range.end - 1))?;
+    let inner = tokens.stripped(open + 1..range.end - 1);
+    let words = || inner.clone().filter_map(|at| text_of(tokens.kind(at)));
+    if !inner.clone().any(|at| is_word(tokens, at)) {
+        return None;
+    }
+    let rest = tokens.stripped(range.start..open);
+    if rest.is_empty() {
+        return None;
+    }
+    if matches!(tokens.kind(inner.start), Kind::Word("or") | Kind::Label("or")) {
+        return Some((rest, Some(tokens.stripped(inner.start + 1..inner.end))));
+    }
+    let denies = |word: &str| DENIALS.split_whitespace().any(|denial| word.eq_ignore_ascii_case(denial));
+    if words().any(denies) || words().any(|word| word.contains(|c| FACTORS.contains(c))) {
+        return None;
+    }
+    Some((rest, None))
+}
+
+fn text_of<'a>(kind: &Kind<'a>) -> Option<&'a str> {
+    match kind {
+        Kind::Word(word) | Kind::Label(word) => Some(word),
+        _ => None,
+    }
+}
+
+/// Whether a token is a word of a sentence and not part of a formula.
+fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
+    let is_listed = |word: &str| SHORT.split_whitespace().any(|short| word.eq_ignore_ascii_case(short));
+    // A unit belongs to its amount.
+    let follows_number = || {
+        let before = (0..at).rev().find(|at| *tokens.kind(*at) != Kind::Space);
+        before.is_some_and(|at| matches!(tokens.kind(at), Kind::Numeral(_)))
+    };
+    if let Some(word) = text_of(tokens.kind(at))
+        && Unit::known(word).is_some()
+        && (word != "in" || follows_number())
+    {
+        return false;
+    }
+    match tokens.kind(at) {
+        Kind::Label(label) => {
+            let is_long = label.chars().nth(1).is_some() && Function::named(label).is_none();
+            is_long || !label.is_ascii() || matches!(*label, "a" | "A" | "I")
+        }
+        Kind::Word(word) if !word.is_ascii() => true,
+        Kind::Word(word) => {
+            let letters = word.len();
+            // Longer words may begin like a function: `since`, `minutes`.
+            let is_function = letters < 6 && !is_listed(word) && Function::at_start(word).is_some();
+            (letters > 3 || is_listed(word))
+                && !is_function
+                && !super::scalar::is_letter(word)
+                && !word.bytes().all(|byte| byte.is_ascii_uppercase())
+        }
+        _ => false,
+    }
+}
+
+/// Whether a word changes what stands next to it.
+fn is_refused(kind: &Kind<'_>) -> bool {
+    let Some(word) = text_of(kind) else { return false };
+    let lower = word.to_lowercase();
+    let harmless = HARMLESS.contains(&lower.as_str()) && !CONDITIONS.contains(&lower.as_str());
+    let is_number =
+        NUMBERS.split_whitespace().any(|number| number == lower) || super::number::magnitude(&lower).is_some();
+    // `36 square units`
+    let is_number = is_number && lower != "square";
+    (!harmless && Unit::is_refused(word)) || is_number || word.contains(|c| FACTORS.contains(c))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::Fuel;
+    use crate::parse::reading;
+
+    fn read(text: &str) -> Option<String> {
+        reading(text, &mut Fuel::new(20_000)).into_iter().next().map(|value| value.to_string())
+    }
+
+    #[test]
+    fn words_around_a_formula_go() {
+        for text in [
+            "36 apples in all",
+            "\\text{The answer is } 36",
+            "\\text{Answer: }36",
+            "Total: 36",
+            "There are 36 apples left.",
+            "36 \\text{ is the answer}",
+            "36 \\text{ (final answer)}",
+            "36 \\qquad \\text{(since }x>0)",
+            "\"36\"",
+            "**36**",
+            "Number of ways: 36",
+            "about 36",
+            "36 (approx.)",
+            "Rs. 36",
+            "The number of apples is 36.",
+            "36个",
+            "36 平方厘米",
+            "共36人",
+        ] {
+            assert_eq!(read(text).as_deref(), Some("36"), "{text}");
+        }
+        assert_eq!(read("3\\sqrt{2} \\text{ (about 4.24)}").as_deref(), Some("3*sqrt(2)"));
+    }
+
+    #[test]
+    fn words_that_change_it_stay() {
+        for text in [
+            "not 36",
+            "36 or more",
+            "at least 36",
+            "36 thirds",
+            "\\text{less than } 36",
+            "36 (wrong)",
+            "36 \\text{ (not 37)}",
+            "half of 36",
+            "two 36",
+            "36万",
+            "不是36",
+            "minus 36",
+            "36 if true",
+            "36 plus something",
+        ] {
+            assert_ne!(read(text).as_deref(), Some("36"), "{text}");
+        }
+    }
+}
