@@ -60,8 +60,7 @@ fn text(value: &Value) -> &str {
 }
 
 fn task(program: &str, inputs: &[&str]) -> Result<ProgramTask, Box<dyn Error>> {
-    let tests =
-        inputs.iter().map(|input| Test { kind: Kind::Stdin, input: (*input).to_owned(), output: String::new() });
+    let tests = inputs.iter().map(|input| Test::new(Kind::Stdin, *input, ""));
     let mut task =
         ProgramTask::new(ProgramSubmission::Program(program.to_owned()), Arc::new(Tests::new(tests.collect(), None)?));
     task.run_all_tests = true;

@@ -1,7 +1,7 @@
 //! Runs model-written Python against tests, in CPython inside wasmtime.
 //!
 //! From the outside in: a [`Pool`] takes [`ProgramTask`]s (a [`ProgramSubmission`], [`rows::Tests`], a [`Mode`], [`Limits`]) and returns a [`ProgramVerdict`] on
-//! each. `judge` runs the tests of a program and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a
+//! each. [`extract`] finds the program of a completion, `judge` runs its tests and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a
 //! program, in this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the interpreter in
 //! wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing.
 //!
@@ -22,7 +22,7 @@
 //!
 //! let interpreter = Interpreter::load(&guest::default_folder()?, 2, &|line| println!("{line}"))?;
 //! let pool = Pool::in_process(Arc::new(interpreter), PoolSettings { workers: 2, queue: 1000, memory_bytes: None })?;
-//! let test = Test { kind: Kind::Stdin, input: "1 2".to_owned(), output: "3".to_owned() };
+//! let test = Test::new(Kind::Stdin, "1 2", "3");
 //! let tests = Arc::new(Tests::new(vec![test], None)?);
 //! let program = ProgramSubmission::Program("print(sum(map(int, input().split())))".to_owned());
 //! assert!(pool.judge(ProgramTask::new(program, tests))?.passed());
@@ -39,7 +39,9 @@ mod executor;
 mod interpreter;
 mod judge;
 mod limits;
+mod outcome;
 mod pool;
+mod reason;
 mod sandbox;
 mod task;
 mod verdict;
@@ -47,7 +49,9 @@ mod worker_process;
 
 pub use interpreter::Interpreter;
 pub use limits::Limits;
+pub use outcome::{Invalid, ProgramOutcome};
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
+pub use reason::Reason;
 pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
-pub use verdict::{EXCERPT_BYTES, GraderResult, Invalid, ProgramOutcome, ProgramVerdict};
+pub use verdict::{EXCERPT_BYTES, GraderResult, ProgramVerdict};
 pub use worker_process::{WorkerProcessCommand, run_worker_process};

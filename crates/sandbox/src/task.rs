@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use crate::compare::Tolerance;
 use crate::extract::Extraction;
 use crate::limits::Limits;
 use crate::rows::Tests;
@@ -52,6 +53,8 @@ pub struct ProgramTask {
     pub reward: RewardRule,
     /// Run every test even after one failed. No effect in LiveCodeBench mode.
     pub run_all_tests: bool,
+    /// How far floats may be from what a test expects: see [`Tolerance`]. No effect in LiveCodeBench mode.
+    pub tolerance: Tolerance,
 }
 
 impl ProgramTask {
@@ -66,12 +69,13 @@ impl ProgramTask {
             extraction: None,
             reward: RewardRule::default(),
             run_all_tests: false,
+            tolerance: Tolerance::default(),
         }
     }
 
     pub(crate) fn extraction(&self) -> Extraction {
         self.extraction.unwrap_or(match self.mode {
-            Mode::Strict => Extraction::LastCompleteFence,
+            Mode::Strict => Extraction::LastProgram,
             Mode::LiveCodeBench => Extraction::LiveCodeBench,
         })
     }

@@ -2,73 +2,12 @@
 
 use std::time::Duration;
 
+use crate::outcome::ProgramOutcome;
+use crate::reason::Reason;
 use crate::task::RewardRule;
 
 /// Most bytes of standard output and of standard error in a verdict.
 pub const EXCERPT_BYTES: usize = 2048;
-
-/// What a program did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum ProgramOutcome {
-    /// Every test passed.
-    Pass,
-    /// A test had the wrong output.
-    WrongAnswer,
-    /// It raised an exception or terminated abnormally.
-    RuntimeError,
-    /// It does not compile.
-    CompileError,
-    /// Used more time than allowed.
-    TimeLimit,
-    /// Used more memory than allowed.
-    MemoryLimit,
-    /// Wrote more output than allowed.
-    OutputLimit,
-    /// The completion contains no program.
-    NoCode,
-    /// There is no verdict, through no fault of the program.
-    Invalid(Invalid),
-}
-
-/// Why there is no verdict.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Invalid {
-    /// The tests are invalid: a defect of the data.
-    BadTests,
-    /// The machine was too busy to give the program its CPU time within the wall clock limit.
-    Starved,
-    /// The machine had less memory available than the program was allowed.
-    InsufficientMemory,
-    /// The worker process was ended from outside twice, for example by the out-of-memory killer.
-    Lost,
-    /// The verdict is no longer needed.
-    Cancelled,
-    /// A defect of this worker.
-    Internal,
-}
-
-impl ProgramOutcome {
-    /// Its name in snake case, for rows, metrics and reason codes.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Pass => "pass",
-            Self::WrongAnswer => "wrong_answer",
-            Self::RuntimeError => "runtime_error",
-            Self::CompileError => "compile_error",
-            Self::TimeLimit => "time_limit",
-            Self::MemoryLimit => "memory_limit",
-            Self::OutputLimit => "output_limit",
-            Self::NoCode => "no_code",
-            Self::Invalid(Invalid::BadTests) => "bad_tests",
-            Self::Invalid(Invalid::Starved) => "starved",
-            Self::Invalid(Invalid::InsufficientMemory) => "insufficient_memory",
-            Self::Invalid(Invalid::Lost) => "lost",
-            Self::Invalid(Invalid::Cancelled) => "cancelled",
-            Self::Invalid(Invalid::Internal) => "internal",
-        }
-    }
-}
 
 /// What the reference grader would report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -84,6 +23,8 @@ pub struct GraderResult {
 pub struct ProgramVerdict {
     /// The outcome.
     pub outcome: ProgramOutcome,
+    /// What exactly led to it.
+    pub reason: Reason,
     /// The reward before any shaping, from 0 to 1. `None` if the outcome is invalid.
     pub reward: Option<f64>,
     /// Number of tests that passed.
@@ -115,9 +56,11 @@ pub struct ProgramVerdict {
 
 impl ProgramVerdict {
     /// A verdict without any test run.
-    pub(crate) fn without_run(outcome: ProgramOutcome, total_tests: usize, detail: impl Into<String>) -> Self {
+    pub(crate) fn without_run(reason: Reason, total_tests: usize, detail: impl Into<String>) -> Self {
+        let outcome = reason.outcome();
         Self {
             outcome,
+            reason,
             reward: (!matches!(outcome, ProgramOutcome::Invalid(_))).then_some(0.0),
             passed_tests: 0,
             run_tests: 0,

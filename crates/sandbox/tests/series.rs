@@ -27,7 +27,7 @@ fn summary(verdict: &ProgramVerdict) -> (ProgramOutcome, Option<usize>, usize, &
 /// Runs a program on each input alone and on all together, and requires the same results.
 fn same_as_alone(program: &str, inputs: &[&str], function: Option<&str>) {
     let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
-    let test = |input: &&str| Test { kind, input: (*input).to_owned(), output: "\"what nothing answers\"".to_owned() };
+    let test = |input: &&str| Test::new(kind, *input, "\"what nothing answers\"");
     let of = |inputs: &[&str]| {
         let tests = Tests::new(inputs.iter().map(test).collect(), function.map(str::to_owned));
         task(program, &Arc::new(tests.expect("the tests are well formed")))

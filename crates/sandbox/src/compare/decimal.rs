@@ -83,6 +83,17 @@ impl Decimal {
         Some(Self::Finite { negative, digits, exponent })
     }
 
+    /// The nearest float. `None` if the number is not finite.
+    pub(super) fn as_float(&self) -> Option<f64> {
+        let Self::Finite { negative, digits, exponent } = self else { return None };
+        if digits.is_empty() {
+            return Some(0.0);
+        }
+        let digits = std::str::from_utf8(digits).ok()?;
+        let value: f64 = format!("{digits}e{exponent}").parse().ok()?;
+        value.is_finite().then_some(if *negative { -value } else { value })
+    }
+
     /// Whether both are equal as numbers. `None` if Python raises an exception.
     pub(super) fn equals(&self, other: &Self) -> Option<bool> {
         match (self, other) {
@@ -164,6 +175,18 @@ mod tests {
             "1e9999999999999999999",
         ] {
             assert_eq!(Decimal::read(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn the_nearest_float_is_that_of_the_digits() {
+        let float = |text: &str| Decimal::read(text).unwrap().as_float();
+        assert_eq!(float("-12.50"), Some(-12.5));
+        assert_eq!(float("0"), Some(0.0));
+        assert_eq!(float("1e-400"), Some(0.0));
+        assert_eq!(float("0.1"), Some(0.1));
+        for text in ["inf", "nan", "1e400", "1e999999999999"] {
+            assert_eq!(float(text), None, "{text}");
         }
     }
 

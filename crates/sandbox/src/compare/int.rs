@@ -63,6 +63,25 @@ impl Int {
         Some(Self::new(value < 0.0, words))
     }
 
+    /// A float next to the integer, infinite beyond its range.
+    #[must_use]
+    pub fn to_float(&self) -> f64 {
+        let magnitude = self.words.iter().rev().fold(0.0, |sum, word| sum * 4_294_967_296.0 + f64::from(*word));
+        if self.negative { -magnitude } else { magnitude }
+    }
+
+    /// The integer if it has at most 64 bits.
+    #[must_use]
+    pub fn to_small(&self) -> Option<i64> {
+        let magnitude = match self.words[..] {
+            [] => 0,
+            [low] => i64::from(low),
+            [low, high] => i64::try_from(u64::from(high) << 32 | u64::from(low)).ok()?,
+            _ => return None,
+        };
+        Some(if self.negative { -magnitude } else { magnitude })
+    }
+
     fn new(negative: bool, mut words: Vec<u32>) -> Self {
         while words.last() == Some(&0) {
             words.pop();
@@ -106,6 +125,17 @@ mod tests {
         assert_eq!(Int::from_float(-7.0), Int::from_decimal("-7"));
         assert_eq!(Int::from(-7), Int::from_decimal("-007").unwrap());
         assert_eq!(Int::from_float(-0.0), Int::from_decimal("0"));
+    }
+
+    #[test]
+    fn small_integers_and_floats_are_read_back() {
+        for value in [0, 7, -7, i64::MAX, 1 << 40] {
+            let int = Int::from_decimal(&value.to_string()).unwrap();
+            assert_eq!((int.to_small(), int.to_float()), (Some(value), value as f64));
+        }
+        let big = Int::from_decimal("36893488147419103232").unwrap();
+        assert_eq!((big.to_small(), big.to_float()), (None, 36_893_488_147_419_103_232.0));
+        assert!(Int::from_decimal(&"9".repeat(400)).unwrap().to_float().is_infinite());
     }
 
     #[test]

@@ -1,12 +1,15 @@
-//! Comparison of standard output: stripped lines, each equal as text or, token by token, as exact decimals.
+//! Comparison of standard output: stripped lines, each equal as text or, token by token, as decimals.
 
 use super::decimal::Decimal;
+use super::tolerance::Tolerance;
 
 /// The result of comparing two outputs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Match {
     /// All lines are equal.
     Equal,
+    /// All lines are equal, some of them within the tolerance.
+    Close,
     /// The numbers of lines differ.
     Lengths {
         /// Number of lines written.
@@ -20,9 +23,28 @@ pub enum Match {
     Raises(usize),
 }
 
-/// Compares an output with the expected one.
+/// Compares an output with the expected one by LiveCodeBench's rules.
 #[must_use]
 pub fn compare(written: &str, expected: &str) -> Match {
+    compare_lines(written, expected, line_equals)
+}
+
+/// [`compare`], with a tolerance for numbers whose expected value is written as a float, also next to words.
+#[must_use]
+pub fn compare_within(written: &str, expected: &str, tolerance: Tolerance) -> Match {
+    let mut close = false;
+    let found = compare_lines(written, expected, |line, wanted| match line_equals(line, wanted) {
+        Some(false) if line_is_close(line, wanted, tolerance) => {
+            close = true;
+            Some(true)
+        }
+        equal => equal,
+    });
+    if found == Match::Equal && close { Match::Close } else { found }
+}
+
+/// Compares lines up to the first difference. `None` from `equals` means that the reference grader raises an exception.
+fn compare_lines(written: &str, expected: &str, mut equals: impl FnMut(&str, &str) -> Option<bool>) -> Match {
     let (mut written_lines, mut expected_lines) = (lines(written), lines(expected));
     let mut index = 0;
     let mut found = Match::Equal;
@@ -31,7 +53,7 @@ pub fn compare(written: &str, expected: &str) -> Match {
             (None, None) => return found,
             (Some(line), Some(wanted)) => {
                 if found == Match::Equal {
-                    found = match line_equals(strip(line), strip(wanted)) {
+                    found = match equals(strip(line), strip(wanted)) {
                         Some(true) => Match::Equal,
                         Some(false) => Match::Line(index),
                         None => Match::Raises(index),
@@ -71,9 +93,57 @@ fn line_equals(line: &str, wanted: &str) -> Option<bool> {
     }
 }
 
+/// Whether two lines differ only in floats that are close to each other. In a line of numbers alone any white space separates them.
+fn line_is_close(line: &str, wanted: &str, tolerance: Tolerance) -> bool {
+    let (mut tokens, mut wanted_tokens) = (tokens(line), tokens(wanted));
+    let mut has_words = false;
+    loop {
+        match (tokens.next(), wanted_tokens.next()) {
+            (None, None) => break,
+            (Some(token), Some(wanted)) if token_is_close(token, wanted, tolerance) => {
+                has_words |= Decimal::read(wanted).is_none();
+            }
+            _ => return false,
+        }
+    }
+    !has_words || spaces(line).eq(spaces(wanted))
+}
+
+fn token_is_close(token: &str, wanted: &str, tolerance: Tolerance) -> bool {
+    if token == wanted {
+        return true;
+    }
+    let (Some(found), Some(expected)) = (Decimal::read(token), Decimal::read(wanted)) else { return false };
+    if found.equals(&expected) == Some(true) {
+        return true;
+    }
+    let is_float = wanted.contains(['.', 'e', 'E']);
+    match (found.as_float(), expected.as_float()) {
+        (Some(found), Some(expected)) if is_float => tolerance.accepts(found, expected, written_decimals(wanted)),
+        _ => false,
+    }
+}
+
+/// Number of decimals of a token as it is written, with zeros at its end: those of `1.50e-3` are five.
+fn written_decimals(token: &str) -> i64 {
+    let (mantissa, exponent) = token.split_once(['e', 'E']).unwrap_or((token, "0"));
+    let decimals = mantissa.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+    let exponent: i64 = exponent.parse().unwrap_or(0);
+    i64::try_from(decimals).unwrap_or(i64::MAX).saturating_sub(exponent)
+}
+
+/// The white space of a line between its tokens.
+fn spaces(line: &str) -> impl Iterator<Item = &str> {
+    line.split(|character| !is_space(character)).filter(|space| !space.is_empty())
+}
+
+fn tokens(line: &str) -> impl Iterator<Item = &str> {
+    line.split(is_space).filter(|token| !token.is_empty())
+}
+
 /// The tokens of a line as numbers; `None` for tokens that are not numbers.
 fn decimals(line: &str) -> impl Iterator<Item = Option<Decimal>> {
-    line.split(is_space).filter(|token| !token.is_empty()).map(Decimal::read)
+    tokens(line).map(Decimal::read)
 }
 
 /// Python's `str.strip`.
@@ -117,6 +187,47 @@ mod tests {
         assert_eq!(compare("1   2  3.0", "1 2 3"), Match::Equal);
         assert_eq!(compare("a   b", "a b"), Match::Line(0));
         assert_eq!(compare("1 2 x", "1 2  x"), Match::Line(0));
+    }
+
+    #[test]
+    fn floats_may_differ_by_the_tolerance() {
+        let close = |written: &str, expected: &str| compare_within(written, expected, Tolerance::default());
+        for (written, expected) in [
+            ("0.666667", "0.6666666667"),
+            ("1.4142135623730951", "1.4142135624"),
+            ("0.6666666666666666 0.3333333333333333", "0.666666667 0.333333333"),
+            ("Case 1: 0.333333", "Case 1: 0.33333333333"),
+            ("1\n2.0000001\nYES", "1\n2.0\nYES"),
+            ("1.4999999999999998e-3", "0.0015"),
+            ("0.123457  7", "0.1234567 7.0"),
+        ] {
+            assert_eq!(close(written, expected), Match::Close, "{written} for {expected}");
+            assert_ne!(compare(written, expected), Match::Equal, "{written} for {expected}");
+        }
+        assert_eq!(close("2.50", "2.5"), Match::Equal);
+    }
+
+    #[test]
+    fn integers_words_and_everything_else_stay_exact() {
+        for (written, expected) in [
+            ("3.0000001", "3"),
+            ("1000000", "1000001"),
+            ("0.67", "0.6666667"),
+            ("Case  1: 0.333333", "Case 1: 0.3333333"),
+            ("case 1: 0.333333", "Case 1: 0.3333333"),
+            ("0.3333333 x", "0.3333333"),
+            ("nan", "0.5"),
+            ("inf", "1e400"),
+            ("1e999999999999", "1.5"),
+            ("-0.5", "0.5"),
+        ] {
+            assert_eq!(
+                compare_within(written, expected, Tolerance::default()),
+                Match::Line(0),
+                "{written} for {expected}"
+            );
+        }
+        assert_eq!(compare_within("0.666667", "0.6666666667", Tolerance::EXACT), Match::Line(0));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Python values and their equality.
 
 use super::int::Int;
+use super::tolerance::Tolerance;
 
 /// A value that a function returned, or that a test expects.
 #[derive(Clone, Debug, PartialEq)]
@@ -33,6 +34,52 @@ impl Value {
         match (self, expected) {
             (Self::Tuple(left), Self::List(right)) => all_equal(left, right),
             _ => self.equals(expected),
+        }
+    }
+
+    /// Whether a returned value is the expected one as JSON, which has neither tuples nor keys that are numbers: tuples count as lists at any
+    /// depth, the key 1 as `"1"`, and what is not a number equals itself. Floats may differ by the tolerance.
+    #[must_use]
+    pub fn answers(&self, expected: &Self, tolerance: Tolerance) -> Answer {
+        let mut close = false;
+        match self.answers_within(expected, tolerance, &mut close) {
+            false => Answer::Different,
+            true if close => Answer::Close,
+            true => Answer::Equal,
+        }
+    }
+
+    /// `expected` was read from JSON, so that its depth is limited.
+    fn answers_within(&self, expected: &Self, tolerance: Tolerance, close: &mut bool) -> bool {
+        match (self, expected) {
+            (Self::List(found) | Self::Tuple(found), Self::List(expected)) => {
+                let mut pairs = found.iter().zip(expected);
+                found.len() == expected.len()
+                    && pairs.all(|(part, wanted)| part.answers_within(wanted, tolerance, close))
+            }
+            (Self::Dict(found), Self::Dict(expected)) => {
+                let (Some(found), Some(expected)) = (by_key(found), by_key(expected)) else { return false };
+                let mut pairs = found.iter().zip(&expected);
+                found.len() == expected.len()
+                    && pairs
+                        .all(|(part, wanted)| part.0 == wanted.0 && part.1.answers_within(wanted.1, tolerance, close))
+            }
+            (Self::Float(found), Self::Float(expected)) if found.is_nan() && expected.is_nan() => true,
+            _ if self.equals(expected) => true,
+            (_, Self::Float(expected)) => {
+                let accepted = self.as_float().is_some_and(|found| tolerance.accepts_value(found, *expected));
+                *close |= accepted;
+                accepted
+            }
+            _ => false,
+        }
+    }
+
+    fn as_float(&self) -> Option<f64> {
+        match self {
+            Self::Float(value) => Some(*value),
+            Self::Int(value) => Some(value.to_float()),
+            _ => None,
         }
     }
 
@@ -70,6 +117,29 @@ impl Value {
             _ => None,
         }
     }
+}
+
+/// How a returned value compares with the expected one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answer {
+    /// It is the expected one.
+    Equal,
+    /// It is the expected one with floats within the tolerance.
+    Close,
+    /// It is another one.
+    Different,
+}
+
+/// Entries in the order of their keys as JSON. `None` if a key is neither text nor an integer, or if two are the same as JSON.
+fn by_key(entries: &[(Value, Value)]) -> Option<Vec<(Vec<u8>, &Value)>> {
+    let key = |key: &Value| match key {
+        Value::Text(text) => Some(text.clone()),
+        Value::Int(int) => Some(int.to_small()?.to_string().into_bytes()),
+        _ => None,
+    };
+    let mut sorted: Vec<_> = entries.iter().map(|(name, value)| Some((key(name)?, value))).collect::<Option<_>>()?;
+    sorted.sort_by(|left, right| left.0.cmp(&right.0));
+    sorted.windows(2).all(|pair| pair[0].0 != pair[1].0).then_some(sorted)
 }
 
 fn all_equal(left: &[Value], right: &[Value]) -> bool {
@@ -123,6 +193,39 @@ mod tests {
     fn a_tuple_counts_as_a_list_only_at_the_top_level() {
         assert!(satisfies(Value::Tuple(vec![int(1), int(2)]), "[1,2]"));
         assert!(!satisfies(Value::List(vec![Value::Tuple(vec![int(1)])]), "[[1]]"));
+    }
+
+    #[test]
+    fn as_json_tuples_are_lists_at_any_depth_and_integers_are_keys() {
+        let answers =
+            |returned: &Value, expected: &str| returned.answers(&json::read(expected).unwrap(), Tolerance::default());
+        let nested = Value::List(vec![Value::Tuple(vec![int(1), Value::Tuple(vec![int(2)])])]);
+        assert_eq!(answers(&nested, "[[1, [2]]]"), Answer::Equal);
+        assert!(!satisfies(nested.clone(), "[[1, [2]]]"));
+        assert_eq!(answers(&nested, "[[1, 2]]"), Answer::Different);
+        assert_eq!(answers(&Value::Dict(vec![(int(10), nested)]), r#"{"10": [[1, [2]]]}"#), Answer::Equal);
+        let twice = Value::Dict(vec![(int(1), int(1)), (Value::Text("1".into()), int(1))]);
+        assert_eq!(answers(&twice, r#"{"1": 1}"#), Answer::Different);
+        assert_eq!(answers(&Value::Float(f64::NAN), "NaN"), Answer::Equal);
+    }
+
+    #[test]
+    fn as_json_floats_may_differ_by_the_tolerance_and_nothing_else() {
+        let answers =
+            |returned: Value, expected: &str| returned.answers(&json::read(expected).unwrap(), Tolerance::default());
+        assert_eq!(answers(Value::Float(0.1 + 0.2), "0.3"), Answer::Close);
+        assert_eq!(answers(Value::Tuple(vec![Value::Float(2.0 / 3.0), int(2)]), "[0.66667, 2.0]"), Answer::Close);
+        assert_eq!(answers(Value::Float(6.0), "6"), Answer::Equal);
+        assert_eq!(answers(int(333_333), "333333.0000001"), Answer::Close);
+        for (returned, expected) in [
+            (Value::Float(5.999_999_9), "6"),
+            (Value::Bool(true), "0.9999999"),
+            (Value::Text("0.3".into()), "0.3"),
+            (Value::Float(0.3), "\"0.3\""),
+            (Value::Float(f64::INFINITY), "1.5"),
+        ] {
+            assert_eq!(answers(returned.clone(), expected), Answer::Different, "{returned:?} for {expected}");
+        }
     }
 
     #[test]

@@ -4,14 +4,17 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::strict::{self, Returned};
-use super::{difference, is_unsupported, outcome_of};
+use super::strict;
+use super::{difference, is_unsupported, reason_of};
 use crate::compare::text::{self, Match};
+use crate::compare::value::{Answer, Value};
 use crate::executor::Executor;
+use crate::outcome::ProgramOutcome;
+use crate::reason::Reason;
 use crate::rows::Tests;
 use crate::sandbox::{Budget, ExitStatus, Run};
 use crate::task::{ProgramTask, RewardRule};
-use crate::verdict::{GraderResult, ProgramOutcome, ProgramVerdict, excerpt};
+use crate::verdict::{GraderResult, ProgramVerdict, excerpt};
 
 /// The grader's result codes.
 const WRONG_ANSWER: i32 = -2;
@@ -32,8 +35,8 @@ pub(crate) fn judge(
     let functional = tests.function().is_some();
     let mut record = Record { results: Vec::new(), cpu: Duration::ZERO, memory: 0, total: tests.len(), functional };
     let loaded = executor.load(program.as_bytes(), tests.function().unwrap_or_default(), budget, cancel);
-    if let ProgramOutcome::Invalid(_) = outcome_of(&loaded).0 {
-        return record.failed(&loaded, outcome_of(&loaded), vec![], None);
+    if let ProgramOutcome::Invalid(_) = reason_of(&loaded).0.outcome() {
+        return record.failed(&loaded, reason_of(&loaded), vec![], None);
     }
     if !matches!(loaded.status, ExitStatus::Returned(_)) {
         // Whatever the grader catches here, its own alarm included, makes the list a single runtime error.
@@ -47,25 +50,20 @@ pub(crate) fn judge(
         match step(&run, tests, index) {
             Step::Passed if program_limit.is_some_and(|limit| record.cpu + run.cpu > limit) => {
                 let results = [record.results.as_slice(), &[TIME_LIMIT]].concat();
-                let outcome = (ProgramOutcome::TimeLimit, super::over_all_tests(program_limit.unwrap_or_default()));
-                return record.failed(&run, outcome, results, Some(TIME_LIMIT));
+                let ended = (Reason::ProgramTimeLimit, super::over_all_tests(program_limit.unwrap_or_default()));
+                return record.failed(&run, ended, results, Some(TIME_LIMIT));
             }
             Step::Passed => record.passed(&run),
-            Step::Failed { outcome, detail, result, error } => {
+            Step::Failed { reason, detail, result, error } => {
                 let results = [record.results.as_slice(), &[result]].concat();
-                return record.failed(&run, (outcome, detail), results, Some(error));
+                return record.failed(&run, (reason, detail), results, Some(error));
             }
-            Step::GraderDied { outcome, detail, result, error } => {
-                return record.failed(&run, (outcome, detail), vec![result], Some(error));
+            Step::GraderDied { reason, detail, result, error } => {
+                return record.failed(&run, (reason, detail), vec![result], Some(error));
             }
         }
     }
-    record.verdict(
-        ProgramOutcome::Pass,
-        String::new(),
-        None,
-        GraderResult { results: vec![1; tests.len()], error: None },
-    )
+    record.verdict(Reason::Passed, String::new(), None, GraderResult { results: vec![1; tests.len()], error: None })
 }
 
 /// What one test adds to the grader's list.
@@ -73,14 +71,14 @@ enum Step {
     Passed,
     /// The list ends with this.
     Failed {
-        outcome: ProgramOutcome,
+        reason: Reason,
         detail: String,
         result: i32,
         error: i32,
     },
     /// The list consists of this alone.
     GraderDied {
-        outcome: ProgramOutcome,
+        reason: Reason,
         detail: String,
         result: i32,
         error: i32,
@@ -89,36 +87,29 @@ enum Step {
 
 fn step(run: &Run, tests: &Tests, index: usize) -> Step {
     let ExitStatus::Returned(bytes) = &run.status else {
-        let (outcome, detail) = ended(run);
+        let (reason, detail) = ended(run);
         let (result, error) = match &run.status {
             ExitStatus::TimeLimit => (TIME_LIMIT, TIME_LIMIT),
             // The grader recognises its alarm by the name of the exception.
             ExitStatus::Raised(text) if text.to_lowercase().contains("timeoutexception") => (TIME_LIMIT, TIME_LIMIT),
             status if survives(status) => (RUNTIME_ERROR, RUNTIME_ERROR),
-            _ => return Step::GraderDied { outcome, detail, result: WRONG_ANSWER, error: RUNNER_ERROR },
+            _ => return Step::GraderDied { reason, detail, result: WRONG_ANSWER, error: RUNNER_ERROR },
         };
-        return Step::Failed { outcome, detail, result, error };
+        return Step::Failed { reason, detail, result, error };
     };
     if tests.function().is_some() {
-        return match strict::returned(bytes, tests, index) {
-            Returned::Expected => Step::Passed,
-            Returned::Wrong(detail) => {
-                Step::Failed { outcome: ProgramOutcome::WrongAnswer, detail, result: 0, error: WRONG_ANSWER }
-            }
+        return match strict::returned(bytes, &tests.expected(index)[..1], as_the_grader) {
+            (Reason::Passed, _) => Step::Passed,
+            (reason, detail) => Step::Failed { reason, detail, result: 0, error: WRONG_ANSWER },
         };
     }
     let found = text::compare(&String::from_utf8_lossy(bytes), &tests.tests()[index].output);
-    let detail = difference(&found);
+    let (reason, detail) = difference(&found);
     match found {
         Match::Equal => Step::Passed,
         // An exception in the comparison ends the grader's loop.
-        Match::Raises(_) => Step::GraderDied {
-            outcome: ProgramOutcome::WrongAnswer,
-            detail,
-            result: RUNTIME_ERROR,
-            error: RUNTIME_ERROR,
-        },
-        _ => Step::Failed { outcome: ProgramOutcome::WrongAnswer, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
+        Match::Raises(_) => Step::GraderDied { reason, detail, result: RUNTIME_ERROR, error: RUNTIME_ERROR },
+        _ => Step::Failed { reason, detail, result: WRONG_ANSWER, error: WRONG_ANSWER },
     }
 }
 
@@ -127,14 +118,17 @@ fn survives(status: &ExitStatus) -> bool {
     !matches!(status, ExitStatus::Fatal(_) | ExitStatus::Exited(_) | ExitStatus::Trapped(_) | ExitStatus::OutputLimit)
 }
 
-fn ended(run: &Run) -> (ProgramOutcome, String) {
-    match outcome_of(run) {
+fn ended(run: &Run) -> (Reason, String) {
+    match reason_of(run) {
         // A process that ends itself has not completed the test.
-        (ProgramOutcome::Pass, _) => {
-            (ProgramOutcome::RuntimeError, "ended its process before the test was over".to_owned())
-        }
+        (Reason::Passed, _) => (Reason::EndedEarly, "ended its process before the test was over".to_owned()),
         other => other,
     }
+}
+
+/// The grader compares with Python's equality.
+fn as_the_grader(found: &Value, expected: &Value) -> Answer {
+    if found.satisfies(expected) { Answer::Equal } else { Answer::Different }
 }
 
 struct Record {
@@ -155,24 +149,18 @@ impl Record {
     fn failed(
         mut self,
         run: &Run,
-        (outcome, detail): (ProgramOutcome, String),
+        (reason, detail): (Reason, String),
         results: Vec<i32>,
         error: Option<i32>,
     ) -> ProgramVerdict {
         self.cpu += run.cpu;
         self.memory = self.memory.max(run.memory);
-        self.verdict(outcome, detail, Some(run), GraderResult { results, error })
+        self.verdict(reason, detail, Some(run), GraderResult { results, error })
     }
 
-    fn verdict(
-        self,
-        outcome: ProgramOutcome,
-        detail: String,
-        failing: Option<&Run>,
-        grader: GraderResult,
-    ) -> ProgramVerdict {
+    fn verdict(self, reason: Reason, detail: String, failing: Option<&Run>, grader: GraderResult) -> ProgramVerdict {
         let passed = self.results.len();
-        let invalid = matches!(outcome, ProgramOutcome::Invalid(_));
+        let invalid = matches!(reason.outcome(), ProgramOutcome::Invalid(_));
         let written = failing.map(|run| match &run.status {
             // A returned value is not text.
             ExitStatus::Returned(captured) if !self.functional => excerpt(captured),
@@ -188,7 +176,7 @@ impl Record {
             peak_memory_bytes: self.memory,
             grader: (!invalid).then_some(grader),
             unsupported: failing.is_some_and(is_unsupported),
-            ..ProgramVerdict::without_run(outcome, self.total, detail)
+            ..ProgramVerdict::without_run(reason, self.total, detail)
         }
         .rewarded(RewardRule::AllOrNothing)
     }

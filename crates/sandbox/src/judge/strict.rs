@@ -4,18 +4,20 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::{difference, is_unsupported, outcome_of};
-use crate::compare::text::{self, Match};
-use crate::compare::{marshal, value::Value};
+use super::{difference, is_unsupported, reason_of};
+use crate::compare::value::{Answer, Value};
+use crate::compare::{Tolerance, marshal, text};
 use crate::executor::Executor;
+use crate::outcome::ProgramOutcome;
+use crate::reason::Reason;
 use crate::rows::Tests;
 use crate::sandbox::{Budget, ExitStatus, Run, Source};
-use crate::verdict::{ProgramOutcome, excerpt};
+use crate::verdict::excerpt;
 
 /// The result of one test.
 #[derive(Clone, Debug)]
 pub(crate) struct Report {
-    pub outcome: ProgramOutcome,
+    pub reason: Reason,
     pub detail: String,
     /// It failed because of something that the guest lacks.
     pub unsupported: bool,
@@ -25,12 +27,31 @@ pub(crate) struct Report {
     pub memory: u64,
 }
 
+impl Report {
+    /// A test that was not run to its end.
+    pub(crate) fn without_run(reason: Reason, detail: impl Into<String>) -> Self {
+        Self {
+            reason,
+            detail: detail.into(),
+            unsupported: false,
+            stdout: String::new(),
+            stderr: String::new(),
+            cpu: Duration::ZERO,
+            memory: 0,
+        }
+    }
+
+    pub(crate) fn outcome(&self) -> ProgramOutcome {
+        self.reason.outcome()
+    }
+}
+
 /// Runs one test.
 pub(crate) fn judge(
     executor: &mut dyn Executor,
     program: Source<'_>,
-    tests: &Tests,
-    index: usize,
+    (tests, index): (&Tests, usize),
+    tolerance: Tolerance,
     budget: &Budget,
     cancel: &CancellationToken,
 ) -> Report {
@@ -39,15 +60,15 @@ pub(crate) fn judge(
         None => executor.process(program, input, budget, cancel),
         Some(name) => executor.call(program, name, input, budget, cancel),
     };
-    let (outcome, detail) = match outcome_of(&run) {
-        (ProgramOutcome::Pass, _) => compare(&run, tests, index),
+    let (reason, detail) = match reason_of(&run) {
+        (Reason::Passed, _) => compare(&run, tests, index, tolerance),
         other => other,
     };
-    let passed = outcome == ProgramOutcome::Pass;
+    let passed = reason.outcome() == ProgramOutcome::Pass;
     let kept = |bytes: &[u8]| if passed { String::new() } else { excerpt(bytes) };
     let unsupported = is_unsupported(&run);
     Report {
-        outcome,
+        reason,
         detail,
         unsupported,
         stdout: kept(&run.stdout),
@@ -57,38 +78,45 @@ pub(crate) fn judge(
     }
 }
 
-fn compare(run: &Run, tests: &Tests, index: usize) -> (ProgramOutcome, String) {
+fn compare(run: &Run, tests: &Tests, index: usize, tolerance: Tolerance) -> (Reason, String) {
     let Some(_) = tests.function() else {
-        let found = text::compare(&String::from_utf8_lossy(&run.stdout), &tests.tests()[index].output);
-        return match found {
-            Match::Equal => (ProgramOutcome::Pass, String::new()),
-            found => (ProgramOutcome::WrongAnswer, difference(&found)),
-        };
+        let written = String::from_utf8_lossy(&run.stdout);
+        let test = &tests.tests()[index];
+        let mut found = test.outputs().map(|output| difference(&text::compare_within(&written, output, tolerance)));
+        let first = found.next().unwrap_or((Reason::LineDiffers, String::new()));
+        return if is_pass(&first) { first } else { found.find(is_pass).unwrap_or(first) };
     };
     let ExitStatus::Returned(bytes) = &run.status else {
-        // It ended its process before it returned.
-        return (ProgramOutcome::RuntimeError, "ended before the function returned".to_owned());
+        return (Reason::EndedEarly, "ended before the function returned".to_owned());
     };
-    match returned(bytes, tests, index) {
-        Returned::Expected => (ProgramOutcome::Pass, String::new()),
-        Returned::Wrong(detail) => (ProgramOutcome::WrongAnswer, detail),
+    returned(bytes, tests.expected(index), |found, expected| found.answers(expected, tolerance))
+}
+
+fn is_pass((reason, _): &(Reason, String)) -> bool {
+    reason.outcome() == ProgramOutcome::Pass
+}
+
+/// Compares what a function returned with the values that a test accepts, of which one is enough.
+pub(super) fn returned(
+    bytes: &[u8],
+    accepted: &[Value],
+    compare: impl Fn(&Value, &Value) -> Answer,
+) -> (Reason, String) {
+    let most_parts = accepted.iter().map(Value::parts).max().unwrap_or(1);
+    let Some(found) = marshal::read(bytes, most_parts) else {
+        return (Reason::ValueDiffers, "returned a different value".to_owned());
+    };
+    let mut close = false;
+    for expected in accepted {
+        match compare(&found, expected) {
+            Answer::Equal => return (Reason::Passed, String::new()),
+            Answer::Close => close = true,
+            Answer::Different => {}
+        }
     }
-}
-
-/// What a function returned.
-pub(super) enum Returned {
-    /// The value that the test expects.
-    Expected,
-    /// Another value, with the detail of the verdict.
-    Wrong(String),
-}
-
-/// Compares what a function returned with what a test expects.
-pub(super) fn returned(bytes: &[u8], tests: &Tests, index: usize) -> Returned {
-    let expected = tests.expected(index);
-    match (expected.and_then(|expected| marshal::read(bytes, expected.parts())), expected) {
-        (Some(returned), Some(expected)) if returned.satisfies(expected) => Returned::Expected,
-        (Some(Value::Other(what)), _) => Returned::Wrong(format!("returned a value without a JSON equivalent: {what}")),
-        _ => Returned::Wrong("returned a different value".to_owned()),
+    match found {
+        _ if close => (Reason::PassedWithinTolerance, String::new()),
+        Value::Other(what) => (Reason::NotJson, format!("returned a value without a JSON equivalent: {what}")),
+        _ => (Reason::ValueDiffers, "returned a different value".to_owned()),
     }
 }

@@ -5,9 +5,11 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::judge::{self, Report};
+use crate::judge::{self, Program, Report};
+use crate::outcome::ProgramOutcome;
+use crate::reason::Reason;
 use crate::task::{Mode, ProgramTask};
-use crate::verdict::{Invalid, ProgramOutcome, ProgramVerdict};
+use crate::verdict::ProgramVerdict;
 
 /// Expected cost of a test apart from its input: an instance and a short program.
 const TEST_COST: Duration = Duration::from_millis(2);
@@ -19,7 +21,7 @@ pub(super) type Done = Box<dyn FnOnce(ProgramVerdict) + Send>;
 /// A program with its tests.
 pub(super) struct Job {
     pub task: Arc<ProgramTask>,
-    pub program: Arc<Result<String, Box<ProgramVerdict>>>,
+    pub program: Arc<Result<Program, Box<ProgramVerdict>>>,
     /// The compiled program, once compiled.
     code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: CancellationToken,
@@ -39,7 +41,7 @@ pub(super) struct Job {
 /// A part of a job for one thread.
 pub(super) struct WorkUnit {
     pub task: Arc<ProgramTask>,
-    pub program: Arc<Result<String, Box<ProgramVerdict>>>,
+    pub program: Arc<Result<Program, Box<ProgramVerdict>>>,
     pub code: Arc<OnceLock<Vec<u8>>>,
     pub cancel: CancellationToken,
     pub test: usize,
@@ -54,7 +56,7 @@ pub(super) enum UnitResult {
 impl UnitResult {
     pub(super) fn outcome(&self) -> ProgramOutcome {
         match self {
-            Self::Test(report) => report.outcome,
+            Self::Test(report) => report.outcome(),
             Self::Program(verdict) => verdict.outcome,
         }
     }
@@ -62,7 +64,7 @@ impl UnitResult {
 
 impl Job {
     pub(super) fn new(task: ProgramTask, cancel: CancellationToken, done: Done) -> Self {
-        let program = judge::program(&task);
+        let program = Program::of(&task);
         let units = match (&program, task.mode) {
             (Ok(_), Mode::Strict) => task.tests.len(),
             _ => 1,
@@ -127,10 +129,10 @@ impl Job {
             UnitResult::Program(verdict) => return Some((self.done.take()?, *verdict)),
             UnitResult::Test(report) => {
                 // An invalid test ends the program even if all tests are to be run.
-                if matches!(report.outcome, ProgramOutcome::Invalid(_)) {
+                if matches!(report.outcome(), ProgramOutcome::Invalid(_)) {
                     self.next = self.units;
                 }
-                if report.outcome != ProgramOutcome::Pass {
+                if report.outcome() != ProgramOutcome::Pass {
                     let failed = self.failed.map_or(test, |first| first.min(test));
                     self.failed = Some(failed);
                     self.cancel_after(failed);
@@ -154,8 +156,8 @@ impl Job {
             let Some(report) = &mut self.reports[test] else { return };
             used += report.cpu;
             if used > limit {
-                if report.outcome == ProgramOutcome::Pass {
-                    report.outcome = ProgramOutcome::TimeLimit;
+                if report.outcome() == ProgramOutcome::Pass {
+                    report.reason = Reason::ProgramTimeLimit;
                     report.detail = judge::over_all_tests(limit);
                 }
                 let failed = self.failed.map_or(test, |first| first.min(test));
@@ -182,11 +184,8 @@ impl Job {
 
     /// Reports the verdict on a program whose pool is shutting down.
     pub(super) fn abandon(mut self) {
-        let verdict = ProgramVerdict::without_run(
-            ProgramOutcome::Invalid(Invalid::Cancelled),
-            self.task.tests.len(),
-            "the worker is shutting down",
-        );
+        let verdict =
+            ProgramVerdict::without_run(Reason::Cancelled, self.task.tests.len(), "the worker is shutting down");
         if let Some(done) = self.done.take() {
             done(verdict);
         }
@@ -200,12 +199,14 @@ impl Job {
             Some(last) => &reports[..=last.min(reports.len() - 1)],
             None => &reports[..],
         };
-        let invalid = counted.iter().find(|report| matches!(report.outcome, ProgramOutcome::Invalid(_)));
-        let failing = invalid.or_else(|| counted.iter().find(|report| report.outcome != ProgramOutcome::Pass));
-        let outcome = failing.map_or(ProgramOutcome::Pass, |report| report.outcome);
+        let invalid = counted.iter().find(|report| matches!(report.outcome(), ProgramOutcome::Invalid(_)));
+        let failing = invalid.or_else(|| counted.iter().find(|report| report.outcome() != ProgramOutcome::Pass));
+        let within_tolerance = counted.iter().any(|report| report.reason == Reason::PassedWithinTolerance);
+        let passed = if within_tolerance { Reason::PassedWithinTolerance } else { Reason::Passed };
+        let reason = failing.map_or(passed, |report| report.reason);
         let mut verdict =
-            ProgramVerdict::without_run(outcome, self.task.tests.len(), failing.map_or("", |report| &report.detail));
-        verdict.passed_tests = counted.iter().filter(|report| report.outcome == ProgramOutcome::Pass).count();
+            ProgramVerdict::without_run(reason, self.task.tests.len(), failing.map_or("", |report| &report.detail));
+        verdict.passed_tests = counted.iter().filter(|report| report.outcome() == ProgramOutcome::Pass).count();
         verdict.run_tests = counted.len();
         verdict.failing_test = self.failed.filter(|_| invalid.is_none());
         verdict.cpu = counted.iter().map(|report| report.cpu).sum();
@@ -215,7 +216,8 @@ impl Job {
             verdict.stdout_excerpt.clone_from(&report.stdout);
             verdict.stderr_excerpt.clone_from(&report.stderr);
         }
-        verdict.program = self.program.as_ref().as_ref().ok().cloned();
+        let program = self.program.as_ref().as_ref().ok();
+        verdict.program = program.and_then(Program::chosen).map(str::to_owned);
         verdict.rewarded(self.task.reward)
     }
 }

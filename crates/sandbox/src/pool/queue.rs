@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 
 use super::QueueFull;
 use super::job::{Done, Job, UnitResult, WorkUnit};
-use crate::verdict::{Invalid, ProgramOutcome, ProgramVerdict};
+use crate::outcome::{Invalid, ProgramOutcome};
+use crate::verdict::ProgramVerdict;
 
 /// When a program would finish had it come to an idle machine, and its id: short programs overtake long ones, and none starves.
 type FinishTime = (Duration, u64);

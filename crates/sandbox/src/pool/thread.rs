@@ -12,9 +12,11 @@ use super::usage::ProcessCounts;
 use crate::executor::{Executor, InProcess};
 use crate::interpreter::Interpreter;
 use crate::judge::{self, Report};
+use crate::outcome::{Invalid, ProgramOutcome};
+use crate::reason::Reason;
 use crate::sandbox::{Budget, ExitStatus, STACK_REUSE_LIMIT, Source, THREAD_STACK};
 use crate::task::Mode;
-use crate::verdict::{Invalid, ProgramOutcome, ProgramVerdict};
+use crate::verdict::ProgramVerdict;
 use crate::worker_process::{ProcessLoss, StartError, WorkerProcess, WorkerProcessCommand};
 
 /// Delay before another attempt at starting a worker process.
@@ -64,7 +66,7 @@ fn run_until_stack_grows(queue: &Queue, memory: &MemoryBudget, interpreter: &Int
     while let Some((id, unit)) = queue.take() {
         let run = || with_memory(memory, &unit, |granted| run(&mut executor, &unit, granted));
         let result = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|_| not_run(&unit, ProgramOutcome::Invalid(Invalid::Internal), "a pool thread panicked"));
+            .unwrap_or_else(|_| not_run(&unit, Reason::Internal, "a pool thread panicked"));
         let cpu = match &result {
             UnitResult::Test(report) => report.cpu,
             UnitResult::Program(verdict) => verdict.cpu,
@@ -98,7 +100,7 @@ pub(super) fn with_worker_process(
 fn with_memory(memory: &MemoryBudget, unit: &WorkUnit, mut run: impl FnMut(u64) -> UnitResult) -> UnitResult {
     let allowed = unit.task.limits.memory_bytes;
     let is_cancelled = || unit.cancel.is_cancelled();
-    let cancelled = || not_run(unit, ProgramOutcome::Invalid(Invalid::Cancelled), "cancelled");
+    let cancelled = || not_run(unit, Reason::Cancelled, "cancelled");
     let Some(grant) = memory.grant(allowed, is_cancelled) else { return cancelled() };
     let result = run(grant.bytes);
     if grant.bytes >= allowed || result.outcome() != ProgramOutcome::Invalid(Invalid::InsufficientMemory) {
@@ -121,7 +123,7 @@ fn run_in_process(
     let mut first = None;
     loop {
         if unit.cancel.is_cancelled() {
-            return not_run(unit, ProgramOutcome::Invalid(Invalid::Cancelled), "cancelled");
+            return not_run(unit, Reason::Cancelled, "cancelled");
         }
         let running = match process {
             Some(process) => Ok(process),
@@ -140,7 +142,7 @@ fn run_in_process(
             }
             Err(StartError::Missing(missing)) => {
                 thread::sleep(RESTART_DELAY);
-                return not_run(unit, ProgramOutcome::Invalid(Invalid::Internal), &missing);
+                return not_run(unit, Reason::Internal, &missing);
             }
             // The program cannot be the cause: the process had not received it.
             Err(StartError::Lost(ProcessLoss::Crash(how) | ProcessLoss::External(how))) => ProcessLoss::External(how),
@@ -149,9 +151,9 @@ fn run_in_process(
             (None, _) => {}
             (Some(ProcessLoss::Crash(_)), ProcessLoss::Crash(how)) => {
                 let detail = format!("crashed the worker process of the sandbox twice: {how}");
-                return not_run(unit, ProgramOutcome::RuntimeError, &detail);
+                return not_run(unit, Reason::Crashed, &detail);
             }
-            (Some(_), loss) => return not_run(unit, ProgramOutcome::Invalid(Invalid::Lost), &loss.to_string()),
+            (Some(_), loss) => return not_run(unit, Reason::Lost, &loss.to_string()),
         }
     }
 }
@@ -163,19 +165,28 @@ fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) -> UnitResult
         Err(verdict) => return UnitResult::Program(verdict.clone()),
     };
     if unit.cancel.is_cancelled() {
-        return not_run(unit, ProgramOutcome::Invalid(Invalid::Cancelled), "cancelled");
+        return not_run(unit, Reason::Cancelled, "cancelled");
     }
     let budget = Budget { granted, ..task.limits.budget() };
+    let function = task.tests.function().unwrap_or_default();
+    let program = match program.choose(executor, function, &budget, &unit.cancel) {
+        Ok(program) => program,
+        Err(run) => {
+            let (reason, detail) = judge::reason_of(&run);
+            return not_run(unit, reason, &detail);
+        }
+    };
     match task.mode {
         Mode::Strict => {
             let code = compiled(executor, program, unit, &budget);
             let program = Source { text: program.as_bytes(), code, many_tests: task.tests.len() >= MIN_SERIES_TESTS };
-            UnitResult::Test(judge::judge_strictly(executor, program, &task.tests, unit.test, &budget, &unit.cancel))
+            let test = (&*task.tests, unit.test);
+            UnitResult::Test(judge::judge_strictly(executor, program, test, task.tolerance, &budget, &unit.cancel))
         }
         Mode::LiveCodeBench => {
             let mut verdict = judge::judge_by_grader(executor, program, task, &budget, &unit.cancel);
             executor.unload();
-            verdict.program = Some(program.clone());
+            verdict.program = Some(program.to_owned());
             UnitResult::Program(Box::new(verdict))
         }
     }
@@ -197,17 +208,9 @@ fn compiled<'u>(executor: &mut dyn Executor, program: &str, unit: &'u WorkUnit, 
 }
 
 /// The result of a unit that was not run.
-fn not_run(unit: &WorkUnit, outcome: ProgramOutcome, detail: &str) -> UnitResult {
+fn not_run(unit: &WorkUnit, reason: Reason, detail: &str) -> UnitResult {
     match unit.task.mode {
-        Mode::Strict if unit.program.is_ok() => UnitResult::Test(Report {
-            outcome,
-            detail: detail.to_owned(),
-            unsupported: false,
-            stdout: String::new(),
-            stderr: String::new(),
-            cpu: Duration::ZERO,
-            memory: 0,
-        }),
-        _ => UnitResult::Program(Box::new(ProgramVerdict::without_run(outcome, unit.task.tests.len(), detail))),
+        Mode::Strict if unit.program.is_ok() => UnitResult::Test(Report::without_run(reason, detail)),
+        _ => UnitResult::Program(Box::new(ProgramVerdict::without_run(reason, unit.task.tests.len(), detail))),
     }
 }

@@ -1,9 +1,10 @@
-//! Streaming parser of a JSON array of tests: other fields are skipped, and the memory of the tests is limited.
+//! Streaming parser of a JSON array of tests: fields that are not used are skipped, and the memory of the tests is limited.
 
 use std::cell::Cell;
 use std::fmt;
 use std::io::Read;
 
+use serde::Deserialize;
 use serde::de::{DeserializeSeed, Deserializer, Error as _, IgnoredAny, MapAccess, SeqAccess, Visitor};
 
 use super::tests::{Kind, Test};
@@ -27,8 +28,19 @@ pub(super) enum BadList {
     Json(serde_json::Error),
 }
 
+/// A test as a column has it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Listed {
+    /// The test, whose kind is still to be set.
+    pub test: Test,
+    /// Whether it says that it calls a function.
+    pub is_functional: bool,
+    /// The function that it says to call.
+    pub function: Option<String>,
+}
+
 /// Reads the tests of a column, which may take at most `max_bytes` of memory.
-pub(super) fn list(json: impl Read, max_bytes: usize) -> Result<Vec<Test>, BadList> {
+pub(super) fn list(json: impl Read, max_bytes: usize) -> Result<Vec<Listed>, BadList> {
     let test = Cell::new(None);
     let mut reader = serde_json::Deserializer::from_reader(json);
     let tests =
@@ -47,26 +59,26 @@ struct Tests<'a> {
 }
 
 impl<'de> DeserializeSeed<'de> for Tests<'_> {
-    type Value = Vec<Test>;
+    type Value = Vec<Listed>;
 
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Vec<Test>, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Vec<Listed>, D::Error> {
         reader.deserialize_seq(self)
     }
 }
 
 impl<'de> Visitor<'de> for Tests<'_> {
-    type Value = Vec<Test>;
+    type Value = Vec<Listed>;
 
     fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
         text.write_str("an array of tests")
     }
 
-    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<Test>, A::Error> {
+    fn visit_seq<A: SeqAccess<'de>>(self, mut array: A) -> Result<Vec<Listed>, A::Error> {
         let (mut tests, mut held) = (Vec::new(), 0);
         loop {
             self.test.set(Some(tests.len()));
             let Some(test) = array.next_element_seed(One)? else { break };
-            held += test.held_bytes();
+            held += test.test.held_bytes() + test.function.as_ref().map_or(0, String::capacity);
             if held > self.max_bytes {
                 return Err(A::Error::custom(format_args!("the tests hold more than {} bytes", self.max_bytes)));
             }
@@ -81,40 +93,60 @@ impl<'de> Visitor<'de> for Tests<'_> {
 struct One;
 
 impl<'de> DeserializeSeed<'de> for One {
-    type Value = Test;
+    type Value = Listed;
 
-    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Test, D::Error> {
+    fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Listed, D::Error> {
         reader.deserialize_map(self)
     }
 }
 
 impl<'de> Visitor<'de> for One {
-    type Value = Test;
+    type Value = Listed;
 
     fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
         text.write_str("an object with input and output")
     }
 
-    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Test, A::Error> {
-        let (mut input, mut output) = (None, None);
+    fn visit_map<A: MapAccess<'de>>(self, mut entries: A) -> Result<Listed, A::Error> {
+        let (mut input, mut output, mut alternatives) = (None, None, Vec::new());
+        let (mut is_functional, mut function) = (false, None);
         while let Some(name) = entries.next_key_seed(Name)? {
             match name {
-                Some("input") => input = Some(entries.next_value_seed(Text("a text as input"))?),
-                Some(_) => output = Some(entries.next_value_seed(Text("a text as output"))?),
-                None => drop(entries.next_value::<IgnoredAny>()?),
+                Field::Input => input = Some(entries.next_value_seed(Text("a text as input"))?),
+                Field::Output => output = Some(entries.next_value_seed(Text("a text as output"))?),
+                Field::Alternatives => alternatives = entries.next_value::<Vec<String>>()?,
+                Field::Kind => {
+                    is_functional = matches!(entries.next_value::<MaybeText>()?.0.as_deref(), Some("functional"))
+                }
+                Field::Function => function = entries.next_value::<MaybeText>()?.0.or(function),
+                Field::Metadata => function = function.or(entries.next_value::<Metadata>()?.func_name.0),
+                Field::Other => drop(entries.next_value::<IgnoredAny>()?),
             }
         }
         let input = input.ok_or_else(|| A::Error::custom("there is no input"))?;
         let output = output.ok_or_else(|| A::Error::custom("there is no output"))?;
-        Ok(Test { kind: Kind::Stdin, input, output })
+        let function = function.filter(|name| !name.is_empty());
+        Ok(Listed { test: Test { alternatives, ..Test::new(Kind::Stdin, input, output) }, is_functional, function })
     }
 }
 
-/// Deserialises the name of a field. `None` for fields that are skipped.
+/// A field of a test.
+enum Field {
+    Input,
+    Output,
+    Alternatives,
+    Kind,
+    Function,
+    Metadata,
+    /// It is skipped.
+    Other,
+}
+
+/// Deserialises the name of a field.
 struct Name;
 
 impl<'de> DeserializeSeed<'de> for Name {
-    type Value = Option<&'static str>;
+    type Value = Field;
 
     fn deserialize<D: Deserializer<'de>>(self, reader: D) -> Result<Self::Value, D::Error> {
         reader.deserialize_identifier(self)
@@ -122,14 +154,51 @@ impl<'de> DeserializeSeed<'de> for Name {
 }
 
 impl Visitor<'_> for Name {
-    type Value = Option<&'static str>;
+    type Value = Field;
 
     fn expecting(&self, text: &mut fmt::Formatter<'_>) -> fmt::Result {
         text.write_str("a name")
     }
 
-    fn visit_str<E>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(["input", "output"].into_iter().find(|known| *known == name))
+    fn visit_str<E>(self, name: &str) -> Result<Field, E> {
+        Ok(match name {
+            "input" => Field::Input,
+            "output" => Field::Output,
+            "alternatives" => Field::Alternatives,
+            "testtype" => Field::Kind,
+            "fn_name" | "func_name" => Field::Function,
+            "metadata" => Field::Metadata,
+            _ => Field::Other,
+        })
+    }
+}
+
+/// A text, or nothing where there is something else.
+#[derive(Debug, Default)]
+struct MaybeText(Option<String>);
+
+impl<'de> Deserialize<'de> for MaybeText {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        Ok(Self(match serde_json::Value::deserialize(reader)? {
+            serde_json::Value::String(text) => Some(text),
+            _ => None,
+        }))
+    }
+}
+
+/// What a test says of itself in an object of its own.
+#[derive(Debug, Default)]
+struct Metadata {
+    func_name: MaybeText,
+}
+
+impl<'de> Deserialize<'de> for Metadata {
+    fn deserialize<D: Deserializer<'de>>(reader: D) -> Result<Self, D::Error> {
+        let name = match serde_json::Value::deserialize(reader)? {
+            serde_json::Value::Object(mut fields) => fields.remove("func_name"),
+            _ => None,
+        };
+        Ok(Self { func_name: MaybeText(name.and_then(|name| name.as_str().map(str::to_owned))) })
     }
 }
 
@@ -165,8 +234,23 @@ mod tests {
         let json =
             r#"[{"testtype": "stdin", "more": [{"input": 1}, null, 1e400000], "input": "a\n\u00e9", "output": ""}]"#;
         let tests = list(json.as_bytes(), 1 << 20).unwrap();
-        assert_eq!((tests[0].input.as_str(), tests[0].output.as_str()), ("a\né", ""));
+        assert_eq!((tests[0].test.input.as_str(), tests[0].test.output.as_str()), ("a\né", ""));
         assert_eq!(list(" [] ".as_bytes(), 0).unwrap(), Vec::new());
+    }
+
+    #[test]
+    fn a_test_may_name_its_function_and_other_right_outputs() {
+        for name in [r#""fn_name": "f""#, r#""func_name": "f""#, r#""metadata": {"func_name": "f", "more": 1}"#] {
+            let json =
+                format!(r#"[{{"input": "", "output": "1", "testtype": "functional", {name}, "alternatives": ["2"]}}]"#);
+            let tests = list(json.as_bytes(), 1 << 20).unwrap();
+            assert_eq!((tests[0].is_functional, tests[0].function.as_deref()), (true, Some("f")), "{name}");
+            assert_eq!(tests[0].test.outputs().collect::<Vec<_>>(), ["1", "2"]);
+        }
+        let json =
+            r#"[{"input": "", "output": "", "testtype": "stdin", "fn_name": null, "metadata": {"func_name": null}}]"#;
+        let tests = list(json.as_bytes(), 1 << 20).unwrap();
+        assert_eq!((tests[0].is_functional, &tests[0].function), (false, &None));
     }
 
     #[test]
@@ -190,6 +274,6 @@ mod tests {
         let json = format!("[{}]", vec![r#"{"input":"","output":""}"#; 10_000].join(","));
         let problem = list(json.as_bytes(), json.len()).unwrap_err().to_string();
         assert!(problem.contains("the tests hold more than"), "{problem}");
-        assert_eq!(list(json.as_bytes(), 10_000 * size_of::<Test>()).unwrap().len(), 10_000);
+        assert_eq!(list(json.as_bytes(), 10_000 * size_of::<Listed>()).unwrap().len(), 10_000);
     }
 }

@@ -4,7 +4,7 @@ use std::fmt::Display;
 use std::io::BufReader;
 
 use super::inflate::Inflated;
-use super::list::list;
+use super::list::{Listed, list};
 use super::pickle::PickledString;
 use super::tests::{BadTests, Kind, Test, Tests};
 use crate::compare::json;
@@ -73,21 +73,22 @@ impl Row<'_> {
     /// The column that is invalid.
     pub fn read(&self) -> Result<Tests, BadRow> {
         let max_bytes = self.max_private_bytes;
-        let mut tests = list(self.public.as_bytes(), max_bytes).map_err(|problem| wrong(PUBLIC, &problem))?;
-        tests.extend(self.private_tests()?);
-        let function = function(self.metadata)?;
+        let mut listed = list(self.public.as_bytes(), max_bytes).map_err(|problem| wrong(PUBLIC, &problem))?;
+        listed.extend(self.private_tests()?);
+        let function = match function(self.metadata)? {
+            Some(name) => Some(name),
+            None => function_of(&listed).map_err(|problem| wrong(PUBLIC, &problem))?,
+        };
         // Like the grader, go by the function's name alone.
         let kind = if function.is_some() { Kind::Functional } else { Kind::Stdin };
-        for test in &mut tests {
-            test.kind = kind;
-        }
+        let tests = listed.into_iter().map(|listed| Test { kind, ..listed.test }).collect();
         Tests::within(tests, function, max_bytes).map_err(|problem| {
             let field = if problem == BadTests::None { PUBLIC } else { "metadata" };
             wrong(field, &problem)
         })
     }
 
-    fn private_tests(&self) -> Result<Vec<Test>, BadRow> {
+    fn private_tests(&self) -> Result<Vec<Listed>, BadRow> {
         let max_bytes = self.max_private_bytes;
         let tests = match self.packed() {
             None if self.private.trim().is_empty() => return Ok(Vec::new()),
@@ -106,6 +107,20 @@ impl Row<'_> {
         let text = self.private.trim_start();
         let plain = text.is_empty() || text.starts_with('[');
         (!plain).then(|| Inflated::new(text, self.max_private_bytes, self.stop))
+    }
+}
+
+/// The function that the tests themselves name.
+fn function_of(tests: &[Listed]) -> Result<Option<String>, BadTests> {
+    let Some(named) = tests.iter().find_map(|test| test.function.as_ref()) else {
+        return match tests.iter().position(|test| test.is_functional) {
+            Some(index) => Err(BadTests::NoFunction(index)),
+            None => Ok(None),
+        };
+    };
+    match tests.iter().position(|test| test.function.as_ref().is_some_and(|name| name != named)) {
+        Some(index) => Err(BadTests::SeveralFunctions(index)),
+        None => Ok(Some(named.clone())),
     }
 }
 
@@ -168,6 +183,29 @@ mod tests {
         let tests = tests_of_row(PUBLIC.replace("\\n", "").as_str(), "[]", r#"{"func_name": "f"}"#, 1 << 20).unwrap();
         assert_eq!(tests.function(), Some("f"));
         assert_eq!(tests.defect(), None);
+    }
+
+    #[test]
+    fn a_function_may_be_named_by_the_tests() {
+        let test =
+            |name: &str| format!(r#"{{"input": "1", "output": "2", "testtype": "functional", "fn_name": {name}}}"#);
+        let tests = tests_of_row(&format!("[{}]", test(r#""f""#)), "[]", "{}", 1 << 20).unwrap();
+        assert_eq!((tests.function(), tests.defect()), (Some("f"), None));
+        let problem = refused(&format!("[{}]", test("null")), "", "").problem;
+        assert_eq!(problem, "test 0 is functional, and no function is named");
+        let problem = refused(&format!("[{}, {}]", test(r#""f""#), test(r#""g""#)), "", "").problem;
+        assert_eq!(problem, "test 1 names another function than those before it");
+    }
+
+    #[test]
+    fn other_right_outputs_have_a_digest_of_their_own() {
+        let row = |more: &str| {
+            let public = format!(r#"[{{"input": "1", "output": "[2]"{more}}}]"#);
+            tests_of_row(&public, "", r#"{"func_name": "f"}"#, 1 << 20).unwrap()
+        };
+        let (one, two) = (row(""), row(r#", "alternatives": ["2"]"#));
+        assert_eq!((one.expected(0).len(), two.expected(0).len()), (1, 2));
+        assert_ne!(one.digest(), two.digest());
     }
 
     #[test]

@@ -25,6 +25,8 @@ pub struct Test {
     pub input: String,
     /// The expected output. It never leaves the host.
     pub output: String,
+    /// Other outputs that are as good, in strict mode.
+    pub alternatives: Vec<String>,
 }
 
 /// Why tests are invalid: a defect of the data, never a wrong answer.
@@ -36,6 +38,12 @@ pub enum BadTests {
     /// A test calls a function, but none is named; or it uses standard input although a function is named.
     #[error("test {0} is of another kind than the function's name implies")]
     Kind(usize),
+    /// A test says that it calls a function, but none is named.
+    #[error("test {0} is functional, and no function is named")]
+    NoFunction(usize),
+    /// Two tests name different functions.
+    #[error("test {0} names another function than those before it")]
+    SeveralFunctions(usize),
     /// They exceed the memory limit.
     #[error("the tests hold more than {0} bytes")]
     TooLarge(usize),
@@ -56,8 +64,8 @@ pub enum BadTests {
 pub struct Tests {
     tests: Vec<Test>,
     function: Option<String>,
-    /// The expected values of functional tests, or the first defect.
-    expected: Result<Vec<Value>, BadTests>,
+    /// The expected values of each functional test, at least one, or the first defect.
+    expected: Result<Vec<Vec<Value>>, BadTests>,
     digest: String,
     held_bytes: usize,
     /// Dropped with the tests, for example a reservation of their memory.
@@ -65,8 +73,20 @@ pub struct Tests {
 }
 
 impl Test {
+    /// A test with one expected output.
+    #[must_use]
+    pub fn new(kind: Kind, input: impl Into<String>, output: impl Into<String>) -> Self {
+        Self { kind, input: input.into(), output: output.into(), alternatives: Vec::new() }
+    }
+
+    /// All outputs that are right, at least one.
+    pub fn outputs(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(&self.output).chain(&self.alternatives).map(String::as_str)
+    }
+
     pub(super) fn held_bytes(&self) -> usize {
-        size_of::<Self>() + self.input.capacity() + self.output.capacity()
+        let alternatives = self.alternatives.iter().map(|text| size_of::<String>() + text.capacity()).sum::<usize>();
+        size_of::<Self>() + self.input.capacity() + self.output.capacity() + alternatives
     }
 }
 
@@ -138,10 +158,16 @@ impl Tests {
         self.expected.as_ref().err()
     }
 
-    /// The expected value of a functional test.
+    /// The values that a functional test accepts, at least one. None for other tests.
     #[must_use]
-    pub fn expected(&self, index: usize) -> Option<&Value> {
-        self.expected.as_ref().ok()?.get(index)
+    pub fn expected(&self, index: usize) -> &[Value] {
+        self.expected.as_ref().ok().and_then(|expected| expected.get(index)).map_or(&[], Vec::as_slice)
+    }
+
+    /// Whether no test expects any output, so that a program that does nothing passes.
+    #[must_use]
+    pub fn expect_nothing(&self) -> bool {
+        self.function.is_none() && self.tests.iter().all(|test| test.outputs().any(|output| output.trim().is_empty()))
     }
 
     /// `sha256:` and 64 hex digits: identifies these tests in later requests. Defined in `reward.proto`.
@@ -153,7 +179,7 @@ impl Tests {
     /// Bytes of inputs and expected outputs.
     #[must_use]
     pub fn bytes(&self) -> usize {
-        self.tests.iter().map(|test| test.input.len() + test.output.len()).sum()
+        self.tests.iter().map(|test| test.input.len() + test.outputs().map(str::len).sum::<usize>()).sum()
     }
 
     /// Memory of the tests in bytes, including their expected values.
@@ -163,23 +189,27 @@ impl Tests {
     }
 }
 
-fn expected(tests: &[Test], available: &mut usize) -> Result<Vec<Value>, BadTests> {
+fn expected(tests: &[Test], available: &mut usize) -> Result<Vec<Vec<Value>>, BadTests> {
     let read = |test, part, text: &str, available: &mut usize| {
         json::read_within(text, available).map_err(|problem| BadTests::Json { test, part, problem })
     };
     let one = |(index, test): (usize, &Test)| {
         // Arguments are validated, but not kept.
         test.input.split('\n').try_for_each(|line| read(index, "input", line, &mut available.clone()).map(drop))?;
-        read(index, "output", &test.output, available)
+        test.outputs().map(|output| read(index, "output", output, available)).collect()
     };
     tests.iter().enumerate().map(one).collect()
 }
 
 fn digest(tests: &[Test], function: Option<&str>) -> String {
+    const ALTERNATIVE: u8 = 3;
     let kind = |kind| match kind {
         Kind::Stdin => 1,
         Kind::Functional => 2,
     };
-    let tests = tests.iter().map(|test| (kind(test.kind), test.input.as_str(), test.output.as_str()));
+    let tests = tests.iter().flat_map(|test| {
+        let alternatives = test.alternatives.iter().map(|output| (ALTERNATIVE, "", output.as_str()));
+        std::iter::once((kind(test.kind), test.input.as_str(), test.output.as_str())).chain(alternatives)
+    });
     tests_digest(function.unwrap_or_default(), tests)
 }

@@ -66,7 +66,7 @@ impl GuestState {
             cancel,
             alarms: Vec::new(),
             random: None,
-            memory: MemoryUse::new(budget.memory, budget.granted),
+            memory: MemoryUse::new(budget.memory, budget.granted, budget.deterministic),
             host_calls: 0,
         }
     }

@@ -1,4 +1,7 @@
 //! Memory accounting of a program: its own memory, the native stack beneath it, and what the host buffers for it.
+//!
+//! If instructions are counted, the native stack does not count towards the limit: its size depends on the processor, and how deep it is seen
+//! to be on the moment. It is bounded by the interpreter's own stack.
 
 use super::exit_status::Termination;
 
@@ -11,6 +14,8 @@ const NATIVE_TO_OWN: u64 = 8;
 pub(crate) struct MemoryUse {
     limit: u64,
     granted: u64,
+    /// Whether the native stack counts towards the limit.
+    counts_stack: bool,
     /// The initial memory of the interpreter, known once it grows.
     initial: Option<u64>,
     /// Bytes beyond the initial memory.
@@ -25,10 +30,11 @@ pub(crate) struct MemoryUse {
 }
 
 impl MemoryUse {
-    pub(super) fn new(limit: u64, granted: u64) -> Self {
+    pub(super) fn new(limit: u64, granted: u64, deterministic: bool) -> Self {
         Self {
             limit,
             granted: granted.min(limit),
+            counts_stack: !deterministic,
             initial: None,
             grown: 0,
             host: 0,
@@ -66,12 +72,11 @@ impl MemoryUse {
 
     /// Checks the limit with the current depth of the native stack. To be called from within the program, on its thread.
     pub(super) fn check(&mut self) -> Result<(), Termination> {
-        let used = self.used(self.grown);
-        if used > self.limit {
+        if self.limited(self.grown) > self.limit {
             self.refused = true;
             return Err(Termination::Memory);
         }
-        self.record(used)
+        self.record(self.used(self.grown))
     }
 
     /// Whether the memory may grow.
@@ -81,22 +86,26 @@ impl MemoryUse {
             return Ok(true);
         }
         let grown = desired.saturating_sub(*self.initial.get_or_insert(current));
-        let used = self.used(grown);
-        if used > self.limit {
+        if self.limited(grown) > self.limit {
             self.refused = true;
             return Ok(false);
         }
-        self.record(used)?;
+        self.record(self.used(grown))?;
         self.grown = grown;
         Ok(true)
     }
 
     fn record(&mut self, used: u64) -> Result<(), Termination> {
-        if used > self.granted {
+        if used > self.granted && self.granted < self.limit {
             return Err(Termination::NeedsMemory);
         }
         self.peak = self.peak.max(used);
         Ok(())
+    }
+
+    /// What counts towards the limit.
+    fn limited(&self, grown: u64) -> u64 {
+        if self.counts_stack { self.used(grown) } else { grown.saturating_add(self.host) }
     }
 
     fn used(&self, grown: u64) -> u64 {
@@ -120,7 +129,7 @@ mod tests {
 
     #[test]
     fn guest_memory_and_host_buffers_share_a_limit() {
-        let mut memory = MemoryUse::new(10 * MIB, 10 * MIB);
+        let mut memory = MemoryUse::new(10 * MIB, 10 * MIB, false);
         assert_eq!(memory.grow(0, 80 * MIB), Ok(true));
         assert_eq!(memory.grow(80 * MIB, 86 * MIB), Ok(true));
         assert_eq!(memory.charge_host(3 * MIB), Ok(()));
@@ -138,16 +147,23 @@ mod tests {
             std::hint::black_box(frame);
             result
         }
-        let mut memory = MemoryUse::new(MIB / 4, MIB / 4);
+        let mut memory = MemoryUse::new(MIB / 4, MIB / 4, false);
         memory.begin();
         assert_eq!(deep(&mut memory, 10), Ok(()));
         assert!(memory.peak() > 40_000, "{}", memory.peak());
         assert_eq!(deep(&mut memory, 100), Err(Termination::Memory));
+        // If instructions are counted, only whether the machine has enough memory may depend on it.
+        let mut memory = MemoryUse::new(MIB / 4, MIB / 4, true);
+        memory.begin();
+        assert_eq!(deep(&mut memory, 100), Ok(()));
+        let mut memory = MemoryUse::new(MIB / 4, MIB / 8, true);
+        memory.begin();
+        assert_eq!(deep(&mut memory, 100), Err(Termination::NeedsMemory));
     }
 
     #[test]
     fn exceeding_the_grant_but_not_the_limit_is_no_fault_of_the_program() {
-        let mut memory = MemoryUse::new(10 * MIB, 4 * MIB);
+        let mut memory = MemoryUse::new(10 * MIB, 4 * MIB, false);
         assert_eq!(memory.grow(80 * MIB, 83 * MIB), Ok(true));
         assert_eq!(memory.grow(83 * MIB, 86 * MIB), Err(Termination::NeedsMemory));
         assert_eq!(memory.grow(83 * MIB, 99 * MIB), Ok(false));

@@ -38,8 +38,7 @@ pub(crate) fn functional(name: &str, cases: &[(&str, &str)]) -> Arc<Tests> {
 }
 
 fn tests(kind: Kind, cases: &[(&str, &str)], name: Option<&str>) -> Arc<Tests> {
-    let cases =
-        cases.iter().map(|(input, output)| Test { kind, input: (*input).to_owned(), output: (*output).to_owned() });
+    let cases = cases.iter().map(|(input, output)| Test::new(kind, *input, *output));
     Arc::new(Tests::new(cases.collect(), name.map(str::to_owned)).expect("the tests are well formed"))
 }
 

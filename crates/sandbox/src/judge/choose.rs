@@ -1,0 +1,60 @@
+//! Chooses the program of a completion with several blocks that may be it. The blocks are parsed by the interpreter, in an instance of its own
+//! that runs none of them.
+
+use std::time::Duration;
+
+use serde::Serialize;
+use tokio_util::sync::CancellationToken;
+
+use crate::executor::Executor;
+use crate::extract::Candidate;
+use crate::sandbox::{Budget, ExitStatus, Run, Source};
+
+/// Runs in the guest, which reads the blocks as JSON.
+const SCRIPT: &str = include_str!("choose.py");
+/// Time limit, whatever the limits of the program are.
+const TIMEOUT: Duration = Duration::from_secs(2);
+/// Limit on the output, which is an index.
+const OUTPUT_BYTES: u64 = 1 << 10;
+
+#[derive(Serialize)]
+struct Given<'a> {
+    function: &'a str,
+    blocks: Vec<Block<'a>>,
+}
+
+#[derive(Serialize)]
+struct Block<'a> {
+    text: &'a str,
+    is_python: bool,
+}
+
+/// The index of the program among the blocks, the last one first. `function` is empty if the program reads standard input. If no block is a
+/// whole program, or the interpreter cannot tell, it is the last one.
+///
+/// # Errors
+///
+/// The run, if it ended through no fault of the blocks.
+pub(crate) fn choose(
+    executor: &mut dyn Executor,
+    blocks: &[Candidate],
+    function: &str,
+    budget: &Budget,
+    cancel: &CancellationToken,
+) -> Result<usize, Box<Run>> {
+    let blocks_given = blocks.iter().map(|block| Block { text: &block.text, is_python: block.is_python }).collect();
+    let Ok(given) = serde_json::to_vec(&Given { function, blocks: blocks_given }) else { return Ok(0) };
+    let budget = Budget { time: TIMEOUT, output: OUTPUT_BYTES, ..*budget };
+    let script = Source { text: SCRIPT.as_bytes(), code: &[], many_tests: false };
+    let run = executor.process(script, &given, &budget, cancel);
+    match run.status {
+        ExitStatus::Returned(_) => {
+            let index = std::str::from_utf8(&run.stdout).ok().and_then(|text| text.trim().parse().ok());
+            Ok(index.filter(|index| *index < blocks.len()).unwrap_or(0))
+        }
+        ExitStatus::Starved | ExitStatus::NeedsMemory | ExitStatus::Cancelled | ExitStatus::Internal(_) => {
+            Err(Box::new(run))
+        }
+        _ => Ok(0),
+    }
+}
