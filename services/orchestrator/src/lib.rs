@@ -19,6 +19,7 @@ mod error;
 mod evaluation;
 mod event_words;
 mod events;
+mod inputs;
 mod instruments;
 mod labelled;
 mod live;
@@ -46,6 +47,7 @@ pub use directory::{ForkOrigin, METRICS_FILE, RUN_FILE, RunDirectory, RunRecord,
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
 pub use evaluation::{Answer, AnswerReader, AnswerVerdict, list_answers};
 pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
+pub use inputs::{AcceptedChanges, Rules};
 pub use instruments::SERIES;
 pub use labelled::Labelled;
 pub use live::LiveRun;
@@ -53,17 +55,18 @@ pub use load::LoadLimits;
 pub use metrics::{MetricsLine, at_k, may_differ};
 pub use overviews::{RunOverview, SkippedDirectory, overviews};
 pub use page::PageServer;
-pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem};
+pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem, rules};
 pub use report::render as render_report;
-pub use run::{EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StopWhen, Stopper, start_run};
+pub use run::{EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StopWhen, Stopper, check_model, start_run};
 pub use run_update::{LineCursor, RunUpdate, run_update};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
-    AVERAGE, AnswerSampling, BenchmarkSettings, CheckpointSettings, DataKind, DataSettings, EnginesWhileTraining,
-    EvaluationSettings, FilterSettings, InvalidRows, LoopSettings, Overlong, PageSettings, PipelineSettings,
-    PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings, Scalar,
-    ServicesSettings, ShapingSettings, SourceSettings, StepOrder, TrailsSettings, VerifierSettings, WarmStartSettings,
+    AVERAGE, AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, DataKind, DataSettings,
+    EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings, Overlong, PageSettings,
+    PipelineSettings, PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings,
+    SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, StepOrder, TrailsSettings,
+    VerifierSettings, WarmStartSettings,
 };
 pub use stored::did_all_steps;
-pub use summary::{BenchmarkSummary, BenchmarkValue, Summary};
+pub use summary::{BenchmarkSummary, BenchmarkValue, ProofState, Summary, WeightsProof};
 pub use text::Tokenizer;

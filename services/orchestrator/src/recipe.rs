@@ -3,6 +3,7 @@
 //! The orchestrator knows its own sections ([`LoopSettings`]). The program that composes the services knows the settings of all of them
 //! and the model; it reads the whole recipe and passes a [`ResolvedRecipe`].
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::RunError;
+use crate::inputs::{Rules, flat};
 use crate::load::LoadLimits;
 use crate::settings::{LoopSettings, PipelineSettings, StepOrder};
 
@@ -24,10 +26,16 @@ pub struct ResolvedRecipe {
     pub toml: String,
     /// Digest of everything that decides what the run computes. A run is resumed with the same one only.
     pub identity: String,
+    /// Everything that [`identity`](Self::identity) is the digest of, by the keys of a recipe.
+    pub rules: Rules,
+    /// Where these settings were written, as far as is known.
+    pub origins: BTreeMap<String, String>,
     /// The model that the run begins with.
     pub model: Arc<dyn ModelSource>,
     /// Digest of the learner's settings; a learner with others is refused. `None`: the learner's own is taken.
     pub learner_settings_hash: Option<String>,
+    /// Groups of the first update of a step. `None`: all of them, or unknown.
+    pub groups_of_first_update: Option<u32>,
     /// The rule by which token terms are summed, for the summary.
     pub aggregation: Option<String>,
     /// The whole objective as a formula, for the summary.
@@ -43,10 +51,22 @@ impl ResolvedRecipe {
     /// A section that TOML cannot write.
     pub fn new(settings: LoopSettings, model: impl ModelSource + 'static) -> Result<Self, ConfigError> {
         let toml = evenkeel_config::to_toml(&settings)?;
-        let identity = identity(&settings.result_affecting());
+        let affecting = settings.result_affecting();
+        let (identity, rules, origins) = (identity(&affecting), rules(&affecting), BTreeMap::new());
         let model = Arc::new(model);
-        let (learner_settings_hash, aggregation, objective, notes) = (None, None, None, Vec::new());
-        Ok(Self { settings, toml, identity, model, learner_settings_hash, aggregation, objective, notes })
+        Ok(Self {
+            settings,
+            toml,
+            identity,
+            rules,
+            origins,
+            model,
+            learner_settings_hash: None,
+            groups_of_first_update: None,
+            aggregation: None,
+            objective: None,
+            notes: Vec::new(),
+        })
     }
 
     /// The folder of the model, as [`ModelSource::folder`] gives it.
@@ -67,12 +87,21 @@ impl ResolvedRecipe {
 
 /// Digest of settings, which are texts, numbers, lists and tables: `sha256:` and hexadecimal digits.
 pub fn identity(rules: &impl Serialize) -> String {
+    evenkeel_files::sha256(identified(rules).to_string())
+}
+
+/// The settings that [`identity`] is the digest of, each by its key in a recipe.
+pub fn rules(settings: &impl Serialize) -> Rules {
+    flat(&identified(settings))
+}
+
+fn identified(settings: &impl Serialize) -> Value {
     // Settings are structs and sorted maps: the order in which a file has its keys does not matter.
-    let mut value = serde_json::to_value(rules).expect("settings are texts, numbers and tables with text keys");
+    let mut value = serde_json::to_value(settings).expect("settings are texts, numbers and tables with text keys");
     for (path, changes_nothing) in later_settings() {
         leave_out(&mut value, path, &changes_nothing);
     }
-    evenkeel_files::sha256(value.to_string())
+    value
 }
 
 /// Settings that earlier versions of the program did not have, with the value at which they change nothing: a run of such a version is then
@@ -93,6 +122,8 @@ fn later_settings() -> Vec<(&'static [&'static str], Value)> {
         (&["pipeline", "order"], order()),
         (&["orchestrator", "pipeline", "order"], order()),
         (&["generation", "weights", "routes_required"], Value::Bool(false)),
+        (&["checkpoint", "read_inputs_again"], Value::Bool(false)),
+        (&["orchestrator", "checkpoint", "read_inputs_again"], Value::Bool(false)),
     ]
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 
 use crate::directory::{RunManifest, SUMMARY_FILE, is_locked};
 use crate::error::RunError;
+use crate::inputs::accepted_changes;
 use crate::labelled::Labelled;
 use crate::settings::RunSettings;
 use crate::summary::{Summary, WrittenLines};
@@ -29,7 +30,7 @@ pub(crate) fn stored_summary(
     let state = state.unwrap_or_else(|| stored_state(directory, stored.as_ref()));
     let versions = stored.map(|stored| stored.versions).unwrap_or_default();
     let summary = Summary::of(&run_id, &run_settings(config), aggregation.as_deref(), state, written, &versions);
-    Ok(Summary { forked_from, ..summary })
+    Ok(Summary { forked_from, accepted_changes: accepted_changes(directory), ..summary })
 }
 
 /// The state of a run of another process: what its summary says, but active only while a process has its directory.
@@ -51,7 +52,7 @@ pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
         state: Labelled<RunState>,
         steps: u64,
     }
-    let text = std::fs::read(directory.join(SUMMARY_FILE)).ok();
+    let text = evenkeel_files::read(&directory.join(SUMMARY_FILE), u64::MAX).ok();
     let done = text.and_then(|text| serde_json::from_slice::<Done>(&text).ok());
     done.is_some_and(|done| done.state.known() == Some(RunState::Completed) && done.steps == steps)
 }

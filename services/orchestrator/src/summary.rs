@@ -1,12 +1,14 @@
 //! The results of a run: `summary.json`.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 use std::path::Path;
 
 use evenkeel_proto::v1::RunState;
 use serde::{Deserialize, Serialize};
 
 use crate::directory::{ForkOrigin, SUMMARY_FILE};
+use crate::inputs::AcceptedChanges;
 use crate::labelled::Labelled;
 use crate::metrics::{Curves, MetricsLine, at_k};
 use crate::settings::{AVERAGE, RunSettings};
@@ -14,7 +16,7 @@ use crate::settings::{AVERAGE, RunSettings};
 /// Steps at the start and at the end whose means are compared.
 pub(crate) const ENDS: usize = 10;
 
-/// The results of a run. Everything except the seconds is the same in two runs of one seed.
+/// The results of a run. Everything except the seconds and what is proven of weights is the same in two runs of one seed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Name of the run.
@@ -48,6 +50,9 @@ pub struct Summary {
     pub tokens: u64,
     /// Samples without a verdict, which were left out.
     pub invalid_samples: u64,
+    /// What the last proof of the engines' weights found. `None` where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<WeightsProof>,
     /// Wall time by phase.
     pub seconds: Seconds,
     /// The aggregation rule, where the recipe names it.
@@ -62,6 +67,68 @@ pub struct Summary {
     /// The run and the step that it was forked from. Its lines up to there are that run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub forked_from: Option<ForkOrigin>,
+    /// Changes of what it reads with which it went on when it was resumed, because its user said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted_changes: Vec<AcceptedChanges>,
+}
+
+/// What is proven of the weights that the engines had: docs/orchestrator.md, "Proof of weights".
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WeightsProof {
+    /// Whether every way of having other weights is excluded.
+    pub state: ProofState,
+    /// Engines that were asked last.
+    pub engines: u64,
+    /// Ways of having other weights that were looked for, and how many of them are excluded.
+    pub suspicions: u64,
+    /// See `suspicions`.
+    pub excluded: u64,
+    /// GRPO steps done at the last proof.
+    pub step: u64,
+}
+
+/// How much a proof of weights has shown. One that fails ends the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProofState {
+    /// Every way of having other weights is excluded.
+    Proven,
+    /// Some are not: the weights have moved too little, or too few tokens were seen.
+    Undecided,
+}
+
+impl WeightsProof {
+    /// Of the last step with a proof.
+    fn of(steps: &Curves) -> Option<Self> {
+        let (step, _) = *steps.column("proof/suspicions").last()?;
+        Self::at(step, |name| steps.at(name, step))
+    }
+
+    /// Of the last of some lines with a proof.
+    pub fn of_lines<'a>(lines: impl IntoIterator<Item = &'a MetricsLine>) -> Option<Self> {
+        lines.into_iter().filter_map(|line| Self::at(line.step, |name| line.get(name))).last()
+    }
+
+    fn at(step: u64, value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
+        let suspicions = value("proof/suspicions")?;
+        let value = |name: &str| value(name).unwrap_or_default();
+        let excluded = value("proof/excluded");
+        let state = if excluded >= suspicions { ProofState::Proven } else { ProofState::Undecided };
+        let (suspicions, excluded) = (suspicions as u64, excluded as u64);
+        Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step: step + 1 })
+    }
+}
+
+impl fmt::Display for WeightsProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { state, engines, suspicions, excluded, .. } = self;
+        let plural = if *engines == 1 { "" } else { "s" };
+        let state = match state {
+            ProofState::Proven => "proven",
+            ProofState::Undecided => "undecided",
+        };
+        write!(f, "{state} for {engines} engine{plural}: {excluded} of {suspicions} ways of having others are excluded")
+    }
 }
 
 /// Wall time, including resumed runs.
@@ -128,7 +195,7 @@ pub(crate) struct WrittenLines<'a> {
 impl Summary {
     /// The one of a run directory, where it has one that can be read.
     pub(crate) fn read(directory: &Path) -> Option<Self> {
-        serde_json::from_str(&std::fs::read_to_string(directory.join(SUMMARY_FILE)).ok()?).ok()
+        serde_json::from_slice(&evenkeel_files::read(&directory.join(SUMMARY_FILE), u64::MAX).ok()?).ok()
     }
 
     pub(crate) fn of(
@@ -170,12 +237,14 @@ impl Summary {
             response_length_last_ten: steps.last("response_length/mean", ENDS),
             tokens: steps.sum("perf/total_num_tokens") as u64,
             invalid_samples: steps.sum("rollout/invalid_samples") as u64,
+            weights: WeightsProof::of(steps),
             seconds,
             aggregation: aggregation.map(str::to_owned),
             objective: None,
             seed: settings.seed,
             versions,
             forked_from: None,
+            accepted_changes: Vec::new(),
         }
     }
 }

@@ -1,12 +1,14 @@
 //! The generation service: samples, weights, sleep.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use evenkeel_proto::v1::generation_client::GenerationClient;
 use evenkeel_proto::v1::{
-    EngineProof, EngineUpdateOutcome, FailureCode, GenerateItem, GenerationGetStatusRequest,
-    GenerationGetStatusResponse, LogProbabilityMode, PauseMode, ProveWeightsRequest, SleepLevel, SleepRequest,
-    TokenSequence, UpdateWeightsRequest, WeightsRef,
+    EngineProof, EngineUpdateOutcome, ExactProofState, FailureCode, GenerateItem, GenerationGetStatusRequest,
+    GenerationGetStatusResponse, PauseMode, ProveWeightsRequest, SleepLevel, SleepRequest, TokenSequence,
+    UpdateWeightsRequest, WeightsRef,
 };
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::dispatch::{DispatchError, Dispatcher, Pending};
@@ -15,8 +17,8 @@ use evenkeel_rpc::items::GenerateItems;
 use tonic::Status;
 
 use super::connect::Connections;
-use super::proven::{EngineScores, ProvenEngine, Sampled};
-use super::{Outage, Retrier};
+use super::proven::{EngineScores, ProvenEngine};
+use super::{Outage, Retrier, exact};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
@@ -35,6 +37,8 @@ pub(crate) struct Generation {
     client: GenerationClient<ClientChannel>,
     retrier: Retrier,
     events: Events,
+    /// Engines of which it was said what their digests prove.
+    proven_exactly: Mutex<BTreeSet<(String, i32)>>,
 }
 
 impl Generation {
@@ -54,6 +58,7 @@ impl Generation {
             endpoint: endpoint.to_owned(),
             retrier,
             events,
+            proven_exactly: Mutex::default(),
         })
     }
 
@@ -173,7 +178,21 @@ impl Generation {
             let message = format!("the weights of some engines could not be checked: {failures}");
             self.events.emit(Event::Warning { message });
         }
+        for engine in &proven {
+            self.decide_exactly(engine, request.version.unwrap_or_default())?;
+        }
         proven.into_iter().map(|engine| scores_of(engine, &request)).collect::<Result<_, _>>().map(Some)
+    }
+
+    /// Where an engine has digests of its tensors they decide. What they prove is said once.
+    fn decide_exactly(&self, engine: &EngineProof, version: u64) -> Result<(), Halt> {
+        let Some(exact) = &engine.exact else { return Ok(()) };
+        let message = exact::verdict(&engine.engine, version, exact)?;
+        let mut said = self.proven_exactly.lock().unwrap_or_else(PoisonError::into_inner);
+        if said.insert((engine.engine.clone(), exact.state)) {
+            self.events.emit(Event::Note { message });
+        }
+        Ok(())
     }
 
     /// Puts every engine to sleep. All must: the learner needs the memory of each.
@@ -196,7 +215,6 @@ impl Generation {
 
 /// The scores of one engine, one for every token but the first of each sequence.
 fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<ProvenEngine, Halt> {
-    let raw = engine.log_probability_mode() == LogProbabilityMode::Raw;
     let complete = engine.scores.len() == request.sequences.len()
         && engine
             .scores
@@ -209,14 +227,7 @@ fn scores_of(engine: EngineProof, request: &ProveWeightsRequest) -> Result<Prove
             RunError::Refused { service: Dependency::Generation, what: "ProveWeights".to_owned(), message }.into()
         );
     }
-    let sampled = engine
-        .scores
-        .iter()
-        .map(|scores| Sampled { id: scores.sampled_token_id, log_probability: scores.sampled_log_probability });
-    let scores = EngineScores {
-        sampled: sampled.collect(),
-        prompt: engine.scores.into_iter().flat_map(|scores| scores.log_probabilities).collect(),
-        raw,
-    };
-    Ok(ProvenEngine { name: engine.engine, scores })
+    let is_exact = engine.exact.as_ref().is_some_and(|exact| exact.state() == ExactProofState::Equal);
+    let scores = EngineScores { prompt: engine.scores.into_iter().map(|scores| scores.log_probabilities).collect() };
+    Ok(ProvenEngine { name: engine.engine, scores, is_exact })
 }

@@ -4,6 +4,7 @@
 //! reachability an [`Outage`] watches.
 
 mod connect;
+mod exact;
 mod generation;
 mod learner;
 mod outage;
@@ -23,11 +24,9 @@ use crate::settings::ServicesSettings;
 
 use connect::Connections;
 pub(crate) use generation::Generation;
-pub(crate) use learner::Learner;
+pub(crate) use learner::{Learner, NotScored, ScoreQuery};
 pub(crate) use outage::Outage;
-#[cfg(test)]
-pub(crate) use proven::Sampled;
-pub(crate) use proven::{EngineScores, ProvenEngine};
+pub(crate) use proven::ProvenEngine;
 pub(crate) use retrier::Retrier;
 pub(crate) use stop::Stop;
 pub(crate) use train_feed::TrainFeed;

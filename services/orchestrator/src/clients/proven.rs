@@ -7,22 +7,13 @@ pub(crate) struct ProvenEngine {
     pub(crate) name: String,
     /// What it found.
     pub(crate) scores: EngineScores,
+    /// Whether digests of all its tensors are those of the published folder.
+    pub(crate) is_exact: bool,
 }
 
-/// Log-probabilities of given tokens, and of a few that the engine sampled itself.
+/// Log-probabilities of given tokens.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct EngineScores {
-    /// Of every token but the first of each sequence, at temperature 1.
-    pub(crate) prompt: Vec<f32>,
-    /// The token that it sampled after each sequence.
-    pub(crate) sampled: Vec<Sampled>,
-    /// Whether log-probabilities of its samples are those of temperature 1.
-    pub(crate) raw: bool,
-}
-
-/// A sampled token with its log-probability.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) struct Sampled {
-    pub(crate) id: u32,
-    pub(crate) log_probability: f32,
+    /// Of each sequence those of every token but the first, at temperature 1.
+    pub(crate) prompt: Vec<Vec<f32>>,
 }

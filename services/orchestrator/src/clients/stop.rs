@@ -9,6 +9,7 @@ use crate::error::Halt;
 enum Requested {
     No,
     AfterStep,
+    AbandonStep,
     Now,
 }
 
@@ -26,6 +27,11 @@ impl Stop {
         self.request(Requested::AfterStep);
     }
 
+    /// Requests a stop at the end of the last whole step: one that is sampled or trained is given up, what has been trained is kept.
+    pub(crate) fn abandoning_step(&self) {
+        self.request(Requested::AbandonStep);
+    }
+
     /// Requests an immediate stop; the current step is not finished.
     pub(crate) fn immediately(&self) {
         self.request(Requested::Now);
@@ -37,6 +43,16 @@ impl Stop {
 
     pub(crate) fn is_requested(&self) -> bool {
         *self.0.borrow() != Requested::No
+    }
+
+    /// Completes where a step that is not trained yet is to be given up.
+    pub(crate) async fn step_abandoned(&self) {
+        self.at_least(Requested::AbandonStep).await;
+    }
+
+    /// Whether a step may have been given up.
+    pub(crate) fn abandons_step(&self) -> bool {
+        *self.0.borrow() >= Requested::AbandonStep
     }
 
     /// Completes at an immediate stop.

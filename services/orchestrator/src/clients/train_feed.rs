@@ -2,7 +2,8 @@
 
 use std::sync::{Arc, Mutex, PoisonError};
 
-use evenkeel_proto::v1::TrainRequest;
+use evenkeel_proto::v1::train_request::Kind;
+use evenkeel_proto::v1::{TrainGroup, TrainRequest};
 use futures_util::Stream;
 use tokio::sync::watch;
 
@@ -48,6 +49,25 @@ impl TrainFeed {
         let _ = self.fill.subscribe().wait_for(|fill| fill.closed).await;
     }
 
+    /// Text of the step so far, at most `most` pieces spread evenly over it: of each group the prompt with its first answer, and its other
+    /// answers alone, so that no text is there twice.
+    pub(crate) fn texts(&self, most: usize) -> Vec<Vec<u32>> {
+        let messages = self.messages.lock().unwrap_or_else(PoisonError::into_inner);
+        let groups = messages.iter().filter_map(|message| match &message.kind {
+            Some(Kind::Group(group)) => Some(group),
+            _ => None,
+        });
+        let all: Vec<(&TrainGroup, usize)> =
+            groups.flat_map(|group| (0..group.samples.len()).map(move |number| (group, number))).collect();
+        let stride = all.len().div_ceil(most.max(1)).max(1);
+        let text = |(group, number): &(&TrainGroup, usize)| {
+            let answer = group.samples[*number].segments.iter().flat_map(|segment| &segment.token_ids);
+            let prompt: &[u32] = if *number == 0 { &group.prompt_token_ids } else { &[] };
+            prompt.iter().chain(answer).copied().collect::<Vec<u32>>()
+        };
+        all.iter().step_by(stride).map(text).filter(|text| !text.is_empty()).collect()
+    }
+
     /// All messages from the first on, as they come.
     pub(super) fn stream(&self) -> impl Stream<Item = TrainRequest> + Send + use<> {
         let (messages, fill) = (Arc::clone(&self.messages), self.fill.subscribe());
@@ -59,5 +79,28 @@ impl TrainFeed {
             let message = messages.lock().unwrap_or_else(PoisonError::into_inner).get(next).cloned()?;
             Some((message, (messages, fill, next + 1)))
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_proto::v1::{Segment, TrainHeader, TrainSample};
+
+    use super::*;
+
+    #[test]
+    fn text_of_a_step_has_each_prompt_and_each_answer_once() {
+        let feed = TrainFeed::new(TrainHeader::default());
+        let answer = |tokens: &[u32]| TrainSample {
+            segments: vec![Segment { token_ids: tokens.to_vec(), ..Segment::default() }],
+            ..TrainSample::default()
+        };
+        for number in 0..3 {
+            let samples = vec![answer(&[10 + number]), answer(&[20 + number, 1]), answer(&[])];
+            feed.push(TrainGroup { prompt_token_ids: vec![number], samples, ..TrainGroup::default() });
+        }
+        let all = [vec![0, 10], vec![20, 1], vec![1, 11], vec![21, 1], vec![2, 12], vec![22, 1]];
+        assert_eq!(feed.texts(100), all);
+        assert!(feed.texts(4).len() <= 4 && !feed.texts(4).is_empty());
     }
 }

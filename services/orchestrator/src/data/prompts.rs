@@ -58,6 +58,17 @@ pub(crate) struct Fit {
 }
 
 impl Prompts {
+    /// What to know about a data set with fewer problems than a step has prompts.
+    pub(crate) fn too_few(&self, prompts_per_step: u32) -> Option<String> {
+        let problems = self.train.len();
+        (problems < prompts_per_step as usize).then(|| {
+            format!(
+                "{problems} problems for {prompts_per_step} prompts a step (sampling.prompts_per_step): a step asks the same problem several \
+                 times"
+            )
+        })
+    }
+
     /// The kinds of tasks in it, in the order of kinds.
     pub(crate) fn kinds(&self) -> Vec<TaskKind> {
         let kinds: BTreeSet<_> = self.train.iter().chain(&self.held_out).map(|prompt| prompt.task.kind()).collect();

@@ -62,7 +62,8 @@ impl RunDirectory {
         let inherited = read_prompts(&origin)?;
         inherited.iter().filter(|line| line.step < step).try_for_each(|line| prompts.append(line))?;
         prompts.sync()?;
-        directory.forked_from = Some(ForkOrigin { run_id, step, directory: origin, changed });
+        let changed_inputs = Vec::new();
+        directory.forked_from = Some(ForkOrigin { run_id, step, directory: origin, changed, changed_inputs });
         Ok(directory)
     }
 }
@@ -70,16 +71,22 @@ impl RunDirectory {
 impl ForkOrigin {
     /// What the user should know when the run starts, a sentence each.
     pub(crate) fn notes(&self) -> Vec<String> {
-        let Self { run_id, step, changed, .. } = self;
+        let Self { run_id, step, changed, changed_inputs, .. } = self;
         let settings = match changed.is_empty() {
             true => "with the same settings".to_owned(),
             false => format!("with other settings: {}", changed.join("; ")),
         };
-        let mut notes = vec![format!("forked from run `{run_id}` after step {step}, {settings}")];
+        let inputs = match changed_inputs.is_empty() {
+            true => String::new(),
+            false => format!(", and with other inputs: {}", changed_inputs.join("; ")),
+        };
+        let mut notes = vec![format!("forked from run `{run_id}` after step {step}, {settings}{inputs}")];
         let decides_held_out = |change: &String| {
             ["data.", "run.seed:", "evaluation.problems:"].iter().any(|prefix| change.starts_with(prefix))
         };
-        if changed.iter().any(decides_held_out) {
+        let other_data =
+            changed_inputs.iter().any(|change| change.contains("data file") || change.contains("evaluation file"));
+        if changed.iter().any(decides_held_out) || other_data {
             notes.push(format!(
                 "the data, run.seed or evaluation.problems changed: run `{run_id}` may have trained on problems that are held out now"
             ));
@@ -91,8 +98,10 @@ impl ForkOrigin {
 /// The settings that differ from those of the run in a directory.
 fn changes(origin: &Path, recipe: &ResolvedRecipe) -> Result<Vec<String>, RunError> {
     let path = origin.join(CONFIG_FILE);
-    let theirs = std::fs::read_to_string(&path).map_err(RunError::file(&path))?;
-    let theirs = theirs.parse().map_err(|error| RunError::directory(origin, format!("{CONFIG_FILE}: {error}")))?;
+    let theirs = evenkeel_files::read(&path, u64::MAX).map_err(|error| RunError::file(&path)(error.into()))?;
+    let theirs = String::from_utf8_lossy(&theirs)
+        .parse()
+        .map_err(|error| RunError::directory(origin, format!("{CONFIG_FILE}: {error}")))?;
     let ours = recipe.toml.parse().map_err(|error: toml::de::Error| RunError::Defect(error.to_string()))?;
     Ok(differences(&theirs, &ours))
 }
@@ -148,7 +157,7 @@ mod tests {
     fn origin(folder: &Path) -> PathBuf {
         let recipe = resolved(|_| {});
         let directory = RunDirectory::create(&folder.join("old"), &recipe).unwrap();
-        directory.start_run(&recipe.toml).unwrap();
+        directory.start_run().unwrap();
         for (name, kind) in [(METRICS_FILE, StepKind::Train), (EVALUATION_FILE, StepKind::Evaluation)] {
             let mut file = MetricsFile::open(directory.path(), name, kind).unwrap();
             (0..5).for_each(|step| file.append(&MetricsLine::new(kind, step, step)).unwrap());
@@ -168,11 +177,12 @@ mod tests {
         let steps = |name, kind| read_lines(&path.join(name), kind).unwrap().len();
         assert_eq!((steps(METRICS_FILE, StepKind::Train), steps(EVALUATION_FILE, StepKind::Evaluation)), (3, 4));
         assert_eq!(read_prompts(&path).unwrap().len(), 3);
-        directory.start_run(&recipe.toml).unwrap();
+        directory.start_run().unwrap();
         drop(directory);
-        let again = RunDirectory::resume(&path, &recipe.identity).unwrap();
+        let again = RunDirectory::resume(&path, &recipe).unwrap();
         let changed = vec!["sampling.top_k: 0 → 3".to_owned()];
-        let expected = ForkOrigin { run_id: "old".to_owned(), step: 3, directory: origin, changed };
+        let changed_inputs = Vec::new();
+        let expected = ForkOrigin { run_id: "old".to_owned(), step: 3, directory: origin, changed, changed_inputs };
         assert_eq!(again.forked_from(), Some(&expected));
         assert_eq!(
             expected.notes(),
@@ -218,6 +228,7 @@ mod tests {
             step: 3,
             directory: PathBuf::new(),
             changed: vec![changed.to_owned()],
+            changed_inputs: Vec::new(),
         };
         assert!(
             with_change("run.seed: 0 → 1").notes()[1].contains("may have trained on problems that are held out now")

@@ -21,6 +21,9 @@ pub struct ForkOrigin {
     /// Settings that differ from its own, as `section.key: theirs → ours`.
     #[serde(default)]
     pub changed: Vec<String>,
+    /// Files that differ from those that it read, a sentence each.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_inputs: Vec<String>,
 }
 
 /// The identity of a run. It contains no time: two runs of one recipe have the same manifest.

@@ -5,7 +5,7 @@ use std::path::Path;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
 
-use super::line_file::{LineFile, read_text};
+use super::line_file::{LineFile, LineMark, read_text};
 use crate::error::RunError;
 use crate::metrics::MetricsLine;
 
@@ -60,6 +60,16 @@ impl MetricsFile {
 
     pub(crate) fn kind(&self) -> StepKind {
         self.kind
+    }
+
+    /// As [`LineFile::marks`].
+    pub(crate) fn marks(&self, before: u64) -> Vec<LineMark> {
+        self.lines.marks(before)
+    }
+
+    /// As [`LineFile::change`].
+    pub(crate) fn change(&self, marks: &[LineMark]) -> Option<String> {
+        self.lines.change(marks)
     }
 
     pub(crate) fn path(&self) -> &Path {

@@ -4,6 +4,7 @@
 //! |---|---|
 //! | `run.json` | the manifest of the run; its presence makes a folder a run directory |
 //! | `config.toml` | the resolved settings |
+//! | `inputs.json` | digests of everything that the run reads, and the settings that decide what it computes |
 //! | `data.json` | what became of the rows of the data: counts, reasons, examples |
 //! | `metrics.jsonl` | a line for each GRPO step |
 //! | `prompts.jsonl` | a line for each GRPO step: what became of each prompt |
@@ -16,6 +17,7 @@
 //! | `model/` | the fresh model, where the recipe asks for one |
 //! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
 
+mod differing;
 mod files;
 mod fork;
 mod line_file;
@@ -25,18 +27,24 @@ mod metrics_file;
 mod ownership;
 mod prompt_file;
 mod record;
+mod regular;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_config::Loader;
 
+use evenkeel_tasks::DataReport;
+
 use crate::error::RunError;
+use crate::inputs::{Input, InputRecord};
 use crate::recipe::ResolvedRecipe;
 
+use differing::refuse_other_settings;
 use files::{clear_incomplete, run_id};
 pub(crate) use files::{optional_json, replace};
 pub use fork::flat_settings;
+pub(crate) use line_file::LineMark;
 pub(crate) use lock::{Lock, is_locked};
 pub(crate) use manifest::RunManifest;
 pub use manifest::{ForkOrigin, RUN_FILE};
@@ -44,6 +52,7 @@ pub(crate) use metrics_file::{MetricsFile, read_lines};
 use ownership::Ownership;
 pub(crate) use prompt_file::{PromptFile, read_prompts};
 pub use record::RunRecord;
+use regular::refuse_other_than_file;
 
 /// The lines of GRPO steps.
 pub const METRICS_FILE: &str = "metrics.jsonl";
@@ -68,6 +77,8 @@ pub struct RunDirectory {
     resumed: bool,
     forked_from: Option<ForkOrigin>,
     aggregation: Option<String>,
+    /// What a run that is resumed was begun with.
+    begun_with: Option<InputRecord>,
     ownership: Arc<Ownership>,
 }
 
@@ -95,22 +106,50 @@ impl RunDirectory {
         let incomplete = path.join(INCOMPLETE_FILE);
         std::fs::write(&incomplete, "").map_err(RunError::file(&incomplete))?;
         let (identity, aggregation) = (recipe.identity.clone(), recipe.aggregation.clone());
-        let directory = Self { path, run_id, identity, resumed: false, forked_from: None, aggregation, ownership };
+        let directory = Self {
+            path,
+            run_id,
+            identity,
+            resumed: false,
+            forked_from: None,
+            aggregation,
+            begun_with: None,
+            ownership,
+        };
         directory.replace(CONFIG_FILE, &recipe.toml)?;
         Ok(directory)
     }
 
-    /// The run starts: everything was checked. A resumed run may have other settings.
-    pub(crate) fn start_run(&self, config: &str) -> Result<(), RunError> {
-        if self.resumed {
-            self.replace(CONFIG_FILE, config)?;
-        } else {
+    /// A new run starts: everything was checked.
+    pub(crate) fn start_run(&self) -> Result<(), RunError> {
+        if !self.resumed {
             let (forked_from, aggregation) = (self.forked_from.clone(), self.aggregation.clone());
             RunManifest::new(&self.run_id, &self.identity, forked_from, aggregation).write(&self.path)?;
             let _ = std::fs::remove_file(self.path.join(INCOMPLETE_FILE));
         }
         self.ownership.start();
         Ok(())
+    }
+
+    /// What a run that is resumed was begun with; of one that an earlier version of the program began, what is known of it.
+    pub(crate) fn begun_with(&self) -> Option<&InputRecord> {
+        self.begun_with.as_ref()
+    }
+
+    /// Notes which inputs differ from those of the run that this one is forked from.
+    pub(crate) fn compare_with_origin(&mut self, inputs: &[Input]) -> Result<(), RunError> {
+        if let Some(origin) = &mut self.forked_from {
+            origin.changed_inputs = recorded(&origin.directory)?.changes(inputs);
+        }
+        Ok(())
+    }
+
+    /// Whether it is still the directory that this process has locked.
+    ///
+    /// # Errors
+    /// It was moved or replaced, or its lock was.
+    pub(crate) fn check_place(&self) -> Result<(), RunError> {
+        self.ownership.check()
     }
 
     /// The services passed their checks: the run is about to do its first step.
@@ -123,27 +162,24 @@ impl RunDirectory {
         self.ownership.has_entered()
     }
 
-    /// Opens the directory of a run to resume it.
+    /// Opens the directory of a run to resume it. Settings that name files may differ: what is in the files is compared when the run is loaded.
     ///
     /// # Errors
-    /// A directory without a run; one whose run has another identity; one that another process has locked.
-    pub fn resume(path: &Path, identity: &str) -> Result<Self, RunError> {
+    /// A directory without a run; one whose run has other settings, which are named; one that another process has locked.
+    pub fn resume(path: &Path, recipe: &ResolvedRecipe) -> Result<Self, RunError> {
         let path = std::fs::canonicalize(path).map_err(RunError::file(path))?;
         let Some(manifest) = RunManifest::read(&path)? else {
             return Err(RunError::directory(&path, "holds no run that could be resumed (there is no run.json)"));
         };
-        if manifest.identity != identity {
-            let message = format!(
-                "holds run `{}` with other settings, allowed to change: run.steps, evaluation (but problems and files), checkpoint, proof, services, and of \
-                 engine, generation and reward what affects no result (addresses, threads, queues, time-outs)",
-                manifest.run_id
-            );
-            return Err(RunError::directory(&path, message));
+        let begun_with = recorded(&path)?;
+        if manifest.identity != recipe.identity {
+            refuse_other_settings(&path, &manifest.run_id, &begun_with, recipe)?;
         }
         let lock = Lock::take(&path)?;
         let ownership = Ownership::new(&path, lock, true);
         let RunManifest { run_id, identity, forked_from, aggregation, .. } = manifest;
-        Ok(Self { path, run_id, identity, resumed: true, forked_from, aggregation, ownership })
+        let begun_with = Some(begun_with);
+        Ok(Self { path, run_id, identity, resumed: true, forked_from, aggregation, begun_with, ownership })
     }
 
     /// Whether a process has a directory locked.
@@ -177,6 +213,7 @@ impl RunDirectory {
                 format!("holds no run that could be resumed (there is no {CONFIG_FILE})"),
             ));
         }
+        refuse_other_than_file(path, CONFIG_FILE)?;
         Ok(Loader::new().file(config)?)
     }
 
@@ -217,6 +254,7 @@ impl RunDirectory {
 
     /// Replaces a file as a whole: readers see the old or the new one.
     pub(crate) fn replace(&self, name: &str, text: &str) -> Result<(), RunError> {
+        self.check_place()?;
         replace(&self.path.join(name), text)
     }
 
@@ -225,6 +263,16 @@ impl RunDirectory {
         let text = serde_json::to_string_pretty(value).map_err(|error| RunError::Defect(error.to_string()))?;
         self.replace(name, &(text + "\n"))
     }
+}
+
+/// What a directory says that its run was begun with.
+fn recorded(path: &Path) -> Result<InputRecord, RunError> {
+    if let Some(record) = InputRecord::read(path)? {
+        return Ok(record);
+    }
+    let data: Option<DataReport> =
+        optional_json(&path.join(DATA_FILE))?.and_then(|json| serde_json::from_value(json).ok());
+    Ok(InputRecord::of_earlier_run(&data.unwrap_or_default()))
 }
 
 #[cfg(test)]
@@ -249,24 +297,19 @@ mod tests {
         let path = dir.path().join("first");
         let directory = RunDirectory::create(&path, &recipe()).unwrap();
         assert_eq!((directory.run_id(), directory.is_resumed()), ("first", false));
-        directory.start_run(&recipe().toml).unwrap();
+        directory.start_run().unwrap();
         let error = RunDirectory::create(&path, &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds run `first` already"), "{error}");
-        let error = RunDirectory::resume(&path, &recipe().identity).unwrap_err().to_string();
+        let error = RunDirectory::resume(&path, &recipe()).unwrap_err().to_string();
         assert!(error.contains("another process"), "{error}");
         drop(directory);
 
         let longer = resolved(|settings| settings.run.steps = 500);
-        let directory = RunDirectory::resume(&path, &longer.identity).unwrap();
+        let directory = RunDirectory::resume(&path, &longer).unwrap();
         assert!(directory.is_resumed());
-        directory.start_run(&longer.toml).unwrap();
+        directory.start_run().unwrap();
         let again: LoopSettings = RunDirectory::settings_of(&path).unwrap().load().unwrap().settings;
-        assert_eq!(again.run.steps, 500);
-        drop(directory);
-
-        let other = resolved(|settings| settings.run.seed = 5);
-        let error = RunDirectory::resume(&path, &other.identity).unwrap_err().to_string();
-        assert!(error.contains("with other settings, allowed to change"), "{error}");
+        assert_eq!(again.run.steps, LoopSettings::default().run.steps, "nothing is done with it yet");
     }
 
     #[test]
@@ -286,7 +329,7 @@ mod tests {
         assert_eq!(RunManifest::read(&copy).unwrap(), None);
         let second = RunDirectory::create(&copy, &recipe()).unwrap();
         assert!(!copy.join("model").exists());
-        second.start_run(&recipe().toml).unwrap();
+        second.start_run().unwrap();
         drop(second);
         assert!(RunManifest::read(&copy).unwrap().is_some() && !copy.join(INCOMPLETE_FILE).exists());
     }
@@ -297,7 +340,7 @@ mod tests {
         std::fs::write(dir.path().join("thesis.tex"), "").unwrap();
         let error = RunDirectory::create(dir.path(), &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds `thesis.tex`"), "{error}");
-        let error = RunDirectory::resume(dir.path(), &recipe().identity).unwrap_err().to_string();
+        let error = RunDirectory::resume(dir.path(), &recipe()).unwrap_err().to_string();
         assert!(error.contains("holds no run"), "{error}");
         assert!(RunDirectory::settings_of(dir.path()).is_err());
         let named = dir.path().join("a b");

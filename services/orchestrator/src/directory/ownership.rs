@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::lock::Lock;
+use crate::error::RunError;
 
 /// The lock of this process on a directory. If it is released before the run has started, the directory is removed.
 #[derive(Debug)]
@@ -14,13 +15,18 @@ pub(super) struct Ownership {
     started: AtomicBool,
     /// Whether the checks of the services have passed.
     entered: AtomicBool,
-    _lock: Lock,
+    lock: Lock,
 }
 
 impl Ownership {
     pub(super) fn new(path: &Path, lock: Lock, started: bool) -> Arc<Self> {
         let (started, entered) = (AtomicBool::new(started), AtomicBool::new(started));
-        Arc::new(Self { path: path.to_owned(), started, entered, _lock: lock })
+        Arc::new(Self { path: path.to_owned(), started, entered, lock })
+    }
+
+    /// Whether the directory is still the one that was locked.
+    pub(super) fn check(&self) -> Result<(), RunError> {
+        self.lock.check(&self.path)
     }
 
     /// The run has started.

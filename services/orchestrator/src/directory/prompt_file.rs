@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::PROMPTS_FILE;
-use super::line_file::{LineFile, read_text};
+use super::line_file::{LineFile, LineMark, read_text};
 use crate::audit::PromptLine;
 use crate::error::RunError;
 
@@ -39,6 +39,16 @@ impl PromptFile {
     /// Removes the lines of `step` and later steps.
     pub(crate) fn truncate(&mut self, step: u64) -> Result<(), RunError> {
         self.lines.truncate(step)
+    }
+
+    /// As [`LineFile::marks`].
+    pub(crate) fn marks(&self, before: u64) -> Vec<LineMark> {
+        self.lines.marks(before)
+    }
+
+    /// As [`LineFile::change`].
+    pub(crate) fn change(&self, marks: &[LineMark]) -> Option<String> {
+        self.lines.change(marks)
     }
 
     pub(crate) fn path(&self) -> &Path {

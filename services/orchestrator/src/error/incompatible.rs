@@ -35,6 +35,20 @@ pub enum Incompatible {
         /// Tokens that the service takes.
         context: usize,
     },
+    /// Engines that keep the head of a tied model when they load new weights.
+    #[error(
+        "the head of the model is its embedding (tie_word_embeddings), and the engines {folder}: vLLM would keep the head of its start \
+         through all updates; make a copy with the head written out (`evenkeel model untie MODEL DIR`) and start vLLM on DIR"
+    )]
+    TiedHead {
+        /// What is known of the folder that they were started on.
+        folder: &'static str,
+    },
+    /// Engines whose head is the embedding, for a model with a head of its own.
+    #[error(
+        "the model has a head of its own, that of the engines is the embedding (tie_word_embeddings): start them on the model"
+    )]
+    OwnHead,
     /// A custom verifier that judges no custom tasks.
     #[error("data.verifiers.{name}: {endpoint} judges no custom tasks (`custom` of its status is false)")]
     Verifier {

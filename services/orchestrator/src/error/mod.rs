@@ -154,21 +154,36 @@ pub enum RunError {
         /// Why the last one failed.
         last: String,
     },
-    /// Too many samples without a verdict: a verifier that returns malformed verdicts, or tasks that it cannot judge.
+    /// Too many samples without a verdict: engines whose answers are refused, a verifier that returns malformed verdicts, or tasks that it
+    /// cannot judge.
     #[error(
-        "{what}: {invalid} of {samples} samples have no verdict, allowed: services.max_invalid_share = {allowed} of them; last reason: {last}"
+        "{what}: of {samples} samples {failed} could not be generated and {invalid} have no verdict, allowed: \
+         services.max_invalid_share = {allowed} of them; last reason: {last}"
     )]
     Invalid {
         /// The step or evaluation.
         what: String,
-        /// Samples without a verdict for another reason than time.
+        /// Samples that were generated and have no verdict, for another reason than time.
         invalid: usize,
+        /// Samples that could not be generated, for another reason than time.
+        failed: usize,
         /// All of them.
         samples: usize,
         /// `services.max_invalid_share`.
         allowed: f64,
         /// Why the last one has none.
         last: String,
+    },
+    /// Weights with which the model computes no probabilities, though they are finite.
+    #[error(
+        "with version {version} of the weights the learner's mean log-probability of a token is {mean:.0}: the update before has blown \
+         the weights up. Continue from a checkpoint before it with a lower learner.optimizer.learning_rate or max_grad_norm"
+    )]
+    Diverged {
+        /// The version.
+        version: u64,
+        /// What it computes with them.
+        mean: f64,
     },
     /// An engine whose weights are not the version it reports.
     #[error("engine {engine} does not have version {version} of the weights: {message}")]
@@ -178,6 +193,18 @@ pub enum RunError {
         /// The version that it reports.
         version: u64,
         /// What was found, and what to look at.
+        message: String,
+    },
+    /// An engine whose samples do not come from the policy.
+    #[error("step {step}: the samples of engine {engine} fail the audit of their {check}: {message}")]
+    Sampler {
+        /// The engine.
+        engine: String,
+        /// The step whose samples showed it; none of its groups has changed the weights.
+        step: u64,
+        /// The name of the check.
+        check: &'static str,
+        /// What was found, and the likely cause.
         message: String,
     },
     /// Published weights that a resumed run needs and that are gone.

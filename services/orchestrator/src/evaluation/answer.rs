@@ -141,6 +141,11 @@ impl Answer {
         self.score.is_some_and(|score| score > 0.5)
     }
 
+    /// Whether it was refused because it is copied from the prompt.
+    pub(super) fn is_copied(&self) -> bool {
+        self.score.is_some() && self.reason == crate::rollout::COPIED
+    }
+
     /// Whether it was cut off.
     pub fn is_truncated(&self) -> bool {
         self.finish_reason.known() == Some(FinishReason::Length)

@@ -40,7 +40,7 @@ impl AnswerFile {
         let path = folder.join(format!("{benchmark}{EXTENSION}"));
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let file = open.map_err(RunError::file(&path))?;
-        let bytes = std::fs::read(&path).map_err(RunError::file(&path))?;
+        let bytes = evenkeel_files::read(&path, u64::MAX).map_err(|error| RunError::file(&path)(error.into()))?;
         let (mut frames, mut groups, mut length) = (BTreeMap::new(), BTreeMap::new(), 0);
         while let Some((end, answers)) = group_at(&bytes, length) {
             if let Some(index) = answers.first().map(|answer| answer.index) {

@@ -64,8 +64,7 @@ impl Manifest {
 
     /// The one of a folder; `None` where it is absent or cannot be read.
     pub(super) fn read(folder: &Path) -> Option<Self> {
-        let text = std::fs::read_to_string(folder.join(FILE)).ok()?;
-        serde_json::from_str(&text).ok()
+        serde_json::from_slice(&evenkeel_files::read(&folder.join(FILE), u64::MAX).ok()?).ok()
     }
 
     pub(super) fn write(&self, folder: &Path) -> Result<(), RunError> {

@@ -24,6 +24,8 @@ struct ProblemScores {
     attempts: Vec<Attempt>,
     /// Length and whether it was cut off, for each answer that was generated.
     lengths: Vec<(f64, bool)>,
+    /// Whether each attempt was refused because its answer is copied from the prompt; in their order.
+    copied: Vec<bool>,
     /// Samples without a verdict.
     invalid: usize,
 }
@@ -41,6 +43,7 @@ impl Scores {
         let generated = answers.iter().filter(|answer| !answer.token_ids.is_empty());
         let scores = ProblemScores {
             attempts: answers.iter().filter_map(Answer::attempt).collect(),
+            copied: answers.iter().filter(|answer| answer.score.is_some()).map(Answer::is_copied).collect(),
             lengths: generated.map(|answer| (answer.token_ids.len() as f64, answer.is_truncated())).collect(),
             invalid: answers.iter().filter(|answer| !answer.verdict.is_valid()).count(),
         };
@@ -59,6 +62,7 @@ impl Scores {
         let Some(found) = Accuracies::of(&problems) else { return Default::default() };
         let mut named = BTreeMap::from([(format!("mean@{k}"), found.mean)]);
         extra.push((format!("acc/mean@{k}/sampling_error"), found.sampling_error));
+        extra.push((format!("acc/mean@{k}/with_copied"), self.mean_with_copied()));
         if k > 1 {
             named.insert(format!("best@{k}"), found.best);
             named.insert(format!("best@{k}/mean"), found.bootstrap_best);
@@ -68,6 +72,16 @@ impl Scores {
             named.extend(at_k::pass_numbers(k).into_iter().filter_map(pass));
         }
         (named, extra)
+    }
+
+    /// The mean accuracy if answers copied from the prompt were accepted.
+    fn mean_with_copied(&self) -> Option<f64> {
+        let accepted = |problem: &ProblemScores| {
+            let attempts = problem.attempts.iter().zip(&problem.copied);
+            let score = |(attempt, copied): (&Attempt, &bool)| if *copied { 1.0 } else { attempt.score };
+            Statistics::of(attempts.map(score)).mean()
+        };
+        Statistics::of(self.problems.values().filter_map(accepted)).mean()
     }
 
     fn values(&self, line: &mut MetricsLine, named: &BTreeMap<String, Estimate>, extra: &[(String, Option<f64>)]) {
@@ -83,6 +97,8 @@ impl Scores {
         line.set(aux("problems"), self.problems.len() as f64);
         let invalid: usize = self.problems.values().map(|problem| problem.invalid).sum();
         line.set(aux("invalid_samples"), invalid as f64);
+        let copied = self.problems.values().flat_map(|problem| &problem.copied).filter(|copied| **copied).count();
+        line.set(aux("copied_samples"), copied as f64);
     }
 }
 
@@ -156,6 +172,19 @@ mod tests {
         assert_eq!((get("val-core/average/acc/mean@4"), get("val-core/average/acc/best@4")), (0.5625, 0.75));
         assert_eq!(get("val-aux/average/acc/mean@4/standard_error"), 0.0625, "half of the one that is not 0");
         assert_eq!((get("val-aux/average/problems"), get("val-aux/a/response_length/clip_ratio")), (4.0, 1.0));
+    }
+
+    #[test]
+    fn accuracy_has_a_value_with_copied_answers_too() {
+        let mut scores = Scores::new("a", 2, false);
+        let copied = Answer { reason: "copied".to_owned(), ..answer(0, Some(0.0), Some("binomial(4, 2)")) };
+        scores.add(0, &[answer(0, Some(1.0), Some("6")), copied.clone()]);
+        scores.add(1, &[answer(1, Some(0.0), Some("7")), answer(1, None, None)]);
+        let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);
+        write_scores(&mut line, &[scores], Duration::ZERO);
+        assert_eq!(line.get("val-core/a/acc/mean@2"), Some(0.25));
+        assert_eq!(line.get("val-aux/a/acc/mean@2/with_copied"), Some(0.5));
+        assert_eq!(line.get("val-aux/a/copied_samples"), Some(1.0));
     }
 
     #[test]

@@ -10,9 +10,9 @@ pub use line::MetricsLine;
 pub(crate) use statistics::Statistics;
 
 /// Whether a value may differ between two runs of one seed: times, the memory of a GPU, how often something had to be retried, and what a
-/// proof of weights finds, since its changes are those since the proof before, which is another one after a resume. Every other value is the same to the bit.
+/// proof of weights finds, which begins anew after a resume. Every other value is the same to the bit.
 pub fn may_differ(name: &str) -> bool {
-    const PREFIXES: [&str; 9] = [
+    const PREFIXES: [&str; 10] = [
         "timing_s/",
         "perf/throughput",
         "perf/time_per_step",
@@ -20,6 +20,7 @@ pub fn may_differ(name: &str) -> bool {
         "rollout/begun_again",
         "rollout/verified_again",
         "proof/",
+        "sampler_audit/",
         "pipeline/learner_waited_s",
         "pipeline/sampling_waited_s",
     ];

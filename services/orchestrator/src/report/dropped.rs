@@ -9,10 +9,11 @@ use crate::metrics::{Curves, MetricsLine};
 use crate::settings::AVERAGE;
 
 /// Counts of samples: what it is, and its metric.
-const SAMPLES: [(&str, &str); 5] = [
+const SAMPLES: [(&str, &str); 6] = [
     ("left out: no verdict", "rollout/invalid_samples"),
     ("of these not generated", "rollout/failed_samples"),
     ("of these too late", "rollout/late_samples"),
+    ("with an answer copied from the prompt, which is no right one", "rollout/copied_samples"),
     ("generated again", "rollout/begun_again"),
     ("verified again", "rollout/verified_again"),
 ];

@@ -8,8 +8,10 @@ mod lag;
 mod legend;
 mod overview;
 mod probe;
+mod proof;
 mod rule_profiles;
 mod rules;
+mod sampler_audit;
 mod samples;
 mod steps;
 mod time;
@@ -73,8 +75,12 @@ pub(crate) fn sections(data: &RunData<'_>) -> Vec<Section> {
         Section::new(
             "training",
             "Training",
-            training(steps, warm_start).with(lag::section(steps)).with(completion::section(steps)),
+            training(steps, warm_start)
+                .with(lag::section(steps))
+                .with(completion::section(steps))
+                .with(sampler_audit::section(steps)),
         ),
+        Section::new("weights", "Weights of the engines", proof::section(summary, steps)),
         Section::new("dropped", "Dropped or invalid", dropped::section(steps, evaluations, data.data)),
         Section::new("time", "Time", time::section(summary, steps)),
         Section::new("samples", "Answers worth reading", data.gallery.to_html()),

@@ -6,6 +6,7 @@ use evenkeel_proto::v1::RunState;
 use evenkeel_report::{Html, duration, number, percent, thousands};
 
 use crate::directory::ForkOrigin;
+use crate::inputs::AcceptedChanges;
 use crate::summary::Summary;
 
 /// What the top of the page says.
@@ -30,7 +31,7 @@ fn lead(summary: &Summary) -> String {
         }
         _ => format!("The run is active; {steps} of {total_steps} steps are done."),
     };
-    if let Some(ForkOrigin { run_id, step, changed, .. }) = &summary.forked_from {
+    if let Some(ForkOrigin { run_id, step, changed, changed_inputs, .. }) = &summary.forked_from {
         let _ = write!(text, " It was forked from run {run_id} after step {step}");
         match changed.is_empty() {
             true => text.push_str(" with the same settings."),
@@ -38,6 +39,12 @@ fn lead(summary: &Summary) -> String {
                 let _ = write!(text, " with other settings: {}.", changed.join("; "));
             }
         }
+        if !changed_inputs.is_empty() {
+            let _ = write!(text, " What it reads differs: {}.", changed_inputs.join("; "));
+        }
+    }
+    for AcceptedChanges { step, changes } in &summary.accepted_changes {
+        let _ = write!(text, " After step {step} it went on with inputs that had changed: {}.", changes.join("; "));
     }
     if let (Some(first), Some(last)) = (summary.reward_first_ten, summary.reward_last_ten)
         && summary.steps >= 20

@@ -24,6 +24,9 @@ use crate::text::Tokenizer;
 /// Tokens of a prompt and of a response that are decoded for people.
 const MAX_SHOWN_TOKENS: usize = 2048;
 
+/// Tokens at the end of a prompt that may spell an opened `<think>`, with white space after it.
+const THINKING_TOKENS: usize = 8;
+
 /// What all rollouts of a run share.
 pub(crate) struct RolloutContext {
     services: Arc<Services>,
@@ -256,11 +259,19 @@ impl Batch {
         let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
         let item = VerifyItem {
+            opened_thinking: self.opens_thinking(&request.prompt_token_ids),
             deadline_ms: Some(self.services().settings().verify_deadline.as_millis() as u64),
             traceparent: span.to_string(),
             ..request.named.as_ref().unwrap_or(&request.task).verify_item(&rollout.sample_id, answer)
         };
         Ok(VerifyRequest { item, with_tests: request.named.as_ref().map(|_| request.task.clone()) })
+    }
+
+    /// Whether a prompt ends within thinking that its template opened, as those of Qwen3-Thinking and DeepSeek-R1 do.
+    fn opens_thinking(&self, prompt: &[u32]) -> bool {
+        let tail = &prompt[prompt.len().saturating_sub(THINKING_TOKENS)..];
+        // A tail that is no text by itself does not end with the tag.
+        self.context.tokenizer.decode_all(tail).is_ok_and(|text| text.trim_end().ends_with("<think>"))
     }
 
     /// Shows a sample to those who watch, if anybody does.

@@ -12,7 +12,9 @@ pub(crate) struct DroppedSamples {
     late: usize,
     /// Those that were generated and have no verdict, for another reason.
     invalid: usize,
-    /// Why one of these has none last; empty where all have one.
+    /// Those that could not be generated, for another reason.
+    failed: usize,
+    /// Why one of these two kinds was left out last; empty where none was.
     last_invalid: String,
     /// Why one was left out last; empty where none was.
     last_failure: String,
@@ -22,8 +24,13 @@ impl DroppedSamples {
     pub(crate) fn add(&mut self, sample: &Sample) {
         self.samples += 1;
         self.late += usize::from(sample.is_late());
-        if let SampleStatus::Invalid { reason, late: false } = &sample.status {
-            self.invalid += 1;
+        let count = match &sample.status {
+            SampleStatus::Invalid { late: false, .. } => Some(&mut self.invalid),
+            SampleStatus::Failed { late: false, .. } => Some(&mut self.failed),
+            _ => None,
+        };
+        if let (Some(count), Some(reason)) = (count, sample.failure()) {
+            *count += 1;
             reason.clone_into(&mut self.last_invalid);
         }
         if let Some(failure) = sample.failure() {
@@ -44,17 +51,19 @@ impl DroppedSamples {
         Err(RunError::Late { what: what.to_owned(), late, samples, allowed, last: self.last_failure.clone() })
     }
 
-    /// Refuses what was sampled for `what` where more samples have no verdict, for another reason than time, than may be left out.
+    /// Refuses what was sampled for `what` where more samples could not be generated or have no verdict, for another reason than time, than
+    /// may be left out. Both count together: either way the step would be trained on a remainder that nobody has chosen.
     ///
     /// # Errors
     /// [`RunError::Invalid`].
     pub(crate) fn check_invalid(&self, what: &str, settings: &ServicesSettings) -> Result<(), RunError> {
-        let Self { samples, invalid, .. } = *self;
+        let Self { samples, invalid, failed, .. } = *self;
         let allowed = settings.max_invalid_share;
-        if self.may_lack(invalid, allowed) {
+        if self.may_lack(invalid + failed, allowed) {
             return Ok(());
         }
-        Err(RunError::Invalid { what: what.to_owned(), invalid, samples, allowed, last: self.last_invalid.clone() })
+        let last = self.last_invalid.clone();
+        Err(RunError::Invalid { what: what.to_owned(), invalid, failed, samples, allowed, last })
     }
 
     fn may_lack(&self, samples: usize, share: f64) -> bool {

@@ -242,6 +242,7 @@ pub(super) mod tests {
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
                 id: id.sample(number).to_string(),
+                engine: "a".to_owned(),
                 segments: raw.map_or(vec![], |_| vec![Segment::sampled(vec![7], vec![-0.5], 3)]),
                 finish_reason: FinishReason::Length,
                 tokens: 1,

@@ -28,7 +28,7 @@ pub(crate) use engine_weights::{EngineWeights, WeightUpdate};
 pub(crate) use group::{GroupRequest, GroupSampling, SampledGroup};
 pub(crate) use round_schedule::RoundSchedule;
 pub(crate) use rounds::Rounds;
-pub(crate) use sample::{Sample, SampleStatus};
+pub(crate) use sample::{COPIED, Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;
 pub(crate) use selection::{StepBatch, StepSelection};
 pub(crate) use spans::record_prompt;

@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment};
 
+/// The reason of verdicts on answers that are copied from their prompt.
+pub(crate) const COPIED: &str = "copied";
+
 /// The parts of a shaped reward by name, before their weights.
 pub(crate) type Components = BTreeMap<String, f64>;
 
@@ -43,6 +46,8 @@ pub(crate) struct VerdictDetail {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Sample {
     pub(crate) id: String,
+    /// The engine that sampled it, or its last part; empty where it failed.
+    pub(crate) engine: String,
     /// Empty where it failed, and once they were taken for the learner.
     pub(crate) segments: Vec<Segment>,
     pub(crate) finish_reason: FinishReason,
@@ -82,6 +87,11 @@ impl Sample {
             _ => None,
         };
         components.into_iter().flatten().map(|(name, value)| (name.as_str(), *value))
+    }
+
+    /// Whether its answer was refused because it is copied from the prompt.
+    pub(crate) fn is_copied(&self) -> bool {
+        self.rewards().is_some() && self.verdict_detail.reason == COPIED
     }
 
     /// As the learner counts it: more than half of the raw reward.

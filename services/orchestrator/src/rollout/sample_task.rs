@@ -278,6 +278,7 @@ impl SampleTask {
         };
         Ok(Sample {
             id: self.id(),
+            engine: rollout.engine.clone(),
             finish_reason: rollout.finish_reason(),
             segments: rollout.segments,
             tokens,
@@ -292,6 +293,7 @@ impl SampleTask {
         tracing::warn!(message, "the sample cannot be generated and is left out");
         Sample {
             id: self.id(),
+            engine: String::new(),
             segments: Vec::new(),
             finish_reason: FinishReason::Failed,
             tokens: 0,

@@ -7,6 +7,7 @@ use std::time::Instant;
 use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref};
 
 use super::best::{Best, BestKeeper};
+use super::changes::ChangeGate;
 use super::journal::RunJournal;
 use super::position::{Position, PublishedWeights};
 use crate::clients::Services;
@@ -25,6 +26,8 @@ pub(super) struct CheckpointKeeper {
     /// Where the run begins, if not at the start.
     forked_from: Option<ForkOrigin>,
     best: BestKeeper,
+    directory: RunDirectory,
+    gate: ChangeGate,
     /// The checkpoint of this run that was written or restored last, with its step.
     last: Option<(u64, String)>,
     /// Versions of published weights that a return to it needs.
@@ -32,7 +35,12 @@ pub(super) struct CheckpointKeeper {
 }
 
 impl CheckpointKeeper {
-    pub(super) fn new(services: Arc<Services>, settings: &CheckpointSettings, directory: &RunDirectory) -> Self {
+    pub(super) fn new(
+        services: Arc<Services>,
+        settings: &CheckpointSettings,
+        directory: &RunDirectory,
+        gate: ChangeGate,
+    ) -> Self {
         let (run_id, identity) = (directory.run_id().to_owned(), directory.identity().to_owned());
         let forked_from = directory.forked_from().cloned();
         let best = BestKeeper::new(&settings.keep_best, directory.path());
@@ -43,6 +51,8 @@ impl CheckpointKeeper {
             identity,
             forked_from,
             best,
+            directory: directory.clone(),
+            gate,
             last: None,
             needed: Vec::new(),
         }
@@ -61,7 +71,13 @@ impl CheckpointKeeper {
         Err(Incompatible::TrainedLearner { version, trained: status.run_id, run_id: run_id.clone() }.into())
     }
 
-    /// The position of the last checkpoint, or where the run begins if there is none; metrics lines after it are removed.
+    /// The changes of inputs and lines that were accepted.
+    pub(super) fn take_accepted(&mut self) -> Vec<String> {
+        self.gate.take()
+    }
+
+    /// The position of the last checkpoint, or where the run begins if there is none; metrics lines after it are removed. The lines before it
+    /// must be those that were there when it was written.
     #[tracing::instrument(name = "restore", skip_all)]
     pub(super) async fn restore(&mut self, journal: &mut RunJournal) -> Result<Position, Halt> {
         let (learner, own) = (self.services.learner(), |state: &[u8]| Position::from_bytes(state, &self.identity));
@@ -79,6 +95,7 @@ impl CheckpointKeeper {
                 Position::start(&self.identity)
             }
         };
+        self.gate.admit(journal.changes(&position))?;
         journal.truncate(&position).await?;
         self.best.restore(position.step());
         self.last = path.map(|path| (position.step(), path));
@@ -144,13 +161,16 @@ impl CheckpointKeeper {
     pub(super) async fn save(&mut self, position: &Position, journal: &RunJournal) -> Result<(), Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Checkpointing);
+        self.directory.check_place()?;
         // A run that returns to this checkpoint needs the lines before it.
         journal.sync().await?;
+        let mut state = position.clone();
+        state.set_lines(journal.marks(position));
         let request = SaveCheckpointRequest {
             run_id: self.run_id.clone(),
             step: position.step(),
             version: Some(position.version()),
-            client_state: position.to_bytes(),
+            client_state: state.to_bytes(),
             keep: Some(self.settings.keep),
             keep_steps: self.best.best().map(|best| best.step).into_iter().collect(),
         };

@@ -1,11 +1,11 @@
 //! Evaluations of a run: when they are due, and their metrics lines.
 
-use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{StepKind, WeightsRef};
 
+use crate::directory::RunDirectory;
 use crate::error::Halt;
 use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, step_folder, write_scores};
 use crate::instruments::{self, TimedPart};
@@ -18,7 +18,7 @@ pub(super) struct Evaluator {
     rollouts: Arc<RolloutContext>,
     benchmarks: Benchmarks,
     settings: EvaluationSettings,
-    directory: PathBuf,
+    directory: RunDirectory,
     total_steps: u64,
 }
 
@@ -27,7 +27,7 @@ impl Evaluator {
         rollouts: Arc<RolloutContext>,
         benchmarks: Benchmarks,
         run: &LoopSettings,
-        directory: PathBuf,
+        directory: RunDirectory,
     ) -> Self {
         let (settings, total_steps) = (run.evaluation.clone(), run.run.steps);
         Self { rollouts, benchmarks, settings, directory, total_steps }
@@ -44,7 +44,8 @@ impl Evaluator {
     pub(super) async fn evaluate(&self, step: u64, weights: &WeightsRef) -> Result<Option<MetricsLine>, Halt> {
         let began = Instant::now();
         let asked = EvaluationTarget { step, weights: Some(weights.clone()), digest: weights.digest.clone() };
-        let folder = step_folder(&self.directory, step);
+        self.directory.check_place()?;
+        let folder = step_folder(self.directory.path(), step);
         let Some(scores) = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder).await? else { return Ok(None) };
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
         write_scores(&mut line, &scores, began.elapsed());

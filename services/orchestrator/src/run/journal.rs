@@ -9,10 +9,12 @@ use super::position::Position;
 use crate::audit::{Audit, PromptLine};
 use crate::clients::Retrier;
 use crate::directory::{
-    EVALUATION_FILE, METRICS_FILE, MetricsFile, PromptFile, RunDirectory, SUMMARY_FILE, WARM_START_FILE, read_prompts,
+    EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, PROMPTS_FILE, PromptFile, RunDirectory, SUMMARY_FILE,
+    WARM_START_FILE, read_prompts,
 };
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
+use crate::inputs::accepted_changes;
 use crate::instruments;
 use crate::metrics::{Curves, MetricsLine};
 use crate::recipe::ResolvedRecipe;
@@ -99,6 +101,7 @@ impl RunJournal {
 
     /// Appends a line to the file of its kind.
     pub(super) async fn append(&mut self, line: &MetricsLine) -> Result<(), Halt> {
+        self.directory.check_place()?;
         let line = &self.marked(line.clone());
         let file = match line.kind {
             StepKind::WarmStart => &mut self.warm_start,
@@ -117,6 +120,7 @@ impl RunJournal {
 
     /// Appends what became of the prompts of a step; before the step's own line, so that no step has one without it.
     pub(super) async fn append_prompts(&mut self, line: &PromptLine) -> Result<(), Halt> {
+        self.directory.check_place()?;
         let path = self.prompts.path().to_owned();
         self.retrier.write(&path, || self.prompts.append(line)).await
     }
@@ -132,6 +136,38 @@ impl RunJournal {
         line
     }
 
+    /// Marks of the lines before a position, by the names of their files: those that a return to it keeps.
+    pub(super) fn marks(&self, position: &Position) -> BTreeMap<String, Vec<LineMark>> {
+        let [steps, warm_start, evaluations] = self.bounds(position);
+        let marks = [
+            (METRICS_FILE, self.steps.marks(steps)),
+            (WARM_START_FILE, self.warm_start.marks(warm_start)),
+            (EVALUATION_FILE, self.evaluations.marks(evaluations)),
+            (PROMPTS_FILE, self.prompts.marks(steps)),
+        ];
+        marks.into_iter().filter(|(_, marks)| !marks.is_empty()).map(|(name, marks)| (name.to_owned(), marks)).collect()
+    }
+
+    /// Where the lines before a position are not those that it was written with, a sentence for each file.
+    pub(super) fn changes(&self, position: &Position) -> Vec<String> {
+        let marks = |name: &str| position.lines().get(name).map_or(&[][..], Vec::as_slice);
+        let changes = [
+            self.steps.change(marks(METRICS_FILE)),
+            self.warm_start.change(marks(WARM_START_FILE)),
+            self.evaluations.change(marks(EVALUATION_FILE)),
+            self.prompts.change(marks(PROMPTS_FILE)),
+        ];
+        changes.into_iter().flatten().collect()
+    }
+
+    /// The first steps, supervised steps and evaluations whose lines a return to a position removes.
+    fn bounds(&self, position: &Position) -> [u64; 3] {
+        let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
+        let after_warm_start = warm_start_steps == self.resolved.settings.warm_start.steps;
+        // Evaluations are of the weights after that many steps: the one at the checkpoint itself stays.
+        [step, warm_start_steps, if after_warm_start { step + 1 } else { 0 }]
+    }
+
     /// Waits until all lines are on the disk.
     pub(super) async fn sync(&self) -> Result<(), Halt> {
         for file in [&self.warm_start, &self.steps, &self.evaluations] {
@@ -143,14 +179,9 @@ impl RunJournal {
     /// Removes the lines of steps that will be repeated from a position on. Lines before it must exist: they were on the disk before the
     /// checkpoint was requested.
     pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
-        let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
-        let after_warm_start = warm_start_steps == self.resolved.settings.warm_start.steps;
-        let files = [
-            (&mut self.steps, step),
-            (&mut self.warm_start, warm_start_steps),
-            // Evaluations are of the weights after that many steps: the one at the checkpoint itself stays.
-            (&mut self.evaluations, if after_warm_start { step + 1 } else { 0 }),
-        ];
+        let [step, warm_start_steps, evaluations] = self.bounds(position);
+        let files =
+            [(&mut self.steps, step), (&mut self.warm_start, warm_start_steps), (&mut self.evaluations, evaluations)];
         for (file, step) in files {
             let path = file.path().to_owned();
             self.retrier.write(&path, || file.truncate(step)).await?;
@@ -219,6 +250,7 @@ impl RunJournal {
         let mut summary = Summary::of(run_id, &settings.run, rule, state, &written, &self.versions);
         summary.objective = objective.clone();
         summary.forked_from = self.directory.forked_from().cloned();
+        summary.accepted_changes = accepted_changes(self.directory.path());
         let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
         self.directory.replace(SUMMARY_FILE, &format!("{json}\n"))?;
         let gallery = self.gallery.get(self.directory.path(), &evaluations);

@@ -1,14 +1,17 @@
 //! A run: set up, started, followed, stopped, resumed.
 //!
 //! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. The loop owns the order of steps; each of its parts owns one
-//! thing: `preflight` the checks of the services, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `training_steps`
+//! thing: `preflight` the checks of the services, `changes` whether its inputs are what they were, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `training_steps`
 //! the learner's steps, `pipeline` when steps are sampled and trained, `step_sampler`, `grpo`, `warm_start` and `evaluator` what these are,
 //! `journal` the files.
 
 mod best;
+mod changes;
 mod checkpoints;
 mod evaluation_run;
 mod evaluator;
+mod head;
+mod in_place;
 mod journal;
 mod pipeline;
 mod position;
@@ -16,6 +19,7 @@ mod preflight;
 mod prompt_record;
 mod proof;
 mod run_loop;
+mod sampler_audit;
 mod spans;
 mod step_lengths;
 mod step_metrics;
@@ -38,12 +42,14 @@ use crate::clients::{Endpoints, Stop};
 use crate::directory::RunDirectory;
 use crate::error::RunError;
 use crate::events::{Events, RunOutcome, RunProgress, Subscription};
+use crate::inputs::{InputKind, Known, of_model};
 use crate::instruments;
 use crate::live::LiveRun;
-use crate::load::LoadLimits;
+use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
 use crate::summary::Summary;
 
+use changes::ChangeGate;
 pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
 
 /// How soon a run stops.
@@ -52,6 +58,8 @@ pub enum StopWhen {
     /// After the current step and a checkpoint. A run that waits for a service ends at once.
     #[default]
     AfterStep,
+    /// At the end of the last whole step, with a checkpoint: a step that is not trained yet is given up.
+    AbandonStep,
     /// At once; the current step is repeated when the run is resumed.
     Now,
 }
@@ -63,12 +71,14 @@ pub struct RunOptions {
     pub limits: LoadLimits,
     /// Cancels the start while the run is being loaded.
     pub cancel: CancellationToken,
+    /// Whether a run that is resumed goes on with files that are not those that it was begun with. It says so in its record.
+    pub accept_changed_inputs: bool,
 }
 
 impl Default for RunOptions {
     /// Without limits: a library's caller knows its recipe.
     fn default() -> Self {
-        Self { limits: LoadLimits::unbounded(), cancel: CancellationToken::new() }
+        Self { limits: LoadLimits::unbounded(), cancel: CancellationToken::new(), accept_changed_inputs: false }
     }
 }
 
@@ -92,6 +102,7 @@ impl Stopper {
     pub fn stop(&self, when: StopWhen) {
         match when {
             StopWhen::AfterStep => self.0.after_step(),
+            StopWhen::AbandonStep => self.0.abandoning_step(),
             StopWhen::Now => self.0.immediately(),
         }
     }
@@ -118,7 +129,7 @@ impl Drop for StopOnDrop {
 /// still be starting.
 ///
 /// # Errors
-/// Invalid data, tokenizer, prompts or endpoints. Nothing has started then, and a directory that was created for this run is removed with
+/// Invalid data, tokenizer, prompts or endpoints; of a run that is resumed, files that are not those that it was begun with. Nothing has started then, and a directory that was created for this run is removed with
 /// its last clone.
 pub fn start_run(
     recipe: ResolvedRecipe,
@@ -129,16 +140,30 @@ pub fn start_run(
     let (events, stop) = (Events::new(recipe.settings.run.steps), Stop::new());
     let subscription = events.subscribe();
     let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
-    let (cancel, config) = (options.cancel.clone(), recipe.toml.clone());
+    let cancel = options.cancel.clone();
     let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
     Cancelled::check(&cancel)?;
-    run.directory().start_run(&config)?;
+    run.directory().start_run()?;
     instruments::run_began(&run_id);
     tokio::spawn(instruments::follow(events.progress()));
     let live = LiveRun::follow(&run_id, &path, &events, Arc::downgrade(run.services()));
     let span = tracing::info_span!("run", run = run_id);
     let task = tokio::spawn(run.run().instrument(span));
     Ok(RunHandle { run_id, directory: path, subscription, live, events, stop: StopOnDrop(stop), task })
+}
+
+/// Compares the model of a run that is resumed with the one that it was begun with, before a service loads it. [`start_run`] does so as well.
+///
+/// # Errors
+/// Parts of the model that are others, unless they are accepted; a folder that is none of a model.
+pub fn check_model(recipe: &ResolvedRecipe, directory: &RunDirectory, options: &RunOptions) -> Result<(), RunError> {
+    let Some(begun_with) = directory.begun_with().filter(|_| !options.accept_changed_inputs) else { return Ok(()) };
+    let folder = recipe.model_folder(directory.path(), &options.limits)?;
+    let loading = Loading { limits: options.limits.clone(), cancel: options.cancel.clone() };
+    let read_again = recipe.settings.checkpoint.read_inputs_again;
+    let known = Known { inputs: &begun_with.inputs, read_again, cancel: &options.cancel };
+    let found = of_model(&loading.model_folder(&folder), known)?;
+    ChangeGate::new(directory.path(), false).admit(begun_with.changes_of(InputKind::Model, &found))
 }
 
 impl RunHandle {

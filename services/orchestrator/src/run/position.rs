@@ -1,10 +1,12 @@
 //! The position of a run: everything that the loop must know to continue.
 
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 use evenkeel_proto::v1::{WeightsRef, weights_ref};
 use serde::{Deserialize, Serialize};
 
+use crate::directory::LineMark;
 use crate::error::StateProblem;
 
 /// The newest format: 2 has published weights, 3 prompts that wait. A position is written in the oldest one that has what it needs.
@@ -33,6 +35,9 @@ pub(super) struct Position {
     /// Numbers before `cursor` that were started and are in no step, ascending.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     waiting: Vec<u64>,
+    /// Marks of the lines that the run had written, by the names of their files.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    lines: BTreeMap<String, Vec<LineMark>>,
 }
 
 /// Weights that were published: the reference that engines need to load them again.
@@ -84,6 +89,7 @@ impl Position {
             published: Vec::new(),
             begun: None,
             waiting: Vec::new(),
+            lines: BTreeMap::new(),
         }
     }
 
@@ -127,6 +133,16 @@ impl Position {
     pub(super) fn set_waiting(&mut self, waiting: Vec<u64>) {
         self.waiting = waiting;
         self.set_format();
+    }
+
+    /// Marks of the lines that the run had written at a checkpoint, by the names of their files.
+    pub(super) fn lines(&self) -> &BTreeMap<String, Vec<LineMark>> {
+        &self.lines
+    }
+
+    /// Replaces them.
+    pub(super) fn set_lines(&mut self, lines: BTreeMap<String, Vec<LineMark>>) {
+        self.lines = lines;
     }
 
     fn set_format(&mut self) {
@@ -185,6 +201,8 @@ impl Position {
         // Its first steps are sampled with the weights that it starts with.
         position.set_published(Vec::new());
         position.begun = None;
+        // They are of the other run's files.
+        position.lines.clear();
         Ok(position)
     }
 
@@ -259,6 +277,15 @@ mod tests {
         assert_eq!(Position::forked(&position.to_bytes(), "sha256:cd").unwrap().waiting(), [2, 7]);
         position.set_waiting(Vec::new());
         assert_eq!(Position::from_bytes(&position.to_bytes(), "sha256:ab").unwrap().format, 1);
+    }
+
+    #[test]
+    fn marks_of_lines_are_read_back_and_a_fork_has_none() {
+        let mut position = Position::start("sha256:ab");
+        let marks = vec![LineMark { lines: 3, digest: "07".repeat(16) }];
+        position.set_lines(BTreeMap::from([("metrics.jsonl".to_owned(), marks)]));
+        assert_eq!(Position::from_bytes(&position.to_bytes(), "sha256:ab").unwrap(), position);
+        assert!(Position::forked(&position.to_bytes(), "sha256:cd").unwrap().lines().is_empty());
     }
 
     #[test]

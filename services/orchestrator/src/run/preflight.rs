@@ -9,12 +9,14 @@ use evenkeel_proto::v1::{
 };
 use evenkeel_tasks::TaskKind;
 
+use super::head;
 use super::training_steps::TrainingSteps;
 use crate::clients::Services;
 use crate::data::Prompts;
 use crate::dependency::Dependency;
 use crate::error::{Halt, Incompatible, RunError};
 use crate::evaluation::Benchmarks;
+use crate::events::Event;
 use crate::settings::{COMPONENTS, LoopSettings, ShapingSettings};
 use crate::text::Tokenizer;
 
@@ -103,6 +105,15 @@ impl Preflight {
         }
         let asked = self.context_tokens.max(self.evaluation_tokens);
         self.check_model(Dependency::Generation, generation.model.as_ref(), asked)?;
+        if let Some(learner) = &learner {
+            let write_out = head::is_written_out(learner, &generation)?;
+            self.services.learner().set_write_out_head(write_out);
+            if write_out {
+                let text = "the head of the model is its embedding, and is written out for these engines: it takes its size once more in \
+                            every published folder and in the memory of every engine";
+                self.services.events().emit(Event::Note { message: text.to_owned() });
+            }
+        }
         reward.iter().try_for_each(|(endpoint, status)| self.check_reward(endpoint, status))?;
         let verifiers = self.verifiers().await?;
         let verifiers_statuses = verifiers.iter().map(|(_, status)| status);

@@ -111,6 +111,7 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
     line.set("rollout/late_samples", count(&|sample| sample.is_late()));
     line.set("rollout/verified_again", samples().map(|sample| f64::from(sample.verify_retries)).sum::<f64>());
     line.set("rollout/begun_again", samples().map(|sample| f64::from(sample.rollout_retries)).sum::<f64>());
+    line.set("rollout/copied_samples", count(&Sample::is_copied));
     for &outcome in Outcome::ALL {
         let of_outcome =
             |sample: &Sample| matches!(&sample.status, SampleStatus::Valid { outcome: found, .. } if *found == outcome);

@@ -1,17 +1,22 @@
 //! The groups of a GRPO step: prompts in data order, sampled, verified, and fed to the learner in data order.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use evenkeel_proto::v1::TrainGroup;
+use evenkeel_proto::v1::{FinishReason, TrainGroup};
 use evenkeel_proto::{Purpose, SamplingSettings};
 use tokio::sync::oneshot;
+use tokio::task::{JoinError, JoinSet};
+use tracing::Instrument;
 
+use super::sampler_audit::{AuditReport, SamplerAudit};
 use super::step_lengths::StepLengths;
 use super::weight_sync::WeightSync;
 use crate::clients::TrainFeed;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::{Halt, RunError};
+use crate::events::Event;
 use crate::rollout::{
     DroppedSamples, GroupRequest, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, RoundSchedule, Rounds,
     SampledBy, SampledGroup, StepBatch, StepSelection,
@@ -28,6 +33,8 @@ pub(super) struct StepSampler {
     /// How each group is drawn.
     group: Arc<GroupSampling>,
     mask_truncated: bool,
+    audit: Arc<SamplerAudit>,
+    has_noted_truncated: AtomicBool,
 }
 
 /// A step that begins.
@@ -52,12 +59,19 @@ pub(super) struct SampledStep {
     pub(super) waiting: Vec<u64>,
     /// What the order of completion did to lengths. `None` in data order.
     pub(super) lengths: Option<StepLengths>,
+    /// What the audit of its samples saw. `None` where there was none.
+    pub(super) audit: Option<AuditReport>,
     pub(super) last_rollout: Instant,
     pub(super) last_verdict: Instant,
 }
 
 impl StepSampler {
-    pub(super) fn new(rollouts: Arc<RolloutContext>, prompts: Arc<Prompts>, settings: &LoopSettings) -> Self {
+    pub(super) fn new(
+        rollouts: Arc<RolloutContext>,
+        prompts: Arc<Prompts>,
+        settings: &LoopSettings,
+        audit: Arc<SamplerAudit>,
+    ) -> Self {
         let weights_of_sources: Vec<f64> = prompts.sources.iter().map(|source| source.weight).collect();
         let (seed, shuffle) = (settings.run.seed, settings.data.shuffle);
         Self {
@@ -68,6 +82,8 @@ impl StepSampler {
             round_schedule: RoundSchedule::new(settings),
             group: Arc::new(group_sampling(&settings.sampling)),
             mask_truncated: settings.shaping.mask_truncated,
+            audit,
+            has_noted_truncated: AtomicBool::new(false),
         }
     }
 
@@ -76,7 +92,8 @@ impl StepSampler {
         self.round_schedule
     }
 
-    /// Samples a step until it is full. Groups go to the feed as soon as they are next in data order.
+    /// Samples a step until it is full. Groups go to the feed as soon as they are next in data order; the last one of the first update waits
+    /// for the audit of the step's samples.
     pub(super) async fn sample(
         &self,
         start: StepStart,
@@ -89,8 +106,14 @@ impl StepSampler {
         let spec = RolloutSpec { weights: SampledBy::Rounds(Arc::clone(&rounds)), for_training: true };
         let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), spec);
         let (mut next, mut started) = (Some(next), 0);
+        let mut audit = self.audit.step(step, cursor);
+        let (mut auditing, mut audited) = (JoinSet::new(), None);
         // Engines that sleep share the learner's memory: it gets the groups once they do.
         let mut held: Vec<TrainGroup> = Vec::new();
+        let mut hold_from = match engines.engines_sleep() {
+            true => 0,
+            false => audit.holds_from(),
+        };
         while !selection.is_full() {
             while started < selection.prompts_needed() {
                 scheduler.add(self.request(step, cursor + started).in_rounds(self.round_schedule.rounds_of(started)));
@@ -104,22 +127,45 @@ impl StepSampler {
                     tell(&mut next, cursor + target);
                 }
             }
-            let group = scheduler.next_group().await?;
-            let released = selection.add(group).into_iter();
-            let released = released.map(|(index, group)| group.take_train(index, self.mask_truncated));
-            if engines.engines_sleep() { held.extend(released) } else { released.for_each(|group| feed.push(group)) }
+            let group = tokio::select! {
+                biased;
+                Some(done) = auditing.join_next() => {
+                    audited = Some(finished(done)?);
+                    hold_from = usize::MAX;
+                    held.drain(..).for_each(|group| feed.push(group));
+                    continue;
+                }
+                group = scheduler.next_group() => group?,
+            };
+            audit.add(&group)?;
+            for (index, group) in selection.add(group) {
+                let group = group.take_train(index, self.mask_truncated);
+                if index as usize >= hold_from { held.push(group) } else { feed.push(group) }
+            }
+            if !engines.engines_sleep()
+                && let Some(scoring) = audit.begin(false)
+            {
+                auditing.spawn(scoring.run().in_current_span());
+            }
         }
         let (batch, next_cursor) = selection.finish();
         tell(&mut next, next_cursor);
         self.check(step, &batch)?;
         engines.sleep().await?;
+        let (last_rollout, last_verdict) = (scheduler.last_rollout(), Instant::now());
+        if let Some(scoring) = audit.begin(true) {
+            auditing.spawn(scoring.run().in_current_span());
+        }
+        if let Some(done) = auditing.join_next().await {
+            audited = Some(finished(done)?);
+        }
         held.into_iter().for_each(|group| feed.push(group));
         // Only now, after every check: without its end the learner keeps nothing of a step.
         feed.close();
         let epoch = self.epoch_of(cursor);
-        let (last_rollout, last_verdict) = (scheduler.last_rollout(), Instant::now());
         let (waiting, lengths) = (Vec::new(), None);
-        Ok(SampledStep { batch, epoch, next_cursor, waiting, lengths, last_rollout, last_verdict })
+        let audit = audit.finish(audited);
+        Ok(SampledStep { batch, epoch, next_cursor, waiting, lengths, audit, last_rollout, last_verdict })
     }
 
     /// Refuses a step of which too much is left out.
@@ -134,7 +180,23 @@ impl StepSampler {
         if !samples.any(|sample| sample.rewards().is_some()) {
             return Err(RunError::NoSamples { step, last: dropped_samples.last_failure().to_owned() });
         }
-        dropped_samples.check_invalid(&what, settings)
+        dropped_samples.check_invalid(&what, settings)?;
+        self.note_truncated(step, batch);
+        Ok(())
+    }
+
+    /// Says once that a step had nothing to learn from since every response was cut off and none of their tokens count.
+    fn note_truncated(&self, step: u64, batch: &StepBatch) {
+        let mut generated = batch.samples().filter(|sample| sample.is_generated());
+        let all_cut = self.mask_truncated && generated.all(|sample| sample.finish_reason == FinishReason::Length);
+        if all_cut && !self.has_noted_truncated.swap(true, Ordering::Relaxed) {
+            let message = format!(
+                "step {step}: every response was cut off at sampling.max_tokens = {}, and with shaping.mask_truncated none of them is learned \
+                 from",
+                self.settings.max_tokens
+            );
+            self.rollouts.services().events().emit(Event::Warning { message });
+        }
     }
 
     /// What rollouts share.
@@ -166,6 +228,11 @@ impl StepSampler {
     fn order(&self) -> MutexGuard<'_, PromptSampler> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What became of an audit.
+fn finished(done: Result<Result<AuditReport, Halt>, JoinError>) -> Result<AuditReport, Halt> {
+    done.map_err(|defect| RunError::Defect(defect.to_string()))?
 }
 
 /// Tells once where the next step begins. Nobody waits for it any more where the run has ended.

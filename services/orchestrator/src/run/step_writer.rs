@@ -51,6 +51,7 @@ impl StepWriter {
         step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof.add_to(&mut line));
+        sampled.audit.iter().for_each(|audit| audit.add_to(&mut line));
         waits.iter().for_each(|waits| waits.add_to(&mut line));
         sampled.lengths.iter().for_each(|lengths| lengths.add_to(&mut line));
         journal.append_prompts(&prompt_line(step, sampled, report)).await?;

@@ -6,6 +6,7 @@ use std::time::Duration;
 use evenkeel_proto::v1::{PauseMode, SleepLevel, WeightsRef};
 
 use crate::clients::Services;
+use crate::directory::RunDirectory;
 use crate::error::Halt;
 use crate::events::Activity;
 use crate::rollout::{EngineWeights, WeightUpdate};
@@ -19,7 +20,7 @@ const ACCEPTED_INTERVAL: Duration = Duration::from_millis(5);
 pub(super) struct WeightSync {
     services: Arc<Services>,
     weights: Arc<EngineWeights>,
-    run_id: String,
+    directory: RunDirectory,
     /// Published versions that the learner keeps; 0 for all.
     keep: u32,
     engines: EnginesWhileTraining,
@@ -29,18 +30,20 @@ impl WeightSync {
     pub(super) fn new(
         services: Arc<Services>,
         weights: Arc<EngineWeights>,
-        run_id: &str,
+        directory: &RunDirectory,
         settings: &LoopSettings,
     ) -> Self {
         let (keep, engines) = (settings.checkpoint.keep_weights, settings.sampling.engines_while_training);
-        Self { services, weights, run_id: run_id.to_owned(), keep, engines }
+        Self { services, weights, directory: directory.clone(), keep, engines }
     }
 
     /// Publishes the weights of that version. The versions `also_keep` are kept besides the last ones.
     #[tracing::instrument(name = "publish_weights", skip(self, also_keep))]
     pub(super) async fn publish(&self, version: u64, also_keep: Vec<u64>) -> Result<WeightsRef, Halt> {
+        // The learner would write them where the directory was.
+        self.directory.check_place()?;
         let _during = self.services.events().during(Activity::Publishing);
-        self.services.learner().publish(&self.run_id, version, self.keep, also_keep).await
+        self.services.learner().publish(self.directory.run_id(), version, self.keep, also_keep).await
     }
 
     /// Samples of these weights wait for [`Self::update_engines`] from now on. `in_flight` says what becomes of samples in flight.

@@ -134,7 +134,7 @@ impl OrchestratorService {
             Claim::Granted(claim) => claim,
         };
         let directory = match &request.configuration {
-            _ if request.resume => RunDirectory::resume(&path, &recipe.identity),
+            _ if request.resume => RunDirectory::resume(&path, &recipe),
             Some(Configuration::Fork(fork)) => {
                 let origin = origin(fork, &self.settings().runs)?;
                 RunDirectory::fork(&path, &recipe, &origin, fork.step)
@@ -143,7 +143,7 @@ impl OrchestratorService {
         };
         let directory = directory.map_err(service_error)?;
         let (limits, cancel) = (self.settings().limits.clone(), cancel.clone());
-        let options = RunOptions { limits, cancel };
+        let options = RunOptions { limits, cancel, ..RunOptions::default() };
         let endpoints = self.settings().endpoints.clone();
         let handle = start_run(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
         if let Some(page) = self.page() {
@@ -176,7 +176,8 @@ impl OrchestratorService {
         let known = known.or(stored.as_ref().map(|run| run.settings_hash.as_str()));
         let is_active = active.as_ref().is_some_and(|entry| entry.run_id() == run_id);
         match (known, &other) {
-            (Some(known), _) if known != identity => {
+            // Which settings keep a run from being resumed is said when its directory is opened.
+            (Some(known), _) if known != identity && (!request.resume || is_active) => {
                 return Err(ServiceError::AlreadyExists { what: format!("run `{run_id}` with other settings") });
             }
             // A repeated request starts nothing.

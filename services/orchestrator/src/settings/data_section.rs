@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use evenkeel_proto::v1::{CodeMode, CodeReward};
+use evenkeel_proto::v1::{CodeMode, CodeReward, CopiedRule};
 use evenkeel_tasks::{
     CodeRules, DataSource, Fields, FileSet, FileSource, Filter, ProgramPrompt, RowRules, Rules, Verifiers,
 };
@@ -64,6 +64,17 @@ pub enum ProgramReward {
     AllOrNothing,
     /// The share of tests that passed; not with `livecodebench`.
     PassedFraction,
+}
+
+/// What an answer is worth that equals the gold answer but is an unevaluated expression of its prompt.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CopiedAnswers {
+    /// Nothing; such answers are counted.
+    #[default]
+    Refuse,
+    /// As much as any other answer.
+    Accept,
 }
 
 /// What happens to a prompt that leaves no room for a response.
@@ -138,6 +149,8 @@ section! {
         raw: bool = false,
         /// Profile of the verifier for mathematics for rows that name none; empty is the reward service's default.
         math_profile: String = String::new(),
+        /// What a mathematical answer copied from its prompt is worth, in training and evaluations alike.
+        math_copied: CopiedAnswers = CopiedAnswers::Refuse,
         /// Custom verifiers by name, as `[data.verifiers.NAME]` with `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`) and
         /// `data_sources`: the rows that each judges in addition to those that name it in their column `verifier`.
         verifiers: BTreeMap<String, VerifierSettings> = BTreeMap::new(),
@@ -242,7 +255,13 @@ impl DataSettings {
             ProgramReward::AllOrNothing => CodeReward::AllOrNothing,
             ProgramReward::PassedFraction => CodeReward::PassedFraction,
         };
-        Rules { math_profile: self.math_profile.clone(), code: CodeRules { mode, reward, ..CodeRules::default() } }
+        let math_copied = match self.math_copied {
+            // That is every profile's.
+            CopiedAnswers::Refuse => CopiedRule::Unspecified,
+            CopiedAnswers::Accept => CopiedRule::Accept,
+        };
+        let code = CodeRules { mode, reward, ..CodeRules::default() };
+        Rules { math_profile: self.math_profile.clone(), math_copied, code }
     }
 }
 

@@ -112,6 +112,13 @@ section! {
         /// A metric of evaluations, such as `val-core/average/acc/mean@8`: the checkpoint and the published weights with its highest
         /// value are kept in addition; empty for none.
         keep_best: String = String::new(),
+        /// How long `train` may take to end after SIGTERM or SIGHUP, at least 1 s; below what the scheduler waits before it kills (30 s in
+        /// Kubernetes and Slurm). A step that is not trained after three quarters of it is given up; the rest is for the checkpoint.
+        #[serde(with = "HumanDuration")]
+        grace: Duration = Duration::from_secs(25),
+        /// When the run is resumed, read every input again to compare it, also files of 64 MiB or more whose path, length, times and inode
+        /// are as they were.
+        read_inputs_again: bool = false,
     }
 }
 
@@ -138,8 +145,8 @@ section! {
         /// Share of the samples of a step or an evaluation that may be dropped because they or their verdicts were late, 0 to 1. Late
         /// samples are mostly long ones: above this share the run fails rather than train on a biased remainder.
         max_late_share: f64 = 0.01,
-        /// Share of the samples of a step or an evaluation that may have no verdict for reasons other than time, 0 to 1: a verifier whose
-        /// answers violate the protocol, a gold answer that it cannot read. Above it the run fails.
+        /// Share of the samples of a step or an evaluation that may be dropped for reasons other than time, 0 to 1: an engine whose answers
+        /// are refused, a verifier whose answers violate the protocol, a gold answer that it cannot read. Above it the run fails.
         max_invalid_share: f64 = 0.2,
         /// Time limit of one call to the learner or the generation service, and between two progress messages of a training step that
         /// has all its groups.

@@ -7,6 +7,7 @@ mod loop_sections;
 mod page_section;
 mod pipeline_section;
 mod proof_section;
+mod sampler_audit_section;
 mod section;
 mod sources;
 mod trails_section;
@@ -19,7 +20,9 @@ use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
 pub use benchmarks::{AVERAGE, AnswerSampling, BenchmarkSettings, EvaluationSettings};
-pub use data_section::{DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording};
+pub use data_section::{
+    CopiedAnswers, DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording,
+};
 pub use loop_sections::{
     CheckpointSettings, EnginesWhileTraining, PolicySamplingSettings, RunSettings, ServicesSettings, ShapingSettings,
     WarmStartSettings,
@@ -27,6 +30,7 @@ pub use loop_sections::{
 pub use page_section::PageSettings;
 pub use pipeline_section::{PipelineSettings, StepOrder};
 pub use proof_section::ProofSettings;
+pub use sampler_audit_section::{AuditMode, SamplerAuditSettings};
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
 pub use verifier_section::VerifierSettings;
@@ -56,6 +60,8 @@ pub struct LoopSettings {
     pub checkpoint: CheckpointSettings,
     /// Whether the engines have the weights that they say they have.
     pub proof: ProofSettings,
+    /// Whether the engines' samples come from the policy.
+    pub sampler_audit: SamplerAuditSettings,
     /// Deadlines and retries.
     pub services: ServicesSettings,
 }
@@ -76,6 +82,7 @@ impl Settings for LoopSettings {
         self.evaluation.validate().map_err(|error| error.within("evaluation"))?;
         self.data.validate().map_err(|error| error.within("data"))?;
         self.proof.validate().map_err(|error| error.within("proof"))?;
+        self.sampler_audit.validate().map_err(|error| error.within("sampler_audit"))?;
         self.validate_keep_best()?;
         self.services.validate().map_err(|error| error.within("services"))
     }
@@ -97,7 +104,7 @@ impl LoopSettings {
     }
 
     /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
-    /// `problems` and the files of benchmarks, `checkpoint`, `proof`, `services`, the addresses of verifiers) is as by default.
+    /// `problems` and the files of benchmarks, `checkpoint`, `proof`, `sampler_audit`, `services`, the addresses of verifiers) is as by default.
     pub fn result_affecting(&self) -> Self {
         let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0, tensorboard: true };
         Self {
@@ -106,6 +113,7 @@ impl LoopSettings {
             evaluation: self.evaluation.result_affecting(),
             checkpoint: CheckpointSettings::default(),
             proof: ProofSettings::default(),
+            sampler_audit: SamplerAuditSettings::default(),
             services: ServicesSettings::default(),
             ..self.clone()
         }

@@ -1,39 +1,85 @@
 //! Section `proof`.
 
+use std::fmt;
+
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 use super::section::section;
 
 /// Maximum number of sequences of a proof, and of tokens of each: its cost is to be negligible compared with a step.
-const MOST: u32 = 1024;
+const MOST: u32 = 4096;
 
 section! {
     /// Section `proof`: whether the engines have the weights that they say they have. After an update the learner and every engine score
-    /// the same fixed, random tokens; the run ends where they disagree, or where an engine's scores do not change while the learner's do.
+    /// the same tokens of the run's own text; the run ends where an engine differs as one with old weights would.
     pub struct ProofSettings {
         /// Check the weights before the first step and then at this interval in steps; 0 for never.
         every: u64 = 1,
-        /// Sequences to score: 1 to 1024.
-        sequences: u32 = 16,
-        /// Tokens of each, at most the model's context less one: 2 to 1024.
-        tokens: u32 = 16,
-        /// Largest mean difference between the log-probabilities of learner and engine, in nats and above 0; one token may differ ten times
-        /// as much. Absent: 0.01 where learner, published weights and the embedded engine all have f32, 0.25 elsewhere.
+        /// Sequences to score: 1 to 4096. Absent: 32 where the engines compute in f32, 64 elsewhere.
+        sequences: Option<u32> = None,
+        /// Scored tokens of each, at most what the model's context leaves: 1 to 4096. Absent: 12 where the engines compute in f32, 64 elsewhere.
+        tokens: Option<u32> = None,
+        /// Ways of having other weights that are looked at in each proof, in turn, besides whether anything was loaded at all: 0 to 64. Each
+        /// costs the learner a forward pass over the tokens.
+        contrasts: u32 = 2,
+        /// The type in which the engines hold weights, where it is narrower than `model.publish_type`: `bf16` or `f16` (vLLM: --dtype). The
+        /// learner's side is rounded to it.
+        engine_type: Option<EngineType> = None,
+        /// Largest mean difference between the log-probabilities of learner and engine, in nats and above 0: beyond it the engine computes
+        /// another model. Absent: 0.01 where learner, published weights and the embedded engine all have f32, 0.25 elsewhere.
         tolerance: Option<f64> = None,
+    }
+}
+
+/// A type in which engines hold weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum EngineType {
+    /// bfloat16.
+    Bf16,
+    /// IEEE half precision.
+    F16,
+    /// Single precision.
+    F32,
+}
+
+impl EngineType {
+    /// Its name in safetensors.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Bf16 => "BF16",
+            Self::F16 => "F16",
+            Self::F32 => "F32",
+        }
+    }
+}
+
+impl fmt::Display for EngineType {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name().to_lowercase())
     }
 }
 
 impl ProofSettings {
     /// The tolerance where a type narrower than f32 may be involved.
     pub const DEFAULT_TOLERANCE: f64 = 0.25;
+    /// Sequences and tokens of each where engines compute in f32.
+    pub const EXACT_SIZE: (u32, u32) = (32, 12);
+    /// Sequences and tokens of each elsewhere.
+    pub const NARROW_SIZE: (u32, u32) = (64, 64);
 
     pub(super) fn validate(&self) -> Result<(), FieldError> {
-        let within = |field: &str, value: u32, least: u32| match (least..=MOST).contains(&value) {
-            true => Ok(()),
-            false => Err(FieldError::new(field, value, format!("{least} to {MOST}"))),
+        let within = |field: &str, value: Option<u32>| match value {
+            Some(value) if !(1..=MOST).contains(&value) => Err(FieldError::new(field, value, format!("1 to {MOST}"))),
+            _ => Ok(()),
         };
-        within("sequences", self.sequences, 1)?;
-        within("tokens", self.tokens, 2)?;
+        within("sequences", self.sequences)?;
+        within("tokens", self.tokens)?;
+        if self.contrasts > 64 {
+            return Err(FieldError::new("contrasts", self.contrasts, "0 to 64"));
+        }
         match self.tolerance {
             Some(tolerance) if !(tolerance.is_finite() && tolerance > 0.0) => {
                 Err(FieldError::new("tolerance", tolerance, "a finite number above 0, or absent"))

@@ -1,5 +1,7 @@
 //! Values that have the right type and are still invalid: ranges, and settings that contradict each other within a section.
 
+use std::time::Duration;
+
 use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::{FieldError, validate_kept_versions};
 
@@ -40,6 +42,8 @@ impl Settings for WarmStartSettings {
 impl Settings for CheckpointSettings {
     fn validate(&self) -> Result<(), FieldError> {
         positive("every", self.every)?;
+        let grace = self.grace;
+        FieldError::ensure(grace >= Duration::from_secs(1), "grace", human(grace), "at least 1s")?;
         validate_kept_versions("keep_weights", self.keep_weights)
     }
 }

@@ -257,8 +257,9 @@ async fn the_weights_that_a_checkpoint_needs_stay_with_it() {
         let kept = cluster.learner.state.kept_besides.lock().unwrap().clone();
         let versions = |kept: &[u64]| kept.iter().map(|version| version - 2).collect::<Vec<_>>();
         let kept: Vec<_> = kept.iter().filter(|(what, _)| *what == "weights").map(|(_, kept)| versions(kept)).collect();
-        // Those of the checkpoint after step 4, and the two before the ones that were just published.
-        for expected in [vec![2, 3], vec![2, 3, 4], vec![2, 3, 4, 5], vec![2, 3, 5, 6], vec![2, 3, 6, 7]] {
+        // Those that the process began with, for the proof; of the checkpoint after step 4; and the two before the ones that were just published.
+        for expected in [vec![0, 2, 3], vec![0, 2, 3, 4], vec![0, 2, 3, 4, 5], vec![0, 2, 3, 5, 6], vec![0, 2, 3, 6, 7]]
+        {
             assert!(kept.contains(&expected), "{expected:?} is not among {kept:?}");
         }
     })

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use evenkeel_orchestrator::RunOutcome;
+use evenkeel_orchestrator::{ProofState, RunOutcome};
 
 use crate::support::{Cluster, GENERATION, bounded, finish, metrics, recipe, temp, until};
 
@@ -11,15 +11,20 @@ async fn engines_that_follow_are_proven_after_every_update() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        cluster.run(&path, &recipe()).await.1.unwrap();
+        let summary = cluster.run(&path, &recipe()).await.1.unwrap().1;
         for line in metrics(&path) {
             let value = |name: &str| line.get(name).unwrap_or_else(|| panic!("{name} in step {}", line.step));
             assert_eq!((value("proof/engines"), value("proof/mean_gap"), value("proof/max_gap")), (1.0, 0.0, 0.0));
-            assert!(value("proof/change") > 0.01 && value("proof/change") == value("proof/learner_change"));
+            assert!(value("proof/movement") > 0.01 && value("proof/evidence") < 1.0);
+            assert!(value("proof/stale_share/unchanged").abs() < 1e-6);
             assert!(value("timing_s/proof") > 0.0);
         }
-        // One before the first step.
-        assert_eq!(cluster.generation.state.proofs.load(Ordering::Relaxed), 7);
+        // Nothing loaded, one behind, and three groups of tensors, of which two are looked at in each of six steps.
+        let weights = summary.weights.unwrap();
+        assert_eq!((weights.state, weights.excluded, weights.suspicions), (ProofState::Proven, 5, 5));
+        assert!(weights.to_string().starts_with("proven for 1 engine: 5 of 5 "), "{weights}");
+        // One before the first step, with a calibration of five batches, and one after each step.
+        assert_eq!(cluster.generation.state.proofs.load(Ordering::Relaxed), 1 + 5 + 6);
     })
     .await;
 }
@@ -29,13 +34,29 @@ async fn an_engine_that_keeps_old_weights_under_the_new_version_ends_the_run() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
+        cluster.generation.state.is_stuck.store(false, Ordering::Relaxed);
         let handle = cluster.begin(&path, &recipe());
         let progress = handle.progress();
         until(|| progress.borrow().step >= 2).await;
         cluster.generation.state.is_stuck.store(true, Ordering::Relaxed);
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(error.starts_with("engine fake does not have version "), "{error}");
-        assert!(error.contains("the engine still has the weights of version"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_group_of_tensors_that_stays_old_is_named_after_the_first_step() {
+    bounded(async {
+        for group in ["embeddings", "norms", "mlp"] {
+            let (_dir, path) = temp();
+            let cluster = Cluster::start().await;
+            *cluster.generation.state.stuck_group.lock().unwrap() = Some((group.to_owned(), String::new()));
+            let error = cluster.run(&path, &recipe()).await.1.unwrap_err().to_string();
+            assert!(error.contains(&format!("its {group} are still those of version ")), "{error}");
+            // The step whose weights it did not take is not written.
+            assert!(metrics(&path).is_empty(), "{group}");
+        }
     })
     .await;
 }
@@ -51,7 +72,7 @@ async fn a_gap_above_the_tolerance_ends_the_run_before_its_first_step_and_says_w
             assert!(error.contains(words) && error.contains("proof.tolerance"), "{error}");
             assert!(metrics(&path).is_empty());
         }
-        // The same gap is within a wider tolerance.
+        // The same gap is within a wider tolerance, and is the engine's noise then.
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         cluster.generation.state.off_by.store(400, Ordering::Relaxed);
@@ -64,13 +85,16 @@ async fn a_gap_above_the_tolerance_ends_the_run_before_its_first_step_and_says_w
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn weights_that_do_not_change_are_no_reason_to_end() {
+async fn weights_that_do_not_change_are_no_reason_to_end_and_are_undecided() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         cluster.learner.state.is_frozen.store(true, Ordering::Relaxed);
-        assert_eq!(cluster.run(&path, &recipe()).await.1.unwrap().0, RunOutcome::Completed);
-        assert!(metrics(&path).iter().all(|line| line.get("proof/change") == Some(0.0)));
+        let (outcome, summary) = cluster.run(&path, &recipe()).await.1.unwrap();
+        assert_eq!(outcome, RunOutcome::Completed);
+        let weights = summary.weights.unwrap();
+        assert_eq!((weights.state, weights.excluded), (ProofState::Undecided, 0));
+        assert!(metrics(&path).iter().all(|line| line.get("proof/movement") == Some(0.0)));
     })
     .await;
 }
@@ -78,13 +102,15 @@ async fn weights_that_do_not_change_are_no_reason_to_end() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_proof_is_taken_as_often_as_the_settings_say() {
     bounded(async {
-        for (every, proofs) in [(0, 0), (4, 2)] {
+        // With a calibration of five batches at the first.
+        for (every, proofs) in [(0, 0), (4, 2 + 5)] {
             let (_dir, path) = temp();
             let cluster = Cluster::start().await;
             let mut recipe = recipe();
             recipe.proof.every = every;
-            cluster.run(&path, &recipe).await.1.unwrap();
+            let summary = cluster.run(&path, &recipe).await.1.unwrap().1;
             assert_eq!(cluster.generation.state.proofs.load(Ordering::Relaxed), proofs);
+            assert_eq!(summary.weights.is_some(), every > 0);
         }
     })
     .await;

@@ -271,3 +271,33 @@ async fn a_step_without_a_single_verdict_ends_the_run() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn samples_that_cannot_be_generated_count_for_the_invalid_share_and_the_batch_is_never_trained_on() {
+    bounded(async {
+        // Of four samples of each group one fails for good: more than a fifth.
+        let script = |id: &str, _: u32| id.ends_with("/1").then_some(FailureCode::Internal);
+        for (share, ends) in [(0.2, true), (0.25, false)] {
+            let (_dir, path) = temp();
+            let cluster = Cluster::start().await;
+            *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
+            let mut recipe = recipe();
+            recipe.services.max_invalid_share = share;
+            (recipe.evaluation.before, recipe.evaluation.after) = (false, false);
+            let result = cluster.run(&path, &recipe).await.1;
+            if !ends {
+                assert!(result.is_ok(), "{:?}", result.err());
+                continue;
+            }
+            let error = result.unwrap_err();
+            assert!(
+                matches!(error, RunError::Invalid { invalid: 0, failed, samples, .. } if 4 * failed == samples),
+                "{error}"
+            );
+            let text = error.to_string();
+            assert!(text.contains("could not be generated") && text.contains("as scripted"), "{text}");
+            assert_eq!(metrics(&path).len(), 0, "no step is trained on the rest");
+        }
+    })
+    .await;
+}

@@ -162,12 +162,20 @@ async fn a_verifier_that_answers_nonsense_ends_the_run_by_its_share_and_is_never
         change(&mut verdict);
         verdict
     }
-    let cases: [(Judge, &str); 6] = [
+    let cases: [(Judge, &str); 8] = [
         (|item| changed(item, |verdict| verdict.id = "somebody else".into()), "as `somebody else`"),
         (|item| changed(item, |verdict| verdict.reward = Some(f64::NAN)), "reward is NaN, allowed: 0 to 1"),
         (|item| changed(item, |verdict| verdict.reward = Some(1.5)), "reward is 1.5, allowed: 0 to 1"),
         (|item| changed(item, |verdict| verdict.reward = None), "reward is absent"),
         (|item| changed(item, |verdict| verdict.outcome = 77), "outcome is 77"),
+        (
+            |item| changed(item, |verdict| (verdict.outcome, verdict.reward) = (Outcome::Incorrect.into(), Some(1.0))),
+            "reward is 1, allowed: below 1 where the outcome is OUTCOME_INCORRECT",
+        ),
+        (
+            |item| changed(item, |verdict| (verdict.outcome, verdict.reward) = (Outcome::Correct.into(), Some(0.0))),
+            "reward is 0, allowed: above 0 where the outcome is CORRECT",
+        ),
         (
             |item| changed(item, |verdict| verdict.components = [("brevity".to_owned(), 9.0)].into()),
             "components.brevity is 9, allowed: -1 to 1",

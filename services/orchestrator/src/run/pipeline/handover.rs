@@ -21,7 +21,7 @@ pub(super) struct Published {
 }
 
 /// An update of the engines to a weights version.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct EnginesUpdated {
     /// GRPO steps before these weights.
     pub(super) weights_step: u64,
@@ -251,7 +251,7 @@ impl LearningHandle {
             *all = all.split_off(&weights_step);
             false
         });
-        all[&weights_step]
+        all[&weights_step].clone()
     }
 
     /// Waits until nothing is left to evaluate of the weights after `weights_step` steps. Returns whether everything was evaluated.

@@ -11,7 +11,7 @@ use super::idle_times::IdleTimes;
 use super::plan::VersionPlan;
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
-use crate::events::RunOutcome;
+use crate::events::{Event, RunOutcome};
 use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::journal::RunJournal;
 use crate::run::position::{Position, PublishedWeights};
@@ -19,6 +19,9 @@ use crate::run::step_metrics::{StepTimes, Waits};
 use crate::run::step_sampler::SampledStep;
 use crate::run::step_writer::{FinishedStep, StepWriter};
 use crate::settings::StepOrder;
+
+/// Answers of a step that proofs take their text from.
+const PROBE_TEXTS: usize = 256;
 
 /// The part of a run that uses the learner.
 pub(super) struct LearningSide<'a> {
@@ -76,7 +79,16 @@ impl LearningSide<'_> {
     /// Ends the run at this position.
     async fn stop(&mut self) -> Result<RunOutcome, Halt> {
         self.parts.services.events().enter_phase(RunState::Stopping);
-        self.keep(true).await?;
+        match self.keep(true).await {
+            Ok(()) => {}
+            // The learner had finished the step that was given up: it is past this position, and the last checkpoint is what is left.
+            Err(Halt::LearnerLost(reason)) if self.parts.services.stop().abandons_step() => {
+                let step = self.position.step();
+                let message = format!("no checkpoint after {step} steps: the learner is past them ({reason})");
+                self.parts.services.events().emit(Event::Warning { message });
+            }
+            Err(halt) => return Err(halt),
+        }
         Ok(RunOutcome::Stopped)
     }
 
@@ -130,14 +142,15 @@ impl LearningSide<'_> {
 
         let weights = self.publish(step + 1, report.version).await?;
         let published_in = reported.elapsed();
-        self.parts.proof.note(report.version, step + 1).await?;
+        self.parts.proof.note(report.version, step + 1, || open.feed.texts(PROBE_TEXTS)).await?;
         self.handle.publish(step + 1, Published { weights: weights.clone(), took: published_in });
         // Where the next step cannot begin before, engines come first: the line includes what the whole step took.
         let (engines, updated_in) = match self.plan.samples_ahead() {
             true => (self.handle.engines(open.weights_step).await, Duration::ZERO),
             false => {
                 let engines = self.handle.engines(step + 1).await;
-                (engines, engines.took)
+                let took = engines.took;
+                (engines, took)
             }
         };
         let (last_rollout, last_verdict) = (sampled.last_rollout.max(began), sampled.last_verdict.max(began));
@@ -170,16 +183,28 @@ impl LearningSide<'_> {
     /// Trains the groups of a step, which may still be sampled. Lines of evaluations are written meanwhile. `None` where it is not sampled
     /// any more.
     async fn train(&mut self, step: u64) -> Result<Option<Trained>, Halt> {
-        let Self { handle, lines, journal, parts: PipelineParts { session, .. }, .. } = self;
+        let Self { handle, lines, journal, plan, parts: PipelineParts { session, services, .. }, .. } = self;
         let what = format!("step {step}");
         let work = async {
             let since = Instant::now();
             let Some(mut open) = handle.next_step().await else { return Ok(None) };
             let feed = open.feed.clone();
             let not_begun = since.elapsed();
+            // No update may use what engines sampled before it is known whether they had the weights.
+            if plan.samples_ahead() {
+                handle.engines(open.weights_step).await;
+            }
             let sampled = async { Ok::<_, Halt>(open.sampled().await) };
             let (sampled, report) = tokio::try_join!(sampled, session.train(&feed, &what))?;
             Ok::<_, Halt>(Some(Trained { waited: not_begun + idle(&report), open, sampled, report }))
+        };
+        // Until its report is there, the state of both sides is that of the last whole step.
+        let work = async {
+            tokio::select! {
+                biased;
+                trained = work => trained,
+                () = services.stop().step_abandoned() => Ok(None),
+            }
         };
         let Some(trained) = recording(lines, journal, work).await?? else { return Ok(None) };
         let expected = self.position.version() + 1;
@@ -196,6 +221,7 @@ impl LearningSide<'_> {
         // The newest checkpoint may be returned to at any moment, also while the next one is written.
         also_keep.extend(self.checkpoints.needed_versions());
         also_keep.extend(self.published_at(steps).iter().map(PublishedWeights::version));
+        also_keep.extend(self.parts.proof.anchor());
         self.parts.weights.publish(version, also_keep.into_iter().collect()).await
     }
 

@@ -1,72 +1,78 @@
 //! Proof of weights: learner and engines score the same tokens after an update.
 //!
-//! A version is only a label: an engine may carry the new one and go on with old weights (an update that was lost in the engine, an adapter
-//! that never arrived), or compute another model than the learner (a head that is tied on one side, another type). Neither shows in a
-//! run's curves for a long time. So a few hundred fixed tokens are scored by both, and judged by [`judge`].
+//! A version is only a label: an engine may carry the new one and go on with old weights, with some old tensors, or with another model. So
+//! in every step a few hundred tokens of the run's own text are scored by both. Each way of having other weights is a [`Suspicion`] that
+//! predicts how the engine's scores would differ; [`EngineEvidence`] says whether they do. The learner's side is computed with the published
+//! tensors, rounded as engines get them.
 
-mod history;
-mod judge;
-mod scores;
+mod engine_evidence;
+mod engines;
+mod probe_text;
+mod report;
+mod scored;
+mod suspicion;
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
-use evenkeel_proto::v1::WeightsRef;
-use evenkeel_seeds::{RngCore, Stream, rng};
+use evenkeel_proto::v1::{ScoreWeights, WeightsRef};
 
-use crate::clients::{ProvenEngine, Services};
+use crate::clients::{NotScored, ProvenEngine, ScoreQuery, Services};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
-use crate::events::Activity;
-use crate::metrics::MetricsLine;
+use crate::events::{Activity, Event};
 use crate::rollout::EngineWeights;
 use crate::settings::{LoopSettings, ProofSettings};
 use crate::text::Tokenizer;
-use history::History;
-use judge::{Agreement, WeightComparison};
-use scores::TokenScores;
-
-/// Draws for one token before any id is taken: a vocabulary has few special tokens.
-const ATTEMPTS: u32 = 64;
+use engines::Engines;
+use probe_text::{ProbeSize, ProbeText};
+pub(super) use report::ProofReport;
+use scored::{Gap, ScoredText, Scores};
+use suspicion::{Rotation, Suspicion, Versions};
 
 /// How often engines that do not have the weights to be checked are updated to them.
 const UPDATES: u32 = 10;
+
+/// A mean log-probability of tokens that no model has which computes anything: even random tokens have more than a tenth of it.
+const BLOWN_UP: f64 = -200.0;
 
 /// Checks the weights of the engines.
 pub(super) struct Proof {
     services: Arc<Services>,
     weights: Arc<EngineWeights>,
-    every: u64,
-    sequences: Vec<Vec<u32>>,
+    settings: ProofSettings,
     /// The temperature of the run, at which each engine also samples a token after each sequence.
     temperature: f32,
-    judge: WeightComparison,
-    history: Mutex<History>,
+    context: usize,
+    text: Mutex<ProbeText>,
+    state: Mutex<State>,
+}
+
+/// What proofs of this process have found. A new beginning, from a checkpoint, forgets it.
+struct State {
+    /// The version that this process began with.
+    anchor: u64,
+    rotation: Rotation,
+    engines: Engines,
     /// The learner's scores of versions that the engines get later.
-    pending_scores: Mutex<BTreeMap<u64, PendingScores>>,
+    pending: BTreeMap<u64, ScoredText>,
 }
 
-/// The learner's scores of a version.
-struct PendingScores {
-    scores: TokenScores,
-    /// What scoring took.
-    took: Duration,
-}
-
-/// What a proof found.
-#[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub(super) struct ProofReport {
-    engines: usize,
-    mean_gap: f64,
-    max_gap: f64,
-    /// Mean change of the scores since the proof before: of the engine that changed least, and of the learner.
-    change: Option<(f64, f64)>,
-    took: Duration,
+impl State {
+    fn new(anchor: u64, groups: &[String], besides: u32) -> Self {
+        let suspicions = Suspicion::all(groups);
+        Self {
+            anchor,
+            engines: Engines::new(suspicions.len()),
+            rotation: Rotation::new(suspicions, besides as usize),
+            pending: BTreeMap::new(),
+        }
+    }
 }
 
 impl Proof {
-    /// A proof over tokens of the run's own, which follow from its seed and vocabulary.
+    /// A proof over the text of a run, of which `prompts` is what there is before anything is sampled.
     pub(super) fn new(
         services: Arc<Services>,
         weights: Arc<EngineWeights>,
@@ -74,62 +80,148 @@ impl Proof {
         tokenizer: &Tokenizer,
         vocabulary_size: u32,
         context: usize,
+        prompts: Vec<Arc<[u32]>>,
     ) -> Self {
-        let proof = &settings.proof;
-        let length = (proof.tokens as usize).min(context.saturating_sub(1));
+        let proof = settings.proof.clone();
         Self {
             services,
             weights,
-            every: proof.every,
-            sequences: sequences(settings.run.seed, tokenizer, vocabulary_size, proof.sequences, length),
             temperature: settings.sampling.temperature,
-            judge: WeightComparison::new(
-                proof.tolerance.unwrap_or(ProofSettings::DEFAULT_TOLERANCE),
-                settings.sampling.temperature,
-            ),
-            history: Mutex::default(),
-            pending_scores: Mutex::default(),
+            context,
+            text: Mutex::new(ProbeText::new(settings.run.seed, prompts, vocabulary_size, tokenizer)),
+            state: Mutex::new(State::new(0, &[], proof.contrasts)),
+            settings: proof,
         }
+    }
+
+    /// The version of which the learner must keep the published folder, if any: the one that this process began with.
+    pub(super) fn anchor(&self) -> Option<u64> {
+        (self.settings.every > 0).then(|| self.state().anchor)
     }
 
     /// Notes the learner's scores of the weights that a run begins with, or returns to. What was seen before does not count any more.
     pub(super) async fn begin(&self, version: u64) -> Result<(), Halt> {
-        *self.history() = History::default();
-        self.pending_scores().clear();
-        if self.every > 0 {
-            self.ask_learner(version).await?;
+        if self.settings.every == 0 {
+            return Ok(());
         }
-        Ok(())
+        let groups = self.services.learner().status().await?.tensor_groups;
+        *self.state() = State::new(version, &groups, self.settings.contrasts);
+        self.ask_learner(version).await
     }
 
-    /// Notes the learner's scores of its weights after `steps` steps, where a proof of them is due. It cannot be asked later, once it has
-    /// trained on.
-    pub(super) async fn note(&self, version: u64, steps: u64) -> Result<(), Halt> {
-        match self.every > 0 && steps.is_multiple_of(self.every) {
-            true => self.ask_learner(version).await,
-            false => Ok(()),
+    /// Notes the learner's scores of its weights after `steps` steps, where a proof of them is due; `answers` are prompts with their answers
+    /// of the newest step.
+    pub(super) async fn note(
+        &self,
+        version: u64,
+        steps: u64,
+        answers: impl FnOnce() -> Vec<Vec<u32>>,
+    ) -> Result<(), Halt> {
+        if self.settings.every == 0 || !steps.is_multiple_of(self.settings.every) {
+            return Ok(());
+        }
+        self.text().set_answers(answers());
+        self.ask_learner(version).await
+    }
+
+    /// How much text a proof has. An engine that computes in f32 needs little: every change of a step stands far above its noise.
+    fn size(&self, exact: bool) -> ProbeSize {
+        let ProofSettings { sequences, tokens, .. } = self.settings;
+        let default = if exact { ProofSettings::EXACT_SIZE } else { ProofSettings::NARROW_SIZE };
+        let tokens = tokens.unwrap_or(default.1) as usize;
+        // An engine samples one token after each sequence.
+        ProbeSize {
+            sequences: sequences.unwrap_or(default.0) as usize,
+            tokens: tokens.min(self.context.saturating_sub(2)).max(1),
         }
     }
 
     async fn ask_learner(&self, version: u64) -> Result<(), Halt> {
-        let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
-        let scores = self.learner_scores(version).await?;
-        self.pending_scores().insert(version, PendingScores { scores, took: began.elapsed() });
+        let (versions, turn, size) = {
+            let mut state = self.state();
+            let exact = state.engines.are_exact().unwrap_or(true);
+            (Versions::new(version, state.anchor), state.rotation.turn(), self.size(exact))
+        };
+        let text = self.score(version, versions, &turn, size).await?;
+        self.state().pending.insert(version, text);
         Ok(())
     }
 
-    /// Checks the weights that the engines have now, if the learner's scores of them are recorded. `learner_waits`: the learner still has
-    /// them, so that it can score the tokens that engines sample as well.
-    pub(super) async fn prove(&self, weights: &WeightsRef, learner_waits: bool) -> Result<Option<ProofReport>, Halt> {
+    /// Text of a version with the learner's scores.
+    async fn score(
+        &self,
+        version: u64,
+        versions: Versions,
+        turn: &[Suspicion],
+        size: ProbeSize,
+    ) -> Result<ScoredText, Halt> {
+        let began = Instant::now();
+        let sequences = self.text().draw(version, size);
+        let right = self.published_scores(&sequences, &ScoreWeights { version, ..ScoreWeights::default() }).await?;
+        let (learner, impossible) = match right {
+            Ok(scores) => (scores, None),
+            // The weights in memory are those of the version, before they were rounded.
+            Err(reason) => (self.scores_in_memory(version, &sequences).await?, Some(reason.to_string())),
+        };
+        check_finite(version, &learner)?;
+        let supposed = BTreeMap::new();
+        let mut text = ScoredText { sequences, learner, supposed, impossible, took: began.elapsed() };
+        self.suppose(&mut text, versions, turn).await?;
+        text.took = began.elapsed();
+        Ok(text)
+    }
+
+    /// Adds the scores under the weights that suspicions suppose, as far as the learner can have these weights.
+    async fn suppose(&self, text: &mut ScoredText, versions: Versions, suspicions: &[Suspicion]) -> Result<(), Halt> {
+        for suspicion in suspicions {
+            if text.impossible.is_some() || text.supposed.contains_key(suspicion) {
+                continue;
+            }
+            let Some(weights) = suspicion.weights(versions) else { continue };
+            match self.published_scores(&text.sequences, &weights).await? {
+                Ok(scores) => drop(text.supposed.insert(suspicion.clone(), scores)),
+                Err(reason) => tracing::debug!(%suspicion, %reason, "not looked at"),
+            }
+        }
+        Ok(())
+    }
+
+    async fn published_scores(
+        &self,
+        sequences: &[Vec<u32>],
+        weights: &ScoreWeights,
+    ) -> Result<Result<Scores, NotScored>, Halt> {
+        let queries: Vec<ScoreQuery> = sequences
+            .iter()
+            .map(|ids| ScoreQuery {
+                prompt: ids[..1].to_vec(),
+                response: ids[1..].to_vec(),
+                temperature: 1.0,
+                sampling: None,
+            })
+            .collect();
+        let rounded_to = self.settings.engine_type.map(|kind| kind.name().to_owned()).unwrap_or_default();
+        let weights = ScoreWeights { rounded_to, ..weights.clone() };
+        let scores = self.services.learner().score_published(&queries, &weights).await?;
+        Ok(scores.map(|all| all.into_iter().map(|sequence| sequence.log_probabilities).collect()))
+    }
+
+    async fn scores_in_memory(&self, version: u64, sequences: &[Vec<u32>]) -> Result<Scores, Halt> {
+        let items: Vec<_> = sequences.iter().map(|ids| (ids[..1].to_vec(), ids[1..].to_vec())).collect();
+        self.services.learner().score(version, &items, 1.0).await
+    }
+
+    /// Checks the weights that the engines have now, if the learner's scores of them are recorded.
+    pub(super) async fn prove(&self, weights: &WeightsRef) -> Result<Option<ProofReport>, Halt> {
         // Versions that were skipped are not requested again.
-        let pending = {
-            let mut pending = self.pending_scores();
-            *pending = pending.split_off(&weights.version);
-            pending.remove(&weights.version)
+        let (pending, versions) = {
+            let mut state = self.state();
+            state.pending = state.pending.split_off(&weights.version);
+            (state.pending.remove(&weights.version), Versions::new(weights.version, state.anchor))
         };
         match pending {
-            Some(pending) => self.compare(weights, pending, learner_waits).await.map(Some),
+            Some(text) => self.compare(weights, versions, text).await.map(Some),
             None => Ok(None),
         }
     }
@@ -138,43 +230,70 @@ impl Proof {
     async fn compare(
         &self,
         weights: &WeightsRef,
-        pending: PendingScores,
-        learner_waits: bool,
+        versions: Versions,
+        mut text: ScoredText,
     ) -> Result<ProofReport, Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
-        let (version, learner) = (weights.version, pending.scores);
-        let engines = self.engine_scores(weights).await?;
-        let sampled = match learner_waits {
-            true => self.sampled_scores(version, &engines).await?,
-            false => vec![TokenScores::new(); engines.len()],
-        };
-        let mut report = ProofReport::default();
-        let mut history = self.history();
-        for (ProvenEngine { name, scores }, sampled) in engines.iter().zip(&sampled) {
-            let verdict = self.judge.judge(&history, name, version, &learner, scores, sampled);
-            match verdict {
-                Agreement::Agrees { mean, max } => {
-                    (report.mean_gap, report.max_gap) = (report.mean_gap.max(mean), report.max_gap.max(max));
-                }
-                Agreement::Differs(message) => {
-                    return Err(RunError::Unproven { engine: name.clone(), version, message }.into());
-                }
+        let engines = self.engine_scores(weights, &text.sequences).await?;
+        self.check_model(versions.current, &text, &engines)?;
+        let new = self.state().engines.new_among(&engines);
+        if !new.is_empty() {
+            self.calibrate(weights, &text, &new).await?;
+        }
+        let is_suspicious = self.state().engines.are_suspicious(&text, &engines);
+        if is_suspicious || (!new.is_empty() && versions.current != versions.anchor) {
+            let all = self.state().rotation.all().to_vec();
+            self.suppose(&mut text, versions, &all).await?;
+        }
+        let mut state = self.state();
+        if let Some((engine, fault)) = state.engines.add(&text, &engines) {
+            let message = fault.suspicion.explain(fault.share, versions.anchor);
+            return Err(RunError::Unproven { engine, version: versions.current, message }.into());
+        }
+        let mut report = state.engines.report(state.rotation.all(), &text, &engines);
+        report.took += began.elapsed();
+        Ok(report)
+    }
+
+    /// Refuses an engine whose scores are those of another model: noise does not add up to this.
+    fn check_model(&self, version: u64, text: &ScoredText, engines: &[ProvenEngine]) -> Result<(), RunError> {
+        let tolerance = self.settings.tolerance.unwrap_or(ProofSettings::DEFAULT_TOLERANCE);
+        for ProvenEngine { name, scores, .. } in engines {
+            let gap = Gap::between(&text.learner, &scores.prompt);
+            if gap.mean > tolerance || gap.mean.is_nan() {
+                let message = engines::another_model(gap, tolerance);
+                return Err(RunError::Unproven { engine: name.clone(), version, message });
             }
         }
-        report.engines = engines.len();
-        report.change = history.add(version, learner, engines, self.judge.resolution());
-        report.took = pending.took + began.elapsed();
-        Ok(report)
+        Ok(())
+    }
+
+    /// Measures the noise of engines that are new, in several batches of the same text: how rows are batched is part of an engine's noise.
+    async fn calibrate(&self, weights: &WeightsRef, text: &ScoredText, new: &[String]) -> Result<(), Halt> {
+        let count = text.sequences.len();
+        let mut batches: Vec<Vec<usize>> =
+            vec![(0..count).rev().collect(), (0..count / 2).collect(), (count / 2..count).collect()];
+        batches.extend((0..count.min(2)).map(|alone| vec![alone]));
+        for batch in batches.into_iter().filter(|batch| !batch.is_empty()) {
+            let pick = |all: &[Vec<u32>]| batch.iter().map(|&at| all[at].clone()).collect::<Vec<_>>();
+            let learner: Scores = batch.iter().map(|&at| text.learner[at].clone()).collect();
+            let engines = self.engine_scores(weights, &pick(&text.sequences)).await?;
+            self.state().engines.calibrate(new, &learner, &engines);
+        }
+        for message in self.state().engines.what_they_will_show(new, text) {
+            self.services.events().emit(Event::Note { message });
+        }
+        Ok(())
     }
 
     /// The scores of every engine. Engines that lost the weights since they were updated to them, as with a restart of the generation
     /// service, are updated to them again.
-    async fn engine_scores(&self, weights: &WeightsRef) -> Result<Vec<ProvenEngine>, Halt> {
+    async fn engine_scores(&self, weights: &WeightsRef, sequences: &[Vec<u32>]) -> Result<Vec<ProvenEngine>, Halt> {
         let generation = self.services.generation();
         for _ in 0..UPDATES {
             let seen = self.weights.seen().await;
-            let scores = generation.prove_weights(weights.version, &self.sequences, self.temperature).await?;
+            let scores = generation.prove_weights(weights.version, sequences, self.temperature).await?;
             match scores {
                 Some(scores) => return Ok(scores),
                 None => self.weights.restore(weights, seen).await?,
@@ -185,56 +304,29 @@ impl Proof {
         Err(RunError::Refused { service: Dependency::Generation, what: "ProveWeights".to_owned(), message }.into())
     }
 
-    /// The learner's log-probabilities of every token but the first of each sequence, at temperature 1 as engines score prompts.
-    async fn learner_scores(&self, version: u64) -> Result<TokenScores, Halt> {
-        let items: Vec<_> = self.sequences.iter().map(|ids| (ids[..1].to_vec(), ids[1..].to_vec())).collect();
-        let scores = self.services.learner().score(version, &items, 1.0).await?;
-        Ok(scores.into_iter().flatten().collect())
+    /// One sentence for the end of a run: what is proven of its weights. `None` where proofs are off.
+    pub(super) fn conclusion(&self) -> Option<String> {
+        (self.settings.every > 0).then(|| {
+            let state = self.state();
+            state.engines.conclusion(state.rotation.all())
+        })
     }
 
-    /// Its log-probabilities of the tokens that each engine sampled, at the temperature of which the engine's are.
-    async fn sampled_scores(&self, version: u64, engines: &[ProvenEngine]) -> Result<Vec<TokenScores>, Halt> {
-        let mut all = Vec::with_capacity(engines.len());
-        for ProvenEngine { scores, .. } in engines {
-            let items = self.sequences.iter().zip(&scores.sampled);
-            let items: Vec<_> = items.map(|(ids, sampled)| (ids.clone(), vec![sampled.id])).collect();
-            let temperature = if scores.raw { 1.0 } else { self.temperature };
-            let found = self.services.learner().score(version, &items, temperature).await?;
-            all.push(found.into_iter().flatten().collect());
-        }
-        Ok(all)
+    fn text(&self) -> MutexGuard<'_, ProbeText> {
+        self.text.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn pending_scores(&self) -> std::sync::MutexGuard<'_, BTreeMap<u64, PendingScores>> {
-        self.pending_scores.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn history(&self) -> std::sync::MutexGuard<'_, History> {
-        self.history.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl ProofReport {
-    /// Adds its values to the metrics line of a step.
-    pub(super) fn add_to(&self, line: &mut MetricsLine) {
-        line.set("proof/engines", self.engines as f64);
-        line.set("proof/mean_gap", self.mean_gap);
-        line.set("proof/max_gap", self.max_gap);
-        line.set("proof/change", self.change.map(|(engines, _)| engines));
-        line.set("proof/learner_change", self.change.map(|(_, learner)| learner));
-        line.set("timing_s/proof", self.took.as_secs_f64());
+/// Refuses weights that have blown up: what the learner itself says of the text is no language model's any more.
+fn check_finite(version: u64, learner: &Scores) -> Result<(), RunError> {
+    let scores = || learner.iter().flatten().map(|score| f64::from(*score));
+    let mean = scores().sum::<f64>() / scores().count().max(1) as f64;
+    match mean.is_finite() && mean > BLOWN_UP {
+        true => Ok(()),
+        false => Err(RunError::Diverged { version, mean }),
     }
-}
-
-/// Sequences of random tokens, the same for a seed and a vocabulary. Special tokens, and ids of the model that the tokenizer does not have,
-/// are left out: engines refuse some of them, and others have embeddings that were never trained.
-fn sequences(seed: u64, tokenizer: &Tokenizer, vocabulary: u32, count: u32, length: usize) -> Vec<Vec<u32>> {
-    let mut random = rng(seed, Stream::WeightsProof);
-    let ids = tokenizer.vocabulary_size().min(vocabulary).max(1);
-    let mut token = || {
-        let mut draw = || (random.next_u64() % u64::from(ids)) as u32;
-        (0..ATTEMPTS).map(|_| draw()).find(|&id| tokenizer.is_plain(id)).unwrap_or_default()
-    };
-    // A score needs a token before it.
-    (0..count).map(|_| (0..length.max(2)).map(|_| token()).collect()).collect()
 }

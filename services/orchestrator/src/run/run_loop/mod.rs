@@ -1,6 +1,7 @@
 //! The training loop, from preflight to summary.
 
 mod setup;
+mod start_files;
 
 use std::sync::Arc;
 
@@ -9,6 +10,7 @@ use evenkeel_proto::v1::RunState;
 
 use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
+use super::in_place::in_place;
 use super::journal::RunJournal;
 use super::pipeline::{IdleTimes, Pipeline, PipelineParts, VersionPlan};
 use super::position::Position;
@@ -26,6 +28,8 @@ use crate::events::{Event, RunOutcome};
 use crate::instruments;
 use crate::settings::LoopSettings;
 use crate::summary::Summary;
+
+use start_files::StartFiles;
 
 pub(super) use setup::{prepare, stop_at_end_of_turn, with_verifiers};
 
@@ -59,6 +63,8 @@ struct Announcement {
     notes: Vec<String>,
     /// What is wrong with the data.
     warning: Option<String>,
+    /// What a resumed run writes once it goes on.
+    start_files: StartFiles,
 }
 
 /// Counts how often the learner lost its state at the same step.
@@ -94,6 +100,9 @@ impl RunLoop {
             (Ok(outcome), Ok(summary)) => Ok((outcome, summary)),
             (Ok(_), Err(error)) | (Err(error), _) => Err(error),
         };
+        if let Some(conclusion) = self.proof.conclusion().filter(|_| result.is_ok()) {
+            events.emit(Event::Note { message: format!("weights of the engines: {conclusion}") });
+        }
         let lag = self.settings.pipeline.max_lag;
         if let Some(message) = self.idle_times.advice(lag).filter(|_| lag > 0) {
             events.emit(Event::Note { message });
@@ -110,9 +119,11 @@ impl RunLoop {
     /// Starts over from the last checkpoint whenever the learner has lost its state.
     async fn run_with_rewinds(&mut self) -> Result<RunOutcome, RunError> {
         let mut from_checkpoint = self.directory.is_resumed() || self.directory.forked_from().is_some();
+        let directory = self.directory.clone();
         let (mut rewinds, mut lost, mut started) = (RewindCount::default(), None, false);
         loop {
-            let message = match self.attempt(from_checkpoint, lost.take(), &mut started).await {
+            let attempt = self.attempt(from_checkpoint, lost.take(), &mut started);
+            let message = match in_place(&directory, attempt).await {
                 Ok(outcome) => return Ok(outcome),
                 Err(Halt::Stop) => return Ok(RunOutcome::Stopped),
                 Err(Halt::Error(error)) => return Err(error),
@@ -141,9 +152,13 @@ impl RunLoop {
             true => self.checkpoints.restore(&mut self.journal).await?,
             false => self.checkpoints.start().await?,
         };
+        if self.settings.run.steps < position.step() {
+            let allowed = format!("at least {}, the steps that are done", position.step());
+            return Err(FieldError::new("run.steps", self.settings.run.steps, allowed).into());
+        }
         self.services.events().at_step(position.step(), position.warm_start_steps());
         if !std::mem::replace(started, true) {
-            self.announce(position.step());
+            self.announce(position.step())?;
         }
         if let Some(message) = lost {
             self.services.events().emit(Event::Rewound { step: position.step(), message });
@@ -155,10 +170,6 @@ impl RunLoop {
                 in_flight.start
             );
             self.services.events().emit(Event::Note { message });
-        }
-        if self.settings.run.steps < position.step() {
-            let allowed = format!("at least {}, the steps that are done", position.step());
-            return Err(FieldError::new("run.steps", self.settings.run.steps, allowed).into());
         }
         if self.warm_start.run(&mut position, &mut self.journal).await? == RunOutcome::Stopped {
             return Ok(RunOutcome::Stopped);
@@ -188,7 +199,13 @@ impl RunLoop {
         pipeline.run(plan, position, from_checkpoint).await
     }
 
-    fn announce(&mut self, step: u64) {
+    /// The run goes on from here: a resumed one writes down with what.
+    fn announce(&mut self, step: u64) -> Result<(), RunError> {
+        let accepted = self.checkpoints.take_accepted();
+        if self.directory.is_resumed() {
+            self.announcement.start_files.accept(step, accepted.clone());
+            self.announcement.start_files.write(&self.directory)?;
+        }
         self.directory.mark_entered();
         let events = self.services.events();
         events.emit(Event::Started {
@@ -202,9 +219,14 @@ impl RunLoop {
         for message in self.announcement.notes.drain(..) {
             events.emit(Event::Note { message });
         }
+        for change in accepted {
+            let message = format!("goes on with an input that changed, as --accept-changed-inputs says: {change}");
+            events.emit(Event::Warning { message });
+        }
         if let Some(message) = self.announcement.warning.take() {
             events.emit(Event::Warning { message });
         }
+        Ok(())
     }
 }
 

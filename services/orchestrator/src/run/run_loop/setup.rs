@@ -1,32 +1,33 @@
 //! From a recipe to a run that can start: everything that can be checked without a service.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::Path;
 use std::sync::Arc;
 
-use evenkeel_files::FileDigest;
 use evenkeel_hf::ConfigFile;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::{Cancelled, DataReport};
-use tokio_util::sync::CancellationToken;
 
+use super::start_files::StartFiles;
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Demonstrations, Encoder, Fit, Prompt, Prompts, benchmark_problems, dataset};
-use crate::directory::{DATA_FILE, ForkOrigin, RunDirectory};
+use crate::directory::{ForkOrigin, RunDirectory};
 use crate::error::RunError;
 use crate::evaluation::{Benchmarks, named_prompts};
 use crate::events::Events;
+use crate::inputs::{Input, InputRecord, Known, of_data, of_model};
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
 use crate::rollout::{EngineWeights, RolloutContext};
 use crate::run::RunOptions;
+use crate::run::changes::ChangeGate;
 use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::evaluator::Evaluator;
 use crate::run::journal::RunJournal;
 use crate::run::pipeline::IdleTimes;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
+use crate::run::sampler_audit::SamplerAudit;
 use crate::run::step_sampler::StepSampler;
 use crate::run::step_writer::StepWriter;
 use crate::run::training_steps::TrainingSteps;
@@ -35,10 +36,16 @@ use crate::run::weight_sync::WeightSync;
 use crate::settings::{DataSettings, LoopSettings};
 use crate::text::Tokenizer;
 
+/// Prompts that the first proofs take their text from.
+const PROBE_PROMPTS: usize = 1024;
+/// What is said of a run that an earlier version of the program began.
+const WITHOUT_DIGESTS: &str = "an earlier version of the program began this run and kept no digests of its model: whether it is the same is not known, \
+                               from now on it is";
+
 /// Checks everything that needs no service, and builds the run from its parts.
 pub(in crate::run) fn prepare(
     resolved: ResolvedRecipe,
-    directory: RunDirectory,
+    mut directory: RunDirectory,
     endpoints: &Endpoints,
     options: RunOptions,
     events: Events,
@@ -47,15 +54,38 @@ pub(in crate::run) fn prepare(
     evenkeel_config::Settings::validate(&resolved.settings)?;
     let loading = Loading { limits: options.limits, cancel: options.cancel };
     loading.limits.validate_run(&resolved.settings)?;
-    let inputs = Inputs::load(&resolved, directory.path(), &loading)?;
-    let Inputs { encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report } = inputs;
+    let mut gate = ChangeGate::new(directory.path(), options.accept_changed_inputs);
+    let inputs = match Inputs::load(&resolved, &directory, &loading) {
+        Ok(inputs) => inputs,
+        Err(RunError::Cancelled) => return Err(RunError::Cancelled),
+        Err(error) => {
+            // What cannot be loaded any more may be so because it was changed.
+            gate.admit(directory.begun_with().map(InputRecord::changed_data).unwrap_or_default())?;
+            return Err(error);
+        }
+    };
+    let Inputs { encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report, found } = inputs;
     let tokenizer = encoder.tokenizer.clone();
-    directory.replace_json(DATA_FILE, &report)?;
-
+    let unread_arguments = encoder.prompts.unread_arguments();
     let (mut settings, mut notes) = (resolved.settings.clone(), resolved.notes.clone());
+    let start_files = match directory.begun_with() {
+        None => StartFiles::of_new_run(&resolved, &report, found),
+        Some(begun_with) => {
+            gate.admit(begun_with.changes(&found))?;
+            if !begun_with.has_model() {
+                notes.push(WITHOUT_DIGESTS.to_owned());
+            }
+            StartFiles::of_resumed_run(&resolved, &report, found, begun_with)
+        }
+    };
+    if !directory.is_resumed() {
+        directory.compare_with_origin(start_files.inputs())?;
+        start_files.write(&directory)?;
+    }
     notes.extend(directory.forked_from().into_iter().flat_map(ForkOrigin::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
     notes.extend(settings.pipeline.note());
+    notes.extend(settings.sampler_audit.note(settings.pipeline.order));
     let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), benchmarks)?;
     let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
     let needed = &prompts.verifiers() | &benchmarks.verifiers();
@@ -66,14 +96,19 @@ pub(in crate::run) fn prepare(
     let (seed, groups, max_lag) = (settings.run.seed, settings.sampling.prompts_per_step, settings.pipeline.max_lag);
     let session = Arc::new(TrainingSteps::new(Arc::clone(&services), run_id, seed, groups, max_lag, hash));
     let engines = EngineWeights::new(Arc::clone(&services));
-    let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), run_id, &settings));
+    let weights = Arc::new(WeightSync::new(Arc::clone(&services), Arc::clone(&engines), &directory, &settings));
+    let text = prompts.train.iter().take(PROBE_PROMPTS).map(|prompt| Arc::clone(&prompt.token_ids)).collect();
     let proof =
-        Proof::new(Arc::clone(&services), Arc::clone(&engines), &settings, &tokenizer, vocabulary_size, context);
+        Proof::new(Arc::clone(&services), Arc::clone(&engines), &settings, &tokenizer, vocabulary_size, context, text);
     let proof = Arc::new(proof);
     let rollouts =
         RolloutContext::new(Arc::clone(&services), engines, tokenizer.clone(), run_id, vocabulary_size, &settings);
     let rollouts = Arc::new(rollouts);
-    let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning() };
+    let audit =
+        SamplerAudit::new(Arc::clone(&services), &settings, tokenizer.end_id(), resolved.groups_of_first_update);
+    notes.extend(prompts.too_few(settings.sampling.prompts_per_step));
+    notes.extend(unread_arguments);
+    let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning(), start_files };
     Ok(RunLoop {
         preflight: Preflight::new(
             Arc::clone(&services),
@@ -84,10 +119,10 @@ pub(in crate::run) fn prepare(
             &benchmarks,
             &settings,
         ),
-        checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory),
-        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, &settings, directory.path().to_owned()),
+        checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory, gate),
+        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, &settings, directory.clone()),
         writer: StepWriter::new(Arc::clone(&session), &prompts),
-        sampler: StepSampler::new(rollouts, prompts, &settings),
+        sampler: StepSampler::new(rollouts, prompts, &settings, audit),
         idle_times: IdleTimes::default(),
         warm_start: WarmStart::new(
             Arc::clone(&services),
@@ -158,17 +193,19 @@ struct Inputs {
     demonstrations: Option<Demonstrations>,
     /// What became of the rows of the data.
     report: DataReport,
+    /// What is in the files.
+    found: Vec<Input>,
 }
 
 impl Inputs {
-    fn load(resolved: &ResolvedRecipe, directory: &Path, loading: &Loading) -> Result<Self, RunError> {
+    fn load(resolved: &ResolvedRecipe, directory: &RunDirectory, loading: &Loading) -> Result<Self, RunError> {
         let settings = &resolved.settings;
         let (seed, held_out) = (settings.run.seed, settings.evaluation.problems);
         let limits = loading.limits.data();
         let mut dataset = dataset(&settings.data, seed, held_out, &limits, &loading.cancel)?;
         let asked = benchmark_problems(settings, &mut dataset, &limits, &loading.cancel)?;
         Cancelled::check(&loading.cancel)?;
-        let folder = resolved.model_folder(directory, &loading.limits)?;
+        let folder = resolved.model_folder(directory.path(), &loading.limits)?;
         let folder = loading.model_folder(&folder);
         let config = ConfigFile::read(&folder)?;
         let tokenizer = Tokenizer::of(&folder, &config)?;
@@ -192,18 +229,14 @@ impl Inputs {
                 Some(demonstrations)
             }
         };
-        let report = with_digests(dataset.report, cancel)?;
-        Ok(Self { encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report })
+        let mut report = dataset.report;
+        let known = Known {
+            inputs: directory.begun_with().map_or(&[], |begun_with| &begun_with.inputs),
+            read_again: settings.checkpoint.read_inputs_again,
+            cancel,
+        };
+        let mut found = of_data(&mut report, known)?;
+        found.extend(of_model(&folder, known)?);
+        Ok(Self { encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report, found })
     }
-}
-
-/// The report with the digests of the files, so that it is known later what a run was trained on.
-fn with_digests(mut report: DataReport, cancel: &CancellationToken) -> Result<DataReport, RunError> {
-    let files = report.files.iter_mut().filter(|file| !file.file.is_empty());
-    for file in files {
-        Cancelled::check(cancel)?;
-        let path = Path::new(&file.file);
-        file.digest = Some(FileDigest::of(path).map_err(RunError::file(path))?.to_string());
-    }
-    Ok(report)
 }

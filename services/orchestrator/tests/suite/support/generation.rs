@@ -66,6 +66,8 @@ pub(crate) struct FakeState {
     digest: Mutex<String>,
     /// Whether it keeps them from now on.
     pub(crate) is_stuck: AtomicBool,
+    /// A group of tensors that it keeps from now on, with the digest of the weights that it had it from first.
+    pub(crate) stuck_group: Mutex<Option<(String, String)>>,
     /// What its log-probabilities of given tokens are off by, in thousandths.
     pub(crate) off_by: AtomicU64,
     /// Proofs that it took part in.
@@ -161,11 +163,24 @@ fn answer(item: &GenerateItem, weights: &WeightsRef, identical: bool, certain_fr
     ids
 }
 
-/// The log-probability of a token after another one under the weights of a digest. They move a little with it.
-pub(crate) fn score(digest: &str, before: u32, id: u32) -> f32 {
+/// Groups of tensors that the learner names.
+pub(crate) const GROUPS: [&str; 3] = ["embeddings", "norms", "mlp"];
+
+/// The log-probability of a token after another one under the weights of a digest, of which one group of tensors may be that of another.
+/// They move a little with both.
+pub(crate) fn score(digest: &str, other: Option<&(String, String)>, before: u32, id: u32) -> f32 {
     let share = |word: u64| (mix(word) >> 40) as f32 / (1_u64 << 24) as f32;
     let pair = u64::from(before) << 32 | u64::from(id);
-    -1.0 - 3.0 * share(pair) + 0.2 * share(pair ^ hash(digest))
+    let of_group = |group: &str| {
+        let digest = other.filter(|(other, _)| other == group).map_or(digest, |(_, digest)| digest);
+        0.07 * share(pair ^ hash(digest) ^ hash(group))
+    };
+    -1.0 - 3.0 * share(pair) + GROUPS.iter().map(|group| of_group(group)).sum::<f32>()
+}
+
+/// What the engine says of a token that it sampled.
+pub(crate) fn log_probability(id: u32) -> f32 {
+    -0.01 * id as f32
 }
 
 /// The response of an item, begun by the first weights and ended by the last ones.
@@ -173,7 +188,7 @@ fn segments(before: Vec<Segment>, ids: &[u32], first: &WeightsRef, last: &Weight
     let mut segments = before;
     let (begun, ended) = ids.split_at(if first.version == last.version { 0 } else { ids.len() / 2 });
     for (ids, version) in [(begun, first.version), (ended, last.version)] {
-        let logps: Vec<f32> = ids.iter().map(|&id| -0.01 * id as f32).collect();
+        let logps: Vec<f32> = ids.iter().map(|&id| log_probability(id)).collect();
         append_sampled(&mut segments, ids, &logps, version);
     }
     segments
@@ -285,6 +300,11 @@ impl Generation for FakeGeneration {
         if !self.state.is_stuck.load(Ordering::Relaxed) {
             self.state.digest.lock().unwrap().clone_from(&weights.digest);
         }
+        if let Some((_, digest)) = &mut *self.state.stuck_group.lock().unwrap()
+            && digest.is_empty()
+        {
+            digest.clone_from(&weights.digest);
+        }
         *self.weights.lock().unwrap() = weights;
         let engine = EngineUpdate {
             engine: "fake".into(),
@@ -308,15 +328,16 @@ impl Generation for FakeGeneration {
         }
         self.state.proofs.fetch_add(1, Ordering::Relaxed);
         let digest = self.state.digest.lock().unwrap().clone();
+        let stuck = self.state.stuck_group.lock().unwrap().clone();
         let off = self.state.off_by.load(Ordering::Relaxed) as f32 / 1000.0;
         let scores = request.sequences.iter().map(|sequence| {
             let ids = &sequence.token_ids;
-            let scores = (1..ids.len()).map(|at| score(&digest, ids[at - 1], ids[at]) + off).collect();
+            let scores = (1..ids.len()).map(|at| score(&digest, stuck.as_ref(), ids[at - 1], ids[at]) + off).collect();
             let (last, sampled) = (ids[ids.len() - 1], 5);
             SequenceScores {
                 log_probabilities: scores,
                 sampled_token_id: sampled,
-                sampled_log_probability: score(&digest, last, sampled),
+                sampled_log_probability: score(&digest, None, last, sampled),
             }
         });
         let engine = EngineProof { engine: "fake".into(), scores: scores.collect(), ..EngineProof::default() };

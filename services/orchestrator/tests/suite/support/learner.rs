@@ -9,17 +9,18 @@ use std::time::Duration;
 use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
-    CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
-    ModelInfo, PublishRequest, PublishResponse, ResetRequest, ResetResponse, SaveCheckpointRequest,
-    SaveCheckpointResponse, ScoreRequest, ScoreResponse, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport,
-    TrainRequest, TrainSample, WeightsRef, score_request, train_request,
+    CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
+    LoadCheckpointResponse, ModelInfo, PublishRequest, PublishResponse, ResetRequest, ResetResponse,
+    SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TokenStatistics,
+    TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample, WeightsRef,
+    score_request, train_request,
 };
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio_stream::StreamExt;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
-use super::generation::score;
+use super::generation::{GROUPS, log_probability, score};
 use super::{hash, mix};
 
 pub(crate) const SETTINGS_HASH: &str = "sha256:settings";
@@ -64,10 +65,18 @@ pub(crate) struct FakeState {
     pub(crate) folder: Mutex<Option<PathBuf>>,
     /// How many (checkpoints, published versions) it was asked to keep, by call.
     pub(crate) kept: Mutex<BTreeSet<(Option<u32>, Option<u32>)>>,
+    /// Digests of what it has published, by version.
+    published: Mutex<BTreeMap<u64, String>>,
     /// Whether its steps change nothing, as with a learning rate of 0.
     pub(crate) is_frozen: AtomicBool,
     /// Which of them were to stay besides, by call.
     pub(crate) kept_besides: Mutex<BTreeSet<(&'static str, Vec<u64>)>>,
+    /// The folders of published versions are gone.
+    pub(crate) are_weights_gone: AtomicBool,
+    /// Every sampled token is this many thousandths of a nat likelier than it should be on average.
+    pub(crate) surprise: AtomicU32,
+    /// Versions of which samples were scored, with their tokens.
+    pub(crate) audited: Mutex<BTreeMap<u64, usize>>,
     /// What it says about its settings.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
@@ -81,6 +90,38 @@ pub(crate) struct FakeLearner {
 impl FakeLearner {
     pub(crate) fn restarted(&self) -> Self {
         Self { state: Arc::clone(&self.state), memory: Arc::default() }
+    }
+
+    /// The answer to an item that names published weights: what the fake engine says of its tokens, and that they are no surprise.
+    fn published(&self, item: &ScoreItem, version: u64) -> ScoreResponse {
+        if self.state.are_weights_gone.load(Ordering::Relaxed) {
+            let failure = Failure::new(FailureCode::FailedPrecondition, "WEIGHTS_GONE", "there is no such folder");
+            return ScoreResponse { id: item.id.clone(), failure: Some(failure), ..ScoreResponse::default() };
+        }
+        let ids = &item.response_token_ids;
+        *self.state.audited.lock().unwrap().entry(version).or_default() += ids.len();
+        let each = |of: &dyn Fn(u32) -> f32| ids.iter().map(|id| of(*id)).collect::<Vec<f32>>();
+        let ends = item.sampling.as_ref().map_or(&[] as &[u32], |sampling| &sampling.end_token_ids);
+        let surprise = self.state.surprise.load(Ordering::Relaxed) as f32 / 1000.0;
+        // As for tokens that are drawn from their distribution: uniform, and another number for each token.
+        let drawn = hash(&format!("{version} {ids:?}"));
+        let uniform = |at: usize| (mix(drawn ^ (at as u64) << 40) >> 40) as f32 / (1_u64 << 24) as f32;
+        let statistics = TokenStatistics {
+            log_probabilities: each(&log_probability),
+            entropies: each(&|id| surprise - log_probability(id)),
+            variances: each(&|_| 1.0),
+            surprises: each(&|_| surprise),
+            less_likely: (0..ids.len()).map(uniform).collect(),
+            equally_likely: each(&|_| 0.0),
+            ranks: vec![1; ids.len()],
+            beyond_rank_50: each(&|_| 0.0),
+            largest_log_probabilities: each(&log_probability),
+            below_floor: each(&|_| 0.0),
+            end_probabilities: each(&|id| f32::from(u8::from(ends.contains(&id)))),
+        };
+        let log_probabilities = statistics.log_probabilities.clone();
+        let (id, statistics) = (item.id.clone(), Some(statistics));
+        ScoreResponse { id, log_probabilities, version, statistics, ..ScoreResponse::default() }
     }
 
     fn hash(&self) -> String {
@@ -227,16 +268,39 @@ impl Learner for FakeLearner {
 
     async fn score(&self, request: Request<Streaming<ScoreRequest>>) -> Result<Response<Self::ScoreStream>, Status> {
         let memory = self.memory.lock().unwrap().clone();
-        let digest = format!("sha256:{:064x}", memory.digest);
         let (sender, responses) = tokio::sync::mpsc::channel(1024);
         let mut requests = request.into_inner();
         while let Some(request) = requests.next().await {
             let Some(score_request::Kind::Item(item)) = request?.kind else { continue };
-            if item.version != Some(memory.version) {
+            // Samples are asked for with their statistics, the tokens of a proof without.
+            if let Some(weights) = item.weights.as_ref().filter(|_| item.sampling.is_some()) {
+                let _ = sender.send(Ok(self.published(&item, weights.version))).await;
+                continue;
+            }
+            if item.version.is_some_and(|version| version != memory.version) {
                 return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
             }
+            let digest = |version| self.state.published.lock().unwrap().get(&version).cloned();
+            let (weights, replaced) = match &item.weights {
+                None => (Some(format!("sha256:{:064x}", memory.digest)), None),
+                Some(weights) => (digest(weights.version), weights.replaced.clone()),
+            };
+            let replaced = replaced.map(|replaced| (replaced.group, digest(replaced.version)));
+            let (Some(weights), Some(replaced)) = (
+                weights,
+                match replaced {
+                    None => Some(None),
+                    Some((group, digest)) => digest.map(|digest| Some((group, digest))),
+                },
+            ) else {
+                let failure = Failure::new(FailureCode::FailedPrecondition, "WEIGHTS_GONE", "its folder is gone");
+                let _ =
+                    sender.send(Ok(ScoreResponse { id: item.id, failure: Some(failure), ..Default::default() })).await;
+                continue;
+            };
             let ids: Vec<u32> = item.prompt_token_ids.iter().chain(&item.response_token_ids).copied().collect();
-            let scores = (item.prompt_token_ids.len()..ids.len()).map(|at| score(&digest, ids[at - 1], ids[at]));
+            let scores = (item.prompt_token_ids.len()..ids.len())
+                .map(|at| score(&weights, replaced.as_ref(), ids[at - 1], ids[at]));
             let response = ScoreResponse {
                 id: item.id,
                 log_probabilities: scores.collect(),
@@ -257,6 +321,7 @@ impl Learner for FakeLearner {
             return Err(Status::failed_precondition(format!("the version is {}", memory.version)));
         }
         let digest = format!("sha256:{:064x}", memory.digest);
+        self.state.published.lock().unwrap().insert(memory.version, digest.clone());
         let weights = WeightsRef::at_path(memory.version, digest, self.folder("weights", memory.version), 0);
         Ok(Response::new(PublishResponse { weights: Some(weights), ..PublishResponse::default() }))
     }
@@ -323,6 +388,7 @@ impl Learner for FakeLearner {
             run_id: memory.run_id,
             settings_hash: self.hash(),
             model: Some(ModelInfo { vocabulary_size: 128, context_tokens: 128, ..ModelInfo::default() }),
+            tensor_groups: GROUPS.map(str::to_owned).to_vec(),
             ..LearnerGetStatusResponse::default()
         }))
     }

@@ -12,8 +12,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
-    Endpoints, Event, LoopSettings, MetricsLine, ResolvedRecipe, RunDirectory, RunError, RunHandle, RunOptions,
-    RunOutcome, Summary, may_differ, start_run,
+    AuditMode, Endpoints, Event, LoopSettings, MetricsLine, ResolvedRecipe, RunDirectory, RunError, RunHandle,
+    RunOptions, RunOutcome, Summary, may_differ, start_run,
 };
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
@@ -54,6 +54,8 @@ pub(crate) fn recipe() -> LoopSettings {
     recipe.warm_start.examples_per_step = 3;
     recipe.evaluation.problems = 5;
     recipe.checkpoint.every = 2;
+    // Its answers are written and not drawn, which an audit would tell.
+    recipe.sampler_audit.mode = AuditMode::Off;
     let services = &mut recipe.services;
     services.outage_timeout = Duration::from_secs(20);
     services.backoff_initial = Duration::from_millis(10);
@@ -161,7 +163,7 @@ impl Cluster {
     /// Resumes a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
-        let directory = RunDirectory::resume(path, &recipe.identity).unwrap();
+        let directory = RunDirectory::resume(path, &recipe).unwrap();
         start_run(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 

@@ -8,8 +8,8 @@ use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, PipelineSettings,
-    PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunError, RunSettings, ServicesSettings,
-    ShapingSettings, WarmStartSettings,
+    PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunError, RunSettings, SamplerAuditSettings,
+    ServicesSettings, ShapingSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
@@ -27,6 +27,7 @@ pub(crate) struct Program {
     evaluation: EvaluationSettings,
     checkpoint: CheckpointSettings,
     proof: ProofSettings,
+    sampler_audit: SamplerAuditSettings,
     services: ServicesSettings,
     model: Model,
     learner: toml::Table,
@@ -78,6 +79,7 @@ impl Program {
             evaluation,
             checkpoint,
             proof,
+            sampler_audit,
             services,
         } = settings.clone();
         let (model, learner) = Default::default();
@@ -91,6 +93,7 @@ impl Program {
             evaluation,
             checkpoint,
             proof,
+            sampler_audit,
             services,
             model,
             learner,
@@ -99,9 +102,32 @@ impl Program {
 
     fn loop_settings(&self) -> LoopSettings {
         let Self {
-            run, data, sampling, pipeline, shaping, warm_start, evaluation, checkpoint, proof, services, ..
+            run,
+            data,
+            sampling,
+            pipeline,
+            shaping,
+            warm_start,
+            evaluation,
+            checkpoint,
+            proof,
+            sampler_audit,
+            services,
+            ..
         } = self.clone();
-        LoopSettings { run, data, sampling, pipeline, shaping, warm_start, evaluation, checkpoint, proof, services }
+        LoopSettings {
+            run,
+            data,
+            sampling,
+            pipeline,
+            shaping,
+            warm_start,
+            evaluation,
+            checkpoint,
+            proof,
+            sampler_audit,
+            services,
+        }
     }
 
     pub(crate) fn resolved(&self) -> Result<ResolvedRecipe, ConfigError> {

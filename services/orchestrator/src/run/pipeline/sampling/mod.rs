@@ -164,9 +164,7 @@ impl<'a> SamplingSide<'a> {
         }
         let took = since.elapsed();
         instruments::part_took(TimedPart::UpdateWeights, published_in + took);
-        // The learner waits for the first weights, and for all of them where nothing is sampled ahead; elsewhere it has begun a step.
-        let learner_waits = !self.plan.samples_ahead() || (is_first && weights_step == self.start.step);
-        let proof = self.parts.proof.prove(&reference, learner_waits).await?;
+        let proof = self.parts.proof.prove(&reference).await?;
         self.handle.engines_updated(EnginesUpdated { weights_step, took, proof });
         Ok(())
     }

@@ -215,6 +215,7 @@ impl<'a> StepAssembler<'a> {
             next_cursor,
             waiting,
             lengths: Some(lengths),
+            audit: None,
             last_rollout: now,
             last_verdict: now,
         });

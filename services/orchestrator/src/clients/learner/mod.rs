@@ -1,18 +1,22 @@
 //! The learner: training steps, published weights, checkpoints.
 
+mod score;
+
 use std::future::Future;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use evenkeel_proto::v1::learner_client::LearnerClient;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
-    CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
-    LoadCheckpointResponse, PublishRequest, ResetRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest,
-    ScoreResponse, TrainEvent, TrainReport, WeightsRef, score_request, train_event,
+    CheckpointRef, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse,
+    PublishRequest, ResetRequest, SaveCheckpointRequest, TrainEvent, TrainReport, WeightsRef, train_event,
 };
 use evenkeel_rpc::client::ClientChannel;
 use evenkeel_rpc::error::{Reason, has_reason};
 use tokio_stream::StreamExt;
 use tonic::{Code, Response, Status, Streaming};
+
+pub(crate) use score::{NotScored, ScoreQuery};
 
 use super::connect::Connections;
 use super::{Retrier, TrainFeed};
@@ -26,6 +30,8 @@ pub(crate) struct Learner {
     client: LearnerClient<ClientChannel>,
     retrier: Retrier,
     events: Events,
+    /// Whether weights are published with a tied head written out.
+    write_out_head: AtomicBool,
 }
 
 impl Learner {
@@ -39,7 +45,7 @@ impl Learner {
         let client = LearnerClient::new(connections.channel("endpoints.learner", endpoint)?)
             .max_decoding_message_size(limit)
             .max_encoding_message_size(limit);
-        Ok(Self { endpoint: endpoint.to_owned(), client, retrier, events })
+        Ok(Self { endpoint: endpoint.to_owned(), client, retrier, events, write_out_head: AtomicBool::new(false) })
     }
 
     pub(crate) fn endpoint(&self) -> &str {
@@ -52,6 +58,11 @@ impl Learner {
             async move { Ok(client.get_status(self.retrier.request(LearnerGetStatusRequest {})).await?.into_inner()) }
         };
         self.retrier.call(Dependency::Learner, &self.endpoint, "GetStatus", call).await
+    }
+
+    /// From now on the head of a tied model is written out in published weights, or not.
+    pub(crate) fn set_write_out_head(&self, write_out: bool) {
+        self.write_out_head.store(write_out, Ordering::Relaxed);
     }
 
     /// Publishes the weights of that version; the learner keeps the last `keep` versions, or all where it is 0, and those of
@@ -68,6 +79,7 @@ impl Learner {
             version: Some(version),
             keep: Some(keep),
             keep_versions: besides,
+            write_out_head: self.write_out_head.load(Ordering::Relaxed),
         };
         let call = || {
             let (mut client, request) = (self.client.clone(), request.clone());
@@ -82,61 +94,6 @@ impl Learner {
             return Err(refused(format!("it published version {}, requested was {version}", weights.version)).into());
         }
         Ok(weights)
-    }
-
-    /// Log-probabilities of each (prompt, response) under the weights of that version, one for each token of the response.
-    pub(crate) async fn score(
-        &self,
-        version: u64,
-        items: &[(Vec<u32>, Vec<u32>)],
-        temperature: f32,
-    ) -> Result<Vec<Vec<f32>>, Halt> {
-        let requests: Vec<ScoreRequest> = items
-            .iter()
-            .enumerate()
-            .map(|(number, (prompt, response))| {
-                let item = ScoreItem {
-                    id: number.to_string(),
-                    prompt_token_ids: prompt.clone(),
-                    response_token_ids: response.clone(),
-                    temperature: Some(temperature),
-                    version: Some(version),
-                    ..ScoreItem::default()
-                };
-                ScoreRequest { kind: Some(score_request::Kind::Item(item)) }
-            })
-            .collect();
-        let call = || {
-            let (mut client, requests) = (self.client.clone(), requests.clone());
-            async move {
-                let mut found = vec![Vec::new(); requests.len()];
-                let request = self.retrier.request(tokio_stream::iter(requests));
-                let mut responses = client.score(request).await?.into_inner();
-                while let Some(response) = responses.next().await {
-                    let ScoreResponse { id, log_probabilities, failure, .. } = response?;
-                    if let Some(failure) = failure {
-                        return Err(status_of(&failure));
-                    }
-                    match id.parse().ok().and_then(|at: usize| found.get_mut(at)) {
-                        Some(slot) => *slot = log_probabilities,
-                        // Not a failure that another attempt mends.
-                        None => {
-                            return Err(Status::data_loss(format!("it scored `{id}`, an id that it was not given")));
-                        }
-                    }
-                }
-                Ok(found)
-            }
-        };
-        let found = self.retrier.call(Dependency::Learner, &self.endpoint, "Score", call).await?;
-        let complete = found.iter().zip(items).all(|(scores, (_, response))| scores.len() == response.len());
-        match complete {
-            true => Ok(found),
-            false => {
-                let message = "its scores violate the protocol: not one for each token of each response".to_owned();
-                Err(RunError::Refused { service: Dependency::Learner, what: "Score".to_owned(), message }.into())
-            }
-        }
     }
 
     /// Writes a checkpoint that includes the state of the loop.
@@ -248,16 +205,5 @@ impl Learner {
                 Err(Status::deadline_exceeded(message))
             }
         }
-    }
-}
-
-/// The status of a call that has failed with one of its items.
-fn status_of(failure: &Failure) -> Status {
-    let message = failure.message.clone();
-    match failure.code() {
-        _ if failure.is_retryable() => Status::unavailable(message),
-        FailureCode::FailedPrecondition => Status::failed_precondition(message),
-        FailureCode::InvalidArgument => Status::invalid_argument(message),
-        _ => Status::internal(message),
     }
 }

@@ -1,0 +1,290 @@
+//! What is known of one engine's weights: its noise, the evidence for and against every suspicion, and what follows.
+
+use std::collections::BTreeMap;
+
+use evenkeel_statistics::evidence::{Contrast, Noise, SuspectedToken};
+
+use super::scored::{Gap, ScoredText, Scores};
+use super::suspicion::Suspicion;
+
+/// The chance that an honest run is accused by this check, over all of its steps, suspicions and engines.
+pub(super) const FALSE_ALARMS: f64 = 4e-4;
+/// The chance that a part which is stale by half or more is called proven, for each suspicion.
+const FALSE_PROOF: f64 = 1e-3;
+/// Noise of an engine that computes in f32, in nats: it is below this, that of a narrower type above.
+const EXACT: f64 = 1e-4;
+/// Shares of a change that an engine may lack: rounding and order of sums, of f32 and of narrower types.
+const TOLERATED: [f64; 2] = [0.02, 0.1];
+/// First positions of a sequence that are left out where an engine computes in a narrow type: single tokens are far off there.
+const UNSETTLED: usize = 3;
+/// An engine whose gap is this many times the usual one is looked at for every suspicion at once.
+const SUSPICIOUS: f64 = 3.0;
+/// Squared movement over noise, summed over tokens, after which a suspicion is decided in 19 of 20 runs.
+const INFORMATION: f64 = 165.0;
+
+/// One engine.
+#[derive(Debug)]
+pub(super) struct EngineEvidence {
+    /// The share of the false alarms that this engine may have.
+    share: f64,
+    suspicions: usize,
+    noise: Noise,
+    contrasts: BTreeMap<Suspicion, Contrast>,
+    /// Gaps up to this root mean square are no reason to look at every suspicion.
+    unsuspicious: f64,
+    /// Whether digests of its tensors were those of the published folder in the last proof, which decides.
+    is_exact_by_digest: bool,
+}
+
+/// How far a suspicion is decided.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Decision {
+    /// Share of the predicted gap that was found, and its standard error; `None` before there was any prediction.
+    pub(super) share: Option<(f64, f64)>,
+    /// Whether the part is proven not to be stale by half or more.
+    pub(super) excluded: bool,
+    /// About how many more tokens it takes; `None` where nothing moved, so that no number would do.
+    pub(super) tokens_needed: Option<f64>,
+}
+
+/// A suspicion that the evidence supports.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Fault {
+    pub(super) suspicion: Suspicion,
+    pub(super) share: f64,
+}
+
+impl EngineEvidence {
+    /// The `number`-th engine of a run, from 0: later ones have a smaller share of the false alarms, so that any number may join.
+    pub(super) fn new(number: usize, suspicions: usize) -> Self {
+        let number = number as f64 + 1.0;
+        Self {
+            share: 1.0 / (number * (number + 1.0)),
+            suspicions,
+            noise: Noise::default(),
+            contrasts: BTreeMap::new(),
+            unsuspicious: 0.0,
+            is_exact_by_digest: false,
+        }
+    }
+
+    /// Adds a calibration: tokens that the engine scored with the weights that the learner has.
+    pub(super) fn calibrate(&mut self, learner: &Scores, engine: &Scores) {
+        for (learner, engine) in learner.iter().zip(engine) {
+            let tokens = learner.iter().zip(engine);
+            self.noise
+                .add(tokens.map(|(&learner, &engine)| (f64::from(learner), f64::from(engine) - f64::from(learner))));
+        }
+        self.unsuspicious = SUSPICIOUS * self.noise.usual_sequence();
+    }
+
+    /// Whether digests of all its tensors were the right ones in this proof.
+    pub(super) fn set_exact_by_digest(&mut self, is_exact: bool) {
+        self.is_exact_by_digest = is_exact;
+    }
+
+    /// Its noise in nats.
+    pub(super) fn noise(&self) -> f64 {
+        self.noise.overall()
+    }
+
+    /// Whether it computes as exactly as f32 allows.
+    pub(super) fn is_exact(&self) -> bool {
+        self.noise() < EXACT
+    }
+
+    /// Whether its gap is above its noise, so that every suspicion should be looked at. That a gap is large says nothing of its direction,
+    /// so that looking only then costs nothing of what the evidence is worth.
+    pub(super) fn is_suspicious(&self, gap: Gap) -> bool {
+        gap.root_mean_square > self.unsuspicious
+    }
+
+    /// Adds a proof: what the engine says of the text. Where a large gap fits no suspicion, its size is taken for usual from now on.
+    pub(super) fn add(&mut self, text: &ScoredText, engine: &Scores) {
+        let gap = Gap::between(&text.learner, engine);
+        let is_suspicious = self.is_suspicious(gap) && text.supposed.len() + 1 >= self.suspicions;
+        let tolerated = if self.is_exact() { TOLERATED[0] } else { TOLERATED[1] };
+        let skipped = if self.is_exact() { 0 } else { UNSETTLED };
+        for (suspicion, supposed) in &text.supposed {
+            let contrast = self.contrasts.entry(suspicion.clone()).or_default();
+            contrast.begin_round();
+            for ((learner, engine), supposed) in text.learner.iter().zip(engine).zip(supposed) {
+                let tokens = learner.iter().zip(engine).zip(supposed).skip(skipped);
+                let tokens = tokens.map(|((&learner, &engine), &supposed)| SuspectedToken {
+                    gap: f64::from(engine) - f64::from(learner),
+                    predicted: f64::from(supposed) - f64::from(learner),
+                    weight: self.noise.weight(f64::from(learner)),
+                });
+                contrast.add(&tokens.collect::<Vec<_>>(), tolerated);
+            }
+        }
+        let fits = self.contrasts.values().any(|contrast| contrast.stale() >= 10.0);
+        if is_suspicious && !fits {
+            self.unsuspicious = SUSPICIOUS * gap.root_mean_square;
+        }
+    }
+
+    /// The fault that the evidence shows, if any: of several suspicions that it supports the one that explains most of the last gaps.
+    pub(super) fn fault(&self, text: &ScoredText, engine: &Scores) -> Option<Fault> {
+        if self.is_exact_by_digest {
+            return None;
+        }
+        let limit = self.suspicions as f64 / (FALSE_ALARMS * self.share);
+        let supported = self.contrasts.iter().filter(|(_, contrast)| contrast.stale() >= limit);
+        let explained = supported.map(|(suspicion, contrast)| {
+            let share = contrast.share().map_or(0.0, |(share, _)| share);
+            (self.explained(text.supposed.get(suspicion), text, engine), Fault { suspicion: suspicion.clone(), share })
+        });
+        explained.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, fault)| fault)
+    }
+
+    /// The share of the squared gap that goes along with a prediction.
+    fn explained(&self, supposed: Option<&Scores>, text: &ScoredText, engine: &Scores) -> f64 {
+        let Some(supposed) = supposed else { return 0.0 };
+        let (mut along, mut size, mut all) = (0.0, 0.0, 0.0);
+        let tokens = text.learner.iter().flatten().zip(engine.iter().flatten()).zip(supposed.iter().flatten());
+        for ((&learner, &engine), &supposed) in tokens {
+            let weight = self.noise.weight(f64::from(learner));
+            let (gap, predicted) = (f64::from(engine) - f64::from(learner), f64::from(supposed) - f64::from(learner));
+            along += weight * gap * predicted;
+            size += weight * predicted * predicted;
+            all += weight * gap * gap;
+        }
+        if size * all > 0.0 { along * along / (size * all) } else { 0.0 }
+    }
+
+    /// The evidence that speaks most for a fault, as a natural logarithm.
+    pub(super) fn strongest(&self) -> f64 {
+        self.contrasts.values().map(Contrast::stale).fold(1.0, f64::max).ln()
+    }
+
+    /// How far a suspicion is decided.
+    pub(super) fn decision(&self, suspicion: &Suspicion) -> Decision {
+        let Some(contrast) = self.contrasts.get(suspicion) else {
+            return Decision { share: None, excluded: self.is_exact_by_digest, tokens_needed: None };
+        };
+        let per_token = contrast.information() / contrast.tokens().max(1) as f64;
+        let needed = (per_token > 0.0).then(|| (INFORMATION / per_token - contrast.tokens() as f64).max(1.0));
+        let excluded = self.is_exact_by_digest || contrast.fresh() >= 1.0 / FALSE_PROOF;
+        Decision { share: contrast.share(), excluded, tokens_needed: needed.filter(|tokens| tokens.is_finite()) }
+    }
+
+    /// The root mean square change of a token, in nats, that so many tokens show as missing.
+    pub(super) fn visible_change(&self, tokens: usize) -> f64 {
+        self.noise() * (INFORMATION / tokens.max(1) as f64).sqrt()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// Numbers without a pattern, from -1 to 1.
+    fn wave(seed: u64, sequence: usize, token: usize) -> f32 {
+        let mut number = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ ((sequence as u64) << 32 | token as u64);
+        for shift in [33, 29, 32] {
+            number = (number ^ number >> shift).wrapping_mul(0xff51_afd7_ed55_8ccd);
+        }
+        (number >> 40) as f32 / (1 << 23) as f32 - 1.0
+    }
+
+    fn scores(of: impl Fn(usize, usize) -> f32) -> Scores {
+        (0..32).map(|sequence| (0..12).map(|token| of(sequence, token)).collect()).collect()
+    }
+
+    /// The learner at version 5, the engine's beginning at 3, and what the embeddings alone do.
+    fn text(movement: f32) -> ScoredText {
+        let at = |part: f32| move |s: usize, t: usize| -2.0 - wave(1, s, t).abs() + part * movement * wave(2, s, t);
+        let group = Suspicion::Group("embeddings".to_owned());
+        let learner = scores(at(0.0));
+        let embeddings = scores(|s, t| at(0.0)(s, t) + 0.05 * movement * wave(3, s, t));
+        let supposed = BTreeMap::from([
+            (Suspicion::Unchanged, scores(at(1.0))),
+            (Suspicion::Behind, scores(|s, t| at(0.5)(s, t) + 0.2 * movement * wave(4, s, t))),
+            (group, embeddings),
+        ]);
+        ScoredText { sequences: Vec::new(), learner, supposed, impossible: None, took: Duration::ZERO }
+    }
+
+    /// An engine with noise that was calibrated, after one proof in which it gave these scores.
+    fn after(text: &ScoredText, noise: f32, engine: &Scores) -> EngineEvidence {
+        let mut evidence = EngineEvidence::new(0, 3);
+        let calibration = scores(|s, t| text.learner[s][t] + noise * wave(9, s, t));
+        evidence.calibrate(&text.learner, &calibration);
+        evidence.add(text, engine);
+        evidence
+    }
+
+    fn noisy(scores_of: &Scores, noise: f32) -> Scores {
+        scores(|s, t| scores_of[s][t] + noise * wave(7, s, t))
+    }
+
+    #[test]
+    fn an_engine_with_the_right_weights_is_proven_in_one_proof_where_it_computes_in_f32() {
+        let text = text(2e-3);
+        let engine = noisy(&text.learner, 2e-6);
+        let evidence = after(&text, 2e-6, &engine);
+        assert_eq!(evidence.fault(&text, &engine), None);
+        assert!(evidence.is_exact() && !evidence.is_suspicious(Gap::between(&text.learner, &engine)));
+        for suspicion in text.supposed.keys() {
+            let decision = evidence.decision(suspicion);
+            assert!(decision.excluded, "{suspicion}: {decision:?}");
+            assert!(decision.share.unwrap().0.abs() < 0.05, "{suspicion}: {decision:?}");
+        }
+    }
+
+    #[test]
+    fn each_fault_is_found_in_one_proof_and_named() {
+        let text = text(2e-3);
+        for (suspicion, supposed) in &text.supposed {
+            let engine = noisy(supposed, 2e-6);
+            let evidence = after(&text, 2e-6, &engine);
+            assert!(evidence.is_suspicious(Gap::between(&text.learner, &engine)), "{suspicion}");
+            let fault = evidence.fault(&text, &engine).expect("found");
+            assert_eq!(&fault.suspicion, suspicion);
+            assert!((fault.share - 1.0).abs() < 0.02, "{fault:?}");
+        }
+        // A fifth of every change is missing.
+        let unchanged = &text.supposed[&Suspicion::Unchanged];
+        let engine = noisy(&scores(|s, t| 0.8 * text.learner[s][t] + 0.2 * unchanged[s][t]), 2e-6);
+        let fault = after(&text, 2e-6, &engine).fault(&text, &engine).expect("found");
+        assert_eq!(fault.suspicion, Suspicion::Unchanged);
+        assert!((fault.share - 0.2).abs() < 0.02, "{fault:?}");
+    }
+
+    #[test]
+    fn noise_that_grows_is_no_fault_and_is_not_looked_at_twice() {
+        let text = text(2e-3);
+        let engine = noisy(&text.learner, 2e-5);
+        let evidence = after(&text, 2e-6, &engine);
+        assert_eq!(evidence.fault(&text, &engine), None);
+        assert!(!evidence.is_suspicious(Gap::between(&text.learner, &engine)));
+    }
+
+    #[test]
+    fn a_movement_below_the_noise_is_undecided_with_the_tokens_that_it_needs() {
+        let text = text(2e-3);
+        let engine = noisy(&text.learner, 0.08);
+        let evidence = after(&text, 0.08, &engine);
+        assert!(!evidence.is_exact());
+        assert_eq!(evidence.fault(&text, &engine), None);
+        let decision = evidence.decision(&Suspicion::Unchanged);
+        assert!(!decision.excluded);
+        // 165 (0.046 / 0.00115)², the root mean squares of both.
+        let needed = decision.tokens_needed.unwrap();
+        assert!((1e5..1e6).contains(&needed), "{needed}");
+        assert!(evidence.visible_change(1000) > 0.01);
+    }
+
+    #[test]
+    fn where_nothing_moves_nothing_is_decided() {
+        let text = text(0.0);
+        let engine = noisy(&text.learner, 2e-6);
+        let evidence = after(&text, 2e-6, &engine);
+        let decision = evidence.decision(&Suspicion::Unchanged);
+        assert_eq!((decision.excluded, decision.tokens_needed, decision.share), (false, None, None));
+        assert_eq!(evidence.fault(&text, &engine), None);
+    }
+}

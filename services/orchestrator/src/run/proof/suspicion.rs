@@ -1,0 +1,161 @@
+//! What an engine may still have instead of the published weights.
+
+use std::fmt;
+
+use evenkeel_proto::v1::{ReplacedTensors, ScoreWeights};
+
+/// A suspicion: weights that an engine may have under the label of a version.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Suspicion {
+    /// All tensors are those of the version that the process began with, at least in part.
+    Unchanged,
+    /// All tensors are those of the version before.
+    Behind,
+    /// One group of tensors is that of the version that the process began with.
+    Group(String),
+}
+
+/// The versions that suspicions are about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Versions {
+    /// Published last, and what engines should have.
+    pub(super) current: u64,
+    /// The one that this process began with.
+    pub(super) anchor: u64,
+    /// The one before the current one.
+    before: u64,
+}
+
+impl Versions {
+    /// Every step makes one version.
+    pub(super) fn new(current: u64, anchor: u64) -> Self {
+        Self { current, anchor, before: current.saturating_sub(1) }
+    }
+}
+
+impl Suspicion {
+    /// All of a model: groups as the learner names them.
+    pub(super) fn all(groups: &[String]) -> Vec<Self> {
+        [Self::Unchanged, Self::Behind].into_iter().chain(groups.iter().cloned().map(Self::Group)).collect()
+    }
+
+    /// The weights that it supposes. `None` where they are the right ones, or what another suspicion supposes.
+    pub(super) fn weights(&self, versions: Versions) -> Option<ScoreWeights> {
+        let Versions { current, anchor, before } = versions;
+        let whole = |version| ScoreWeights { version, ..ScoreWeights::default() };
+        match self {
+            _ if current == anchor => None,
+            Self::Unchanged => Some(whole(anchor)),
+            Self::Behind => (before != anchor).then(|| whole(before)),
+            Self::Group(group) => {
+                let replaced = Some(ReplacedTensors { group: group.clone(), version: anchor });
+                Some(ScoreWeights { replaced, ..whole(current) })
+            }
+        }
+    }
+
+    /// Its name in metrics.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Self::Unchanged => "unchanged".to_owned(),
+            Self::Behind => "behind".to_owned(),
+            Self::Group(group) => group.replace(' ', "_"),
+        }
+    }
+
+    /// What an engine does of which it is true. `share`: how much of the predicted gap there is.
+    pub(super) fn explain(&self, share: f64, anchor: u64) -> String {
+        let percent = 100.0 * share;
+        match self {
+            Self::Unchanged if share > 0.9 => format!(
+                "it still has the weights of version {anchor}, whatever version it reports: look whether it reads the folder of each new \
+                 version, whether an adapter never arrived, and whether a cache answers for it"
+            ),
+            Self::Unchanged => format!("it lacks {percent:.0} % of every change since version {anchor}"),
+            Self::Behind => "it is one version behind: look whether its update ends before it answers".to_owned(),
+            Self::Group(group) => {
+                let hint = match group.as_str() {
+                    "head" | "embeddings" => {
+                        "; a vLLM that was started on a model with a tied head keeps the old one: start it on a copy that \
+                         `evenkeel model untie` writes"
+                    }
+                    _ => "",
+                };
+                format!("its {group} are still those of version {anchor} ({percent:.0} % of what that predicts){hint}")
+            }
+        }
+    }
+}
+
+impl fmt::Display for Suspicion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unchanged => f.write_str("nothing loaded"),
+            Self::Behind => f.write_str("one version behind"),
+            Self::Group(group) => write!(f, "old {group}"),
+        }
+    }
+}
+
+/// Which suspicions are looked at in a proof: always whether anything was loaded, and others in turn.
+#[derive(Debug)]
+pub(super) struct Rotation {
+    all: Vec<Suspicion>,
+    /// How many are looked at besides the first.
+    besides: usize,
+    next: usize,
+}
+
+impl Rotation {
+    pub(super) fn new(all: Vec<Suspicion>, besides: usize) -> Self {
+        Self { all, besides, next: 0 }
+    }
+
+    /// All of them.
+    pub(super) fn all(&self) -> &[Suspicion] {
+        &self.all
+    }
+
+    /// Those of the next proof.
+    pub(super) fn turn(&mut self) -> Vec<Suspicion> {
+        let Some((first, others)) = self.all.split_first() else { return Vec::new() };
+        let count = self.besides.min(others.len());
+        let turn = (0..count).map(|offset| others[(self.next + offset) % others.len()].clone());
+        let turn = std::iter::once(first.clone()).chain(turn).collect();
+        self.next = (self.next + count) % others.len().max(1);
+        turn
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn groups() -> Vec<String> {
+        ["embeddings", "norms", "mlp"].map(str::to_owned).to_vec()
+    }
+
+    #[test]
+    fn whether_anything_was_loaded_is_always_looked_at_and_the_others_go_round() {
+        let mut rotation = Rotation::new(Suspicion::all(&groups()), 3);
+        let mut names = || rotation.turn().iter().map(Suspicion::name).collect::<Vec<_>>();
+        assert_eq!(names(), ["unchanged", "behind", "embeddings", "norms"]);
+        assert_eq!(names(), ["unchanged", "mlp", "behind", "embeddings"]);
+        let mut few = Rotation::new(Suspicion::all(&[]), 5);
+        assert_eq!(few.turn(), [Suspicion::Unchanged, Suspicion::Behind]);
+    }
+
+    #[test]
+    fn a_suspicion_supposes_other_weights_than_the_right_ones() {
+        let versions = Versions::new;
+        let all = Suspicion::all(&groups());
+        assert!(all.iter().all(|suspicion| suspicion.weights(versions(4, 4)).is_none()));
+        // One version behind is the version of the beginning, once.
+        assert!(Suspicion::Behind.weights(versions(5, 4)).is_none());
+        assert_eq!(Suspicion::Behind.weights(versions(6, 4)).unwrap().version, 5);
+        assert_eq!(Suspicion::Unchanged.weights(versions(6, 4)).unwrap().version, 4);
+        let group = all[2].weights(versions(6, 4)).unwrap();
+        let replaced = group.replaced.unwrap();
+        assert_eq!((group.version, replaced.group.as_str(), replaced.version), (6, "embeddings", 4));
+    }
+}

@@ -1,0 +1,55 @@
+//! What a run writes of its settings and its inputs: a new one before it starts, a resumed one once it is known to go on.
+
+use evenkeel_tasks::DataReport;
+
+use crate::directory::{CONFIG_FILE, DATA_FILE, RunDirectory};
+use crate::error::RunError;
+use crate::inputs::{AcceptedChanges, INPUTS_FILE, Input, InputRecord};
+use crate::recipe::ResolvedRecipe;
+
+/// The files, before they are written. A resume that is refused changes none of them.
+pub(super) struct StartFiles {
+    /// That of a resumed run, which may have other settings; a new one has it already.
+    config: Option<String>,
+    data: DataReport,
+    record: InputRecord,
+}
+
+impl StartFiles {
+    pub(super) fn of_new_run(recipe: &ResolvedRecipe, data: &DataReport, found: Vec<Input>) -> Self {
+        Self { config: None, data: data.clone(), record: InputRecord::new(recipe.rules.clone(), found) }
+    }
+
+    pub(super) fn of_resumed_run(
+        recipe: &ResolvedRecipe,
+        data: &DataReport,
+        found: Vec<Input>,
+        begun_with: &InputRecord,
+    ) -> Self {
+        let settings = match begun_with.settings.is_empty() {
+            true => recipe.rules.clone(),
+            false => begun_with.settings.clone(),
+        };
+        let record = InputRecord::new(settings, found).with_accepted(begun_with.accepted.clone());
+        Self { config: Some(recipe.toml.clone()), data: data.clone(), record }
+    }
+
+    pub(super) fn inputs(&self) -> &[Input] {
+        &self.record.inputs
+    }
+
+    /// Notes changes that were accepted after that many GRPO steps.
+    pub(super) fn accept(&mut self, step: u64, changes: Vec<String>) {
+        if !changes.is_empty() {
+            self.record.accepted.push(AcceptedChanges { step, changes });
+        }
+    }
+
+    pub(super) fn write(&self, directory: &RunDirectory) -> Result<(), RunError> {
+        if let Some(config) = &self.config {
+            directory.replace(CONFIG_FILE, config)?;
+        }
+        directory.replace_json(DATA_FILE, &self.data)?;
+        directory.replace_json(INPUTS_FILE, &self.record)
+    }
+}

@@ -1,0 +1,219 @@
+//! Each lie is seen by the check that names it; honest engines, noisy ones too, are not accused.
+
+use evenkeel_seeds::{Stream, Uniforms};
+
+use super::*;
+
+/// Evidence that no check of an honest engine may reach here: far below every threshold of a run.
+const HONEST: f64 = 1e3;
+/// The threshold for the first engine of a run.
+const THRESHOLD: f64 = 25_000.0;
+
+/// A distribution over 64 tokens, of which the last ends an answer.
+#[derive(Clone)]
+struct Policy(Vec<f64>);
+
+impl Policy {
+    fn of(logits: impl IntoIterator<Item = f64>) -> Self {
+        let weights: Vec<f64> = logits.into_iter().map(f64::exp).collect();
+        let sum: f64 = weights.iter().sum();
+        Self(weights.into_iter().map(|weight| weight / sum).collect())
+    }
+
+    fn at_temperature(&self, temperature: f64) -> Self {
+        Self::of(self.0.iter().map(|p| p.ln() / temperature))
+    }
+
+    fn without(&self, excluded: impl Fn(usize, f64) -> bool) -> Self {
+        let kept: Vec<f64> =
+            self.0.iter().enumerate().map(|(token, p)| if excluded(token, *p) { 0.0 } else { *p }).collect();
+        let sum: f64 = kept.iter().sum();
+        Self(kept.into_iter().map(|p| p / sum).collect())
+    }
+
+    fn top_p(&self, mass: f64) -> Self {
+        self.without(|_, p| self.0.iter().filter(|other| **other > p).sum::<f64>() >= mass)
+    }
+
+    fn noisy(&self, noise: f64, uniforms: &mut impl FnMut() -> f64) -> Self {
+        Self::of(
+            self.0
+                .iter()
+                .map(|p| p.ln() + noise * (uniforms() + uniforms() + uniforms() - 1.5) * 2.0)
+                .collect::<Vec<_>>(),
+        )
+    }
+
+    fn mean(&self, of: impl Fn(f64) -> f64) -> f64 {
+        self.0.iter().filter(|p| **p > 0.0).map(|p| p * of(p.ln())).sum()
+    }
+
+    fn draw(&self, uniform: f64) -> usize {
+        let mut below = 0.0;
+        let found = self.0.iter().position(|p| {
+            below += p;
+            uniform < below && *p > 0.0
+        });
+        found.unwrap_or_else(|| self.0.iter().rposition(|p| *p > 0.0).unwrap())
+    }
+
+    fn mass(&self, of: impl Fn(usize, f64) -> bool) -> f64 {
+        self.0.iter().enumerate().filter(|(token, p)| of(*token, **p)).map(|(_, p)| *p).sum()
+    }
+
+    /// The learner's view of a token that the engine reports with that log-probability.
+    fn token(&self, token: usize, engine: f64, uniform: f64) -> Token {
+        let (p, entropy) = (self.0[token], -self.mean(|log_p| log_p));
+        let clipped = |log_p: f64| (log_p + entropy).clamp(-4.0, 4.0);
+        let below = self.mass(|_, other| other < p) + uniform * self.mass(|_, other| other == p);
+        let floor = 0.05 * self.0.iter().copied().fold(0.0, f64::max);
+        let rank = 1 + self.0.iter().filter(|other| **other > p).count();
+        let beyond = self.mass(|_, other| self.0.iter().filter(|more| **more > other).count() >= 50);
+        Token {
+            learner: p.ln(),
+            engine,
+            surprise: if p > 0.0 { clipped(p.ln()) - self.mean(clipped) } else { 0.0 },
+            entropy,
+            variance: self.mean(|log_p| (log_p + entropy) * (log_p + entropy)),
+            rare: [
+                (below < 0.01, 0.01),
+                (below < 0.05, 0.05),
+                (rank > 50, beyond),
+                (p < floor, self.mass(|_, other| other < floor)),
+            ],
+            is_end: token == 63,
+            end_probability: self.0[63],
+        }
+    }
+}
+
+/// How an engine draws a token from a policy, and what it says of it: the distribution it draws from, and the one it reports.
+type Engine = fn(&Policy, &mut dyn FnMut() -> f64) -> (Policy, Policy);
+
+fn run(tolerances: Tolerances, sequences: usize, engine: Engine) -> EngineChecks {
+    let (mut uniforms, mut at) = (Uniforms::new(11, Stream::Tokens), 0);
+    let mut uniform = move || {
+        at += 1;
+        uniforms.at(at)
+    };
+    let mut checks = EngineChecks::new(tolerances);
+    for sequence in 0..sequences {
+        if sequence % 8 == 0 {
+            checks.begin_round();
+        }
+        let tokens: Vec<Token> = (0..32)
+            .map(|_| {
+                let scale = 2.0 + 6.0 * uniform();
+                let policy = Policy::of((0..64).map(|_| scale * (uniform() - 0.5)).collect::<Vec<_>>());
+                let (drawn_from, reported) = engine(&policy, &mut uniform);
+                let token = drawn_from.draw(uniform());
+                policy.token(token, reported.0[token].max(1e-30).ln(), uniform())
+            })
+            .collect();
+        checks.add_sequence(&tokens);
+    }
+    checks
+}
+
+fn exact() -> Tolerances {
+    Tolerances::new(0.01, false)
+}
+
+fn found(tolerances: Tolerances, sequences: usize, engine: Engine) -> Vec<Check> {
+    let checks = run(tolerances, sequences, engine);
+    Check::ALL.into_iter().filter(|check| checks.evidence(*check) >= THRESHOLD).collect()
+}
+
+#[test]
+fn an_honest_engine_is_not_accused() {
+    let checks = run(exact(), 2_000, |policy, _| (policy.clone(), policy.clone()));
+    for check in Check::ALL {
+        assert!(checks.evidence(check) < HONEST, "{check:?}: {}", checks.evidence(check));
+    }
+}
+
+#[test]
+fn nor_is_one_with_the_noise_of_a_narrow_type_that_samples_from_what_it_reports() {
+    let checks = run(Tolerances::new(0.25, false), 2_000, |policy, uniforms| {
+        let noisy = policy.noisy(0.05, &mut || uniforms());
+        (noisy.clone(), noisy)
+    });
+    for check in Check::ALL {
+        assert!(checks.evidence(check) < HONEST, "{check:?}: {}", checks.evidence(check));
+    }
+}
+
+#[test]
+fn a_temperature_that_is_not_reported_is_the_samplings() {
+    let lies: [Engine; 3] = [
+        |policy, _| (policy.at_temperature(0.5), policy.clone()),
+        |policy, _| (policy.at_temperature(1.3), policy.clone()),
+        |policy, _| {
+            let most = policy.0.iter().copied().fold(0.0, f64::max);
+            (policy.without(|_, p| p < most), policy.clone())
+        },
+    ];
+    for lie in lies {
+        assert!(found(exact(), 40, lie).contains(&Check::Temperature));
+    }
+}
+
+#[test]
+fn a_temperature_that_is_reported_is_in_the_log_probabilities() {
+    let found = found(exact(), 60, |policy, _| (policy.at_temperature(1.02), policy.at_temperature(1.02)));
+    assert_eq!(found, [Check::LogProbabilities]);
+}
+
+#[test]
+fn a_cut_that_is_not_reported_is_a_truncation() {
+    let lies: [Engine; 3] = [
+        |policy, _| (policy.top_p(0.95), policy.clone()),
+        |policy, _| {
+            let least = 0.05 * policy.0.iter().copied().fold(0.0, f64::max);
+            (policy.without(|_, p| p < least), policy.clone())
+        },
+        |policy, _| (policy.without(|_, p| policy.0.iter().filter(|more| **more > p).count() >= 5), policy.clone()),
+    ];
+    for lie in lies {
+        assert!(found(exact(), 150, lie).contains(&Check::Truncation));
+    }
+}
+
+#[test]
+fn an_end_that_is_never_drawn_is_missed() {
+    let found = found(exact(), 400, |policy, _| (policy.without(|token, _| token == 63), policy.clone()));
+    assert!(found.contains(&Check::EndToken), "{found:?}");
+}
+
+#[test]
+fn log_probabilities_of_other_tokens_are_told_by_their_size() {
+    let checks = run(exact(), 8, |policy, uniforms| {
+        let other = Policy::of((0..64).map(|_| 2.0 * uniforms()).collect::<Vec<_>>());
+        (policy.clone(), other)
+    });
+    assert!(checks.evidence(Check::LogProbabilities) >= THRESHOLD && checks.are_gaps_large());
+}
+
+#[test]
+fn where_the_settings_truncate_tokens_outside_of_the_cut_are_found() {
+    // The learner's distribution is the truncated one; the engine ignores the setting.
+    let (mut uniforms, mut at) = (Uniforms::new(12, Stream::Tokens), 0);
+    let mut uniform = move || {
+        at += 1;
+        uniforms.at(at)
+    };
+    let mut checks = EngineChecks::new(Tolerances::new(0.01, true));
+    checks.begin_round();
+    for _ in 0..40 {
+        let tokens: Vec<Token> = (0..32)
+            .map(|_| {
+                let policy = Policy::of((0..64).map(|_| 5.0 * (uniform() - 0.5)).collect::<Vec<_>>());
+                let (token, cut) = (policy.draw(uniform()), policy.top_p(0.8));
+                cut.token(token, policy.0[token].ln(), uniform())
+            })
+            .collect();
+        checks.add_sequence(&tokens);
+    }
+    assert!(checks.evidence(Check::Truncation) >= THRESHOLD);
+    assert!(checks.sums.outside > 0);
+}

@@ -1,0 +1,100 @@
+//! The audit of one step: takes the chosen samples as groups complete, and says when the learner may have the rest of the groups.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use super::SamplerAudit;
+use super::report::AuditReport;
+use super::selection::Chosen;
+use super::sequence::AuditedSample;
+use crate::error::Halt;
+use crate::rollout::SampledGroup;
+
+/// The audit of a step that is being sampled.
+pub(in crate::run) struct StepAudit {
+    audit: Arc<SamplerAudit>,
+    step: u64,
+    /// Whether its samples are not counted yet.
+    is_new: bool,
+    chosen: Chosen,
+    /// Prompts with chosen samples that are not complete.
+    missing: BTreeSet<u64>,
+    /// Absent once it has begun.
+    scoring: Option<Scoring>,
+}
+
+/// The chosen samples of a step, to be scored.
+pub(in crate::run) struct Scoring {
+    audit: Arc<SamplerAudit>,
+    step: u64,
+    /// In the order of prompts, whichever completed first.
+    samples: BTreeMap<(u64, u32), AuditedSample>,
+    /// Numbers of the step's random stream that the choice took.
+    used: u64,
+    report: AuditReport,
+}
+
+impl StepAudit {
+    pub(super) fn new(audit: Arc<SamplerAudit>, step: u64, is_new: bool, chosen: Chosen, used: u64) -> Self {
+        let missing = chosen.iter().map(|(prompt, _)| *prompt).collect();
+        let (samples, report) = (BTreeMap::new(), AuditReport::default());
+        let scoring = Scoring { audit: Arc::clone(&audit), step, samples, used, report };
+        Self { audit, step, is_new, chosen, missing, scoring: Some(scoring) }
+    }
+
+    /// A group is complete: its chosen samples are taken, whatever their verdicts, and all of them are tested for copies.
+    ///
+    /// # Errors
+    /// [`crate::RunError::Sampler`] where it shows copies.
+    pub(in crate::run) fn add(&mut self, group: &SampledGroup) -> Result<(), Halt> {
+        let prompt = group.number();
+        if let Some(scoring) = self.scoring.as_mut().filter(|_| self.missing.remove(&prompt)) {
+            for &(prompt, number) in self.chosen.range((prompt, 0)..=(prompt, u32::MAX)) {
+                let sample = group.samples().get(number as usize);
+                match sample.and_then(|sample| AuditedSample::of(group.prompt_token_ids(), sample)) {
+                    Some(sample) => drop(scoring.samples.insert((prompt, number), sample)),
+                    None => scoring.report.missing += 1,
+                }
+            }
+        }
+        match self.is_new && self.audit.is_on() {
+            true => self.audit.add_copies(self.step, group),
+            false => Ok(()),
+        }
+    }
+
+    /// The chosen samples, once and as soon as every one is there; at the end of the step (`at_end`) those that are.
+    pub(in crate::run) fn begin(&mut self, at_end: bool) -> Option<Scoring> {
+        let is_due = self.is_new && !self.chosen.is_empty() && (at_end || self.missing.is_empty());
+        self.scoring.take_if(|_| is_due)
+    }
+
+    /// From which group on (counted within the step) the learner must wait for the scoring: the last of the first update.
+    pub(in crate::run) fn holds_from(&self) -> usize {
+        match self.is_new && !self.chosen.is_empty() {
+            true => self.audit.first_update as usize - 1,
+            false => usize::MAX,
+        }
+    }
+
+    /// The step is over. `scored` is what scoring found. `None` where nothing is checked.
+    pub(in crate::run) fn finish(self, scored: Option<AuditReport>) -> Option<AuditReport> {
+        if !self.audit.is_on() {
+            return None;
+        }
+        let state = self.audit.state();
+        Some(scored.unwrap_or_default().with_engines(state.engines.iter().map(|(_, engine)| engine)))
+    }
+}
+
+impl Scoring {
+    /// Scores the samples and judges them.
+    ///
+    /// # Errors
+    /// [`crate::RunError::Sampler`]; what ends the whole run.
+    pub(in crate::run) async fn run(mut self) -> Result<AuditReport, Halt> {
+        let samples: Vec<_> = self.samples.into_values().collect();
+        self.audit.score(self.step, &samples, self.used, &mut self.report).await?;
+        Ok(self.report)
+    }
+}

@@ -1,0 +1,119 @@
+//! Samples that do not come from the policy do not go unnoticed, and end the run before they change any weights.
+
+use std::sync::atomic::Ordering;
+
+use evenkeel_orchestrator::{AuditMode, LoopSettings, RunOutcome};
+
+use crate::support::{Cluster, bounded, metrics, mix, recipe, temp};
+
+/// A cluster whose answers are letters drawn by their seeds, so that no two of a prompt are alike.
+async fn cluster() -> Cluster {
+    let cluster = Cluster::start().await;
+    let letter = |word: u64| char::from(b'A' + (word % 26) as u8);
+    *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(move |item| {
+        let seed = item.sampling.as_ref()?.seed?;
+        Some((0..12).map(|at| letter(mix(seed ^ at << 56))).collect())
+    }));
+    cluster
+}
+
+fn audited(mode: AuditMode) -> LoopSettings {
+    let mut recipe = recipe();
+    recipe.sampler_audit.mode = mode;
+    recipe
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn samples_of_every_step_are_scored_under_the_version_that_sampled_them() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = cluster().await;
+        cluster.run(&path, &audited(AuditMode::Stop)).await.1.unwrap();
+        let lines = metrics(&path);
+        let versions: Vec<u64> = cluster.learner.state.audited.lock().unwrap().keys().copied().collect();
+        // The warm start makes the first two.
+        assert_eq!(versions, (2..2 + lines.len() as u64).collect::<Vec<_>>());
+        for line in lines {
+            let value = |name: &str| line.get(name).unwrap_or_else(|| panic!("{name} in step {}", line.step));
+            assert_eq!((value("sampler_audit/samples"), value("sampler_audit/missing_samples")), (8.0, 0.0));
+            assert!(value("sampler_audit/evidence/temperature") < 1.0 && value("sampler_audit/gap") == 0.0);
+            assert!((value("sampler_audit/tokens_for_10_percent") - 2500.0).abs() < 1e-6);
+            assert!(value("timing_s/sampler_audit") > 0.0);
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_check_ends_the_run_before_the_step_changes_any_weights() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = cluster().await;
+        cluster.learner.state.surprise.store(3000, Ordering::Relaxed);
+        let error = cluster.run(&path, &audited(AuditMode::Stop)).await.1.unwrap_err().to_string();
+        assert!(error.starts_with("step 0: the samples of engine fake fail the audit of their temperature"), "{error}");
+        assert!(error.contains("its tokens are too likely") && error.contains("evidence"), "{error}");
+        assert!(metrics(&path).is_empty());
+        let done = cluster.learner.state.done.lock().unwrap().clone();
+        let grpo = evenkeel_proto::v1::TrainKind::Grpo as i32;
+        assert!(!done.contains_key(&(grpo, 0)), "{done:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_failed_check_may_be_a_warning_alone() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = cluster().await;
+        cluster.learner.state.surprise.store(3000, Ordering::Relaxed);
+        let (outcome, _) = cluster.run(&path, &audited(AuditMode::Warn)).await.1.unwrap();
+        assert_eq!(outcome, RunOutcome::Completed);
+        assert!(metrics(&path).iter().all(|line| line.get("sampler_audit/evidence/temperature").unwrap() > 4.0));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn answers_that_repeat_against_their_probability_are_copies() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        *cluster.generation.state.identical.lock().unwrap() = Some(Box::new(|_| true));
+        let error = cluster.run(&path, &audited(AuditMode::Stop)).await.1.unwrap_err().to_string();
+        assert!(error.contains("fail the audit of their copies") && error.contains("the seed of a request"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_weights_of_samples_are_gone_the_audit_says_that_it_is_not_possible() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = cluster().await;
+        cluster.learner.state.are_weights_gone.store(true, Ordering::Relaxed);
+        cluster.run(&path, &audited(AuditMode::Stop)).await.1.unwrap();
+        for line in metrics(&path) {
+            let value = |name: &str| line.get(name).unwrap();
+            assert_eq!((value("sampler_audit/samples"), value("sampler_audit/not_possible")), (0.0, 8.0));
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn ahead_of_training_every_few_steps_are_audited() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = cluster().await;
+        let mut recipe = audited(AuditMode::Stop);
+        recipe.pipeline.max_lag = 1;
+        recipe.sampler_audit.every = 3;
+        cluster.run(&path, &recipe).await.1.unwrap();
+        for line in metrics(&path) {
+            let expected = if line.step % 3 == 0 { 8.0 } else { 0.0 };
+            assert_eq!(line.get("sampler_audit/samples"), Some(expected), "step {}", line.step);
+        }
+    })
+    .await;
+}
