@@ -37,13 +37,13 @@ def verify(overlays):
         where = f"{overlays}: {name}"
         for port in service.get("ports", []):
             check(port.get("host_ip") == "127.0.0.1", f"{where} is published on {port.get('host_ip')}")
-        if name not in ours:
+        if name not in ours | {"untied"}:
             continue
         check(service.get("read_only") and service["cap_drop"] == ["ALL"], f"{where} may write to its image or has capabilities")
         check("no-new-privileges:true" in service["security_opt"], f"{where} may gain privileges")
         check(not service.get("privileged") and "network_mode" not in service or service["network_mode"] == "none", where)
-        check(name == "model" or service["healthcheck"]["test"], f"{where} has no health check")
-        check(name == "model" or service["restart"].startswith("on-failure"), f"{where} does not come back")
+        check(name in ("model", "untied") or service["healthcheck"]["test"], f"{where} has no health check")
+        check(name in ("model", "untied") or service["restart"].startswith("on-failure"), f"{where} does not come back")
     check(not services["engine"].get("ports"), f"{overlays}: an engine's routes change weights and are published")
     check(not outside & set(services["engine"]["networks"]), f"{overlays}: an engine is in a network with a way out")
     others = [name for name, service in services.items() if "engines" in (service.get("networks") or {})]

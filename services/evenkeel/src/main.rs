@@ -23,6 +23,7 @@ mod recipe;
 mod runs;
 mod serve;
 mod show;
+mod signals;
 mod terminal;
 mod train;
 mod verify;
@@ -49,7 +50,7 @@ fn main() -> ExitCode {
                 Command::Compare(options) => compare::compare(options).await,
                 Command::Serve(options) => serve::serve(options).await,
                 Command::Health(options) => health::check(&options).await,
-                Command::Model(options) => model::write(&options),
+                Command::Model(arguments) => model::run(&arguments),
                 Command::Config(options) => documentation::print(&options),
                 Command::Export(options) => export::export(&options),
                 Command::Runs(options) => runs::list(&options),

@@ -1,4 +1,6 @@
-//! `evenkeel model`: the model that a recipe begins with, in a folder that services can be given before any run starts.
+//! `evenkeel model`: the model that a recipe begins with, in a folder that services can be given before any run starts; copies of models for
+//! vLLM, and the worker extension with which vLLM proves what it has loaded.
+#![expect(clippy::print_stdout, reason = "it says what it wrote")]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -6,16 +8,71 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_hf::name;
+use evenkeel_files::Size;
+use evenkeel_hf::{ConfigFile, Folder, HeadForm, UntiedCopy, name, write_untied};
 use evenkeel_model::fresh::write_fresh_model;
 use evenkeel_proto::FieldError;
 
-use crate::arguments::ModelOptions;
+use crate::arguments::{ModelArguments, ModelCommand, ModelOptions, UntieOptions, WorkerExtensionOptions};
 use crate::recipe;
+
+/// Runs the command, or writes the model of a recipe.
+pub(crate) fn run(arguments: &ModelArguments) -> Result<ExitCode> {
+    match (&arguments.command, &arguments.options) {
+        (Some(ModelCommand::Untie(options)), _) => untie(options),
+        (Some(ModelCommand::WorkerExtension(options)), _) => write_extension(options),
+        (None, Some(options)) => write(options),
+        (None, None) => {
+            Err(FieldError::missing("--out", "the folder of the model, or a command: --help lists them").into())
+        }
+    }
+}
+
+/// Copies a tied model with its head written out, and links any other.
+fn untie(options: &UntieOptions) -> Result<ExitCode> {
+    let UntieOptions { model, to } = options;
+    let source = Folder::new(model);
+    match HeadForm::of(ConfigFile::read(&source)?.json()) {
+        HeadForm::Tied => {
+            let UntiedCopy { head_bytes, written } = write_untied(&source, to)?;
+            let (to, size) = (to.display(), Size(head_bytes));
+            let done = if written { "written" } else { "complete already" };
+            println!("{to}: {done}; its head takes {size} more than in {}, also in vLLM's memory", model.display());
+        }
+        HeadForm::Own | HeadForm::WrittenOut => {
+            link(model, to)?;
+            println!("{}: a link to {}, whose head is in its files", to.display(), model.display());
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn write_extension(options: &WorkerExtensionOptions) -> Result<ExitCode> {
+    let file = &options.file;
+    let module = file.file_name().and_then(|name| name.to_str()).and_then(|name| name.strip_suffix(".py"));
+    let identifier = |name: &&str| {
+        let first = name.chars().next().is_some_and(|c| c.is_ascii_alphabetic() || c == '_');
+        first && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_')
+    };
+    let Some(module) = module.filter(identifier) else {
+        return Err(FieldError::new(
+            "FILE.py",
+            file.display(),
+            "the name of a Python module, such as evenkeel_worker.py",
+        )
+        .into());
+    };
+    fs::write(file, evenkeel_generation::WORKER_EXTENSION)
+        .with_context(|| format!("cannot write {}", file.display()))?;
+    let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let folder = fs::canonicalize(folder).with_context(|| format!("cannot find {}", folder.display()))?;
+    println!("PYTHONPATH={} vllm serve … --worker-extension-cls {module}.WeightDigests", folder.display());
+    Ok(ExitCode::SUCCESS)
+}
 
 /// Creates a fresh one unless it exists, or links the folder of `model.path`. In a cluster the learner and the engine open the folder before
 /// any run starts; whatever the recipe, they find the model under the same name.
-pub(crate) fn write(options: &ModelOptions) -> Result<ExitCode> {
+fn write(options: &ModelOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     match &recipe.model.path {
         Some(path) => link(path, &options.out)?,

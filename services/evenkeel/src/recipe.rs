@@ -5,6 +5,7 @@
 
 mod built_in;
 mod compose;
+mod doubts;
 mod lag;
 mod layers;
 mod shared;
@@ -17,8 +18,8 @@ use evenkeel_learner::{BatchShape, TrainingSettings};
 use evenkeel_model::ModelError;
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings,
-    PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, ServicesSettings,
-    ShapingSettings, WarmStartSettings, recipe_stem,
+    PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplerAuditSettings,
+    ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -55,6 +56,7 @@ pub(crate) struct Recipe {
     pub(crate) checkpoint: CheckpointSettings,
     /// Whether the engines have the weights that they say they have.
     pub(crate) proof: ProofSettings,
+    pub(crate) sampler_audit: SamplerAuditSettings,
     /// The page in which the run is watched.
     pub(crate) page: PageSettings,
     /// Deadlines and retries.
@@ -120,6 +122,15 @@ pub(crate) fn comes_with_program(name: &str) -> bool {
 /// Adds the environment and `--set`, and resolves every section.
 pub(crate) fn finish(loader: Loader, set: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(loader.environment()?.set(set)?)?)
+}
+
+/// A recipe as the orchestrator takes it, with where each of its settings was written.
+pub(crate) fn with_origins(loaded: &Loaded<Recipe>, mut resolved: ResolvedRecipe) -> ResolvedRecipe {
+    let keys = resolved.rules.keys();
+    // What is in a list was written with it.
+    let origin = |key: &String| loaded.origin(key.split('[').next().unwrap_or(key));
+    resolved.origins = keys.map(|key| (key.clone(), origin(key))).collect();
+    resolved
 }
 
 /// The recipe of a run that is forked from one with the recipe `origin`.
@@ -232,7 +243,8 @@ impl RecipeReader for Reader {
     }
 
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError> {
-        resolve(loader)?.settings.resolved()
+        let loaded = resolve(loader)?;
+        Ok(with_origins(&loaded, loaded.settings.resolved()?))
     }
 
     fn resolve_fork(&self, origin: Loader, fork: Loader) -> Result<ResolvedRecipe, ConfigError> {

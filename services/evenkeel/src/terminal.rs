@@ -1,15 +1,17 @@
 //! Output of a run: progress bars in a terminal, lines elsewhere, JSON if requested.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "this is the terminal")]
 
 use std::io::{self, ErrorKind, IsTerminal, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use evenkeel_config::human;
 use evenkeel_orchestrator::{AVERAGE, Event, MetricsLine, RunOutcome, RunProgress, StopWhen, Summary};
 use evenkeel_proto::shown::without_credentials;
 use evenkeel_proto::v1::StepKind;
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
+
+use crate::signals::Received;
 
 /// Silence after which the progress within a step is printed where there are no bars.
 const SILENCE: Duration = Duration::from_secs(60);
@@ -19,7 +21,7 @@ const TICK: Duration = Duration::from_millis(200);
 
 /// Prints an error with its causes.
 pub(crate) fn print_error(error: &anyhow::Error) {
-    eprintln!("error: {}", in_words(error));
+    say_line(&format!("error: {}", in_words(error)));
 }
 
 /// An error with its causes, without the passwords of URLs. Some errors have their cause in their own words: it is not repeated.
@@ -48,7 +50,17 @@ pub(crate) fn unless_reader_left(written: io::Result<()>) -> io::Result<()> {
 
 /// Prints what the user should know.
 pub(crate) fn note(text: &str) {
-    eprintln!("{text}");
+    say_line(text);
+}
+
+/// A line on stderr. A terminal that is gone, as after SIGHUP, ends nothing.
+fn say_line(text: &str) {
+    let _ = writeln!(io::stderr(), "{text}");
+}
+
+/// A line on stdout, of which the same holds.
+fn print_line(text: &str) {
+    let _ = writeln!(io::stdout(), "{text}");
 }
 
 /// The output of one run.
@@ -106,7 +118,7 @@ impl Screen {
 
     fn line(&mut self, line: &MetricsLine) {
         if self.json {
-            println!("{}", line.to_json());
+            print_line(&line.to_json());
         }
         let text = |name: &str, digits| line.get(name).map_or("–".into(), |value| rounded(value, digits));
         match line.kind {
@@ -146,16 +158,16 @@ impl Screen {
         let due = (step + 1).is_multiple_of(every) || self.said.elapsed() >= SILENCE;
         if !self.live && !self.json && due {
             self.said = Instant::now();
-            eprintln!("{}", text());
+            say_line(&text());
         }
     }
 
     fn say(&mut self, text: &str) {
         self.said = Instant::now();
         if self.live {
-            self.bars.suspend(|| eprintln!("{text}"));
+            self.bars.suspend(|| say_line(text));
         } else if !self.json {
-            eprintln!("{text}");
+            say_line(text);
         }
     }
 
@@ -164,11 +176,29 @@ impl Screen {
         self.say(&format!("page at {url}"));
     }
 
-    pub(crate) fn stopping(&mut self, mode: StopWhen) {
-        self.say(match mode {
-            StopWhen::AfterStep => "ending after the current step; press Ctrl-C again to end now",
-            StopWhen::Now => "ending now; the current step will be done again",
-        });
+    pub(crate) fn stopping(&mut self, mode: StopWhen, received: Received, grace: Duration) {
+        match (mode, received.is_from_person()) {
+            (StopWhen::AfterStep, true) => self.say("ending after the current step; press Ctrl-C again to end now"),
+            (StopWhen::AfterStep, false) => {
+                let (name, grace) = (received.name(), human(grace));
+                self.say(&format!("{name}: ending after the current step, within {grace} (checkpoint.grace)"));
+            }
+            (StopWhen::AbandonStep | StopWhen::Now, _) => self.say("ending now; the current step will be done again"),
+        }
+    }
+
+    /// Says that the step in progress takes too long.
+    pub(crate) fn abandoning(&mut self) {
+        self.say("the current step does not end within checkpoint.grace, it is given up and will be done again");
+    }
+
+    /// Says that the process ends without waiting for anything.
+    pub(crate) fn out_of_grace(&mut self, grace: Duration, path: &Path) {
+        self.say(&format!(
+            "checkpoint.grace ({}) is over; continue from the last checkpoint with evenkeel train --resume {}",
+            human(grace),
+            path.display()
+        ));
     }
 
     pub(crate) fn clear(&self) {
@@ -203,14 +233,17 @@ impl Screen {
             let table = crate::columns::benchmarks(&summary.benchmarks);
             text += &table.lines().map(|line| format!("  {line}\n")).collect::<String>();
         }
+        if let Some(weights) = &summary.weights {
+            text += &format!("  weights of the engines             {weights}\n");
+        }
         text += &format!("  report                             {}\n", path.join("report.html").display());
         if outcome == RunOutcome::Stopped {
             text += &format!("  continue with                      evenkeel train --resume {}\n", path.display());
         }
-        match self.json {
-            true => eprint!("{text}"),
-            false => print!("{text}"),
-        }
+        let _ = match self.json {
+            true => io::stderr().write_all(text.as_bytes()),
+            false => io::stdout().write_all(text.as_bytes()),
+        };
     }
 }
 

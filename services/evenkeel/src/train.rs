@@ -1,14 +1,17 @@
 //! `evenkeel train`: a run from its recipe to its report.
 
+use std::io::Read;
 use std::path::Path;
-use std::pin::pin;
 use std::process::ExitCode;
+use std::time::Duration;
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
-    LoadLimits, PageServer, ResolvedRecipe, RunDirectory, RunHandle, RunOptions, RunOutcome, StopWhen, start_run,
+    Event, LoadLimits, PageServer, ResolvedRecipe, RunDirectory, RunHandle, RunOptions, RunOutcome, StopWhen,
+    check_model, start_run,
 };
-use tokio::sync::oneshot;
+use tokio::sync::mpsc;
+use tokio::time::Instant;
 
 use crate::arguments::{TrainOptions, probe_setting};
 use crate::cluster::Cluster;
@@ -16,13 +19,14 @@ use crate::dry_run::dry_run;
 use crate::fork;
 use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
+use crate::signals::{Received, Signals};
 use crate::terminal::Screen;
 
 /// Where a run's page is served if nothing else is set.
 const FREE_PORT: &str = "127.0.0.1:0";
 
-/// Exit status after Ctrl-C, by the convention of shells.
-const INTERRUPTED: u8 = 130;
+/// Share of the grace after which a step that is not trained is given up.
+const GRACE_OF_STEP: f64 = 0.75;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     if options.dry_run {
@@ -31,7 +35,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
-    let (_cluster, mut run, page) = match start(&recipe, resolved, &directory).await {
+    let run_options = RunOptions { accept_changed_inputs: options.accept_changed_inputs, ..RunOptions::default() };
+    let (_cluster, mut run, page) = match start(&recipe, resolved, &directory, run_options).await {
         Ok(started) => started,
         Err(refused) => {
             directory.discard();
@@ -39,29 +44,49 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
         }
     };
     drop(directory);
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    let mut has_begun = false;
     let mut screen = Screen::new(options.json, run.progress());
     if let Some(page) = &page {
         screen.page(&page.url_of(&run.live()));
     }
-    let (mut asked, mut is_orphan) = (0, false);
-    let mut parent_gone = pin!(parent_gone(options.with_parent));
+    let mut ending = Ending::new(recipe.checkpoint.grace);
+    let mut parent = Parent::watch(options.with_parent);
     loop {
         tokio::select! {
             event = run.next_event() => match event {
-                Some(event) => screen.show(&event),
+                Some(event) => {
+                    has_begun |= matches!(&*event, Event::Started { .. });
+                    screen.show(&event);
+                }
                 None => break,
             },
-            pressed = tokio::signal::ctrl_c() => {
-                pressed.context("cannot listen for Ctrl-C")?;
-                asked += 1;
-                let mode = if asked == 1 { StopWhen::AfterStep } else { StopWhen::Now };
-                screen.stopping(mode);
-                run.stop(mode);
+            received = signals.next() => {
+                if let Some(mode) = ending.received(received) {
+                    screen.stopping(mode, received, ending.grace);
+                    run.stop(mode);
+                }
             }
-            () = &mut parent_gone, if !is_orphan => {
-                is_orphan = true;
-                run.stop(StopWhen::Now);
-            }
+            said = parent.says() => match said {
+                // It was told to end, and tells its runs.
+                ParentSays::End => if let Some(mode) = ending.received(Received::Terminate) {
+                    screen.stopping(mode, Received::Terminate, ending.grace);
+                    run.stop(mode);
+                },
+                ParentSays::Gone => run.stop(StopWhen::Now),
+            },
+            when = ending.limit() => match when {
+                Limit::Step => {
+                    screen.abandoning();
+                    run.stop(StopWhen::AbandonStep);
+                }
+                Limit::Grace => {
+                    screen.clear();
+                    screen.out_of_grace(ending.grace, &path);
+                    // Neither a checkpoint nor the end of a call is waited for: what is on the disk is the last checkpoint.
+                    std::process::exit(ending.exit_status().into());
+                }
+            },
             () = screen.tick() => {}
         }
     }
@@ -70,27 +95,116 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     if let Some(page) = &page {
         page.wait_for_followers().await;
     }
-    let (outcome, summary) = joined.with_context(|| resume_hint(&path))?;
+    let (outcome, summary) = match joined {
+        Ok(joined) => joined,
+        Err(error) if has_begun => return Err(anyhow::Error::from(error).context(resume_hint(&path))),
+        // It was refused before its first step: what it says is what is to be changed.
+        Err(error) => return Err(error.into()),
+    };
     screen.last(outcome, &summary, &path);
     Ok(match outcome {
         RunOutcome::Completed => ExitCode::SUCCESS,
-        RunOutcome::Stopped => ExitCode::from(INTERRUPTED),
+        RunOutcome::Stopped => ExitCode::from(ending.exit_status()),
     })
 }
 
-/// Resolves when standard input ends: with the process that holds its other end. Otherwise never.
-async fn parent_gone(is_watched: bool) {
-    if !is_watched {
-        return std::future::pending().await;
+/// How a run that was asked to end ends.
+struct Ending {
+    grace: Duration,
+    /// The first signal.
+    first: Option<Received>,
+    /// When a step is given up, and when the process ends whatever it does; after a signal of a scheduler only.
+    limits: Option<(Instant, Instant)>,
+    is_step_over: bool,
+}
+
+/// What has run out.
+enum Limit {
+    /// The time for the current step.
+    Step,
+    /// All of it.
+    Grace,
+}
+
+impl Ending {
+    fn new(grace: Duration) -> Self {
+        Self { grace, first: None, limits: None, is_step_over: false }
     }
-    let (ended, end) = oneshot::channel::<()>();
-    // A thread of its own, which the end of the process does not wait for.
-    std::thread::spawn(move || {
-        // An error means that nobody can write to it either.
-        let _ = std::io::copy(&mut std::io::stdin(), &mut std::io::sink());
-        drop(ended);
-    });
-    let _ = end.await;
+
+    /// How the run is to stop now; `None` where nothing changes. A second Ctrl-C ends it at once. A scheduler may repeat its signal, which
+    /// starts no new grace.
+    fn received(&mut self, received: Received) -> Option<StopWhen> {
+        if !received.is_from_person() && self.limits.is_none() {
+            let now = Instant::now();
+            self.limits = Some((now + self.grace.mul_f64(GRACE_OF_STEP), now + self.grace));
+        }
+        match self.first {
+            None => {
+                self.first = Some(received);
+                Some(StopWhen::AfterStep)
+            }
+            Some(_) => received.is_from_person().then_some(StopWhen::Now),
+        }
+    }
+
+    /// Completes when the next limit is reached, each once.
+    async fn limit(&mut self) -> Limit {
+        let Some((step, grace)) = self.limits else { return std::future::pending().await };
+        if !self.is_step_over {
+            tokio::time::sleep_until(step).await;
+            self.is_step_over = true;
+            return Limit::Step;
+        }
+        tokio::time::sleep_until(grace).await;
+        Limit::Grace
+    }
+
+    fn exit_status(&self) -> u8 {
+        self.first.unwrap_or(Received::Interrupt).exit_status()
+    }
+}
+
+/// The process that has started this one and holds the other end of its standard input.
+struct Parent(Option<mpsc::UnboundedReceiver<()>>);
+
+enum ParentSays {
+    /// A line: the run is to end as after SIGTERM.
+    End,
+    /// Its end: nobody needs the run.
+    Gone,
+}
+
+impl Parent {
+    /// Nobody where it is not watched.
+    fn watch(is_watched: bool) -> Self {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        if !is_watched {
+            return Self(None);
+        }
+        // A thread of its own, which the end of the process does not wait for.
+        std::thread::spawn(move || {
+            let (mut byte, mut input) = ([0], std::io::stdin());
+            // An error means that nobody can write to it either.
+            while let Ok(1) = input.read(&mut byte) {
+                if byte[0] == b'\n' && sender.send(()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self(Some(receiver))
+    }
+
+    /// What it says next; nothing more once it is gone.
+    async fn says(&mut self) -> ParentSays {
+        let Some(lines) = &mut self.0 else { return std::future::pending().await };
+        match lines.recv().await {
+            Some(()) => ParentSays::End,
+            None => {
+                self.0 = None;
+                ParentSays::Gone
+            }
+        }
+    }
 }
 
 /// Starts the services, the run and its page; all refusals come before the first step.
@@ -98,6 +212,7 @@ async fn start(
     recipe: &Recipe,
     resolved: ResolvedRecipe,
     directory: &RunDirectory,
+    options: RunOptions,
 ) -> Result<(Cluster, RunHandle, Option<PageServer>)> {
     // First: a port that is taken costs nothing.
     let page = match recipe.page.address(Some(FREE_PORT))? {
@@ -105,8 +220,10 @@ async fn start(
         None => None,
     };
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
+    // The services load it before the run is prepared.
+    check_model(&resolved, directory, &options)?;
     let cluster = Cluster::start(recipe, &model, directory).await?;
-    let run = start_run(resolved, directory.clone(), cluster.endpoints.clone(), RunOptions::default())?;
+    let run = start_run(resolved, directory.clone(), cluster.endpoints.clone(), options)?;
     if let Some(page) = &page {
         page.attach(run.live());
     }
@@ -123,10 +240,10 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
     match (&options.resume, &options.from) {
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
-            let recipe = recipe::finish(RunDirectory::settings_of(path)?, &set)?.settings;
-            let resolved = recipe.resolved_for_this_process()?;
-            let directory = RunDirectory::resume(path, &resolved.identity)?;
-            Ok((recipe, resolved, directory))
+            let loaded = recipe::finish(RunDirectory::settings_of(path)?, &set)?;
+            let resolved = recipe::with_origins(&loaded, loaded.settings.resolved_for_this_process()?);
+            let directory = RunDirectory::resume(path, &resolved)?;
+            Ok((loaded.settings, resolved, directory))
         }
         (None, None) => {
             let recipe = recipe::load(&options.recipe, &set)?.settings;

@@ -15,7 +15,10 @@ pub(crate) use results::{
     AuditOptions, EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions,
     WeightsOption,
 };
-pub(crate) use serve::{ConfigOptions, HealthOptions, ModelOptions, ServeOptions, Service};
+pub(crate) use serve::{
+    ConfigOptions, HealthOptions, ModelArguments, ModelCommand, ModelOptions, ServeOptions, Service, UntieOptions,
+    WorkerExtensionOptions,
+};
 pub(crate) use train::{CompareOptions, TrainOptions, probe_setting};
 pub(crate) use verify::{CodeModeOption, VerifyCodeOptions, VerifyCommand, VerifyMathOptions};
 
@@ -43,8 +46,9 @@ pub(crate) enum Command {
     Serve(ServeOptions),
     /// Check the health of servers, one line each; the exit status says whether all are healthy.
     Health(HealthOptions),
-    /// Create the fresh model of a recipe, or link the model that it starts from, for services that need it before the run starts.
-    Model(ModelOptions),
+    /// Create the fresh model of a recipe, or link the model that it starts from, for services that need it before the run starts; or
+    /// prepare a model, or vLLM, for training.
+    Model(ModelArguments),
     /// Write the model of a run as a Hugging Face folder: weights, tokenizer, chat template, generation_config.json, model card.
     Export(ExportOptions),
     /// List the runs in a folder: state, steps, reward, accuracy, rule.

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Service {
@@ -50,6 +50,42 @@ pub(crate) struct ServeOptions {
     /// and per step. Defaults to the environment variable EVENKEEL_TRACES.
     #[arg(long, value_name = "URL")]
     pub(crate) traces: Option<String>,
+}
+
+#[derive(Args)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+pub(crate) struct ModelArguments {
+    #[command(subcommand)]
+    pub(crate) command: Option<ModelCommand>,
+    #[command(flatten)]
+    pub(crate) options: Option<ModelOptions>,
+}
+
+#[derive(Subcommand)]
+pub(crate) enum ModelCommand {
+    /// Copy a model whose head is its embedding for vLLM: the head is written out, so that vLLM takes it with every update. Start vLLM on the
+    /// copy; the run goes on with the model itself, or with the copy. A model with a head of its own needs no copy: DIR becomes a link to it.
+    Untie(UntieOptions),
+    /// Write the worker extension of vLLM that proves weights exactly, by digests of the tensors that vLLM computes with: a Python file for
+    /// `vllm serve --worker-extension-cls`.
+    WorkerExtension(WorkerExtensionOptions),
+}
+
+#[derive(Args)]
+pub(crate) struct UntieOptions {
+    /// The model's folder.
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// The copy. If it is complete already, it is left as it is.
+    #[arg(value_name = "DIR")]
+    pub(crate) to: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct WorkerExtensionOptions {
+    /// The file; its name without `.py` is the module that vLLM is given.
+    #[arg(value_name = "FILE.py")]
+    pub(crate) file: PathBuf,
 }
 
 #[derive(Args)]

@@ -27,6 +27,10 @@ pub(crate) struct TrainOptions {
     /// Resume the run in this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
+    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its record, its summary and
+    /// its report.
+    #[arg(long, requires = "resume")]
+    pub(crate) accept_changed_inputs: bool,
     /// Print one JSON line per step on stdout, and nothing else; with --dry-run one JSON object.
     #[arg(long)]
     pub(crate) json: bool,

@@ -6,7 +6,7 @@ use clap::{Args, Subcommand, ValueEnum};
 
 #[derive(Subcommand)]
 pub(crate) enum VerifyCommand {
-    /// Judge mathematical answers: JSON rows {id, gold, prediction or completion}, with a verdict row for each on stdout.
+    /// Judge mathematical answers: JSON rows {id, gold, prediction or completion, and optionally prompt}, with a verdict row for each on stdout.
     Math(VerifyMathOptions),
     /// Judge programs: JSON rows {question, completion} or {question, programs}, with a verdict row for each program on stdout.
     Code(VerifyCodeOptions),
@@ -54,6 +54,9 @@ pub(crate) struct VerifyCodeOptions {
     /// Count instructions instead of time, so that no verdict depends on the machine.
     #[arg(long)]
     pub(crate) deterministic: bool,
+    /// Largest error of a number whose expected value is written as a float; 0 for none [default: 1e-6, or that of the service].
+    #[arg(long, value_name = "ERROR")]
+    pub(crate) float_tolerance: Option<f64>,
     /// Run every test even after one failed.
     #[arg(long)]
     pub(crate) all_tests: bool,

@@ -1,12 +1,12 @@
 //! Runs jobs, a limited number at once, each after the one that it depends on.
 
 use anyhow::Result;
-use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, watch};
 use tokio::task::JoinSet;
 
 use super::jobs::Job;
 use super::worker::{self, JobOutcome};
+use crate::signals::Signals;
 
 /// What happens while jobs run.
 #[derive(Debug)]
@@ -19,8 +19,8 @@ pub(super) enum JobEvent {
     Ended(usize, JobOutcome),
 }
 
-/// Runs all jobs, `at_once` at a time, in their order where several could start. After Ctrl-C nothing starts any more, and runs that were
-/// told as well end after their step. Returns how each ended, where it did.
+/// Runs all jobs, `at_once` at a time, in their order where several could start. After Ctrl-C, SIGTERM or SIGHUP nothing starts any more, and
+/// the runs end after their step. Returns how each ended, where it did.
 pub(super) async fn run_all(
     jobs: &[Job],
     at_once: usize,
@@ -31,7 +31,8 @@ pub(super) async fn run_all(
     let mut has_begun = vec![false; jobs.len()];
     let (steps, mut stepped) = mpsc::unbounded_channel();
     let mut running = JoinSet::new();
-    let mut interrupts = signal(SignalKind::interrupt())?;
+    let mut signals = Signals::listen()?;
+    let (tell_end, end) = watch::channel(false);
     let mut is_stopping = false;
     loop {
         fail_those_behind(jobs, &mut ended, &mut on);
@@ -45,13 +46,13 @@ pub(super) async fn run_all(
             let Some(index) = (0..jobs.len()).find(is_ready) else { break };
             has_begun[index] = true;
             on(&JobEvent::Began);
-            let (job, program, steps) = (jobs[index].clone(), program.to_vec(), steps.clone());
+            let (job, program, steps, end) = (jobs[index].clone(), program.to_vec(), steps.clone(), end.clone());
             running.spawn(async move {
                 let on_step = |step| {
                     // Their reader outlives this.
                     let _ = steps.send((index, step));
                 };
-                (index, worker::run(&job, &program, on_step).await)
+                (index, worker::run(&job, &program, end, on_step).await)
             });
         }
         if running.is_empty() {
@@ -65,8 +66,13 @@ pub(super) async fn run_all(
                 on(&JobEvent::Ended(index, result.clone()));
                 ended[index] = Some(result);
             }
-            // A terminal tells the runs as well, since they are of one process group.
-            Some(()) = interrupts.recv() => is_stopping = true,
+            received = signals.next() => {
+                is_stopping = true;
+                // A terminal tells the runs as well, since they are of one process group; a scheduler may tell this process alone.
+                if !received.is_from_person() {
+                    tell_end.send_replace(true);
+                }
+            }
         }
     }
 }

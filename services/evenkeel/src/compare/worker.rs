@@ -8,13 +8,14 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{RunDirectory, RunRecord, did_all_steps};
 use serde_json::Value;
-use tokio::io::{AsyncBufReadExt, BufReader};
+use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
+use tokio::sync::watch;
 
 use super::jobs::{Job, Start};
 
-/// Exit status of a run that was stopped by Ctrl-C, by the convention of shells.
-const INTERRUPTED: i32 = 130;
+/// Exit statuses of a run that was stopped by SIGHUP, Ctrl-C or SIGTERM, by the convention of shells.
+const STOPPED: [i32; 3] = [129, 130, 143];
 /// How long a run of an earlier call of the command may take to end; one that takes longer is reported as in use.
 const LONGEST_END: Duration = Duration::from_secs(120);
 
@@ -35,7 +36,14 @@ pub(super) fn is_finished(directory: &Path, steps: u64) -> bool {
 }
 
 /// Starts or resumes a run and waits for its end. `program` is this program, as a command. `on_step` gets the number of GRPO steps done.
-pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u64)) -> Result<JobOutcome> {
+///
+/// The run ends after its step once `end` is true, as after SIGTERM.
+pub(super) async fn run(
+    job: &Job,
+    program: &[String],
+    mut end: watch::Receiver<bool>,
+    mut on_step: impl FnMut(u64),
+) -> Result<JobOutcome> {
     if is_finished(&job.directory, job.steps) {
         return Ok(JobOutcome::Finished);
     }
@@ -51,10 +59,21 @@ pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u
     command.args(first).args(["train", "--json", "--with-parent"]).args(arguments(job)).kill_on_drop(true);
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
     let mut child = command.spawn().with_context(|| program.clone())?;
-    let _alive = child.stdin.take();
+    let mut stdin = child.stdin.take().context("the run has no standard input")?;
+    let mut is_told = false;
     let stdout = child.stdout.take().context("the run has no standard output")?;
     let mut lines = BufReader::new(stdout).lines();
-    while let Ok(Some(line)) = lines.next_line().await {
+    loop {
+        let line = tokio::select! {
+            line = lines.next_line() => line,
+            () = told(&mut end), if !is_told => {
+                is_told = true;
+                // One that has ended meanwhile needs no telling.
+                let _ = stdin.write_all(b"\n").await;
+                continue;
+            }
+        };
+        let Ok(Some(line)) = line else { break };
         let line: Value = serde_json::from_str(&line).unwrap_or_default();
         if line["kind"] == "train"
             && let Some(step) = line["step"].as_u64()
@@ -65,9 +84,17 @@ pub(super) async fn run(job: &Job, program: &[String], mut on_step: impl FnMut(u
     let status = child.wait().await?;
     Ok(match status.code() {
         Some(0) => JobOutcome::Finished,
-        Some(INTERRUPTED) => JobOutcome::Stopped,
+        Some(code) if STOPPED.contains(&code) => JobOutcome::Stopped,
         _ => JobOutcome::Failed(reason(&log).unwrap_or_else(|| status.to_string())),
     })
+}
+
+/// Completes once the run is to end; never where nobody can say so any more.
+async fn told(end: &mut watch::Receiver<bool>) {
+    let is_gone = end.wait_for(|end| *end).await.is_err();
+    if is_gone {
+        std::future::pending().await
+    }
 }
 
 /// Waits until no process has a directory: after this command was killed, its runs take a moment to notice and to end.
@@ -123,6 +150,11 @@ mod tests {
         }
     }
 
+    /// A run that is not told to end.
+    fn never() -> watch::Receiver<bool> {
+        watch::channel(false).1
+    }
+
     /// A script that stands for a run.
     fn program(script: &str) -> Vec<String> {
         ["sh", "-c", script].map(str::to_owned).to_vec()
@@ -135,12 +167,26 @@ mod tests {
         let mut steps = Vec::new();
         let lines = r#"echo '{"kind":"train","step":0}'; echo '{"kind":"evaluation","step":1}'; echo '{"kind":"train","step":1}'"#;
         let done = program(lines);
-        assert_eq!(run(&job, &done, |step| steps.push(step)).await.unwrap(), JobOutcome::Finished);
+        assert_eq!(run(&job, &done, never(), |step| steps.push(step)).await.unwrap(), JobOutcome::Finished);
         assert_eq!(steps, [1, 2]);
         let failing = program("echo 'error: no engine' >&2; echo later >&2; exit 1");
-        assert_eq!(run(&job, &failing, |_| {}).await.unwrap(), JobOutcome::Failed("no engine".to_owned()));
-        let stopped = program("exit 130");
-        assert_eq!(run(&job, &stopped, |_| {}).await.unwrap(), JobOutcome::Stopped);
+        assert_eq!(run(&job, &failing, never(), |_| {}).await.unwrap(), JobOutcome::Failed("no engine".to_owned()));
+        for code in [129, 130, 143] {
+            let stopped = program(&format!("exit {code}"));
+            assert_eq!(run(&job, &stopped, never(), |_| {}).await.unwrap(), JobOutcome::Stopped);
+        }
+    }
+
+    #[tokio::test]
+    async fn a_run_is_told_to_end_by_a_line() {
+        let dir = tempfile::tempdir().unwrap();
+        let (job, waits) = (job(dir.path().join("run")), program("read line && exit 143"));
+        let (tell, end) = watch::channel(false);
+        let (ended, ()) = tokio::join!(run(&job, &waits, end, |_| {}), async {
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            tell.send_replace(true);
+        });
+        assert_eq!(ended.unwrap(), JobOutcome::Stopped);
     }
 
     #[tokio::test]
@@ -148,8 +194,8 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::fs::write(dir.path().join("summary.json"), r#"{"state": "completed", "steps": 3}"#).unwrap();
         let job = job(dir.path().to_owned());
-        assert_eq!(run(&job, &["/nothing/there".to_owned()], |_| {}).await.unwrap(), JobOutcome::Finished);
+        assert_eq!(run(&job, &["/nothing/there".to_owned()], never(), |_| {}).await.unwrap(), JobOutcome::Finished);
         std::fs::write(dir.path().join("summary.json"), r#"{"state": "completed", "steps": 2}"#).unwrap();
-        assert!(run(&job, &["/nothing/there".to_owned()], |_| {}).await.is_err());
+        assert!(run(&job, &["/nothing/there".to_owned()], never(), |_| {}).await.is_err());
     }
 }

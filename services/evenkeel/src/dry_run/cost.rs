@@ -122,6 +122,13 @@ pub(super) fn disk(recipe: &Recipe, config: &Config) -> DiskPlan {
     DiskPlan::new(parameters(config), recipe.model.checkpoint_type, recipe.model.publish_type, kept)
 }
 
+/// What a tied head takes once more where engines of the user's own load it, in bytes; `None` where none is written out.
+pub(super) fn written_out_head(recipe: &Recipe, config: &Config) -> Option<u64> {
+    let values = (config.vocab_size * config.hidden_size) as u64;
+    let loaded = config.tie_word_embeddings && !recipe.generation.endpoints.is_empty();
+    loaded.then(|| values * type_bytes(recipe.model.publish_type))
+}
+
 fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt: f64, answer: f64) -> StepCost {
     let sampling = &recipe.sampling;
     let (prompts, group) = (u64::from(sampling.prompts_per_step), u64::from(sampling.group_size));

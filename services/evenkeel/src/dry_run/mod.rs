@@ -9,6 +9,7 @@ mod flops;
 mod memory;
 mod model;
 mod print;
+mod proof;
 mod published;
 mod report;
 mod services;
@@ -19,12 +20,18 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use evenkeel_chat::PromptRenderer;
+use evenkeel_config::human;
+use evenkeel_files::{Size, check_writable};
 use evenkeel_orchestrator::RunDirectory;
 
 use crate::recipe::Recipe;
 use evenkeel_proto::FieldError;
+use evenkeel_tasks::Part;
 use findings::Findings;
+use model::ModelFacts;
 use report::Report;
+use sets::DataFacts;
 
 /// Looks at everything that a run needs. The exit code is a failure if the run cannot start.
 pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, json: bool) -> Result<ExitCode> {
@@ -32,11 +39,14 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
     if let Some(out) = out {
         check_directory(out, &mut findings);
     }
+    check_place(out, &mut findings);
     for note in recipe.notes() {
         findings.note(note);
     }
+    findings.note(proof::foreseen(recipe));
     let model = model::look(recipe, &mut findings);
     let data = data::look(recipe, &model, &mut findings);
+    note_doubts(recipe, &model, &data, &mut findings);
     let costs = model.config.as_ref().map(|config| cost::of_run(recipe, config, &data));
     let memory = model.config.as_ref().map(|config| memory::of_run(recipe, config, &data));
     if let Some(memory) = &memory {
@@ -47,10 +57,36 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
         let missing = cost::disk(recipe, config).missing(&run.join("checkpoints"), &run.join("weights"));
         missing.into_iter().for_each(|sentence| findings.problem(format!("--out: {sentence}")));
     }
+    if let Some(bytes) = model.config.as_ref().and_then(|config| cost::written_out_head(recipe, config)) {
+        findings.note(format!(
+            "the head of the model is its embedding: for vLLM, which is started on a copy by `evenkeel model untie`, it is written out and \
+             takes {} more in each published folder and in the memory of each engine",
+            Size(bytes)
+        ));
+    }
     services::look(recipe, &data, &mut findings).await;
     let report = Report::new(recipe, name, model, data, costs, memory, findings);
     print::print(&report, json)?;
     Ok(if report.can_start { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What a run would say at its start, and what a preemption costs.
+fn note_doubts(recipe: &Recipe, model: &ModelFacts, data: &DataFacts, findings: &mut Findings) {
+    let (per_step, kept) = (u64::from(recipe.sampling.prompts_per_step), &recipe.checkpoint);
+    let training = data.sets.iter().filter(|set| set.part == Part::Training);
+    let problems: u64 = training.map(|set| set.prompts).sum();
+    if (1..per_step).contains(&problems) {
+        findings.note(format!(
+            "{problems} problems for {per_step} prompts a step: a step asks the same problem several times"
+        ));
+    }
+    model.renderer.iter().flat_map(PromptRenderer::unread_arguments).for_each(|note| findings.note(note));
+    let (grace, every) = (human(kept.grace), kept.every);
+    findings.note(format!(
+        "a preemption (SIGTERM or SIGHUP) costs at most the step in progress: what is not trained after three quarters of checkpoint.grace \
+         = {grace} is given up. If it is killed without notice, or the checkpoint takes longer than the rest, up to {every} steps \
+         (checkpoint.every)"
+    ));
 }
 
 /// A run needs a directory of its own.
@@ -63,4 +99,14 @@ fn check_directory(out: &Path, findings: &mut Findings) {
         return;
     };
     findings.problem(FieldError::new(format!("--out {}", out.display()), is, "an empty or a new directory"));
+}
+
+/// Its directory must be one that can be written; without `--out` it is in `runs`.
+fn check_place(out: Option<&Path>, findings: &mut Findings) {
+    let place = out.unwrap_or(Path::new("runs"));
+    if let Err((in_the_way, error)) = check_writable(place) {
+        let value = format!("a place that cannot be written ({}: {error})", in_the_way.display());
+        let field = out.map_or_else(|| "--out, by default runs".to_owned(), |out| format!("--out {}", out.display()));
+        findings.problem(FieldError::new(field, value, "a directory that this process can make and write"));
+    }
 }

@@ -5,6 +5,7 @@ use std::path::Path;
 use evenkeel_chat::PromptRenderer;
 use evenkeel_hf::name::{WEIGHTS, WEIGHTS_INDEX};
 use evenkeel_hf::{Folder, TensorShapes, Tokenizer, WeightFiles};
+use evenkeel_model::folder::check_values;
 use evenkeel_model::{Config, parameter_specs};
 use evenkeel_proto::FieldError;
 use serde::Serialize;
@@ -99,7 +100,7 @@ fn check_stop_tokens(recipe: &Recipe, config: &Config, findings: &mut Findings) 
     }
 }
 
-/// Compares the tensors of the folder with those of the architecture, without reading their values.
+/// Compares the tensors of the folder with those of the architecture, and reads their values: one that is not finite would end the run.
 fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
     let path = folder.path();
     let files = match WeightFiles::read(folder) {
@@ -115,13 +116,20 @@ fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
         return findings.problem(format!("{}: weights are missing: {missing}{hint}", path.display()));
     }
     match files.shapes() {
-        Ok(shapes) => check_tensors(path, &shapes, config, findings),
+        Ok(shapes) if check_tensors(path, &shapes, config, findings) => {
+            if let Err(error) = check_values(path, config) {
+                findings.problem(format!("model.path: {error}"));
+            }
+        }
+        Ok(_) => {}
         Err(error) => findings.problem(error),
     }
 }
 
-fn check_tensors(path: &Path, shapes: &TensorShapes, config: &Config, findings: &mut Findings) {
+/// Whether they are those of the architecture.
+fn check_tensors(path: &Path, shapes: &TensorShapes, config: &Config, findings: &mut Findings) -> bool {
     let (specs, _) = parameter_specs(config);
+    let before = findings.problems.len();
     let missing: Vec<String> =
         specs.iter().filter(|spec| !shapes.contains_key(&spec.name)).map(|spec| spec.name.clone()).collect();
     if !missing.is_empty() {
@@ -134,6 +142,7 @@ fn check_tensors(path: &Path, shapes: &TensorShapes, config: &Config, findings: 
             findings.problem(format!("{path}: {name} has shape {found:?}, config.json requires {wanted:?}"));
         }
     }
+    findings.problems.len() == before
 }
 
 /// The first few of a list.

@@ -19,10 +19,9 @@ use tokio::sync::watch;
 
 use crate::arguments::EvalOptions;
 use crate::recipe::Recipe;
+use crate::signals::{Received, Signals};
 use crate::terminal::print_result;
 
-/// Exit status after Ctrl-C, by the convention of shells.
-const INTERRUPTED: u8 = 130;
 /// Any free port on loopback.
 const LOOPBACK: &str = "127.0.0.1:0";
 /// Interval between redraws of the bar.
@@ -50,9 +49,12 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
     for note in handle.notes() {
         crate::terminal::note(note);
     }
-    let Some(line) = follow(handle).await.with_context(|| hint(&output))? else {
-        crate::terminal::note(&hint(&output));
-        return Ok(ExitCode::from(INTERRUPTED));
+    let line = match follow(handle).await.with_context(|| hint(&output))? {
+        Ended::Finished(line) => line,
+        Ended::Stopped(by) => {
+            crate::terminal::note(&hint(&output));
+            return Ok(ExitCode::from(by.exit_status()));
+        }
     };
     report(&line, &output, options.json)?;
     Ok(ExitCode::SUCCESS)
@@ -71,8 +73,15 @@ fn report(line: &MetricsLine, output: &Path, json: bool) -> std::io::Result<()> 
     })
 }
 
-/// Shows progress until the end; Ctrl-C stops it.
-async fn follow(handle: EvaluationHandle) -> Result<Option<MetricsLine>> {
+/// How an evaluation ended.
+enum Ended {
+    Finished(Box<MetricsLine>),
+    Stopped(Received),
+}
+
+/// Shows progress until the end; Ctrl-C, SIGTERM and SIGHUP stop it.
+async fn follow(handle: EvaluationHandle) -> Result<Ended> {
+    let (mut signals, mut stopped) = (Signals::listen().context("cannot listen for signals")?, None);
     let (mut events, progress, stopper) = (handle.subscribe(), handle.progress(), handle.stopper());
     let bar = bar();
     let mut ended = std::pin::pin!(handle.join());
@@ -80,11 +89,14 @@ async fn follow(handle: EvaluationHandle) -> Result<Option<MetricsLine>> {
         tokio::select! {
             result = &mut ended => {
                 bar.finish_and_clear();
-                return Ok(result?);
+                return Ok(match result? {
+                    Some(line) => Ended::Finished(Box::new(line)),
+                    None => Ended::Stopped(stopped.unwrap_or(Received::Interrupt)),
+                });
             }
             Some(event) = events.recv() => bar.suspend(|| show(&event)),
-            pressed = tokio::signal::ctrl_c() => {
-                pressed.context("cannot listen for Ctrl-C")?;
+            received = signals.next() => {
+                stopped.get_or_insert(received);
                 stopper.stop(evenkeel_orchestrator::StopWhen::Now);
             }
             () = tokio::time::sleep(TICK) => draw(&bar, &progress),

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use evenkeel_learner::PublishType;
-use evenkeel_orchestrator::{ForkOrigin, MetricsLine, RunRecord, at_k};
+use evenkeel_orchestrator::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
 
 use super::source::Source;
 use crate::recipe::Recipe;
@@ -65,6 +65,8 @@ fn training(
         0 => 1,
         groups => (recipe.sampling.prompts_per_step as usize / groups).max(1),
     } * recipe.learner.epochs;
+    let done = run.steps.iter().filter(|line| line.step < source.step);
+    let proof = WeightsProof::of_lines(done).map_or_else(|| "not checked".to_owned(), |proof| proof.to_string());
     let rows = [
         ("run", format!("`{}`", run.run_id)),
         ("GRPO steps", format!("{} of {}", source.step, recipe.run.steps)),
@@ -77,6 +79,7 @@ fn training(
         ("aggregation", objective.aggregation.to_string()),
         ("objective", format!("`{}`", recipe.learner.formula())),
         ("learning rate", learner.learning_rate.to_string()),
+        ("weights of the engines that sampled", proof),
         ("type of these weights", format!("{weights:?}").to_lowercase()),
     ];
     text.push_str("| | |\n|---|---|\n");

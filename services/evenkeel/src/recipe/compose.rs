@@ -1,5 +1,6 @@
 //! Composition: from a recipe to the settings of each service.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -7,7 +8,9 @@ use evenkeel_config::{ConfigError, to_toml};
 use evenkeel_learner::{CheckpointType, ComputeType, PublishType};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
-use evenkeel_orchestrator::{LoadLimits, LoopSettings, ModelSource, ProofSettings, ResolvedRecipe, RunError, identity};
+use evenkeel_orchestrator::{
+    LoadLimits, LoopSettings, ModelSource, ProofSettings, ResolvedRecipe, RunError, identity, rules,
+};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -57,6 +60,7 @@ impl Recipe {
             evaluation: self.evaluation.clone(),
             checkpoint: self.checkpoint.clone(),
             proof: self.proof.clone(),
+            sampler_audit: self.sampler_audit.clone(),
             services: self.services.clone(),
         }
     }
@@ -81,8 +85,13 @@ impl Recipe {
             settings: self.loop_settings(),
             toml,
             identity: identity(&identified),
+            rules: rules(&identified),
+            origins: BTreeMap::new(),
             model: Arc::new(RunModel { path: self.model.path.clone(), fresh: self.fresh_model() }),
             learner_settings_hash: Some(self.learner.hash()),
+            groups_of_first_update: Some(self.learner.mini_batch_groups)
+                .filter(|groups| *groups > 0)
+                .map(|groups| groups as u32),
             aggregation: Some(self.learner.objective.aggregation.to_string()),
             objective: Some(self.learner.formula()),
             notes: self.notes(),
@@ -95,6 +104,7 @@ impl Recipe {
         std::iter::once(format!("objective: {}", self.learner.formula()))
             .chain(of_learner)
             .chain(super::lag::note(self))
+            .chain(super::doubts::notes(self))
             .collect()
     }
 

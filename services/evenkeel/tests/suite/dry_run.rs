@@ -109,6 +109,10 @@ fn every_run_of_the_paper_names_its_weights_and_engines_and_counts_its_costs() {
                 let of_data = |problem: &&str| problem.contains("data.") || problem.contains("evaluation.");
                 assert!(!problems.iter().any(of_data), "{problems:?}");
 
+                let notes = report["notes"].to_string();
+                let head = notes.contains("`evenkeel model untie`") && notes.contains(" more in each published folder");
+                assert_eq!(head, model == "qwen3-1.7b", "a tied head is written out for vLLM: {notes}");
+
                 let costs = &report["costs"];
                 assert_eq!((&report["steps"], &costs["run"]["training_samples"]), (&json!(500), &json!(1_024_000)));
                 assert_eq!(costs["evaluations"], 26, "before the first step and every twenty");
@@ -124,6 +128,18 @@ fn every_run_of_the_paper_names_its_weights_and_engines_and_counts_its_costs() {
             }
         }
     }
+}
+
+#[test]
+fn a_directory_that_cannot_be_written_is_named_with_what_is_in_the_way() {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("file"), "").unwrap();
+    let mut command = dry_run(dir.path(), small().to_str().unwrap(), &[]);
+    command.args(["--out", "file/run"]);
+    let report = cannot_start(command);
+    let problem = problems(&report).into_iter().find(|problem| problem.contains("--out file/run")).unwrap();
+    assert!(problem.contains("a place that cannot be written (") && problem.contains("/file: "), "{problem}");
+    assert!(problem.contains("allowed: a directory that this process can make and write"), "{problem}");
 }
 
 #[test]

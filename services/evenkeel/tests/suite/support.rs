@@ -84,7 +84,14 @@ impl Process {
 
     /// SIGINT, as Ctrl-C sends it.
     pub(crate) fn interrupt(&self) {
-        let status = Command::new("kill").args(["-INT", &self.0.id().to_string()]).status().expect("kill is installed");
+        self.signal("INT");
+    }
+
+    /// A signal by its name.
+    pub(crate) fn signal(&self, name: &str) {
+        let signal = format!("-{name}");
+        let status =
+            Command::new("kill").args([&signal, &self.0.id().to_string()]).status().expect("kill is installed");
         assert!(status.success());
     }
 }

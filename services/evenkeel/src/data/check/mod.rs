@@ -2,6 +2,7 @@
 #![expect(clippy::print_stderr, reason = "the reasons why files give no prompt")]
 
 mod lines;
+mod programs;
 mod table;
 
 use std::io::{self, BufWriter, ErrorKind};
@@ -57,7 +58,14 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
             failed = true;
         }
     }
-    let (problems, mut report) = collector.finish();
+    let (mut problems, mut report) = collector.finish();
+    problems.retain(|problem| match programs::defect(&problem.task) {
+        None => true,
+        Some(defect) => {
+            report.drop_prompt(problem.origin.file, Reason::InvalidTests, &problem.id, defect);
+            false
+        }
+    });
     let stdout = BufWriter::new(io::stdout().lock());
     let written = match options.json {
         true => write(&mut lines::Lines::new(stdout), &problems, &mut report, &renderer),

@@ -128,7 +128,13 @@ pub(super) fn rules(options: &VerifyCodeOptions) -> Rules {
     };
     let deterministic = options.deterministic.then_some(true);
     let limits = CodeLimits { cpu_ms: options.cpu_ms, deterministic, ..CodeLimits::default() };
-    let code = CodeRules { mode, limits, reward: CodeReward::AllOrNothing, run_all_tests: options.all_tests };
+    let code = CodeRules {
+        mode,
+        limits,
+        reward: CodeReward::AllOrNothing,
+        run_all_tests: options.all_tests,
+        float_tolerance: options.float_tolerance,
+    };
     Rules { code, ..Rules::default() }
 }
 

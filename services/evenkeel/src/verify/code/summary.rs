@@ -18,6 +18,8 @@ pub(super) struct VerdictRow<'a> {
     /// pass, wrong_answer, runtime_error, compile_error, time_limit, memory_limit, output_limit, unsupported, no_code, or why there is no
     /// verdict.
     outcome: &'a str,
+    /// What exactly led to it.
+    reason: &'a str,
     passed: bool,
     failing_test: Option<u32>,
     passed_tests: u32,
@@ -66,6 +68,7 @@ pub(super) fn verdict_row<'a>(program: &'a Program, verdict: &'a Verdict) -> Ver
         question_id: &program.question_id,
         program: &program.name,
         outcome: outcome(verdict),
+        reason: &verdict.reason_code,
         passed: verdict.outcome() == Outcome::Correct,
         failing_test: report.and_then(|report| report.failing_test),
         passed_tests: report.map_or(0, |report| report.passed_tests),

@@ -91,7 +91,7 @@ mod tests {
             (r#"{"gold": null, "prediction": "2"}"#, "`gold` is null"),
             (r#"{"gold": [], "prediction": "2"}"#, "the list of gold answers is empty"),
             (r#"{"gold": "1", "completion": ["2"]}"#, "completion is [\"2\"]"),
-            (r#"{"public_test_cases": "[{}]", "completion": "2"}"#, "the row is a code task"),
+            (r#"{"public_test_cases": [{"input": "1", "output": "2"}], "completion": "2"}"#, "the row is a code task"),
         ] {
             let error = read(line).err().expect("refused");
             assert!(error.contains(words), "{line}: {error}");

@@ -19,6 +19,8 @@ pub(super) struct VerdictRow<'a> {
     reason: &'a str,
     extracted: Option<&'a str>,
     canonical: Option<&'a str>,
+    /// Whether an answer copied from the task would have been recognised: the row has a prompt.
+    copies_checked: bool,
     #[serde(skip_serializing_if = "str::is_empty")]
     detail: &'a str,
 }
@@ -41,6 +43,7 @@ pub(super) fn verdict_row<'a>(row: &'a Row, verdict: &'a Verdict) -> VerdictRow<
         reason: &verdict.reason_code,
         extracted: verdict.extracted.as_deref(),
         canonical: verdict.canonical.as_deref(),
+        copies_checked: verdict.copies_checked,
         detail: &verdict.detail,
     }
 }
@@ -51,6 +54,9 @@ pub(super) struct Summary {
     outcomes: OutcomeCounts,
     agreement: Agreement,
     pub(super) invalid_rows: usize,
+    /// Verdicts `copied`, and those for which the rule could be applied.
+    copied: usize,
+    copies_checked: usize,
     /// Time spent judging.
     pub(super) seconds: f64,
 }
@@ -58,6 +64,8 @@ pub(super) struct Summary {
 impl Summary {
     pub(super) fn record(&mut self, row: &Row, verdict: &Verdict) {
         self.outcomes.record(outcome(verdict));
+        self.copied += usize::from(verdict.reason_code == "copied");
+        self.copies_checked += usize::from(verdict.copies_checked);
         self.agreement.record(row.expected, verdict.outcome() == Outcome::Correct);
     }
 }
@@ -70,6 +78,9 @@ impl fmt::Display for Summary {
             write!(f, ", {:.0} checks per second", checks as f64 / self.seconds)?;
         }
         self.agreement.write(f, "equal")?;
+        if self.copies_checked > 0 {
+            write!(f, "; {} copied from the prompt, of {} with one", self.copied, self.copies_checked)?;
+        }
         if self.invalid_rows > 0 {
             write!(f, "; {} rows could not be read", self.invalid_rows)?;
         }
