@@ -4,7 +4,7 @@
 Trains once undisturbed. Then starts the same run again and again with --resume in one run directory and kills it with SIGKILL at a random
 moment, until it was killed so often; the last start runs to its end. Every line of metrics, of evaluations and of the warm start must equal
 that of the undisturbed run, but for what measures time (`timing_s/`, `perf/`, `pipeline/*_waited_s`), counts repetitions
-(`rollout/begun_again`, `rollout/verified_again`) or is of proofs (`proof/`, whose changes are those since the proof before); so must
+(`rollout/begun_again`, `rollout/verified_again`) or is of proofs and audits (`proof/`, `sampler_audit/`, which begin anew); so must
 `prompts.jsonl`, and the published weights must be the same bytes. A run that finishes before all kills are spent begins again in a new
 directory. Exits with 1 where something differs.
 
@@ -37,7 +37,7 @@ FILES = ["metrics.jsonl", "evaluation.jsonl", "warm_start.jsonl", "prompts.jsonl
 # What differs between two runs of the same seed by nature, as `may_differ` of the orchestrator has it.
 OF_TIME = ("timing_s/", "perf/", "pipeline/learner_waited_s", "pipeline/sampling_waited_s")
 OF_REPETITION = ("rollout/begun_again", "rollout/verified_again")
-OF_PROOFS = ("proof/",)
+OF_PROOFS = ("proof/", "sampler_audit/")
 # Services that are killed oftener than this share of the run's time would never let it get anywhere.
 SHORTEST = 0.15
 # Seconds from the moment at which weights are there to that at which the engines of a small model have them, about.

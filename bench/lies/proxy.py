@@ -1,0 +1,184 @@
+"""A proxy before an engine that passes everything on, but for one lie."""
+
+import http.client
+import json
+import random
+import shutil
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+
+from weights import rewrite
+
+
+class Lie:
+    """Tells the truth. Subclasses change requests for samples, their answers, or the folder of an update."""
+
+    def request(self, body):
+        return body
+
+    def answer(self, body, choice, ask):
+        """Changes the choice in place. `body` is the request as it came, `ask` sends another one to the engine."""
+
+    def folder(self, path):
+        """The folder that the engine loads instead; None for no load at all."""
+        return path
+
+
+class Sampling(Lie):
+    """Other settings of sampling. With `hidden` the log-probabilities are those of the model, as if nothing had been changed."""
+
+    def __init__(self, hidden=False, **settings):
+        self.settings, self.hidden = settings, hidden
+
+    def request(self, body):
+        return {**body, **self.settings}
+
+    def answer(self, body, choice, ask):
+        if self.hidden:
+            ids = choice["token_ids"]
+            choice["logprobs"]["token_logprobs"] = scores(ask, body, body["prompt"], ids)
+
+
+class OneSeed(Lie):
+    def request(self, body):
+        return {**body, "seed": 7}
+
+
+class DroppedToken(Lie):
+    def request(self, body):
+        return {**body, "prompt": body["prompt"][1:]}
+
+    def answer(self, body, choice, ask):
+        choice["prompt_token_ids"] = body["prompt"]
+
+
+class ExchangedIds(Lie):
+    """One token in ten, but for the last."""
+
+    def answer(self, body, choice, ask):
+        ids, draw = choice["token_ids"], random.Random(body["seed"])
+        for at in range(len(ids) - 1):
+            if draw.random() < 0.1:
+                ids[at] = draw.choice(ids)
+
+
+class LogProbabilities(Lie):
+    def __init__(self, change):
+        self.change = change
+
+    def answer(self, body, choice, ask):
+        found = choice["logprobs"]
+        found["token_logprobs"] = self.change(found["token_logprobs"])
+
+
+class Cached(Lie):
+    """Every fourth answer is one to another prompt."""
+
+    def __init__(self):
+        self.lock, self.kept, self.count = threading.Lock(), None, 0
+
+    def answer(self, body, choice, ask):
+        with self.lock:
+            self.count += 1
+            kept = self.kept
+            if kept is None or self.count % 16 == 0:
+                self.kept = json.loads(json.dumps(choice))
+            if self.count % 4 == 0 and kept is not None and kept["prompt_token_ids"] != body["prompt"]:
+                choice.update({**json.loads(json.dumps(kept)), "prompt_token_ids": body["prompt"]})
+
+
+class Weights(Lie):
+    """Updates of which something does not arrive: `replaced` is a group of tensors, `share` of every change since the first load."""
+
+    def __init__(self, scratch, replaced=None, share=None, behind=False, nothing=False):
+        self.scratch, self.replaced, self.share, self.behind, self.nothing = Path(scratch), replaced, share, behind, nothing
+        self.first = self.last = None
+
+    def folder(self, path):
+        first, last, self.last = self.first or path, self.last, path
+        if self.first is None:
+            # The engine and the lie agree on where the run begins.
+            self.first = self.keep(path, "first")
+            return path
+        if self.nothing:
+            return None
+        if self.behind:
+            found, self.kept = getattr(self, "kept", self.first), self.keep(path, f"kept-{Path(path).name}")
+            return found
+        return rewrite(path, first, self.scratch / f"lie-{Path(path).name}", self.replaced, self.share)
+
+    def keep(self, path, name):
+        shutil.copytree(path, self.scratch / name, dirs_exist_ok=True)
+        return str(self.scratch / name)
+
+
+def scores(ask, body, prompt, ids):
+    """The model's own log-probabilities of an answer, at temperature 1."""
+    request = {**body, "prompt": [prompt + ids], "max_tokens": 1, "min_tokens": 0, "temperature": 1.0, "top_p": 1.0, "top_k": 0, "min_p": 0.0}
+    request.update({"prompt_logprobs": 0, "ignore_eos": True, "stop_token_ids": [], "stream": False})
+    found = ask(request)["choices"][0]["prompt_logprobs"]
+    return [found[at][str(id)]["logprob"] for at, id in enumerate(prompt + ids) if at >= len(prompt)]
+
+
+def start(engine_port, lie):
+    """Serves on a port of its own, which is returned."""
+
+    def send(method, path, body, headers=()):
+        connection = http.client.HTTPConnection("127.0.0.1", engine_port)
+        kept = {name: value for name, value in headers if name.lower() in ("content-type", "traceparent", "authorization", "x-request-id")}
+        try:
+            connection.request(method, path, body, kept)
+        except ConnectionRefusedError:
+            return 503, "application/json", b'{"error": "the engine is not up yet"}'
+        response = connection.getresponse()
+        found = response.status, response.getheader("Content-Type", "application/json"), response.read()
+        connection.close()
+        return found
+
+    def ask(body):
+        status, _, answer = send("POST", "/v1/completions", json.dumps(body), [("Content-Type", "application/json")])
+        if status != 200:
+            raise RuntimeError(answer.decode())
+        return json.loads(answer)
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def log_message(self, *_):
+            pass
+
+        def reply(self, status, kind, answer):
+            self.send_response(status)
+            self.send_header("Content-Type", kind)
+            self.send_header("Content-Length", str(len(answer)))
+            self.end_headers()
+            self.wfile.write(answer)
+
+        def do_GET(self):
+            self.reply(*send("GET", self.path, None, self.headers.items()))
+
+        def do_POST(self):
+            body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+            parsed = json.loads(body) if body else {}
+            if self.path == "/collective_rpc" and parsed.get("method") == "reload_weights":
+                folder = lie.folder(parsed["kwargs"]["weights_path"])
+                if folder is None:
+                    return self.reply(200, "application/json", b'{"results": [null]}')
+                parsed["kwargs"]["weights_path"] = folder
+                return self.reply(*send("POST", self.path, json.dumps(parsed), self.headers.items()))
+            # Samples, not scores of given tokens.
+            if self.path == "/v1/completions" and isinstance(parsed["prompt"][0], int) and not parsed.get("stream"):
+                status, kind, answer = send("POST", self.path, json.dumps(lie.request(dict(parsed))), self.headers.items())
+                if status == 200:
+                    completion = json.loads(answer)
+                    for choice in completion["choices"]:
+                        lie.answer(parsed, choice, ask)
+                    answer = json.dumps(completion).encode()
+                return self.reply(status, kind, answer)
+            return self.reply(*send("POST", self.path, body, self.headers.items()))
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    return server.server_address[1]

@@ -1,0 +1,164 @@
+#!/usr/bin/env python3
+"""Which lies of an engine a run finds, and when: python3 bench/lies/run.py [--steps 8] [--honest 3] [--lies NAME ...] [--recipe RECIPE] [--set KEY=VALUE ...]
+
+A proxy before the embedded engine tells one lie: about the weights that it loads, or about the samples that it draws. Each lie is a run of
+its own, and so is each honest run, which must end by itself. The table says after how many steps, and with how many audited tokens, each lie
+was found, and by which check. Lies about weights run at each learning rate of --rates ("recipe" is that of the recipe).
+
+    python3 bench/lies/run.py                                     the tiny recipe, whose weights come from its own warm start
+    python3 bench/lies/run.py --set model.path=FOLDER --set warm_start.steps=0    another model
+
+With --warn every lie runs to the last step and the table has every check that it failed. Exits with 1 where an honest run is accused.
+"""
+
+import argparse
+import json
+import random
+import re
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+sys.path.insert(0, str(Path(__file__).resolve().parent))
+import proxy  # noqa: E402
+from common import ROOT, build, free_port  # noqa: E402
+from proxy import Cached, DroppedToken, ExchangedIds, Lie, LogProbabilities, OneSeed, Sampling, Weights  # noqa: E402
+
+
+def shuffled(found):
+    found = list(found)
+    random.Random(len(found)).shuffle(found)
+    return found
+
+
+SAMPLES = {
+    "temperature 0.5": lambda _: Sampling(temperature=0.5),
+    "temperature 0.5, hidden": lambda _: Sampling(hidden=True, temperature=0.5),
+    "temperature 1.02": lambda _: Sampling(temperature=1.02),
+    "temperature 1.02, hidden": lambda _: Sampling(hidden=True, temperature=1.02),
+    "temperature 1.3": lambda _: Sampling(temperature=1.3),
+    "temperature 1.3, hidden": lambda _: Sampling(hidden=True, temperature=1.3),
+    "top-p 0.95": lambda _: Sampling(top_p=0.95),
+    "top-p 0.95, hidden": lambda _: Sampling(hidden=True, top_p=0.95),
+    "top-p 0.5": lambda _: Sampling(top_p=0.5),
+    "top-p 0.5, hidden": lambda _: Sampling(hidden=True, top_p=0.5),
+    "top-k 5": lambda _: Sampling(top_k=5),
+    "top-k 5, hidden": lambda _: Sampling(hidden=True, top_k=5),
+    "top-k 1": lambda _: Sampling(top_k=1),
+    "min-p 0.1": lambda _: Sampling(min_p=0.1),
+    "min-p 0.1, hidden": lambda _: Sampling(hidden=True, min_p=0.1),
+    "greedy, hidden": lambda _: Sampling(hidden=True, temperature=0.0),
+    "one seed": lambda _: OneSeed(),
+    "first prompt token dropped": lambda _: DroppedToken(),
+    "ids exchanged": lambda _: ExchangedIds(),
+    "log-probabilities constant": lambda _: LogProbabilities(lambda found: [-1.0] * len(found)),
+    "log-probabilities shuffled": lambda _: LogProbabilities(shuffled),
+    "log-probabilities scaled": lambda _: LogProbabilities(lambda found: [0.9 * value for value in found]),
+    "cached answers": lambda _: Cached(),
+}
+WEIGHTS = {
+    "nothing loaded": lambda scratch: Weights(scratch, nothing=True),
+    "MLPs stale": lambda scratch: Weights(scratch, replaced="mlp"),
+    "attention stale": lambda scratch: Weights(scratch, replaced="attention"),
+    "norms stale": lambda scratch: Weights(scratch, replaced="norms"),
+    "embeddings stale": lambda scratch: Weights(scratch, replaced="embeddings"),
+    "head stale": lambda scratch: Weights(scratch, replaced="head"),
+    "one layer stale": lambda scratch: Weights(scratch, replaced="layer"),
+    "60 % of each change": lambda scratch: Weights(scratch, share=0.6),
+    "80 % of each change": lambda scratch: Weights(scratch, share=0.8),
+    "one version behind": lambda scratch: Weights(scratch, behind=True),
+}
+AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
+PROOF = re.compile(r"engine \S+ does not have version (\d+) of the weights")
+# The probe of an engine when it is connected: before anything is sampled.
+PROBE = re.compile(r"engine \S+: log_probabilities is raw, allowed: processed")
+
+
+def lines(folder):
+    path = folder / "metrics.jsonl"
+    return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def train(binary, arguments, start, options, lie, seed):
+    """Runs one lie. Returns what ended it (check, step), the tokens audited until then, and the share of the audit in the steps."""
+    with tempfile.TemporaryDirectory() as scratch:
+        scratch = Path(scratch)
+        told, port = lie(scratch), free_port()
+        engine = [binary, "serve", "engine", "--recipe", arguments.recipe, *options]
+        engine += ["--set", f"listen=127.0.0.1:{port}", "--set", f"model={start['model']}", "--set", "logprobs_mode=processed_logprobs"]
+        with (scratch / "engine.log").open("wb") as log:
+            serving = subprocess.Popen([str(word) for word in engine], stdout=log, stderr=log)
+        try:
+            front = proxy.start(port, told)
+            command = [binary, "train", "--recipe", arguments.recipe, *options, "--set", f"model.path={start['model']}"]
+            command += ["--set", f'generation.endpoints=["http://127.0.0.1:{front}"]', "--set", f"run.steps={arguments.steps}"]
+            command += ["--set", "proof.tolerance=0.01", "--set", f"run.seed={seed}"]
+            command += ["--set", f'sampler_audit.mode="{"warn" if arguments.warn else "stop"}"', "--out", scratch / "run"]
+            done = subprocess.run([str(word) for word in command], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        finally:
+            serving.kill()
+            serving.wait()
+        rows = lines(scratch / "run")
+        found = [(f"sampler: {check}", int(step) + 1) for step, check in AUDIT.findall(done.stdout)]
+        # The weights after step N are version N more than those at the start.
+        first = rows[0]["policy_version"] - 1 if rows else 0
+        found += [("weights", max(int(version) - first, 0)) for version in PROOF.findall(done.stdout)]
+        found += [("probe at the start", 0) for _ in PROBE.findall(done.stdout)]
+        if done.returncode and not found:
+            sys.exit(f"the run ended with status {done.returncode}:\n{done.stdout[-3000:]}\n{(scratch / 'engine.log').read_text()[-1000:]}")
+        tokens = rows[-1].get("sampler_audit/tokens", 0) if rows else 0
+        steps = sum(row["timing_s/step"] for row in rows)
+        share = sum(row.get("timing_s/sampler_audit", 0) for row in rows) / steps if steps else 0
+        return found, tokens, share
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--steps", type=int, default=8)
+    parser.add_argument("--honest", type=int, default=3, help="honest runs, each with a seed of its own")
+    parser.add_argument("--lies", nargs="*", help="names of lies, or beginnings of them")
+    parser.add_argument("--rates", nargs="*", default=["recipe", "1e-6"])
+    parser.add_argument("--recipe", default=ROOT / "deploy/recipes/arithmetic.toml")
+    parser.add_argument("--set", action="append", default=[], metavar="KEY=VALUE")
+    parser.add_argument("--warn", action="store_true")
+    parser.add_argument("--binary", help="evenkeel, built already")
+    arguments = parser.parse_args()
+    binary = arguments.binary or build("evenkeel")
+    options = [word for setting in arguments.set for word in ("--set", setting)]
+    wanted = lambda name: not arguments.lies or any(name.startswith(start) for start in arguments.lies)  # noqa: E731
+    with tempfile.TemporaryDirectory() as folder:
+        model = Path(folder) / "model"
+        subprocess.run([str(word) for word in [binary, "model", "--recipe", arguments.recipe, *options, "--out", model]], check=True)
+        start, accused = {"model": model}, 0
+        print(f"{time.strftime('%Y-%m-%d')}, {arguments.steps} steps\n\n| engine | found after step | by | tokens audited before |\n|---|---|---|---|", flush=True)
+
+        def row(name, lie, options, seed=0):
+            found, tokens, share = train(binary, arguments, start, options, lie, seed)
+            after = ", ".join(dict.fromkeys(str(step) for _, step in found)) or "not found"
+            by = ", ".join(dict.fromkeys(check for check, _ in found)) or "–"
+            print(f"| {name} | {after} | {by} | {tokens:.0f} |", flush=True)
+            return found, share
+
+        shares = []
+        for seed in range(arguments.honest):
+            found, share = row(f"honest, seed {seed}", lambda _: Lie(), options, seed)
+            accused += bool(found)
+            shares.append(share)
+        for name, lie in SAMPLES.items():
+            if wanted(name):
+                row(name, lie, options)
+        for rate in arguments.rates:
+            at = options if rate == "recipe" else [*options, "--set", f"learner.optimizer.learning_rate={rate}"]
+            for name, lie in WEIGHTS.items():
+                if wanted(name):
+                    row(f"{name}, learning rate {'of the recipe' if rate == 'recipe' else rate}", lie, at)
+    if shares:
+        print(f"\nthe audit takes {100 * sum(shares) / len(shares):.1f} % of a step in honest runs; {accused} of {len(shares)} were accused")
+    sys.exit(1 if accused else 0)
+
+
+if __name__ == "__main__":
+    main()
