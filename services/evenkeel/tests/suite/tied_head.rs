@@ -108,7 +108,7 @@ fn metrics(run: &Path) -> Vec<Value> {
 /// A vLLM of one's own, with `extension` as its worker extension if there is one.
 struct Vllm {
     url: String,
-    _process: Process,
+    process: Process,
 }
 
 impl Vllm {
@@ -146,7 +146,15 @@ impl Vllm {
             std::thread::sleep(Duration::from_secs(2));
         }
         println!("vLLM on {} after {:?}", model.display(), begun.elapsed());
-        Self { url, _process: process }
+        Self { url, process }
+    }
+}
+
+impl Drop for Vllm {
+    fn drop(&mut self) {
+        // Killed it would leave the processes of its engine behind.
+        self.process.interrupt();
+        let _ = self.process.0.wait();
     }
 }
 
