@@ -53,6 +53,17 @@ class DroppedToken(Lie):
         choice["prompt_token_ids"] = body["prompt"]
 
 
+class MissingToken(Lie):
+    """Answers lack their first token."""
+
+    def answer(self, body, choice, ask):
+        if len(choice["token_ids"]) > 1:
+            del choice["token_ids"][0]
+            for name in ("token_logprobs", "tokens", "top_logprobs", "text_offset"):
+                if choice["logprobs"].get(name):
+                    del choice["logprobs"][name][0]
+
+
 class ExchangedIds(Lie):
     """One token in ten, but for the last."""
 
@@ -152,8 +163,12 @@ def start(engine_port, lie):
             self.send_response(status)
             self.send_header("Content-Type", kind)
             self.send_header("Content-Length", str(len(answer)))
-            self.end_headers()
-            self.wfile.write(answer)
+            try:
+                self.end_headers()
+                self.wfile.write(answer)
+            except (BrokenPipeError, ConnectionResetError):
+                # The run has ended.
+                self.close_connection = True
 
         def do_GET(self):
             self.reply(*send("GET", self.path, None, self.headers.items()))

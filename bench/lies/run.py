@@ -5,7 +5,7 @@ A proxy before the embedded engine tells one lie: about the weights that it load
 its own, and so is each honest run, which must end by itself. The table says after how many steps, and with how many audited tokens, each lie
 was found, and by which check. Lies about weights run at each learning rate of --rates ("recipe" is that of the recipe).
 
-    python3 bench/lies/run.py                                     the tiny recipe, whose weights come from its own warm start
+    python3 bench/lies/run.py                                     the tiny recipe, after its own warm start
     python3 bench/lies/run.py --set model.path=FOLDER --set warm_start.steps=0    another model
 
 With --warn every lie runs to the last step and the table has every check that it failed. Exits with 1 where an honest run is accused.
@@ -15,6 +15,7 @@ import argparse
 import json
 import random
 import re
+import socket
 import subprocess
 import sys
 import tempfile
@@ -25,7 +26,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
 sys.path.insert(0, str(Path(__file__).resolve().parent))
 import proxy  # noqa: E402
 from common import ROOT, build, free_port  # noqa: E402
-from proxy import Cached, DroppedToken, ExchangedIds, Lie, LogProbabilities, OneSeed, Sampling, Weights  # noqa: E402
+from proxy import Cached, DroppedToken, ExchangedIds, Lie, LogProbabilities, MissingToken, OneSeed, Sampling, Weights  # noqa: E402
 
 
 def shuffled(found):
@@ -53,6 +54,7 @@ SAMPLES = {
     "greedy, hidden": lambda _: Sampling(hidden=True, temperature=0.0),
     "one seed": lambda _: OneSeed(),
     "first prompt token dropped": lambda _: DroppedToken(),
+    "first answer token missing": lambda _: MissingToken(),
     "ids exchanged": lambda _: ExchangedIds(),
     "log-probabilities constant": lambda _: LogProbabilities(lambda found: [-1.0] * len(found)),
     "log-probabilities shuffled": lambda _: LogProbabilities(shuffled),
@@ -77,6 +79,32 @@ PROOF = re.compile(r"engine \S+ does not have version (\d+) of the weights")
 PROBE = re.compile(r"engine \S+: log_probabilities is raw, allowed: processed")
 
 
+# The model that all runs start from has had its warm start, and nothing but steps is of interest.
+STARTED = ["--set", "warm_start.steps=0", "--set", "evaluation.before=false", "--set", "evaluation.after=false", "--set", "evaluation.every=0"]
+
+
+def write_start(binary, arguments, options, folder, model):
+    """The model that all runs start from: that of the recipe after its warm start and one step."""
+    run = folder / "start"
+    only_start = ["--set", "run.steps=1", "--set", "evaluation.before=false", "--set", "evaluation.after=false"]
+    train = [binary, "train", "--recipe", arguments.recipe, *options, *only_start, "--out", run]
+    done = subprocess.run([str(word) for word in train], stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    if done.returncode:
+        sys.exit(f"the run that writes the first model ended with status {done.returncode}:\n{done.stdout[-3000:]}")
+    subprocess.run([str(word) for word in [binary, "export", run, "--to", model]], check=True, stdout=subprocess.DEVNULL)
+
+
+def wait_for(serving, port, log):
+    """Until the engine listens."""
+    while True:
+        if serving.poll() is not None:
+            sys.exit(f"the engine ended with status {serving.returncode}:\n{log.read_text()[-3000:]}")
+        with socket.socket() as connection:
+            if connection.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.1)
+
+
 def lines(folder):
     path = folder / "metrics.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
@@ -92,8 +120,9 @@ def train(binary, arguments, start, options, lie, seed):
         with (scratch / "engine.log").open("wb") as log:
             serving = subprocess.Popen([str(word) for word in engine], stdout=log, stderr=log)
         try:
+            wait_for(serving, port, scratch / "engine.log")
             front = proxy.start(port, told)
-            command = [binary, "train", "--recipe", arguments.recipe, *options, "--set", f"model.path={start['model']}"]
+            command = [binary, "train", "--recipe", arguments.recipe, *options, *STARTED, "--set", f"model.path={start['model']}"]
             command += ["--set", f'generation.endpoints=["http://127.0.0.1:{front}"]', "--set", f"run.steps={arguments.steps}"]
             command += ["--set", "proof.tolerance=0.01", "--set", f"run.seed={seed}"]
             command += ["--set", f'sampler_audit.mode="{"warn" if arguments.warn else "stop"}"', "--out", scratch / "run"]
@@ -131,7 +160,7 @@ def main():
     wanted = lambda name: not arguments.lies or any(name.startswith(start) for start in arguments.lies)  # noqa: E731
     with tempfile.TemporaryDirectory() as folder:
         model = Path(folder) / "model"
-        subprocess.run([str(word) for word in [binary, "model", "--recipe", arguments.recipe, *options, "--out", model]], check=True)
+        write_start(binary, arguments, options, Path(folder), model)
         start, accused = {"model": model}, 0
         print(f"{time.strftime('%Y-%m-%d')}, {arguments.steps} steps\n\n| engine | found after step | by | tokens audited before |\n|---|---|---|---|", flush=True)
 

@@ -19,7 +19,7 @@ use std::thread;
 use evidence_simulation::faults::{FAULTS, MOST_STEPS, Setting};
 use evidence_simulation::honest::{Alarms, LEVELS, Pools};
 use evidence_simulation::noise::SHAPES;
-use evidence_simulation::{BUDGET, IN_TURN, SEQUENCES, SUSPICIONS, TOKENS};
+use evidence_simulation::{ALWAYS, BUDGET, IN_TURN, SEQUENCES, SUSPICIONS, TOKENS};
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
@@ -53,7 +53,7 @@ fn honest(runs: u64, steps: usize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     writeln!(
         out,
-        "{runs} honest runs of {steps} steps, {SEQUENCES} sequences of {TOKENS} tokens a step, {SUSPICIONS} suspicions (1 + {IN_TURN} a step), \
+        "{runs} honest runs of {steps} steps, {SEQUENCES} sequences of {TOKENS} tokens a step, {SUSPICIONS} suspicions ({ALWAYS} + {IN_TURN} a step), \
          1 to 3 engines, the last of several joining late; movement of the first step 2^-10 to 2^2 of the noise, which grows tenfold in half of \
          the runs. Allowed: {BUDGET} of the runs.\n"
     )?;
@@ -83,7 +83,7 @@ fn line(out: &mut impl Write, name: &str, alarms: &Alarms) -> Result<()> {
 fn faults(runs: usize) -> Result<()> {
     let mut out = std::io::stdout().lock();
     // As many proofs as it takes until every suspicion has had its turn.
-    let turn = ((SUSPICIONS - 1) as u64).div_ceil(IN_TURN as u64);
+    let turn = ((SUSPICIONS - ALWAYS) as u64).div_ceil(IN_TURN as u64);
     writeln!(
         out,
         "Steps until a fault is found that is there from the first step on: median / 19 of 20 runs, of {runs}."

@@ -7,6 +7,8 @@ const HALF: f64 = 0.5;
 /// Correlation of an engine's noise with a prediction that is no fault: where the prediction is far below the noise, a share of it that is
 /// tolerated is no more than a trace of the noise, and nobody has measured that noise has no trace of a direction of its own.
 const CORRELATION: f64 = 0.02;
+/// Squared prediction over noise, less what is tolerated, summed over tokens, after which 19 of 20 runs have decided.
+const INFORMATION: f64 = 165.0;
 /// A prediction above this many nats, root mean square, is far above what sums in f32 of the learner itself are off by.
 const CLEAR: f64 = 5e-5;
 
@@ -96,6 +98,19 @@ impl Contrast {
     /// Squared predicted gap over noise, summed over the tokens: what evidence there can be at most is about half of it.
     pub fn information(&self) -> f64 {
         self.sums[1]
+    }
+
+    /// About how many more tokens of such predictions it takes until it is decided in 19 of 20 runs. `None` where the predictions are no
+    /// more than the correlation of noise that is tolerated, so that no number of them would do.
+    pub fn tokens_needed(&self) -> Option<f64> {
+        let tokens = self.tokens.max(1) as f64;
+        let clear = (self.information() / tokens).sqrt() - CORRELATION;
+        (clear > 0.0).then(|| (INFORMATION / (clear * clear) - tokens).max(1.0)).filter(|needed| needed.is_finite())
+    }
+
+    /// The root mean square prediction, in nats, that so many tokens decide for an engine with that noise.
+    pub fn decided_by(tokens: usize, noise: f64) -> f64 {
+        noise * ((INFORMATION / tokens.max(1) as f64).sqrt() + CORRELATION)
     }
 }
 

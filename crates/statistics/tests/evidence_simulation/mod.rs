@@ -13,7 +13,8 @@ use evenkeel_seeds::{ChaCha12Rng, RngCore, Stream, rng};
 pub(crate) const BUDGET: f64 = 4e-4;
 /// Suspicions: nothing loaded, one version behind, and groups of tensors.
 pub(crate) const SUSPICIONS: usize = 12;
-/// Suspicions that take turns, looked at besides the first in each proof.
+/// Suspicions that are looked at in every proof, and how many of the others are, in turn.
+pub(crate) const ALWAYS: usize = 2;
 pub(crate) const IN_TURN: usize = 2;
 /// Sequences of a proof, and tokens of each.
 pub(crate) const SEQUENCES: usize = 32;
@@ -25,10 +26,10 @@ pub(crate) fn threshold(engine: usize) -> f64 {
     SUSPICIONS as f64 * engine * (engine + 1.0) / BUDGET
 }
 
-/// The suspicions of a proof, by number: the first always, the others in turn.
+/// The suspicions of a proof, by number: the first ones always, the others in turn.
 pub(crate) fn looked_at(proof: usize) -> impl Iterator<Item = usize> {
-    let others = SUSPICIONS - 1;
-    std::iter::once(0).chain((0..IN_TURN).map(move |offset| 1 + (proof * IN_TURN + offset) % others))
+    let others = SUSPICIONS - ALWAYS;
+    (0..ALWAYS).chain((0..IN_TURN).map(move |offset| ALWAYS + (proof * IN_TURN + offset) % others))
 }
 
 /// Random numbers of a simulation.

@@ -21,8 +21,8 @@ section! {
         sequences: Option<u32> = None,
         /// Scored tokens of each, at most what the model's context leaves: 1 to 4096. Absent: 12 where the engines compute in f32, 64 elsewhere.
         tokens: Option<u32> = None,
-        /// Ways of having other weights that are looked at in each proof, in turn, besides whether anything was loaded at all: 0 to 64. Each
-        /// costs the learner a forward pass over the tokens.
+        /// Groups of tensors that are looked at in each proof, in turn, besides the weights as a whole (nothing loaded, one version behind):
+        /// 0 to 64. Each costs the learner a forward pass over the tokens.
         contrasts: u32 = 2,
         /// The type in which the engines hold weights, where it is narrower than `model.publish_type`: `bf16` or `f16` (vLLM: --dtype). The
         /// learner's side is rounded to it.

@@ -19,8 +19,6 @@ const TOLERATED: [f64; 2] = [0.02, 0.1];
 const UNSETTLED: usize = 3;
 /// An engine whose gap is this many times the usual one is looked at for every suspicion at once.
 const SUSPICIOUS: f64 = 3.0;
-/// Squared movement over noise, summed over tokens, after which a suspicion is decided in 19 of 20 runs.
-const INFORMATION: f64 = 165.0;
 
 /// One engine.
 #[derive(Debug)]
@@ -34,6 +32,15 @@ pub(super) struct EngineEvidence {
     unsuspicious: f64,
     /// Whether digests of its tensors were those of the published folder in the last proof, which decides.
     is_exact_by_digest: bool,
+}
+
+/// How far an engine with the right weights is from the learner.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(in crate::run) struct CalibratedNoise {
+    /// Whether it computes as exactly as f32 allows.
+    pub(in crate::run) is_exact: bool,
+    /// The root mean square gap, in nats, that 19 of 20 sequences stay below.
+    pub(in crate::run) usual_sequence: f64,
 }
 
 /// How far a suspicion is decided.
@@ -86,6 +93,12 @@ impl EngineEvidence {
     /// Its noise in nats.
     pub(super) fn noise(&self) -> f64 {
         self.noise.overall()
+    }
+
+    /// The same for the audit of samples; `None` before a calibration.
+    pub(super) fn calibrated(&self) -> Option<CalibratedNoise> {
+        let usual_sequence = self.noise.usual_sequence();
+        (self.noise.tokens() > 0.0).then(|| CalibratedNoise { is_exact: self.is_exact(), usual_sequence })
     }
 
     /// Whether it computes as exactly as f32 allows.
@@ -163,15 +176,13 @@ impl EngineEvidence {
         let Some(contrast) = self.contrasts.get(suspicion) else {
             return Decision { share: None, excluded: self.is_exact_by_digest, tokens_needed: None };
         };
-        let per_token = contrast.information() / contrast.tokens().max(1) as f64;
-        let needed = (per_token > 0.0).then(|| (INFORMATION / per_token - contrast.tokens() as f64).max(1.0));
         let excluded = self.is_exact_by_digest || contrast.fresh() >= 1.0 / FALSE_PROOF;
-        Decision { share: contrast.share(), excluded, tokens_needed: needed.filter(|tokens| tokens.is_finite()) }
+        Decision { share: contrast.share(), excluded, tokens_needed: contrast.tokens_needed() }
     }
 
     /// The root mean square change of a token, in nats, that so many tokens show as missing.
     pub(super) fn visible_change(&self, tokens: usize) -> f64 {
-        self.noise() * (INFORMATION / tokens.max(1) as f64).sqrt()
+        Contrast::decided_by(tokens, self.noise())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use super::engine_evidence::{EngineEvidence, Fault};
+use super::engine_evidence::{CalibratedNoise, EngineEvidence, Fault};
 use super::report::{ProofReport, SuspicionReport};
 use super::scored::{Gap, ScoredText, Scores};
 use super::suspicion::Suspicion;
@@ -46,6 +46,11 @@ impl Engines {
                 evidence.calibrate(learner, &engine.scores.prompt);
             }
         }
+    }
+
+    /// The noise of an engine; `None` before it was calibrated.
+    pub(super) fn noise_of(&self, engine: &str) -> Option<CalibratedNoise> {
+        self.all.get(engine).and_then(EngineEvidence::calibrated)
     }
 
     /// Whether all compute as exactly as f32 allows. `None` before one was seen.

@@ -25,6 +25,7 @@ use crate::events::{Activity, Event};
 use crate::rollout::EngineWeights;
 use crate::settings::{LoopSettings, ProofSettings};
 use crate::text::Tokenizer;
+pub(super) use engine_evidence::CalibratedNoise;
 use engines::Engines;
 use probe_text::{ProbeSize, ProbeText};
 pub(super) use report::ProofReport;
@@ -60,12 +61,12 @@ struct State {
 }
 
 impl State {
-    fn new(anchor: u64, groups: &[String], besides: u32) -> Self {
+    fn new(anchor: u64, groups: &[String], in_turn: u32) -> Self {
         let suspicions = Suspicion::all(groups);
         Self {
             anchor,
             engines: Engines::new(suspicions.len()),
-            rotation: Rotation::new(suspicions, besides as usize),
+            rotation: Rotation::new(suspicions, in_turn as usize),
             pending: BTreeMap::new(),
         }
     }
@@ -310,6 +311,11 @@ impl Proof {
             let state = self.state();
             state.engines.conclusion(state.rotation.all())
         })
+    }
+
+    /// The noise of an engine with the right weights; `None` before it was calibrated.
+    pub(super) fn noise_of(&self, engine: &str) -> Option<CalibratedNoise> {
+        self.state().engines.noise_of(engine)
     }
 
     fn text(&self) -> MutexGuard<'_, ProbeText> {

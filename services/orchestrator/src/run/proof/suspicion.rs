@@ -97,18 +97,18 @@ impl fmt::Display for Suspicion {
     }
 }
 
-/// Which suspicions are looked at in a proof: always whether anything was loaded, and others in turn.
+/// Which suspicions are looked at in a proof: always those about the whole of the weights, and groups of tensors in turn.
 #[derive(Debug)]
 pub(super) struct Rotation {
     all: Vec<Suspicion>,
-    /// How many are looked at besides the first.
-    besides: usize,
+    /// How many groups are looked at.
+    groups: usize,
     next: usize,
 }
 
 impl Rotation {
-    pub(super) fn new(all: Vec<Suspicion>, besides: usize) -> Self {
-        Self { all, besides, next: 0 }
+    pub(super) fn new(all: Vec<Suspicion>, groups: usize) -> Self {
+        Self { all, groups, next: 0 }
     }
 
     /// All of them.
@@ -118,12 +118,13 @@ impl Rotation {
 
     /// Those of the next proof.
     pub(super) fn turn(&mut self) -> Vec<Suspicion> {
-        let Some((first, others)) = self.all.split_first() else { return Vec::new() };
-        let count = self.besides.min(others.len());
-        let turn = (0..count).map(|offset| others[(self.next + offset) % others.len()].clone());
-        let turn = std::iter::once(first.clone()).chain(turn).collect();
-        self.next = (self.next + count) % others.len().max(1);
-        turn
+        let (groups, whole): (Vec<_>, Vec<_>) =
+            self.all.iter().cloned().partition(|suspicion| matches!(suspicion, Suspicion::Group(_)));
+        let count = self.groups.min(groups.len());
+        let first = self.next;
+        self.next = (first + count) % groups.len().max(1);
+        let turn = (0..count).map(|offset| groups[(first + offset) % groups.len()].clone());
+        whole.into_iter().chain(turn).collect()
     }
 }
 
@@ -136,11 +137,11 @@ mod tests {
     }
 
     #[test]
-    fn whether_anything_was_loaded_is_always_looked_at_and_the_others_go_round() {
-        let mut rotation = Rotation::new(Suspicion::all(&groups()), 3);
+    fn the_whole_of_the_weights_is_always_looked_at_and_groups_go_round() {
+        let mut rotation = Rotation::new(Suspicion::all(&groups()), 2);
         let mut names = || rotation.turn().iter().map(Suspicion::name).collect::<Vec<_>>();
         assert_eq!(names(), ["unchanged", "behind", "embeddings", "norms"]);
-        assert_eq!(names(), ["unchanged", "mlp", "behind", "embeddings"]);
+        assert_eq!(names(), ["unchanged", "behind", "mlp", "embeddings"]);
         let mut few = Rotation::new(Suspicion::all(&[]), 5);
         assert_eq!(few.turn(), [Suspicion::Unchanged, Suspicion::Behind]);
     }

@@ -104,8 +104,13 @@ pub(in crate::run) fn prepare(
     let rollouts =
         RolloutContext::new(Arc::clone(&services), engines, tokenizer.clone(), run_id, vocabulary_size, &settings);
     let rollouts = Arc::new(rollouts);
-    let audit =
-        SamplerAudit::new(Arc::clone(&services), &settings, tokenizer.end_id(), resolved.groups_of_first_update);
+    let audit = SamplerAudit::new(
+        Arc::clone(&services),
+        &settings,
+        tokenizer.end_id(),
+        resolved.groups_of_first_update,
+        Arc::clone(&proof),
+    );
     notes.extend(prompts.too_few(settings.sampling.prompts_per_step));
     notes.extend(unread_arguments);
     let announcement = Announcement { problems: prompts.train.len(), notes, warning: report.warning(), start_files };

@@ -4,11 +4,19 @@ use evenkeel_statistics::evidence::{
     CopyEvidence, EventBets, ShareBets, SignBets, SurpriseBets, Wealth, importance_weight, self_normalized,
 };
 
+use crate::run::proof::CalibratedNoise;
+
 /// Share of sequences whose gap may be above the limit, and of tokens that may be outside of what the learner would draw.
 const TOLERATED_SHARE: f64 = 0.01;
 
 /// Tolerance of the proof where learner, published weights and engine all have f32, or less.
 const EXACT: f64 = 0.01;
+
+/// A sequence further off than this many times what is usual of an engine with the right weights has other tokens, or other numbers.
+const UNUSUAL: f64 = 3.0;
+
+/// Tokens at the beginning of an answer that are also looked at by themselves: a token that is missing there changes little of a long answer.
+const BEGINNING: usize = 4;
 
 /// What is tested of an engine's samples.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -75,6 +83,13 @@ impl Tolerances {
             intercept: tolerance / 50.0,
         }
     }
+
+    /// No wider than what an engine needs whose noise with the right weights is known.
+    pub(super) fn calibrated(tolerance: f64, is_truncated: bool, noise: CalibratedNoise) -> Self {
+        let least = Self::new(tolerance.min(EXACT), is_truncated);
+        let own = if noise.is_exact { least } else { Self::new(tolerance, is_truncated) };
+        Self { gap: own.gap.min(UNUSUAL * noise.usual_sequence).max(least.gap), ..own }
+    }
 }
 
 /// One sampled token as engine and learner see it.
@@ -128,6 +143,7 @@ pub(super) struct EngineChecks {
     outside: ShareBets,
     end: EventBets,
     gap: ShareBets,
+    beginning: ShareBets,
     slope: [SignBets; 2],
     intercept: [SignBets; 2],
     copies: Wealth,
@@ -143,11 +159,17 @@ impl EngineChecks {
             outside: ShareBets::new(TOLERATED_SHARE),
             end: EventBets::default(),
             gap: ShareBets::new(TOLERATED_SHARE),
+            beginning: ShareBets::new(TOLERATED_SHARE),
             slope: Default::default(),
             intercept: Default::default(),
             copies: Wealth::new(2),
             sums: Sums::default(),
         }
+    }
+
+    /// What is tolerated of it from here on: once its noise is known, which is before anything of the next step is seen.
+    pub(super) fn tolerate(&mut self, tolerances: Tolerances) {
+        self.tolerances = tolerances;
     }
 
     /// The samples of another step follow.
@@ -157,6 +179,7 @@ impl EngineChecks {
         self.outside.begin_round();
         self.end.begin_round();
         self.gap.begin_round();
+        self.beginning.begin_round();
         self.slope.iter_mut().chain(&mut self.intercept).for_each(SignBets::begin_round);
         self.copies.begin_round();
     }
@@ -202,6 +225,12 @@ impl EngineChecks {
         let size = (squares / inside.len() as f64).sqrt();
         self.sums.worst_sequence = self.sums.worst_sequence.max(size);
         self.gap.add(size > limit || size.is_nan());
+        if tokens.len() > BEGINNING {
+            let gaps = tokens[..BEGINNING].iter().map(|token| token.engine - token.learner);
+            let squares: f64 = gaps.filter(|gap| gap.is_finite()).map(|gap| gap * gap).sum();
+            // Four tokens vary more than a whole answer does.
+            self.beginning.add((squares / BEGINNING as f64).sqrt() > 2.0 * limit);
+        }
         for (sign, (slopes, intercepts)) in [1.0, -1.0].into_iter().zip(self.slope.iter_mut().zip(&mut self.intercept))
         {
             // Drawn tokens favour those that the engine makes likelier; half of the weight takes that out but for the third order.
@@ -235,7 +264,8 @@ impl EngineChecks {
             Check::EndToken => self.end.evidence(),
             Check::LogProbabilities => {
                 let signs = self.slope.iter().chain(&self.intercept).map(SignBets::evidence).sum::<f64>();
-                (signs + self.gap.evidence()) / (self.slope.len() + self.intercept.len() + 1) as f64
+                let sizes = self.gap.evidence() + self.beginning.evidence();
+                (signs + sizes) / (self.slope.len() + self.intercept.len() + 2) as f64
             }
             Check::Copies => self.copies.evidence(),
         }
@@ -243,7 +273,8 @@ impl EngineChecks {
 
     /// Whether the size of the gaps is most of the evidence about log-probabilities.
     pub(super) fn are_gaps_large(&self) -> bool {
-        self.gap.evidence() >= self.slope.iter().chain(&self.intercept).map(SignBets::evidence).fold(0.0, f64::max)
+        let sizes = self.gap.evidence().max(self.beginning.evidence());
+        sizes >= self.slope.iter().chain(&self.intercept).map(SignBets::evidence).fold(0.0, f64::max)
     }
 
     /// Whether tokens are too likely, by the temperature's evidence.

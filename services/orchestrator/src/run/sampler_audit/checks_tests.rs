@@ -4,6 +4,9 @@ use evenkeel_seeds::{Stream, Uniforms};
 
 use super::*;
 
+#[path = "checks_simulation.rs"]
+mod simulation;
+
 /// Evidence that no check of an honest engine may reach here: far below every threshold of a run.
 const HONEST: f64 = 1e3;
 /// The threshold for the first engine of a run.
@@ -216,4 +219,47 @@ fn where_the_settings_truncate_tokens_outside_of_the_cut_are_found() {
     }
     assert!(checks.evidence(Check::Truncation) >= THRESHOLD);
     assert!(checks.sums.outside > 0);
+}
+
+#[test]
+fn a_first_token_that_is_missing_is_found_in_long_answers_of_a_noisy_engine() {
+    let noise = CalibratedNoise { is_exact: false, usual_sequence: 0.06 };
+    let audited = |is_missing: bool| {
+        let (mut uniforms, mut at) = (Uniforms::new(13, Stream::Tokens), 0);
+        let mut uniform = move || {
+            at += 1;
+            uniforms.at(at)
+        };
+        let mut checks = EngineChecks::new(Tolerances::calibrated(0.25, false, noise));
+        for _ in 0..4 {
+            checks.begin_round();
+            for _ in 0..8 {
+                let tokens: Vec<Token> = (0..256)
+                    .map(|position| {
+                        let policy = Policy::of((0..64).map(|_| 5.0 * (uniform() - 0.5)).collect::<Vec<_>>());
+                        let noisy = policy.noisy(0.05, &mut uniform);
+                        // What comes after the missing token was drawn as the second token, and is scored as the first.
+                        let other = Policy::of((0..64).map(|_| 5.0 * (uniform() - 0.5)).collect::<Vec<_>>());
+                        let drawn_from = if is_missing && position == 0 { &other } else { &noisy };
+                        let token = drawn_from.draw(uniform());
+                        policy.token(token, drawn_from.0[token].ln(), uniform())
+                    })
+                    .collect();
+                checks.add_sequence(&tokens);
+            }
+        }
+        checks.evidence(Check::LogProbabilities)
+    };
+    assert!(audited(true) >= THRESHOLD, "{}", audited(true));
+    assert!(audited(false) < HONEST, "{}", audited(false));
+}
+
+#[test]
+fn an_engine_of_which_the_noise_is_known_gets_no_more_room_than_it_needs() {
+    let narrow = |usual_sequence| CalibratedNoise { is_exact: false, usual_sequence };
+    let exact = CalibratedNoise { is_exact: true, usual_sequence: 2e-6 };
+    // The tolerance of a proof with a vLLM, which turns out to compute in f32.
+    assert_eq!(Tolerances::calibrated(0.25, false, exact), Tolerances::new(0.01, false));
+    assert_eq!(Tolerances::calibrated(0.25, false, narrow(0.06)).gap, 0.18);
+    assert_eq!(Tolerances::calibrated(0.25, false, narrow(0.2)), Tolerances::new(0.25, false));
 }

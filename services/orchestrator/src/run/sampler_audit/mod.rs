@@ -26,6 +26,7 @@ use crate::clients::{NotScored, ScoreQuery, Services};
 use crate::error::{Halt, RunError};
 use crate::events::{Activity, Event};
 use crate::rollout::SampledGroup;
+use crate::run::proof::Proof;
 use crate::settings::{AuditMode, LoopSettings, PolicySamplingSettings, ProofSettings, SamplerAuditSettings};
 use checks::{Check, EngineChecks, Tolerances};
 pub(super) use report::AuditReport;
@@ -44,7 +45,10 @@ pub(super) struct SamplerAudit {
     samples_ahead: bool,
     /// Groups of the first update of a step.
     first_update: u32,
-    tolerances: Tolerances,
+    tolerance: f64,
+    is_truncated: bool,
+    /// Knows the noise of engines.
+    proof: Arc<Proof>,
     state: Mutex<State>,
 }
 
@@ -67,6 +71,7 @@ impl SamplerAudit {
         settings: &LoopSettings,
         end: Option<u32>,
         first_update: Option<u32>,
+        proof: Arc<Proof>,
     ) -> Arc<Self> {
         let sampling = settings.sampling.clone();
         let is_truncated = sampling.top_p < 1.0 || sampling.top_k > 0 || sampling.min_p > 0.0;
@@ -80,7 +85,9 @@ impl SamplerAudit {
             seed: settings.run.seed,
             samples_ahead: settings.pipeline.max_lag > 0,
             first_update: first_update.unwrap_or(groups).clamp(1, groups.max(1)),
-            tolerances: Tolerances::new(tolerance, is_truncated),
+            tolerance,
+            is_truncated,
+            proof,
             sampling,
             state: Mutex::default(),
         })
@@ -101,7 +108,10 @@ impl SamplerAudit {
         let is_new = step >= state.next_step;
         if is_new {
             state.next_step = step + 1;
-            state.engines.iter_mut().for_each(|(_, engine)| engine.begin_round());
+            for (name, engine) in &mut state.engines {
+                engine.tolerate(self.tolerances(name));
+                engine.begin_round();
+            }
         }
         StepAudit::new(Arc::clone(self), step, is_new, chosen, used)
     }
@@ -191,13 +201,21 @@ impl SamplerAudit {
         let at = match state.engines.iter().position(|(known, _)| known == name) {
             Some(at) => at,
             None => {
-                let mut checks = EngineChecks::new(self.tolerances);
+                let mut checks = EngineChecks::new(self.tolerances(name));
                 checks.begin_round();
                 state.engines.push((name.to_owned(), checks));
                 state.engines.len() - 1
             }
         };
         &mut state.engines[at].1
+    }
+
+    /// How far an honest engine may be from the learner.
+    fn tolerances(&self, engine: &str) -> Tolerances {
+        match self.proof.noise_of(engine) {
+            Some(noise) => Tolerances::calibrated(self.tolerance, self.is_truncated, noise),
+            None => Tolerances::new(self.tolerance, self.is_truncated),
+        }
     }
 
     /// What the evidence against the engine that appeared as number `at` must stay below.
