@@ -11,6 +11,10 @@ from pathlib import Path
 from weights import rewrite
 
 
+# More than the check of an engine takes, and fewer than the first step.
+HONEST_SAMPLES = 40
+
+
 class Lie:
     """Tells the truth. Subclasses change requests for samples, their answers, or the folder of an update."""
 
@@ -26,16 +30,20 @@ class Lie:
 
 
 class Sampling(Lie):
-    """Other settings of sampling. With `hidden` the log-probabilities are those of the model, as if nothing had been changed."""
+    """Other settings of sampling. With `hidden` the log-probabilities are those of the model, as if nothing had been changed.
+
+    The check of an engine when it is connected finds a lie that is hidden from the first sample on, so such a lie begins later."""
 
     def __init__(self, hidden=False, **settings):
         self.settings, self.hidden = settings, hidden
+        self.honest = HONEST_SAMPLES if hidden else 0
 
     def request(self, body):
-        return {**body, **self.settings}
+        self.honest -= 1
+        return body if self.honest >= 0 else {**body, **self.settings}
 
     def answer(self, body, choice, ask):
-        if self.hidden:
+        if self.hidden and self.honest < 0:
             ids = choice["token_ids"]
             choice["logprobs"]["token_logprobs"] = scores(ask, body, body["prompt"], ids)
 
@@ -47,7 +55,8 @@ class OneSeed(Lie):
 
 class DroppedToken(Lie):
     def request(self, body):
-        return {**body, "prompt": body["prompt"][1:]}
+        # The check of an engine has prompts of one token, and none is left of these.
+        return {**body, "prompt": body["prompt"][1:] or body["prompt"]}
 
     def answer(self, body, choice, ask):
         choice["prompt_token_ids"] = body["prompt"]
@@ -140,12 +149,13 @@ def start(engine_port, lie):
         kept = {name: value for name, value in headers if name.lower() in ("content-type", "traceparent", "authorization", "x-request-id")}
         try:
             connection.request(method, path, body, kept)
-        except ConnectionRefusedError:
-            return 503, "application/json", b'{"error": "the engine is not up yet"}'
-        response = connection.getresponse()
-        found = response.status, response.getheader("Content-Type", "application/json"), response.read()
-        connection.close()
-        return found
+            response = connection.getresponse()
+            return response.status, response.getheader("Content-Type", "application/json"), response.read()
+        except (OSError, http.client.HTTPException):
+            # The engine is stopped while a run ends.
+            return 503, "application/json", b'{"error": "the engine does not answer"}'
+        finally:
+            connection.close()
 
     def ask(body):
         status, _, answer = send("POST", "/v1/completions", json.dumps(body), [("Content-Type", "application/json")])

@@ -26,6 +26,7 @@ pub(crate) async fn run(address: &str, recipe: &str, setting: &str, steps: u64, 
         overrides: vec![setting.to_owned()],
         total_steps: Some(steps),
         resume,
+        accept_changed_inputs: false,
     };
     loop {
         // Services come up one after the other.

@@ -4779,6 +4779,9 @@ pub struct StartRunRequest {
     /// Continue from the run's last checkpoint. NOT_FOUND if there is none.
     #[prost(bool, tag = "6")]
     pub resume: bool,
+    /// Continue although what the run reads is not what it was begun with; the run then says so of itself. Only with `resume`.
+    #[prost(bool, tag = "8")]
+    pub accept_changed_inputs: bool,
     /// What to run. Required unless resuming.
     #[prost(oneof = "start_run_request::Configuration", tags = "2, 3, 7")]
     pub configuration: ::core::option::Option<start_run_request::Configuration>,

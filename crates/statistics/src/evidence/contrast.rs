@@ -4,9 +4,9 @@ use super::{SignBets, self_normalized};
 
 /// A part that is stale by at least this share is what "not stale" denies.
 const HALF: f64 = 0.5;
-/// Correlation of an engine's noise with a prediction that is no fault: where the prediction is far below the noise, a share of it that is
-/// tolerated is no more than a trace of the noise, and nobody has measured that noise has no trace of a direction of its own.
-const CORRELATION: f64 = 0.02;
+/// Correlation of an engine's noise with a prediction that is no fault. Noise of a narrow type follows from weights and tokens, and where
+/// both change little from step to step it keeps a direction: of bf16 up to 0.12 was seen (docs/statistics.md).
+pub(super) const CORRELATION: f64 = 0.15;
 /// Squared prediction over noise, less what is tolerated, summed over tokens, after which 19 of 20 runs have decided.
 const INFORMATION: f64 = 165.0;
 /// A prediction above this many nats, root mean square, is far above what sums in f32 of the learner itself are off by.
@@ -240,12 +240,12 @@ mod tests {
 
     #[test]
     fn noise_with_a_trace_of_the_direction_of_a_tiny_movement_is_no_fault() {
-        // The movement is a hundredth of the noise, of which two hundredths go its way: twice the movement.
+        // The movement is a hundredth of the noise, of which twelve hundredths go its way: twelve times the movement.
         let mut contrast = Contrast::default();
         for step in 0..150 {
             contrast.begin_round();
             for mut sequence in sequences(step, 64, 5e-4, 0.0, 0.05) {
-                sequence.iter_mut().for_each(|token| token.gap += 2.0 * token.predicted);
+                sequence.iter_mut().for_each(|token| token.gap += 12.0 * token.predicted);
                 contrast.add(&sequence, 0.1);
             }
             assert!(contrast.stale() < 1e4, "{step}: {}", contrast.stale());
@@ -275,6 +275,6 @@ mod tests {
             }
             contrast.stale() > 6e4
         });
-        assert!(found.is_some_and(|steps| steps <= 10), "{found:?}");
+        assert!(found.is_some_and(|steps| steps <= 14), "{found:?}");
     }
 }

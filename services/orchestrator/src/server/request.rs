@@ -21,6 +21,9 @@ pub(super) fn resolve(
     runs: &Path,
     reader: &dyn RecipeReader,
 ) -> Result<(ResolvedRecipe, String, PathBuf), ServiceError> {
+    if request.accept_changed_inputs && !request.resume {
+        return Err(FieldError::new("accept_changed_inputs", true, "only with resume").into());
+    }
     let mut overrides = request.overrides.clone();
     if let Some(steps) = request.total_steps {
         overrides.push(format!("run.steps={steps}"));
@@ -116,6 +119,7 @@ pub(super) fn configured(
         overrides: start.set.clone(),
         total_steps: None,
         resume: false,
+        accept_changed_inputs: false,
     };
     let (recipe, _, path) = resolve(&request, &settings.runs, reader)?;
     if let Some(run) = stored(&path).map_err(service_error)? {

@@ -143,7 +143,7 @@ impl OrchestratorService {
         };
         let directory = directory.map_err(service_error)?;
         let (limits, cancel) = (self.settings().limits.clone(), cancel.clone());
-        let options = RunOptions { limits, cancel, ..RunOptions::default() };
+        let options = RunOptions { limits, cancel, accept_changed_inputs: request.accept_changed_inputs };
         let endpoints = self.settings().endpoints.clone();
         let handle = start_run(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
         if let Some(page) = self.page() {

@@ -182,9 +182,15 @@ async fn a_run_is_stopped_resumed_and_alone() {
         assert_eq!(server.client.stop_run(request).await.unwrap().into_inner().run.unwrap().state(), RunState::Stopped);
 
         cluster.generation.state.max_delay_ms.store(0, Ordering::Relaxed);
+        // As if the data had changed since the run began.
+        let inputs = server.dir.path().join("a/inputs.json");
+        let text = std::fs::read_to_string(&inputs).unwrap();
+        std::fs::write(&inputs, text.replace("sha256:", "sha256:0")).unwrap();
         let resume =
             StartRunRequest { run_id: "a".into(), resume: true, total_steps: Some(3), ..StartRunRequest::default() };
-        server.client.start_run(resume).await.unwrap();
+        let changed = server.client.start_run(resume.clone()).await.unwrap_err();
+        assert!(changed.message().contains("StartRun: accept_changed_inputs"), "{changed}");
+        server.client.start_run(StartRunRequest { accept_changed_inputs: true, ..resume }).await.unwrap();
         let request = GetRunRequest { run_id: "a".into() };
         crate::support::until_async(async || {
             let run = server.client.clone().get_run(request.clone()).await.unwrap().into_inner().run.unwrap();
@@ -213,6 +219,11 @@ async fn what_is_refused_names_its_field() {
             (StartRunRequest { run_id: "../x".into(), ..start("") }, Code::InvalidArgument, "run_id is \"../x\""),
             (StartRunRequest { configuration: None, ..start("x") }, Code::InvalidArgument, "configuration is absent"),
             (StartRunRequest { resume: true, ..start("x") }, Code::NotFound, "run `x` not found"),
+            (
+                StartRunRequest { accept_changed_inputs: true, ..start("x") },
+                Code::InvalidArgument,
+                "accept_changed_inputs is true, allowed: only with resume",
+            ),
             (
                 StartRunRequest { configuration: Some(Configuration::Recipe("algebra".into())), ..start("x") },
                 Code::InvalidArgument,

@@ -283,9 +283,8 @@ mod tests {
         assert_eq!(evidence.fault(&text, &engine), None);
         let decision = evidence.decision(&Suspicion::Unchanged);
         assert!(!decision.excluded);
-        // 165 (0.046 / 0.00115)², the root mean squares of both.
-        let needed = decision.tokens_needed.unwrap();
-        assert!((1e5..1e6).contains(&needed), "{needed}");
+        // The movement is a fortieth of the noise, and noise may have more of a direction than that.
+        assert_eq!(decision.tokens_needed, None);
         assert!(evidence.visible_change(1000) > 0.01);
     }
 
