@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_rpc::error::millis;
 use serde::Deserialize;
@@ -10,6 +11,9 @@ use serde_json::{Value, json};
 use super::answer::LogProbabilities;
 use super::{COMPLETIONS, VllmClient, http};
 use crate::engine::{EngineClientError, ScoreRequest, SequenceScore};
+
+/// A token of a large model on few cores takes some milliseconds.
+const TIME_PER_TOKEN: Duration = Duration::from_millis(50);
 
 #[derive(Deserialize)]
 struct Completion {
@@ -34,7 +38,7 @@ struct Score {
 }
 
 impl VllmClient {
-    /// Scores sequences in one request, within the time of a control call.
+    /// Scores sequences in one request, within the time of a control call and [`TIME_PER_TOKEN`].
     pub(super) async fn score_sequences(
         &self,
         request: ScoreRequest<'_>,
@@ -45,8 +49,10 @@ impl VllmClient {
             let mut response = self.samples.post_json(COMPLETIONS, body, None).await?;
             http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
-        let after_ms = millis(self.control_timeout);
-        let bytes = tokio::time::timeout(self.control_timeout, exchange)
+        let tokens: usize = request.sequences.iter().map(Vec::len).sum();
+        let limit = self.control_timeout + TIME_PER_TOKEN * u32::try_from(tokens).unwrap_or(u32::MAX);
+        let after_ms = millis(limit);
+        let bytes = tokio::time::timeout(limit, exchange)
             .await
             .unwrap_or(Err(EngineClientError::Timeout { route: COMPLETIONS, after_ms }))?;
         parse(&bytes, request.sequences)
