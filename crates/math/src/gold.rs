@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use evenkeel_errors::FieldError;
 
 use crate::extract::{Extracted, NoAnswer, boxed, extract};
-use crate::parse::{ParseError, parse, plain, reading};
+use crate::parse::{ParseError, Side, parse, plain, reading};
 use crate::{
     CheckOutcome, Copied, DecimalComma, Fuel, Marker, Notation, Reason, Rules, Value, Verdict, choice, copied, equality,
 };
@@ -111,7 +111,7 @@ impl Gold {
         let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
         let with_point = with_point(&source, rules, &mut fuel);
         let value = value?;
-        let others = if is_plain(&value) { Vec::new() } else { others(&source, &mut fuel) };
+        let others = if is_plain(&value) { Vec::new() } else { others(&source, Side::Gold, &mut fuel) };
         let choices = choice::several_of_gold(&source);
         Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices })
     }
@@ -200,7 +200,7 @@ impl Gold {
     /// The verdict as multiple choice. `None` unless both answers are choices.
     fn compare_choice(&self, answer: &str) -> Option<Reason> {
         let gold = self.choice?;
-        let chosen = choice::of_answer(answer)?;
+        let chosen = choice::of_answer(answer).or_else(|| choice::in_lower_case(answer).filter(|letter| *letter == gold))?;
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 
@@ -210,7 +210,7 @@ impl Gold {
             // The strict profile takes answers as written.
             return None;
         }
-        let answers = if is_plain(value) { Vec::new() } else { others(answer, fuel) };
+        let answers = if is_plain(value) { Vec::new() } else { others(answer, Side::Answer, fuel) };
         let own = std::iter::once(&self.value).chain(&self.others);
         for (index, gold) in own.enumerate() {
             // Both first readings were compared already.
@@ -243,15 +243,16 @@ impl Gold {
 /// Whether a value has no words that could stand around it.
 fn is_plain(value: &Value) -> bool {
     match value {
-        Value::Number(_) | Value::Infinite { .. } | Value::Time(_) | Value::Based(_) | Value::Quantity(_) => true,
+        Value::Number(_) | Value::Infinite { .. } | Value::Time(_) | Value::Based(_) => true,
+        Value::Quantity(quantity) => is_plain(&quantity.amount),
         Value::Expr(expr) => expr.is_closed(),
         _ => false,
     }
 }
 
 /// Other readings of an answer: without words around it, and without the letter of a choice before it.
-fn others(answer: &str, fuel: &mut Fuel) -> Vec<Value> {
-    let mut found = reading(answer, fuel);
+fn others(answer: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
+    let mut found = reading(answer, side, fuel);
     if let Some(content) = choice::content(answer)
         && let Ok(value) = parse(&content, fuel)
         && !matches!(value, Value::Text(_))

@@ -43,13 +43,23 @@ fn is_closed(value: &Value) -> bool {
     }
 }
 
-/// Whether two left-hand sides are the same. Names of functions and of their arguments are ignored, and `y` may stand for the value: `f(x)
-/// = ...`, `y = ...`.
+/// Whether two left-hand sides are the same. The value of a function at a number is another one at another number; `y` may stand for the
+/// value: `f(x) = ...`, `y = ...`.
 fn same_left_side(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Value::Expr(a), Value::Expr(b)) = (gold, answer) {
         let is_value = |expr: &Expr| expr.as_symbol().is_some_and(|name| name == "y");
         let both = a.as_application().zip(b.as_application());
-        if both.is_some_and(|(a, b)| a == b && !a.ends_with('_'))
+        let argument = |expr: &Expr| match expr.root() {
+            Node::Apply(_, argument) => Some(Builder::prefix(expr, *argument)),
+            _ => None,
+        };
+        let mut is_same_point = || match (argument(a), argument(b)) {
+            (Some(a), Some(b)) if a.is_closed() || b.is_closed() => {
+                is_equal(compare_values(&Value::Expr(a), &Value::Expr(b), rules, fuel))
+            }
+            _ => true,
+        };
+        if both.is_some_and(|(a, b)| a == b && !a.ends_with('_')) && is_same_point()
             || (a.as_application().is_some() && is_value(b))
             || (is_value(a) && b.as_application().is_some())
         {

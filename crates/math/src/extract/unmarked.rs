@@ -60,10 +60,10 @@ fn number_start(text: &str, end: usize) -> usize {
         start -= 1;
     }
     let sign =
-        ["-", "\u{2212}", "+"].iter().find(|sign| text.prefix_to(start).ends_with(*sign)).map_or(0, |sign| sign.len());
+        ["-", "\u{2212}", "\u{2013}", "+"].iter().find(|sign| text.prefix_to(start).ends_with(*sign)).map_or(0, |sign| sign.len());
     // `is - 3`
     let gap = start - text.prefix_to(start).trim_end_matches(' ').len();
-    let spaced = ["-", "\u{2212}"].iter().find(|sign| gap > 0 && text.prefix_to(start - gap).ends_with(*sign));
+    let spaced = ["-", "\u{2212}", "\u{2013}"].iter().find(|sign| gap > 0 && text.prefix_to(start - gap).ends_with(*sign));
     let sign = if sign == 0 { spaced.map_or(0, |sign| sign.len() + gap) } else { sign };
     let start = if sign > 0 && !ends_with_operand(text.prefix_to(start - sign)) { start - sign } else { start };
     if text.prefix_to(start).ends_with('$') { start - 1 } else { start }

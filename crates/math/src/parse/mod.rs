@@ -71,9 +71,9 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
 
 /// Other readings of an answer, for where the first one is not equal: without words around it (`36 apples left`), and with single letters
 /// after a number as units (`36 s`). Empty for formulas without either.
-pub(crate) fn reading(text: &str, fuel: &mut Fuel) -> Vec<Value> {
+pub(crate) fn reading(text: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
     let mut found = Vec::new();
-    if !text.contains(|c: char| c.is_alphabetic() || matches!(c, '"' | '*')) {
+    if !text.contains(|c: char| c.is_alphabetic() || matches!(c, '"' | '*' | '`' | '\'' | '#' | '_')) {
         return found;
     }
     let Ok(plain) = plain(text) else { return found };
@@ -82,6 +82,7 @@ pub(crate) fn reading(text: &str, fuel: &mut Fuel) -> Vec<Value> {
     }
     let Ok(tokens) = token::tokens(&plain, fuel).map_err(ParseError::from).and_then(Tokens::of) else { return found };
     let (formula, other) = spoken::formula(&tokens).unwrap_or_else(|| (tokens.trimmed(tokens.all()), None));
+    let offered = other.is_some();
     for range in std::iter::once(formula).chain(other).filter(|range| !range.is_empty()) {
         let mut context = shape::Context::new(&tokens, fuel);
         context.letters_are_units = true;
@@ -90,7 +91,18 @@ pub(crate) fn reading(text: &str, fuel: &mut Fuel) -> Vec<Value> {
             Ok(value) => found.push(value),
         }
     }
-    found
+    match side {
+        // `36 (or 37)` gives two answers, which must be the same.
+        Side::Answer if offered => if found.len() == 2 { vec![Value::List(found)] } else { Vec::new() },
+        _ => found,
+    }
+}
+
+/// Whose answer is read: a gold answer may offer a second notation, `0.75 (or 3/4)`, of which either is right.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Side {
+    Gold,
+    Answer,
 }
 
 /// A fast path for the most common answer.
