@@ -129,7 +129,7 @@ impl Gold {
         let is_choice = verdict.reason == Reason::EqualChoice;
         if verdict.is_equal()
             && !is_choice
-            && verdict.value.as_ref().is_some_and(|answer| copied::is_copied(answer, &self.value, prompt))
+            && verdict.value.as_ref().is_some_and(|answer| copied::is_copied(answer, &self.value, prompt, rules))
         {
             verdict.reason = Reason::Copied;
         }

@@ -16,6 +16,9 @@ const BITS: usize = 320;
 const ATTEMPTS: u64 = 24;
 
 pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    if let Some((left, right)) = with_variable_of(gold.0, answer) {
+        return compare(gold, (&left, &right), rules, fuel);
+    }
     for (left, right) in [answer, (answer.1, answer.0)] {
         // If both pairs of sides are equal, so are the equations.
         if is_equal(same_left_side(gold.0, left, rules, fuel)) {
@@ -33,6 +36,22 @@ pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &
         (Some(gold), Some(answer)) => proportional(&gold, &answer, false, fuel),
         _ => Reason::DifferentRelation,
     }
+}
+
+/// `f(t) = t^2` with the variable of `f(x)`. `None` for the same variable, another function, or where that name is taken.
+fn with_variable_of(gold: &Value, answer: Sides<'_>) -> Option<(Value, Value)> {
+    let (Value::Expr(gold), Value::Expr(left), Value::Expr(right)) = (gold, answer.0, answer.1) else { return None };
+    let variable = |expr: &'_ Expr| match expr.root() {
+        Node::Apply(name, argument) => match expr.node(*argument) {
+            Node::Symbol(variable) => Some((expr.name(*name).to_owned(), expr.name(*variable).to_owned())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let ((function, wanted), (other, own)) = (variable(gold)?, variable(left)?);
+    let is_taken = right.names().contains(&wanted) || left.names().contains(&wanted);
+    (function == other && wanted != own && !is_taken)
+        .then(|| (Value::Expr(left.renamed(&own, &wanted)), Value::Expr(right.renamed(&own, &wanted))))
 }
 
 fn is_closed(value: &Value) -> bool {

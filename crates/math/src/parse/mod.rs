@@ -16,11 +16,13 @@ mod text;
 mod token;
 
 use std::borrow::Cow;
+use std::ops::Range;
 
 pub(crate) use characters::{fraction, plain};
+use spoken::Offer;
 use structure::Tokens;
 
-use crate::{Fuel, Number, OutOfFuel, Value};
+use crate::{Fuel, Number, OutOfFuel, Relation, Sign, Value};
 
 /// Why an answer cannot be parsed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
@@ -81,21 +83,32 @@ pub(crate) fn reading(text: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
         return found;
     }
     let Ok(tokens) = token::tokens(&plain, fuel).map_err(ParseError::from).and_then(Tokens::of) else { return found };
-    let (formula, other) = spoken::formula(&tokens).unwrap_or_else(|| (tokens.trimmed(tokens.all()), None));
-    let offered = other.is_some();
-    for range in std::iter::once(formula).chain(other).filter(|range| !range.is_empty()) {
+    let (formula, offer) = spoken::formula(&tokens).unwrap_or_else(|| (tokens.trimmed(tokens.all()), None));
+    let read = |range: Range<usize>, fuel: &mut Fuel| {
         let mut context = shape::Context::new(&tokens, fuel);
         context.letters_are_units = true;
         match shape::value(&mut context, range) {
-            Ok(Value::Text(_)) | Err(_) => {}
-            Ok(value) => found.push(value),
+            Ok(Value::Text(_)) | Err(_) => None,
+            Ok(value) => Some(value),
+        }
+    };
+    let Some(value) = (!formula.is_empty()).then(|| read(formula, fuel)).flatten() else { return found };
+    match (offer, side) {
+        (None, _) | (Some(Offer::Rounded(_)), Side::Gold) => found.push(value),
+        (Some(Offer::Other(range)), Side::Gold) => {
+            found.push(value);
+            found.extend(read(range, fuel));
+        }
+        // `36 (or 37)` gives two answers, which must be the same.
+        (Some(Offer::Other(range)), Side::Answer) => {
+            found.extend(read(range, fuel).map(|other| Value::List(vec![value, other])));
+        }
+        (Some(Offer::Rounded(range)), Side::Answer) => {
+            let chain = |rounded| Relation { members: vec![value, rounded], signs: vec![Sign::Approximately] };
+            found.extend(read(range, fuel).map(|rounded| Value::Relation(chain(rounded))));
         }
     }
-    match side {
-        // `36 (or 37)` gives two answers, which must be the same.
-        Side::Answer if offered => if found.len() == 2 { vec![Value::List(found)] } else { Vec::new() },
-        _ => found,
-    }
+    found
 }
 
 /// Whose answer is read: a gold answer may offer a second notation, `0.75 (or 3/4)`, of which either is right.

@@ -62,8 +62,17 @@ const NUMBERS: &str = "one two three four five six seven eight nine ten eleven t
 /// Characters of Chinese and Japanese that negate, hedge or multiply.
 const FACTORS: &str = "不非没或约万亿千百十半倍双兆億萬無否左右几之";
 
-/// The formula of an answer in words, and, of a gold answer, a second one that its remark offers: `0.75 (or 3/4)`. `None` without words.
-pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Range<usize>>)> {
+/// A second formula that a remark offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// Another notation: `0.75 (or 3/4)`.
+    Other(Range<usize>),
+    /// Its approximation: `3\\sqrt{2} (\\approx 4.24)`.
+    Rounded(Range<usize>),
+}
+
+/// The formula of an answer in words, and what a remark offers beside it. `None` without words.
+pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Offer>)> {
     let all = tokens.trimmed(tokens.all());
     if all.len() > MAX_TOKENS {
         return None;
@@ -160,8 +169,7 @@ fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 }
 
 /// The range without a final `(...)` of words, and what it offers instead after "or".
-#[allow(clippy::type_complexity, reason = "a range and perhaps another one")]
-fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Range<usize>>)> {
+fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Offer>)> {
     if range.len() < 4 || *tokens.kind(range.end - 1) != Kind::Close(')') {
         return None;
     }
@@ -182,7 +190,10 @@ fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usi
         return None;
     }
     if matches!(tokens.kind(inner.start), Kind::Word("or") | Kind::Label("or")) {
-        return Some((rest, Some(tokens.stripped(inner.start + 1..inner.end))));
+        return Some((rest, Some(Offer::Other(tokens.stripped(inner.start + 1..inner.end)))));
+    }
+    if is_rounded {
+        return Some((rest, Some(Offer::Rounded(tokens.stripped(inner.start + 1..inner.end)))));
     }
     let denies = |word: &str| DENIALS.split_whitespace().any(|denial| word.eq_ignore_ascii_case(denial));
     if words().any(denies) || inner.clone().any(|at| is_refused_after(tokens.kind(at))) {

@@ -47,6 +47,12 @@ fn shape(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
             None => leaf::read(context, range),
         };
     }
+    if let Some(region) = region::all_except(context, range.clone())? {
+        return Ok(Some(Value::Region(region)));
+    }
+    if let Some(value) = quantity::compound(context, range.clone())? {
+        return Ok(Some(value));
+    }
     if let Some(value) = list::read(context, range.clone())? {
         return Ok(Some(value));
     }

@@ -19,9 +19,6 @@ const MAX_TOKENS: usize = 40;
 /// A scalar, with or without a unit.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    if let Some(compound) = compound(context, range.clone())? {
-        return Ok(Some(compound));
-    }
     if let Some((amount, unit)) = split(tokens, range.clone(), context.letters_are_units) {
         // A symbol such as cm, not a word.
         let is_symbol = |at: usize| matches!(tokens.kind(at), Kind::Word(word) if word.len() <= 2);
@@ -50,7 +47,7 @@ const MAX_PARTS: usize = 4;
 
 /// An amount in several units of one dimension: `1 h 15 min`, `5 feet 6 inches`, `3 hours and 15 minutes`; in the first of them. `None`
 /// for anything else.
-fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+pub(super) fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let unit_of = |at: usize| match tokens.kind(at) {
         Kind::Word(word) | Kind::Label(word) => Unit::known(word),
@@ -63,7 +60,7 @@ fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let mut number = None;
     for at in range.clone() {
         match (tokens.kind(at), &number) {
-            (Kind::Space | Kind::Symbol(',') | Kind::Word("and") | Kind::Label("and"), None) => {}
+            (Kind::Space | Kind::Word("and") | Kind::Label("and"), None) => {}
             (Kind::Space | Kind::Symbol('.'), Some(_)) => {}
             (Kind::Numeral(numeral), None) => {
                 number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point).exact().cloned();

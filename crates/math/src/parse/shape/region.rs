@@ -28,9 +28,6 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     if let Some(reals) = reals(tokens, range.clone()) {
         return Ok(Some(Value::Region(reals)));
     }
-    if let Some(excepted) = all_except(context, range.clone())? {
-        return Ok(Some(Value::Region(excepted)));
-    }
     // `\\mathbb{R} - [1, 2]`
     let minus = tokens.find(range.clone(), |kind| *kind == Kind::Symbol('-'));
     let minus = minus.filter(|at| reals(tokens, range.start..*at).is_some());
@@ -47,7 +44,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 }
 
 /// "all real numbers except 5". `None` for anything else.
-fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Region> {
+pub(super) fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Region> {
     let tokens = context.tokens();
     let word = |at: usize| match tokens.kind(at) {
         Kind::Word(word) | Kind::Label(word) => Some(*word),
@@ -75,6 +72,10 @@ fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Re
     let region = match value(context, tokens.trimmed(at..range.end))? {
         Value::List(points) if points.iter().all(is_point) => Region::Points(points),
         point if is_point(&point) => Region::Points(vec![point]),
+        Value::Relation(relation) => match relation.named_value() {
+            Some(point) if is_point(point) => Region::Points(vec![point.clone()]),
+            _ => return Ok(None),
+        },
         other => match Region::of(&other) {
             Some(region) => region,
             None => return Ok(None),
