@@ -200,7 +200,8 @@ impl Gold {
     /// The verdict as multiple choice. `None` unless both answers are choices.
     fn compare_choice(&self, answer: &str) -> Option<Reason> {
         let gold = self.choice?;
-        let chosen = choice::of_answer(answer).or_else(|| choice::in_lower_case(answer).filter(|letter| *letter == gold))?;
+        let chosen =
+            choice::of_answer(answer).or_else(|| choice::in_lower_case(answer).filter(|letter| *letter == gold))?;
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 

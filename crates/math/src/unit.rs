@@ -111,7 +111,8 @@ impl Unit {
         let lower = word.to_lowercase();
         let singular = lower.strip_suffix('s').unwrap_or(&lower);
         let is_part = singular.ends_with("ieth") || singular.ends_with("teenth");
-        let is_large = ["illion", "illón", "illones", "illiard", "ллион", "ллиард"].iter().any(|part| lower.contains(part));
+        let is_large =
+            ["illion", "illón", "illones", "illiard", "ллион", "ллиард"].iter().any(|part| lower.contains(part));
         is_part || is_large || Self::is_listed(UNCOUNTED, word)
     }
 
@@ -156,11 +157,7 @@ impl Unit {
     /// Something counted. `None` for words that mean something else.
     pub(crate) fn counted(word: &str) -> Option<Self> {
         let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word);
-        if is_letter
-            || Self::is_refused(word)
-            || Self::is_uncounted(word)
-            || !word.chars().all(char::is_alphabetic)
-        {
+        if is_letter || Self::is_refused(word) || Self::is_uncounted(word) || !word.chars().all(char::is_alphabetic) {
             return None;
         }
         let word = folded(word);

@@ -49,9 +49,11 @@ fn has_copied_part(answer: &Value, gold: &Value, known: &HashSet<Signature>, rul
         _ => return false,
     };
     let signatures = signature::of_nodes(expr);
-    let copied = signatures.iter().zip(expr.nodes()).enumerate().filter(|(_, (signature, node))| {
-        signature::is_operation(node) && known.contains(signature)
-    });
+    let copied = signatures
+        .iter()
+        .zip(expr.nodes())
+        .enumerate()
+        .filter(|(_, (signature, node))| signature::is_operation(node) && known.contains(signature));
     let mut fuel = Fuel::new(rules.limits.fuel);
     copied.take(MAX_PARTS).any(|(id, _)| {
         let part = Value::Expr(Builder::prefix(expr, id as NodeId));

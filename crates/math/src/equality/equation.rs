@@ -76,6 +76,8 @@ fn same_left_side(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) 
             (Some(a), Some(b)) if a.is_closed() || b.is_closed() => {
                 is_equal(compare_values(&Value::Expr(a), &Value::Expr(b), rules, fuel))
             }
+            // `f(t) = x^2` says nothing of `f(x)`.
+            (Some(a), Some(b)) => a.as_symbol().is_none() || a.as_symbol() == b.as_symbol(),
             _ => true,
         };
         if both.is_some_and(|(a, b)| a == b && !a.ends_with('_')) && is_same_point()

@@ -77,7 +77,8 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
     match (&gold_side.unit, &answer_side.unit) {
         (None, None) => amounts(gold, answer, rules, fuel),
         (Some(gold_unit), Some(answer_unit)) if rules.units != Units::Ignore => {
-            let one_in_radians = gold_side.degree && is_radian(answer_unit) || answer_side.degree && is_radian(gold_unit);
+            let one_in_radians =
+                gold_side.degree && is_radian(answer_unit) || answer_side.degree && is_radian(gold_unit);
             if one_in_radians && let Some(reason) = in_common_angle(&gold_side, &answer_side, rules, fuel) {
                 return reason;
             }

@@ -46,7 +46,11 @@ const FOREIGN_VERBS: [&str; 13] =
 
 /// The last announced answer.
 pub(super) fn last(text: &str) -> Option<&str> {
-    tagged(text).or_else(|| announced_last(text)).or_else(|| abbreviated(text)).or_else(|| option(text)).or_else(|| foreign(text))
+    tagged(text)
+        .or_else(|| announced_last(text))
+        .or_else(|| abbreviated(text))
+        .or_else(|| option(text))
+        .or_else(|| foreign(text))
 }
 
 /// The text between the last `<answer>` and its `</answer>`.
@@ -90,7 +94,8 @@ fn announced_last(text: &str) -> Option<&str> {
 
 /// "Ans: 42"
 fn abbreviated(text: &str) -> Option<&str> {
-    let at = ["Ans:", "Ans.", "ANS:"].iter().filter_map(|word| memmem::rfind(text.as_bytes(), word.as_bytes())).max()?;
+    let at =
+        ["Ans:", "Ans.", "ANS:"].iter().filter_map(|word| memmem::rfind(text.as_bytes(), word.as_bytes())).max()?;
     if text.prefix_to(at).ends_with(char::is_alphabetic) {
         return None;
     }

@@ -58,7 +58,7 @@ const SENTENCE_WORDS: usize = 4;
 
 /// Whether an announced answer is wrapped in a sentence.
 pub(super) fn is_sentence(answer: &str) -> bool {
-    let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_word = |word: &&str| word.chars().nth(1).is_some() && word.chars().all(char::is_alphabetic);
     answer.split_whitespace().filter(is_word).nth(SENTENCE_WORDS - 1).is_some()
         || answer
             .split_once(" is ")

@@ -227,7 +227,8 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
                     }
                 }
                 // `US\\$24`
-                Some(Kind::Word("US") | Kind::Label("US")) if self.tokens.kind(self.at + 1) == &Kind::Currency('$') => {}
+                Some(Kind::Word("US") | Kind::Label("US")) if self.tokens.kind(self.at + 1) == &Kind::Currency('$') => {
+                }
                 _ => return Some(negative),
             }
             self.at += 1;

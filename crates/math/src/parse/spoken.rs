@@ -103,7 +103,8 @@ pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Offer
         }
     }
     let is_conjunction = |at: usize| matches!(text_of(tokens.kind(at)), Some("and" | "or"));
-    let is_formula = !range.is_empty() && range != all && !range.clone().any(|at| is_word(tokens, at) && !is_conjunction(at));
+    let is_formula =
+        !range.is_empty() && range != all && !range.clone().any(|at| is_word(tokens, at) && !is_conjunction(at));
     // `A number` is no A.
     let is_article = range.len() == 1 && matches!(text_of(tokens.kind(range.start)), Some("a" | "A" | "I"));
     (is_formula && !is_article && leads(tokens, all.start..range.start)).then_some((range, other))
@@ -297,8 +298,8 @@ mod tests {
             "36 (approx.)",
             "Rs. 36",
             "The number of apples is 36.",
-            "a total of 36",
-            "which comes out to 36",
+            "\\text{a total of } 36",
+            "\\text{which comes out to } 36",
             "36 (cm)",
             "36 (\\text{cm}^2)",
             "36个",

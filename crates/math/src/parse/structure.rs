@@ -36,7 +36,10 @@ fn turn_outward_brackets(kinds: &mut [Kind<'_>]) {
         let ends = matches!(
             next,
             None | Some(
-                Kind::Close(_) | Kind::GroupClose | Kind::Symbol(',' | ';' | '.' | '\\') | Kind::Word("U" | "and" | "or")
+                Kind::Close(_)
+                    | Kind::GroupClose
+                    | Kind::Symbol(',' | ';' | '.' | '\\')
+                    | Kind::Word("U" | "and" | "or")
                     | Kind::Command("cup" | "cap" | "setminus")
             )
         );

@@ -141,13 +141,17 @@ impl<'v> Assignments<'v> {
         bases.all(|base| base == Some(first)).then(|| first.to_owned())
     }
 
+    /// Whether the same names are assigned to, in whatever order.
+    pub(crate) fn has_names_of(&self, other: &Self) -> bool {
+        self.names.len() == other.names.len() && self.names.iter().all(|name| other.names.contains(name))
+    }
+
     /// The values in the order of their names where that is known: `y = 2, x = 1` is (1, 2).
     pub(crate) fn into_values(self) -> Vec<Value> {
         let letter = |name: &Value| symbol(name).filter(|name| name.len() == 1).and_then(|name| name.chars().next());
         let letters: Option<Vec<char>> = self.names.iter().map(|name| letter(name)).collect();
-        let is_known = |letters: &[char]| {
-            ["xyz", "abcd"].iter().any(|order| letters.iter().all(|letter| order.contains(*letter)))
-        };
+        let is_known =
+            |letters: &[char]| ["xyz", "abcd"].iter().any(|order| letters.iter().all(|letter| order.contains(*letter)));
         match letters {
             Some(letters) if is_known(&letters) => {
                 let mut pairs: Vec<(char, Value)> = letters.into_iter().zip(self.values).collect();

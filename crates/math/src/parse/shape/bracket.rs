@@ -41,9 +41,9 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
 
 /// `^T` or `^{\\top}`: a row is a column as well.
 fn is_transpose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
-    let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| {
-        !matches!(kind, Kind::Space | Kind::GroupOpen | Kind::GroupClose)
-    });
+    let mut kinds = range
+        .map(|at| tokens.kind(at))
+        .filter(|kind| !matches!(kind, Kind::Space | Kind::GroupOpen | Kind::GroupClose));
     kinds.next() == Some(&Kind::Symbol('^'))
         && matches!(kinds.next(), Some(Kind::Word("T") | Kind::Label("T") | Kind::Command("top" | "intercal")))
         && kinds.next().is_none()
@@ -83,7 +83,8 @@ pub(super) fn named_point(context: &mut Context<'_, '_, '_>, range: Range<usize>
         return Ok(None);
     }
     let tuple = context.nested(|context| read(context, point))?;
-    let is_number = |item: &Value| matches!(item, Value::Number(_)) || matches!(item, Value::Expr(expr) if expr.is_closed());
+    let is_number =
+        |item: &Value| matches!(item, Value::Number(_)) || matches!(item, Value::Expr(expr) if expr.is_closed());
     Ok(tuple.filter(|value| matches!(value, Value::Tuple(tuple) if tuple.items.iter().all(is_number))))
 }
 

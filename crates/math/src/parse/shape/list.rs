@@ -34,10 +34,10 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     Ok(Some(conditions(items, alternatives)))
 }
 
-/// `x = 2, y = 7 or x = 5, y = 1`: alternatives that assign several names each. `None` for anything else.
+/// `x = 2, y = 7 or x = 5, y = 1`: solutions that assign the same names each. `None` for anything else.
 fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or") | Kind::Label("or"));
+    let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or" | "and") | Kind::Label("or" | "and"));
     let Some(first) = tokens.find(range.clone(), is_or) else { return Ok(None) };
     let has_comma = |range: Range<usize>| tokens.find(range, |kind| *kind == Kind::Symbol(',')).is_some();
     if !has_comma(range.start..first) || !has_comma(first + 1..range.end) {
@@ -57,11 +57,16 @@ fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let parts = context.nested(|context| {
         parts.into_iter().map(|part| value(context, part)).collect::<Result<Vec<_>, ParseError>>().map(Some)
     })?;
-    let is_solution = |part: &Value| match part {
-        Value::List(items) => Assignments::of(items).is_some_and(|assigned| !assigned.share_a_name()),
-        _ => false,
-    };
-    Ok(parts.filter(|parts| parts.iter().all(is_solution)).map(Value::List))
+    let Some(parts) = parts else { return Ok(None) };
+    let Some(solutions) = parts.iter().map(assignments).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let are_solutions = solutions.iter().all(|solution| !solution.share_a_name())
+        && solutions.windows(2).all(|pair| matches!(pair, [a, b] if a.has_names_of(b)));
+    drop(solutions);
+    Ok(are_solutions.then_some(Value::List(parts)))
+}
+
+fn assignments(part: &Value) -> Option<Assignments<'_>> {
+    if let Value::List(items) = part { Assignments::of(items) } else { None }
 }
 
 /// Relations that all hold, if the items are relations and one of them is no equation; otherwise the list. `x \\ne 2, 3` excludes both.

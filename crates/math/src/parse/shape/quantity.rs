@@ -146,7 +146,9 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
         Kind::Command("frac") => {
             let inner = tokens.stripped(at + 2..range.end);
             let open = tokens.stripped(at + 1..range.end).start;
-            at > range.start && *tokens.kind(open) == Kind::GroupOpen && matches!(tokens.kind(inner.start), Kind::Label(label) if Unit::known(label).is_some())
+            at > range.start
+                && *tokens.kind(open) == Kind::GroupOpen
+                && matches!(tokens.kind(inner.start), Kind::Label(label) if Unit::known(label).is_some())
         }
         _ => false,
     };
@@ -202,7 +204,9 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
                 at += 1;
             }
             // `20 degrees Celsius`
-            Kind::Label("degrees" | "degree") | Kind::Word("degrees" | "degree") if is_temperature_after(tokens, at) => {
+            Kind::Label("degrees" | "degree") | Kind::Word("degrees" | "degree")
+                if is_temperature_after(tokens, at) =>
+            {
                 at += 1;
             }
             Kind::Label("square" | "sq") | Kind::Word("square" | "sq") => {
