@@ -61,6 +61,7 @@ fn solutions_in_several_names_are_separate() {
 fn a_value_at_one_point_is_not_that_at_another() {
     all("f(3)=7", &["7", "f\\left(3\\right)=7", "f(3) = 14/2"], &["f(2)=7", "f\\left(2\\right)=7", "f(7)=3"]);
     all("f^{-1}(2)=6", &["f^{-1}(2)=6", "6"], &["f^{-1}(1)=3", "f^{-1}(6)=2"]);
+    all("W(n)=1 \\text{ and } W(n)=-1", &["W(x)=1 or W(x)=-1"], &["W(x)=1 or W(x)=-2"]);
     all("f(x) = x^2+1", &["f(t) = t^2+1", "f(x) = 1 + x^2"], &["f(t) = x^2+1", "f(t) = t^2-1"]);
 }
 

@@ -40,8 +40,8 @@ pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &
 
 /// `f(t) = t^2` with the variable of `f(x)`. `None` for the same variable, another function, or where that name is taken.
 fn with_variable_of(gold: &Value, answer: Sides<'_>) -> Option<(Value, Value)> {
-    let (Value::Expr(gold), Value::Expr(left), Value::Expr(right)) = (gold, answer.0, answer.1) else { return None };
-    let variable = |expr: &'_ Expr| match expr.root() {
+    let (Value::Expr(gold), Value::Expr(left)) = (gold, answer.0) else { return None };
+    let variable = |expr: &Expr| match expr.root() {
         Node::Apply(name, argument) => match expr.node(*argument) {
             Node::Symbol(variable) => Some((expr.name(*name).to_owned(), expr.name(*variable).to_owned())),
             _ => None,
@@ -49,9 +49,12 @@ fn with_variable_of(gold: &Value, answer: Sides<'_>) -> Option<(Value, Value)> {
         _ => None,
     };
     let ((function, wanted), (other, own)) = (variable(gold)?, variable(left)?);
-    let is_taken = right.names().contains(&wanted) || left.names().contains(&wanted);
-    (function == other && wanted != own && !is_taken)
-        .then(|| (Value::Expr(left.renamed(&own, &wanted)), Value::Expr(right.renamed(&own, &wanted))))
+    let right = match answer.1 {
+        Value::Expr(right) if right.names().contains(&wanted) => return None,
+        Value::Expr(right) => Value::Expr(right.renamed(&own, &wanted)),
+        right => right.clone(),
+    };
+    (function == other && wanted != own).then(|| (Value::Expr(left.renamed(&own, &wanted)), right))
 }
 
 fn is_closed(value: &Value) -> bool {

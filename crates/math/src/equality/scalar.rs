@@ -80,11 +80,6 @@ fn compare_as_named(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel
     if gold_expr == answer_expr {
         return Reason::EqualForm;
     }
-    match order::same(&gold_expr, &answer_expr, fuel) {
-        Ok(true) => return Reason::EqualForm,
-        Ok(false) => {}
-        Err(_) => return Reason::OutOfFuel,
-    }
     let (gold_exact, answer_exact) = match (exact_form(gold, &gold_expr, fuel), exact_form(answer, &answer_expr, fuel))
     {
         (Ok(gold), Ok(answer)) => (gold, answer),
@@ -203,6 +198,12 @@ fn compare_expressions(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
         Comparison::Different => return Reason::DifferentExpression,
         Comparison::Unknown(Reason::OutOfFuel) => return Reason::OutOfFuel,
         Comparison::Unknown(_) => {}
+    }
+    // Enclosures take the most steps by far.
+    match order::same(gold, answer, fuel) {
+        Ok(true) => return Reason::EqualForm,
+        Ok(false) => {}
+        Err(_) => return Reason::OutOfFuel,
     }
     match compare_enclosures(gold, answer, fuel) {
         Comparison::Same => Reason::EqualEnclosure,

@@ -1,6 +1,6 @@
 //! Reasoning models think between tags; only the text after them counts.
 
-use memchr::{memmem, memrchr_iter};
+use memchr::{memchr_iter, memrchr_iter};
 
 use super::NoAnswer;
 use crate::Thinking;
@@ -29,9 +29,7 @@ pub(super) fn tail(text: &str, rule: Thinking) -> Result<&str, NoAnswer> {
         let name = tail.suffix_from(at + 1);
         TAGS.iter().any(|tag| name.strip_prefix(tag).is_some_and(|rest| rest.starts_with('>')))
     };
-    let is_open = memmem::find_iter(tail.as_bytes(), b"<th").any(opens)
-        || memmem::find_iter(tail.as_bytes(), b"<reasoning>").next().is_some();
-    if is_open { Err(NoAnswer::UnclosedThinking) } else { Ok(tail) }
+    if memchr_iter(b'<', tail.as_bytes()).any(opens) { Err(NoAnswer::UnclosedThinking) } else { Ok(tail) }
 }
 
 #[cfg(test)]

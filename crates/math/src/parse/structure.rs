@@ -126,6 +126,10 @@ impl<'a> Tokens<'a> {
         let mut dissolved = 0;
         let mut at = 0;
         while at + 1 < self.kinds.len() && dissolved < MAX_DISSOLVED {
+            if *self.kind(at) != Kind::GroupOpen {
+                at += 1;
+                continue;
+            }
             let inner = match (self.kind(at + 1), self.kind(at + 2)) {
                 (Kind::GroupClose, _) => 0,
                 (Kind::Symbol('-' | '+' | ':' | '='), Kind::GroupClose) => 1,
@@ -135,7 +139,7 @@ impl<'a> Tokens<'a> {
             let spaced = at.checked_sub(2).map(|before| self.kind(before));
             let before = if before == Some(&Kind::Space) { spaced } else { before };
             let is_free = matches!(before, None | Some(Kind::Numeral(_) | Kind::Close(_) | Kind::Symbol('=' | ',')));
-            if *self.kind(at) != Kind::GroupOpen || inner > 1 || !is_free {
+            if inner > 1 || !is_free {
                 at += 1;
                 continue;
             }

@@ -53,7 +53,15 @@ pub(super) fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -
         Kind::Word(word) | Kind::Label(word) => Unit::known(word),
         _ => None,
     };
-    if !matches!(tokens.kind(range.start), Kind::Numeral(_)) || range.len() > MAX_TOKENS {
+    let is_numeral = |at: usize| matches!(tokens.kind(at), Kind::Numeral(_));
+    let is_part = |at: usize| {
+        is_numeral(at) || matches!(tokens.kind(at), Kind::Space | Kind::Symbol('.') | Kind::Word(_) | Kind::Label(_))
+    };
+    let is_candidate = is_numeral(range.start)
+        && range.len() <= MAX_TOKENS
+        && range.clone().skip(1).any(is_numeral)
+        && range.clone().all(is_part);
+    if !is_candidate {
         return Ok(None);
     }
     let mut parts: Vec<(RBig, Unit)> = Vec::new();
