@@ -21,16 +21,19 @@ fn is_content(rest: &str) -> bool {
 
 /// The content after the letter of a choice: of `(C) 14` and `C. 14`.
 pub(crate) fn content(text: &str) -> Option<String> {
-    if !text.contains(|c| LETTERS.contains(&c)) {
+    if !text.bytes().any(|byte| LETTERS.contains(&char::from(byte))) {
         return None;
     }
     let mut bare = text.trim().to_owned();
-    for command in ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox"] {
-        for letter in LETTERS {
-            for inner in [format!("({letter})"), format!("({letter}) "), format!("{letter}.")] {
-                bare = bare.replace(&format!("{command}{{{inner}}}"), &format!("{inner} "));
-            }
-        }
+    // `\\textbf{(C)}\\ 17`
+    let argument = ["\\textbf{", "\\textrm{", "\\text{", "\\mathrm{", "\\mathbf{", "\\mbox{"]
+        .iter()
+        .find_map(|command| bare.strip_prefix(command))
+        .and_then(|rest| rest.split_once('}'));
+    if let Some((letter, rest)) = argument
+        && letter.len() <= 4
+    {
+        bare = format!("{letter} {rest}");
     }
     let (_, rest) = leading_letter(bare.trim())?;
     let rest = rest.trim_start_matches(['\\', ' ', '~', ',']).len();
@@ -123,7 +126,7 @@ fn others_than(text: &str, character: char) -> bool {
 
 /// The text without formatting commands, braces and delimiters. `None` if it has no choice letter.
 fn without_markup(text: &str) -> Option<String> {
-    if !text.contains(|c| LETTERS.contains(&c)) {
+    if !text.bytes().any(|byte| LETTERS.contains(&char::from(byte))) {
         return None;
     }
     let mut bare = text.trim().to_owned();

@@ -75,7 +75,7 @@ pub fn parse(text: &str, fuel: &mut Fuel) -> Result<Value, ParseError> {
 /// after a number as units (`36 s`). Empty for formulas without either.
 pub(crate) fn reading(text: &str, side: Side, fuel: &mut Fuel) -> Vec<Value> {
     let mut found = Vec::new();
-    if !text.contains(|c: char| c.is_alphabetic() || matches!(c, '"' | '*' | '`' | '\'' | '#' | '_')) {
+    if !may_have_words(text) {
         return found;
     }
     let Ok(plain) = plain(text) else { return found };
@@ -118,8 +118,54 @@ pub(crate) enum Side {
     Answer,
 }
 
+/// Whether a text has anything but a formula: words, a single letter after a space that may be a unit, or marks around it.
+fn may_have_words(text: &str) -> bool {
+    // Also of TeX: `36\\,s`, `36\\ s`, `36~s`.
+    let is_space = |c: char| c.is_whitespace() || matches!(c, '~' | ',' | ';' | ':' | '!' | '>');
+    let mut before = ' ';
+    let (mut letters, mut is_command, mut after_number) = (0, false, false);
+    let mut rest = text.chars();
+    while let Some(c) = rest.next() {
+        match c {
+            '"' | '*' | '`' | '#' | '_' if before.is_whitespace() || rest.as_str().is_empty() => return true,
+            '\'' if letters == 0 => return true,
+            'a'..='z' | 'A'..='Z' => {
+                (letters, is_command) = if letters == 0 { (1, before == '\\') } else { (letters + 1, is_command) };
+                let ends = !rest.as_str().starts_with(|c: char| c.is_ascii_alphabetic());
+                if !is_command && (letters > 1 || (after_number && is_space(before))) {
+                    return true;
+                }
+                if is_command && ends {
+                    let read = text.len() - rest.as_str().len();
+                    let name = text.get(read - letters..read).unwrap_or_default();
+                    match name {
+                        "text" | "textbf" | "textit" | "textrm" | "mbox" | "hbox" | "mathrm" | "operatorname"
+                        | "approx" | "Omega" | "mu" => return true,
+                        // Names of environments are no words.
+                        "ldots" | "dots" | "cdots" => return true,
+                        "begin" | "end" => {
+                            rest = rest.as_str().split_once('}').map_or(rest.as_str(), |(_, rest)| rest).chars();
+                        }
+                        _ => {}
+                    }
+                    letters = 0;
+                }
+                after_number &= letters == 0;
+            }
+            c if !c.is_ascii() && c.is_alphabetic() => return true,
+            c => {
+                letters = 0;
+                after_number =
+                    c.is_ascii_digit() || c == '}' || (after_number && (is_space(c) || matches!(c, '/' | '\\')));
+            }
+        }
+        before = c;
+    }
+    false
+}
+
 /// A fast path for the most common answer.
-fn small_integer(text: &str) -> Option<Number> {
+pub(crate) fn small_integer(text: &str) -> Option<Number> {
     let digits = text.strip_prefix('-').unwrap_or(text);
     let is_small = (1..=18).contains(&digits.len()) && digits.bytes().all(|byte| byte.is_ascii_digit());
     if !is_small {

@@ -126,7 +126,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     fn slash(&mut self) -> bool {
         let start = self.at;
         self.spaces();
-        let is_slash = self.peek() == Some(&Kind::Symbol('/'));
+        let is_slash = matches!(self.peek(), Some(Kind::Symbol('/')));
         self.at = if is_slash { self.at + 1 } else { start };
         is_slash
     }
@@ -203,7 +203,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     }
 
     fn spaces(&mut self) {
-        while self.peek() == Some(&Kind::Space) {
+        while matches!(self.peek(), Some(Kind::Space)) {
             self.at += 1;
         }
     }

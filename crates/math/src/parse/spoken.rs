@@ -150,19 +150,20 @@ fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
         matches!(kind, Kind::Symbol(',' | ';' | ':' | '"' | '*' | '`' | '\'') | Kind::Command("ldots"))
     };
     // The full stop of an abbreviation: `Rs. 36`.
-    let is_stop = |at: usize| *tokens.kind(at) == Kind::Symbol('.') && *tokens.kind(at + 1) == Kind::Space;
+    let is_stop =
+        |at: usize| matches!(tokens.kind(at), Kind::Symbol('.')) && matches!(tokens.kind(at + 1), Kind::Space);
     while range.len() > 1 && (is_mark(tokens.kind(range.start)) || is_stop(range.start)) {
         range = tokens.trimmed(range.start + 1..range.end);
     }
     // A prime after a letter belongs to it.
     let is_end_mark = |at: usize| {
         is_mark(tokens.kind(at))
-            && !(*tokens.kind(at) == Kind::Symbol('\'') && matches!(tokens.kind(at - 1), Kind::Word(_)))
-            || *tokens.kind(at) == Kind::Symbol('.')
+            && !(matches!(tokens.kind(at), Kind::Symbol('\'')) && matches!(tokens.kind(at - 1), Kind::Word(_)))
+            || matches!(tokens.kind(at), Kind::Symbol('.'))
     };
     // One alone is a prime or the sign of minutes.
-    let is_quoted = *tokens.kind(all.start) == Kind::Symbol('\'');
-    let is_end_mark = |at: usize| is_end_mark(at) && (is_quoted || *tokens.kind(at) != Kind::Symbol('\''));
+    let is_quoted = matches!(tokens.kind(all.start), Kind::Symbol('\''));
+    let is_end_mark = |at: usize| is_end_mark(at) && (is_quoted || !matches!(tokens.kind(at), Kind::Symbol('\'')));
     while range.len() > 1 && is_end_mark(range.end - 1) {
         range = tokens.trimmed(range.start..range.end - 1);
     }
@@ -171,14 +172,14 @@ fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 
 /// The range without a final `(...)` of words, and what it offers instead after "or".
 fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Offer>)> {
-    if range.len() < 4 || *tokens.kind(range.end - 1) != Kind::Close(')') {
+    if range.len() < 4 || !matches!(tokens.kind(range.end - 1), Kind::Close(')')) {
         return None;
     }
     // The bracket of `\\text{(since } x > 0)` has no partner within its group.
     let partner = |at: usize| tokens.partner(at, range.end);
-    let open = range
-        .clone()
-        .find(|at| *tokens.kind(*at) == Kind::Open('(') && partner(*at).is_none_or(|close| close == range.end - 1))?;
+    let open = range.clone().find(|at| {
+        matches!(tokens.kind(*at), Kind::Open('(')) && partner(*at).is_none_or(|close| close == range.end - 1)
+    })?;
     let inner = tokens.stripped(open + 1..range.end - 1);
     let words = || inner.clone().filter_map(|at| text_of(tokens.kind(at)));
     // `3\\sqrt{2} (\\approx 4.24)`
@@ -226,7 +227,7 @@ fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
     let is_listed = |word: &str| SHORT.split_whitespace().any(|short| word.eq_ignore_ascii_case(short));
     // A unit belongs to its amount.
     let follows_number = || {
-        let before = (0..at).rev().find(|at| *tokens.kind(*at) != Kind::Space);
+        let before = (0..at).rev().find(|at| !matches!(tokens.kind(*at), Kind::Space));
         before.is_some_and(|at| matches!(tokens.kind(at), Kind::Numeral(_)))
     };
     if let Some(word) = text_of(tokens.kind(at))

@@ -80,6 +80,7 @@ impl<'a> Tokens<'a> {
             }
         };
         let mut open: Vec<(usize, Opener)> = Vec::new();
+        let (mut has_small_groups, mut has_circles) = (false, false);
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
                 Kind::GroupOpen => open.push((at, Opener::Group)),
@@ -105,9 +106,11 @@ impl<'a> Tokens<'a> {
                     let (begin, opener) = open.pop().ok_or(ParseError::Unbalanced)?;
                     if opener == Opener::Group {
                         pair(begin, at);
+                        has_small_groups |= at - begin < 3;
                         break;
                     }
                 },
+                Kind::Word("o") => has_circles = true,
                 _ => {}
             }
         }
@@ -116,8 +119,12 @@ impl<'a> Tokens<'a> {
         }
         let mut tokens = Self { kinds, partners };
         tokens.dissolve_wrappers();
-        tokens.dissolve_small_groups();
-        tokens.read_letter_circles();
+        if has_small_groups {
+            tokens.dissolve_small_groups();
+        }
+        if has_circles {
+            tokens.read_letter_circles();
+        }
         Ok(tokens)
     }
 
@@ -126,7 +133,7 @@ impl<'a> Tokens<'a> {
         let mut dissolved = 0;
         let mut at = 0;
         while at + 1 < self.kinds.len() && dissolved < MAX_DISSOLVED {
-            if *self.kind(at) != Kind::GroupOpen {
+            if !matches!(self.kind(at), Kind::GroupOpen) {
                 at += 1;
                 continue;
             }
@@ -158,7 +165,7 @@ impl<'a> Tokens<'a> {
     /// `72^o` and `72^{\\text{o}}` are 72 degrees.
     fn read_letter_circles(&mut self) {
         for at in 1..self.kinds.len().saturating_sub(1) {
-            if *self.kind(at) != Kind::Symbol('^') || !matches!(self.kind(at - 1), Kind::Numeral(_)) {
+            if !matches!(self.kind(at), Kind::Symbol('^')) || !matches!(self.kind(at - 1), Kind::Numeral(_)) {
                 continue;
             }
             let end = match self.kind(at + 1) {
@@ -174,7 +181,7 @@ impl<'a> Tokens<'a> {
                 && let Some(kind) = self.kinds.get_mut(letter)
             {
                 *kind = Kind::Command("circ");
-                if *self.kind(at + 1) == Kind::Space {
+                if matches!(self.kind(at + 1), Kind::Space) {
                     self.kinds.swap(letter, at + 1);
                 }
             }
@@ -186,8 +193,8 @@ impl<'a> Tokens<'a> {
         for at in 0..self.kinds.len() {
             let Kind::Wrapper(is_text) = *self.kind(at) else { continue };
             self.blank(at);
-            let next = if *self.kind(at + 1) == Kind::Space { at + 2 } else { at + 1 };
-            if *self.kind(next) == Kind::GroupOpen {
+            let next = if matches!(self.kind(at + 1), Kind::Space) { at + 2 } else { at + 1 };
+            if matches!(self.kind(next), Kind::GroupOpen) {
                 // Every brace has a partner.
                 let Some(close) = self.partner(next, self.kinds.len()) else { continue };
                 self.blank(next);
@@ -243,10 +250,10 @@ impl<'a> Tokens<'a> {
 
     /// The range without white space at either end.
     pub(super) fn stripped(&self, mut range: Range<usize>) -> Range<usize> {
-        while range.start < range.end && *self.kind(range.start) == Kind::Space {
+        while range.start < range.end && matches!(self.kind(range.start), Kind::Space) {
             range.start += 1;
         }
-        while range.start < range.end && *self.kind(range.end - 1) == Kind::Space {
+        while range.start < range.end && matches!(self.kind(range.end - 1), Kind::Space) {
             range.end -= 1;
         }
         range
@@ -257,15 +264,15 @@ impl<'a> Tokens<'a> {
         let mut range = self.stripped(range);
         loop {
             if range.len() >= 2
-                && *self.kind(range.start) == Kind::GroupOpen
+                && matches!(self.kind(range.start), Kind::GroupOpen)
                 && self.partner(range.start, range.end) == Some(range.end - 1)
             {
                 range = self.stripped(range.start + 1..range.end - 1);
                 continue;
             }
             let ends_sentence = range.len() >= 2
-                && *self.kind(range.end - 1) == Kind::Symbol('.')
-                && *self.kind(range.end - 2) != Kind::Symbol('.');
+                && matches!(self.kind(range.end - 1), Kind::Symbol('.'))
+                && !matches!(self.kind(range.end - 2), Kind::Symbol('.'));
             if !ends_sentence {
                 return range;
             }

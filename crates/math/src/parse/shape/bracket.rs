@@ -55,10 +55,10 @@ fn adjacent(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let mut groups = Vec::new();
     let mut at = range.start;
     while at < range.end {
-        let Some(close) = tokens.partner(at, range.end).filter(|_| *tokens.kind(at) == Kind::Open('(')) else {
+        let Some(close) = tokens.partner(at, range.end).filter(|_| matches!(tokens.kind(at), Kind::Open('('))) else {
             return Ok(None);
         };
-        if *tokens.kind(close) != Kind::Close(')') || tokens.items(tokens.trimmed(at + 1..close)).is_none() {
+        if !matches!(tokens.kind(close), Kind::Close(')')) || tokens.items(tokens.trimmed(at + 1..close)).is_none() {
             return Ok(None);
         }
         groups.push(at..close + 1);
@@ -76,7 +76,7 @@ pub(super) fn named_point(context: &mut Context<'_, '_, '_>, range: Range<usize>
         return Ok(None);
     }
     let point = tokens.stripped(range.start + 1..range.end);
-    if *tokens.kind(point.start) != Kind::Open('(')
+    if !matches!(tokens.kind(point.start), Kind::Open('('))
         || tokens.partner(point.start, point.end) != Some(point.end - 1)
         || tokens.items(tokens.trimmed(point.start + 1..point.end - 1)).is_none()
     {
@@ -93,10 +93,10 @@ fn enclosed(context: &mut Context<'_, '_, '_>, mut inner: Range<usize>) -> Read 
     let tokens = context.tokens();
     // Nested parentheses are removed at once.
     while inner.len() > 2
-        && *tokens.kind(inner.start) == Kind::Open('(')
+        && matches!(tokens.kind(inner.start), Kind::Open('('))
         && tokens.partner(inner.start, inner.end) == Some(inner.end - 1)
-        && *tokens.kind(inner.end - 1) == Kind::Close(')')
-        && *tokens.kind(inner.start + 1) == Kind::Open('(')
+        && matches!(tokens.kind(inner.end - 1), Kind::Close(')'))
+        && matches!(tokens.kind(inner.start + 1), Kind::Open('('))
     {
         inner = tokens.stripped(inner.start + 1..inner.end - 1);
     }
@@ -109,7 +109,7 @@ fn set(context: &mut Context<'_, '_, '_>, inner: Range<usize>) -> Result<Value, 
     let tokens = context.tokens();
     let is_bar = |kind: &Kind<'_>| matches!(kind, Kind::Symbol(':' | '|') | Kind::Command("mid"));
     if let Some(bar) = tokens.find(inner.clone(), is_bar)
-        && tokens.find(inner.clone(), |kind| *kind == Kind::Symbol(',')).is_none_or(|comma| comma > bar)
+        && tokens.find(inner.clone(), |kind| matches!(kind, Kind::Symbol(','))).is_none_or(|comma| comma > bar)
         && bar > inner.start
         && bar + 1 < inner.end
     {

@@ -16,10 +16,12 @@ const MAX_CONTINUED: i128 = 1000;
 /// Items separated by commas, semicolons, "and" and "or". `None` if there is only one.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    if let Some(solutions) = solutions(context, range.clone())? {
+    let Some(items) = tokens.items(range.clone()) else { return Ok(None) };
+    if items.len() > 3
+        && let Some(solutions) = solutions(context, range)?
+    {
         return Ok(Some(solutions));
     }
-    let Some(items) = tokens.items(range) else { return Ok(None) };
     context.spend(items.len().saturating_mul(fuel::ITEM))?;
     let whole = items.first().map_or(0, |item| item.start)..items.last().map_or(0, |item| item.end);
     let items = items.into_iter().map(|item| value(context, item)).collect::<Result<Vec<_>, ParseError>>()?;
@@ -39,7 +41,7 @@ fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or" | "and") | Kind::Label("or" | "and"));
     let Some(first) = tokens.find(range.clone(), is_or) else { return Ok(None) };
-    let has_comma = |range: Range<usize>| tokens.find(range, |kind| *kind == Kind::Symbol(',')).is_some();
+    let has_comma = |range: Range<usize>| tokens.find(range, |kind| matches!(kind, Kind::Symbol(','))).is_some();
     if !has_comma(range.start..first) || !has_comma(first + 1..range.end) {
         return Ok(None);
     }
@@ -50,7 +52,7 @@ fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
         start = at + 1;
     }
     parts.push(tokens.trimmed(start..range.end));
-    if parts.iter().any(|part| part.is_empty() || *tokens.kind(part.end - 1) == Kind::Symbol(',')) {
+    if parts.iter().any(|part| part.is_empty() || matches!(tokens.kind(part.end - 1), Kind::Symbol(','))) {
         return Ok(None);
     }
     context.spend(parts.len().saturating_mul(fuel::ITEM))?;

@@ -142,7 +142,7 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
         Kind::Word("C" | "F") if ends_with_circle(tokens, tokens.stripped(range.start..at)) => true,
         // A single letter is a variable unless it is in a text.
         Kind::Word(word) if word.chars().nth(1).is_none() => {
-            letters && at > range.start && *tokens.kind(at - 1) == Kind::Space && Unit::known(word).is_some()
+            letters && at > range.start && matches!(tokens.kind(at - 1), Kind::Space) && Unit::known(word).is_some()
         }
         Kind::Word("square" | "cubic") => true,
         Kind::Word(word) => {
@@ -150,12 +150,12 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
             let is_counted = || is_noun(word) && (range.start..at).any(counts);
             magnitude(word).is_none() && (Unit::known(word).is_some() || is_counted())
         }
-        Kind::Command("Omega" | "mu") => letters && at > range.start && *tokens.kind(at - 1) == Kind::Space,
+        Kind::Command("Omega" | "mu") => letters && at > range.start && matches!(tokens.kind(at - 1), Kind::Space),
         Kind::Command("frac") => {
             let inner = tokens.stripped(at + 2..range.end);
             let open = tokens.stripped(at + 1..range.end).start;
             at > range.start
-                && *tokens.kind(open) == Kind::GroupOpen
+                && matches!(tokens.kind(open), Kind::GroupOpen)
                 && matches!(tokens.kind(inner.start), Kind::Label(label) if Unit::known(label).is_some())
         }
         _ => false,
@@ -261,7 +261,7 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
 
 /// Whether the next word is a temperature scale.
 fn is_temperature_after(tokens: &Tokens<'_>, at: usize) -> bool {
-    let next = if *tokens.kind(at + 1) == Kind::Space { at + 2 } else { at + 1 };
+    let next = if matches!(tokens.kind(at + 1), Kind::Space) { at + 2 } else { at + 1 };
     match tokens.kind(next) {
         Kind::Word(word) | Kind::Label(word) => Unit::known(word).is_some_and(|unit| unit.is_temperature()),
         _ => false,
@@ -270,10 +270,10 @@ fn is_temperature_after(tokens: &Tokens<'_>, at: usize) -> bool {
 
 /// The inside of the braces that open here.
 fn group(tokens: &Tokens<'_>, mut at: usize, end: usize) -> Option<Range<usize>> {
-    while at < end && *tokens.kind(at) == Kind::Space {
+    while at < end && matches!(tokens.kind(at), Kind::Space) {
         at += 1;
     }
-    let close = if *tokens.kind(at) == Kind::GroupOpen { tokens.partner(at, end)? } else { return None };
+    let close = if matches!(tokens.kind(at), Kind::GroupOpen) { tokens.partner(at, end)? } else { return None };
     Some(at + 1..close)
 }
 
@@ -284,11 +284,11 @@ fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
     while next < end && matches!(tokens.kind(next), Kind::Space | Kind::Symbol('.')) {
         next += 1;
     }
-    if next >= end || *tokens.kind(next) != Kind::Symbol('^') {
+    if next >= end || !matches!(tokens.kind(next), Kind::Symbol('^')) {
         return Some(1);
     }
     next += 1;
-    let inner = if next < end && *tokens.kind(next) == Kind::GroupOpen {
+    let inner = if next < end && matches!(tokens.kind(next), Kind::GroupOpen) {
         let close = tokens.partner(next, end)?;
         *at = close + 1;
         tokens.stripped(next + 1..close)
@@ -296,7 +296,7 @@ fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
         *at = next + 1;
         next..(next + 1).min(end)
     };
-    let negative = !inner.is_empty() && *tokens.kind(inner.start) == Kind::Symbol('-');
+    let negative = !inner.is_empty() && matches!(tokens.kind(inner.start), Kind::Symbol('-'));
     let digits = if negative { inner.start + 1 } else { inner.start };
     match tokens.kind(digits) {
         Kind::Numeral(numeral) if numeral.is_digits() && digits + 1 == inner.end => {

@@ -29,7 +29,8 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         return Ok(Some(Value::Region(reals)));
     }
     // `\\mathbb{R} - [1, 2]`
-    let minus = tokens.find(range.clone(), |kind| *kind == Kind::Symbol('-'));
+    let begins = matches!(tokens.kind(range.start), Kind::Command("mathbb" | "R" | "reals" | "Reals"));
+    let minus = begins.then(|| tokens.find(range.clone(), |kind| matches!(kind, Kind::Symbol('-')))).flatten();
     let minus = minus.filter(|at| reals(tokens, range.start..*at).is_some());
     if let Some(at) = minus.or_else(|| tokens.find(range.clone(), is_difference)) {
         let (Some(from), Some(what)) = (part(context, range.start..at)?, part(context, at + 1..range.end)?) else {

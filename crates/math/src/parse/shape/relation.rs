@@ -36,7 +36,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         let mut member = tokens.trimmed(start..at);
         let mut found = sign(tokens.kind(at));
         // `\not=` is `\ne`; other negated signs are not supported.
-        if !member.is_empty() && *tokens.kind(member.end - 1) == Kind::Command("not") {
+        if !member.is_empty() && matches!(tokens.kind(member.end - 1), Kind::Command("not")) {
             found = match found {
                 Some(Sign::Equal) => Some(Sign::NotEqual),
                 Some(Sign::In) => {
@@ -47,7 +47,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
             };
             member = tokens.trimmed(member.start..member.end - 1);
         }
-        is_outside |= *tokens.kind(at) == Kind::Command("notin");
+        is_outside |= matches!(tokens.kind(at), Kind::Command("notin"));
         signs.extend(found);
         ranges.push(member);
         start = at + 1;
@@ -91,8 +91,8 @@ fn modulus(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Ra
     };
     let at = range.clone().find(|at| is_mod(tokens.kind(*at)))?;
     let before = tokens.stripped(range.start..at);
-    let is_open = !before.is_empty() && *tokens.kind(before.end - 1) == Kind::Open('(');
-    let is_closed = *tokens.kind(range.end - 1) == Kind::Close(')');
+    let is_open = !before.is_empty() && matches!(tokens.kind(before.end - 1), Kind::Open('('));
+    let is_closed = matches!(tokens.kind(range.end - 1), Kind::Close(')'));
     let (value, end) = match (is_open, is_closed) {
         (true, true) => (before.start..before.end - 1, range.end - 1),
         (false, _) => (before, range.end),
@@ -105,7 +105,7 @@ fn modulus(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Ra
 /// Terms separated by colons.
 pub(super) fn ratio(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let is_colon = |kind: &Kind<'_>| *kind == Kind::Symbol(':');
+    let is_colon = |kind: &Kind<'_>| matches!(kind, Kind::Symbol(':'));
     let mut terms = Vec::new();
     let mut start = range.start;
     while let Some(at) = tokens.find(start..range.end, is_colon) {

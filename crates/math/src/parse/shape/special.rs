@@ -78,7 +78,7 @@ fn infinity(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Value> {
 /// `52_8`, `52_{8}`, `(52)_8`, `52_{\text{eight}}`
 fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     let is_base = |kind: &Kind<'_>| matches!(kind, Kind::Word("base") | Kind::Label("base"));
-    let mark = tokens.find(range.clone(), |kind| *kind == Kind::Symbol('_') || is_base(kind))?;
+    let mark = tokens.find(range.clone(), |kind| matches!(kind, Kind::Symbol('_')) || is_base(kind))?;
     let digits = inner(tokens, range.start..mark);
     if digits.is_empty() {
         return None;
@@ -166,7 +166,7 @@ fn inner(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 
 /// `20:34`, `8:34 p.m.`, `20:34:00`
 fn time(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Time> {
-    let is_spoken = *tokens.kind(range.start + 1) == Kind::Space;
+    let is_spoken = matches!(tokens.kind(range.start + 1), Kind::Space);
     let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| !matches!(kind, Kind::Space)).peekable();
     let mut fields: Vec<&str> = Vec::with_capacity(3);
     loop {
