@@ -3,6 +3,11 @@
 /// Letters used for choices.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 
+/// Whether a text has one of the letters at all: all of its bytes at once, since most texts have none.
+fn has_letter(text: &str) -> bool {
+    text.bytes().fold(false, |found, byte| found | (byte.wrapping_sub(b'A') < 10))
+}
+
 /// The letter of a gold answer that consists of a choice alone: `B`, `(B)`, `\text{(B)}`, `\textbf{B}`.
 pub(crate) fn of_gold(text: &str) -> Option<char> {
     let bare = without_markup(text)?;
@@ -21,7 +26,7 @@ fn is_content(rest: &str) -> bool {
 
 /// The content after the letter of a choice: of `(C) 14` and `C. 14`.
 pub(crate) fn content(text: &str) -> Option<String> {
-    if !text.bytes().any(|byte| LETTERS.contains(&char::from(byte))) {
+    if !has_letter(text) {
         return None;
     }
     let mut bare = text.trim().to_owned();
@@ -126,7 +131,7 @@ fn others_than(text: &str, character: char) -> bool {
 
 /// The text without formatting commands, braces and delimiters. `None` if it has no choice letter.
 fn without_markup(text: &str) -> Option<String> {
-    if !text.bytes().any(|byte| LETTERS.contains(&char::from(byte))) {
+    if !has_letter(text) {
         return None;
     }
     let mut bare = text.trim().to_owned();
