@@ -10,10 +10,12 @@ const MAX_MATCHED: usize = 64;
 pub(super) fn compare(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (Assignments::of(gold), Assignments::of(answer)) {
         // `x = 2, x = -3` and `x_1 = 2, x_2 = -3`.
-        (Some(a), Some(b)) if a.share_a_name() != b.share_a_name() => {
-            if a.common_name().is_some() && a.common_name() == b.common_name() {
-                return compare_items(&a.values, &b.values, rules, fuel);
-            }
+        (Some(a), Some(b))
+            if a.share_a_name() != b.share_a_name()
+                && a.common_name().is_some()
+                && a.common_name() == b.common_name() =>
+        {
+            return compare_items(&a.values, &b.values, rules, fuel);
         }
         // Solutions for one name have no order; values of several names are expected in the order of the names.
         (Some(assigned), None) if assigned.values.len() == answer.len() => {

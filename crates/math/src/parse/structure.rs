@@ -1,5 +1,7 @@
 //! Pairs brackets, removes wrappers and splits lists.
 
+mod meant;
+
 use std::ops::Range;
 
 use super::ParseError;
@@ -21,56 +23,10 @@ pub(super) struct Tokens<'a> {
     partners: Vec<usize>,
 }
 
-/// Small groups that are dissolved: each takes linear time.
-const MAX_DISSOLVED: usize = 8;
-
-/// `]3, 8[` is (3, 8): brackets that are turned outward become parentheses.
-fn turn_outward_brackets(kinds: &mut [Kind<'_>]) {
-    if !kinds.iter().any(|kind| matches!(kind, Kind::Open('[') | Kind::Close(']'))) {
-        return;
-    }
-    // Of each open bracket, whether a separator stands in it.
-    let mut open: Vec<bool> = Vec::new();
-    for at in 0..kinds.len() {
-        let next = kinds.iter().skip(at + 1).find(|kind| **kind != Kind::Space);
-        let ends = matches!(
-            next,
-            None | Some(
-                Kind::Close(_)
-                    | Kind::GroupClose
-                    | Kind::Symbol(',' | ';' | '.' | '\\')
-                    | Kind::Word("U" | "and" | "or")
-                    | Kind::Command("cup" | "cap" | "setminus")
-            )
-        );
-        let Some(kind) = kinds.get_mut(at) else { return };
-        match kind {
-            Kind::Open('[') if ends && open.last() == Some(&true) => {
-                *kind = Kind::Close(')');
-                open.pop();
-            }
-            Kind::Close(']') if open.is_empty() && !ends => {
-                *kind = Kind::Open('(');
-                open.push(false);
-            }
-            Kind::Open(_) | Kind::GroupOpen => open.push(false),
-            Kind::Close(_) | Kind::GroupClose => {
-                open.pop();
-            }
-            Kind::Symbol(',' | ';') => {
-                if let Some(separated) = open.last_mut() {
-                    *separated = true;
-                }
-            }
-            _ => {}
-        }
-    }
-}
-
 impl<'a> Tokens<'a> {
     /// Pairs the brackets and removes wrappers. Braces must be balanced; other brackets need not be, and need not match: `[0, 1)`.
     pub(super) fn of(mut kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
-        turn_outward_brackets(&mut kinds);
+        meant::turn_outward_brackets(&mut kinds);
         let mut partners: Vec<usize> = (0..kinds.len()).collect();
         let mut pair = |one: usize, other: usize| {
             for (at, partner) in [(one, other), (other, one)] {
@@ -126,66 +82,6 @@ impl<'a> Tokens<'a> {
             tokens.read_letter_circles();
         }
         Ok(tokens)
-    }
-
-    /// `60{}^\\circ` is `60^\\circ`, and `{-}8` is `-8`: groups that hold nothing or a sign, and are no argument.
-    fn dissolve_small_groups(&mut self) {
-        let mut dissolved = 0;
-        let mut at = 0;
-        while at + 1 < self.kinds.len() && dissolved < MAX_DISSOLVED {
-            if !matches!(self.kind(at), Kind::GroupOpen) {
-                at += 1;
-                continue;
-            }
-            let inner = match (self.kind(at + 1), self.kind(at + 2)) {
-                (Kind::GroupClose, _) => 0,
-                (Kind::Symbol('-' | '+' | ':' | '='), Kind::GroupClose) => 1,
-                _ => usize::MAX,
-            };
-            let before = at.checked_sub(1).map(|before| self.kind(before));
-            let spaced = at.checked_sub(2).map(|before| self.kind(before));
-            let before = if before == Some(&Kind::Space) { spaced } else { before };
-            let is_free = matches!(before, None | Some(Kind::Numeral(_) | Kind::Close(_) | Kind::Symbol('=' | ',')));
-            if inner > 1 || !is_free {
-                at += 1;
-                continue;
-            }
-            // The closing brace first, so that the index of the other stays.
-            for brace in [at + 1 + inner, at] {
-                self.kinds.remove(brace);
-                self.partners.remove(brace);
-                for partner in &mut self.partners {
-                    *partner -= usize::from(*partner > brace);
-                }
-            }
-            dissolved += 1;
-        }
-    }
-
-    /// `72^o` and `72^{\\text{o}}` are 72 degrees.
-    fn read_letter_circles(&mut self) {
-        for at in 1..self.kinds.len().saturating_sub(1) {
-            if !matches!(self.kind(at), Kind::Symbol('^')) || !matches!(self.kind(at - 1), Kind::Numeral(_)) {
-                continue;
-            }
-            let end = match self.kind(at + 1) {
-                Kind::GroupOpen => self.partner(at + 1, self.kinds.len()).unwrap_or(at + 2),
-                // `^\\text{o}` has lost its braces.
-                Kind::Space => (at + 4).min(self.kinds.len()),
-                _ => at + 2,
-            };
-            let letters = (at + 1..end).filter(|at| !matches!(self.kind(*at), Kind::Space | Kind::GroupOpen));
-            let letters: Vec<usize> = letters.take(2).collect();
-            if let [letter] = *letters.as_slice()
-                && matches!(self.kind(letter), Kind::Word("o") | Kind::Label("o"))
-                && let Some(kind) = self.kinds.get_mut(letter)
-            {
-                *kind = Kind::Command("circ");
-                if matches!(self.kind(at + 1), Kind::Space) {
-                    self.kinds.swap(letter, at + 1);
-                }
-            }
-        }
     }
 
     /// `\text{ cm}` becomes ` cm`: wrapper commands and their braces turn into white space.
