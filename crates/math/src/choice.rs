@@ -3,11 +3,20 @@
 /// Letters used for choices.
 const LETTERS: std::ops::RangeInclusive<char> = 'A'..='J';
 
+/// Whether a text has one of the letters at all: all of its bytes at once, since most texts have none.
+fn has_letter(text: &str) -> bool {
+    text.bytes().fold(false, |found, byte| found | (byte.wrapping_sub(b'A') < 10))
+}
+
 /// The letter of a gold answer that consists of a choice alone: `B`, `(B)`, `\text{(B)}`, `\textbf{B}`.
 pub(crate) fn of_gold(text: &str) -> Option<char> {
     let bare = without_markup(text)?;
     let (letter, rest) = leading_letter(&bare)?;
-    (rest.is_empty() || (bare.starts_with('(') && is_content(rest))).then_some(letter)
+    let is_marked = || {
+        let after = bare.trim_start_matches(letter);
+        bare.starts_with('(') || after.len() + 1 == bare.len() && after.starts_with([')', ':'])
+    };
+    (rest.is_empty() || (is_marked() && is_content(rest))).then_some(letter)
 }
 
 /// Whether what follows a choice in parentheses is its content: it begins with no operator.
@@ -17,16 +26,19 @@ fn is_content(rest: &str) -> bool {
 
 /// The content after the letter of a choice: of `(C) 14` and `C. 14`.
 pub(crate) fn content(text: &str) -> Option<String> {
-    if !text.contains(|c| LETTERS.contains(&c)) {
+    if !has_letter(text) {
         return None;
     }
     let mut bare = text.trim().to_owned();
-    for command in ["\\textbf", "\\textrm", "\\text", "\\mathrm", "\\mathbf", "\\mbox"] {
-        for letter in LETTERS {
-            for inner in [format!("({letter})"), format!("({letter}) "), format!("{letter}.")] {
-                bare = bare.replace(&format!("{command}{{{inner}}}"), &format!("{inner} "));
-            }
-        }
+    // `\\textbf{(C)}\\ 17`
+    let argument = ["\\textbf{", "\\textrm{", "\\text{", "\\mathrm{", "\\mathbf{", "\\mbox{"]
+        .iter()
+        .find_map(|command| bare.strip_prefix(command))
+        .and_then(|rest| rest.split_once('}'));
+    if let Some((letter, rest)) = argument
+        && letter.len() <= 4
+    {
+        bare = format!("{letter} {rest}");
     }
     let (_, rest) = leading_letter(bare.trim())?;
     let rest = rest.trim_start_matches(['\\', ' ', '~', ',']).len();
@@ -51,7 +63,7 @@ pub(crate) fn several_of_gold(text: &str) -> Option<String> {
 pub(crate) fn several(text: &str) -> Option<String> {
     let bare = without_markup(text)?;
     let mut letters = String::new();
-    for part in bare.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '、')) {
+    for part in bare.split(|c: char| c.is_whitespace() || matches!(c, ',' | ';' | '、' | '&' | '/' | '\\')) {
         let part = part.trim_matches(['(', ')', '.']);
         match part {
             "" | "and" => {}
@@ -62,7 +74,7 @@ pub(crate) fn several(text: &str) -> Option<String> {
     let mut sorted: Vec<char> = letters.chars().collect();
     sorted.sort_unstable();
     sorted.dedup();
-    let is_word = !bare.contains([',', ';', ' ']) && !letters.chars().eq(sorted.iter().copied());
+    let is_word = !bare.contains([',', ';', ' ', '/', '&']) && !letters.chars().eq(sorted.iter().copied());
     (sorted.len() > 1 && sorted.len() == letters.len() && !is_word).then(|| sorted.into_iter().collect())
 }
 
@@ -83,6 +95,14 @@ pub(crate) fn of_answer(text: &str) -> Option<char> {
         matches!(word, "or" | "and") || single.is_some_and(|other| LETTERS.contains(&other) && other != letter)
     };
     (!words.any(is_other)).then_some(letter)
+}
+
+/// The letter of `c` and `(c)`; not of e and i, which are numbers.
+pub(crate) fn in_lower_case(text: &str) -> Option<char> {
+    let bare = text.trim().trim_matches(['(', ')', '.', '$', '*']);
+    let mut letters = bare.chars();
+    let letter = letters.next().filter(|letter| ('a'..='h').contains(letter) && *letter != 'e')?;
+    letters.next().is_none().then(|| letter.to_ascii_uppercase())
 }
 
 /// `Option B`, `Choice: (B)`
@@ -111,7 +131,7 @@ fn others_than(text: &str, character: char) -> bool {
 
 /// The text without formatting commands, braces and delimiters. `None` if it has no choice letter.
 fn without_markup(text: &str) -> Option<String> {
-    if !text.contains(|c| LETTERS.contains(&c)) {
+    if !has_letter(text) {
         return None;
     }
     let mut bare = text.trim().to_owned();
@@ -159,6 +179,10 @@ mod tests {
             assert_eq!(of_answer(answer), None, "{answer}");
         }
         assert_eq!(of_gold("\\text{(E)}"), Some('E'));
+        assert_eq!(of_gold("C) 14"), Some('C'));
+        assert_eq!(of_gold("C: 14"), Some('C'));
+        assert_eq!(in_lower_case("(c)"), Some('C'));
+        assert_eq!(in_lower_case("e"), None);
         assert_eq!(of_gold("(B) 42"), Some('B'));
         assert_eq!(of_gold("(B) + 42"), None);
         assert_eq!(content("\\textbf{(C)}\\ 17").as_deref(), Some("17"));

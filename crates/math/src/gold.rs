@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use evenkeel_errors::FieldError;
 
 use crate::extract::{Extracted, NoAnswer, boxed, extract};
-use crate::parse::{ParseError, parse, plain, reading};
+use crate::parse::{ParseError, Side, parse, plain, reading, small_integer};
 use crate::{
     CheckOutcome, Copied, DecimalComma, Fuel, Marker, Notation, Reason, Rules, Value, Verdict, choice, copied, equality,
 };
@@ -107,11 +107,15 @@ impl Gold {
             let (length, allowed) = (format!("{} bytes", text.len()), format!("at most {max} bytes"));
             return Err(FieldError::new("the length of the gold answer", length, allowed).into());
         }
+        if let Some(integer) = small_integer(text.trim()) {
+            let (choice, with_point, choices) = (None, None, None);
+            return Ok(Self { value: Value::Number(integer), choice, with_point, others: Vec::new(), choices });
+        }
         let mut fuel = Fuel::new(rules.limits.fuel);
         let (source, value) = read_answer(text, rules, &mut fuel).map_err(|_| BadGold::Empty)?;
         let with_point = with_point(&source, rules, &mut fuel);
         let value = value?;
-        let others = if is_plain(&value) { Vec::new() } else { others(&source, &mut fuel) };
+        let others = if is_plain(&value) { Vec::new() } else { others(&source, &value, Side::Gold, &mut fuel) };
         let choices = choice::several_of_gold(&source);
         Ok(Self { value, choice: choice::of_gold(&source), with_point, others, choices })
     }
@@ -129,7 +133,7 @@ impl Gold {
         let is_choice = verdict.reason == Reason::EqualChoice;
         if verdict.is_equal()
             && !is_choice
-            && verdict.value.as_ref().is_some_and(|answer| copied::is_copied(answer, &self.value, prompt))
+            && verdict.value.as_ref().is_some_and(|answer| copied::is_copied(answer, &self.value, prompt, rules))
         {
             verdict.reason = Reason::Copied;
         }
@@ -200,7 +204,8 @@ impl Gold {
     /// The verdict as multiple choice. `None` unless both answers are choices.
     fn compare_choice(&self, answer: &str) -> Option<Reason> {
         let gold = self.choice?;
-        let chosen = choice::of_answer(answer)?;
+        let chosen =
+            choice::of_answer(answer).or_else(|| choice::in_lower_case(answer).filter(|letter| *letter == gold))?;
         Some(if chosen == gold { Reason::EqualChoice } else { Reason::DifferentChoice })
     }
 
@@ -210,7 +215,7 @@ impl Gold {
             // The strict profile takes answers as written.
             return None;
         }
-        let answers = if is_plain(value) { Vec::new() } else { others(answer, fuel) };
+        let answers = if is_plain(value) { Vec::new() } else { others(answer, value, Side::Answer, fuel) };
         let own = std::iter::once(&self.value).chain(&self.others);
         for (index, gold) in own.enumerate() {
             // Both first readings were compared already.
@@ -243,21 +248,24 @@ impl Gold {
 /// Whether a value has no words that could stand around it.
 fn is_plain(value: &Value) -> bool {
     match value {
-        Value::Number(_) | Value::Infinite { .. } | Value::Time(_) | Value::Based(_) | Value::Quantity(_) => true,
+        Value::Number(_) | Value::Infinite { .. } | Value::Time(_) | Value::Based(_) => true,
+        Value::Quantity(quantity) => is_plain(&quantity.amount),
         Value::Expr(expr) => expr.is_closed(),
         _ => false,
     }
 }
 
-/// Other readings of an answer: without words around it, and without the letter of a choice before it.
-fn others(answer: &str, fuel: &mut Fuel) -> Vec<Value> {
-    let mut found = reading(answer, fuel);
+/// Other readings of an answer than the first: without words around it, and without the letter of a choice before it.
+fn others(answer: &str, first: &Value, side: Side, fuel: &mut Fuel) -> Vec<Value> {
+    let mut found = reading(answer, side, fuel);
     if let Some(content) = choice::content(answer)
         && let Ok(value) = parse(&content, fuel)
         && !matches!(value, Value::Text(_))
     {
         found.push(value);
     }
+    // Without words it is the same again.
+    found.retain(|value| value != first);
     found
 }
 
@@ -281,6 +289,9 @@ fn read_answer<'a>(
     rules: &Rules,
     fuel: &mut Fuel,
 ) -> Result<(Cow<'a, str>, Result<Value, ParseError>), NoAnswer> {
+    if let Some(integer) = small_integer(answer.trim()) {
+        return Ok((Cow::Borrowed(answer.trim()), Ok(Value::Number(integer))));
+    }
     let mut found = Extracted::One(answer);
     if (answer.contains("boxed") || answer.contains("\\fbox"))
         && let Some(boxed) = boxed(answer)?

@@ -81,6 +81,12 @@ const REFUSED: &str = "not or and maybe is isn are if no none than less more lea
     ten tens hundreds thousands millions billions trillions quadrillion quadrillions dozens mil mill mln mio bn bln tn thou gross \
     permille ppm bps doubled tripled times-ten reciprocal inverse opposite";
 
+/// Words that are not something counted, although they may stand before an answer: `the maximum is 12`, but not `12 maximum`.
+const UNCOUNTED: &str = "zero one two three four five six seven eight nine eleven twelve thirteen fourteen fifteen sixteen seventeen \
+    eighteen nineteen twenty thirty forty fifty sixty seventy eighty ninety point upward upwards onward onwards maximum minimum bound \
+    bounds from after before beyond remainder binary octal hexadecimal radical radicals multiple multiples divisor divisors myriad \
+    myriads eleventh elevenths twelfth twelfths inclusive exclusive";
+
 /// Words of a label.
 pub(crate) const MAX_WORDS: usize = 4;
 
@@ -97,7 +103,21 @@ impl Unit {
 
     /// Whether a word negates, hedges, relates or multiplies.
     pub(crate) fn is_refused(word: &str) -> bool {
-        REFUSED.split_whitespace().any(|refused| word.eq_ignore_ascii_case(refused))
+        Self::is_listed(REFUSED, word)
+    }
+
+    /// Whether a word is not something counted: a number, a part such as `twentieths`, a bound, or what [`Self::is_refused`] has.
+    pub(crate) fn is_uncounted(word: &str) -> bool {
+        let lower = word.to_lowercase();
+        let singular = lower.strip_suffix('s').unwrap_or(&lower);
+        let is_part = singular.ends_with("ieth") || singular.ends_with("teenth");
+        let is_large =
+            ["illion", "illón", "illones", "illiard", "ллион", "ллиард"].iter().any(|part| lower.contains(part));
+        is_part || is_large || Self::is_listed(UNCOUNTED, word)
+    }
+
+    fn is_listed(list: &str, word: &str) -> bool {
+        list.split_whitespace().any(|listed| word.eq_ignore_ascii_case(listed))
     }
 
     /// The unit with this name.
@@ -137,16 +157,23 @@ impl Unit {
     /// Something counted. `None` for words that mean something else.
     pub(crate) fn counted(word: &str) -> Option<Self> {
         let is_letter = word.chars().nth(1).is_none() && !SYMBOLS.contains(&word);
-        if is_letter
-            || REFUSED.split_whitespace().any(|refused| word.eq_ignore_ascii_case(refused))
-            || !word.chars().all(char::is_alphabetic)
-        {
+        if is_letter || Self::is_refused(word) || Self::is_uncounted(word) || !word.chars().all(char::is_alphabetic) {
             return None;
         }
         let word = folded(word);
         // Ignores the plural; "units" is the empty unit.
         let singular = word.strip_suffix('s').filter(|rest| rest.len() > 2).unwrap_or(&*word);
-        let label = if singular == "unit" { String::new() } else { singular.to_owned() };
+        let label = match singular {
+            "unit" => String::new(),
+            "newton" => "N".to_owned(),
+            "joule" => "J".to_owned(),
+            "watt" => "W".to_owned(),
+            "volt" => "V".to_owned(),
+            "ampere" | "amp" => "A".to_owned(),
+            "tesla" => "T".to_owned(),
+            "pascal" => "Pa".to_owned(),
+            singular => singular.to_owned(),
+        };
         Some(Self { label, ..Self::none() })
     }
 

@@ -133,3 +133,12 @@ fn one_gold_answer_serves_many_checks() {
         assert!(gold.check(CheckInput::Extracted(answer), &rules).is_equal(), "{answer}");
     }
 }
+
+#[test]
+fn every_reason_is_documented() {
+    let page = include_str!("../../../docs/math.md");
+    for reason in Reason::ALL {
+        let row = format!("| `{}` | `{}` |", reason.code(), reason.outcome().name());
+        assert!(page.contains(&row), "{row}");
+    }
+}

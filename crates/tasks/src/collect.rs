@@ -191,6 +191,28 @@ mod tests {
     }
 
     #[test]
+    fn gold_answers_that_are_equal_in_another_spelling_are_duplicates() {
+        let rows = [row("a", "\\frac12"), row("a", "0.5"), row("a", "$\\frac{1}{2}$"), row("a", "1/2")];
+        for rows in [rows.concat(), rows.iter().rev().cloned().collect::<String>()] {
+            let (problems, report) = collect(&[&rows], &RowRules::default());
+            assert_eq!(problems.len(), 1);
+            assert_eq!(counts(&report), [(4, 1, 3, BTreeMap::new())]);
+        }
+        // A rounded one is another.
+        let (_, report) = collect(&[&(row("a", "1/3") + &row("a", "0.333"))], &RowRules::default());
+        assert_eq!(counts(&report), [(2, 0, 0, BTreeMap::from([(Reason::Conflict, 2)]))]);
+    }
+
+    #[test]
+    fn gold_answers_that_nothing_matches_are_named() {
+        let golds = ["^\\d+$", "x = 3 = 4", "\\int_0^1 x\\,dx", "N/A"];
+        let rows: String = golds.iter().map(|gold| row(gold, gold)).collect();
+        let (_, report) = collect(&[&rows], &RowRules::default());
+        let found: Vec<_> = report.files[0].suspicious.iter().map(|(name, count)| (name.as_str(), *count)).collect();
+        assert_eq!(found, [("contradiction", 1), ("only_as_written", 1), ("pattern", 2)]);
+    }
+
+    #[test]
     fn a_gold_answer_that_cannot_be_read_is_no_contradiction() {
         let rows = [row("a", "\\frac{1}{0}"), row("a", "1"), row("a", "\\frac{1}{0}"), row("a", "")];
         for rows in [rows.concat(), rows.iter().rev().cloned().collect::<String>()] {

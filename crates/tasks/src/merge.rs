@@ -114,8 +114,18 @@ impl MergedProblems {
         }
         let checked = check_golds(&mut problem);
         let first = known.problem;
+        let is_same = |first: &Problem| first.task.is_answered_alike(&problem.task);
+        let same = first.filter(|index| self.problems[*index].as_ref().is_some_and(is_same));
         let (outcome, result) = match (checked, first) {
             (Err(error), _) => (Outcome::Unreadable(error.clone()), Err(error)),
+            (Ok(_), Some(index)) if same.is_some() => {
+                // `\\frac12` and `0.5`
+                let first = self.problems[index].as_ref().map_or_else(String::new, |first| first.id.to_string());
+                report.merge(file, place, first);
+                known.add(gold, Outcome::Problem(index));
+                self.variants += 1;
+                return Ok(());
+            }
             (Ok(_), Some(index)) => {
                 let error = self.contradiction(index, &problem, report);
                 (Outcome::Contradiction, Err(error))

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use crate::digest::Digest;
 
+use evenkeel_math::{CheckInput, Decimals, Profile, Rules as MathRules, check};
 use evenkeel_proto::v1::code_task::TestsSource;
 use evenkeel_proto::v1::verify_item::{Answer, Task as Message};
 use evenkeel_proto::v1::{CodeLimits, CodeMode, CodeReward, CodeTask, CopiedRule, CustomTask, MathTask, VerifyItem};
@@ -121,6 +122,19 @@ impl Task {
             _ => None,
         };
         math.into_iter().flat_map(|task| std::iter::once(&task.gold).chain(&task.alternatives)).map(String::as_str)
+    }
+
+    /// Whether a gold answer of each is one of the other, in another spelling: rows that differ in nothing else do not contradict each other.
+    pub(crate) fn is_answered_alike(&self, other: &Self) -> bool {
+        let (Message::Math(own), Message::Math(others)) = (&*self.0, &*other.0) else { return false };
+        if own.profile != others.profile {
+            return false;
+        }
+        let rules = own.profile.parse::<Profile>().map_or_else(|_| MathRules::default(), |profile| profile.rules());
+        let rules = MathRules { decimals: Decimals::Exact, ..rules };
+        let is_equal = |gold: &str, answer: &str| check(gold, CheckInput::Extracted(answer), &rules).is_equal();
+        // One of several is enough: any of them is accepted.
+        self.golds().any(|own| other.golds().any(|others| is_equal(own, others) && is_equal(others, own)))
     }
 
     /// The same task with those of its gold answers that `keep` takes; `None` where it takes none.

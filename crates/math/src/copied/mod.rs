@@ -9,8 +9,9 @@ mod signature;
 
 use std::collections::HashSet;
 
+use crate::expr::{Builder, Expr, NodeId};
 use crate::parse::parse;
-use crate::{Fuel, Sign, Value};
+use crate::{CheckOutcome, Fuel, Rules, Sign, Value, equality};
 use formulas::formulas;
 use signature::{Signature, of_value, parts_of};
 
@@ -20,7 +21,7 @@ const FUEL: u64 = 400_000;
 const MAX_PROMPT_BYTES: usize = 32 << 10;
 
 /// Whether an answer equal to the gold one is an unevaluated expression of the task, and not the gold answer as written.
-pub(crate) fn is_copied(answer: &Value, gold: &Value, prompt: &str) -> bool {
+pub(crate) fn is_copied(answer: &Value, gold: &Value, prompt: &str, rules: &Rules) -> bool {
     let answers = candidates(answer);
     if answers.is_empty() {
         return false;
@@ -31,7 +32,33 @@ pub(crate) fn is_copied(answer: &Value, gold: &Value, prompt: &str) -> bool {
         return false;
     }
     let known = signatures(prompt);
-    left.iter().any(|answer| known.contains(answer))
+    left.iter().any(|answer| known.contains(answer)) || has_copied_part(answer, gold, &known, rules)
+}
+
+/// Most parts of an answer that are compared with the gold one.
+const MAX_PARTS: usize = 8;
+
+/// Whether a part of the answer that stands in the task equals the gold answer by itself: `\\max(\\binom{31}{28}, 0)`.
+fn has_copied_part(answer: &Value, gold: &Value, known: &HashSet<Signature>, rules: &Rules) -> bool {
+    let expr: &Expr = match answer {
+        Value::Expr(expr) => expr,
+        Value::Quantity(quantity) => match &*quantity.amount {
+            Value::Expr(expr) => expr,
+            _ => return false,
+        },
+        _ => return false,
+    };
+    let signatures = signature::of_nodes(expr);
+    let copied = signatures
+        .iter()
+        .zip(expr.nodes())
+        .enumerate()
+        .filter(|(_, (signature, node))| signature::is_operation(node) && known.contains(signature));
+    let mut fuel = Fuel::new(rules.limits.fuel);
+    copied.take(MAX_PARTS).any(|(id, _)| {
+        let part = Value::Expr(Builder::prefix(expr, id as NodeId));
+        equality::compare(gold, &part, rules, &mut fuel).outcome() == CheckOutcome::Equal
+    })
 }
 
 /// The signatures under which a value may stand in a task: its own, and that of what it assigns. Empty where nothing is left to evaluate.
@@ -41,13 +68,14 @@ fn candidates(value: &Value) -> Vec<Signature> {
         found.extend(of_value(value));
     }
     if let Value::Relation(relation) = value {
-        // `x = \binom{31}{28} = 4495` is evaluated.
-        let is_evaluated = relation.members.iter().any(|member| matches!(member, Value::Number(_)));
+        // `x = \binom{31}{28} = 4495` is evaluated, and `2x + 1 = 11` is not solved.
+        let has_number = relation.members.iter().any(|member| matches!(member, Value::Number(_)));
+        let is_open = |member: &Value| matches!(member, Value::Expr(expr) if !expr.is_closed() && !expr.is_name());
         let is_chain = relation.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
-        if is_chain && is_evaluated {
+        if is_chain && has_number && !relation.members.iter().any(is_open) {
             return Vec::new();
         }
-        if is_chain {
+        if is_chain && !has_number {
             found.extend(relation.members.iter().filter(|member| is_unevaluated(member)).filter_map(of_value));
         }
     }

@@ -13,6 +13,8 @@ use crate::{Magnitude, Number, Region, Relation, Sign, Value};
 pub(super) type Signature = u64;
 
 const PRIME: u64 = PRIMES[0];
+/// The state of 1 as a term.
+const ONE: u64 = 104;
 /// Exponents up to which a power is a product.
 const MAX_PRODUCT: u64 = 64;
 
@@ -52,7 +54,10 @@ fn of_number(number: &Number) -> Signature {
 }
 
 /// Signatures of all nodes, in their order.
-fn of_nodes(expr: &Expr) -> Vec<Signature> {
+pub(super) fn of_nodes(expr: &Expr) -> Vec<Signature> {
+    let bound = bound_variables(expr);
+    // As a term, 1 is a numeral like any other: `(x - 1)(x + 1)` is not `x^2 - 1`.
+    let is_one = |id: u32| matches!(expr.node(id), Node::Literal(number) if number.exact() == Some(&RBig::ONE));
     let mut found: Vec<Signature> = Vec::with_capacity(expr.len());
     for node in expr.nodes() {
         let at = |id: &u32| found.get(*id as usize).copied().unwrap_or(0);
@@ -76,9 +81,19 @@ fn of_nodes(expr: &Expr) -> Vec<Signature> {
                 Constant::E => 102,
                 Constant::I => 103,
             }),
-            Node::Symbol(name) => random(hash(expr.name(*name)) ^ 7),
+            Node::Symbol(name) => match bound.get(found.len()).copied().flatten() {
+                Some(depth) => random(500 + depth as u64),
+                None => random(hash(expr.name(*name)) ^ 7),
+            },
             Node::Negate(a) => negate(at(a), PRIME),
-            Node::Add(a, b) => add(at(a), at(b), PRIME),
+            Node::Add(a, b) => {
+                let term = |id: &u32| match expr.node(*id) {
+                    _ if is_one(*id) => random(ONE),
+                    Node::Negate(inner) if is_one(*inner) => negate(random(ONE), PRIME),
+                    _ => at(id),
+                };
+                add(term(a), term(b), PRIME)
+            }
             Node::Multiply(a, b) => multiply(at(a), at(b), PRIME),
             Node::Divide(a, b) => multiply(at(a), inverse(at(b), PRIME).unwrap_or(0), PRIME),
             Node::Power(a, b) => {
@@ -104,6 +119,34 @@ fn of_nodes(expr: &Expr) -> Vec<Signature> {
         found.push(signature);
     }
     found
+}
+
+/// For each node, how many sums and products are around the one that binds it. `None` where none does.
+fn bound_variables(expr: &Expr) -> Vec<Option<usize>> {
+    let folds = expr.nodes().iter().enumerate().filter_map(|(end, node)| match node {
+        Node::Fold { variable, begin, .. } => Some((*begin as usize, end, *variable)),
+        _ => None,
+    });
+    let folds: Vec<_> = folds.collect();
+    if folds.is_empty() {
+        return Vec::new();
+    }
+    let mut bound = vec![None; expr.len()];
+    // Inner ones come first.
+    for (begin, end, variable) in &folds {
+        let depth = folds.iter().filter(|(outer, last, _)| outer < begin && end < last).count();
+        for (node, bound) in expr.nodes().iter().zip(&mut bound).take(*end).skip(*begin) {
+            if *node == Node::Symbol(*variable) {
+                bound.get_or_insert(depth);
+            }
+        }
+    }
+    bound
+}
+
+/// Whether a node is more than a numeral, a constant or a name, with or without a sign.
+pub(super) fn is_operation(node: &Node) -> bool {
+    !matches!(node, Node::Literal(_) | Node::Constant(_) | Node::Symbol(_) | Node::Negate(_) | Node::Term(_))
 }
 
 /// Whether an expression has anything but a numeral, a constant or a name, with or without a sign.

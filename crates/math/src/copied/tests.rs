@@ -3,7 +3,7 @@ use crate::Rules;
 
 fn copied(gold: &str, answer: &str, prompt: &str) -> bool {
     let value = |text: &str| parse(text, &mut Fuel::new(Rules::default().limits.fuel)).unwrap();
-    is_copied(&value(answer), &value(gold), prompt)
+    is_copied(&value(answer), &value(gold), prompt, &Rules::default())
 }
 
 /// Ten disguises of an expression.
@@ -55,11 +55,33 @@ fn a_copied_expression_is_found_in_every_disguise() {
 }
 
 #[test]
+fn a_part_that_is_the_whole_answer_is_a_copy() {
+    let prompt = "Compute $\\dbinom{31}{28}$.";
+    for answer in [
+        "\\max(\\binom{31}{28}, 0)",
+        "\\left|\\binom{31}{28}\\right|",
+        "\\lfloor \\binom{31}{28} \\rfloor",
+        "e^{\\ln \\binom{31}{28}}",
+        "\\sqrt{\\binom{31}{28}^2}",
+        "C_{31}^{28}",
+    ] {
+        assert!(copied("4495", answer, prompt), "{answer}");
+    }
+    assert!(!copied("4496", "\\binom{31}{28} + 1", prompt));
+    assert!(copied("385", "\\sum_{n=1}^{10} n^2", "Find $\\sum_{k=1}^{10} k^2$."));
+    assert!(copied("x^2 - 1", "(x-1)(x+1)", "Expand $(x+1)(x-1)$."));
+}
+
+#[test]
 fn unsolved_relations_are_copies_too() {
     let prompt = "Solve $2x + 3 > 7$ for $x$.";
     for answer in ["2x+3>7", "7 < 2x+3", "7<3+2x", "2x+3-7>0", "2x + 3 > 7 + 0"] {
         assert!(copied("x > 2", answer, prompt), "{answer}");
     }
+    for (gold, answer) in [("x=5", "2x+1=11"), ("5", "2x+1=11"), ("5", "11 = 1 + 2x")] {
+        assert!(copied(gold, answer, "Solve $2x+1=11$."), "{answer}");
+    }
+    assert!(!copied("113", "m+n=113", "Find $m+n$."));
     assert!(!copied("x > 2", "x > 2", prompt));
     assert!(!copied("x > 2", "x > \\frac42", prompt));
     assert!(copied("[2, 3]", "[1,3]\\cap[2,5]", "Write $[1,3]\\cap[2,5]$ as one interval."));

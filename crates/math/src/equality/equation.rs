@@ -16,6 +16,9 @@ const BITS: usize = 320;
 const ATTEMPTS: u64 = 24;
 
 pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    if let Some((left, right)) = with_variable_of(gold.0, answer) {
+        return compare(gold, (&left, &right), rules, fuel);
+    }
     for (left, right) in [answer, (answer.1, answer.0)] {
         // If both pairs of sides are equal, so are the equations.
         if is_equal(same_left_side(gold.0, left, rules, fuel)) {
@@ -35,6 +38,25 @@ pub(super) fn compare(gold: Sides<'_>, answer: Sides<'_>, rules: &Rules, fuel: &
     }
 }
 
+/// `f(t) = t^2` with the variable of `f(x)`. `None` for the same variable, another function, or where that name is taken.
+fn with_variable_of(gold: &Value, answer: Sides<'_>) -> Option<(Value, Value)> {
+    let (Value::Expr(gold), Value::Expr(left)) = (gold, answer.0) else { return None };
+    let variable = |expr: &Expr| match expr.root() {
+        Node::Apply(name, argument) => match expr.node(*argument) {
+            Node::Symbol(variable) => Some((expr.name(*name).to_owned(), expr.name(*variable).to_owned())),
+            _ => None,
+        },
+        _ => None,
+    };
+    let ((function, wanted), (other, own)) = (variable(gold)?, variable(left)?);
+    let right = match answer.1 {
+        Value::Expr(right) if right.names().contains(&wanted) => return None,
+        Value::Expr(right) => Value::Expr(right.renamed(&own, &wanted)),
+        right => right.clone(),
+    };
+    (function == other && wanted != own).then(|| (Value::Expr(left.renamed(&own, &wanted)), right))
+}
+
 fn is_closed(value: &Value) -> bool {
     match value {
         Value::Expr(expr) => expr.is_closed(),
@@ -43,13 +65,25 @@ fn is_closed(value: &Value) -> bool {
     }
 }
 
-/// Whether two left-hand sides are the same. Names of functions and of their arguments are ignored, and `y` may stand for the value: `f(x)
-/// = ...`, `y = ...`.
+/// Whether two left-hand sides are the same. The value of a function at a number is another one at another number; `y` may stand for the
+/// value: `f(x) = ...`, `y = ...`.
 fn same_left_side(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     if let (Value::Expr(a), Value::Expr(b)) = (gold, answer) {
         let is_value = |expr: &Expr| expr.as_symbol().is_some_and(|name| name == "y");
         let both = a.as_application().zip(b.as_application());
-        if both.is_some_and(|(a, b)| a == b && !a.ends_with('_'))
+        let argument = |expr: &Expr| match expr.root() {
+            Node::Apply(_, argument) => Some(Builder::prefix(expr, *argument)),
+            _ => None,
+        };
+        let mut is_same_point = || match (argument(a), argument(b)) {
+            (Some(a), Some(b)) if a.is_closed() || b.is_closed() => {
+                is_equal(compare_values(&Value::Expr(a), &Value::Expr(b), rules, fuel))
+            }
+            // `f(t) = x^2` says nothing of `f(x)`.
+            (Some(a), Some(b)) => a.as_symbol().is_none() || a.as_symbol() == b.as_symbol(),
+            _ => true,
+        };
+        if both.is_some_and(|(a, b)| a == b && !a.ends_with('_')) && is_same_point()
             || (a.as_application().is_some() && is_value(b))
             || (is_value(a) && b.as_application().is_some())
         {

@@ -9,6 +9,14 @@ const MAX_MATCHED: usize = 64;
 
 pub(super) fn compare(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (Assignments::of(gold), Assignments::of(answer)) {
+        // `x = 2, x = -3` and `x_1 = 2, x_2 = -3`.
+        (Some(a), Some(b))
+            if a.share_a_name() != b.share_a_name()
+                && a.common_name().is_some()
+                && a.common_name() == b.common_name() =>
+        {
+            return compare_items(&a.values, &b.values, rules, fuel);
+        }
         // Solutions for one name have no order; values of several names are expected in the order of the names.
         (Some(assigned), None) if assigned.values.len() == answer.len() => {
             let values = &assigned.values;
@@ -32,7 +40,7 @@ pub(super) fn compare(gold: &[Value], answer: &[Value], rules: &Rules, fuel: &mu
 /// The value of a list that states one value in several notations: `\\frac34 \\text{ or } 0.75`. `None` for other lists.
 pub(super) fn single_value<'v>(items: &'v [Value], rules: &Rules, fuel: &mut Fuel) -> Option<&'v Value> {
     let (first, others) = items.split_first()?;
-    let is_scalar = |item: &Value| matches!(item, Value::Number(_) | Value::Expr(_));
+    let is_scalar = |item: &Value| matches!(item, Value::Number(_) | Value::Expr(_) | Value::Quantity(_));
     if items.len() > 3 || !items.iter().all(is_scalar) || others.iter().any(|other| other == first) {
         return None;
     }

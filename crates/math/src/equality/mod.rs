@@ -49,11 +49,20 @@ pub fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> 
         }
         (Value::Based(_), _) | (_, Value::Based(_)) => text::compare_based(gold, answer),
         (Value::Infinite { .. }, _) | (_, Value::Infinite { .. }) => Reason::DifferentKind,
-        (Value::Number(_) | Value::Expr(_), Value::List(items)) => match list::single_value(items, rules, fuel) {
-            Some(value) => compare(gold, value, rules, fuel),
-            None => Reason::DifferentKind,
-        },
-        (Value::List(_) | Value::Text(_), _) | (_, Value::List(_) | Value::Text(_)) => Reason::DifferentKind,
+        (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::List(items)) => {
+            match list::single_value(items, rules, fuel) {
+                Some(value) => compare(gold, value, rules, fuel),
+                None => Reason::DifferentKind,
+            }
+        }
+        // A gold answer in several notations.
+        (Value::List(items), Value::Number(_) | Value::Expr(_) | Value::Quantity(_)) => {
+            match list::single_value(items, rules, fuel) {
+                Some(value) => compare(value, answer, rules, fuel),
+                None => Reason::DifferentKind,
+            }
+        }
+        (Value::List(_) | Value::Text(_), _) | (_, Value::Text(_)) => Reason::DifferentKind,
         (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), _) => quantity::compare(gold, answer, rules, fuel),
     }
 }

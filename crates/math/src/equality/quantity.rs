@@ -77,6 +77,11 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
     match (&gold_side.unit, &answer_side.unit) {
         (None, None) => amounts(gold, answer, rules, fuel),
         (Some(gold_unit), Some(answer_unit)) if rules.units != Units::Ignore => {
+            let one_in_radians =
+                gold_side.degree && is_radian(answer_unit) || answer_side.degree && is_radian(gold_unit);
+            if one_in_radians && let Some(reason) = in_common_angle(&gold_side, &answer_side, rules, fuel) {
+                return reason;
+            }
             if !gold_unit.has_dimensions_of(answer_unit) {
                 return Reason::DifferentUnit;
             }
@@ -117,6 +122,19 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
             }
         }
     }
+}
+
+fn is_radian(unit: &Unit) -> bool {
+    ["radian", "rad"].iter().any(|name| Unit::counted(name).is_some_and(|radian| radian == *unit))
+}
+
+/// Degrees on one side, and the word "radians" on the other.
+fn in_common_angle(gold: &Measured<'_>, answer: &Measured<'_>, rules: &Rules, fuel: &mut Fuel) -> Option<Reason> {
+    let radians = |side: &Measured<'_>| {
+        let amount = side.amount.scalar()?;
+        Some(Value::Expr(if side.degree { in_radians(amount) } else { amount }))
+    };
+    Some(scalar::compare(&radians(gold)?, &radians(answer)?, rules, fuel))
 }
 
 fn is_glued(value: &Value) -> bool {

@@ -2,12 +2,19 @@
 
 use super::{compare as compare_values, equation, inequality, is_equal, pairwise, region, scalar};
 use crate::expr::Node;
+use crate::value::Assignments;
 use crate::{CheckOutcome, Equations, Fuel, Reason, Relation, Rules, Sign, Value};
 
 /// At least one side is a relation.
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
         (Value::Relation(a), Value::Relation(b)) => compare_relations(a, b, rules, fuel),
+        (Value::Relation(relation), other) if let Some(set) = members_of(relation, other) => {
+            set.map_or(Reason::DifferentRelation, |(set, items)| compare_values(set, &items, rules, fuel))
+        }
+        (other, Value::Relation(relation)) if let Some(set) = members_of(relation, other) => {
+            set.map_or(Reason::DifferentRelation, |(set, items)| compare_values(&items, set, rules, fuel))
+        }
         (Value::Relation(chain), Value::Tuple(_) | Value::List(_)) if let Some(list) = assignments(chain) => {
             compare_values(&list, answer, rules, fuel)
         }
@@ -23,7 +30,7 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
             }
             match relation.named_value() {
                 Some(value) => compare_values(value, other, rules, fuel),
-                None => Reason::DifferentKind,
+                None => compare_with_chain(relation, other, rules, fuel),
             }
         }
         (other, Value::Relation(relation)) => {
@@ -39,6 +46,32 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
             }
         }
         _ => Reason::DifferentKind,
+    }
+}
+
+/// The set of `x \\in \\{2, -3\\}`, and a list as its members: bare, or assigned to that name. `Some(None)` if they are assigned to another
+/// one. `None` for anything else.
+#[allow(clippy::option_option, reason = "no such relation, another name, or both sides")]
+fn members_of<'v>(relation: &'v Relation, other: &Value) -> Option<Option<(&'v Value, Value)>> {
+    let ([name, set @ Value::Set(_)], [Sign::In]) = (relation.members.as_slice(), relation.signs.as_slice()) else {
+        return None;
+    };
+    let Value::List(items) = other else { return None };
+    if !name.is_name() {
+        return None;
+    }
+    let Some(assigned) = Assignments::of(items) else { return Some(Some((set, other.clone()))) };
+    let is_same = assigned.common_name().is_some_and(|assigned| assigned == name.to_string());
+    Some(is_same.then(|| (set, Value::List(assigned.values))))
+}
+
+/// A chain of numbers as a gold answer, `\\frac35 = 0.6`: any of them, if they are equal.
+fn compare_with_chain(gold: &Relation, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    let is_chain = gold.signs.iter().all(|sign| *sign == Sign::Equal) && gold.members.iter().all(is_number);
+    let Some(first) = gold.members.first().filter(|_| is_chain) else { return Reason::DifferentKind };
+    match inconsistency(gold, rules, fuel) {
+        Some(reason) => reason,
+        None => compare_values(first, answer, rules, fuel),
     }
 }
 
@@ -96,23 +129,17 @@ fn is_number(value: &Value) -> bool {
 
 /// A chain of numbers without a name, such as `42 = 7`, has a value only if all of them are equal.
 fn compare_chain(gold: &Value, relation: &Relation, rules: &Rules, fuel: &mut Fuel) -> Reason {
-    let is_number = |value: &Value| match value {
-        Value::Number(_) => true,
-        Value::Expr(expr) => expr.is_closed(),
-        _ => false,
-    };
     let rounded = relation.signs.iter().position(|sign| *sign == Sign::Approximately);
     let end = rounded.map_or(relation.members.len(), |at| at + 1);
     let (exact, approximate) = relation.members.split_at(end);
-    let exact: Vec<Value> = exact.iter().map(amount).collect();
-    let [first, rest @ ..] = exact.as_slice() else { return Reason::DifferentKind };
+    let [first, rest @ ..] = exact else { return Reason::DifferentKind };
     let is_chain = relation.signs.iter().all(|sign| matches!(sign, Sign::Equal | Sign::Approximately));
     if !exact.iter().all(is_number) || !is_chain {
         return Reason::DifferentKind;
     }
     // `25\pi \approx 81.68` states something false.
     for value in approximate {
-        match (first.scalar(), amount(value)) {
+        match (amount(first).scalar(), amount(value)) {
             (Some(exact), Value::Number(decimal)) if scalar::is_near(&exact, &decimal, fuel) => {}
             _ => return Reason::FalseChain,
         }
@@ -123,10 +150,7 @@ fn compare_chain(gold: &Value, relation: &Relation, rules: &Rules, fuel: &mut Fu
         return agree;
     }
     // The units of the first member are those of the chain.
-    match relation.members.first() {
-        Some(first) => compare_values(gold, first, rules, fuel),
-        None => Reason::DifferentKind,
-    }
+    compare_values(gold, first, rules, fuel)
 }
 
 /// A quantity without its unit.
@@ -152,6 +176,16 @@ fn compare_relations(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &m
     if let (Some(a), Some(b)) = (gold.equation(), answer.equation()) {
         return equation::compare(a, b, rules, fuel);
     }
+    if gold.signs == [Sign::Congruent; 2] && gold.signs == answer.signs {
+        return congruences(gold, answer, rules, fuel);
+    }
+    // `D = (0, 2)` and `0 < x < 2`
+    if let (Some(set @ (Value::Tuple(_) | Value::Region(_))), None) = (gold.named_value(), answer.named_value())
+        && gold.equation().is_some_and(|(name, _)| is_set_name(name))
+        && let Some(reason) = region::compare_relation(answer, set, true, rules, fuel)
+    {
+        return reason;
+    }
     // Chains that name the same quantity are compared by their values.
     if let (Some(a), Some(b)) = (gold.named_value(), answer.named_value()) {
         let same_name = pairwise(
@@ -176,6 +210,31 @@ fn compare_relations(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &m
         Some(reason) => reason,
         None => alike,
     }
+}
+
+/// A capital letter, as sets have.
+fn is_set_name(name: &Value) -> bool {
+    matches!(name, Value::Expr(expr) if expr.as_symbol().is_some_and(|name| name.starts_with(|c: char| c.is_uppercase())))
+}
+
+/// `x \\equiv 7 \\pmod{12}` and `x \\equiv 19 \\pmod{12}`, as members x, 7 and 12.
+fn congruences(gold: &Relation, answer: &Relation, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    let number = |value: &Value| if let Value::Number(number) = value { number.exact().cloned() } else { None };
+    let ([name, value, modulus], [other_name, other_value, other_modulus]) =
+        (gold.members.as_slice(), answer.members.as_slice())
+    else {
+        return Reason::DifferentRelation;
+    };
+    if let (Some(a), Some(b), Some(m), Some(n)) =
+        (number(value), number(other_value), number(modulus), number(other_modulus))
+        && m == n
+        && !m.is_zero()
+        && ((a - b) / m).is_int()
+    {
+        let same_name = compare_values(name, other_name, rules, fuel);
+        return if is_equal(same_name) { Reason::EqualRelation } else { same_name };
+    }
+    member_by_member(gold, answer, rules, fuel)
 }
 
 /// The same members and signs, in either direction.

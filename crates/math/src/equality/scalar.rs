@@ -1,5 +1,6 @@
 //! Scalars: exactly, then modulo two primes, then in interval arithmetic, finally as rounded decimals.
 
+mod order;
 mod rounded;
 
 use super::{is_equal, number};
@@ -38,6 +39,43 @@ pub(super) enum Comparison {
 
 /// Compares two numbers or expressions.
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    let reason = compare_as_named(gold, answer, rules, fuel);
+    if !is_equal(reason)
+        && let (Value::Expr(gold_expr), Value::Expr(answer)) = (gold, answer)
+        && let Some(renamed) = with_constant(gold_expr, answer)
+    {
+        return compare_as_named(gold, &Value::Expr(renamed), rules, fuel);
+    }
+    reason
+}
+
+/// The answer with its constant of integration called C, as in the gold answer: `x^2 + c`. `None` if the gold answer has none, or if the
+/// name is not free.
+fn with_constant(gold: &Expr, answer: &Expr) -> Option<Expr> {
+    const NAMES: [&str; 3] = ["c", "K", "k"];
+    let has = |expr: &Expr, name: &str| expr.names().iter().any(|known| known == name);
+    if !has(gold, "C") || has(answer, "C") || !is_added(gold, "C") {
+        return None;
+    }
+    let name = NAMES.iter().find(|name| has(answer, name) && !has(gold, name))?;
+    is_added(answer, name).then(|| answer.renamed(name, "C"))
+}
+
+/// Whether a variable is a term of a sum, and occurs nowhere else.
+fn is_added(expr: &Expr, name: &str) -> bool {
+    let is_it = |node: &Node| matches!(node, Node::Symbol(index) if expr.name(*index) == name);
+    let mut open = vec![expr.root()];
+    let mut found = 0;
+    while let Some(node) = open.pop() {
+        match node {
+            Node::Add(a, b) => open.extend([expr.node(*a), expr.node(*b)]),
+            node => found += usize::from(is_it(node)),
+        }
+    }
+    found == 1 && expr.nodes().iter().filter(|node| is_it(node)).count() == 1 && matches!(expr.root(), Node::Add(..))
+}
+
+fn compare_as_named(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let (Some(gold_expr), Some(answer_expr)) = (gold.scalar(), answer.scalar()) else { return Reason::DifferentKind };
     if gold_expr == answer_expr {
         return Reason::EqualForm;
@@ -84,6 +122,9 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
 pub(super) fn is_near(exact: &Expr, decimal: &Number, fuel: &mut Fuel) -> bool {
     let places = if let Notation::Decimal { places, .. } = decimal.notation { places } else { 0 };
     let Some(value) = decimal.exact().filter(|_| places < 1000 && exact.is_closed()) else { return false };
+    let (value, places) =
+        if decimal.percent { (value / dashu_int::IBig::from(100), places + 2) } else { (value.clone(), places) };
+    let value = &value;
     let variables = Variables::default();
     let point = Point { variables: &variables, attempt: 0 };
     let precision = Precision::new(PRECISIONS[1]);
@@ -157,6 +198,12 @@ fn compare_expressions(gold: &Expr, answer: &Expr, fuel: &mut Fuel) -> Reason {
         Comparison::Different => return Reason::DifferentExpression,
         Comparison::Unknown(Reason::OutOfFuel) => return Reason::OutOfFuel,
         Comparison::Unknown(_) => {}
+    }
+    // Enclosures take the most steps by far.
+    match order::same(gold, answer, fuel) {
+        Ok(true) => return Reason::EqualForm,
+        Ok(false) => {}
+        Err(_) => return Reason::OutOfFuel,
     }
     match compare_enclosures(gold, answer, fuel) {
         Comparison::Same => Reason::EqualEnclosure,

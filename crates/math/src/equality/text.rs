@@ -3,6 +3,14 @@
 use crate::expr::{Constant, Expr, Node};
 use crate::{Notation, Reason, Rules, Text, TextCase, Value};
 
+/// Texts that mean the same, and what they are compared as.
+const SYNONYMS: [(&str, &str); 4] = [
+    ("does not exist", "dne"),
+    ("infinitely many solutions", "infinitely many"),
+    ("all integers", "\\mathbb z"),
+    ("integers", "\\mathbb z"),
+];
+
 pub(super) fn compare(gold: &Text, answer: &Text, rules: &Rules) -> Reason {
     compare_str(gold.as_str(), answer.as_str(), rules)
 }
@@ -60,12 +68,23 @@ pub(super) fn compare_based(gold: &Value, answer: &Value) -> Reason {
 }
 
 fn compare_str(gold: &str, answer: &str, rules: &Rules) -> Reason {
-    let equal = gold == answer || (rules.text_case == TextCase::Fold && folded(bare(gold)).eq(folded(bare(answer))));
+    let fold = |text: &str| {
+        let folded: String = folded(bare(text)).collect();
+        SYNONYMS.iter().find(|(other, _)| *other == folded).map_or(folded, |(_, one)| (*one).to_owned())
+    };
+    let equal = gold == answer || (rules.text_case == TextCase::Fold && fold(gold) == fold(answer));
     if equal { Reason::EqualText } else { Reason::DifferentText }
+}
+
+/// The text without quotes and emphasis around it.
+fn unquoted(text: &str) -> &str {
+    let text = text.trim_matches(['"', '*', '`', '\u{201c}', '\u{201d}', '\u{2018}', '\u{2019}']);
+    text.trim_matches('\'').trim()
 }
 
 /// The text without an article before it and the ending of an ordinal after it: `a circle`, `March14th`.
 fn bare(text: &str) -> &str {
+    let text = unquoted(text);
     let noun = ["a ", "an ", "the ", "A ", "An ", "The "].iter().find_map(|article| text.strip_prefix(article));
     let noun = noun.unwrap_or(text);
     let ordinal = ["st", "nd", "rd", "th"].iter().find_map(|ending| noun.strip_suffix(ending));

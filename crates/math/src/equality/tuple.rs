@@ -8,13 +8,19 @@ use crate::{Fuel, Reason, Rules, Tuple, Value};
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     match (gold, answer) {
         (Value::Tuple(a), Value::Tuple(b)) => tuples(a, b, rules, fuel),
-        (Value::Tuple(tuple), Value::List(items)) => {
-            let items = Assignments::of(items).map_or_else(|| items.clone(), |assignments| assignments.values);
-            in_order(&tuple.items, &items, rules, fuel)
+        // `[3, 8)` is an interval, and no pair.
+        (Value::Tuple(tuple), Value::List(_)) | (Value::List(_), Value::Tuple(tuple))
+            if matches!((tuple.open, tuple.close), ('(', ']') | ('[', ')')) =>
+        {
+            Reason::DifferentBrackets
         }
-        (Value::List(items), Value::Tuple(tuple)) => {
-            let items = Assignments::of(items).map_or_else(|| items.clone(), |assignments| assignments.values);
-            in_order(&items, &tuple.items, rules, fuel)
+        (Value::Tuple(tuple), Value::List(items)) => in_order(&tuple.items, &assigned(items), rules, fuel),
+        (Value::List(items), Value::Tuple(tuple)) => in_order(&assigned(items), &tuple.items, rules, fuel),
+        // `\\{x = 1, y = 2\\}`
+        (Value::Tuple(tuple), Value::Set(items))
+            if let Some(values) = Assignments::of(items).filter(|assigned| !assigned.share_a_name()) =>
+        {
+            in_order(&tuple.items, &values.into_values(), rules, fuel)
         }
         (Value::Number(_) | Value::Expr(_) | Value::Quantity(_), Value::Tuple(tuple)) => match tuple.items.as_slice() {
             [item] => quantity::compare(gold, item, rules, fuel),
@@ -22,6 +28,11 @@ pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fu
         },
         _ => Reason::DifferentKind,
     }
+}
+
+/// The values of assignments, or the items of any other list.
+fn assigned(items: &[Value]) -> Vec<Value> {
+    Assignments::of(items).map_or_else(|| items.to_vec(), Assignments::into_values)
 }
 
 fn tuples(gold: &Tuple, answer: &Tuple, rules: &Rules, fuel: &mut Fuel) -> Reason {
@@ -53,6 +64,18 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: 
         }
         (Value::Matrix(matrix), other) | (other, Value::Matrix(matrix)) => {
             let items = match other {
+                // `[[1, 2], [3, 4]]`
+                Value::Tuple(tuple) if let Some(rows) = rows(tuple, matrix.columns) => {
+                    let pairs = || matrix.cells.iter().zip(rows.iter().copied());
+                    if rows.len() != matrix.cells.len() {
+                        return Reason::DifferentCount;
+                    }
+                    return if matches!(gold, Value::Matrix(_)) {
+                        pairwise(pairs(), Reason::EqualMatrix, Reason::DifferentItem, rules, fuel)
+                    } else {
+                        pairwise(pairs().map(|(a, b)| (b, a)), Reason::EqualMatrix, Reason::DifferentItem, rules, fuel)
+                    };
+                }
                 Value::Tuple(tuple) => &tuple.items,
                 Value::List(items) => items,
                 other => match matrix.cells.as_slice() {
@@ -69,4 +92,16 @@ pub(super) fn compare_matrix(gold: &Value, answer: &Value, rules: &Rules, fuel: 
     };
     let pairs = gold_cells.iter().zip(answer_cells);
     pairwise(pairs, Reason::EqualMatrix, Reason::DifferentItem, rules, fuel)
+}
+
+/// The entries of a tuple of rows. `None` if an item is not a row of this length.
+fn rows(tuple: &Tuple, columns: usize) -> Option<Vec<&Value>> {
+    let mut cells = Vec::with_capacity(tuple.items.len() * columns);
+    for item in &tuple.items {
+        match item {
+            Value::Tuple(row) if row.items.len() == columns => cells.extend(&row.items),
+            _ => return None,
+        }
+    }
+    Some(cells)
 }

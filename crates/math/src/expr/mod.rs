@@ -120,6 +120,12 @@ impl Expr {
         self.names.get(index as usize).map_or("", String::as_str)
     }
 
+    /// The same expression with a variable of another name, which it must not have yet.
+    pub(crate) fn renamed(&self, from: &str, to: &str) -> Self {
+        let names = self.names.iter().map(|name| if name == from { to.to_owned() } else { name.clone() });
+        Self { nodes: self.nodes.clone(), names: names.collect() }
+    }
+
     /// Whether any node satisfies the predicate.
     pub(crate) fn any(&self, is: impl Fn(&Node) -> bool) -> bool {
         self.nodes.iter().any(is)

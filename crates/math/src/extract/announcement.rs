@@ -11,11 +11,13 @@ const MAX_EMPTY: usize = 8;
 /// What may stand around words for emphasis.
 const EMPHASIS: [char; 4] = [' ', '\t', '*', '_'];
 /// Verbs between "answer" and the answer, longest first.
-const VERBS: [&str; 10] =
-    ["is equal to", "comes out to be", "would be", "will be", "should be", "must be", "equals", "are", "is", "be"];
+const VERBS: [&str; 11] =
+    ["is equal to", "comes out to be", "would be", "will be", "should be", "must be", "equals", "are", "is", "be", "→"];
 /// The word in other languages.
-const FOREIGN: [&str; 12] = [
+const FOREIGN: [&str; 24] = [
     "答案",
+    "答",
+    "故选",
     "答え",
     "정답",
     "Antwort",
@@ -25,22 +27,42 @@ const FOREIGN: [&str; 12] = [
     "Réponse",
     "réponse",
     "Resposta",
+    "resposta",
     "Risposta",
+    "risposta",
+    "Antwoord",
+    "Odpowiedź",
+    "Cevap",
+    "Đáp án",
     "Ответ",
+    "ответ",
+    "الجواب",
+    "उत्तर",
+    "คำตอบ",
 ];
 /// What may stand between it and the answer.
-const FOREIGN_VERBS: [&str; 9] = ["是", "为", "為", "は", "은", "ist", "es", "est", "é"];
+const FOREIGN_VERBS: [&str; 13] =
+    ["是", "为", "為", "は", "은", "final es", "finale est", "lautet", "ist", "est", "es", "é", "è"];
 
 /// The last announced answer.
 pub(super) fn last(text: &str) -> Option<&str> {
-    tagged(text).or_else(|| announced_last(text)).or_else(|| option(text)).or_else(|| foreign(text))
+    tagged(text)
+        .or_else(|| announced_last(text))
+        .or_else(|| abbreviated(text))
+        .or_else(|| option(text))
+        .or_else(|| foreign(text))
 }
 
 /// The text between the last `<answer>` and its `</answer>`.
 fn tagged(text: &str) -> Option<&str> {
-    let start = memmem::rfind(text.as_bytes(), b"<answer>")? + "<answer>".len();
-    let rest = text.suffix_from(start);
-    let inner = rest.prefix_to(memmem::find(rest.as_bytes(), b"</answer>")?);
+    let between = |open: &str, close: &str| {
+        let start = memmem::rfind(text.as_bytes(), open.as_bytes())? + open.len();
+        let rest = text.suffix_from(start);
+        Some(rest.prefix_to(memmem::find(rest.as_bytes(), close.as_bytes())?))
+    };
+    let inner = between("<answer>", "</answer>")
+        .or_else(|| between("<Answer>", "</Answer>"))
+        .or_else(|| between("<final_answer>", "</final_answer>"))?;
     if inner.trim().is_empty() {
         return None;
     }
@@ -68,6 +90,17 @@ fn announced_last(text: &str) -> Option<&str> {
         }
     }
     None
+}
+
+/// "Ans: 42"
+fn abbreviated(text: &str) -> Option<&str> {
+    let at =
+        ["Ans:", "Ans.", "ANS:"].iter().filter_map(|word| memmem::rfind(text.as_bytes(), word.as_bytes())).max()?;
+    if text.prefix_to(at).ends_with(char::is_alphabetic) {
+        return None;
+    }
+    let answer = line::value(text.suffix_from(at + "Ans:".len()));
+    (!answer.trim().is_empty()).then_some(answer)
 }
 
 /// The answer announced by the words that a text begins with.
@@ -114,7 +147,8 @@ fn option(text: &str) -> Option<&str> {
 }
 
 fn foreign(text: &str) -> Option<&str> {
-    if text.is_ascii() && !text.contains("ntwort") && !text.contains("spuesta") && !text.contains("isposta") {
+    const ASCII: [&str; 6] = ["ntwort", "spuesta", "sposta", "ntwoord", "Cevap", "rgebnis"];
+    if text.is_ascii() && !ASCII.iter().any(|part| memmem::find(text.as_bytes(), part.as_bytes()).is_some()) {
         return None;
     }
     let found = FOREIGN.iter().filter_map(|word| {
@@ -164,6 +198,16 @@ mod tests {
             "The correct option is 42",
             "The final answer is:\n\n- **42**",
             "答案：42",
+            "答：42",
+            "Ans: 42",
+            "Die Antwort lautet 42.",
+            "La réponse est 42.",
+            "La respuesta final es 42.",
+            "A resposta é 42.",
+            "La risposta è 42.",
+            "Cevap: 42",
+            "<final_answer>42</final_answer>",
+            "__Answer: 42__",
             "所以答案是42。",
             "Antwort: 42",
             "La respuesta es 42",

@@ -60,6 +60,18 @@ fn is_heading(marked: &str, followed: bool) -> bool {
             title.starts_with(char::is_whitespace) && title.trim_start().starts_with(char::is_alphabetic)
         };
     }
+    // `1 Introduction`, `(1)`
+    let title = rest.trim_start_matches(' ');
+    let is_titled = rest.len() < marked.len()
+        && title.len() < rest.len()
+        && title.starts_with(|c: char| c.is_ascii_uppercase())
+        && title.chars().nth(1).is_some_and(char::is_lowercase);
+    let is_label = marked.strip_prefix('(').and_then(|rest| rest.strip_suffix(')')).is_some_and(|label| {
+        label.len() < 3 && !label.is_empty() && label.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    });
+    if followed && (is_titled || is_label) {
+        return true;
+    }
     let letters = rest.chars().take_while(|c| c.is_alphabetic()).count();
     followed && rest.len() == marked.len() && letters > 1
 }
@@ -100,6 +112,8 @@ mod tests {
             "#### Verification\n40+2=42",
             "#### Step 3: add\n40+2=42",
             "#### 5: Result\nfine",
+            "#### 1 Introduction\nfine",
+            "#### (1)\nfine",
             "see a#### 3",
             "a heading #### of words",
         ] {

@@ -27,6 +27,7 @@ pub(super) fn value(rest: &str) -> &str {
 /// A line without surrounding emphasis, up to the end of its first sentence.
 pub(super) fn statement(line: &str) -> &str {
     let line = line.trim().trim_matches(['*', '`']).trim();
+    let line = line.strip_suffix("__").unwrap_or(line);
     if let Some(formula) = formula_at_start(line)
         && ends_statement(formula.rest)
     {
@@ -39,7 +40,7 @@ pub(super) fn statement(line: &str) -> &str {
 
 /// The text before `; the other root is rejected` or `, since x > 0`.
 fn without_explanation(sentence: &str) -> &str {
-    const REASONS: [&str; 5] = [", since ", ", because ", ", which ", ", as ", ", where "];
+    const REASONS: [&str; 6] = [", since ", " because ", " since ", ", which ", ", as ", ", where "];
     let is_prose = |rest: &str| {
         let words = rest.split_whitespace().take_while(|word| word.bytes().all(|byte| byte.is_ascii_alphabetic()));
         words.filter(|word| word.len() > 2 && *word != "and").count() > 1
@@ -57,7 +58,7 @@ const SENTENCE_WORDS: usize = 4;
 
 /// Whether an announced answer is wrapped in a sentence.
 pub(super) fn is_sentence(answer: &str) -> bool {
-    let is_word = |word: &&str| word.len() > 1 && word.bytes().all(|byte| byte.is_ascii_alphabetic());
+    let is_word = |word: &&str| word.chars().nth(1).is_some() && word.chars().all(char::is_alphabetic);
     answer.split_whitespace().filter(is_word).nth(SENTENCE_WORDS - 1).is_some()
         || answer
             .split_once(" is ")

@@ -87,8 +87,19 @@ pub fn extract<'a>(completion: &'a str, rules: &Rules) -> Result<Extracted<'a>, 
 }
 
 /// Tokens with which models end a text, where they are decoded with it.
-const END_TOKENS: [&str; 7] =
-    ["<|im_end|>", "<|endoftext|>", "<|eot_id|>", "<|end_of_text|>", "<|end|>", "</s>", "<｜end▁of▁sentence｜>"];
+const END_TOKENS: [&str; 11] = [
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|return|>",
+    "<end_of_turn>",
+    "<eos>",
+    "</s>",
+    "<｜end▁of▁sentence｜>",
+];
 
 fn without_end_tokens(mut text: &str) -> &str {
     while let Some(rest) = END_TOKENS.iter().find_map(|token| text.trim_end().strip_suffix(token)) {

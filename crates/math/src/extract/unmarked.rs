@@ -15,7 +15,11 @@ pub(super) fn last(text: &str) -> Option<&str> {
         TextEnd::Other => {}
     }
     // A text without spaces is not a sentence; with an operator it is a formula.
-    if text.len() <= MAX_NUMBER_BYTES && !text.contains(char::is_whitespace) && text.contains(['=', '<', '>', '(']) {
+    if text.len() <= MAX_NUMBER_BYTES
+        && text.is_ascii()
+        && !text.contains(char::is_whitespace)
+        && text.contains(['=', '<', '>', '('])
+    {
         return Some(text);
     }
     let last = text.rfind(|c: char| c.is_ascii_digit())?;
@@ -32,7 +36,7 @@ pub(super) fn last(text: &str) -> Option<&str> {
         return text.lines().next_back().map(str::trim);
     }
     // "UK2A" is a name, not a number.
-    if text.prefix_to(start).ends_with(|before: char| before.is_alphanumeric()) {
+    if text.prefix_to(start).ends_with(|before: char| before.is_ascii_alphanumeric()) {
         return None;
     }
     Some(text.slice(start..end + percent_length(text.suffix_from(end))))
@@ -59,11 +63,14 @@ fn number_start(text: &str, end: usize) -> usize {
         }
         start -= 1;
     }
-    let sign =
-        ["-", "\u{2212}", "+"].iter().find(|sign| text.prefix_to(start).ends_with(*sign)).map_or(0, |sign| sign.len());
+    let sign = ["-", "\u{2212}", "\u{2013}", "+"]
+        .iter()
+        .find(|sign| text.prefix_to(start).ends_with(*sign))
+        .map_or(0, |sign| sign.len());
     // `is - 3`
     let gap = start - text.prefix_to(start).trim_end_matches(' ').len();
-    let spaced = ["-", "\u{2212}"].iter().find(|sign| gap > 0 && text.prefix_to(start - gap).ends_with(*sign));
+    let spaced =
+        ["-", "\u{2212}", "\u{2013}"].iter().find(|sign| gap > 0 && text.prefix_to(start - gap).ends_with(*sign));
     let sign = if sign == 0 { spaced.map_or(0, |sign| sign.len() + gap) } else { sign };
     let start = if sign > 0 && !ends_with_operand(text.prefix_to(start - sign)) { start - sign } else { start };
     if text.prefix_to(start).ends_with('$') { start - 1 } else { start }
@@ -178,6 +185,8 @@ mod tests {
         assert_eq!(last("so f(x) = x + 1."), Some("f(x) = x + 1"));
         assert_eq!(last("6 × 7 = 42"), Some("42"));
         assert_eq!(last("It is\n-\\frac{10}{9}"), Some("-\\frac{10}{9}"));
+        assert_eq!(last("所以总共有99颗弹珠。"), Some("99"));
+        assert_eq!(last("12000升=300分钟。因此，水将在300分钟内被放完。"), Some("300"));
         assert_eq!(last("AZYUK2A"), None);
         assert_eq!(last("no number"), None);
     }

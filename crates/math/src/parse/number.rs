@@ -126,7 +126,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     fn slash(&mut self) -> bool {
         let start = self.at;
         self.spaces();
-        let is_slash = self.peek() == Some(&Kind::Symbol('/'));
+        let is_slash = matches!(self.peek(), Some(Kind::Symbol('/')));
         self.at = if is_slash { self.at + 1 } else { start };
         is_slash
     }
@@ -175,8 +175,12 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
 
     /// `e3` and `E-3` directly after the digits.
     fn letter_exponent(&mut self) -> Option<i64> {
+        // `4.7\\mathrm{e}6` has white space where its braces were.
         if !matches!(self.peek()?, Kind::Word("e" | "E")) {
-            return None;
+            self.spaces();
+            if !matches!(self.peek()?, Kind::Label("e" | "E")) {
+                return None;
+            }
         }
         self.at += 1;
         self.signed_digits()
@@ -199,7 +203,7 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
     }
 
     fn spaces(&mut self) {
-        while self.peek() == Some(&Kind::Space) {
+        while matches!(self.peek(), Some(Kind::Space)) {
             self.at += 1;
         }
     }
@@ -211,10 +215,19 @@ impl<'t, 'a> Reader<'t, 'a, '_> {
             match self.peek() {
                 Some(Kind::Symbol('-')) => negative = !negative,
                 Some(Kind::Symbol('+') | Kind::Space) => {}
+                Some(Kind::Word("minus" | "negative") | Kind::Label("minus" | "negative")) => negative = !negative,
                 Some(Kind::Currency(sign)) => {
                     if currency.replace(*sign).is_some() {
                         return None;
                     }
+                }
+                Some(Kind::Word("USD") | Kind::Label("USD")) => {
+                    if currency.replace('$').is_some() {
+                        return None;
+                    }
+                }
+                // `US\\$24`
+                Some(Kind::Word("US") | Kind::Label("US")) if self.tokens.kind(self.at + 1) == &Kind::Currency('$') => {
                 }
                 _ => return Some(negative),
             }

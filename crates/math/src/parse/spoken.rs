@@ -1,7 +1,8 @@
 //! The answer within words: `36 apples left`, `\text{The answer is } 36`, `Total: 36`, `36 \text{ (since } x > 0)`.
 //!
-//! Words at both ends and remarks in parentheses are taken away, unless one of them negates, hedges, relates or multiplies. What is left must
-//! be a formula.
+//! Words at both ends and remarks in parentheses are taken away, unless one of them negates, hedges, relates or multiplies. Words before a
+//! formula must lead to it: a verb, or the name of a value, so that `divisors of 36` and `nearly 36` are not 36. What is left must be a
+//! formula.
 
 use std::ops::Range;
 
@@ -34,7 +35,23 @@ const HARMLESS: [&str; 15] = [
 const CONDITIONS: [&str; 2] = ["if", "base"];
 /// Words with which a remark denies what it follows.
 const DENIALS: &str = "not wrong false incorrect or maybe perhaps possibly probably guess unless but and if never no except \
-    nicht kein oder ou pas non o ni tal vez";
+    nicht kein oder ou pas non o ni tal vez estimate estimated rounded";
+/// Words that may stand right before an answer: verbs, and names of values.
+const LEADS: &str = "is are was were be equals equal has have had get gets got give gives gave make makes made need needs needed take takes \
+    took cost costs spend spends spent pay pays paid earn earns earned save saves saved use uses used sell sells sold buy buys bought \
+    read reads eat eats ate contain contains contained hold holds held weigh weighs weighed score scores scored leave leaves left total \
+    totals run runs ran walk walks walked drive drives drove travel travels travelled traveled collect collects collected pick picks \
+    picked count counts counted find finds found become becomes yield yields obtain obtains receive receives received win wins won lose \
+    loses lost drink drinks drank bake bakes baked see sees saw grow grows grew measure measures produce produces require requires \
+    remain remains remained answer ans result solution value sum difference area volume perimeter length width height number final year \
+    day probability speed price all simply precisely clearly indeed about approximately approx exactly only just altogether therefore thus so hence then rs usd inr eur rmb \
+    us es est ist sind son hay igual respuesta antwort ergebnis resposta risposta";
+/// Those of other scripts.
+const FOREIGN_LEADS: [&str; 9] = ["réponse", "égal", "é", "è", "são", "ответ", "равно", "равен", "это"];
+/// Characters of Chinese and Japanese that may stand right before an answer.
+const LEADING_CHARACTERS: &str = "共有是为為等于於得即约需要答案计計合は約";
+/// Characters that an answer in those may not have before it.
+const DENYING_CHARACTERS: &str = "不非没否负大小少多超";
 /// Short words; longer ones that are no formula need no list.
 const SHORT: &str = "is so the are has had he she it we in of to at by for was men man way day car cat dog egg pen pcs box cup bag hat toy \
     kid pie cow pig hen ant bee bus key map row set tie sum pts yrs mos kgs cms kms hrs min one rs usd inr eur rmb us all an be its thus \
@@ -43,10 +60,19 @@ const SHORT: &str = "is so the are has had he she it we in of to at by for was m
 const NUMBERS: &str = "one two three four five six seven eight nine ten eleven twelve twenty thirty forty fifty twice thrice double triple \
     square root cube squared quarter quarters mil millones oder nicht kein nein ou pas non не или тысяч миллион";
 /// Characters of Chinese and Japanese that negate, hedge or multiply.
-const FACTORS: &str = "不非没或约万亿千百十半倍双兆億萬無否左右几";
+const FACTORS: &str = "不非没或约万亿千百十半倍双兆億萬無否左右几之";
 
-/// The formula of an answer in words, and, of a gold answer, a second one that its remark offers: `0.75 (or 3/4)`. `None` without words.
-pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Range<usize>>)> {
+/// A second formula that a remark offers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Offer {
+    /// Another notation: `0.75 (or 3/4)`.
+    Other(Range<usize>),
+    /// Its approximation: `3\\sqrt{2} (\\approx 4.24)`.
+    Rounded(Range<usize>),
+}
+
+/// The formula of an answer in words, and what a remark offers beside it. `None` without words.
+pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Offer>)> {
     let all = tokens.trimmed(tokens.all());
     if all.len() > MAX_TOKENS {
         return None;
@@ -61,7 +87,7 @@ pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Range
             other = other.or(offered);
         }
         while range.len() > 1 && is_word(tokens, range.end - 1) {
-            if is_refused(tokens.kind(range.end - 1)) {
+            if is_refused_after(tokens.kind(range.end - 1)) {
                 return None;
             }
             range = without_marks(tokens, range.start..range.end - 1);
@@ -76,27 +102,68 @@ pub(super) fn formula(tokens: &Tokens<'_>) -> Option<(Range<usize>, Option<Range
             break;
         }
     }
-    let is_formula = !range.is_empty() && range != all && !range.clone().any(|at| is_word(tokens, at));
-    is_formula.then_some((range, other))
+    let is_conjunction = |at: usize| matches!(text_of(tokens.kind(at)), Some("and" | "or"));
+    let is_formula =
+        !range.is_empty() && range != all && !range.clone().any(|at| is_word(tokens, at) && !is_conjunction(at));
+    // `A number` is no A.
+    let is_article = range.len() == 1 && matches!(text_of(tokens.kind(range.start)), Some("a" | "A" | "I"));
+    (is_formula && !is_article && leads(tokens, all.start..range.start)).then_some((range, other))
+}
+
+/// Whether what precedes a formula leads to it: no words, a colon, or words of which the last one is a verb or the name of a value.
+fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
+    let is_mark = |kind: &Kind<'_>| {
+        matches!(kind, Kind::Space | Kind::Symbol('"' | '*' | '`' | '\'' | ',' | '.' | '#') | Kind::Command("\\"))
+    };
+    let mut words = Vec::with_capacity(4);
+    for at in before.rev().filter(|at| !is_mark(tokens.kind(*at))) {
+        match tokens.kind(at) {
+            Kind::Symbol(':') if words.is_empty() => return true,
+            kind => words.extend(text_of(kind).map(str::to_lowercase)),
+        }
+        if words.len() == 3 {
+            break;
+        }
+    }
+    let word = |index: usize| words.get(index).map(String::as_str);
+    let is_one = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
+    match word(0) {
+        None => true,
+        Some("of") => word(1).is_some_and(|word| is_one("total answer result amount value", word)),
+        Some("to") => {
+            word(1).is_some_and(|word| is_one("equal equals amounts comes out simplifies evaluates reduces", word))
+        }
+        Some(word) if word.is_ascii() => is_one(LEADS, word),
+        Some(word) => {
+            FOREIGN_LEADS.contains(&word)
+                || (word.ends_with(|c| LEADING_CHARACTERS.contains(c))
+                    && !word.contains(|c| DENYING_CHARACTERS.contains(c)))
+        }
+    }
 }
 
 /// The range without punctuation, quotes and emphasis at its ends.
 fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     let mut range = tokens.trimmed(range);
+    let all = range.clone();
     let is_mark = |kind: &Kind<'_>| {
         matches!(kind, Kind::Symbol(',' | ';' | ':' | '"' | '*' | '`' | '\'') | Kind::Command("ldots"))
     };
     // The full stop of an abbreviation: `Rs. 36`.
-    let is_stop = |at: usize| *tokens.kind(at) == Kind::Symbol('.') && *tokens.kind(at + 1) == Kind::Space;
+    let is_stop =
+        |at: usize| matches!(tokens.kind(at), Kind::Symbol('.')) && matches!(tokens.kind(at + 1), Kind::Space);
     while range.len() > 1 && (is_mark(tokens.kind(range.start)) || is_stop(range.start)) {
         range = tokens.trimmed(range.start + 1..range.end);
     }
     // A prime after a letter belongs to it.
     let is_end_mark = |at: usize| {
         is_mark(tokens.kind(at))
-            && !(*tokens.kind(at) == Kind::Symbol('\'') && matches!(tokens.kind(at - 1), Kind::Word(_)))
-            || *tokens.kind(at) == Kind::Symbol('.')
+            && !(matches!(tokens.kind(at), Kind::Symbol('\'')) && matches!(tokens.kind(at - 1), Kind::Word(_)))
+            || matches!(tokens.kind(at), Kind::Symbol('.'))
     };
+    // One alone is a prime or the sign of minutes.
+    let is_quoted = matches!(tokens.kind(all.start), Kind::Symbol('\''));
+    let is_end_mark = |at: usize| is_end_mark(at) && (is_quoted || !matches!(tokens.kind(at), Kind::Symbol('\'')));
     while range.len() > 1 && is_end_mark(range.end - 1) {
         range = tokens.trimmed(range.start..range.end - 1);
     }
@@ -104,19 +171,20 @@ fn without_marks(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 }
 
 /// The range without a final `(...)` of words, and what it offers instead after "or".
-#[allow(clippy::type_complexity, reason = "a range and perhaps another one")]
-fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Range<usize>>)> {
-    if range.len() < 4 || *tokens.kind(range.end - 1) != Kind::Close(')') {
+fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Option<Offer>)> {
+    if range.len() < 4 || !matches!(tokens.kind(range.end - 1), Kind::Close(')')) {
         return None;
     }
     // The bracket of `\\text{(since } x > 0)` has no partner within its group.
     let partner = |at: usize| tokens.partner(at, range.end);
-    let open = range
-        .clone()
-        .find(|at| *tokens.kind(*at) == Kind::Open('(') && partner(*at).is_none_or(|close| close == range.end - 1))?;
+    let open = range.clone().find(|at| {
+        matches!(tokens.kind(*at), Kind::Open('(')) && partner(*at).is_none_or(|close| close == range.end - 1)
+    })?;
     let inner = tokens.stripped(open + 1..range.end - 1);
     let words = || inner.clone().filter_map(|at| text_of(tokens.kind(at)));
-    if !inner.clone().any(|at| is_word(tokens, at)) {
+    // `3\\sqrt{2} (\\approx 4.24)`
+    let is_rounded = matches!(tokens.kind(inner.start), Kind::Command("approx"));
+    if !is_rounded && !is_unit(tokens, inner.clone()) && !inner.clone().any(|at| is_word(tokens, at)) {
         return None;
     }
     let rest = tokens.stripped(range.start..open);
@@ -124,13 +192,27 @@ fn without_remark(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usi
         return None;
     }
     if matches!(tokens.kind(inner.start), Kind::Word("or") | Kind::Label("or")) {
-        return Some((rest, Some(tokens.stripped(inner.start + 1..inner.end))));
+        return Some((rest, Some(Offer::Other(tokens.stripped(inner.start + 1..inner.end)))));
+    }
+    if is_rounded {
+        return Some((rest, Some(Offer::Rounded(tokens.stripped(inner.start + 1..inner.end)))));
     }
     let denies = |word: &str| DENIALS.split_whitespace().any(|denial| word.eq_ignore_ascii_case(denial));
-    if words().any(denies) || words().any(|word| word.contains(|c| FACTORS.contains(c))) {
+    if words().any(denies) || inner.clone().any(|at| is_refused_after(tokens.kind(at))) {
         return None;
     }
     Some((rest, None))
+}
+
+/// Whether a remark is a unit: `(cm)`, `(\\text{cm}^2)`.
+fn is_unit(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
+    let is_part = |kind: &Kind<'_>| match kind {
+        Kind::Word(word) | Kind::Label(word) => Unit::known(word).is_some(),
+        Kind::Numeral(numeral) => numeral.is_digits() && numeral.integer.len() == 1,
+        kind => matches!(kind, Kind::Space | Kind::Symbol('^' | '/' | '.') | Kind::GroupOpen | Kind::GroupClose),
+    };
+    let is_name = |kind: &Kind<'_>| text_of(kind).is_some_and(|word| word.len() > 1 || matches!(kind, Kind::Label(_)));
+    range.clone().all(|at| is_part(tokens.kind(at))) && range.clone().any(|at| is_name(tokens.kind(at)))
 }
 
 fn text_of<'a>(kind: &Kind<'a>) -> Option<&'a str> {
@@ -145,7 +227,7 @@ fn is_word(tokens: &Tokens<'_>, at: usize) -> bool {
     let is_listed = |word: &str| SHORT.split_whitespace().any(|short| word.eq_ignore_ascii_case(short));
     // A unit belongs to its amount.
     let follows_number = || {
-        let before = (0..at).rev().find(|at| *tokens.kind(*at) != Kind::Space);
+        let before = (0..at).rev().find(|at| !matches!(tokens.kind(*at), Kind::Space));
         before.is_some_and(|at| matches!(tokens.kind(at), Kind::Numeral(_)))
     };
     if let Some(word) = text_of(tokens.kind(at))
@@ -185,13 +267,18 @@ fn is_refused(kind: &Kind<'_>) -> bool {
     (!harmless && Unit::is_refused(word)) || is_number || word.contains(|c| FACTORS.contains(c))
 }
 
+/// Whether a word changes the formula that it follows.
+fn is_refused_after(kind: &Kind<'_>) -> bool {
+    is_refused(kind) || text_of(kind).is_some_and(Unit::is_uncounted)
+}
+
 #[cfg(test)]
 mod tests {
     use crate::Fuel;
-    use crate::parse::reading;
+    use crate::parse::{Side, reading};
 
     fn read(text: &str) -> Option<String> {
-        reading(text, &mut Fuel::new(20_000)).into_iter().next().map(|value| value.to_string())
+        reading(text, Side::Answer, &mut Fuel::new(20_000)).into_iter().next().map(|value| value.to_string())
     }
 
     #[test]
@@ -212,8 +299,13 @@ mod tests {
             "36 (approx.)",
             "Rs. 36",
             "The number of apples is 36.",
+            "\\text{a total of } 36",
+            "\\text{which comes out to } 36",
+            "36 (cm)",
+            "36 (\\text{cm}^2)",
             "36个",
             "36 平方厘米",
+            "一共有36人",
             "共36人",
         ] {
             assert_eq!(read(text).as_deref(), Some("36"), "{text}");
@@ -238,6 +330,31 @@ mod tests {
             "minus 36",
             "36 if true",
             "36 plus something",
+            "divisors of 36",
+            "the sum of the digits of 36",
+            "nearly 36",
+            "up to 36",
+            "the square of 36",
+            "36 octal",
+            "36 point five",
+            "36 twentieths",
+            "36 zillion",
+            "36 maximum",
+            "minimum 36",
+            "36 (million)",
+            "36 (mod 40)",
+            "36 (in base 13)",
+            "36 (in thousands)",
+            "36 (or 37)",
+            "36 is a lower bound",
+            "July 36",
+            "36分之一",
+            "大于36",
+            "至少36",
+            "负36",
+            "36 Millionen",
+            "menos 36",
+            "менее 36",
         ] {
             assert_ne!(read(text).as_deref(), Some("36"), "{text}");
         }

@@ -1,5 +1,7 @@
 //! Pairs brackets, removes wrappers and splits lists.
 
+mod meant;
+
 use std::ops::Range;
 
 use super::ParseError;
@@ -23,7 +25,8 @@ pub(super) struct Tokens<'a> {
 
 impl<'a> Tokens<'a> {
     /// Pairs the brackets and removes wrappers. Braces must be balanced; other brackets need not be, and need not match: `[0, 1)`.
-    pub(super) fn of(kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
+    pub(super) fn of(mut kinds: Vec<Kind<'a>>) -> Result<Self, ParseError> {
+        meant::turn_outward_brackets(&mut kinds);
         let mut partners: Vec<usize> = (0..kinds.len()).collect();
         let mut pair = |one: usize, other: usize| {
             for (at, partner) in [(one, other), (other, one)] {
@@ -33,6 +36,7 @@ impl<'a> Tokens<'a> {
             }
         };
         let mut open: Vec<(usize, Opener)> = Vec::new();
+        let (mut has_small_groups, mut has_circles) = (false, false);
         for (at, kind) in kinds.iter().enumerate() {
             match kind {
                 Kind::GroupOpen => open.push((at, Opener::Group)),
@@ -58,9 +62,11 @@ impl<'a> Tokens<'a> {
                     let (begin, opener) = open.pop().ok_or(ParseError::Unbalanced)?;
                     if opener == Opener::Group {
                         pair(begin, at);
+                        has_small_groups |= at - begin < 3;
                         break;
                     }
                 },
+                Kind::Word("o") => has_circles = true,
                 _ => {}
             }
         }
@@ -69,24 +75,13 @@ impl<'a> Tokens<'a> {
         }
         let mut tokens = Self { kinds, partners };
         tokens.dissolve_wrappers();
-        tokens.dissolve_empty_groups();
-        Ok(tokens)
-    }
-
-    /// `60{}^\\circ` is `60^\\circ`.
-    fn dissolve_empty_groups(&mut self) {
-        for at in 1..self.kinds.len().saturating_sub(2) {
-            let is_empty = *self.kind(at) == Kind::GroupOpen && *self.kind(at + 1) == Kind::GroupClose;
-            let is_base = matches!(self.kind(at - 1), Kind::Numeral(_) | Kind::Close(_));
-            if is_empty && is_base && *self.kind(at + 2) == Kind::Symbol('^') {
-                self.kinds.drain(at..at + 2);
-                self.partners.drain(at..at + 2);
-                for partner in &mut self.partners {
-                    *partner -= if *partner > at { 2 } else { 0 };
-                }
-                return;
-            }
+        if has_small_groups {
+            tokens.dissolve_small_groups();
         }
+        if has_circles {
+            tokens.read_letter_circles();
+        }
+        Ok(tokens)
     }
 
     /// `\text{ cm}` becomes ` cm`: wrapper commands and their braces turn into white space.
@@ -94,8 +89,8 @@ impl<'a> Tokens<'a> {
         for at in 0..self.kinds.len() {
             let Kind::Wrapper(is_text) = *self.kind(at) else { continue };
             self.blank(at);
-            let next = if *self.kind(at + 1) == Kind::Space { at + 2 } else { at + 1 };
-            if *self.kind(next) == Kind::GroupOpen {
+            let next = if matches!(self.kind(at + 1), Kind::Space) { at + 2 } else { at + 1 };
+            if matches!(self.kind(next), Kind::GroupOpen) {
                 // Every brace has a partner.
                 let Some(close) = self.partner(next, self.kinds.len()) else { continue };
                 self.blank(next);
@@ -151,10 +146,10 @@ impl<'a> Tokens<'a> {
 
     /// The range without white space at either end.
     pub(super) fn stripped(&self, mut range: Range<usize>) -> Range<usize> {
-        while range.start < range.end && *self.kind(range.start) == Kind::Space {
+        while range.start < range.end && matches!(self.kind(range.start), Kind::Space) {
             range.start += 1;
         }
-        while range.start < range.end && *self.kind(range.end - 1) == Kind::Space {
+        while range.start < range.end && matches!(self.kind(range.end - 1), Kind::Space) {
             range.end -= 1;
         }
         range
@@ -165,15 +160,15 @@ impl<'a> Tokens<'a> {
         let mut range = self.stripped(range);
         loop {
             if range.len() >= 2
-                && *self.kind(range.start) == Kind::GroupOpen
+                && matches!(self.kind(range.start), Kind::GroupOpen)
                 && self.partner(range.start, range.end) == Some(range.end - 1)
             {
                 range = self.stripped(range.start + 1..range.end - 1);
                 continue;
             }
             let ends_sentence = range.len() >= 2
-                && *self.kind(range.end - 1) == Kind::Symbol('.')
-                && *self.kind(range.end - 2) != Kind::Symbol('.');
+                && matches!(self.kind(range.end - 1), Kind::Symbol('.'))
+                && !matches!(self.kind(range.end - 2), Kind::Symbol('.'));
             if !ends_sentence {
                 return range;
             }

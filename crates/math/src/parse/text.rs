@@ -21,8 +21,8 @@ pub(super) fn canonical(tokens: &Tokens<'_>, range: Range<usize>) -> String {
 /// `(B)` is the choice B.
 fn without_parentheses(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     if range.len() >= 3
-        && *tokens.kind(range.start) == Kind::Open('(')
-        && *tokens.kind(range.end - 1) == Kind::Close(')')
+        && matches!(tokens.kind(range.start), Kind::Open('('))
+        && matches!(tokens.kind(range.end - 1), Kind::Close(')'))
     {
         let inner = tokens.stripped(range.start + 1..range.end - 1);
         if inner.len() == 1 && matches!(tokens.kind(inner.start), Kind::Word(_) | Kind::Label(_)) {

@@ -58,6 +58,8 @@ pub(super) fn tokens<'a>(text: &'a str, fuel: &mut Fuel) -> Result<Vec<Kind<'a>>
             '<' | '>' | '=' | '-' => comparison(rest),
             '$' => (dollar.clone(), 1),
             _ if first.is_whitespace() || first == '~' => (Kind::Space, first.len_utf8()),
+            // Outside of an environment it joins: `7 & 11`.
+            '&' if environments == 0 => (Kind::Word("and"), 1),
             _ if first.is_alphabetic() => {
                 let end = word(rest);
                 (Kind::Word(rest.prefix_to(end)), end)
@@ -142,6 +144,10 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
         return match name {
             "begin" | "end" => environment(name, after, length),
             // Colours, lengths and what is not shown.
+            "fcolorbox" => {
+                let frame = argument_length(after);
+                (Kind::Space, length + frame + argument_length(after.suffix_from(frame)))
+            }
             "color" | "textcolor" | "colorbox" | "cellcolor" | "hspace" | "vspace" | "mspace" | "phantom"
             | "hphantom" | "vphantom" | "tag" | "label" | "rule" => (Kind::Space, length + argument_length(after)),
             "underline" if after.trim_start().starts_with('{') && is_number_argument(after) => {
@@ -164,6 +170,7 @@ fn command(name: &str, environments: usize) -> (Kind<'_>, usize) {
         '\\' if environments == 0 && is_escaped_command(name) => Kind::Space,
         '\\' => Kind::Command("\\"),
         '|' => Kind::Symbol('|'),
+        '&' => Kind::Word("and"),
         _ if character.is_whitespace() => Kind::Space,
         _ => Kind::Symbol(character),
     };
@@ -193,6 +200,7 @@ fn argument_length(text: &str) -> usize {
 /// Whether the braced argument begins with a number: `\\underline{42}`, unlike the accent of `\\underline{x}`.
 fn is_number_argument(text: &str) -> bool {
     let inner = text.trim_start().trim_start_matches('{').trim_start();
+    let inner = inner.trim_start_matches("\\underline").trim_start_matches('{');
     inner.trim_start_matches('-').starts_with(|c: char| c.is_ascii_digit())
 }
 
@@ -240,7 +248,7 @@ fn environment<'a>(command: &str, rest: &'a str, length: usize) -> (Kind<'a>, us
 
 fn named(name: &str) -> Kind<'_> {
     match name {
-        "frac" | "dfrac" | "tfrac" | "cfrac" => Kind::Command("frac"),
+        "frac" | "dfrac" | "tfrac" | "cfrac" | "nicefrac" | "sfrac" | "flatfrac" => Kind::Command("frac"),
         "binom" | "dbinom" | "tbinom" => Kind::Command("binom"),
         "text" | "textbf" | "textit" | "textrm" | "textnormal" | "textsf" | "texttt" | "textup" | "emph" => {
             Kind::Wrapper(true)
@@ -251,7 +259,9 @@ fn named(name: &str) -> Kind<'_> {
         "boxed" | "fbox" | "displaystyle" | "textstyle" | "limits" | "nolimits" => Kind::Wrapper(false),
         "left" | "right" | "big" | "Big" | "bigg" | "Bigg" | "bigl" | "bigr" | "Bigl" | "Bigr" => Kind::Space,
         "bf" | "rm" | "it" | "sf" | "tt" | "tiny" | "small" | "normalsize" | "large" | "Large" | "LARGE" | "huge"
-        | "LongDecimal" => Kind::Space,
+        | "Huge" | "scriptstyle" | "scriptscriptstyle" | "LongDecimal" => Kind::Space,
+        // What ends a proof, or ticks an answer off.
+        "qed" | "qedhere" | "qedsymbol" | "blacksquare" | "checkmark" | "hline" => Kind::Space,
         "quad" | "qquad" | "enspace" | "enskip" | "thinspace" | "medspace" | "thickspace" | "negthinspace"
         | "hfill" | "newline" | "par" | "relax" | "nonumber" | "notag" => Kind::Space,
         "lbrace" => Kind::Open('{'),
@@ -268,8 +278,12 @@ fn named(name: &str) -> Kind<'_> {
         "rceil" => Kind::Close('⌉'),
         "vert" | "lvert" | "rvert" | "Vert" | "lVert" | "rVert" => Kind::Symbol('|'),
         "colon" => Kind::Symbol(':'),
-        "land" => Kind::Word("and"),
-        "lor" => Kind::Word("or"),
+        "land" | "wedge" => Kind::Word("and"),
+        "lor" | "vee" => Kind::Word("or"),
+        "bigcup" => Kind::Command("cup"),
+        "bigcap" => Kind::Command("cap"),
+        "textdegree" => Kind::Command("degree"),
+        "cr" => Kind::Command("\\"),
         "varphi" => Kind::Command("phi"),
         "varepsilon" => Kind::Command("epsilon"),
         "smallsetminus" | "backslash" => Kind::Command("setminus"),

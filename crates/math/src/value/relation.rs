@@ -126,6 +126,47 @@ impl<'v> Assignments<'v> {
     pub(crate) fn share_a_name(&self) -> bool {
         self.names.windows(2).all(|pair| pair.first() == pair.last())
     }
+
+    /// The name that all values are assigned to; without the numbers of `x_1 = 2, x_2 = -3`. `None` if there are several.
+    pub(crate) fn common_name(&self) -> Option<String> {
+        if self.share_a_name() {
+            return self.names.first().map(|name| name.to_string());
+        }
+        let names: Vec<&str> = self.names.iter().map(|name| symbol(name)).collect::<Option<_>>()?;
+        let mut bases = names.iter().map(|name| {
+            let (base, index) = name.split_once('_')?;
+            (!index.is_empty() && index.bytes().all(|byte| byte.is_ascii_digit())).then_some(base)
+        });
+        let first = bases.next()??;
+        bases.all(|base| base == Some(first)).then(|| first.to_owned())
+    }
+
+    /// Whether the same names are assigned to, in whatever order.
+    pub(crate) fn has_names_of(&self, other: &Self) -> bool {
+        self.names.len() == other.names.len() && self.names.iter().all(|name| other.names.contains(name))
+    }
+
+    /// The values in the order of their names where that is known: `y = 2, x = 1` is (1, 2).
+    pub(crate) fn into_values(self) -> Vec<Value> {
+        let letter = |name: &Value| symbol(name).filter(|name| name.len() == 1).and_then(|name| name.chars().next());
+        let letters: Option<Vec<char>> = self.names.iter().map(|name| letter(name)).collect();
+        let is_known =
+            |letters: &[char]| ["xyz", "abcd"].iter().any(|order| letters.iter().all(|letter| order.contains(*letter)));
+        match letters {
+            Some(letters) if is_known(&letters) => {
+                let mut pairs: Vec<(char, Value)> = letters.into_iter().zip(self.values).collect();
+                // Stable: values of one name keep their order.
+                pairs.sort_by_key(|(letter, _)| *letter);
+                pairs.into_iter().map(|(_, value)| value).collect()
+            }
+            _ => self.values,
+        }
+    }
+}
+
+/// The name of a variable.
+fn symbol(value: &Value) -> Option<&str> {
+    if let Value::Expr(expr) = value { expr.as_symbol() } else { None }
 }
 
 impl fmt::Display for Relation {

@@ -163,6 +163,9 @@ section! {
         program_mode: ProgramMode = ProgramMode::Service,
         /// What passed tests are worth.
         program_reward: ProgramReward = ProgramReward::AllOrNothing,
+        /// Largest error, absolute or relative, of a number whose expected value is written as a float: 0 (exact) to 1. Absent: the reward
+        /// service's.
+        program_float_tolerance: Option<f64> = None,
     }
 }
 
@@ -260,7 +263,7 @@ impl DataSettings {
             CopiedAnswers::Refuse => CopiedRule::Unspecified,
             CopiedAnswers::Accept => CopiedRule::Accept,
         };
-        let code = CodeRules { mode, reward, ..CodeRules::default() };
+        let code = CodeRules { mode, reward, float_tolerance: self.program_float_tolerance, ..CodeRules::default() };
         Rules { math_profile: self.math_profile.clone(), math_copied, code }
     }
 }

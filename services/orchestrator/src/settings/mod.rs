@@ -256,6 +256,11 @@ mod tests {
                 "[data]\nprogram_mode = \"livecodebench\"\nprogram_reward = \"passed-fraction\"",
                 "`data.program_reward` is passed-fraction in test, allowed: all-or-nothing with",
             ),
+            ("[data]\nprogram_float_tolerance = 1.5", "`data.program_float_tolerance` is 1.5 in test, allowed: 0 to 1"),
+            (
+                "[data]\nprogram_mode = \"livecodebench\"\nprogram_float_tolerance = 1e-3",
+                "`data.program_float_tolerance` is 0.001 in test, allowed: absent with data.program_mode",
+            ),
             (
                 "[services]\nbackoff_max = \"1ms\"",
                 "`services.backoff_max` is 1ms in test, allowed: at least services.backoff_initial",

@@ -85,7 +85,11 @@ impl Settings for DataSettings {
         let graded = self.program_mode == ProgramMode::Livecodebench;
         let whole = self.program_reward == ProgramReward::AllOrNothing;
         let allowed = "all-or-nothing with data.program_mode = \"livecodebench\", which stops at the first failure";
-        FieldError::ensure(whole || !graded, "program_reward", "passed-fraction", allowed)
+        FieldError::ensure(whole || !graded, "program_reward", "passed-fraction", allowed)?;
+        let Some(tolerance) = self.program_float_tolerance else { return Ok(()) };
+        FieldError::ensure((0.0..=1.0).contains(&tolerance), "program_float_tolerance", tolerance, "0 to 1")?;
+        let allowed = "absent with data.program_mode = \"livecodebench\", which has its own rule";
+        FieldError::ensure(!graded, "program_float_tolerance", tolerance, allowed)
     }
 }
 

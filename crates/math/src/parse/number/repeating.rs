@@ -72,10 +72,10 @@ pub(super) fn read(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Decimal> 
 /// The digits of an argument, and the token after it.
 fn argument(tokens: &Tokens<'_>, at: usize, end: usize) -> Option<(String, usize)> {
     let mut at = at;
-    while at < end && *tokens.kind(at) == Kind::Space {
+    while at < end && matches!(tokens.kind(at), Kind::Space) {
         at += 1;
     }
-    if at < end && *tokens.kind(at) == Kind::GroupOpen {
+    if at < end && matches!(tokens.kind(at), Kind::GroupOpen) {
         let close = tokens.partner(at, end)?;
         return Some((digits(tokens, at + 1..close)?, close + 1));
     }
@@ -96,7 +96,7 @@ fn between_dots(tokens: &Tokens<'_>, at: usize, end: usize) -> Option<(String, u
         _ => None,
     };
     let second = after + usize::from(middle.is_some());
-    if second < end && *tokens.kind(second) == Kind::Command("dot") {
+    if second < end && matches!(tokens.kind(second), Kind::Command("dot")) {
         let (last, after) = argument(tokens, second + 1, end)?;
         period.extend(middle);
         period.push_str(&last);

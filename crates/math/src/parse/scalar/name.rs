@@ -2,7 +2,7 @@
 
 use super::frame::OnClose;
 use super::{LastOperand, Parser, ScalarError, ScalarResult};
-use crate::expr::{Constant, Function};
+use crate::expr::{Constant, Function, Node};
 use crate::parse::text;
 use crate::parse::token::Kind;
 
@@ -142,6 +142,9 @@ impl Parser<'_, '_, '_> {
         if !self.cursor.is_at_token_start() {
             return self.symbol(&name);
         }
+        if name == "C" && self.combinations() {
+            return Ok(());
+        }
         while self.cursor.peek() == Some(&Kind::Symbol('\'')) {
             name.push('\'');
             self.cursor.advance();
@@ -176,12 +179,44 @@ impl Parser<'_, '_, '_> {
                 self.cursor.jump(end);
             }
         }
+        if self.is_inverse(&name) {
+            name.push_str("^-1");
+        }
         if self.is_application(&name) {
             let name = self.builder.name(&name);
             self.cursor.skip_spaces();
             return self.bracket(OnClose::Apply(name));
         }
         self.symbol(&name)
+    }
+
+    /// `C_{10}^3` and `C^3_{10}`: the number of combinations. Nothing where the marks are no such numbers.
+    fn combinations(&mut self) -> bool {
+        let at = self.cursor.at();
+        let number = |at: usize| {
+            let inner = self.cursor.tokens().trimmed(at..self.argument_end(at)?);
+            match self.cursor.kind(inner.start)? {
+                Kind::Numeral(n) if inner.len() == 1 && n.is_digits() && n.integer.len() < 5 => n.integer.parse().ok(),
+                _ => None,
+            }
+        };
+        let Some(middle) = self.argument_end(at + 1) else { return false };
+        let Some(end) = self.argument_end(middle + 1) else { return false };
+        let (above, below): (Option<i64>, Option<i64>) = match (self.cursor.kind(at), self.cursor.kind(middle)) {
+            (Some(Kind::Symbol('_')), Some(Kind::Symbol('^'))) => (number(at + 1), number(middle + 1)),
+            (Some(Kind::Symbol('^')), Some(Kind::Symbol('_'))) => (number(middle + 1), number(at + 1)),
+            _ => return false,
+        };
+        let (Some(above), Some(below)) = (above, below) else { return false };
+        // `C_1^2` is the square of a constant.
+        if below >= above {
+            return false;
+        }
+        let (above, below) = (self.builder.integer(above), self.builder.integer(below));
+        let node = self.builder.push(Node::Call2(Function::Binomial, above, below));
+        self.stack.push_operand(node, LastOperand::Other);
+        self.cursor.jump(end);
+        true
     }
 
     fn symbol(&mut self, name: &str) -> ScalarResult {
@@ -219,10 +254,28 @@ impl Parser<'_, '_, '_> {
         let Some(close) = self.cursor.partner(open) else { return false };
         let inner = self.cursor.tokens().stripped(open + 1..close);
         let base = name.trim_end_matches('\'');
+        let base = base.trim_end_matches("^-1");
         let is_function = base.split('_').next().is_some_and(|base| base.len() == 1 && FUNCTIONS.contains(base));
         let is_zero = inner.len() == 1
             && matches!(self.cursor.kind(inner.start), Some(Kind::Numeral(n)) if n.integer == "0" && !n.point);
         is_function || is_zero || self.is_whole_application(inner, close)
+    }
+
+    /// Whether the inverse of a function is applied: `f^{-1}(2)`. Consumes its power.
+    fn is_inverse(&mut self, name: &str) -> bool {
+        if name.len() != 1 || !FUNCTIONS.contains(name) || self.cursor.peek() != Some(&Kind::Symbol('^')) {
+            return false;
+        }
+        let Some(end) = self.argument_end(self.cursor.at() + 1) else { return false };
+        let inner = self.cursor.tokens().trimmed(self.cursor.at() + 1..end);
+        let is_minus_one = inner.len() == 2
+            && self.cursor.kind(inner.start) == Some(&Kind::Symbol('-'))
+            && matches!(self.cursor.kind(inner.start + 1), Some(Kind::Numeral(n)) if n.integer == "1" && !n.point);
+        let is_applied = self.cursor.kind(self.cursor.after_spaces(end)) == Some(&Kind::Open('('));
+        if is_minus_one && is_applied {
+            self.cursor.jump(end);
+        }
+        is_minus_one && is_applied
     }
 
     /// Whether a name and a bracket with a number are all there is: `V(2)` is a value at 2, and no product.

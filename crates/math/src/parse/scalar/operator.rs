@@ -288,12 +288,12 @@ impl Parser<'_, '_, '_> {
         }
         // `1{00}` shows 100.
         if self.stack.last_operand() != LastOperand::Other
-            && *kind == Kind::GroupOpen
+            && matches!(kind, Kind::GroupOpen)
             && matches!(self.cursor.kind(self.cursor.at() + 1), Some(Kind::Numeral(_)))
         {
             return Err(ScalarError::NotScalar);
         }
-        if self.stack.last_operand() == LastOperand::Integer && *kind == Kind::Command("frac") {
+        if self.stack.last_operand() == LastOperand::Integer && matches!(kind, Kind::Command("frac")) {
             return self.push(Operator::Mixed, MIXED + 1);
         }
         self.reduce(MIXED)?;

@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use super::{Context, Read, item, list, value};
 use crate::parse::ParseError;
+use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::{Tuple, Value};
 
@@ -11,8 +12,13 @@ use crate::{Tuple, Value};
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let Kind::Open(open) = *tokens.kind(range.start) else { return Ok(None) };
-    if tokens.partner(range.start, range.end) != Some(range.end - 1) {
-        return Ok(None);
+    let Some(end) = tokens.partner(range.start, range.end) else { return Ok(None) };
+    if is_transpose(tokens, end + 1..range.end) {
+        let tuple = context.nested(|context| read(context, range.start..end + 1))?;
+        return Ok(tuple.filter(|value| matches!(value, Value::Tuple(_))));
+    }
+    if end != range.end - 1 {
+        return adjacent(context, range);
     }
     let Kind::Close(close) = *tokens.kind(range.end - 1) else { return Ok(None) };
     let inner = tokens.trimmed(range.start + 1..range.end - 1);
@@ -33,15 +39,64 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     }
 }
 
+/// `^T` or `^{\\top}`: a row is a column as well.
+fn is_transpose(tokens: &Tokens<'_>, range: Range<usize>) -> bool {
+    let mut kinds = range
+        .map(|at| tokens.kind(at))
+        .filter(|kind| !matches!(kind, Kind::Space | Kind::GroupOpen | Kind::GroupClose));
+    kinds.next() == Some(&Kind::Symbol('^'))
+        && matches!(kinds.next(), Some(Kind::Word("T") | Kind::Label("T") | Kind::Command("top" | "intercal")))
+        && kinds.next().is_none()
+}
+
+/// Tuples side by side: `(2, 7) (5, 1)`. `None` for factors.
+fn adjacent(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let mut groups = Vec::new();
+    let mut at = range.start;
+    while at < range.end {
+        let Some(close) = tokens.partner(at, range.end).filter(|_| matches!(tokens.kind(at), Kind::Open('('))) else {
+            return Ok(None);
+        };
+        if !matches!(tokens.kind(close), Kind::Close(')')) || tokens.items(tokens.trimmed(at + 1..close)).is_none() {
+            return Ok(None);
+        }
+        groups.push(at..close + 1);
+        at = tokens.stripped(close + 1..range.end).start;
+    }
+    let tuples = groups.into_iter().map(|group| value(context, group)).collect::<Result<Vec<_>, _>>()?;
+    Ok(tuples.iter().all(|tuple| matches!(tuple, Value::Tuple(_))).then_some(Value::List(tuples)))
+}
+
+/// A point with its name: `P(2, 7)`.
+pub(super) fn named_point(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let is_name = |word: &str| word.len() == 1 && word.starts_with(|c: char| c.is_ascii_uppercase());
+    if !matches!(tokens.kind(range.start), Kind::Word(word) if is_name(word)) {
+        return Ok(None);
+    }
+    let point = tokens.stripped(range.start + 1..range.end);
+    if !matches!(tokens.kind(point.start), Kind::Open('('))
+        || tokens.partner(point.start, point.end) != Some(point.end - 1)
+        || tokens.items(tokens.trimmed(point.start + 1..point.end - 1)).is_none()
+    {
+        return Ok(None);
+    }
+    let tuple = context.nested(|context| read(context, point))?;
+    let is_number =
+        |item: &Value| matches!(item, Value::Number(_)) || matches!(item, Value::Expr(expr) if expr.is_closed());
+    Ok(tuple.filter(|value| matches!(value, Value::Tuple(tuple) if tuple.items.iter().all(is_number))))
+}
+
 /// A single item in parentheses, which have no meaning unless it is a factor.
 fn enclosed(context: &mut Context<'_, '_, '_>, mut inner: Range<usize>) -> Read {
     let tokens = context.tokens();
     // Nested parentheses are removed at once.
     while inner.len() > 2
-        && *tokens.kind(inner.start) == Kind::Open('(')
+        && matches!(tokens.kind(inner.start), Kind::Open('('))
         && tokens.partner(inner.start, inner.end) == Some(inner.end - 1)
-        && *tokens.kind(inner.end - 1) == Kind::Close(')')
-        && *tokens.kind(inner.start + 1) == Kind::Open('(')
+        && matches!(tokens.kind(inner.end - 1), Kind::Close(')'))
+        && matches!(tokens.kind(inner.start + 1), Kind::Open('('))
     {
         inner = tokens.stripped(inner.start + 1..inner.end - 1);
     }
@@ -54,7 +109,7 @@ fn set(context: &mut Context<'_, '_, '_>, inner: Range<usize>) -> Result<Value, 
     let tokens = context.tokens();
     let is_bar = |kind: &Kind<'_>| matches!(kind, Kind::Symbol(':' | '|') | Kind::Command("mid"));
     if let Some(bar) = tokens.find(inner.clone(), is_bar)
-        && tokens.find(inner.clone(), |kind| *kind == Kind::Symbol(',')).is_none_or(|comma| comma > bar)
+        && tokens.find(inner.clone(), |kind| matches!(kind, Kind::Symbol(','))).is_none_or(|comma| comma > bar)
         && bar > inner.start
         && bar + 1 < inner.end
     {

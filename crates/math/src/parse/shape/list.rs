@@ -7,6 +7,7 @@ use dashu_ratio::RBig;
 use super::{Context, Read, value};
 use crate::parse::ParseError;
 use crate::parse::token::Kind;
+use crate::value::Assignments;
 use crate::{Magnitude, Notation, Number, Relation, Sign, Value, fuel};
 
 /// Most items that an ellipsis may stand for.
@@ -15,14 +16,59 @@ const MAX_CONTINUED: i128 = 1000;
 /// Items separated by commas, semicolons, "and" and "or". `None` if there is only one.
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let Some(items) = tokens.items(range) else { return Ok(None) };
+    let Some(items) = tokens.items(range.clone()) else { return Ok(None) };
+    if items.len() > 3
+        && let Some(solutions) = solutions(context, range)?
+    {
+        return Ok(Some(solutions));
+    }
     context.spend(items.len().saturating_mul(fuel::ITEM))?;
     let whole = items.first().map_or(0, |item| item.start)..items.last().map_or(0, |item| item.end);
     let items = items.into_iter().map(|item| value(context, item)).collect::<Result<Vec<_>, ParseError>>()?;
-    let items = flattened(continued(without_name(items)));
+    let (name, items) = without_name(items);
+    let mut items = flattened(continued(items));
+    if let Some(name) = name {
+        let assigned = |value| Relation { members: vec![name.clone(), value], signs: vec![Sign::Equal] };
+        items = items.into_iter().map(|value| Value::Relation(assigned(value))).collect();
+    }
     let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or") | Kind::Label("or"));
     let alternatives = tokens.find(whole, is_or).is_some();
     Ok(Some(conditions(items, alternatives)))
+}
+
+/// `x = 2, y = 7 or x = 5, y = 1`: solutions that assign the same names each. `None` for anything else.
+fn solutions(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let is_or = |kind: &Kind<'_>| matches!(kind, Kind::Word("or" | "and") | Kind::Label("or" | "and"));
+    let Some(first) = tokens.find(range.clone(), is_or) else { return Ok(None) };
+    let has_comma = |range: Range<usize>| tokens.find(range, |kind| matches!(kind, Kind::Symbol(','))).is_some();
+    if !has_comma(range.start..first) || !has_comma(first + 1..range.end) {
+        return Ok(None);
+    }
+    let mut parts = Vec::new();
+    let mut start = range.start;
+    while let Some(at) = tokens.find(start..range.end, is_or) {
+        parts.push(tokens.trimmed(start..at));
+        start = at + 1;
+    }
+    parts.push(tokens.trimmed(start..range.end));
+    if parts.iter().any(|part| part.is_empty() || matches!(tokens.kind(part.end - 1), Kind::Symbol(','))) {
+        return Ok(None);
+    }
+    context.spend(parts.len().saturating_mul(fuel::ITEM))?;
+    let parts = context.nested(|context| {
+        parts.into_iter().map(|part| value(context, part)).collect::<Result<Vec<_>, ParseError>>().map(Some)
+    })?;
+    let Some(parts) = parts else { return Ok(None) };
+    let Some(solutions) = parts.iter().map(assignments).collect::<Option<Vec<_>>>() else { return Ok(None) };
+    let are_solutions = solutions.iter().all(|solution| !solution.share_a_name())
+        && solutions.windows(2).all(|pair| matches!(pair, [a, b] if a.has_names_of(b)));
+    drop(solutions);
+    Ok(are_solutions.then_some(Value::List(parts)))
+}
+
+fn assignments(part: &Value) -> Option<Assignments<'_>> {
+    if let Value::List(items) = part { Assignments::of(items) } else { None }
 }
 
 /// Relations that all hold, if the items are relations and one of them is no equation; otherwise the list. `x \\ne 2, 3` excludes both.
@@ -52,8 +98,8 @@ pub(super) fn conditions(mut items: Vec<Value>, alternatives: bool) -> Value {
     Value::Conditions(items.into_iter().filter_map(relation).collect())
 }
 
-/// `n = 1, 2, 3` assigns all values to one name, which is dropped.
-fn without_name(mut items: Vec<Value>) -> Vec<Value> {
+/// `n = 1, 2, 3` assigns all values to one name.
+fn without_name(mut items: Vec<Value>) -> (Option<Value>, Vec<Value>) {
     let rest_is_bare = items.iter().skip(1).all(|item| !matches!(item, Value::Relation(_) | Value::Text(_)));
     if let Some(Value::Relation(relation)) = items.first()
         && rest_is_bare
@@ -61,10 +107,11 @@ fn without_name(mut items: Vec<Value>) -> Vec<Value> {
         && let [name, value] = relation.members.as_slice()
         && name.is_name()
     {
-        let value = value.clone();
+        let (name, value) = (name.clone(), value.clone());
         items.splice(..1, [value]);
+        return (Some(name), items);
     }
-    items
+    (None, items)
 }
 
 /// Flattens items that are lists themselves, such as `1 ± 2`.

@@ -34,7 +34,7 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         let is_sign = |kind: &Kind<'_>| matches!(kind, Kind::Symbol('+' | '-'));
         let from = if start < range.end && is_sign(tokens.kind(start)) { start + 1 } else { start };
         let end = tokens.find(from..range.end, is_sign).unwrap_or(range.end);
-        let negative = from > start && *tokens.kind(start) == Kind::Symbol('-');
+        let negative = from > start && matches!(tokens.kind(start), Kind::Symbol('-'));
         let Some(mut term) = product(context, from..end)? else { return Ok(None) };
         if negative {
             term = match scaled(&term, |cell| Builder::unary(&cell, Node::Negate)) {
@@ -65,7 +65,7 @@ fn product(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Matri
         let factor = tokens.stripped(at..begin);
         let factor = without_dot(tokens, factor);
         if !factor.is_empty() {
-            if *tokens.kind(factor.start) == Kind::Symbol('^') {
+            if matches!(tokens.kind(factor.start), Kind::Symbol('^')) {
                 // Only transposes are supported.
                 let is_transpose = factor.clone().skip(1).all(|at| {
                     matches!(
@@ -156,7 +156,7 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let mut inner = tokens.stripped(range.start + 1..range.end - 1);
     if name == "array"
         && !inner.is_empty()
-        && *tokens.kind(inner.start) == Kind::GroupOpen
+        && matches!(tokens.kind(inner.start), Kind::GroupOpen)
         && let Some(close) = tokens.partner(inner.start, inner.end)
     {
         inner.start = close + 1;
@@ -167,9 +167,12 @@ fn environment(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     }
     let mut rows: Vec<Vec<Value>> = Vec::new();
     let mut cells = 0;
-    for row in split_outside_brackets(tokens, inner, |kind| *kind == Kind::Command("\\")) {
-        let columns =
-            if is_matrix { split_outside_brackets(tokens, row, |kind| *kind == Kind::Symbol('&')) } else { vec![row] };
+    for row in split_outside_brackets(tokens, inner, |kind| matches!(kind, Kind::Command("\\"))) {
+        let columns = if is_matrix {
+            split_outside_brackets(tokens, row, |kind| matches!(kind, Kind::Symbol('&')))
+        } else {
+            vec![row]
+        };
         let mut values = Vec::with_capacity(columns.len());
         for column in columns {
             cells += 1;

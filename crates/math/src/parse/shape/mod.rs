@@ -47,6 +47,12 @@ fn shape(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
             None => leaf::read(context, range),
         };
     }
+    if let Some(region) = region::all_except(context, range.clone())? {
+        return Ok(Some(Value::Region(region)));
+    }
+    if let Some(value) = quantity::compound(context, range.clone())? {
+        return Ok(Some(value));
+    }
     if let Some(value) = list::read(context, range.clone())? {
         return Ok(Some(value));
     }
@@ -56,6 +62,9 @@ fn shape(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
 /// An item of a list.
 fn item(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     if let Some(value) = relation::read(context, range.clone())? {
+        return Ok(Some(value));
+    }
+    if let Some(value) = bracket::named_point(context, range.clone())? {
         return Ok(Some(value));
     }
     member(context, range)
@@ -92,13 +101,14 @@ fn without_lead(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
     while range.start < range.end
         && matches!(
             tokens.kind(range.start),
-            Kind::Symbol('=' | ':') | Kind::Command("approx" | "therefore" | "Rightarrow" | "implies" | "\\")
+            Kind::Symbol('=' | ':' | '#' | '&')
+                | Kind::Command("approx" | "sim" | "to" | "therefore" | "Rightarrow" | "implies" | "\\")
         )
     {
         range = tokens.trimmed(range.start + 1..range.end);
     }
     while range.end > range.start
-        && matches!(tokens.kind(range.end - 1), Kind::Symbol('\\' | ',' | ';' | ':') | Kind::Command("\\"))
+        && matches!(tokens.kind(range.end - 1), Kind::Symbol('\\' | ',' | ';' | ':' | '✓' | '✔') | Kind::Command("\\"))
     {
         range = tokens.trimmed(range.start..range.end - 1);
     }

@@ -2,6 +2,8 @@
 
 use std::ops::Range;
 
+use dashu_ratio::RBig;
+
 use super::{Context, Read, leaf};
 use crate::expr::Function;
 use crate::parse::number::magnitude;
@@ -9,7 +11,7 @@ use crate::parse::scalar::is_letter;
 use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
 use crate::unit::{MAX_WORDS, Unit};
-use crate::{Quantity, Value};
+use crate::{Magnitude, Notation, Number, Quantity, Value};
 
 /// Most tokens of a unit.
 const MAX_TOKENS: usize = 40;
@@ -40,8 +42,67 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     money(context, range)
 }
 
+/// Most parts of an amount in several units.
+const MAX_PARTS: usize = 4;
+
+/// An amount in several units of one dimension: `1 h 15 min`, `5 feet 6 inches`, `3 hours and 15 minutes`; in the first of them. `None`
+/// for anything else.
+pub(super) fn compound(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
+    let tokens = context.tokens();
+    let unit_of = |at: usize| match tokens.kind(at) {
+        Kind::Word(word) | Kind::Label(word) => Unit::known(word),
+        _ => None,
+    };
+    let is_numeral = |at: usize| matches!(tokens.kind(at), Kind::Numeral(_));
+    let is_part = |at: usize| {
+        is_numeral(at) || matches!(tokens.kind(at), Kind::Space | Kind::Symbol('.') | Kind::Word(_) | Kind::Label(_))
+    };
+    let is_candidate = is_numeral(range.start)
+        && range.len() <= MAX_TOKENS
+        && range.clone().skip(1).any(is_numeral)
+        && range.clone().all(is_part);
+    if !is_candidate {
+        return Ok(None);
+    }
+    let mut parts: Vec<(RBig, Unit)> = Vec::new();
+    let mut number = None;
+    for at in range.clone() {
+        match (tokens.kind(at), &number) {
+            (Kind::Space | Kind::Word("and") | Kind::Label("and"), None) => {}
+            (Kind::Space | Kind::Symbol('.'), Some(_)) => {}
+            (Kind::Numeral(numeral), None) => {
+                number = Number::from_digits(&numeral.integer, numeral.fraction, numeral.point).exact().cloned();
+                if number.is_none() {
+                    return Ok(None);
+                }
+            }
+            (_, Some(_)) => match (number.take(), unit_of(at)) {
+                (Some(amount), Some(unit)) if parts.len() < MAX_PARTS => parts.push((amount, unit)),
+                _ => return Ok(None),
+            },
+            _ => return Ok(None),
+        }
+    }
+    let Some((first, rest)) = parts.split_first().filter(|(_, rest)| !rest.is_empty() && number.is_none()) else {
+        return Ok(None);
+    };
+    // From large to small: `2 m 3 km` is no amount.
+    let descends = parts.windows(2).all(|pair| match pair {
+        [(_, large), (_, small)] => large.has_dimensions_of(small) && large.factor() > small.factor(),
+        _ => false,
+    });
+    if !descends {
+        return Ok(None);
+    }
+    context.spend(parts.len() * 8)?;
+    let sum = rest.iter().fold(first.0.clone(), |sum, (amount, unit)| sum + amount * unit.factor() / first.1.factor());
+    let notation = if sum.is_int() { Notation::Integer } else { Notation::Fraction };
+    let amount = Value::Number(Number::plain(Magnitude::Exact(sum), notation));
+    Ok(Some(Value::Quantity(Quantity { amount: Box::new(amount), unit: first.1.clone(), glued: false })))
+}
+
 fn is_below_four(amount: &Value) -> bool {
-    matches!(amount, Value::Number(number) if number.exact().is_some_and(|amount| *amount < dashu_ratio::RBig::from(4_u8)))
+    matches!(amount, Value::Number(number) if number.exact().is_some_and(|amount| *amount < RBig::from(4_u8)))
 }
 
 /// A scalar with a currency sign.
@@ -81,7 +142,7 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
         Kind::Word("C" | "F") if ends_with_circle(tokens, tokens.stripped(range.start..at)) => true,
         // A single letter is a variable unless it is in a text.
         Kind::Word(word) if word.chars().nth(1).is_none() => {
-            letters && at > range.start && *tokens.kind(at - 1) == Kind::Space && Unit::known(word).is_some()
+            letters && at > range.start && matches!(tokens.kind(at - 1), Kind::Space) && Unit::known(word).is_some()
         }
         Kind::Word("square" | "cubic") => true,
         Kind::Word(word) => {
@@ -89,10 +150,13 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
             let is_counted = || is_noun(word) && (range.start..at).any(counts);
             magnitude(word).is_none() && (Unit::known(word).is_some() || is_counted())
         }
-        Kind::Command("Omega" | "mu") => letters && at > range.start && *tokens.kind(at - 1) == Kind::Space,
+        Kind::Command("Omega" | "mu") => letters && at > range.start && matches!(tokens.kind(at - 1), Kind::Space),
         Kind::Command("frac") => {
             let inner = tokens.stripped(at + 2..range.end);
-            at > range.start && matches!(tokens.kind(inner.start), Kind::Label(label) if Unit::known(label).is_some())
+            let open = tokens.stripped(at + 1..range.end).start;
+            at > range.start
+                && matches!(tokens.kind(open), Kind::GroupOpen)
+                && matches!(tokens.kind(inner.start), Kind::Label(label) if Unit::known(label).is_some())
         }
         _ => false,
     };
@@ -106,7 +170,9 @@ fn split(tokens: &Tokens<'_>, range: Range<usize>, letters: bool) -> Option<(Ran
     if ends_with_circle(tokens, amount.clone()) && unit.is_temperature() {
         amount = tokens.stripped(amount.start..circle_start(tokens, amount)?);
     }
-    (!amount.is_empty()).then_some((amount, unit))
+    // `a parabola`
+    let is_article = tokens.is_word(amount.clone(), &["a", "an", "the"]);
+    (!amount.is_empty() && !is_article).then_some((amount, unit))
 }
 
 fn ends_with_circle(tokens: &Tokens<'_>, amount: Range<usize>) -> bool {
@@ -145,11 +211,17 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
                 inverse = true;
                 at += 1;
             }
+            // `20 degrees Celsius`
+            Kind::Label("degrees" | "degree") | Kind::Word("degrees" | "degree")
+                if is_temperature_after(tokens, at) =>
+            {
+                at += 1;
+            }
             Kind::Label("square" | "sq") | Kind::Word("square" | "sq") => {
                 prefix = 2;
                 at += 1;
             }
-            Kind::Label("cubic") | Kind::Word("cubic") => {
+            Kind::Label("cubic" | "cu") | Kind::Word("cubic" | "cu") => {
                 prefix = 3;
                 at += 1;
             }
@@ -187,12 +259,21 @@ fn unit(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Unit> {
     (words > 0 && words <= MAX_WORDS).then_some(unit)
 }
 
+/// Whether the next word is a temperature scale.
+fn is_temperature_after(tokens: &Tokens<'_>, at: usize) -> bool {
+    let next = if matches!(tokens.kind(at + 1), Kind::Space) { at + 2 } else { at + 1 };
+    match tokens.kind(next) {
+        Kind::Word(word) | Kind::Label(word) => Unit::known(word).is_some_and(|unit| unit.is_temperature()),
+        _ => false,
+    }
+}
+
 /// The inside of the braces that open here.
 fn group(tokens: &Tokens<'_>, mut at: usize, end: usize) -> Option<Range<usize>> {
-    while at < end && *tokens.kind(at) == Kind::Space {
+    while at < end && matches!(tokens.kind(at), Kind::Space) {
         at += 1;
     }
-    let close = if *tokens.kind(at) == Kind::GroupOpen { tokens.partner(at, end)? } else { return None };
+    let close = if matches!(tokens.kind(at), Kind::GroupOpen) { tokens.partner(at, end)? } else { return None };
     Some(at + 1..close)
 }
 
@@ -203,11 +284,11 @@ fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
     while next < end && matches!(tokens.kind(next), Kind::Space | Kind::Symbol('.')) {
         next += 1;
     }
-    if next >= end || *tokens.kind(next) != Kind::Symbol('^') {
+    if next >= end || !matches!(tokens.kind(next), Kind::Symbol('^')) {
         return Some(1);
     }
     next += 1;
-    let inner = if next < end && *tokens.kind(next) == Kind::GroupOpen {
+    let inner = if next < end && matches!(tokens.kind(next), Kind::GroupOpen) {
         let close = tokens.partner(next, end)?;
         *at = close + 1;
         tokens.stripped(next + 1..close)
@@ -215,7 +296,7 @@ fn exponent(tokens: &Tokens<'_>, at: &mut usize, end: usize) -> Option<i64> {
         *at = next + 1;
         next..(next + 1).min(end)
     };
-    let negative = !inner.is_empty() && *tokens.kind(inner.start) == Kind::Symbol('-');
+    let negative = !inner.is_empty() && matches!(tokens.kind(inner.start), Kind::Symbol('-'));
     let digits = if negative { inner.start + 1 } else { inner.start };
     match tokens.kind(digits) {
         Kind::Numeral(numeral) if numeral.is_digits() && digits + 1 == inner.end => {

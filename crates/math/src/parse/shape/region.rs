@@ -28,7 +28,11 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     if let Some(reals) = reals(tokens, range.clone()) {
         return Ok(Some(Value::Region(reals)));
     }
-    if let Some(at) = tokens.find(range.clone(), is_difference) {
+    // `\\mathbb{R} - [1, 2]`
+    let begins = matches!(tokens.kind(range.start), Kind::Command("mathbb" | "R" | "reals" | "Reals"));
+    let minus = begins.then(|| tokens.find(range.clone(), |kind| matches!(kind, Kind::Symbol('-')))).flatten();
+    let minus = minus.filter(|at| reals(tokens, range.start..*at).is_some());
+    if let Some(at) = minus.or_else(|| tokens.find(range.clone(), is_difference)) {
         let (Some(from), Some(what)) = (part(context, range.start..at)?, part(context, at + 1..range.end)?) else {
             return Ok(None);
         };
@@ -38,6 +42,47 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
         return Ok(Some(Value::Region(Region::Union(parts))));
     }
     Ok(parts(context, range, is_intersection)?.map(|parts| Value::Region(Region::Intersection(parts))))
+}
+
+/// "all real numbers except 5". `None` for anything else.
+pub(super) fn all_except(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read<Region> {
+    let tokens = context.tokens();
+    let word = |at: usize| match tokens.kind(at) {
+        Kind::Word(word) | Kind::Label(word) => Some(*word),
+        _ => None,
+    };
+    if !matches!(word(range.start), Some("all" | "All")) {
+        return Ok(None);
+    }
+    let mut at = range.start + 1;
+    let (mut is_real, mut is_except) = (false, false);
+    while at < range.end {
+        match (tokens.kind(at), word(at)) {
+            (Kind::Space, _) => {}
+            (_, Some("real" | "reals")) => is_real = true,
+            (_, Some("numbers" | "number" | "values" | "for" | "the")) if is_real => {}
+            (_, Some("except" | "excluding")) if is_real => is_except = true,
+            _ => break,
+        }
+        at += 1;
+    }
+    if !is_except || at == range.end {
+        return Ok(None);
+    }
+    let is_point = |value: &Value| matches!(value, Value::Number(_) | Value::Expr(_));
+    let region = match value(context, tokens.trimmed(at..range.end))? {
+        Value::List(points) if points.iter().all(is_point) => Region::Points(points),
+        point if is_point(&point) => Region::Points(vec![point]),
+        Value::Relation(relation) => match relation.named_value() {
+            Some(point) if is_point(point) => Region::Points(vec![point.clone()]),
+            _ => return Ok(None),
+        },
+        other => match Region::of(&other) {
+            Some(region) => region,
+            None => return Ok(None),
+        },
+    };
+    Ok(Some(Region::Minus(Box::new(Region::Reals), Box::new(region))))
 }
 
 fn parts(context: &mut Context<'_, '_, '_>, range: Range<usize>, is: fn(&Kind<'_>) -> bool) -> Read<Vec<Region>> {

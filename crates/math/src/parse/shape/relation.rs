@@ -3,8 +3,9 @@
 use std::ops::Range;
 
 use super::{Context, Read, as_text, leaf, member};
+use crate::parse::structure::Tokens;
 use crate::parse::token::Kind;
-use crate::{Relation, Sign, Value};
+use crate::{Region, Relation, Sign, Value};
 
 /// Most members of a relation or ratio.
 const MAX_MEMBERS: usize = 64;
@@ -17,7 +18,7 @@ fn sign(kind: &Kind<'_>) -> Option<Sign> {
         Kind::Command("le") => Sign::LessOrEqual,
         Kind::Command("ge") => Sign::GreaterOrEqual,
         Kind::Command("ne") => Sign::NotEqual,
-        Kind::Command("in") => Sign::In,
+        Kind::Command("in" | "notin") => Sign::In,
         Kind::Command("approx" | "sim") => Sign::Approximately,
         Kind::Command("equiv" | "cong") => Sign::Congruent,
         Kind::Command("to") => Sign::To,
@@ -29,23 +30,37 @@ fn sign(kind: &Kind<'_>) -> Option<Sign> {
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
     let (mut ranges, mut signs) = (Vec::new(), Vec::new());
+    let mut is_outside = false;
     let mut start = range.start;
     while let Some(at) = tokens.find(start..range.end, |kind| sign(kind).is_some()) {
         let mut member = tokens.trimmed(start..at);
         let mut found = sign(tokens.kind(at));
         // `\not=` is `\ne`; other negated signs are not supported.
-        if !member.is_empty() && *tokens.kind(member.end - 1) == Kind::Command("not") {
-            if found != Some(Sign::Equal) {
-                return Ok(None);
-            }
-            found = Some(Sign::NotEqual);
+        if !member.is_empty() && matches!(tokens.kind(member.end - 1), Kind::Command("not")) {
+            found = match found {
+                Some(Sign::Equal) => Some(Sign::NotEqual),
+                Some(Sign::In) => {
+                    is_outside = true;
+                    found
+                }
+                _ => return Ok(None),
+            };
             member = tokens.trimmed(member.start..member.end - 1);
         }
+        is_outside |= matches!(tokens.kind(at), Kind::Command("notin"));
         signs.extend(found);
         ranges.push(member);
         start = at + 1;
     }
-    ranges.push(tokens.trimmed(start..range.end));
+    let last = tokens.trimmed(start..range.end);
+    match modulus(tokens, last.clone()).filter(|_| signs == [Sign::Congruent]) {
+        // `x \\equiv 7 \\pmod{12}`
+        Some((value, modulus)) => {
+            ranges.extend([value, modulus]);
+            signs.push(Sign::Congruent);
+        }
+        None => ranges.push(last),
+    }
     if signs.is_empty() || ranges.len() > MAX_MEMBERS || ranges.iter().any(Range::is_empty) {
         return Ok(None);
     }
@@ -60,13 +75,37 @@ pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Re
     if members.iter().all(|member| matches!(member, Value::Text(_))) {
         return Ok(None);
     }
+    if is_outside {
+        // `x \\notin [1, 2]`
+        let region = members.pop().as_ref().and_then(Region::of).filter(|_| signs.len() == 1);
+        let Some(region) = region else { return Ok(None) };
+        members.push(Value::Region(Region::Minus(Box::new(Region::Reals), Box::new(region))));
+    }
     Ok(Some(Value::Relation(Relation { members, signs })))
+}
+
+/// The value and the modulus of `7 \\pmod{12}`, `7 (\\text{mod } 12)`, `7 \\bmod 12`.
+fn modulus(tokens: &Tokens<'_>, range: Range<usize>) -> Option<(Range<usize>, Range<usize>)> {
+    let is_mod = |kind: &Kind<'_>| {
+        matches!(kind, Kind::Command("pmod" | "bmod" | "mod" | "pod") | Kind::Word("mod") | Kind::Label("mod"))
+    };
+    let at = range.clone().find(|at| is_mod(tokens.kind(*at)))?;
+    let before = tokens.stripped(range.start..at);
+    let is_open = !before.is_empty() && matches!(tokens.kind(before.end - 1), Kind::Open('('));
+    let is_closed = matches!(tokens.kind(range.end - 1), Kind::Close(')'));
+    let (value, end) = match (is_open, is_closed) {
+        (true, true) => (before.start..before.end - 1, range.end - 1),
+        (false, _) => (before, range.end),
+        (true, false) => return None,
+    };
+    let (value, modulus) = (tokens.trimmed(value), tokens.trimmed(at + 1..end));
+    (!value.is_empty() && !modulus.is_empty()).then_some((value, modulus))
 }
 
 /// Terms separated by colons.
 pub(super) fn ratio(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
-    let is_colon = |kind: &Kind<'_>| *kind == Kind::Symbol(':');
+    let is_colon = |kind: &Kind<'_>| matches!(kind, Kind::Symbol(':'));
     let mut terms = Vec::new();
     let mut start = range.start;
     while let Some(at) = tokens.find(start..range.end, is_colon) {

@@ -49,6 +49,9 @@ pub(super) fn value_of_text(text: String) -> Value {
 
 pub(super) fn read(context: &mut Context<'_, '_, '_>, range: Range<usize>) -> Read {
     let tokens = context.tokens();
+    if let Some(based) = prefixed(tokens, range.clone()) {
+        return Ok(Some(Value::Based(based)));
+    }
     if let Some(value) = infinity(tokens, range.clone()) {
         return Ok(Some(value));
     }
@@ -74,9 +77,17 @@ fn infinity(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Value> {
 
 /// `52_8`, `52_{8}`, `(52)_8`, `52_{\text{eight}}`
 fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
-    let mark = tokens.find(range.clone(), |kind| *kind == Kind::Symbol('_'))?;
+    let is_base = |kind: &Kind<'_>| matches!(kind, Kind::Word("base") | Kind::Label("base"));
+    let mark = tokens.find(range.clone(), |kind| matches!(kind, Kind::Symbol('_')) || is_base(kind))?;
     let digits = inner(tokens, range.start..mark);
-    let base = inner(tokens, mark + 1..range.end);
+    if digits.is_empty() {
+        return None;
+    }
+    let mut base = inner(tokens, mark + 1..range.end);
+    // `725_{\\text{base }8}`
+    if !base.is_empty() && is_base(tokens.kind(base.start)) {
+        base = inner(tokens, base.start + 1..base.end);
+    }
     if base.len() != 1 {
         return None;
     }
@@ -95,6 +106,33 @@ fn digits_in_base(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
     let digits = if digits.is_empty() { "0".to_owned() } else { digits };
     let is_digit = |digit: char| digit.to_digit(36).is_some_and(|digit| digit < base);
     ((2..=36).contains(&base) && digits.chars().all(is_digit)).then_some(Based { digits, base })
+}
+
+/// `0xFF`, `0o17` and `0b101`, which are no products with zero.
+fn prefixed(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Based> {
+    let (Kind::Numeral(zero), Kind::Word(word)) = (tokens.kind(range.start), tokens.kind(range.start + 1)) else {
+        return None;
+    };
+    let base = match word.as_bytes().first()? {
+        b'x' => 16,
+        b'o' => 8,
+        b'b' => 2,
+        _ => return None,
+    };
+    if zero.integer != "0" || zero.point {
+        return None;
+    }
+    let mut digits = word.get(1..)?.to_uppercase();
+    for at in range.start + 2..range.end {
+        match tokens.kind(at) {
+            Kind::Numeral(numeral) if numeral.is_digits() => digits.push_str(&numeral.integer),
+            Kind::Word(word) => digits.push_str(&word.to_uppercase()),
+            _ => return None,
+        }
+    }
+    let digits = digits.trim_start_matches('0').to_owned();
+    let is_digit = |digit: char| digit.to_digit(36).is_some_and(|digit| digit < base);
+    (!digits.is_empty() && digits.chars().all(is_digit)).then_some(Based { digits, base })
 }
 
 /// `2A_{16}`, `ab_{16}`: digits and letters without anything between, in a base above ten.
@@ -128,6 +166,7 @@ fn inner(tokens: &Tokens<'_>, range: Range<usize>) -> Range<usize> {
 
 /// `20:34`, `8:34 p.m.`, `20:34:00`
 fn time(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Time> {
+    let is_spoken = matches!(tokens.kind(range.start + 1), Kind::Space);
     let mut kinds = range.map(|at| tokens.kind(at)).filter(|kind| !matches!(kind, Kind::Space)).peekable();
     let mut fields: Vec<&str> = Vec::with_capacity(3);
     loop {
@@ -144,6 +183,8 @@ fn time(tokens: &Tokens<'_>, range: Range<usize>) -> Option<Time> {
     }
     let numbers: Vec<u32> = fields.iter().filter_map(|field| field.parse().ok()).collect();
     let (hour, minute, second) = match *numbers.as_slice() {
+        // `2 p.m.`, but not `2pm`, a product.
+        [hour] if is_spoken => (hour, 0, 0),
         [hour, minute] => (hour, minute, 0),
         [hour, minute, second] => (hour, minute, second),
         _ => return None,
