@@ -6,11 +6,13 @@ use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor, values};
 use crate::memory::Buffer;
 
 /// Widths of heads and of rows, whole and odd ones, and those at which another kernel takes over.
-const WIDTHS: [usize; 12] = [1, 3, 8, 64, 80, 128, 511, 512, 513, 520, 1024, 1537];
+const WIDTHS: [usize; 15] = [1, 3, 8, 64, 80, 96, 128, 256, 511, 512, 513, 520, 1024, 1537, 4097];
 
 fn norm(case: &mut Case, kind: Type, width: usize) -> Norm {
     let most = if width > 512 { 12 } else { 90 };
-    let runs = case.between(1, most);
+    let (some, edge) = (case.between(1, most), case.one_of(&[0, 1, 2, 3]));
+    // No run and a single one, too.
+    let runs = if edge < 2 { edge } else { some };
     Norm { kind, runs, width, epsilon: 1e-6 }
 }
 
@@ -73,7 +75,7 @@ fn add_columns(runner: &dyn Runner, sum: ColumnSum, x: &Buffer, out: &Buffer, se
 }
 
 pub(crate) fn column_sums(runner: &dyn Runner) {
-    let shapes = [(1, 1), (1, 33), (7, 32), (511, 40), (513, 40), (1030, 5), (2000, 64)];
+    let shapes = [(1, 1), (1, 33), (7, 32), (511, 40), (513, 40), (1030, 5), (2000, 64), (4097, 96), (1, 256)];
     for (seed, (rows, width)) in shapes.into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);

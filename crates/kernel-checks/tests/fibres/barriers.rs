@@ -1,7 +1,7 @@
 //! A barrier that is taken out must show, and with all of them no schedule may change a bit.
 
 use evenkeel_kernels::{
-    ColumnSum, Launch, Logits, Norm, NormBackward, Pointer, ScoreBlock, Type, global_norm, squares, token_scores,
+    Clip, ColumnSum, Launch, Logits, Norm, NormBackward, Pointer, ScoreBlock, Type, global_norm, squares, token_scores,
 };
 
 use evenkeel_kernel_checks::Buffer;
@@ -89,9 +89,10 @@ fn norms_of_gradients() -> [Subject; 2] {
     let parts = Subject { launch, outputs: vec![partial], _inputs: vec![x], barriers: vec![0, 1] };
     // Sums of four values each: f64 with no zero among them.
     let sums = Buffer::f32(&Case::new(4).normal(2 * 300).into_iter().map(|x| x.abs() + 1.0).collect::<Vec<_>>());
-    let norm = Buffer::blank_f64(1);
-    let launch = global_norm(sums.pointer(), 300, norm.pointer()).unwrap();
-    [parts, Subject { launch, outputs: vec![norm], _inputs: vec![sums], barriers: vec![0] }]
+    let (norm, factor) = (Buffer::blank_f64(1), Buffer::blank_f32(1));
+    let clip = Clip { scale: 0.5, limit: 1.0 };
+    let launch = global_norm(sums.pointer(), 300, norm.pointer(), factor.pointer(), clip).unwrap();
+    [parts, Subject { launch, outputs: vec![norm, factor], _inputs: vec![sums], barriers: vec![0] }]
 }
 
 fn subjects() -> Vec<Subject> {

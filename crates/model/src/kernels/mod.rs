@@ -22,11 +22,11 @@ mod rotary;
 
 pub use attention::{Attention, AttentionForward, AttentionOptions, CachedAttention, HeadShape};
 use candle_core::Tensor;
-pub use evenkeel_kernels::AdamW;
+pub use evenkeel_kernels::{AdamW, Clip};
 pub(crate) use head::chunks;
 pub use head::{Coefficients, Head, HeadInput, Scores};
 pub use host_moments::{HostMoments, HostValues, Moment};
-pub use optimizer::{OptimizerKernels, UpdateArrays};
+pub use optimizer::{OptimizerKernels, UpdateArrays, UpdateNorm};
 pub(crate) use rotary::rotary_angles;
 pub use rotary::{Rotary, RotaryDirection};
 
