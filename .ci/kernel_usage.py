@@ -15,7 +15,7 @@ import sys
 # Registers of a thread, by architecture: with 48, five blocks of 256 threads are resident on a multiprocessor of 65,536 registers.
 MOST_REGISTERS = {80: 48, 90: 48, 100: 48, 120: 48}
 # In the whole source.
-KERNELS = 83
+KERNELS = 87
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'")
 SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")

@@ -6,9 +6,9 @@ use crate::Runner;
 use crate::case::{Case, TYPES, assert_close, cpu, matrix, values};
 use crate::memory::{Buffer, rounded};
 
-const POSITIONS: usize = 40;
+pub(crate) const POSITIONS: usize = 40;
 
-fn config(dim: usize) -> Config {
+pub(crate) fn config(dim: usize) -> Config {
     Config {
         family: Family::Qwen3,
         vocab_size: 8,

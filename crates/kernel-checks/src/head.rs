@@ -60,7 +60,10 @@ pub(crate) fn scores(runner: &dyn Runner) {
         // Both are differences of numbers of the size of logits.
         for (what, found, wanted) in [("logp", logp, wanted.logp), ("entropy", entropy, wanted.entropy)] {
             for (found, wanted) in found.iter().zip(&wanted) {
-                assert!((found - wanted).abs() < 1e-5 * wanted.abs().max(1.0), "{what} of {shape:?}: {found} for {wanted}");
+                assert!(
+                    (found - wanted).abs() < 1e-5 * wanted.abs().max(1.0),
+                    "{what} of {shape:?}: {found} for {wanted}"
+                );
             }
         }
     }

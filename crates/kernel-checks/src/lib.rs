@@ -60,7 +60,7 @@ pub trait Runner: Send + Sync {
 pub type Check = (&'static str, fn(&dyn Runner));
 
 /// All checks.
-pub const CHECKS: [Check; 25] = [
+pub const CHECKS: [Check; 26] = [
     ("attention::output_and_gradients_are_those_of_the_cpu", attention::whole),
     ("attention::rows_of_one_and_of_4097_scores_are_those_of_the_formulas", attention::long_rows),
     ("attention::heads_are_repeated_summed_and_multiplied", attention::heads),
@@ -72,6 +72,7 @@ pub const CHECKS: [Check; 25] = [
     ("product::batches_keep_to_their_rows", product::batches),
     ("norm::rows_and_heads_of_every_width_are_normalised", norm::forward),
     ("norm::the_gradients_of_x_and_weight_are_those_of_the_cpu", norm::backward),
+    ("norm::heads_are_normalised_and_rotated_in_one_pass", norm::rotated_heads),
     ("norm::columns_are_summed_in_one_launch_or_two", norm::column_sums),
     ("elementwise::heads_are_rotated_and_rotated_back", elementwise::rotary),
     ("elementwise::the_gated_activation_and_its_gradients_are_those_of_the_cpu", elementwise::swiglu),

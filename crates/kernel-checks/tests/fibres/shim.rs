@@ -172,6 +172,7 @@ pub(crate) fn knows_every_kernel(shim: &Shim) {
         }
         for kind in ["f32", "bf16"] {
             named.insert(format!("column_sum_{kind}"));
+            named.extend([format!("norm_rotary_{kind}"), format!("norm_rotary_backward_{kind}")]);
             named.insert(format!("logit_gradients_{kind}_{step}"));
             named.insert(format!("attention_softmax_{kind}"));
             named.insert(format!("attention_gradients_{kind}"));

@@ -11,8 +11,10 @@ use evenkeel_kernels::Pointer;
 use crate::error::Result;
 
 /// Bytes of a slot: what a micro-batch uploads is smaller, or is sent in several.
+#[cfg(feature = "cuda")]
 pub(super) const SLOT: usize = 256 << 10;
 /// Slots, so that the host may be some passes ahead of the device.
+#[cfg(feature = "cuda")]
 pub(super) const SLOTS: usize = 32;
 
 /// A stream that copies from and to page-locked memory.
@@ -47,6 +49,7 @@ pub(super) struct Staging<S: CopyStream> {
 }
 
 impl<S: CopyStream> Staging<S> {
+    #[cfg(feature = "cuda")]
     pub(super) fn new(stream: S) -> Self {
         Self::of_size(stream, [SLOTS, SLOT])
     }
