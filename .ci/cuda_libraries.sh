@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Makes NVRTC and cuDNN available to the tests that need neither a driver nor a GPU: every kernel compiled for every architecture, and cuDNN's plans
+# Makes cuDNN, and NVRTC, which it compiles by, available to the tests that need neither a driver nor a GPU: cuDNN's plans
 # for an H200 that is only described. Prints the folders for EVENKEEL_CUDA_LIBRARIES, or nothing where the packages cannot be installed: the tests
 # are then reported as ignored. About 1 GB in target/cuda-libraries, installed once.
 set -euo pipefail

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_learner::MomentsLocation;
 use evenkeel_model::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties, Tally};
-use evenkeel_model::kernels::{AdamW, AttentionOptions, OptimizerKernels, UpdateArrays};
+use evenkeel_model::kernels::{AdamW, AttentionOptions, Clip, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{NetworkOptions, count_pass, count_update_from_host, parameter_specs};
 use serde_json::{Value, json};
 
@@ -93,11 +93,10 @@ impl Case {
         let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
         let specs = parameter_specs(&self.config).0.into_iter();
         let arrays = specs.map(|spec| zero.broadcast_as(spec.shape)).collect::<candle_core::Result<Vec<_>>>()?;
-        cuda.norm(&arrays)?;
         let numbers = AdamW { betas: [0.9, 0.95], step: 1e-6, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
         let all = UpdateArrays { weights: &arrays, first: &arrays, second: &arrays, gradients: &arrays };
         if self.moments == MomentsLocation::Device {
-            cuda.update(all, 1.0, &vec![numbers; arrays.len()])?;
+            cuda.update(all, Clip { scale: 1.0, limit: 1.0 }, &vec![numbers; arrays.len()])?;
         }
         let mut counts = cuda.device().take();
         if self.moments == MomentsLocation::Host {

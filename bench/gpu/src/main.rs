@@ -1,4 +1,4 @@
-//! `evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu]`: what `correct.sh`, `memcheck.sh` and `speed.sh` run. Results are files
+//! `evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART]`: what `correct.sh`, `memcheck.sh` and `speed.sh` run. Results are files
 //! in the folder OUT; docs/gpu.md says what they hold. With `cpu` the tensor operations run on the CPU, which shows that the checks
 //! themselves work. Two commands need no GPU: `evenkeel-bench-gpu count OUT` counts what one would be given, `publish OUT` publishes weights of
 //! full size out of the host's memory.
@@ -18,6 +18,7 @@ mod path;
 mod publish;
 mod report;
 mod resume;
+mod roofline;
 mod sampling;
 mod shapes;
 mod torch;
@@ -36,7 +37,12 @@ const NO_GPU: u8 = 77;
 
 fn main() -> Result<ExitCode> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    let words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let mut words: Vec<&str> = arguments.iter().map(String::as_str).collect();
+    let only = match words.as_slice() {
+        [.., "--only", part] => Some(*part),
+        _ => None,
+    };
+    words.truncate(words.len() - 2 * usize::from(only.is_some()));
     if let [what @ ("count" | "publish"), out] = words.as_slice() {
         let out = Path::new(out);
         std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
@@ -52,7 +58,9 @@ fn main() -> Result<ExitCode> {
         [what @ ("correct" | "memcheck" | "speed"), out, goldens, name @ ("cuda" | "cpu")] => {
             (*what, *out, *goldens, *name)
         }
-        _ => bail!("usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu], or count|publish OUT"),
+        _ => bail!(
+            "usage: evenkeel-bench-gpu correct|memcheck|speed OUT GOLDENS [cuda|cpu] [--only PART], or count|publish OUT"
+        ),
     };
     let (out, goldens) = (Path::new(out), Path::new(goldens));
     std::fs::create_dir_all(out).with_context(|| format!("{} cannot be made", out.display()))?;
@@ -77,7 +85,7 @@ fn main() -> Result<ExitCode> {
         _ => cuda_device(0)?,
     };
 
-    let mut report = Report::new(out, what, name);
+    let mut report = Report::new(out, what, name).only(only);
     match what {
         "correct" => {
             #[cfg(feature = "cuda")]
@@ -99,7 +107,7 @@ fn main() -> Result<ExitCode> {
         }
         _ => {
             // First: what this program has freed stays in its pool.
-            let mut peer = torch::Peer::default();
+            let mut peer = torch::Peer::of_earlier_run(out);
             report.part("torch", |part| {
                 peer = torch::measure(part, &device)?;
                 Ok(())
@@ -108,6 +116,7 @@ fn main() -> Result<ExitCode> {
             report.part("memory", |part| memory::compare(part, &device));
             report.part("publish", |part| publish::from_device(part, &device));
             report.part("layer", |part| layer::measure(part, &device, layer::Effort::Table));
+            report.part("roofline", |part| roofline::measure(part, &device));
         }
     }
     Ok(if report.finish()? { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,9 +1,9 @@
 //! The peak of a GPU's memory in training, beside the plan.
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use candle_core::Device;
 use evenkeel_files::available_memory;
-use evenkeel_learner::{Group, Learner, MeasuredMemory, MemoryPlan, MomentsLocation, Response, TrainingSettings};
+use evenkeel_learner::{Group, Learner, MeasuredMemory, MemoryPlan, Response};
 use evenkeel_model::{GpuMemory, empty_cache, reset_peak_memory};
 use serde_json::json;
 
@@ -16,21 +16,22 @@ const MICRO_BATCHES: usize = 2;
 /// A step of the whole learner on every case: its peak beside its plan.
 pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
     for case in cases() {
-        let case = case.on(device);
-        one(part, &case, device).with_context(|| case.name)?;
+        part.attempt(case.title(), |part| {
+            // What cases before have left behind.
+            empty_cache(device)?;
+            one(part, &case.on(device)?, device)
+        });
     }
     Ok(())
 }
 
 fn one(part: &mut Part<'_>, case: &Case, device: &Device) -> Result<()> {
-    let settings = case.settings(device);
+    let settings = case.settings(device.is_cuda());
     let plan = MemoryPlan::on(device, &case.config, &settings, case.length)?;
     if let Some(reason) = too_much_of_the_host(plan.host_total(), available_memory()) {
         part.fact(json!({"what": "memory", "model": case.name, "moments": case.moments.name(), "skipped": reason}));
         return Ok(());
     }
-    // What parts before have left behind.
-    empty_cache(device)?;
     reset_peak_memory(device)?;
     let mut learner = Learner::new(case.config.clone(), random(&case.config, device)?, settings)?;
     learner.train(full_groups(case))?;
@@ -48,7 +49,7 @@ fn too_much_of_the_host(needed: u64, available: Option<u64>) -> Option<String> {
 fn record(part: &mut Part<'_>, case: &Case, plan: &MemoryPlan, memory: Option<GpuMemory>) {
     let measured = memory.and_then(|memory| MeasuredMemory::of(plan, memory));
     let beside = memory.map(|memory| memory.total.saturating_sub(memory.free + memory.held));
-    let name = format!("{} of {} tokens, moments: {}", case.name, case.length, case.moments.name());
+    let name = case.title();
     part.fact(json!({
         "what": "memory", "model": case.name, "sequences": case.sequences, "length": case.length, "moments": case.moments.name(),
         "planned_bytes": plan.pooled(), "peak_bytes": measured.map(|measured| measured.peak),
@@ -57,22 +58,6 @@ fn record(part: &mut Part<'_>, case: &Case, plan: &MemoryPlan, memory: Option<Gp
     if let Some(measured) = measured {
         let gap = (measured.ratio() - 1.0).abs();
         part.check(format!("{name}: peak of memory off its plan"), gap, MeasuredMemory::TOLERANCE);
-    }
-}
-
-impl Case {
-    /// A learner's settings for its micro-batches.
-    fn settings(&self, device: &Device) -> TrainingSettings {
-        let mut settings = TrainingSettings::default();
-        let compute = &mut settings.compute;
-        if device.is_cuda() {
-            (compute.device, compute.dtype) = ("cuda".into(), evenkeel_learner::ComputeType::Bf16);
-        }
-        // The last token of each is scored, and no input.
-        compute.micro_batch_tokens = self.tokens() + self.sequences;
-        compute.recompute = self.recompute;
-        settings.optimizer.moments = if device.is_cuda() { self.moments } else { MomentsLocation::Device };
-        settings
     }
 }
 
@@ -106,8 +91,8 @@ mod tests {
 
     /// What is recorded of a peak that is so many percent of the plan.
     fn recorded(percent: u64) -> (serde_json::Value, Vec<bool>) {
-        let [case, ..] = cases().map(|case| case.on(&Device::Cpu));
-        let plan = MemoryPlan::of(&case.config, &case.settings(&Device::Cpu), case.length).unwrap();
+        let [case, ..] = cases().map(|case| case.on(&Device::Cpu).unwrap());
+        let plan = MemoryPlan::of(&case.config, &case.settings(false), case.length).unwrap();
         let peak = plan.pooled() / 100 * percent;
         let memory = GpuMemory { total: 100 << 30, free: 60 << 30, held: 38 << 30, peak };
         let mut part = Part::new(Path::new("."), "memory");
@@ -129,7 +114,7 @@ mod tests {
 
     #[test]
     fn groups_fill_micro_batches_to_the_token() {
-        for case in cases().map(|case| case.on(&Device::Cpu)) {
+        for case in cases().map(|case| case.on(&Device::Cpu).unwrap()) {
             for group in full_groups(&case) {
                 let tokens: usize = group.responses.iter().map(|response| response.tokens.len()).sum();
                 assert_eq!(tokens, case.tokens(), "{}", case.name);

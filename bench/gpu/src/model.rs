@@ -6,7 +6,7 @@ use anyhow::{Context, Result};
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::available_memory;
 use evenkeel_learner::MomentsLocation;
-use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
+use evenkeel_model::kernels::{AdamW, Clip, UpdateArrays};
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss, TrainableModel, empty_cache};
 use serde_json::json;
 
@@ -49,8 +49,11 @@ pub(crate) fn fastest(device: &Device, mut run: impl FnMut() -> Result<()>) -> R
 /// Passes over every case, and an update of each model; on a GPU with the speeds that they are to reach.
 pub(crate) fn passes(part: &mut Part<'_>, device: &Device, peer: &Peer) -> Result<()> {
     for case in cases() {
-        let case = case.on(device);
-        one(part, &case, device, peer).with_context(|| case.name)?;
+        part.attempt(case.title(), |part| {
+            // What cases before have left behind.
+            empty_cache(device)?;
+            one(part, &case.on(device)?, device, peer)
+        });
     }
     Ok(())
 }
@@ -94,8 +97,7 @@ struct Measured {
 
 /// Compares speeds with what they are to be.
 fn check(part: &mut Part<'_>, case: &Case, measured: Measured, of_peer: Option<f64>) {
-    let name =
-        |what: &str| format!("{} of {} tokens, moments: {}: {what}", case.name, case.length, case.moments.name());
+    let name = |what: &str| format!("{}: {what}", case.title());
     part.check_least(name("share of 989 TFLOP/s"), case.flops() / measured.pass / PEAK, case.aim);
     if let Some(of_peer) = of_peer {
         let ours = case.tokens() as f64 / measured.pass;
@@ -118,7 +120,7 @@ fn update(network: &mut dyn TrainableModel, case: &Case, device: &Device) -> Res
     let Some(kernels) = kernels else { return Ok(Err("the device has no kernels for it".into())) };
     let numbers = AdamW { betas: [0.9, 0.999], step: 1e-6, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
     let numbers = vec![numbers; gradients.len()];
-    let factor = |kernels: &dyn OptimizerKernels| Ok::<_, anyhow::Error>(1.0 / (kernels.norm(&gradients)? + 1e-6));
+    let clip = Clip { scale: 1.0, limit: 1.0 };
     let weights = parameters.values();
     if case.moments == MomentsLocation::Device {
         // What the pass leaves to the pool has other sizes.
@@ -126,7 +128,7 @@ fn update(network: &mut dyn TrainableModel, case: &Case, device: &Device) -> Res
         let zeros = || gradients.iter().map(Tensor::zeros_like).collect::<candle_core::Result<Vec<_>>>();
         let (first, second) = (zeros()?, zeros()?);
         let arrays = UpdateArrays { weights, first: &first, second: &second, gradients: &gradients };
-        return Ok(Ok(fastest(device, || Ok(kernels.update(arrays, factor(kernels)?, &numbers)?))?));
+        return Ok(Ok(fastest(device, || Ok(kernels.update(arrays, clip, &numbers).map(drop)?))?));
     }
     let counts: Vec<usize> = weights.iter().map(Tensor::elem_count).collect();
     let needed = 8 * counts.iter().sum::<usize>() as u64;
@@ -134,7 +136,7 @@ fn update(network: &mut dyn TrainableModel, case: &Case, device: &Device) -> Res
         return Ok(Err(format!("the host has {available} bytes, the moments take {needed}")));
     }
     let mut moments = kernels.host_moments(&counts)?;
-    let run = || Ok(kernels.update_from_host(weights, &gradients, &mut moments, factor(kernels)?, &numbers)?);
+    let run = || Ok(kernels.update_from_host(weights, &gradients, &mut moments, clip, &numbers).map(drop)?);
     Ok(Ok(fastest(device, run)?))
 }
 

@@ -32,7 +32,7 @@ const PIECE: usize = 2 << 20;
 /// From a device, with limits on a GPU.
 pub(crate) fn from_device(part: &mut Part<'_>, device: &Device) -> Result<()> {
     let [case, ..] = cases();
-    let case = case.on(device);
+    let case = case.on(device)?;
     let mut settings = TrainingSettings::default();
     settings.compute.device = if device.is_cuda() { "cuda".into() } else { "cpu".into() };
     settings.compute.dtype = if device.is_cuda() { ComputeType::Bf16 } else { ComputeType::F32 };

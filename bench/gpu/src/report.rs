@@ -33,11 +33,12 @@ pub(crate) struct Part<'a> {
     name: &'a str,
     checks: Vec<Check>,
     facts: Vec<Value>,
+    failures: Vec<String>,
 }
 
 impl<'a> Part<'a> {
     pub(crate) fn new(out: &'a Path, name: &'a str) -> Self {
-        Self { out, name, checks: Vec::new(), facts: Vec::new() }
+        Self { out, name, checks: Vec::new(), facts: Vec::new(), failures: Vec::new() }
     }
 
     /// Records a value that must be a number up to a limit.
@@ -72,6 +73,14 @@ impl<'a> Part<'a> {
     pub(crate) fn fact(&mut self, fact: Value) {
         println!("       {}: {fact}", self.name);
         self.facts.push(fact);
+    }
+
+    /// Runs one of several cases. Its error fails the part and is recorded, and the next case is run.
+    pub(crate) fn attempt(&mut self, case: impl std::fmt::Display, run: impl FnOnce(&mut Self) -> Result<()>) {
+        if let Err(error) = run(self) {
+            println!("FAILED {}: {case}: {error:#}", self.name);
+            self.failures.push(format!("{case}: {error:#}"));
+        }
     }
 
     /// Records that the rest is not run, and why.
@@ -116,6 +125,10 @@ pub(crate) struct Report {
     what: String,
     device: String,
     began: Instant,
+    /// The parts that are run, if not all are.
+    only: Option<String>,
+    /// Names that were offered.
+    known: Vec<String>,
     parts: Vec<Value>,
     passed: bool,
 }
@@ -123,11 +136,22 @@ pub(crate) struct Report {
 impl Report {
     pub(crate) fn new(out: &Path, what: &str, device: &str) -> Self {
         let (out, what, device) = (out.to_owned(), what.to_owned(), device.to_owned());
-        Self { out, what, device, began: Instant::now(), parts: Vec::new(), passed: true }
+        let (only, known, parts) = (None, Vec::new(), Vec::new());
+        Self { out, what, device, began: Instant::now(), only, known, parts, passed: true }
     }
 
-    /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays.
+    /// Runs one part alone. Its file is `WHAT-PART.json`.
+    pub(crate) fn only(self, part: Option<&str>) -> Self {
+        Self { only: part.map(str::to_owned), ..self }
+    }
+
+    /// Runs a part. Its error fails the run and ends only the part; what was recorded before it stays. The file is written after each part, so that
+    /// a run that is stopped has left what it knew.
     pub(crate) fn part(&mut self, name: &str, run: impl FnOnce(&mut Part<'_>) -> Result<()>) {
+        self.known.push(name.to_owned());
+        if self.only.as_deref().is_some_and(|only| only != name) {
+            return;
+        }
         let began = Instant::now();
         let mut part = Part::new(&self.out, name);
         let error = run(&mut part).err().map(|error| format!("{error:#}"));
@@ -136,25 +160,48 @@ impl Report {
             println!("FAILED {name}: {error}");
         }
         println!("       {name}: {seconds:.1} s");
-        let Part { checks, facts, .. } = part;
+        let Part { checks, facts, failures, .. } = part;
         // A part that checks and measures nothing has shown nothing.
-        let passed =
-            error.is_none() && checks.iter().all(|check| check.passed) && !(checks.is_empty() && facts.is_empty());
+        let passed = error.is_none()
+            && failures.is_empty()
+            && checks.iter().all(|check| check.passed)
+            && !(checks.is_empty() && facts.is_empty());
         self.passed &= passed;
         self.parts.push(json!({
-            "part": name, "passed": passed, "seconds": seconds, "error": error, "checks": checks, "facts": facts,
+            "part": name, "passed": passed, "seconds": seconds, "error": error, "failures": failures, "checks": checks,
+            "facts": facts,
         }));
+        if let Err(error) = self.write(false) {
+            println!("FAILED {name}: {error:#}");
+            self.passed = false;
+        }
     }
 
-    /// Writes `WHAT.json` and says whether everything passed.
-    pub(crate) fn finish(self) -> Result<bool> {
+    /// Writes `WHAT.json` (or `WHAT-PART.json`): also before the end, in place of what was written before.
+    fn write(&self, complete: bool) -> Result<()> {
         let seconds = self.began.elapsed().as_secs_f64();
         let summary = json!({
-            "what": self.what, "device": self.device, "passed": self.passed, "seconds": seconds, "parts": self.parts,
+            "what": self.what, "device": self.device, "complete": complete, "passed": self.passed, "seconds": seconds,
+            "parts": self.parts,
         });
-        let mut file = File::create(self.out.join(format!("{}.json", self.what)))?;
+        let name = self.only.iter().fold(self.what.clone(), |name, part| format!("{name}-{part}"));
+        let (path, temporary) = (self.out.join(format!("{name}.json")), self.out.join(format!("{name}.json.part")));
+        let mut file = File::create(&temporary)?;
         serde_json::to_writer_pretty(&mut file, &summary)?;
         writeln!(file)?;
+        Ok(fs::rename(temporary, path)?)
+    }
+
+    /// Writes the whole, and says whether everything passed.
+    ///
+    /// # Errors
+    /// A part was asked for that there is not.
+    pub(crate) fn finish(self) -> Result<bool> {
+        if let Some(only) = self.only.as_ref().filter(|only| !self.known.contains(only)) {
+            anyhow::bail!("--only is {only}, allowed: {}", self.known.join(", "));
+        }
+        self.write(true)?;
+        let seconds = self.began.elapsed().as_secs_f64();
         println!("{}: {} in {seconds:.0} s", self.what, if self.passed { "passed" } else { "FAILED" });
         Ok(self.passed)
     }
@@ -197,5 +244,64 @@ mod tests {
         assert!(!is_good);
         assert_eq!(summary["parts"][0]["checks"][0]["bound"], "at_most", "{summary}");
         assert_eq!(summary["parts"][0]["error"], "the rest could not be run");
+    }
+
+    #[test]
+    fn a_case_that_fails_is_named_and_the_next_one_is_run() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut report = Report::new(folder.path(), "what", "cpu");
+        report.part("part", |part| {
+            part.attempt("the first case", |_| anyhow::bail!("out of memory"));
+            part.attempt("the second", |part| {
+                part.check("good", 1.0, 2.0);
+                Ok(())
+            });
+            Ok(())
+        });
+        assert!(!report.finish().unwrap());
+        let summary: Value = serde_json::from_slice(&fs::read(folder.path().join("what.json")).unwrap()).unwrap();
+        let part = &summary["parts"][0];
+        assert_eq!(part["failures"], json!(["the first case: out of memory"]));
+        assert_eq!((&part["passed"], &part["checks"][0]["passed"]), (&json!(false), &json!(true)));
+    }
+
+    #[test]
+    fn what_is_known_after_a_part_is_in_the_file_before_the_next_one_begins() {
+        let folder = tempfile::tempdir().unwrap();
+        let read = || -> Value { serde_json::from_slice(&fs::read(folder.path().join("what.json")).unwrap()).unwrap() };
+        let good = |part: &mut Part<'_>| -> Result<()> {
+            part.check("good", 1.0, 2.0);
+            Ok(())
+        };
+        let mut report = Report::new(folder.path(), "what", "cpu");
+        report.part("first", good);
+        report.part("second", |part| {
+            let so_far = read();
+            assert_eq!((&so_far["complete"], &so_far["parts"][0]["part"]), (&json!(false), &json!("first")));
+            good(part)
+        });
+        assert!(report.finish().unwrap());
+        assert_eq!((&read()["complete"], read()["parts"].as_array().unwrap().len()), (&json!(true), 2));
+    }
+
+    #[test]
+    fn one_part_alone_has_a_file_of_its_own_and_one_that_there_is_not_is_refused_with_those_that_are() {
+        let folder = tempfile::tempdir().unwrap();
+        let run = |only: &str| {
+            let mut report = Report::new(folder.path(), "what", "cpu").only(Some(only));
+            for name in ["first", "second"] {
+                report.part(name, |part| {
+                    part.check(name, 1.0, 2.0);
+                    Ok(())
+                });
+            }
+            report.finish()
+        };
+        assert!(run("second").unwrap());
+        let file = fs::read(folder.path().join("what-second.json")).unwrap();
+        let summary: Value = serde_json::from_slice(&file).unwrap();
+        assert_eq!(summary["parts"].as_array().unwrap().len(), 1);
+        assert_eq!(summary["parts"][0]["checks"][0]["name"], "second");
+        assert_eq!(run("third").unwrap_err().to_string(), "--only is third, allowed: first, second");
     }
 }

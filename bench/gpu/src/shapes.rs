@@ -2,9 +2,9 @@
 
 use anyhow::Result;
 use candle_core::{Device, Tensor};
-use evenkeel_learner::MomentsLocation;
+use evenkeel_learner::{ComputeType, MemoryPlan, MomentsLocation, TrainingSettings};
 use evenkeel_model::kernels::AttentionOptions;
-use evenkeel_model::{Config, Family, Packed, Parameters, Recompute, parameter_specs};
+use evenkeel_model::{Config, Family, Packed, Parameters, Recompute, gpu_memory, parameter_specs};
 
 /// bf16, dense, on an H100 or H200: operations a second that shares are of.
 pub(crate) const PEAK: f64 = 989e12;
@@ -101,13 +101,66 @@ pub(crate) fn cases() -> [Case; 4] {
     [small, long, large, streamed]
 }
 
+/// What a case that is changed to fit a smaller card is to reach at least, as a share of the peak: recomputing costs a quarter.
+const FITTED_AIM: f64 = 0.35;
+
 impl Case {
     /// The same in a size that suits the device.
-    pub(crate) fn on(self, device: &Device) -> Self {
-        match device.is_cuda() {
-            true => self,
-            false => Self { config: tiny(&self.config), sequences: 2, length: self.length / 64, ..self },
+    ///
+    /// # Errors
+    /// A GPU with too little memory for any micro-batch of it.
+    pub(crate) fn on(self, device: &Device) -> Result<Self> {
+        match gpu_memory(device)? {
+            Some(memory) => self.fitted(memory.free + memory.held),
+            None => Ok(Self { config: tiny(&self.config), sequences: 2, length: self.length / 64, ..self }),
         }
+    }
+
+    /// The first way that fits this much memory: as it is; recomputing more; fewer sequences; moments in the host's memory.
+    pub(crate) fn fitted(self, memory: u64) -> Result<Self> {
+        let mut least = u64::MAX;
+        let mut places = vec![self.moments];
+        places.extend((self.moments == MomentsLocation::Device).then_some(MomentsLocation::Host));
+        for moments in places {
+            for halvings in 0..=self.sequences.ilog2() {
+                let more = Recompute::ALL.into_iter().skip_while(|&each| each != self.recompute);
+                for recompute in more {
+                    let way = Self { sequences: self.sequences >> halvings, recompute, moments, ..self.clone() };
+                    let needed = way.plan()?.total();
+                    least = least.min(needed);
+                    if needed <= memory {
+                        let unchanged = halvings == 0 && (recompute, moments) == (self.recompute, self.moments);
+                        return Ok(Self { aim: if unchanged { self.aim } else { FITTED_AIM }, ..way });
+                    }
+                }
+            }
+        }
+        let [least, memory] = [least, memory].map(|bytes| bytes as f64 / f64::from(1 << 30));
+        anyhow::bail!("it takes {least:.1} GiB at least, and {memory:.1} GiB are free")
+    }
+
+    /// What a learner would plan for it.
+    fn plan(&self) -> Result<MemoryPlan> {
+        Ok(MemoryPlan::of(&self.config, &self.settings(true), self.length)?)
+    }
+
+    /// A learner's settings for its micro-batches.
+    pub(crate) fn settings(&self, on_gpu: bool) -> TrainingSettings {
+        let mut settings = TrainingSettings::default();
+        let compute = &mut settings.compute;
+        if on_gpu {
+            (compute.device, compute.dtype) = ("cuda".into(), ComputeType::Bf16);
+        }
+        // The last token of each is scored, and no input.
+        compute.micro_batch_tokens = self.tokens() + self.sequences;
+        compute.recompute = self.recompute;
+        settings.optimizer.moments = if on_gpu { self.moments } else { MomentsLocation::Device };
+        settings
+    }
+
+    /// Its name among the cases.
+    pub(crate) fn title(&self) -> String {
+        format!("{} of {} tokens, moments: {}", self.name, self.length, self.moments.name())
     }
 
     /// Input tokens.
@@ -178,9 +231,36 @@ mod tests {
     }
 
     #[test]
+    fn a_case_is_made_to_fit_the_card_and_refused_with_what_it_takes_where_nothing_fits() {
+        let gib = |bytes: u64| bytes << 30;
+        for case in cases() {
+            let unchanged = case.clone().fitted(gib(140)).unwrap();
+            assert_eq!((unchanged.sequences, unchanged.recompute), (case.sequences, case.recompute), "{}", case.name);
+            assert_eq!(unchanged.aim, case.aim);
+            for memory in [40, 79] {
+                let Ok(fitted) = case.clone().fitted(gib(memory)) else { continue };
+                assert!(fitted.plan().unwrap().total() <= gib(memory), "{} on {memory} GiB", case.name);
+                assert_eq!(fitted.length, case.length);
+            }
+        }
+        let [small, _, large, _] = cases();
+        // What a review found by reading: this case does not fit a card of 80 GB as it is.
+        assert!(small.plan().unwrap().total() > gib(75));
+        let on_80 = small.clone().fitted(gib(75)).unwrap();
+        assert_eq!(
+            (on_80.sequences, on_80.recompute, on_80.moments),
+            (8, Recompute::Selective, MomentsLocation::Device)
+        );
+        assert_eq!(on_80.aim, FITTED_AIM);
+        assert_eq!(large.clone().fitted(gib(80)).unwrap().moments, MomentsLocation::Host);
+        let refused = large.fitted(gib(24)).unwrap_err().to_string();
+        assert!(refused.starts_with("it takes ") && refused.ends_with("and 24.0 GiB are free"), "{refused}");
+    }
+
+    #[test]
     fn on_a_cpu_a_case_is_small_and_of_the_same_kind() {
         for case in cases() {
-            let small = case.clone().on(&Device::Cpu);
+            let small = case.clone().on(&Device::Cpu).unwrap();
             assert_eq!(small.config.family, case.config.family);
             assert_eq!(small.config.tie_word_embeddings, case.config.tie_word_embeddings);
             assert!(small.flops() < 1e12 && small.batch().is_ok(), "{}", small.flops());

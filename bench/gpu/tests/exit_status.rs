@@ -48,67 +48,6 @@ fn passed_checks_are_written_with_their_limits() {
     assert!(checks.iter().all(|check| check["value"].as_f64().unwrap() <= check["limit"].as_f64().unwrap()));
 }
 
-/// Every part of `correct.sh`, on tiny models.
-#[test]
-fn a_dry_run_on_a_cpu_checks_every_part_and_writes_the_curve() {
-    let out = tempfile::tempdir().unwrap();
-    let output = script("correct.sh", &[out.path().to_str().unwrap(), PROGRAM, "cpu"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let summary: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(out.path().join("correct.json")).unwrap()).unwrap();
-    let parts = summary["parts"].as_array().unwrap();
-    let names: Vec<_> = parts.iter().map(|part| part["part"].as_str().unwrap()).collect();
-    assert_eq!(names, ["goldens", "torch", "curve", "resume", "layer"]);
-    for part in parts.iter().filter(|part| ["goldens", "curve", "resume"].iter().any(|name| part["part"] == *name)) {
-        let checks = part["checks"].as_array().unwrap();
-        assert!(!checks.is_empty() && checks.iter().all(|check| check["passed"] == true), "{part}");
-    }
-    let curve = std::fs::read_to_string(out.path().join("curve.jsonl")).unwrap();
-    assert_eq!(curve.lines().count(), 4);
-    assert!(out.path().join("correct.log").exists());
-}
-
-/// Small shapes stand for the real ones.
-#[test]
-fn speeds_are_measured_and_what_there_is_nothing_to_compare_with_is_said() {
-    let out = tempfile::tempdir().unwrap();
-    let output = script("speed.sh", &[out.path().to_str().unwrap(), PROGRAM, "cpu"]);
-    assert_eq!(output.status.code(), Some(0), "{}", text(&output));
-    let summary: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(out.path().join("speed.json")).unwrap()).unwrap();
-    let facts = |part: usize, what: &str| -> Vec<serde_json::Value> {
-        let facts = summary["parts"][part]["facts"].as_array().unwrap().iter();
-        facts.filter(|fact| fact["what"] == what || what.is_empty()).cloned().collect()
-    };
-    let reason = facts(0, "")[0]["skipped"].as_str().unwrap().to_owned();
-    assert!(reason.contains(NO_PYTHON) && reason.contains("EVENKEEL_PYTHON"), "{reason}");
-    let passes = facts(1, "pass");
-    assert_eq!(passes.len(), 4);
-    assert!(passes.iter().all(|pass| pass["tokens_per_second"].as_f64().unwrap() > 0.0), "{passes:?}");
-    let updates = facts(1, "update");
-    assert!(updates.iter().all(|update| update["skipped"] == "the device has no kernels for it"), "{updates:?}");
-    let memory = facts(2, "memory");
-    assert_eq!(memory.len(), 4);
-    let is_planned = |fact: &serde_json::Value| fact["planned_bytes"].as_u64().is_some_and(|bytes| bytes > 0);
-    assert!(memory.iter().all(|fact| is_planned(fact) && fact["peak_bytes"].is_null()), "{memory:?}");
-    let published = &facts(3, "publish").pop().unwrap();
-    let seconds = |key: &str| published[key].as_f64().unwrap();
-    assert!(
-        seconds("read_seconds") >= seconds("published_seconds") && seconds("published_seconds") > 0.0,
-        "{published}"
-    );
-    assert!(published["bytes"].as_u64().unwrap() > 100_000, "{published}");
-    for key in
-        ["plain_processor_seconds", "digested_bytes_per_second", "written_bytes_per_second", "processors_for_2_s"]
-    {
-        assert!(seconds(key) > 0.0, "{key}: {published}");
-    }
-    assert_eq!(facts(4, "layer").len(), 3);
-    // A CPU has no speeds to reach.
-    assert!(summary["parts"].as_array().unwrap().iter().all(|part| part["checks"].as_array().unwrap().is_empty()));
-    assert!(!out.path().join("scratch").exists());
-}
-
 #[test]
 fn a_part_that_cannot_run_fails_the_run_and_says_why() {
     let (out, empty) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

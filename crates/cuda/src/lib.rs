@@ -20,6 +20,10 @@ pub use library::Library;
 pub use probe::{LibraryReport, Probe, StatusOfDriver};
 pub use search::{FOLDERS, LoadedLibrary, Missing, open};
 
+/// What the README, the documentation and the probe say of training on a GPU. `None` once it has run on one: then a test asks for the words to be
+/// taken out of the documents.
+pub const STATUS: Option<&str> = Some("experimental: never run on a GPU");
+
 /// The first CUDA version whose libraries this program calls, as `cuDriverGetVersion` gives it: 1000 * major + 10 * minor.
 pub const CUDA: i32 = 13_000;
 
@@ -50,4 +54,23 @@ pub fn require() -> Result<Driver, CudaUnavailable> {
     link::keep();
     driver.check_version()?;
     Ok(driver)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::STATUS;
+
+    #[test]
+    fn the_documents_say_of_the_gpu_what_the_constant_says() {
+        let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+        for name in ["README.md", "docs/gpu.md", "docs/performance.md", "docs/learner.md"] {
+            let text = std::fs::read_to_string(root.join(name)).unwrap();
+            match STATUS {
+                Some(words) => assert!(text.contains(words), "{name} does not say: {words}"),
+                None => assert!(!text.contains("never run on a GPU"), "{name} still says so"),
+            }
+        }
+    }
 }

@@ -6,6 +6,7 @@ use std::fmt;
 use evenkeel_files::Size;
 use serde::Serialize;
 
+use crate::STATUS;
 use crate::driver::{Device, Driver, capability_text, version};
 use crate::library::Library;
 use crate::search::{LoadedLibrary, open};
@@ -13,6 +14,9 @@ use crate::search::{LoadedLibrary, open};
 /// What a machine has.
 #[derive(Clone, Debug, Serialize)]
 pub struct Probe {
+    /// What is known of training on a GPU, [`STATUS`]; absent once nothing has to be said.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub status: Option<&'static str>,
     /// Whether a build with CUDA can train here.
     pub usable: bool,
     /// The driver.
@@ -83,7 +87,7 @@ impl Probe {
         let complete = libraries.iter().all(|report| report.path.is_some() || !report.needed);
         // What runs without a number takes the first device.
         let device = devices.first().is_some_and(|device| device.check().is_ok());
-        Self { usable: complete && driver.problem.is_none() && device, driver, libraries, devices }
+        Self { status: STATUS, usable: complete && driver.problem.is_none() && device, driver, libraries, devices }
     }
 }
 
@@ -213,6 +217,9 @@ impl fmt::Display for Probe {
                 Size(device.total_global_mem as u64).in_gib(),
                 device.multi_processor_count
             )?;
+        }
+        if let Some(status) = self.status {
+            writeln!(f, "status     {status}")?;
         }
         let answer = if self.usable { "training on a GPU is possible" } else { "no GPU can be used here" };
         write!(f, "{answer}")

@@ -1,4 +1,4 @@
-use evenkeel_kernels::{HeadRows, Type, add, add_bias};
+use evenkeel_kernels::{HeadRows, ScoreBlock, Type, add, add_bias};
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::kernels::{Arrays, Attention, AttentionForward, HeadShape, Rows};
 
@@ -14,11 +14,20 @@ const HEADS: [HeadShape; 4] = [
     HeadShape { heads: 2, kv_heads: 2, dim: 16 },
     HeadShape { heads: 6, kv_heads: 3, dim: 3 },
 ];
+/// The widths of real models.
+const WIDE_HEADS: [HeadShape; 4] = [
+    HeadShape { heads: 2, kv_heads: 1, dim: 64 },
+    HeadShape { heads: 1, kv_heads: 1, dim: 96 },
+    HeadShape { heads: 4, kv_heads: 2, dim: 128 },
+    HeadShape { heads: 2, kv_heads: 2, dim: 256 },
+];
 /// One token, an empty sequence, blocks that are full and that are not.
 const STARTS: [&[usize]; 4] = [&[0, 1], &[0, 1, 1, 6], &[0, 9, 26], &[0, 16, 17, 40]];
 
 pub(crate) fn whole(runner: &dyn Runner) {
-    for (seed, (shape, starts)) in HEADS.iter().flat_map(|shape| STARTS.map(|starts| (*shape, starts))).enumerate() {
+    let narrow = HEADS.iter().flat_map(|shape| STARTS.map(|starts| (*shape, starts)));
+    let wide = WIDE_HEADS.map(|shape| (shape, STARTS[1]));
+    for (seed, (shape, starts)) in narrow.chain(wide).enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
             let rows = starts[starts.len() - 1];
@@ -54,7 +63,7 @@ pub(crate) fn whole(runner: &dyn Runner) {
 }
 
 pub(crate) fn heads(runner: &dyn Runner) {
-    for (seed, shape) in HEADS.into_iter().enumerate() {
+    for (seed, shape) in HEADS.into_iter().chain(WIDE_HEADS).enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);
             let rows = case.between(1, 30);
@@ -86,6 +95,54 @@ pub(crate) fn heads(runner: &dyn Runner) {
             let mut wanted = vec![0.0; rows * kv_heads * dim];
             sums.iter().enumerate().for_each(|(at, value)| wanted[source(at)] += value);
             assert_close(&format!("sums of {of:?}"), kind, 4.0, &to.read(kind), &wanted);
+        }
+    }
+}
+
+/// The last queries of a long sequence, its only one, and the first of a block, against the formulas in f64.
+pub(crate) fn long_rows(runner: &dyn Runner) {
+    let blocks = [(1, 1, 0), (2, 3, 4094), (1, 1, 4096), (3, 2, 511), (1, 5, 0), (2, 9, 1020)];
+    for (seed, (heads, queries, offset)) in blocks.into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let (keys, scale) = (offset + queries, 0.3);
+            let block = ScoreBlock { kind, heads, queries, keys, offset, scale };
+            let stride = block.values() / (heads * queries);
+            let [scores, dprobabilities] = [(); 2].map(|()| case.normal(block.values()));
+            let dots = case.normal(queries * heads);
+            let [at, dat, dots_at] = [&scores, &dprobabilities, &dots].map(|values| Buffer::f32(values));
+            let [p, again, ds] = [(); 3].map(|()| Buffer::blank(kind, block.values()));
+            let log_sum = Buffer::blank_f32(queries * heads);
+            let chip = runner.properties();
+            runner.run(&block.softmax(chip, at.pointer(), p.pointer(), log_sum.pointer()).unwrap(), seed as u32);
+            let (scores_at, rows_at) = ([at.pointer(), dat.pointer()], [log_sum.pointer(), dots_at.pointer()]);
+            let launch = block.gradients(chip, scores_at, rows_at, [again.pointer(), ds.pointer()]).unwrap();
+            runner.run(&launch, seed as u32);
+
+            let [mut wanted_p, mut wanted_ds] = [(); 2].map(|()| Vec::new());
+            let mut wanted_log = vec![0.0f32; queries * heads];
+            for (head, query) in (0..heads).flat_map(|head| (0..queries).map(move |query| (head, query))) {
+                let first = (head * queries + query) * stride;
+                let seen = offset + query + 1;
+                let z: Vec<f64> = scores[first..][..seen].iter().map(|&score| f64::from(score * scale)).collect();
+                let log = z.iter().map(|z| z.exp()).sum::<f64>().ln();
+                wanted_log[query * heads + head] = log as f32;
+                let dot = f64::from(dots[query * heads + head]);
+                for key in 0..keys {
+                    let p = if key < seen { (z[key] - log).exp() } else { 0.0 };
+                    let d = f64::from(dprobabilities[first + key]);
+                    wanted_p.push(p as f32);
+                    wanted_ds.push((p * (d - dot) * f64::from(scale)) as f32);
+                }
+            }
+            let name = format!("{block:?}");
+            let of_keys = |buffer: &Buffer| -> Vec<f32> {
+                buffer.read(kind).chunks_exact(stride).flat_map(|row| row[..keys].to_vec()).collect()
+            };
+            assert_close(&format!("log sum of {name}"), Type::F32, 8.0, &log_sum.read_f32(), &wanted_log);
+            assert_close(&format!("p of {name}"), kind, 32.0, &of_keys(&p), &wanted_p);
+            assert_close(&format!("p again of {name}"), kind, 32.0, &of_keys(&again), &wanted_p);
+            assert_close(&format!("ds of {name}"), kind, 32.0, &of_keys(&ds), &wanted_ds);
         }
     }
 }

@@ -6,9 +6,9 @@ use crate::Runner;
 use crate::case::{Case, TYPES, assert_close, cpu, matrix, values};
 use crate::memory::{Buffer, rounded};
 
-const POSITIONS: usize = 40;
+pub(crate) const POSITIONS: usize = 40;
 
-fn config(dim: usize) -> Config {
+pub(crate) fn config(dim: usize) -> Config {
     Config {
         family: Family::Qwen3,
         vocab_size: 8,
@@ -40,7 +40,7 @@ fn angles(table: &<evenkeel_model::kernels::cpu::Cpu as Rotary>::Table, half: us
 }
 
 pub(crate) fn rotary(runner: &dyn Runner) {
-    for (seed, half) in [1, 5, 8, 20, 32, 64].into_iter().enumerate() {
+    for (seed, half) in [1, 5, 8, 20, 32, 48, 64, 128].into_iter().enumerate() {
         let table = cpu().rotary_table(&config(2 * half)).unwrap();
         let [cosines, sines] = angles(&table, half).map(|values| Buffer::f32(&values));
         for kind in TYPES {

@@ -25,7 +25,7 @@ use evenkeel_model::{AttentionFallback, AttentionLibrary};
 pub use emulation::multiply_in_fp32;
 pub use host::Host;
 pub use library::{Factors, attend};
-pub use memory::{Block, Buffer};
+pub use memory::{Block, Buffer, Poison, poison_guards};
 pub use product::multiply;
 
 /// Runs kernels.
@@ -60,8 +60,9 @@ pub trait Runner: Send + Sync {
 pub type Check = (&'static str, fn(&dyn Runner));
 
 /// All checks.
-pub const CHECKS: [Check; 23] = [
+pub const CHECKS: [Check; 26] = [
     ("attention::output_and_gradients_are_those_of_the_cpu", attention::whole),
+    ("attention::rows_of_one_and_of_4097_scores_are_those_of_the_formulas", attention::long_rows),
     ("attention::heads_are_repeated_summed_and_multiplied", attention::heads),
     ("attention::biases_and_gradients_are_added", attention::sums),
     ("fused::packed_sequences_are_those_of_the_cpu", fused::packed),
@@ -71,6 +72,7 @@ pub const CHECKS: [Check; 23] = [
     ("product::batches_keep_to_their_rows", product::batches),
     ("norm::rows_and_heads_of_every_width_are_normalised", norm::forward),
     ("norm::the_gradients_of_x_and_weight_are_those_of_the_cpu", norm::backward),
+    ("norm::heads_are_normalised_and_rotated_in_one_pass", norm::rotated_heads),
     ("norm::columns_are_summed_in_one_launch_or_two", norm::column_sums),
     ("elementwise::heads_are_rotated_and_rotated_back", elementwise::rotary),
     ("elementwise::the_gated_activation_and_its_gradients_are_those_of_the_cpu", elementwise::swiglu),
@@ -83,5 +85,6 @@ pub const CHECKS: [Check; 23] = [
     ("optimizer::the_norm_is_exact", optimizer::norms),
     ("optimizer::weights_and_moments_are_those_of_adamw", optimizer::updates),
     ("optimizer::moments_of_the_host_in_pieces_give_the_same_bits", optimizer::from_host),
+    ("optimizer::an_update_by_what_is_not_finite_changes_nothing", optimizer::broken_updates),
     ("optimizer::a_value_that_is_not_finite_shows_in_the_norm", optimizer::norms_that_are_not_finite),
 ];

@@ -2,12 +2,23 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::OnceLock;
 
 use evenkeel_kernels::{Pointer, Type};
 
 const GUARD: u8 = 0xa5;
 /// Bytes of the guard.
 const GUARD_BYTES: usize = 256;
+
+/// Forbids uses of memory: what an address sanitizer calls `__asan_poison_memory_region`.
+pub type Poison = unsafe extern "C" fn(*const std::ffi::c_void, usize);
+
+static POISON: OnceLock<Poison> = OnceLock::new();
+
+/// Has the guards of all later buffers forbidden to code that a sanitizer watches, so that it also finds what is only read outside of them.
+pub fn poison_guards(poison: Poison) {
+    let _ = POISON.set(poison);
+}
 
 thread_local! {
     /// Address and bytes of every buffer of this thread, guards included.
@@ -62,6 +73,14 @@ impl Buffer {
         let memory = buffer.memory_mut();
         memory.fill(GUARD);
         memory[offset..offset + bytes].fill(fill);
+        if let Some(poison) = POISON.get() {
+            let (first, behind) = (buffer.memory.as_ptr().cast::<u8>(), offset + bytes);
+            // SAFETY: within the memory of this buffer. Only its own code reads the guards, which no sanitizer watches.
+            unsafe {
+                poison(first.cast(), offset);
+                poison(first.add(behind).cast(), buffer.memory.len() * 16 - behind);
+            }
+        }
         LIVE.with_borrow_mut(|live| live.insert(buffer.memory.as_ptr() as u64, buffer.memory.len() * 16));
         buffer
     }

@@ -1,16 +1,22 @@
+use candle_core::DType;
 use evenkeel_kernels::{ColumnSum, Norm, NormBackward, Pointer, Type};
-use evenkeel_model::kernels::{Linear, RmsNorm};
+use evenkeel_model::kernels::cuda::Cuda;
+use evenkeel_model::kernels::{Arrays, HeadNorm, HeadNormInput, Linear, RmsNorm, Rotary, Rows};
 
 use crate::Runner;
 use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor, values};
+use crate::elementwise::{POSITIONS, config};
+use crate::host::Host;
 use crate::memory::Buffer;
 
 /// Widths of heads and of rows, whole and odd ones, and those at which another kernel takes over.
-const WIDTHS: [usize; 12] = [1, 3, 8, 64, 80, 128, 511, 512, 513, 520, 1024, 1537];
+const WIDTHS: [usize; 15] = [1, 3, 8, 64, 80, 96, 128, 256, 511, 512, 513, 520, 1024, 1537, 4097];
 
 fn norm(case: &mut Case, kind: Type, width: usize) -> Norm {
     let most = if width > 512 { 12 } else { 90 };
-    let runs = case.between(1, most);
+    let (some, edge) = (case.between(1, most), case.one_of(&[0, 1, 2, 3]));
+    // No run and a single one, too.
+    let runs = if edge < 2 { edge } else { some };
     Norm { kind, runs, width, epsilon: 1e-6 }
 }
 
@@ -64,6 +70,45 @@ pub(crate) fn backward(runner: &dyn Runner) {
     }
 }
 
+/// Heads normalised and rotated in one pass, of every width that models have, beside both steps of the CPU.
+pub(crate) fn rotated_heads(runner: &dyn Runner) {
+    for (seed, half) in [1, 5, 8, 20, 32, 48, 64, 128, 256, 257].into_iter().enumerate() {
+        for kind in TYPES {
+            let mut case = Case::new(seed as u64);
+            let (rows, heads) = (case.one_of(&[1, 7, 30]), case.between(1, 4));
+            let width = heads * 2 * half;
+            let [x, dy] = [case.of(kind, rows * width), case.of(kind, rows * width)];
+            let weight = tensor(&case.normal(2 * half), &[2 * half]);
+            let (config, positions) = (config(2 * half), case.ids(rows, POSITIONS));
+            let compute = if kind == Type::F32 { DType::F32 } else { DType::BF16 };
+            let cuda = Cuda::new(Host::new(runner), compute).unwrap();
+            let ids: Vec<u32> = (0..rows as u32).collect();
+            let upload = |values: &[f32]| cuda.embed(&tensor(values, &[rows, width]), &ids).unwrap();
+            let table = cuda.rotary_table(&config).unwrap();
+            let input = HeadNormInput { weight: &weight, epsilon: 1e-6, table: &table, positions: &positions };
+            let x_at = upload(&x);
+            let y = cuda.norm_rotary(&x_at, &input).unwrap();
+            let mut gradient = cuda.zero_gradient(&weight).unwrap();
+            let dx = cuda.norm_rotary_backward(upload(&dy), &x_at, &input, &mut gradient).unwrap();
+            let gradient = cuda.gradient_tensor(gradient, &weight).unwrap().to_vec1::<f32>().unwrap();
+
+            let table = cpu().rotary_table(&config).unwrap();
+            let input = HeadNormInput { weight: &weight, epsilon: 1e-6, table: &table, positions: &positions };
+            let wanted = cpu().norm_rotary(&matrix(&x, width), &input).unwrap();
+            let mut wanted_gradient = vec![0.0; 2 * half];
+            let wanted_dx = cpu()
+                .norm_rotary_backward(matrix(&dy, width), &matrix(&x, width), &input, &mut wanted_gradient)
+                .unwrap();
+            let name = format!("{rows} rows of {heads} heads of {} {kind:?}", 2 * half);
+            assert_close(&format!("y of {name}"), kind, 4.0, &cuda.to_host(&y).unwrap(), &values(&wanted));
+            assert_close(&format!("dx of {name}"), kind, 16.0, &cuda.to_host(&dx).unwrap(), &values(&wanted_dx));
+            // Wider heads than a warp takes are rounded between both steps.
+            let (exact, units) = if half > 256 { (kind, 4.0) } else { (Type::F32, 64.0) };
+            assert_close(&format!("dw of {name}"), exact, units, &gradient, &wanted_gradient);
+        }
+    }
+}
+
 fn add_columns(runner: &dyn Runner, sum: ColumnSum, x: &Buffer, out: &Buffer, seed: u32) {
     let workspace = Buffer::blank_f32(sum.workspace(runner.properties()));
     for launch in sum.launches(runner.properties(), x.pointer(), out.pointer(), workspace.pointer()).unwrap() {
@@ -73,7 +118,7 @@ fn add_columns(runner: &dyn Runner, sum: ColumnSum, x: &Buffer, out: &Buffer, se
 }
 
 pub(crate) fn column_sums(runner: &dyn Runner) {
-    let shapes = [(1, 1), (1, 33), (7, 32), (511, 40), (513, 40), (1030, 5), (2000, 64)];
+    let shapes = [(1, 1), (1, 33), (7, 32), (511, 40), (513, 40), (1030, 5), (2000, 64), (4097, 96), (1, 256)];
     for (seed, (rows, width)) in shapes.into_iter().enumerate() {
         for kind in TYPES {
             let mut case = Case::new(seed as u64);

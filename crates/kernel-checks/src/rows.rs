@@ -6,8 +6,8 @@ use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor, values};
 use crate::memory::{Buffer, rounded};
 
 /// (rows, vocabulary, width): one token, odd widths, one id for every row, more rows than ids.
-const SHAPES: [(usize, usize, usize); 6] =
-    [(1, 5, 3), (20, 7, 8), (33, 1, 65), (64, 300, 40), (9, 4, 1031), (40, 11, 512)];
+const SHAPES: [(usize, usize, usize); 8] =
+    [(1, 5, 3), (20, 7, 8), (33, 1, 65), (64, 300, 40), (9, 4, 1031), (40, 11, 512), (1, 3, 4097), (4097, 13, 8)];
 
 pub(crate) fn embedding(runner: &dyn Runner) {
     for (seed, (rows, vocabulary, width)) in SHAPES.into_iter().enumerate() {

@@ -1,4 +1,4 @@
-// Common to all kernels. Compiles with NVRTC and nvcc without any of CUDA's headers, and with a C++ compiler over crates/kernel-checks/tests/shim, where
+// Common to all kernels. Compiles with nvcc without any of CUDA's headers, and with a C++ compiler over crates/kernel-checks/tests/shim, where
 // each thread is a fibre.
 //
 // Sums are taken in a fixed order, given the launch: the same launch gives the same bits.
@@ -23,8 +23,9 @@ extern __shared__ __align__(16) unsigned char block_memory[];
 static constexpr u32 WARP = 32;
 static constexpr u32 BLOCK = 256;
 
-// Without the names of a C library, which NVRTC lacks.
+// Without the names of a C library.
 __device__ inline float minus_infinity() { return __uint_as_float(0xff800000u); }
+__device__ inline float not_a_number() { return __uint_as_float(0x7fc00000u); }
 
 struct bf16 {
   u16 bits;

@@ -87,6 +87,77 @@ __device__ inline void rms_norm_backward(const T* dy, const T* x, const float* w
   }
 }
 
+// A head of queries or keys in one pass: normalised as above and rotated by the angle of its row, both in fp32, rounded once. x and y are
+// (rows, heads * 2 * half), cosines and sines (positions, half). A warp takes a head.
+template <typename T>
+__device__ inline void norm_rotary(const T* x, const float* weight, const float* cosines, const float* sines, const u32* positions, T* y,
+                                   u32 rows, u32 heads, u32 half, float epsilon) {
+  const u32 lane = threadIdx.x % WARP, slots = blockDim.x / WARP, width = 2 * half;
+  for (u32 run = blockIdx.x * slots + threadIdx.x / WARP; run < rows * heads; run += gridDim.x * slots) {
+    const T* from = x + static_cast<u64>(run) * width;
+    T* to = y + static_cast<u64>(run) * width;
+    const u64 angle = static_cast<u64>(positions[run / heads]) * half;
+    float sums[1] = {0};
+    for (u32 i = lane; i < width; i += WARP) {
+      const float v = widen(from[i]);
+      sums[0] += v * v;
+    }
+    lane_sums<WARP>(sums, nullptr, 0);
+    const float inverse = 1.0f / sqrtf(sums[0] / width + epsilon);
+    for (u32 i = lane; i < half; i += WARP) {
+      const float u = widen(from[i]) * inverse * weight[i], v = widen(from[half + i]) * inverse * weight[half + i];
+      const float c = cosines[angle + i], s = sines[angle + i];
+      narrow(u * c - v * s, to[i]);
+      narrow(v * c + u * s, to[half + i]);
+    }
+  }
+}
+
+// The gradient of x from that of y, which is rotated back as it is read; dx may be dy. Each block leaves its part of the weight's gradient in a row
+// of `partial` (blocks, 2 * half). Shared memory: 16 values and 2 * half for each head at a time.
+template <typename T>
+__device__ inline void norm_rotary_backward(const T* dy, const T* x, const float* weight, const float* cosines, const float* sines,
+                                            const u32* positions, T* dx, float* partial, u32 rows, u32 heads, u32 half, float epsilon) {
+  SHARED(float, shared);
+  const u32 lane = threadIdx.x % WARP, slot = threadIdx.x / WARP, slots = blockDim.x / WARP, width = 2 * half;
+  float* dweight = shared + 16 + slot * width;
+  for (u32 i = lane; i < half; i += WARP) dweight[i] = dweight[half + i] = 0;
+  for (u32 run = blockIdx.x * slots + slot; run < rows * heads; run += gridDim.x * slots) {
+    const u64 first = static_cast<u64>(run) * width, angle = static_cast<u64>(positions[run / heads]) * half;
+    // Of squares, and of w dy x.
+    float sums[2] = {0, 0};
+#pragma unroll 1
+    for (u32 i = lane; i < half; i += WARP) {
+      const float u = widen(x[first + i]), v = widen(x[first + half + i]);
+      const float du = widen(dy[first + i]), dv = widen(dy[first + half + i]);
+      const float c = cosines[angle + i], s = sines[angle + i];
+      sums[0] += u * u + v * v;
+      sums[1] += (du * c + dv * s) * weight[i] * u + (dv * c - du * s) * weight[half + i] * v;
+    }
+    lane_sums<WARP>(sums, nullptr, 0);
+    const float inverse = 1.0f / sqrtf(sums[0] / width + epsilon);
+    const float pull = sums[1] * inverse * inverse * inverse / width;
+#pragma unroll 1
+    for (u32 i = lane; i < half; i += WARP) {
+      const float u = widen(x[first + i]), v = widen(x[first + half + i]);
+      const float du = widen(dy[first + i]), dv = widen(dy[first + half + i]);
+      const float c = cosines[angle + i], s = sines[angle + i];
+      const float back_u = du * c + dv * s, back_v = dv * c - du * s;
+      // Only this thread has these columns.
+      dweight[i] += back_u * u * inverse;
+      dweight[half + i] += back_v * v * inverse;
+      narrow(back_u * weight[i] * inverse - u * pull, dx[first + i]);
+      narrow(back_v * weight[half + i] * inverse - v * pull, dx[first + half + i]);
+    }
+  }
+  barrier(0);
+  for (u32 i = threadIdx.x; i < width; i += blockDim.x) {
+    float sum = 0;
+    for (u32 other = 0; other < slots; ++other) sum += shared[16 + other * width + i];
+    partial[static_cast<u64>(blockIdx.x) * width + i] = sum;
+  }
+}
+
 // Column sums of (rows, width). Each of the `splits` runs of rows has its own row of sums: it replaces the row in `out`, or is added to it.
 // Blocks are ordered by runs, then by columns of 32.
 template <typename T>
@@ -128,6 +199,19 @@ NORM(bf16_wide_warp, bf16, true, WARP)
 NORM(bf16_wide_block, bf16, true, BLOCK)
 NORM(bf16_single_warp, bf16, false, WARP)
 NORM(bf16_single_block, bf16, false, BLOCK)
+
+// A head of 128 values has two for each lane in each half: wider steps would leave lanes without work.
+#define NORM_ROTARY(suffix, T)                                                                                                  \
+  KERNEL(norm_rotary_##suffix, const T* x, const float* weight, const float* cosines, const float* sines, const u32* positions, \
+         T* y, u32 rows, u32 heads, u32 half, float epsilon) {                                                                  \
+    norm_rotary<T>(x, weight, cosines, sines, positions, y, rows, heads, half, epsilon);                                        \
+  }                                                                                                                             \
+  KERNEL(norm_rotary_backward_##suffix, const T* dy, const T* x, const float* weight, const float* cosines, const float* sines, \
+         const u32* positions, T* dx, float* partial, u32 rows, u32 heads, u32 half, float epsilon) {                           \
+    norm_rotary_backward<T>(dy, x, weight, cosines, sines, positions, dx, partial, rows, heads, half, epsilon);                 \
+  }
+NORM_ROTARY(f32, float)
+NORM_ROTARY(bf16, bf16)
 
 KERNEL(column_sum_f32, const float* x, float* out, u32 rows, u32 width, u32 splits, u32 add) {
   column_sum<float>(x, out, rows, width, splits, add);

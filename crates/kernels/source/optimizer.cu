@@ -28,8 +28,9 @@ __device__ inline void squares(const float* x, double* partial, u64 count) {
 KERNEL(squares_wide, const float* x, double* partial, u64 count) { squares<true>(x, partial, count); }
 KERNEL(squares_single, const float* x, double* partial, u64 count) { squares<false>(x, partial, count); }
 
-// The global norm from the parts of all gradients, by one block.
-KERNEL(global_norm, const double* partial, u32 count, double* norm) {
+// The global norm from the parts of all gradients, by one block; and the factor of an update by `scale` times the gradients, whose norm is to be
+// at most `limit` (infinity: no limit): NaN if there is nothing finite to update by. As torch.nn.utils.clip_grad_norm_ has it.
+KERNEL(global_norm, const double* partial, u32 count, double* norm, float* factor, double scale, double limit) {
   SHARED(double, shared);
   double sum = 0;
   for (u32 i = threadIdx.x; i < count; i += blockDim.x) sum += partial[i];
@@ -38,15 +39,23 @@ KERNEL(global_norm, const double* partial, u32 count, double* norm) {
   if (threadIdx.x == 0) {
     sum = 0;
     for (u32 i = 0; i < blockDim.x; ++i) sum += shared[i];
-    *norm = sqrt(sum);
+    sum = sqrt(sum);
+    *norm = sum;
+    const double scaled = scale * sum, clip = limit / (scaled + 1e-6);
+    const float found = static_cast<float>(scale * (clip < 1 ? clip : 1));
+    // What is not finite minus itself is NaN.
+    *factor = scaled - scaled == 0 && found - found == 0 ? found : not_a_number();
   }
 }
 
 // m = b1 m + (1 - b1) g, v = b2 v + (1 - b2) g², w = shrink w - step m / (sqrt(v) * inverse_root + epsilon), with g the gradient times
-// `scale`.
+// what `factor` holds. Nothing is changed if that is NaN.
 template <bool WIDE>
-__device__ inline void adamw(float* weight, float* first, float* second, const float* gradient, u64 count, float scale, float beta1, float beta2, float step, float inverse_root, float epsilon, float shrink) {
+__device__ inline void adamw(float* weight, float* first, float* second, const float* gradient, const float* factor, u64 count, float beta1,
+                             float beta2, float step, float inverse_root, float epsilon, float shrink) {
   constexpr u32 N = Step<float, WIDE>::N;
+  const float scale = *factor;
+  if (scale != scale) return;
   const u64 stride = static_cast<u64>(gridDim.x) * blockDim.x * N;
   for (u64 i = (static_cast<u64>(blockIdx.x) * blockDim.x + threadIdx.x) * N; i < count; i += stride) {
     float w[N], m[N], v[N], g[N];
@@ -68,9 +77,9 @@ __device__ inline void adamw(float* weight, float* first, float* second, const f
 }
 
 #define ADAMW(suffix, WIDE)                                                                                                     \
-  KERNEL(adamw_##suffix, float* weight, float* first, float* second, const float* gradient, u64 count, float scale,             \
+  KERNEL(adamw_##suffix, float* weight, float* first, float* second, const float* gradient, const float* factor, u64 count,     \
          float beta1, float beta2, float step, float inverse_root, float epsilon, float shrink) {                               \
-    adamw<WIDE>(weight, first, second, gradient, count, scale, beta1, beta2, step, inverse_root, epsilon, shrink);              \
+    adamw<WIDE>(weight, first, second, gradient, factor, count, beta1, beta2, step, inverse_root, epsilon, shrink);             \
   }
 ADAMW(wide, true)
 ADAMW(single, false)

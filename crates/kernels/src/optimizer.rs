@@ -24,13 +24,29 @@ pub fn squares(properties: DeviceProperties, x: Pointer, count: usize, partial: 
     )
 }
 
-/// The global norm, f64, from `count` parts.
+/// What gradients are multiplied by in an update.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Clip {
+    /// Before clipping.
+    pub scale: f64,
+    /// The most that the norm of the scaled gradients may be; infinity for no limit.
+    pub limit: f64,
+}
+
+/// The global norm, f64, from `count` parts; and the `factor` of an update, fp32: NaN where the norm or the factor is not finite.
 ///
 /// # Errors
 /// Too many parts.
-pub fn global_norm(partial: Pointer, count: usize, norm: Pointer) -> Result<Launch, FieldError> {
+pub fn global_norm(
+    partial: Pointer,
+    count: usize,
+    norm: Pointer,
+    factor: Pointer,
+    clip: Clip,
+) -> Result<Launch, FieldError> {
     let (bytes, count) = (8 * count, u32_of("parts of a norm", count)?);
-    Launch::new("global_norm".into(), 1, BLOCK as usize * 8, bytes, arguments![partial, count, norm])
+    let arguments = arguments![partial, count, norm, factor, clip.scale, clip.limit];
+    Launch::new("global_norm".into(), 1, BLOCK as usize * 8, bytes, arguments)
 }
 
 /// The numbers of one update of one parameter.
@@ -48,7 +64,7 @@ pub struct AdamW {
     pub shrink: f64,
 }
 
-/// Updates `count` weights and both moments in place, with `scale` times the gradient.
+/// Updates `count` weights and both moments in place, with the gradient times the fp32 value at `factor`. If that is NaN, nothing is changed.
 ///
 /// # Errors
 /// None today.
@@ -58,7 +74,7 @@ pub fn adamw(
     count: usize,
     [weight, first, second]: [Pointer; 3],
     gradient: Pointer,
-    scale: f32,
+    factor: Pointer,
 ) -> Result<Launch, FieldError> {
     let wide = is_wide(Type::F32, count, &[weight, first, second, gradient]);
     let threads = (if wide { count / 4 } else { count }) as u64;
@@ -69,8 +85,8 @@ pub fn adamw(
         first,
         second,
         gradient,
+        factor,
         count as u64,
-        scale,
         beta1,
         beta2,
         update.step as f32,

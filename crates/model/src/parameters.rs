@@ -205,7 +205,7 @@ impl Parameters {
     }
 
     /// Names and shapes alone: every value is the same zero in memory. For kernels that only count.
-    pub(crate) fn described(config: &Config) -> Result<Self> {
+    pub fn described(config: &Config) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
         let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
         let values = specs.iter().map(|spec| Ok(zero.broadcast_as(spec.shape.as_slice())?)).collect::<Result<_>>()?;

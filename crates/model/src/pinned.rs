@@ -1,6 +1,7 @@
 //! Page-locked memory of the host, which a GPU copies from and to by itself.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use candle_core::backend::BackendStorage;
 use candle_core::cuda_backend::cudarc::driver::{CudaStream, DevicePtr, DriverError, result};
@@ -8,6 +9,9 @@ use candle_core::{CudaDevice, CudaStorage, DType};
 
 use crate::error::{ModelError, Result};
 use crate::failure::DeviceFailure;
+
+/// Bytes that this process has page-locked.
+static LOCKED: AtomicU64 = AtomicU64::new(0);
 
 /// A buffer of bytes.
 pub(crate) struct PinnedBytes {
@@ -30,13 +34,14 @@ impl PinnedBytes {
         let stream = gpu.cuda_stream();
         let failed = |error: DriverError| match DeviceFailure::named_in(&error.to_string()) {
             Some(failure) => ModelError::Device(failure),
-            None => ModelError::out_of_memory("page-locked memory of the host", bytes as u64, error),
+            None => ModelError::out_of_memory("page-locked memory of the host", bytes as u64, lock_refused(&error)),
         };
         stream.context().bind_to_thread().map_err(candle_core::Error::wrap)?;
         // SAFETY: at least one byte, freed once by `drop`.
         let at = unsafe { result::malloc_host(bytes.max(1), 0) }.map_err(failed)?.cast::<u8>();
         // SAFETY: as many bytes as were just allocated.
         unsafe { at.write_bytes(0, bytes) };
+        LOCKED.fetch_add(bytes as u64, Ordering::Relaxed);
         Ok(Self { at, bytes, stream })
     }
 
@@ -92,8 +97,17 @@ impl PinnedBytes {
     }
 }
 
+/// Why no more could be page-locked. What a machine has free says little about it: a virtual machine or a container may allow a part alone.
+fn lock_refused(error: &DriverError) -> String {
+    let locked = LOCKED.load(Ordering::Relaxed);
+    format!(
+        "{error}; {locked} bytes are page-locked already, and a virtual machine or a container may allow no more, whatever is free"
+    )
+}
+
 impl Drop for PinnedBytes {
     fn drop(&mut self) {
+        LOCKED.fetch_sub(self.bytes as u64, Ordering::Relaxed);
         // SAFETY: allocated by `new`, and freed here only. Copies have ended: they are waited for here, or by `Device::settle`.
         let freed = self.stream.context().bind_to_thread().and_then(|()| unsafe { result::free_host(self.at.cast()) });
         if let Err(error) = freed {

@@ -40,8 +40,8 @@ pub use export::{Export, export};
 pub use group::{Group, Response};
 pub use learner::Learner;
 pub use memory::{
-    Advice, DiskPlan, MeasuredMemory, MemoryKind, MemoryPart, MemoryPhase, MemoryPlan, MemoryUse, NotEnoughMemory,
-    OutOfMemory,
+    Advice, Change, DiskPlan, FirstFit, MeasuredMemory, MemoryKind, MemoryPart, MemoryPhase, MemoryPlan, MemoryUse,
+    NotEnoughMemory, OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};
 pub use service::{

@@ -21,7 +21,11 @@ use crate::shapes::{self, Case, qwen2_7b, qwen3_1_7b};
 
 /// Largest errors of the gradient of all parameters, relative.
 const F32: f64 = 1e-4;
-const BF16: f64 = 1e-2;
+/// Rounding alone costs several percent: PyTorch's own bf16 is 0.023 off on a CPU in four layers of Qwen3-1.7B. A part that is left out or counted
+/// twice is tens of percent.
+const BF16: f64 = 0.06;
+/// What own kernels may be off in terms of PyTorch's own error. Both round as often, in other places, so that their errors differ by chance.
+const OWN: f64 = 1.15;
 /// What candle's own operations may be off, in terms of PyTorch's own error: products give them bf16, so that scores are rounded before the
 /// softmax, which PyTorch's attention keeps in fp32; one rounding more among some fifteen of a layer. The small models of a CPU are 0.95 and 1.09
 /// of PyTorch 2.13's error off, and the rest is room for processors on which PyTorch computes bf16 in another way.
@@ -52,10 +56,10 @@ fn cases() -> [Case; 2] {
 pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
     let Some(torch) = Torch::find(part, device) else { return Ok(()) };
     for case in cases() {
-        let case = case.on(device);
-        let folder = part.scratch()?;
-        let done = one(part, &torch, &case, folder.path(), device);
-        done.with_context(|| case.name)?;
+        part.attempt(case.title(), |part| {
+            let folder = part.scratch()?;
+            one(part, &torch, &case.on(device)?, folder.path(), device)
+        });
     }
     Ok(())
 }
@@ -94,9 +98,7 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &
             part.check(name("log-probabilities"), gap, LOGP);
             part.check(name("all gradients"), error, F32);
         } else {
-            part.check(name("all gradients"), error, BF16);
-            let most = if path == KernelPath::Portable { PORTABLE } else { 1.0 };
-            part.check(name("all gradients, by PyTorch's own error"), error / own.bf16_gradient_error, most);
+            check_bf16(part, &name("all gradients"), error, own.bf16_gradient_error, path);
             part.fact(json!({
                 "model": case.name, "gradient_error": error, "torch_gradient_error": own.bf16_gradient_error, "largest_gap": gap,
                 "torch_largest_gap": own.bf16_largest_gap, "torch_mean_gap": own.bf16_mean_gap,
@@ -104,6 +106,13 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &
         }
     }
     Ok(())
+}
+
+/// Holds what bf16 costs against a limit, and against what it costs PyTorch.
+fn check_bf16(part: &mut Part<'_>, name: &str, error: f64, of_torch: f64, path: KernelPath) {
+    part.check(name, error, BF16);
+    let most = if path == KernelPath::Portable { PORTABLE } else { OWN };
+    part.check(format!("{name}, by PyTorch's own error"), error / of_torch, most);
 }
 
 /// As advantages have them: sequences of either sign.
@@ -117,5 +126,32 @@ struct Weighted<'a>(&'a [f32]);
 impl TokenLoss for Weighted<'_> {
     fn coefficients(&self, _: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
         Ok(Coefficients { logp: self.0.to_vec(), entropy: vec![0.0; scores.logp.len()] })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether an error beside PyTorch's is below the limit, and whether it is no more than PyTorch's.
+    fn verdicts(error: f64, of_torch: f64) -> Vec<bool> {
+        let mut part = Part::new(Path::new("."), "torch");
+        check_bf16(&mut part, "all gradients", error, of_torch, KernelPath::Portable);
+        part.into_results().1
+    }
+
+    #[test]
+    fn what_bf16_costs_without_a_defect_passes_and_what_a_defect_costs_does_not() {
+        // What candle's operations and PyTorch were seen to be off on a CPU: 0.95 and 1.09 times as much.
+        for ratio in [0.95, 1.09] {
+            assert_eq!(verdicts(0.023 * ratio, 0.023), [true, true]);
+        }
+        // A key head that is left out, a gradient that is counted twice.
+        for defect in [0.125, 1.0] {
+            assert_eq!(verdicts(defect, 0.023), [false, false]);
+        }
+        // PyTorch that is off itself excuses nothing.
+        assert_eq!(verdicts(0.2, 0.2), [false, true]);
+        assert_eq!(verdicts(f64::NAN, 0.023), [false, false]);
     }
 }

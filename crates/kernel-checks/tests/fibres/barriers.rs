@@ -1,7 +1,8 @@
 //! A barrier that is taken out must show, and with all of them no schedule may change a bit.
 
 use evenkeel_kernels::{
-    ColumnSum, Launch, Logits, Norm, NormBackward, Pointer, ScoreBlock, Type, global_norm, squares, token_scores,
+    Clip, ColumnSum, HeadTables, Launch, Logits, Norm, NormBackward, NormRotary, Pointer, ScoreBlock, Type,
+    global_norm, squares, token_scores,
 };
 
 use evenkeel_kernel_checks::Buffer;
@@ -55,6 +56,21 @@ fn norm(width: usize) -> [Subject; 2] {
     [forward, Subject { launch, outputs, _inputs: backward, barriers }]
 }
 
+fn norm_rotary() -> Subject {
+    let mut case = Case::new(7);
+    let heads = NormRotary { kind: Type::F32, rows: 20, heads: 2, half: 32, epsilon: 1e-6 };
+    let (count, angles) = (20 * 2 * 64, 40 * 32);
+    let mut inputs: Vec<Buffer> =
+        [count, count, 64, angles, angles].map(|count| Buffer::f32(&case.normal(count))).into();
+    inputs.push(Buffer::u32(&case.ids(20, 40)));
+    let at = |which: usize| inputs[which].pointer();
+    let tables = HeadTables { weight: at(2), cosines: at(3), sines: at(4), positions: at(5) };
+    let outputs = vec![Buffer::blank_f32(count), Buffer::blank_f32(heads.partial_rows(CHIP) * 64)];
+    let to = [outputs[0].pointer(), outputs[1].pointer()];
+    let launch = heads.backward(CHIP, [at(0), at(1)], tables, to).unwrap();
+    Subject { launch, outputs, _inputs: inputs, barriers: vec![0] }
+}
+
 fn column_sum() -> Subject {
     let (x, workspace) = (Buffer::f32(&Case::new(1).normal(700 * 40)), Buffer::blank_f32(2 * 40));
     let sum = ColumnSum { kind: Type::F32, rows: 700, width: 40 };
@@ -89,13 +105,14 @@ fn norms_of_gradients() -> [Subject; 2] {
     let parts = Subject { launch, outputs: vec![partial], _inputs: vec![x], barriers: vec![0, 1] };
     // Sums of four values each: f64 with no zero among them.
     let sums = Buffer::f32(&Case::new(4).normal(2 * 300).into_iter().map(|x| x.abs() + 1.0).collect::<Vec<_>>());
-    let norm = Buffer::blank_f64(1);
-    let launch = global_norm(sums.pointer(), 300, norm.pointer()).unwrap();
-    [parts, Subject { launch, outputs: vec![norm], _inputs: vec![sums], barriers: vec![0] }]
+    let (norm, factor) = (Buffer::blank_f64(1), Buffer::blank_f32(1));
+    let clip = Clip { scale: 0.5, limit: 1.0 };
+    let launch = global_norm(sums.pointer(), 300, norm.pointer(), factor.pointer(), clip).unwrap();
+    [parts, Subject { launch, outputs: vec![norm, factor], _inputs: vec![sums], barriers: vec![0] }]
 }
 
 fn subjects() -> Vec<Subject> {
-    let mut subjects = vec![column_sum(), scores(), softmax()];
+    let mut subjects = vec![column_sum(), norm_rotary(), scores(), softmax()];
     subjects.extend(norm(64));
     subjects.extend(norm(600));
     subjects.extend(norms_of_gradients());

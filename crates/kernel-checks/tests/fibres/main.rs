@@ -5,6 +5,7 @@
 
 mod barriers;
 mod precision;
+mod sanitizer;
 mod shim;
 
 use std::process::ExitCode;
@@ -27,6 +28,9 @@ const OF_FIBRES: [OfFibres; 7] = [
 ];
 
 fn main() -> ExitCode {
+    if sanitizer::is_on() {
+        return sanitizer::run_checks();
+    }
     let trial = |name: &str, check: Box<dyn FnOnce(&'static Shim) + Send>| match Shim::get() {
         Ok(shim) => test(name, move || check(shim)),
         Err(missing) => {
@@ -36,5 +40,5 @@ fn main() -> ExitCode {
     };
     let common = CHECKS.into_iter().map(|(name, check)| trial(name, Box::new(move |shim| check(shim))));
     let of_fibres = OF_FIBRES.into_iter().map(|(name, check)| trial(name, Box::new(check)));
-    run(common.chain(of_fibres).collect())
+    run(common.chain(of_fibres).chain(sanitizer::trials()).collect())
 }

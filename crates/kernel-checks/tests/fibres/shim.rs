@@ -14,6 +14,8 @@ use evenkeel_kernels::{
 };
 use evenkeel_model::{AttentionFallback, AttentionLibrary};
 
+use crate::sanitizer;
+
 /// So small that a block has several pieces of work.
 pub(crate) const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 1 };
 
@@ -62,7 +64,8 @@ impl Shim {
             ["-std=c++17", "-O2", "-ffp-contract=off", "-shared", "-fPIC", "-Wall", "-Werror", "-Wno-unknown-pragmas"];
         let include = source.parent().unwrap();
         let mut command = Command::new(&compiler);
-        command.args(flags).arg("-I").arg(include).arg("-o").arg(&library).arg(&source);
+        command.args(flags).args(sanitizer::FLAGS.iter().filter(|_| sanitizer::is_on()));
+        command.arg("-I").arg(include).arg("-o").arg(&library).arg(&source);
         let output = command.output().unwrap();
         // A compiler that refuses the kernels is a failure, not a missing compiler.
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
@@ -169,6 +172,7 @@ pub(crate) fn knows_every_kernel(shim: &Shim) {
         }
         for kind in ["f32", "bf16"] {
             named.insert(format!("column_sum_{kind}"));
+            named.extend([format!("norm_rotary_{kind}"), format!("norm_rotary_backward_{kind}")]);
             named.insert(format!("logit_gradients_{kind}_{step}"));
             named.insert(format!("attention_softmax_{kind}"));
             named.insert(format!("attention_gradients_{kind}"));

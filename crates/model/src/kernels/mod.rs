@@ -15,6 +15,7 @@ mod attention;
 pub mod cpu;
 pub mod cuda;
 mod head;
+mod head_norm;
 mod host_moments;
 mod optimizer;
 pub mod portable;
@@ -22,11 +23,12 @@ mod rotary;
 
 pub use attention::{Attention, AttentionForward, AttentionOptions, CachedAttention, HeadShape};
 use candle_core::Tensor;
-pub use evenkeel_kernels::AdamW;
+pub use evenkeel_kernels::{AdamW, Clip};
 pub(crate) use head::chunks;
 pub use head::{Coefficients, Head, HeadInput, Scores};
+pub use head_norm::{HeadNorm, HeadNormInput};
 pub use host_moments::{HostMoments, HostValues, Moment};
-pub use optimizer::{OptimizerKernels, UpdateArrays};
+pub use optimizer::{OptimizerKernels, UpdateArrays, UpdateNorm};
 pub(crate) use rotary::rotary_angles;
 pub use rotary::{Rotary, RotaryDirection};
 
@@ -115,9 +117,9 @@ pub trait SwiGlu: Arrays {
 }
 
 /// All kernels of a network in training.
-pub trait Kernels: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head {}
+pub trait Kernels: Rows + Linear + HeadNorm + Attention + SwiGlu + Head {}
 
-impl<K: Rows + Linear + RmsNorm + Rotary + Attention + SwiGlu + Head> Kernels for K {}
+impl<K: Rows + Linear + HeadNorm + Attention + SwiGlu + Head> Kernels for K {}
 
 /// All kernels of a decoder.
 pub trait DecoderKernels: Kernels + CachedAttention {}

@@ -1,7 +1,7 @@
 //! The optimizer's passes.
 
 use candle_core::Tensor;
-use evenkeel_kernels::AdamW;
+use evenkeel_kernels::{AdamW, Clip};
 
 use super::host_moments::HostMoments;
 use crate::error::Result;
@@ -19,6 +19,15 @@ pub struct UpdateArrays<'a> {
     pub gradients: &'a [Tensor],
 }
 
+/// What an update found of its gradients.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct UpdateNorm {
+    /// Root of the sum of squares over all gradients, before they were scaled.
+    pub norm: f64,
+    /// Whether anything was changed: not where the gradients, or what they would be multiplied by, are not finite.
+    pub applied: bool,
+}
+
 /// Passes over whole arrays that read and write each value once.
 pub trait OptimizerKernels {
     /// Root of the sum of squares over all tensors, summed in f64.
@@ -26,11 +35,12 @@ pub trait OptimizerKernels {
     /// # Errors
     /// A failure of the device.
     fn norm(&self, gradients: &[Tensor]) -> Result<f64>;
-    /// One AdamW update in place, with `factor` times the gradients; the numbers are those of each parameter.
+    /// One AdamW update in place, with the gradients scaled and clipped; the numbers are those of each parameter. The device decides how far to
+    /// clip, and whether there is anything finite to update by, before it changes a weight: the host waits once, at the end.
     ///
     /// # Errors
     /// A failure of the device, after which it can no longer be used.
-    fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()>;
+    fn update(&self, arrays: UpdateArrays<'_>, clip: Clip, updates: &[AdamW]) -> Result<UpdateNorm>;
     /// Moments of zeros for parameters of this many values, in page-locked host memory.
     ///
     /// # Errors
@@ -45,7 +55,7 @@ pub trait OptimizerKernels {
         weights: &[Tensor],
         gradients: &[Tensor],
         moments: &mut HostMoments,
-        factor: f64,
+        clip: Clip,
         updates: &[AdamW],
-    ) -> Result<()>;
+    ) -> Result<UpdateNorm>;
 }

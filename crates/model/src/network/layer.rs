@@ -3,7 +3,7 @@
 use super::gradients::GradientSet;
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{AttentionForward, HeadShape, Kernels, RotaryDirection};
+use crate::kernels::{AttentionForward, HeadNormInput, HeadShape, Kernels, RotaryDirection};
 use crate::parameters::{LayerIds, LinearIds, ParameterId};
 use candle_core::Tensor;
 
@@ -81,9 +81,14 @@ impl<K: Kernels> Pass<'_, K> {
     /// Queries or keys, normalised if the family does so, and rotated; with the raw ones if normalised.
     pub(crate) fn rotated(&self, raw: K::Matrix, norm: Option<ParameterId>) -> Result<(K::Matrix, Option<K::Matrix>)> {
         match norm {
-            Some(id) => Ok((self.rotate(self.norm(&raw, id)?, RotaryDirection::Forward)?, Some(raw))),
+            Some(id) => Ok((self.kernels.norm_rotary(&raw, &self.head_norm(id))?, Some(raw))),
             None => Ok((self.rotate(raw, RotaryDirection::Forward)?, None)),
         }
+    }
+
+    fn head_norm(&self, id: ParameterId) -> HeadNormInput<'_, K::Table> {
+        let (weight, epsilon) = (self.weight(id), self.config.rms_norm_eps);
+        HeadNormInput { weight, epsilon, table: self.table, positions: self.positions }
     }
 
     fn rotate(&self, x: K::Matrix, direction: RotaryDirection) -> Result<K::Matrix> {
@@ -179,10 +184,9 @@ impl<K: Kernels> Pass<'_, K> {
         norm: Option<ParameterId>,
         gradients: &mut GradientSet<K::Gradient>,
     ) -> Result<K::Matrix> {
-        let dy = self.rotate(dy, RotaryDirection::Backward)?;
         match norm.zip(raw) {
-            Some((id, raw)) => self.norm_backward(&dy, &raw, id, None, gradients),
-            None => Ok(dy),
+            Some((id, raw)) => self.kernels.norm_rotary_backward(dy, &raw, &self.head_norm(id), gradients.reach(id)),
+            None => self.rotate(dy, RotaryDirection::Backward),
         }
     }
 

@@ -22,6 +22,10 @@ fn a_machine_without_a_usable_gpu_is_described_and_no_error() {
     let usable = probe["usable"].as_bool().unwrap();
     assert_eq!(text.contains("training on a GPU is possible"), usable, "{text}");
     assert_eq!(text.contains("no GPU can be used here"), !usable, "{text}");
+    // Until it has.
+    let status = evenkeel_cuda::STATUS;
+    assert_eq!(probe["status"].as_str(), status);
+    assert!(status.is_none_or(|words| text.contains(words)), "{text}");
 }
 
 #[test]

@@ -44,7 +44,7 @@ impl fmt::Display for MeasuredMemory {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_model::kernels::cuda::{Counter, Cuda, DeviceProperties};
+    use evenkeel_model::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties};
     use evenkeel_model::{Network, Recompute};
 
     use super::super::MemoryUse;
@@ -76,18 +76,24 @@ mod tests {
         (0..2).map(group).collect()
     }
 
-    /// The peak of a step on a device that counts allocations, and the parts of the plan that it is compared with.
-    fn peak_and_plan(settings: &TrainingSettings) -> (u64, u64) {
+    /// What a device that only counts was given in a step.
+    fn counted_step(settings: &TrainingSettings) -> Counts {
         let counter = Counter::new(CHIP);
         let kernels = Cuda::new(counter.clone(), settings.compute.dtype.into()).unwrap();
         let network = Network::new(config(), parameters(), kernels, settings.compute.network_options()).unwrap();
         let mut learner = learner_with(Box::new(network), settings.clone());
         counter.take();
         learner.train(full_groups()).unwrap();
+        counter.take()
+    }
+
+    /// The peak of a step on a device that counts allocations, and the parts of the plan that it is compared with.
+    fn peak_and_plan(settings: &TrainingSettings) -> (u64, u64) {
+        let counts = counted_step(settings);
         let plan = MemoryPlan::of(&config(), settings, LONGEST).unwrap();
         let counted =
             plan.parts.iter().filter(|part| matches!(part.what, MemoryUse::Gradients | MemoryUse::Activations));
-        (counter.take().peak, counted.map(|part| part.bytes).sum())
+        (counts.peak, counted.map(|part| part.bytes).sum())
     }
 
     fn settings(recompute: Recompute) -> TrainingSettings {
@@ -111,6 +117,17 @@ mod tests {
             let measured = MeasuredMemory { planned, peak };
             assert!((measured.ratio() - 1.0).abs() < MeasuredMemory::TOLERANCE, "{peak} of {planned}: {settings:?}");
         }
+    }
+
+    #[test]
+    fn a_step_waits_once_for_the_scores_of_each_pass_and_once_for_norm_and_update() {
+        let counts = counted_step(&settings(Recompute::None));
+        // Two micro-batches, whose scores are in one copy each.
+        assert_eq!((counts.waits, counts.downloads.launches), (2 + 1, 2 + 1));
+        let mut on_host = settings(Recompute::None);
+        on_host.optimizer.moments = crate::MomentsLocation::Host;
+        // Moments have to be back before anything else may use them.
+        assert_eq!(counted_step(&on_host).waits, 2 + 2);
     }
 
     #[test]

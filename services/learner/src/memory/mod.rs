@@ -2,6 +2,7 @@
 
 mod advice;
 mod disk;
+mod fit;
 mod measured;
 mod memory_use;
 mod shortage;
@@ -17,6 +18,7 @@ use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
 pub use advice::Advice;
 pub use disk::DiskPlan;
 pub(crate) use disk::checkpoint_bytes;
+pub use fit::{Change, FirstFit};
 pub use measured::MeasuredMemory;
 pub use memory_use::MemoryUse;
 pub use shortage::{MemoryKind, MemoryPhase, NotEnoughMemory, OutOfMemory};
@@ -195,6 +197,8 @@ impl fmt::Display for MemoryPlan {
     }
 }
 
+#[cfg(test)]
+mod recorded_tests;
 #[cfg(test)]
 mod tests {
     use evenkeel_model::{Family, Recompute};

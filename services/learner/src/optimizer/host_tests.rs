@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use candle_core::{Device, Tensor};
 use evenkeel_model::ModelError;
 use evenkeel_model::kernels::portable::{ParameterMoments, global_norm};
-use evenkeel_model::kernels::{AdamW, HostMoments, HostValues, Moment, OptimizerKernels, UpdateArrays};
+use evenkeel_model::kernels::{
+    AdamW, Clip, HostMoments, HostValues, Moment, OptimizerKernels, UpdateArrays, UpdateNorm,
+};
 
 use crate::test_model::{TestModel, groups, state};
 use crate::{Example, Learner, MomentsLocation, TrainingSettings};
@@ -14,12 +16,16 @@ use crate::{Example, Learner, MomentsLocation, TrainingSettings};
 /// The loops of a CPU as kernels, and how many updates took moments from host memory.
 struct Loops(Arc<AtomicUsize>);
 
-impl OptimizerKernels for Loops {
-    fn norm(&self, gradients: &[Tensor]) -> Result<f64, ModelError> {
-        global_norm(gradients)
+impl Loops {
+    /// What a device decides before it changes a weight.
+    fn decide(gradients: &[Tensor], clip: Clip) -> Result<(UpdateNorm, f64), ModelError> {
+        let norm = global_norm(gradients)?;
+        let scaled = clip.scale * norm;
+        let found = UpdateNorm { norm, applied: scaled.is_finite() };
+        Ok((found, clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0)))
     }
 
-    fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<(), ModelError> {
+    fn change(arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<(), ModelError> {
         for (id, &numbers) in updates.iter().enumerate() {
             let [mut weight, mut first, mut second] =
                 [arrays.weights, arrays.first, arrays.second].map(|all| all[id].clone());
@@ -27,6 +33,20 @@ impl OptimizerKernels for Loops {
             parameter.update(&arrays.gradients[id], factor, numbers)?;
         }
         Ok(())
+    }
+}
+
+impl OptimizerKernels for Loops {
+    fn norm(&self, gradients: &[Tensor]) -> Result<f64, ModelError> {
+        global_norm(gradients)
+    }
+
+    fn update(&self, arrays: UpdateArrays<'_>, clip: Clip, updates: &[AdamW]) -> Result<UpdateNorm, ModelError> {
+        let (found, factor) = Self::decide(arrays.gradients, clip)?;
+        if found.applied {
+            Self::change(arrays, factor, updates)?;
+        }
+        Ok(found)
     }
 
     fn host_moments(&self, counts: &[usize]) -> Result<HostMoments, ModelError> {
@@ -39,10 +59,14 @@ impl OptimizerKernels for Loops {
         weights: &[Tensor],
         gradients: &[Tensor],
         moments: &mut HostMoments,
-        factor: f64,
+        clip: Clip,
         updates: &[AdamW],
-    ) -> Result<(), ModelError> {
+    ) -> Result<UpdateNorm, ModelError> {
         self.0.fetch_add(1, Ordering::Relaxed);
+        let (found, factor) = Self::decide(gradients, clip)?;
+        if !found.applied {
+            return Ok(found);
+        }
         for (id, &number) in updates.iter().enumerate() {
             let tensor =
                 |moment| Tensor::from_slice(moments.of(moment, id).values(), weights[id].shape(), &Device::Cpu);
@@ -54,13 +78,13 @@ impl OptimizerKernels for Loops {
                 second: &one(&second),
                 gradients: &one(&gradients[id]),
             };
-            self.update(arrays, factor, &[number])?;
+            Self::change(arrays, factor, &[number])?;
             for (moment, tensor) in [(Moment::First, first), (Moment::Second, second)] {
                 let values: Vec<f32> = tensor.flatten_all()?.to_vec1()?;
                 moments.of_mut(moment, id).values_mut().copy_from_slice(&values);
             }
         }
-        Ok(())
+        Ok(found)
     }
 }
 

@@ -5,12 +5,13 @@ mod moments;
 use candle_core::Tensor;
 use evenkeel_model::Parameters;
 use evenkeel_model::kernels::portable::{ParameterMoments, global_norm};
-use evenkeel_model::kernels::{AdamW, OptimizerKernels, UpdateArrays};
+use evenkeel_model::kernels::{AdamW, Clip, OptimizerKernels, UpdateArrays, UpdateNorm};
 use serde::{Deserialize, Serialize};
 
 use crate::error::{LearnerError, Result};
 use crate::settings::{MomentsLocation, OptimizerSettings};
 use crate::skip_reason::SkipReason;
+use moments::MomentsSnapshot;
 pub(crate) use moments::{Moments, PerMoment};
 
 /// The phase that the moments belong to.
@@ -52,7 +53,7 @@ impl UpdateCounts {
 
 /// The moments and numbers before a step.
 pub(crate) struct OptimizerState {
-    moments: PerMoment<Vec<Tensor>>,
+    moments: MomentsSnapshot,
     counts: UpdateCounts,
 }
 
@@ -104,14 +105,14 @@ impl Optimizer {
     }
 
     /// The current state; with `copy` in separate tensors, which later in-place updates do not change.
-    pub(crate) fn state(&self, copy: bool, parameters: &Parameters) -> Result<OptimizerState> {
-        Ok(OptimizerState { moments: self.moments.tensors(copy, parameters)?, counts: self.counts })
+    pub(crate) fn state(&mut self, copy: bool) -> Result<OptimizerState> {
+        Ok(OptimizerState { moments: self.moments.snapshot(copy)?, counts: self.counts })
     }
 
     /// Goes back to a state.
-    pub(crate) fn restore(&mut self, state: OptimizerState) -> Result<()> {
+    pub(crate) fn restore(&mut self, state: OptimizerState) {
         self.counts = state.counts;
-        self.moments.restore(state.moments)
+        self.moments.restore(state.moments);
     }
 
     /// Counts a step whose updates are done.
@@ -146,35 +147,33 @@ impl Optimizer {
     ) -> Result<UpdateReport> {
         let target = target.into();
         self.enter(phase, target.parameters)?;
-        let grad_norm = scale
-            * match target.kernels {
-                Some(kernels) => kernels.norm(gradients)?,
-                None => global_norm(gradients)?,
-            };
         let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
-        let skipped = match (loss_is_finite, grad_norm.is_finite()) {
+        let clip = Clip { scale, limit: settings.max_grad_norm.unwrap_or(f64::INFINITY) };
+        let UpdateNorm { norm, applied } = match (loss_is_finite, target.kernels) {
+            (true, _) => self.apply(settings, target, gradients, clip, learning_rate)?,
+            (false, Some(kernels)) => UpdateNorm { norm: kernels.norm(gradients)?, applied: false },
+            (false, None) => UpdateNorm { norm: global_norm(gradients)?, applied: false },
+        };
+        let skipped = match (loss_is_finite, applied) {
             (true, true) => None,
             (false, _) => Some(SkipReason::NonFiniteLoss),
             (true, false) => Some(SkipReason::NonFiniteGradient),
         };
-        if skipped.is_none() {
-            // As in torch.nn.utils.clip_grad_norm_.
-            let clip = settings.max_grad_norm.map_or(1.0, |limit| (limit / (grad_norm + 1e-6)).min(1.0));
-            self.apply(settings, target, gradients, scale * clip, learning_rate)?;
-        }
-        Ok(UpdateReport { grad_norm, learning_rate, skipped })
+        Ok(UpdateReport { grad_norm: scale * norm, learning_rate, skipped })
     }
 }
 
 impl Optimizer {
+    /// Where there are kernels, the device decides whether there is anything finite to update by, and how far to clip it, before it changes a
+    /// weight.
     fn apply(
         &mut self,
         settings: &OptimizerSettings,
         target: UpdateTarget<'_>,
         gradients: &[Tensor],
-        factor: f64,
+        clip: Clip,
         learning_rate: f64,
-    ) -> Result<()> {
+    ) -> Result<UpdateNorm> {
         let updates = self.counts.updates + 1;
         let [beta1, beta2] = settings.betas;
         let corrected = |beta: f64| 1.0 - libm::pow(beta, updates as f64);
@@ -187,21 +186,29 @@ impl Optimizer {
         };
         let UpdateTarget { kernels, parameters } = target;
         let numbers: Vec<AdamW> = parameters.specs().iter().map(|spec| numbers(spec.kind.decays())).collect();
-        match (&mut self.moments, kernels) {
+        let found = match (&mut self.moments, kernels) {
             (Moments::Device(moments), Some(kernels)) => {
                 let PerMoment { first, second } = moments;
                 let arrays = UpdateArrays { weights: parameters.values(), first, second, gradients };
-                kernels.update(arrays, factor, &numbers)?;
+                kernels.update(arrays, clip, &numbers)?
             }
             (Moments::Host(moments), Some(kernels)) => {
-                kernels.update_from_host(parameters.values(), gradients, moments, factor, &numbers)?;
+                kernels.update_from_host(parameters.values(), gradients, moments, clip, &numbers)?
             }
             (Moments::Device(moments), None) => {
+                let norm = global_norm(gradients)?;
+                let scaled = clip.scale * norm;
+                if !scaled.is_finite() {
+                    return Ok(UpdateNorm { norm, applied: false });
+                }
+                // As in torch.nn.utils.clip_grad_norm_.
+                let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
                 for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
                     let (first, second) = (&mut moments.first[id], &mut moments.second[id]);
                     let parameter = ParameterMoments { value: &mut parameters.values_mut()[id], first, second };
                     parameter.update(gradient, factor, numbers)?;
                 }
+                UpdateNorm { norm, applied: true }
             }
             (Moments::Host(_), None) => {
                 return Err(LearnerError::setting(
@@ -210,9 +217,11 @@ impl Optimizer {
                     "device where there are no custom kernels",
                 ));
             }
+        };
+        if found.applied {
+            self.counts.updates = updates;
         }
-        self.counts.updates = updates;
-        Ok(())
+        Ok(found)
     }
 }
 

@@ -96,33 +96,41 @@ impl Moments {
         Ok(())
     }
 
-    /// The moments as tensors; with `copy` in memory of their own, which later in-place updates do not change.
-    pub(crate) fn tensors(&self, copy: bool, parameters: &Parameters) -> Result<PerMoment<Vec<Tensor>>> {
-        let all = |moment| {
-            let tensors = parameters.values().iter().enumerate().map(|(id, parameter)| match self.values(moment, id) {
-                Values::Tensor(tensor) if copy => tensor.copy(),
-                Values::Tensor(tensor) => Ok(tensor.clone()),
-                Values::Host(values) => Tensor::from_slice(values, parameter.shape(), &Device::Cpu),
-            });
+    /// What to go back to; with `copy` in memory of its own, which later in-place updates do not change. Moments in host memory are always copied,
+    /// into memory that is kept for the next snapshot, so that only the last one counts.
+    pub(crate) fn snapshot(&mut self, copy: bool) -> Result<MomentsSnapshot> {
+        let all = |tensors: &[Tensor]| {
+            let tensors = tensors.iter().map(|tensor| if copy { tensor.copy() } else { Ok(tensor.clone()) });
             tensors.collect::<Result<Vec<Tensor>, candle_core::Error>>()
         };
-        Ok(PerMoment { first: all(Moment::First)?, second: all(Moment::Second)? })
-    }
-
-    /// Goes back to what [`Self::tensors`] returned.
-    pub(crate) fn restore(&mut self, tensors: PerMoment<Vec<Tensor>>) -> Result<()> {
         match self {
-            Self::Device(moments) => *moments = tensors,
-            Self::Host(_) => {
-                for (moment, tensors) in [(Moment::First, tensors.first), (Moment::Second, tensors.second)] {
-                    for (id, values) in tensors.into_iter().enumerate() {
-                        self.set(moment, id, values)?;
-                    }
-                }
+            Self::Device(PerMoment { first, second }) => {
+                Ok(MomentsSnapshot::Tensors(PerMoment { first: all(first)?, second: all(second)? }))
+            }
+            Self::Host(moments) => {
+                moments.save();
+                Ok(MomentsSnapshot::Saved)
             }
         }
-        Ok(())
     }
+
+    /// Goes back to the last snapshot.
+    pub(crate) fn restore(&mut self, snapshot: MomentsSnapshot) {
+        match (self, snapshot) {
+            (Self::Device(moments), MomentsSnapshot::Tensors(tensors)) => *moments = tensors,
+            (Self::Host(moments), MomentsSnapshot::Saved) => moments.go_back(),
+            // A snapshot is restored into the moments that it was taken of.
+            (Self::Device(_), MomentsSnapshot::Saved) | (Self::Host(_), MomentsSnapshot::Tensors(_)) => {}
+        }
+    }
+}
+
+/// The moments before a step.
+pub(crate) enum MomentsSnapshot {
+    /// Those of the device.
+    Tensors(PerMoment<Vec<Tensor>>),
+    /// Beside those in host memory.
+    Saved,
 }
 
 fn zeros(parameters: &Parameters) -> Result<Vec<Tensor>> {

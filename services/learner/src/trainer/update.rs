@@ -86,7 +86,10 @@ impl Trainer {
         let skipped = self.skipped;
         let before = match in_place && !several_updates {
             true => None,
-            false => Some(self.explained(MemoryPhase::Snapshotting, self.snapshot(in_place))?),
+            false => {
+                let taken = self.snapshot(in_place);
+                Some(self.explained(MemoryPhase::Snapshotting, taken)?)
+            }
         };
         let done = updates(self).and_then(|done| {
             self.optimizer.step_done(phase, self.model.parameters())?;
@@ -102,18 +105,18 @@ impl Trainer {
                 self.skipped = skipped;
                 if let Some(Snapshot { weights, optimizer }) = before {
                     self.model.parameters_mut().values_mut().clone_from_slice(&weights);
-                    self.optimizer.restore(optimizer)?;
+                    self.optimizer.restore(optimizer);
                 }
                 Err(error)
             }
         }
     }
 
-    fn snapshot(&self, copy: bool) -> Result<Snapshot> {
+    fn snapshot(&mut self, copy: bool) -> Result<Snapshot> {
         let weights = match copy {
             true => self.parameters().values().iter().map(Tensor::copy).collect::<Result<_, _>>()?,
             false => self.parameters().values().to_vec(),
         };
-        Ok(Snapshot { weights, optimizer: self.optimizer.state(copy, self.parameters())? })
+        Ok(Snapshot { weights, optimizer: self.optimizer.state(copy)? })
     }
 }

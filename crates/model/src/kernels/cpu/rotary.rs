@@ -5,7 +5,7 @@ use multiversion::multiversion;
 use super::{Cpu, Matrix};
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{Rotary, RotaryDirection, rotary_angles};
+use crate::kernels::{HeadNorm, Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, (positions, head_dim / 2) each.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct Table {
     sin: Vec<f32>,
     half: usize,
 }
+
+impl HeadNorm for Cpu {}
 
 impl Rotary for Cpu {
     type Table = Table;

@@ -1,71 +1,75 @@
 //! The kernels on a GPU, through candle's device, memory and stream.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::cuda_backend::cudarc::driver::sys::CUdevice_attribute as Attribute;
 use candle_core::cuda_backend::cudarc::driver::sys::CUresult;
 use candle_core::cuda_backend::cudarc::driver::{
     CudaEvent, CudaFunction, CudaSlice, CudaStream, DevicePtr, DriverError, LaunchConfig, PushKernelArg, result,
 };
-use candle_core::cuda_backend::cudarc::nvrtc::{CompileOptions, compile_ptx_with_opts};
+use candle_core::cuda_backend::cudarc::nvrtc::Ptx;
 use candle_core::op::BackpropOp;
 use candle_core::{CudaDevice, CudaStorage, Shape, Storage, Tensor};
 use evenkeel_kernels::{
-    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, sources,
+    Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, ImageKind, Launch, Pointer, Product,
 };
 
 use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
+use super::staging::{CopyStream, Staging};
+use super::times::{KernelTime, Times};
 use super::{AttentionFallback, AttentionLibrary, Device, DeviceStream, failed};
 use crate::error::{ModelError, Result};
 use crate::kernels::HostValues;
 use crate::pinned::PinnedBytes;
 
-/// A GPU that candle has opened, with the kernels compiled for it.
+/// A GPU that candle has opened, with the kernels loaded.
 pub struct CandleDevice {
     device: CudaDevice,
     stream: Arc<CudaStream>,
     /// Copies from and to the host, concurrently with the kernels.
     copies: [Arc<CudaStream>; 2],
+    /// Between the program's memory and the device, in the order of the kernels.
+    staging: Mutex<Staging<StagedStream>>,
     functions: HashMap<String, CudaFunction>,
     products: CublasLt,
     attention: Library,
     properties: DeviceProperties,
+    times: Times,
 }
 
 impl CandleDevice {
-    /// Compiles the kernels for a device that [`cuda_device`](crate::cuda_device) has opened: about a second.
+    /// Loads the kernels on a device that [`cuda_device`](crate::cuda_device) has opened.
     ///
     /// # Errors
-    /// A library that fails.
+    /// A driver that takes neither the machine code nor the PTX of this build, or a library that fails.
     pub fn new(device: &CudaDevice) -> Result<Self> {
         let stream = device.cuda_stream();
         let context = stream.context();
         let capability = capability_of(&stream)?;
         let multiprocessors = Attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
         let multiprocessors = context.attribute(multiprocessors).map_err(failed)? as u32;
+        let kind = kind_of_images(capability as u32)?;
         let mut functions = HashMap::new();
-        for source in sources() {
-            let options = CompileOptions {
-                // A few bytes, once for each device.
-                arch: Some(format!("compute_{capability}").leak()),
-                options: vec!["--std=c++17".into()],
-                name: Some(source.name.into()),
-                ..CompileOptions::default()
-            };
-            let ptx = compile_ptx_with_opts(&source.text, options).map_err(failed)?.to_src();
-            let module = context.load_module(ptx.as_str().into()).map_err(failed)?;
-            for name in ptx.lines().filter_map(kernel_of) {
+        for image in kind.images() {
+            // Aligned as the driver may want it, and ended by a 0 as text has to be.
+            let bytes = [image.bytes, &[0]].concat();
+            let module = context.load_module(Ptx::from_binary(bytes));
+            let module = module.map_err(|error| failed(format!("{}, {kind:?}: {error}", image.name)))?;
+            for name in image.kernels {
                 functions.insert(name.to_owned(), module.load_function(name).map_err(failed)?);
             }
         }
+        tracing::debug!(?kind, kernels = functions.len(), "kernels loaded");
         let products = CublasLt::new(&stream)?;
         let attention = Library::new(&stream, capability);
         let copies = [context.new_stream().map_err(failed)?, context.new_stream().map_err(failed)?];
         let properties = DeviceProperties { multiprocessors };
-        Ok(Self { device: device.clone(), stream, copies, functions, products, attention, properties })
+        let staging = Mutex::new(Staging::new(StagedStream { device: device.clone(), stream: Arc::clone(&stream) }));
+        let times = Times::default();
+        Ok(Self { device: device.clone(), stream, copies, staging, functions, products, attention, properties, times })
     }
 }
 
@@ -76,6 +80,19 @@ impl CandleDevice {
             DeviceStream::HostToDevice => &self.copies[0],
             DeviceStream::DeviceToHost => &self.copies[1],
         }
+    }
+
+    /// Has the time of every launch, product and pass of attention measured from now on, which slows them a little.
+    pub fn measure_times(&self) {
+        self.times.begin();
+    }
+
+    /// Ends that, and gives the times by the names that [`Counter`](super::Counter) counts under.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    pub fn take_times(&self) -> Result<BTreeMap<String, KernelTime>> {
+        self.times.take()
     }
 
     /// Why memory of this many bytes was refused.
@@ -115,9 +132,64 @@ pub(crate) fn attention_library(device: &CudaDevice) -> Result<AttentionLibrary,
     check_library(capability)
 }
 
-/// The kernel that a line of PTX begins.
-fn kernel_of(line: &str) -> Option<&str> {
-    line.split_once(".entry ")?.1.split('(').next().map(str::trim)
+/// What this driver takes of what the build has.
+fn kind_of_images(capability: u32) -> Result<ImageKind> {
+    let driver = evenkeel_cuda::Driver::open().and_then(|driver| driver.version()).map_err(failed)? as u32;
+    let kind = ImageKind::choose(capability, driver, ImageKind::TOOLKIT).map_err(ModelError::Input)?;
+    if driver < ImageKind::TOOLKIT {
+        // candle's kernels are PTX alone.
+        let toolkit = ImageKind::TOOLKIT;
+        tracing::warn!(
+            driver,
+            toolkit,
+            "the driver is older than the toolkit of this build, and may refuse candle's own kernels"
+        );
+    }
+    Ok(kind)
+}
+
+/// The stream of the kernels, which copies from and to page-locked memory.
+struct StagedStream {
+    device: CudaDevice,
+    stream: Arc<CudaStream>,
+}
+
+impl CopyStream for StagedStream {
+    type Slot = PinnedBytes;
+    type Event = CudaEvent;
+
+    fn slot(&self, bytes: usize) -> Result<PinnedBytes> {
+        PinnedBytes::new(&self.device, bytes)
+    }
+
+    fn bytes<'a>(&self, slot: &'a PinnedBytes) -> &'a [u8] {
+        slot.as_slice()
+    }
+
+    fn bytes_mut<'a>(&self, slot: &'a mut PinnedBytes) -> &'a mut [u8] {
+        slot.as_mut_slice()
+    }
+
+    fn send(&self, slot: &PinnedBytes, bytes: usize, to: Pointer) -> Result<()> {
+        self.stream.context().bind_to_thread().map_err(failed)?;
+        // SAFETY: as many bytes as the caller has allocated; the slot stays as it is until the event behind this copy.
+        unsafe { result::memcpy_htod_async(to.0, &slot.as_slice()[..bytes], self.stream.cu_stream()) }.map_err(failed)
+    }
+
+    fn receive(&self, from: Pointer, bytes: usize, slot: &mut PinnedBytes) -> Result<()> {
+        self.stream.context().bind_to_thread().map_err(failed)?;
+        let to = &mut slot.as_mut_slice()[..bytes];
+        // SAFETY: memory of the device of at least as many bytes; the slot is not touched until the event behind this copy.
+        unsafe { result::memcpy_dtoh_async(to, from.0, self.stream.cu_stream()) }.map_err(failed)
+    }
+
+    fn record(&self) -> Result<CudaEvent> {
+        self.stream.record_event(None).map_err(failed)
+    }
+
+    fn wait(&self, event: &CudaEvent) -> Result<()> {
+        event.synchronize().map_err(failed)
+    }
 }
 
 impl Device for CandleDevice {
@@ -138,17 +210,18 @@ impl Device for CandleDevice {
     }
 
     fn upload(&self, bytes: &[u8]) -> Result<CudaSlice<u8>> {
-        match bytes.is_empty() {
-            true => self.allocate(0),
-            false => self.stream.clone_htod(bytes).map_err(|error| self.refused(bytes.len(), error)),
-        }
+        let memory = self.allocate(bytes.len())?;
+        let mut staging = self.staging.lock().unwrap_or_else(PoisonError::into_inner);
+        staging.upload(bytes, self.address(&memory))?;
+        Ok(memory)
     }
 
     fn download(&self, memory: &CudaSlice<u8>, bytes: usize) -> Result<Vec<u8>> {
-        let view = memory.try_slice(..bytes).ok_or_else(|| {
-            ModelError::input("bytes to copy to the host", bytes, format!("up to the {} there are", memory.len()))
-        })?;
-        if bytes == 0 { Ok(Vec::new()) } else { self.stream.clone_dtoh(&view).map_err(failed) }
+        if bytes > memory.len() {
+            let allowed = format!("up to the {} there are", memory.len());
+            return Err(ModelError::input("bytes to copy to the host", bytes, allowed));
+        }
+        self.staging.lock().unwrap_or_else(PoisonError::into_inner).download(self.address(memory), bytes)
     }
 
     fn address(&self, memory: &CudaSlice<u8>) -> Pointer {
@@ -194,12 +267,15 @@ impl Device for CandleDevice {
             block_dim: (launch.block, 1, 1),
             shared_mem_bytes: launch.shared,
         };
-        // SAFETY: the launch was made for this kernel, and its addresses are of memory that outlives it in the order of the stream.
-        unsafe { builder.launch(config) }.map(drop).map_err(failed)
+        let mut give = || {
+            // SAFETY: the launch was made for this kernel, and its addresses are of memory that outlives it in the order of the stream.
+            unsafe { builder.launch(config) }.map(drop).map_err(failed)
+        };
+        self.times.around(&self.stream, || launch.kernel.clone(), &mut give)
     }
 
     fn multiply(&self, product: &Product) -> Result<()> {
-        self.products.multiply(&self.stream, product)
+        self.times.around(&self.stream, || product.name(), || self.products.multiply(&self.stream, product))
     }
 
     fn attention_library(&self) -> Result<AttentionLibrary, AttentionFallback> {
@@ -211,7 +287,7 @@ impl Device for CandleDevice {
     }
 
     fn attend(&self, attention: &FusedAttention) -> Result<()> {
-        self.attention.attend(attention)
+        self.times.around(&self.stream, || attention.name().to_owned(), || self.attention.attend(attention))
     }
 
     fn host_values(&self, count: usize) -> Result<Box<dyn HostValues>> {
@@ -253,16 +329,5 @@ impl Device for CandleDevice {
             .into_iter()
             .try_for_each(|stream| self.stream_of(stream).synchronize())
             .map_err(failed)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernels_are_found_in_ptx_by_name() {
-        assert_eq!(kernel_of(".visible .entry rms_norm_f32_wide_warp("), Some("rms_norm_f32_wide_warp"));
-        assert_eq!(kernel_of("\tret;"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use candle_core::{Shape, Tensor};
-use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product, Type};
+use evenkeel_kernels::{DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Pointer, Product};
 
 use super::{AttentionFallback, AttentionLibrary, Device, DeviceStream};
 use crate::error::{ModelError, Result};
@@ -31,6 +31,8 @@ pub struct Counts {
     pub uploads: Tally,
     /// Copies to the host, each of which waits.
     pub downloads: Tally,
+    /// How often the host waited: for a copy, or until everything was done.
+    pub waits: u64,
     /// Copies of moments in host memory, to the device and back, concurrently with the kernels.
     pub streamed: Tally,
     /// Bytes of host memory that are page-locked.
@@ -162,7 +164,9 @@ impl Device for Counter {
     }
 
     fn download(&self, _memory: &Counted, bytes: usize) -> Result<Vec<u8>> {
-        copied(&mut lock(&self.counts).downloads, bytes);
+        let mut counts = lock(&self.counts);
+        copied(&mut counts.downloads, bytes);
+        counts.waits += 1;
         Ok(vec![0; bytes])
     }
 
@@ -184,9 +188,7 @@ impl Device for Counter {
     }
 
     fn multiply(&self, product: &Product) -> Result<()> {
-        let of = |kind| if kind == Type::F32 { "fp32" } else { "bf16" };
-        let name = format!("product of {}, result in {}", of(product.a.kind), of(product.to.kind));
-        self.count(&name, product.bytes(), product.flops());
+        self.count(&product.name(), product.bytes(), product.flops());
         Ok(())
     }
 
@@ -228,6 +230,7 @@ impl Device for Counter {
     }
 
     fn synchronize(&self) -> Result<()> {
+        lock(&self.counts).waits += 1;
         Ok(())
     }
 }

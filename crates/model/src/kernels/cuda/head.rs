@@ -1,16 +1,28 @@
 //! Log-probabilities, entropies and their gradients over chunks of fp32 logits.
 
-use evenkeel_kernels::{Logits, Operand, Product, Type, logit_gradients, token_scores};
+use evenkeel_kernels::{Logits, Operand, Pointer, Product, Type, logit_gradients, token_scores};
 
 use super::matrix::floats;
 use super::{Cuda, Device, Gradient, Matrix};
 use crate::error::Result;
 use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
 
-/// What the backward pass needs of the forward pass, for each row.
+/// What the backward pass needs of the forward pass.
 pub struct Kept<M> {
-    entropy: Matrix<M>,
+    /// Log-probabilities in the first row, entropies in the second: the host reads them in one copy.
+    scores: Matrix<M>,
+    /// One for each row of the hidden states.
     log_sum: Matrix<M>,
+}
+
+impl<M> Kept<M> {
+    fn logp(&self, row: usize) -> Pointer {
+        Pointer(self.scores.row(0).0 + 4 * row as u64)
+    }
+
+    fn entropy(&self, row: usize) -> Pointer {
+        Pointer(self.scores.row(1).0 + 4 * row as u64)
+    }
 }
 
 /// The weight in the compute type, the ids, and memory for the logits of a chunk.
@@ -25,18 +37,18 @@ impl<D: Device> Head for Cuda<D> {
 
     fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
         let all = self.chunks_of(hidden, input)?;
-        let [logp, entropy, log_sum] = [(); 3].map(|()| self.blank_of(Type::F32, hidden.rows(), 1));
-        let (logp, entropy, log_sum) = (logp?, entropy?, log_sum?);
+        let scores = self.blank_of(Type::F32, 2, hidden.rows())?;
+        let kept = Kept { scores, log_sum: self.blank_of(Type::F32, hidden.rows(), 1)? };
         for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
             let logits = self.logits(hidden, &all, input, (first, rows))?;
-            let to = [&logp, &entropy, &log_sum].map(|column| column.row(first));
+            let to = [kept.logp(first), kept.entropy(first), kept.log_sum.row(first)];
             self.run(token_scores(self.device.properties(), logits, to))?;
         }
         // The one point of a pass where the host waits.
-        let host = |column: &Matrix<D::Memory>| -> Result<Vec<f32>> {
-            Ok(floats(Type::F32, &self.device.download(column.memory(), 4 * column.rows())?))
-        };
-        Ok((Scores { logp: host(&logp)?, entropy: host(&entropy)? }, Kept { entropy, log_sum }))
+        let bytes = self.device.download(kept.scores.memory(), 4 * kept.scores.values())?;
+        let mut logp = floats(Type::F32, &bytes);
+        let entropy = logp.split_off(hidden.rows());
+        Ok((Scores { logp, entropy }, kept))
     }
 
     fn head_backward(
@@ -61,7 +73,7 @@ impl<D: Device> Head for Cuda<D> {
         let dlogits = narrow.as_ref().unwrap_or(&all.logits);
         for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
             let logits = self.logits(hidden, &all, input, (first, rows))?;
-            let [log_sum, entropy] = [&kept.log_sum, &kept.entropy].map(|column| column.row(first));
+            let (log_sum, entropy) = (kept.log_sum.row(first), kept.entropy(first));
             let coefficients = [&dlogp, &dentropy].map(|column| column.row(first));
             let to = (self.kind, dlogits.at());
             self.run(logit_gradients(self.device.properties(), logits, [log_sum, entropy], coefficients, to))?;

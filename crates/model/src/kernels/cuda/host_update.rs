@@ -36,8 +36,8 @@ struct Piece {
 pub(super) struct Update<'a> {
     pub(super) weights: &'a [Tensor],
     pub(super) gradients: &'a [Tensor],
-    /// The gradients' factor.
-    pub(super) factor: f32,
+    /// Where the device has the gradients' factor.
+    pub(super) factor: Pointer,
     pub(super) numbers: &'a [AdamW],
 }
 
@@ -118,7 +118,7 @@ mod tests {
     use std::sync::{Arc, Mutex};
 
     use candle_core::{DType, Shape};
-    use evenkeel_kernels::{Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
+    use evenkeel_kernels::{Argument, Clip, DeviceProperties, FusedAttention, FusedPass, FusedShape, Launch, Product};
 
     use super::*;
     use crate::kernels::cuda::{AttentionFallback, AttentionLibrary};
@@ -316,6 +316,7 @@ mod tests {
         }
     }
 
+    const CLIP: Clip = Clip { scale: 1.0, limit: 1.0 };
     const NUMBERS: AdamW = AdamW { betas: [0.9, 0.99], step: 0.1, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
 
     /// Pairs of uses without an order in two updates of parameters with one to three pieces, and how often a stream waited.
@@ -325,7 +326,7 @@ mod tests {
         let tensors = [64, 5, 190].map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
         let mut moments = kernels.host_moments(&[64, 5, 190]).unwrap();
         for _ in 0..2 {
-            kernels.update_from_host(&tensors, &tensors, &mut moments, 1.0, &[NUMBERS; 3]).unwrap();
+            kernels.update_from_host(&tensors, &tensors, &mut moments, CLIP, &[NUMBERS; 3]).unwrap();
         }
         let waits = kernels.device().log.lock().unwrap().waits;
         (kernels.device().races(), waits)
@@ -348,7 +349,7 @@ mod tests {
             let kernels = Cuda::new(device, DType::F32).unwrap().with_moment_piece(64).unwrap();
             let tensors = [64, 190].map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
             let mut moments = kernels.host_moments(&[64, 190]).unwrap();
-            let updated = kernels.update_from_host(&tensors, &tensors, &mut moments, 1.0, &[NUMBERS; 2]);
+            let updated = kernels.update_from_host(&tensors, &tensors, &mut moments, CLIP, &[NUMBERS; 2]);
             assert_eq!(updated.is_err(), fails.is_some());
             let log = log.lock().unwrap();
             assert_eq!((log.freed_early, log.settled), (0, true), "copy {fails:?}");
@@ -362,13 +363,15 @@ mod tests {
         let counts = [3000, 10, 1 << 20];
         let tensors = counts.map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
         let mut moments = kernels.host_moments(&counts).unwrap();
-        kernels.update_from_host(&tensors, &tensors, &mut moments, 1.0, &[NUMBERS; 3]).unwrap();
+        kernels.update_from_host(&tensors, &tensors, &mut moments, CLIP, &[NUMBERS; 3]).unwrap();
         let counts_of = kernels.device().take();
         let all: usize = counts.iter().sum();
         assert_eq!(counts_of.pinned, 8 * all as u64);
         assert_eq!(counts_of.streamed.bytes, 16 * all as u64);
-        assert_eq!(counts_of.total().bytes, 28 * all as u64);
-        // Two buffers for two moments.
-        assert_eq!(counts_of.peak, 4 * 4096);
+        let of = |name: &str| counts_of.kernels.get(name).map_or(0, |tally| tally.bytes);
+        assert_eq!(of("adamw_wide") + of("adamw_single"), 28 * all as u64);
+        // Two buffers for two moments, beside the parts of the norm and the norm itself.
+        let parts = 8 * (3 + 1 + 1024_u64);
+        assert_eq!(counts_of.peak, 4 * 4096 + parts.next_multiple_of(256) + 256);
     }
 }

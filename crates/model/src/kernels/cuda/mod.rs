@@ -30,7 +30,11 @@ mod optimizer;
 mod rotary;
 mod rows;
 mod sequences;
+#[cfg(any(feature = "cuda", test))]
+mod staging;
 mod swiglu;
+#[cfg(feature = "cuda")]
+mod times;
 
 #[cfg(feature = "cuda")]
 pub use candle::CandleDevice;
@@ -43,6 +47,8 @@ pub use head::Kept;
 pub use library::{AttentionFallback, AttentionLibrary};
 pub use matrix::{Gradient, Matrix};
 pub use rotary::Table;
+#[cfg(feature = "cuda")]
+pub use times::KernelTime;
 
 use std::sync::{Arc, Mutex};
 

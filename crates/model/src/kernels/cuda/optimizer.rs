@@ -1,43 +1,42 @@
 //! The global norm, and AdamW in one pass over each parameter's arrays.
 
 use candle_core::Tensor;
-use evenkeel_kernels::{AdamW, Pointer, adamw, global_norm, square_parts, squares};
+use evenkeel_kernels::{AdamW, Clip, Pointer, adamw, global_norm, square_parts, squares};
 
 use super::host_update::Update;
 use super::{Cuda, Device};
 use crate::error::{ModelError, Result};
-use crate::kernels::{HostMoments, OptimizerKernels, UpdateArrays};
+use crate::kernels::{HostMoments, OptimizerKernels, UpdateArrays, UpdateNorm};
+
+/// Bytes of a norm and of the factor that follows it.
+const NORM_BYTES: usize = 16;
+
+/// The norm of gradients and the factor of their update, on the device.
+struct NormAndFactor<M> {
+    /// f64, and fp32 behind it.
+    memory: M,
+    /// The parts of the norm, kept as long.
+    _sums: M,
+}
 
 impl<D: Device> OptimizerKernels for Cuda<D> {
     fn norm(&self, gradients: &[Tensor]) -> Result<f64> {
-        let properties = self.device.properties();
-        let parts: Vec<usize> =
-            gradients.iter().map(|gradient| square_parts(properties, gradient.elem_count())).collect();
-        let all = parts.iter().sum();
-        let sums = self.device.allocate(8 * all)?;
-        let mut to = self.device.address(&sums);
-        for (gradient, parts) in gradients.iter().zip(&parts) {
-            self.run(squares(properties, self.device.parameter(gradient)?, gradient.elem_count(), to))?;
-            to = Pointer(to.0 + 8 * *parts as u64);
-        }
-        let norm = self.device.allocate(8)?;
-        self.run(global_norm(self.device.address(&sums), all, self.device.address(&norm)))?;
-        let bytes = self.device.download(&norm, 8)?;
-        let (found, allowed) = (bytes.len(), "8");
-        bytes.try_into().map(f64::from_ne_bytes).map_err(|_| ModelError::input("bytes of a norm", found, allowed))
+        let found = self.launch_norm(gradients, Clip { scale: 1.0, limit: f64::INFINITY })?;
+        Ok(self.read_norm(&found)?.norm)
     }
 
-    fn update(&self, arrays: UpdateArrays<'_>, factor: f64, updates: &[AdamW]) -> Result<()> {
+    fn update(&self, arrays: UpdateArrays<'_>, clip: Clip, updates: &[AdamW]) -> Result<UpdateNorm> {
+        let found = self.launch_norm(arrays.gradients, clip)?;
         let moments = arrays.first.iter().zip(arrays.second);
         for (((weight, (first, second)), gradient), numbers) in
             arrays.weights.iter().zip(moments).zip(arrays.gradients).zip(updates)
         {
             let at = |tensor: &Tensor| self.device.parameter(tensor);
             let (state, gradient) = ([at(weight)?, at(first)?, at(second)?], at(gradient)?);
-            let count = weight.elem_count();
-            self.run(adamw(self.device.properties(), *numbers, count, state, gradient, factor as f32))?;
+            let (count, factor) = (weight.elem_count(), self.factor(&found));
+            self.run(adamw(self.device.properties(), *numbers, count, state, gradient, factor))?;
         }
-        Ok(())
+        self.read_norm(&found)
     }
 
     fn host_moments(&self, counts: &[usize]) -> Result<HostMoments> {
@@ -50,11 +49,51 @@ impl<D: Device> OptimizerKernels for Cuda<D> {
         weights: &[Tensor],
         gradients: &[Tensor],
         moments: &mut HostMoments,
-        factor: f64,
+        clip: Clip,
         updates: &[AdamW],
-    ) -> Result<()> {
-        self.update_in_pieces(&Update { weights, gradients, factor: factor as f32, numbers: updates }, moments)
+    ) -> Result<UpdateNorm> {
+        let found = self.launch_norm(gradients, clip)?;
+        let update = Update { weights, gradients, factor: self.factor(&found), numbers: updates };
+        self.update_in_pieces(&update, moments)?;
+        self.read_norm(&found)
     }
+}
+
+impl<D: Device> Cuda<D> {
+    /// Has the device compute both, without waiting for them.
+    fn launch_norm(&self, gradients: &[Tensor], clip: Clip) -> Result<NormAndFactor<D::Memory>> {
+        let properties = self.device.properties();
+        let parts: Vec<usize> =
+            gradients.iter().map(|gradient| square_parts(properties, gradient.elem_count())).collect();
+        let all = parts.iter().sum();
+        let sums = self.device.allocate(8 * all)?;
+        let mut to = self.device.address(&sums);
+        for (gradient, parts) in gradients.iter().zip(&parts) {
+            self.run(squares(properties, self.device.parameter(gradient)?, gradient.elem_count(), to))?;
+            to = Pointer(to.0 + 8 * *parts as u64);
+        }
+        let memory = self.device.allocate(NORM_BYTES)?;
+        let norm = self.device.address(&memory);
+        self.run(global_norm(self.device.address(&sums), all, norm, factor_behind(norm), clip))?;
+        Ok(NormAndFactor { memory, _sums: sums })
+    }
+
+    fn factor(&self, found: &NormAndFactor<D::Memory>) -> Pointer {
+        factor_behind(self.device.address(&found.memory))
+    }
+
+    /// Waits for everything that was launched before.
+    fn read_norm(&self, found: &NormAndFactor<D::Memory>) -> Result<UpdateNorm> {
+        let bytes = self.device.download(&found.memory, NORM_BYTES)?;
+        let short = || ModelError::input("bytes of a norm", bytes.len(), "16");
+        let (norm, rest) = bytes.split_first_chunk().ok_or_else(short)?;
+        let factor = rest.first_chunk().ok_or_else(short)?;
+        Ok(UpdateNorm { norm: f64::from_ne_bytes(*norm), applied: f32::from_ne_bytes(*factor).is_finite() })
+    }
+}
+
+fn factor_behind(norm: Pointer) -> Pointer {
+    Pointer(norm.0 + 8)
 }
 
 #[cfg(test)]
@@ -66,16 +105,17 @@ mod tests {
     use crate::kernels::cuda::Counter;
 
     #[test]
-    fn an_update_reads_and_writes_each_value_once_and_the_host_reads_one_number() {
+    fn an_update_reads_and_writes_each_value_once_and_the_host_waits_once() {
         let cuda = Cuda::new(Counter::new(DeviceProperties { multiprocessors: 132 }), DType::F32).unwrap();
         let tensors = [8, 1000, 4096].map(|n| Tensor::zeros(n, DType::F32, &candle_core::Device::Cpu).unwrap());
         let numbers = AdamW { betas: [0.9, 0.95], step: 1e-3, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
-        cuda.norm(&tensors).unwrap();
-        let norm = cuda.device().take();
-        assert_eq!((norm.downloads.launches, norm.downloads.bytes), (1, 8));
         let arrays = UpdateArrays { weights: &tensors, first: &tensors, second: &tensors, gradients: &tensors };
-        cuda.update(arrays, 0.5, &[numbers; 3]).unwrap();
+        let found = cuda.update(arrays, Clip { scale: 0.5, limit: 1.0 }, &[numbers; 3]).unwrap();
+        assert!(found.applied, "a counter reads zeros");
         let update = cuda.device().take();
-        assert_eq!((update.total().launches, update.total().bytes), (3, 28 * (8 + 1000 + 4096)));
+        assert_eq!((update.waits, update.downloads.bytes), (1, 16));
+        let of = |name: &str| update.kernels.get(name).copied().unwrap_or_default();
+        assert_eq!((of("adamw_wide").launches, of("squares_wide").launches, of("global_norm").launches), (3, 3, 1));
+        assert_eq!(of("adamw_wide").bytes, 28 * (8 + 1000 + 4096));
     }
 }

@@ -5,7 +5,7 @@ use candle_core::{D, DType, Tensor};
 use super::Portable;
 use crate::config::Config;
 use crate::error::Result;
-use crate::kernels::{Rotary, RotaryDirection, rotary_angles};
+use crate::kernels::{HeadNorm, Rotary, RotaryDirection, rotary_angles};
 
 /// Cosines and sines, (positions, head_dim / 2) each, fp32.
 #[derive(Clone, Debug)]
@@ -14,6 +14,8 @@ pub struct Table {
     sin: Tensor,
     half: usize,
 }
+
+impl HeadNorm for Portable {}
 
 impl Rotary for Portable {
     type Table = Table;

@@ -1,6 +1,6 @@
 //! Whether the memory suffices.
 
-use evenkeel_learner::MemoryPlan;
+use evenkeel_learner::{FirstFit, MemoryPlan};
 use evenkeel_model::Recompute;
 use evenkeel_proto::FieldError;
 
@@ -50,8 +50,9 @@ fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64
         let others: u64 = memory.host_parts.iter().map(|part| part.bytes).sum::<u64>() - plan.host_total();
         host.saturating_sub(others)
     });
-    if let Err(error) = plan.validate(available.saturating_sub(asleep), host, &recipe.learner) {
-        findings.problem(format!("learner: {error}"));
+    let free = available.saturating_sub(asleep);
+    if let Err(error) = plan.validate(free, host, &recipe.learner) {
+        findings.problem(format!("learner: {error}{}", what_fits(recipe, memory, free, host)));
     }
     if asleep > 0 {
         let room = available.saturating_sub(plan.resident());
@@ -63,6 +64,19 @@ fn check_gpu(recipe: &Recipe, memory: &Memory, plan: &MemoryPlan, available: u64
             gib(room),
             (100.0 * room as f64 / available as f64).floor()
         ));
+    }
+}
+
+/// The first settings with which training fits.
+fn what_fits(recipe: &Recipe, memory: &Memory, free: u64, host: Option<u64>) -> String {
+    let Some((config, longest)) = &memory.planned_for else { return String::new() };
+    match FirstFit::of(config, &recipe.learner, *longest, free, host) {
+        Ok(Some(fit)) => {
+            let changes: Vec<String> = fit.changes.iter().map(|change| format!("learner.{change}")).collect();
+            format!("; it fits with {}", changes.join(" and "))
+        }
+        Ok(None) => "; it does not fit in any way".to_owned(),
+        Err(_) => String::new(),
     }
 }
 
@@ -102,6 +116,7 @@ mod tests {
         let said = problem(&on_device, &memory);
         assert!(said.contains("compute.device has 38.0 GiB of free memory, needed: "), "{said}");
         assert!(said.contains("optimizer.moments = host"), "{said}");
+        assert!(said.contains("; it fits with learner.compute.recompute = "), "{said}");
         let on_host = recipe(SMALL, &["learner.optimizer.moments=host"]);
         let memory = Memory {
             available_bytes: Some(140 << 30),

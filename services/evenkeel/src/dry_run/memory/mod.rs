@@ -45,6 +45,9 @@ pub(super) struct Memory {
     pub(super) resident_bytes: Option<u64>,
     #[serde(skip)]
     plan: Option<Result<MemoryPlan, ModelError>>,
+    /// The model and its longest sequence, which the plan is for.
+    #[serde(skip)]
+    planned_for: Option<(Config, usize)>,
 }
 
 /// What something takes.
@@ -83,6 +86,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
         host_available_bytes: available_memory(),
         resident_bytes: None,
         plan: None,
+        planned_for: None,
     };
     match compute.device == "cpu" {
         true => memory.on_cpu(recipe, config),
@@ -124,7 +128,7 @@ impl Memory {
             self.parts.push(need("an engine that sleeps (estimate)", ASLEEP));
         }
         self.available_bytes = gpu_memory(&self.device);
-        self.plan = Some(plan);
+        (self.plan, self.planned_for) = (Some(plan), Some((config.clone(), longest)));
     }
 
     fn on_cpu(&mut self, recipe: &Recipe, config: &Config) {

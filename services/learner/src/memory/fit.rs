@@ -1,0 +1,187 @@
+//! The first changes of settings by which training fits.
+
+use std::fmt;
+
+use evenkeel_model::{Config, ModelError, Recompute};
+
+use super::MemoryPlan;
+use crate::settings::{MomentsLocation, TrainingSettings};
+
+/// A setting that changes how much memory training takes, and not what it computes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Change {
+    /// `compute.micro_batch_tokens`.
+    MicroBatchTokens(usize),
+    /// `compute.recompute`.
+    Recompute(Recompute),
+    /// `optimizer.moments = host`.
+    MomentsOnHost,
+}
+
+impl fmt::Display for Change {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::MicroBatchTokens(tokens) => write!(f, "compute.micro_batch_tokens = {tokens}"),
+            Self::Recompute(recompute) => write!(f, "compute.recompute = {}", recompute.name()),
+            Self::MomentsOnHost => f.write_str("optimizer.moments = host"),
+        }
+    }
+}
+
+impl Change {
+    fn apply(self, settings: &mut TrainingSettings) {
+        match self {
+            Self::MicroBatchTokens(tokens) => settings.compute.micro_batch_tokens = tokens,
+            Self::Recompute(recompute) => settings.compute.recompute = recompute,
+            Self::MomentsOnHost => settings.optimizer.moments = MomentsLocation::Host,
+        }
+    }
+}
+
+/// A way to train that fits.
+#[derive(Clone, Debug)]
+pub struct FirstFit {
+    /// What is changed, the first thing first; nothing if the settings fit as they are.
+    pub changes: Vec<Change>,
+    /// The settings with those changes.
+    pub settings: TrainingSettings,
+    /// Their plan.
+    pub plan: MemoryPlan,
+}
+
+impl FirstFit {
+    /// Looks for it by what changes cost in speed: what is cheap to compute again; micro-batches of a half and a quarter; everything computed
+    /// again; smaller micro-batches, down to one sequence; and then the same with moments in the host's memory. `None` if nothing fits this
+    /// many free bytes of the device and, if they are known, of the host.
+    ///
+    /// # Errors
+    /// As [`MemoryPlan::of`].
+    pub fn of(
+        config: &Config,
+        settings: &TrainingSettings,
+        longest: usize,
+        device: u64,
+        host: Option<u64>,
+    ) -> Result<Option<Self>, ModelError> {
+        for changes in ways(settings, longest) {
+            let mut changed = settings.clone();
+            changes.iter().for_each(|change| change.apply(&mut changed));
+            let plan = MemoryPlan::of(config, &changed, longest)?;
+            if plan.validate(device, host, &changed).is_ok() {
+                return Ok(Some(Self { changes, settings: changed, plan }));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// Everything that can be tried, in order: the settings as they are, too.
+fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
+    let now = settings.compute.resolved_micro_batch_tokens();
+    // Halved down to one sequence.
+    let halved = std::iter::successors(Some(now / 2), |tokens| Some(tokens / 2)).take_while(|&tokens| tokens > longest);
+    let smaller: Vec<usize> = halved.chain((now > longest).then_some(longest)).collect();
+    let more = Recompute::ALL.into_iter().skip_while(|&each| each != settings.compute.recompute).skip(1);
+    let recompute: Vec<Option<Recompute>> = std::iter::once(None).chain(more.map(Some)).collect();
+    let moments: &[Option<Change>] = match settings.optimizer.moments {
+        MomentsLocation::Device => &[None, Some(Change::MomentsOnHost)],
+        MomentsLocation::Host => &[None],
+    };
+    let mut ways = Vec::new();
+    for moments in moments {
+        let of = |recompute: &Option<Recompute>, tokens: Option<usize>| -> Vec<Change> {
+            let tokens = tokens.map(Change::MicroBatchTokens);
+            moments.iter().copied().chain(recompute.map(Change::Recompute)).chain(tokens).collect()
+        };
+        // Smaller micro-batches cost less than everything computed again, as long as they are not very small.
+        let (cheap, full): (Vec<_>, Vec<_>) = recompute.iter().partition(|each| **each != Some(Recompute::Full));
+        ways.extend(cheap.iter().map(|each| of(each, None)));
+        ways.extend(
+            smaller
+                .iter()
+                .take(2)
+                .flat_map(|&tokens| cheap.iter().map(move |each| (each, tokens)))
+                .map(|(each, tokens)| of(each, Some(tokens))),
+        );
+        ways.extend(full.iter().map(|each| of(each, None)));
+        ways.extend(
+            smaller
+                .iter()
+                .flat_map(|&tokens| recompute.iter().map(move |each| (each, tokens)))
+                .map(|(each, tokens)| of(each, Some(tokens))),
+        );
+    }
+    ways
+}
+
+#[cfg(test)]
+mod tests {
+    use evenkeel_model::Family;
+
+    use super::*;
+    use crate::settings::{Compute, ComputeType};
+
+    /// Qwen3-1.7B.
+    fn config() -> Config {
+        Config {
+            family: Family::Qwen3,
+            vocab_size: 151_936,
+            hidden_size: 2048,
+            intermediate_size: 6144,
+            num_layers: 28,
+            num_heads: 16,
+            num_kv_heads: 8,
+            head_dim: 128,
+            max_position_embeddings: 40_960,
+            rms_norm_eps: 1e-6,
+            rope_theta: 1e6,
+            qkv_bias: false,
+            output_bias: false,
+            tie_word_embeddings: true,
+            eos_token_ids: Vec::new(),
+        }
+    }
+
+    fn settings(tokens: usize) -> TrainingSettings {
+        let compute = Compute {
+            device: "cuda".into(),
+            dtype: ComputeType::Bf16,
+            micro_batch_tokens: tokens,
+            ..Compute::default()
+        };
+        TrainingSettings { compute, ..TrainingSettings::default() }
+    }
+
+    fn changes(gib: u64, host: Option<u64>) -> Option<Vec<String>> {
+        let found = FirstFit::of(&config(), &settings(32_768), 4096, gib << 30, host.map(|gib| gib << 30)).unwrap();
+        found.map(|fit| fit.changes.iter().map(Change::to_string).collect())
+    }
+
+    #[test]
+    fn a_card_that_has_room_needs_no_change_and_a_smaller_one_the_cheapest_that_suffice() {
+        assert_eq!(changes(141, None).unwrap(), [""; 0]);
+        assert_eq!(changes(75, None).unwrap(), ["compute.recompute = selective"]);
+        assert_eq!(changes(24, None).unwrap()[0], "optimizer.moments = host");
+        assert_eq!(changes(12, None), None, "weights and gradients alone take as much");
+    }
+
+    #[test]
+    fn what_is_found_fits_and_computes_the_same() {
+        for gib in [20, 24, 32, 40, 48, 64, 80] {
+            let (before, config) = (settings(32_768), config());
+            let Some(fit) = FirstFit::of(&config, &before, 4096, gib << 30, None).unwrap() else { continue };
+            assert!(fit.plan.total() <= gib << 30, "{gib} GiB: {}", fit.plan);
+            assert_eq!(
+                (fit.settings.epochs, fit.settings.mini_batch_groups),
+                (before.epochs, before.mini_batch_groups)
+            );
+            assert!(fit.settings.compute.micro_batch_tokens >= 4096);
+        }
+    }
+
+    #[test]
+    fn a_host_without_room_for_the_moments_is_not_told_to_take_them() {
+        assert!(changes(24, Some(64)).is_some());
+        assert_eq!(changes(24, Some(4)), None);
+    }
+}
