@@ -48,8 +48,8 @@ enum Done {
 pub(crate) struct Rollouts {
     batch: Arc<Batch>,
     groups: BTreeMap<u64, InFlightGroup>,
-    /// Episodes whose next segment nobody has asked for.
-    waiting: HashMap<SampleKey, (Box<Episode>, AtStage)>,
+    /// Episodes whose next segment nobody has asked for; `None` before the first.
+    waiting: HashMap<SampleKey, (Option<Box<Episode>>, AtStage)>,
     tasks: JoinSet<Result<(SampleKey, Done), Halt>>,
     /// Segments that are with the generation service; no more than there are tasks.
     began: (mpsc::UnboundedSender<SampleKey>, mpsc::UnboundedReceiver<SampleKey>),
@@ -77,19 +77,19 @@ impl Rollouts {
     /// Adds a group, whose episodes belong to that span in logs. None of them begins before [`Self::sample`].
     pub(crate) fn add(&mut self, request: GroupRequest, span: Span) {
         let (group, size) = (request.number(), request.sampling.samples);
-        let in_flight = InFlightGroup::new(request, span);
-        for sample in 0..size {
-            let episode = Episode::new(&self.batch, in_flight.request(), sample);
-            self.waiting.insert(SampleKey { group, sample }, (Box::new(episode), AtStage::enter(Stage::Queued)));
-        }
-        self.groups.insert(group, in_flight);
+        let waiting = |sample| (SampleKey { group, sample }, (None, AtStage::enter(Stage::Queued)));
+        self.waiting.extend((0..size).map(waiting));
+        self.groups.insert(group, InFlightGroup::new(request, span));
         self.batch.services().events().update(|progress| progress.samples += size as usize);
     }
 
     /// Samples the next segment of an episode, by these weights; the last one is as long as it gets.
     pub(crate) fn sample(&mut self, key: SampleKey, weights: Option<WeightsRef>, is_last: bool) {
-        let Some((mut episode, queued)) = self.waiting.remove(&key) else { return };
+        let (Some(group), Some((waiting, queued))) = (self.groups.get(&key.group), self.waiting.remove(&key)) else {
+            return;
+        };
         drop(queued);
+        let mut episode = waiting.unwrap_or_else(|| Box::new(Episode::new(&self.batch, group.request(), key.sample)));
         let began = self.began.0.clone();
         let task = async move {
             let stage = AtStage::enter(Stage::Generating);
@@ -143,7 +143,7 @@ impl Rollouts {
         let (key, done) = result.map_err(|defect| RunError::Defect(defect.to_string()))??;
         match done {
             Done::Segment(episode, SegmentEnd::GoesOn) => {
-                self.waiting.insert(key, (episode, AtStage::enter(Stage::Queued)));
+                self.waiting.insert(key, (Some(episode), AtStage::enter(Stage::Queued)));
                 return Ok(Some(RolloutEvent::SegmentEnded(key)));
             }
             Done::Segment(episode, SegmentEnd::Whole(accepted)) => {

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use super::loop_work::{Done, EnginesUpdated, LoopParts};
+use super::loop_work::{Done, EnginesUpdated, LoopParts, index};
 use super::position::Position;
 use super::state::{EpisodeId, LoopEvent, Next, PublishedWeights};
 use super::step_groups::StepGroups;
@@ -170,7 +170,7 @@ impl<'a> InProgress<'a> {
                 let (expected, found) = (position.state().version_of(step), report.version);
                 if found != expected {
                     let message = format!("it produced version {found} from version {}", expected - 1);
-                    let what = format!("step {}", step - 1);
+                    let what = format!("step {}", index(step));
                     return Err(RunError::Refused { service: Dependency::Learner, what, message }.into());
                 }
                 self.report = Some((report, Instant::now()));
@@ -210,8 +210,8 @@ impl<'a> InProgress<'a> {
         let span = self
             .steps
             .get(&step)
-            .map_or_else(|| tracing::info_span!("step", step = step - 1), |groups| groups.span.clone());
-        let work = self.parts.session.trace(step - 1).scope(work.instrument(span));
+            .map_or_else(|| tracing::info_span!("step", step = index(step)), |groups| groups.span.clone());
+        let work = self.parts.session.trace(index(step)).scope(work.instrument(span));
         self.work.push(Box::pin(work));
     }
 }

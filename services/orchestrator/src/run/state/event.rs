@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::learner::Next;
 use super::weights::PublishedWeights;
 
 /// One sample of one prompt: a response that is sampled in one segment or several.
@@ -154,4 +153,15 @@ pub(in crate::run) struct ClosedStep {
     pub(in crate::run) overtaken: u64,
     /// Its first prompt in the data order.
     pub(in crate::run) first_prompt: u64,
+}
+
+/// What follows a checkpoint.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub(in crate::run) enum Next {
+    /// The next step.
+    Step,
+    /// The end of the run, since all steps are done.
+    End,
+    /// The end of the run, since a stop is requested.
+    Stop,
 }

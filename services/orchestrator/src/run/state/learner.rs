@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::event::Next;
 use super::{Action, LoopState, Rules};
 use crate::settings::StepOrder;
 
@@ -31,17 +32,6 @@ pub(super) enum Learner {
     Recording,
     /// The run is over.
     Over,
-}
-
-/// What follows a checkpoint.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::run) enum Next {
-    /// The next step.
-    Step,
-    /// The end of the run, since all steps are done.
-    End,
-    /// The end of the run, since a stop is requested.
-    Stop,
 }
 
 impl Learner {

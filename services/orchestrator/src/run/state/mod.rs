@@ -39,8 +39,7 @@ use prompts::PromptQueue;
 use staleness::GroupsOut;
 
 pub(crate) use event::EpisodeId;
-pub(in crate::run) use event::{Action, ClosedStep, LoopEvent};
-pub(in crate::run) use learner::Next;
+pub(in crate::run) use event::{Action, ClosedStep, LoopEvent, Next};
 pub(in crate::run) use rules::Rules;
 pub(in crate::run) use weights::PublishedWeights;
 

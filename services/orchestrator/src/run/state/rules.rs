@@ -119,3 +119,60 @@ impl Rules {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rules(lag: u64, origin: u64, split: u64, segments: u8) -> Rules {
+        Rules { lag, origin, split, segments, steps: 9, groups: 4, ..Rules::default() }
+    }
+
+    #[test]
+    fn a_step_is_sampled_by_the_weights_of_lag_steps_before_those_that_it_trains_and_not_by_those_before_the_origin() {
+        let of = |lag, origin, place| {
+            let rules = rules(lag, origin, 1, 1);
+            (origin + 1..=9).map(|step| rules.sampled_by(step, place)).collect::<Vec<_>>()
+        };
+        assert_eq!(of(0, 0, 0), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(of(1, 0, 0), [0, 0, 1, 2, 3, 4, 5, 6, 7]);
+        assert_eq!(of(1, 0, 1), [0, 1, 2, 3, 4, 5, 6, 7, 8]);
+        assert_eq!(of(2, 5, 0), [5, 5, 5, 6]);
+        assert_eq!(of(2, 5, 1), [5, 5, 6, 7]);
+    }
+
+    #[test]
+    fn a_checkpoint_needs_the_weights_between_those_of_its_next_step_and_its_own() {
+        let needed = |lag, step| (rules(lag, 1, 0, 1).needed_from(step)..step).collect::<Vec<_>>();
+        assert_eq!((needed(0, 5), needed(2, 5), needed(2, 2)), (vec![], vec![3, 4], vec![1]));
+    }
+
+    #[test]
+    fn weights_are_needed_where_any_segment_of_the_steps_that_are_left_is_theirs() {
+        for (lag, origin, places, from) in (0..4).flat_map(|lag| {
+            let of_lag = move |origin| (1..=lag + 1).map(move |places| (lag, origin, places));
+            (0..3)
+                .flat_map(of_lag)
+                .flat_map(|(lag, origin, places)| (origin + 1..=9).map(move |from| (lag, origin, places, from)))
+        }) {
+            let rules = rules(lag, origin, 0, places as u8);
+            for by in 0..=9 {
+                let all = (from..=9).flat_map(|step| (0..places).map(move |place| (step, place)));
+                let is_needed = all.into_iter().any(|(step, place)| rules.sampled_by(step, place) == by);
+                assert_eq!(rules.samples(by, from), is_needed, "{lag} {origin} {places} {from} {by}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_split_leaves_the_last_groups_and_replacements_to_the_later_weights_and_long_responses_go_through_several() {
+        let segments = |split, count, positions: std::ops::Range<u64>| {
+            let rules = rules(3, 0, split, count);
+            positions.map(|position| rules.segments_of(position)).map(|all| (all.first, all.count)).collect::<Vec<_>>()
+        };
+        assert_eq!(segments(0, 1, 0..6), vec![(0, 1); 6]);
+        assert_eq!(segments(1, 1, 2..6), vec![(0, 1), (1, 1), (1, 1), (1, 1)]);
+        assert_eq!(segments(0, 3, 3..5), vec![(0, 3), (2, 1)]);
+        assert_eq!(segments(1, 2, 2..5), vec![(0, 2), (1, 2), (2, 1)]);
+    }
+}
