@@ -59,6 +59,13 @@ pub(in crate::run) enum LoopEvent {
     AbandonStep,
 }
 
+impl LoopEvent {
+    /// Whether it is of one episode alone.
+    pub(super) fn is_of_segment(&self) -> bool {
+        matches!(self, Self::SegmentBegan(_) | Self::SegmentEnded(_) | Self::ResponseEnded(_))
+    }
+}
+
 /// Something to do. Each is answered by an event of [`LoopEvent`], but for those that only move what there is.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub(in crate::run) enum Action {

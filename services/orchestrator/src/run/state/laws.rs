@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use proptest::prelude::*;
 
 use super::simulation::{Dice, Simulation, TrainedStep};
-use super::{Action, LoopEvent, Rules};
+use super::{Action, LoopEvent, LoopState, Rules};
 use crate::settings::{EvaluationSteps, StepOrder};
 
 /// Which prompts have no advantage, by the rules of a seed: about a third.
@@ -116,7 +116,7 @@ fn run_to_end(simulation: &mut Simulation, kills: usize) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
 
     #[test]
     fn no_prompt_is_lost_or_trained_twice_and_no_sample_is_older_than_the_lag(
@@ -189,16 +189,34 @@ proptest! {
     }
 
     #[test]
+    fn a_state_that_is_written_and_read_back_anywhere_answers_what_follows_as_the_original_does(
+        rules in all_rules(), seed in any::<u64>(), before in 0..300_usize,
+    ) {
+        let zero_advantage = without_advantage(seed);
+        let mut simulation = Simulation::new(&rules, seed, &zero_advantage);
+        simulation.start();
+        simulation.run(before);
+        let written = serde_json::to_string(&simulation.state).unwrap();
+        simulation.history = Some(Vec::new());
+        prop_assert_eq!(simulation.run(100_000), Some(true));
+        let mut again: LoopState = serde_json::from_str(&written).unwrap();
+        for (event, actions) in simulation.history.take().unwrap() {
+            prop_assert_eq!(again.apply(&rules, event), actions);
+        }
+        prop_assert_eq!(again, simulation.state);
+    }
+
+    #[test]
     fn without_a_lag_nothing_is_sampled_while_the_learner_trains_or_before_the_last_step_is_kept(
         rules in in_data_order(), seed in any::<u64>(),
     ) {
         let rules = Rules { lag: 0, split: 0, segments: 1, ..rules };
         let zero_advantage = without_advantage(seed);
         let mut simulation = Simulation::new(&rules, seed, &zero_advantage);
-        simulation.log = Some(Vec::new());
+        simulation.history = Some(Vec::new());
         run_to_end(&mut simulation, 0)?;
         let (mut kept, mut recorded, mut has_report) = (rules.origin, rules.origin, false);
-        for action in simulation.log.take().unwrap() {
+        for action in simulation.history.take().unwrap().into_iter().flat_map(|(_, actions)| actions) {
             match action {
                 Action::BeginStep { step, .. } => prop_assert!(step == recorded + 1 && kept == recorded),
                 Action::Sample { .. } => prop_assert!(!has_report, "the learner has the step already"),

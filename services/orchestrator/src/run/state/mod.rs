@@ -182,6 +182,7 @@ impl LoopState {
     /// Takes note of what has happened, and says what to do.
     pub(in crate::run) fn apply(&mut self, rules: &Rules, event: LoopEvent) -> Vec<Action> {
         let mut actions = Vec::new();
+        let is_of_segment = event.is_of_segment();
         match event {
             LoopEvent::SegmentBegan(episode) => self.segment_began(episode),
             LoopEvent::SegmentEnded(episode) => self.segment_ended(episode, false),
@@ -205,6 +206,11 @@ impl LoopState {
                 self.stops = true;
                 self.learner.abandon();
             }
+        }
+        if is_of_segment && !rules.is_in_data_order() {
+            // There may be many thousands, and nothing else waits for one of them.
+            self.send_segments(rules, &mut actions);
+            return actions;
         }
         self.decide(rules, actions)
     }
