@@ -116,7 +116,7 @@ fn run_to_end(simulation: &mut Simulation, kills: usize) -> Result<(), TestCaseE
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 1000, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: 1000, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
     fn no_prompt_is_lost_or_trained_twice_and_no_sample_is_older_than_the_lag(
@@ -247,4 +247,27 @@ fn a_step_that_the_simulation_trains_twice_or_leaves_out_is_noticed() {
     let groups = simulation.done[&1].groups.clone();
     simulation.done.get_mut(&2).unwrap().groups[0] = groups[0].clone();
     assert!(check_prompts(&simulation).is_err() && check_versions(&simulation).is_err());
+}
+
+/// A step that is being sampled when a stop is requested may need weights that the engines get only once no further step begins.
+#[test]
+fn a_stop_at_any_moment_lets_the_engines_go_on_to_the_weights_of_the_step_that_is_finished() {
+    let rules = Rules {
+        lag: 2,
+        steps: 5,
+        groups: 2,
+        group_size: 2,
+        prompts_limit: 2,
+        segments: 3,
+        most_in_flight: 2,
+        ..Rules::default()
+    };
+    for (seed, before) in (0..40).flat_map(|seed| (0..120).map(move |before| (seed, before))) {
+        let mut simulation = Simulation::new(&rules, seed, &|_| false);
+        simulation.start();
+        if simulation.run(before).is_none() {
+            simulation.tell(LoopEvent::Stop);
+            assert!(simulation.run(1_000).is_some(), "seed {seed}, {before} events before");
+        }
+    }
 }

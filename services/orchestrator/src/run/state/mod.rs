@@ -218,7 +218,7 @@ impl LoopState {
     /// Everything that can be done now, in the order in which it is to be begun.
     fn decide(&mut self, rules: &Rules, mut actions: Vec<Action>) -> Vec<Action> {
         loop {
-            let before = actions.len();
+            let (before, end) = (actions.len(), self.ends_before);
             let has_changed = self.move_engines(rules, &mut actions)
                 | self.evaluate(rules, &mut actions)
                 | self.learn(rules, &mut actions)
@@ -227,7 +227,8 @@ impl LoopState {
                     StepOrder::Completion => self.fill_by_completion(rules, &mut actions),
                 };
             self.send_segments(rules, &mut actions);
-            if !has_changed && actions.len() == before {
+            // Where the run ends is also a decision: what waited for the steps after it goes on.
+            if !has_changed && actions.len() == before && self.ends_before == end {
                 return actions;
             }
         }

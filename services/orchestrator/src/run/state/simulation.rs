@@ -77,9 +77,7 @@ fn weights(version: u64) -> PublishedWeights {
 
 impl<'a> Simulation<'a> {
     pub(super) fn new(rules: &'a Rules, seed: u64, zero_advantage: &'a dyn Fn(u64) -> bool) -> Self {
-        let mut state = LoopState::default();
-        state.step = rules.origin;
-        state.set_version(rules.origin + 7);
+        let state = LoopState { step: rules.origin, version: rules.origin + 7, ..LoopState::default() };
         let checkpoint = (state.step, serde_json::to_string(&state).unwrap());
         Self {
             rules,
