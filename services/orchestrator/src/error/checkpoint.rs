@@ -16,11 +16,11 @@ pub enum CheckpointError {
         "the checkpoint after step {step} does not name the weights after step {weights}, which step {sampled} is sampled with"
     )]
     WeightsUnnamed {
-        /// GRPO steps before it.
+        /// The last step before it.
         step: u64,
-        /// GRPO steps before the weights.
+        /// The step that made the weights.
         weights: u64,
-        /// The step that needs them.
+        /// The step that needs them, counted from 1 as well.
         sampled: u64,
     },
     /// It has prompts without a step, which data order would skip.
@@ -42,13 +42,13 @@ pub enum StateProblem {
     /// It is no state of a run.
     #[error("was not written by this program: {0}")]
     Foreign(#[source] serde_json::Error),
-    /// A later version of the program wrote it.
-    #[error("has format {found}, allowed: 1 to {latest}")]
+    /// Another version of the program wrote it.
+    #[error("has format {found}, allowed: {allowed}")]
     Format {
         /// Its format.
         found: u32,
-        /// The latest that this version reads.
-        latest: u32,
+        /// The one that this version reads.
+        allowed: u32,
     },
     /// It belongs to another run.
     #[error("belongs to a run with other settings")]

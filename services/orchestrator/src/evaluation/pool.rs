@@ -11,7 +11,7 @@ use super::benchmark::Benchmarks;
 use super::manifest::Manifest;
 use super::scores::Scores;
 use crate::error::{Halt, RunError};
-use crate::rollout::{RolloutContext, RolloutScheduler, RolloutSpec, SampledBy};
+use crate::rollout::{RolloutContext, RolloutScheduler};
 
 /// What is evaluated.
 #[derive(Debug, Clone)]
@@ -49,9 +49,7 @@ pub(crate) async fn evaluate(
     retrier.write(folder, || open(benchmarks, asked, rollouts.seed(), folder).map(|open| opened = Some(open))).await?;
     let mut all = opened.unwrap_or_default();
 
-    let weights = asked.weights.as_ref().map_or(SampledBy::Any, |weights| rollouts.sampled_by(weights));
-    let spec = RolloutSpec { weights, for_training: false };
-    let mut scheduler = RolloutScheduler::new(Arc::clone(rollouts), spec);
+    let mut scheduler = RolloutScheduler::new(Arc::clone(rollouts), asked.weights.clone());
     let mut missing = 0;
     // The longest answers first, so that engines are not left with a few of them at the end.
     let mut order: Vec<_> = benchmarks.iter().zip(&all).collect();

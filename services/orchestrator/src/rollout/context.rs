@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, WeightsRef, verify_item};
+use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, verify_item};
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
@@ -10,8 +10,8 @@ use super::engine_weights::{EngineWeights, MissingWeights, UpdateCounts};
 use super::group::GroupRequest;
 use super::health::RolloutHealth;
 use super::response_part::ResponsePart;
-use super::rounds::Rounds;
 use super::sample::{Components, Rewards, Sample};
+use super::segment::SegmentTokens;
 use super::shaping::{Shaping, VerdictReward};
 use super::validation::Requirements;
 use super::verification::VerifyRequest;
@@ -58,16 +58,6 @@ impl RolloutContext {
         }
     }
 
-    /// `rounds` rounds, none of which has begun.
-    pub(crate) fn rounds(&self, rounds: usize) -> Arc<Rounds> {
-        Rounds::new(self.engines.versions(), rounds)
-    }
-
-    /// Sampling by those weights alone.
-    pub(crate) fn sampled_by(&self, weights: &WeightsRef) -> SampledBy {
-        SampledBy::Rounds(Rounds::single(self.engines.versions(), weights))
-    }
-
     pub(crate) fn services(&self) -> &Services {
         &self.services
     }
@@ -83,23 +73,15 @@ impl RolloutContext {
 }
 
 /// What the samples of one step or evaluation share.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) struct RolloutSpec {
-    pub(crate) weights: SampledBy,
+    /// Whether samples for which no weights are named must be of those that the run has updated the engines to when they are requested, and
+    /// of later ones. They may have tokens of several versions. Otherwise any weights will do.
+    pub(crate) by_newest: bool,
     /// Whether samples are trained on, not only scored.
     pub(crate) for_training: bool,
-}
-
-/// The weights that must generate samples.
-#[derive(Debug, Clone)]
-pub(crate) enum SampledBy {
-    /// Those of the rounds, each its part, and no others.
-    Rounds(Arc<Rounds>),
-    /// Those that the run has updated the engines to when a sample is requested, and later ones. A sample may have tokens of several
-    /// versions.
-    Newest,
-    /// Whichever the engines have.
-    Any,
+    /// The segments of their responses.
+    pub(crate) segments: SegmentTokens,
 }
 
 /// What an attempt at a sample starts from.
@@ -125,12 +107,6 @@ pub(super) struct Batch {
     spec: RolloutSpec,
     requirements: Requirements,
     health: RolloutHealth,
-}
-
-impl Drop for Batch {
-    fn drop(&mut self) {
-        self.rounds().into_iter().for_each(|rounds| rounds.close());
-    }
 }
 
 impl Batch {
@@ -171,30 +147,16 @@ impl Batch {
         self.context.shaping.rewards(verdict, tokens)
     }
 
-    /// Its rounds. `None` where samples have no weights of their own.
-    pub(super) fn rounds(&self) -> Option<&Arc<Rounds>> {
-        match &self.spec.weights {
-            SampledBy::Rounds(rounds) => Some(rounds),
-            SampledBy::Newest | SampledBy::Any => None,
-        }
-    }
-
-    /// The weights of a round, once it begins. `None` where samples have none of their own.
-    pub(super) async fn weights(&self, round: usize) -> Option<WeightsRef> {
-        match self.rounds() {
-            Some(rounds) => Some(rounds.weights(round).await),
-            None => None,
-        }
+    /// How the next segment of a response is drawn that has `sampled` tokens so far, of which `whole` is drawn in all.
+    pub(super) fn segment(&self, whole: &SamplingSettings, is_last: bool, sampled: u32) -> SamplingSettings {
+        self.spec.segments.sampling(whole, is_last, sampled)
     }
 
     /// An attempt at a part of a sample begins. Waits while weights are restored.
     pub(super) async fn begin_attempt(&self) -> AttemptStart {
         let engines = &self.context.engines;
         let seen = engines.seen().await;
-        let earliest = match self.spec.weights {
-            SampledBy::Newest => engines.target(),
-            SampledBy::Rounds(_) | SampledBy::Any => None,
-        };
+        let earliest = if self.spec.by_newest { engines.target() } else { None };
         AttemptStart { engines: seen, earliest }
     }
 
@@ -205,10 +167,10 @@ impl Batch {
         part: &ResponsePart,
         start: AttemptStart,
     ) -> Result<MissingWeights, Halt> {
-        match (&self.spec.weights, &part.weights) {
-            (_, Some(weights)) => self.context.engines.restore(weights, start.engines).await,
-            (SampledBy::Newest, None) => self.context.engines.restore_target(start.engines).await,
-            (_, None) => Ok(MissingWeights::Lost),
+        match &part.weights {
+            Some(weights) => self.context.engines.restore(weights, start.engines).await,
+            None if self.spec.by_newest => self.context.engines.restore_target(start.engines).await,
+            None => Ok(MissingWeights::Lost),
         }
     }
 

@@ -7,17 +7,17 @@ use std::time::Duration;
 use evenkeel_proto::v1::{PauseMode, WeightsRef};
 use tokio::sync::{Mutex, watch};
 
-use super::versions_in_flight::VersionsInFlight;
 use crate::clients::Services;
 use crate::error::Halt;
 
 /// How long a sample waits for engines that are being updated to its weights.
 const PAUSE: Duration = Duration::from_millis(20);
 
-/// What the engines were updated to, and the versions whose samples are in flight.
+/// What the engines were updated to.
 pub(crate) struct EngineWeights {
     services: Arc<Services>,
-    versions: Arc<VersionsInFlight>,
+    /// The earliest version that samples in flight need.
+    earliest: watch::Sender<Option<u64>>,
     state: watch::Sender<State>,
     /// Held while weights are restored.
     restoring: Mutex<()>,
@@ -84,13 +84,18 @@ pub(crate) struct WeightUpdate<'a> {
 
 impl EngineWeights {
     pub(crate) fn new(services: Arc<Services>) -> Arc<Self> {
-        let (versions, state) = (Arc::default(), watch::Sender::default());
-        Arc::new(Self { services, versions, state, restoring: Mutex::default() })
+        Arc::new(Self {
+            services,
+            earliest: watch::Sender::default(),
+            state: watch::Sender::default(),
+            restoring: Mutex::default(),
+        })
     }
 
-    /// The versions of the samples in flight.
-    pub(crate) fn versions(&self) -> &Arc<VersionsInFlight> {
-        &self.versions
+    /// Samples of that version are in flight, and of no earlier one. These come first: engines that were updated back to earlier weights stay
+    /// until their samples have ended, so that two versions never switch the engines back and forth.
+    pub(crate) fn set_earliest(&self, version: Option<u64>) {
+        self.earliest.send_if_modified(|earliest| std::mem::replace(earliest, version) != version);
     }
 
     /// From now on samples of these weights wait for [`WeightUpdate::run`], which updates the engines to them. `in_flight` says what
@@ -138,7 +143,9 @@ impl EngineWeights {
             return Ok(MissingWeights::Superseded);
         }
         let cause = self.state.borrow().cause(seen, version);
-        self.versions.until_earliest(version).await;
+        // This value holds the sender, so that the wait cannot fail.
+        let _ =
+            self.earliest.subscribe().wait_for(|earliest| earliest.is_none_or(|earliest| earliest >= version)).await;
         let _restoring = self.restoring.lock().await;
         let is_there = {
             let state = self.state.borrow();

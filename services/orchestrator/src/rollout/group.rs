@@ -2,13 +2,13 @@
 
 use std::ops::RangeInclusive;
 use std::sync::Arc;
-use std::time::SystemTime;
+use std::time::{Instant, SystemTime};
 
 use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 use evenkeel_tasks::Task;
+use tracing::Span;
 
-use super::round_schedule::RoundSpan;
 use super::sample::Sample;
 use crate::data::Prompt;
 
@@ -33,8 +33,6 @@ pub(crate) struct GroupRequest {
     /// The same with long tests named by their digest.
     pub(super) named: Option<Task>,
     pub(super) sampling: Arc<GroupSampling>,
-    /// Which rounds sample it.
-    pub(super) rounds: RoundSpan,
 }
 
 impl GroupRequest {
@@ -53,13 +51,7 @@ impl GroupRequest {
             data_source: Arc::clone(&prompt.data_source),
             named: prompt.task.named(),
             sampling: Arc::clone(sampling),
-            rounds: RoundSpan::whole(0),
         }
-    }
-
-    /// The same, sampled by these rounds instead of the first alone.
-    pub(crate) fn in_rounds(self, rounds: RoundSpan) -> Self {
-        Self { rounds, ..self }
     }
 
     /// The number of its prompt.
@@ -73,14 +65,34 @@ impl GroupRequest {
 pub(super) struct InFlightGroup {
     request: Arc<GroupRequest>,
     began: SystemTime,
+    /// When the last response ended.
+    last_rollout: Instant,
+    /// What logs say of it belongs there.
+    span: Span,
     samples: Vec<Option<Sample>>,
     missing: usize,
 }
 
 impl InFlightGroup {
-    pub(super) fn new(request: GroupRequest) -> Self {
+    pub(super) fn new(request: GroupRequest, span: Span) -> Self {
         let size = request.sampling.samples as usize;
-        Self { request: Arc::new(request), began: SystemTime::now(), samples: vec![None; size], missing: size }
+        Self {
+            request: Arc::new(request),
+            began: SystemTime::now(),
+            last_rollout: Instant::now(),
+            span,
+            samples: vec![None; size],
+            missing: size,
+        }
+    }
+
+    pub(super) fn span(&self) -> &Span {
+        &self.span
+    }
+
+    /// A response has ended.
+    pub(super) fn rollout_ended(&mut self) {
+        self.last_rollout = Instant::now();
     }
 
     pub(super) fn request(&self) -> &Arc<GroupRequest> {
@@ -113,7 +125,8 @@ impl InFlightGroup {
         let segments = samples.iter().flat_map(|sample| &sample.segments);
         let versions = segments.filter_map(|segment| segment.policy_version).map(|version| version..=version);
         let versions = versions.reduce(|all, one| *all.start().min(one.start())..=*all.end().max(one.end()));
-        SampledGroup { request: self.request, sampled: (self.began, SystemTime::now()), versions, samples }
+        let (sampled, last_rollout) = ((self.began, SystemTime::now()), self.last_rollout);
+        SampledGroup { request: self.request, sampled, last_rollout, versions, samples }
     }
 }
 
@@ -123,6 +136,7 @@ pub(crate) struct SampledGroup {
     request: Arc<GroupRequest>,
     /// From when to when.
     sampled: (SystemTime, SystemTime),
+    last_rollout: Instant,
     /// The versions that sampled its tokens, which outlive them here.
     versions: Option<RangeInclusive<u64>>,
     /// By number, whichever finished first.
@@ -136,6 +150,16 @@ impl SampledGroup {
 
     pub(super) fn request(&self) -> &GroupRequest {
         &self.request
+    }
+
+    /// The step that its seeds name, from 0.
+    pub(crate) fn seeded_by(&self) -> u64 {
+        self.request.id.step
+    }
+
+    /// When its last response ended.
+    pub(crate) fn last_rollout(&self) -> Instant {
+        self.last_rollout
     }
 
     /// When it was added, and when its last verdict was in.
@@ -236,9 +260,8 @@ pub(super) mod tests {
             named: None,
             data_source: "sums".into(),
             sampling: sampling.into(),
-            rounds: RoundSpan::whole(0),
         };
-        let mut group = InFlightGroup::new(request);
+        let mut group = InFlightGroup::new(request, Span::none());
         for (number, raw) in (0..).zip(raw) {
             let sample = Sample {
                 id: id.sample(number).to_string(),
@@ -288,7 +311,7 @@ pub(super) mod tests {
     #[test]
     fn a_sample_that_arrives_twice_counts_once() {
         let finished = group(2, &[Some(1.0), Some(0.0)]);
-        let mut open = InFlightGroup::new(GroupRequest::clone(&finished.request));
+        let mut open = InFlightGroup::new(GroupRequest::clone(&finished.request), Span::none());
         assert!(!open.add(0, finished.samples[0].clone()));
         assert!(!open.add(0, finished.samples[0].clone()));
         assert!(open.add(1, finished.samples[1].clone()));

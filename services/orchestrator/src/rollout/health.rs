@@ -20,17 +20,15 @@ pub(super) struct RolloutHealth {
     engine_failure: Mutex<Option<String>>,
     /// Generations that ended, in success or failure.
     rollouts: AtomicU64,
-    last_rollout: Mutex<Instant>,
 }
 
 impl RolloutHealth {
     pub(super) fn new() -> Self {
-        Self { engine_failure: Mutex::default(), rollouts: AtomicU64::new(0), last_rollout: Mutex::new(Instant::now()) }
+        Self { engine_failure: Mutex::default(), rollouts: AtomicU64::new(0) }
     }
 
     pub(super) fn rollout_ended(&self) {
         self.rollouts.fetch_add(1, Ordering::Relaxed);
-        *lock(&self.last_rollout) = Instant::now();
     }
 
     pub(super) fn engines_unavailable(&self, message: String) {
@@ -39,11 +37,6 @@ impl RolloutHealth {
 
     pub(super) fn engines_available(&self) {
         *lock(&self.engine_failure) = None;
-    }
-
-    /// When the last generation ended.
-    pub(super) fn last_rollout(&self) -> Instant {
-        *lock(&self.last_rollout)
     }
 }
 

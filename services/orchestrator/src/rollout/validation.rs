@@ -113,7 +113,6 @@ mod tests {
 
     use super::*;
     use crate::rollout::group::GroupSampling;
-    use crate::rollout::round_schedule::RoundSpan;
 
     fn request() -> GroupRequest {
         with_temperature(1.0)
@@ -128,7 +127,6 @@ mod tests {
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
-            rounds: RoundSpan::whole(0),
             sampling: GroupSampling { settings, samples: 1 }.into(),
         }
     }

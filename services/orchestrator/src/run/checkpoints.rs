@@ -9,7 +9,7 @@ use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsR
 use super::best::{Best, BestKeeper};
 use super::changes::ChangeGate;
 use super::journal::RunJournal;
-use super::position::{Position, PublishedWeights};
+use super::position::Position;
 use crate::clients::Services;
 use crate::directory::{BEST_FILE, ForkOrigin, RunDirectory};
 use crate::error::{CheckpointError, Halt, Incompatible, StateProblem};
@@ -99,7 +99,7 @@ impl CheckpointKeeper {
         journal.truncate(&position).await?;
         self.best.restore(position.step());
         self.last = path.map(|path| (position.step(), path));
-        self.needed = position.published().iter().map(PublishedWeights::version).collect();
+        self.needed = position.earlier_versions();
         Ok(position)
     }
 
@@ -108,19 +108,10 @@ impl CheckpointKeeper {
         position.step().is_multiple_of(self.settings.every) || at_end
     }
 
-    /// Versions of published weights that a return to the newest checkpoint needs, which are to stay.
-    pub(super) fn needed_versions(&self) -> &[u64] {
-        &self.needed
-    }
-
-    /// Whether the best checkpoint is kept, which its evaluation decides.
-    pub(super) fn keeps_best(&self) -> bool {
-        !self.best.metric().is_empty()
-    }
-
-    /// The version of the best weights so far, which are to stay.
-    pub(super) fn best_version(&self) -> Option<u64> {
-        self.best.best().map(|best| best.policy_version)
+    /// Versions of published weights that are to stay: those of the best checkpoint, and those that a return to the newest one needs. It may be
+    /// returned to at any moment, also while the next one is written.
+    pub(super) fn kept_versions(&self) -> impl Iterator<Item = u64> {
+        self.best.best().map(|best| best.policy_version).into_iter().chain(self.needed.iter().copied())
     }
 
     /// Whether the evaluation at this position is better than all before, so that its checkpoint is to be kept.
@@ -177,7 +168,7 @@ impl CheckpointKeeper {
         let saved = self.services.learner().save_checkpoint(request).await?;
         instruments::part_took(TimedPart::Checkpoint, began.elapsed());
         self.last = Some((position.step(), saved.path.clone()));
-        self.needed = position.published().iter().map(PublishedWeights::version).collect();
+        self.needed = position.earlier_versions();
         self.services.events().emit(Event::Checkpoint { step: position.step(), path: saved.path });
         journal.refresh_summary();
         Ok(())

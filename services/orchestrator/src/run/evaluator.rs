@@ -11,31 +11,22 @@ use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, step_folder, wri
 use crate::instruments::{self, TimedPart};
 use crate::metrics::MetricsLine;
 use crate::rollout::RolloutContext;
-use crate::settings::{EvaluationSettings, LoopSettings};
 
 /// Evaluates the policy on held-out problems and benchmarks.
 pub(super) struct Evaluator {
     rollouts: Arc<RolloutContext>,
     benchmarks: Benchmarks,
-    settings: EvaluationSettings,
     directory: RunDirectory,
-    total_steps: u64,
 }
 
 impl Evaluator {
-    pub(super) fn new(
-        rollouts: Arc<RolloutContext>,
-        benchmarks: Benchmarks,
-        run: &LoopSettings,
-        directory: RunDirectory,
-    ) -> Self {
-        let (settings, total_steps) = (run.evaluation.clone(), run.run.steps);
-        Self { rollouts, benchmarks, settings, directory, total_steps }
+    pub(super) fn new(rollouts: Arc<RolloutContext>, benchmarks: Benchmarks, directory: RunDirectory) -> Self {
+        Self { rollouts, benchmarks, directory }
     }
 
-    /// Whether the weights after `step` steps are evaluated.
-    pub(super) fn is_due(&self, step: u64) -> bool {
-        self.settings.is_due(step, self.total_steps) && !self.benchmarks.is_empty()
+    /// Whether there is anything to evaluate weights with.
+    pub(super) fn has_problems(&self) -> bool {
+        !self.benchmarks.is_empty()
     }
 
     /// Evaluates the weights after `step` steps, which the engines have. Returns the line; `None` where a stop was requested meanwhile,

@@ -1,9 +1,10 @@
 //! A run: set up, started, followed, stopped, resumed.
 //!
-//! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. The loop owns the order of steps; each of its parts owns one
-//! thing: `preflight` the checks of the services, `changes` whether its inputs are what they were, `checkpoints` what the run returns to, `weight_sync` the engines' weights, `training_steps`
-//! the learner's steps, `pipeline` when steps are sampled and trained, `step_sampler`, `grpo`, `warm_start` and `evaluator` what these are,
-//! `journal` the files.
+//! [`run_loop::prepare`] builds a [`RunLoop`](run_loop::RunLoop) from a recipe. **`training_loop` is what a run is**, in the order in which it
+//! happens; `state` decides that order, `in_progress` and `loop_work` carry it out. Each other part owns one thing: `preflight` the checks of
+//! the services, `changes` whether the run's inputs are what they were, `warm_start` the supervised steps, `checkpoints` what the run returns
+//! to, `weight_sync` the engines' weights, `training_steps` the learner's steps, `step_sampler` and `step_groups` what steps are made of,
+//! `proof` and `sampler_audit` whether what was said happened, `evaluator` evaluations, `journal` the files.
 
 mod best;
 mod changes;
@@ -11,20 +12,26 @@ mod checkpoints;
 mod evaluation_run;
 mod evaluator;
 mod head;
+mod idle_times;
 mod in_place;
+mod in_progress;
 mod journal;
-mod pipeline;
+mod loop_work;
 mod position;
 mod preflight;
 mod prompt_record;
 mod proof;
+mod records;
 mod run_loop;
 mod sampler_audit;
 mod spans;
+mod state;
+mod step_groups;
 mod step_lengths;
 mod step_metrics;
 mod step_sampler;
 mod step_writer;
+mod training_loop;
 mod training_steps;
 mod warm_start;
 mod weight_sync;

@@ -2,7 +2,7 @@
 
 use evenkeel_proto::v1::TrainReport;
 
-use super::step_sampler::SampledStep;
+use super::step_groups::SampledStep;
 use crate::audit::{GroupRecord, PromptLine, PromptOutcome, Received};
 use crate::rollout::{Sample, SampledGroup};
 
@@ -15,7 +15,7 @@ pub(super) fn prompt_line(step: u64, sampled: &SampledStep, report: &TrainReport
     PromptLine {
         step,
         base_version: report.base_version,
-        next: sampled.next_cursor,
+        next: sampled.next_prompt,
         waiting: sampled.waiting.clone(),
         learner: Received { samples: samples.into(), tokens: report.response_tokens },
         groups: sent.chain(dropped).collect(),

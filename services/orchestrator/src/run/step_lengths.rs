@@ -1,7 +1,7 @@
 //! What the order of completion did to lengths: those of the responses that a step took, and of those that it left.
 
 use crate::metrics::{MetricsLine, Statistics};
-use crate::rollout::{RolloutScheduler, Sample, SampledGroup};
+use crate::rollout::{Rollouts, Sample, SampledGroup};
 
 /// Lengths of responses at the moment at which a step is full.
 #[derive(Debug, Clone, Copy)]
@@ -22,16 +22,16 @@ impl StepLengths {
     pub(super) fn new<'a>(
         taken: &[SampledGroup],
         waiting: impl IntoIterator<Item = &'a SampledGroup>,
-        scheduler: &RolloutScheduler,
+        rollouts: &Rollouts,
         overtaken: u64,
     ) -> Self {
         let waiting: Vec<_> = waiting.into_iter().collect();
-        let left = waiting.iter().flat_map(|group| group.samples()).chain(scheduler.finished_samples());
+        let left = waiting.iter().flat_map(|group| group.samples()).chain(rollouts.finished_samples());
         Self {
             taken: mean(taken.iter().flat_map(SampledGroup::samples)),
             left: mean(left),
             waiting_groups: waiting.len(),
-            unfinished: scheduler.unfinished_samples(),
+            unfinished: rollouts.unfinished_samples(),
             overtaken,
         }
     }

@@ -1,68 +1,33 @@
-//! The groups of a GRPO step: prompts in data order, sampled, verified, and fed to the learner in data order.
+//! What the groups of steps are made of, and which of them are good enough to train on.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::Instant;
 
-use evenkeel_proto::v1::{FinishReason, TrainGroup};
+use evenkeel_proto::v1::FinishReason;
 use evenkeel_proto::{Purpose, SamplingSettings};
-use tokio::sync::oneshot;
-use tokio::task::{JoinError, JoinSet};
-use tracing::Instrument;
 
-use super::sampler_audit::{AuditReport, SamplerAudit};
-use super::step_lengths::StepLengths;
-use super::weight_sync::WeightSync;
-use crate::clients::TrainFeed;
+use super::sampler_audit::{SamplerAudit, StepAudit};
 use crate::data::{PromptSampler, Prompts};
-use crate::error::{Halt, RunError};
+use crate::error::RunError;
 use crate::events::Event;
 use crate::rollout::{
-    DroppedSamples, GroupRequest, GroupSampling, RolloutContext, RolloutScheduler, RolloutSpec, RoundSchedule, Rounds,
-    SampledBy, SampledGroup, StepBatch, StepSelection,
+    DroppedSamples, GroupRequest, GroupSampling, RolloutContext, RolloutSpec, Rollouts, SampledGroup, SegmentTokens,
+    StepBatch,
 };
-use crate::settings::LoopSettings;
+use crate::settings::{LoopSettings, StepOrder};
 
-/// Samples the groups of steps.
+/// Makes the groups of steps.
 pub(super) struct StepSampler {
     rollouts: Arc<RolloutContext>,
     prompts: Arc<Prompts>,
     order: Mutex<PromptSampler>,
     settings: crate::settings::PolicySamplingSettings,
-    round_schedule: RoundSchedule,
+    spec: RolloutSpec,
     /// How each group is drawn.
     group: Arc<GroupSampling>,
     mask_truncated: bool,
     audit: Arc<SamplerAudit>,
     has_noted_truncated: AtomicBool,
-}
-
-/// A step that begins.
-pub(super) struct StepStart {
-    pub(super) step: u64,
-    /// Number of its first prompt in the data order.
-    pub(super) cursor: u64,
-    /// The weights that sample it, one after the other.
-    pub(super) rounds: Arc<Rounds>,
-    /// Gets the number of the prompt that the next step begins with, once that is known.
-    pub(super) next: oneshot::Sender<u64>,
-}
-
-/// The sampled groups of a step, and when they were complete. Their tokens are in the feed and nowhere else.
-pub(super) struct SampledStep {
-    pub(super) batch: StepBatch,
-    /// The pass over the data that its first prompt is in, from 0.
-    pub(super) epoch: u64,
-    /// Number of the prompt with which the data order goes on.
-    pub(super) next_cursor: u64,
-    /// Numbers before it that are in no step so far.
-    pub(super) waiting: Vec<u64>,
-    /// What the order of completion did to lengths. `None` in data order.
-    pub(super) lengths: Option<StepLengths>,
-    /// What the audit of its samples saw. `None` where there was none.
-    pub(super) audit: Option<AuditReport>,
-    pub(super) last_rollout: Instant,
-    pub(super) last_verdict: Instant,
 }
 
 impl StepSampler {
@@ -79,93 +44,16 @@ impl StepSampler {
             order: Mutex::new(PromptSampler::new(prompts.sources_of_train(), &weights_of_sources, seed, shuffle)),
             prompts,
             settings: settings.sampling.clone(),
-            round_schedule: RoundSchedule::new(settings),
+            spec: RolloutSpec {
+                by_newest: settings.pipeline.order == StepOrder::Completion,
+                for_training: true,
+                segments: SegmentTokens::new(settings),
+            },
             group: Arc::new(group_sampling(&settings.sampling)),
             mask_truncated: settings.shaping.mask_truncated,
             audit,
             has_noted_truncated: AtomicBool::new(false),
         }
-    }
-
-    /// How a step divides among its rounds.
-    pub(super) fn round_schedule(&self) -> RoundSchedule {
-        self.round_schedule
-    }
-
-    /// Samples a step until it is full. Groups go to the feed as soon as they are next in data order; the last one of the first update waits
-    /// for the audit of the step's samples.
-    pub(super) async fn sample(
-        &self,
-        start: StepStart,
-        feed: &TrainFeed,
-        engines: &WeightSync,
-    ) -> Result<SampledStep, Halt> {
-        let StepStart { step, cursor, rounds, next } = start;
-        let target = u64::from(self.settings.prompts_per_step);
-        let mut selection = StepSelection::new(self.settings.dynamic, target, self.settings.prompts_limit(), cursor);
-        let spec = RolloutSpec { weights: SampledBy::Rounds(Arc::clone(&rounds)), for_training: true };
-        let mut scheduler = RolloutScheduler::new(Arc::clone(&self.rollouts), spec);
-        let (mut next, mut started) = (Some(next), 0);
-        let mut audit = self.audit.step(step, cursor);
-        let (mut auditing, mut audited) = (JoinSet::new(), None);
-        // Engines that sleep share the learner's memory: it gets the groups once they do.
-        let mut held: Vec<TrainGroup> = Vec::new();
-        let mut hold_from = match engines.engines_sleep() {
-            true => 0,
-            false => audit.holds_from(),
-        };
-        while !selection.is_full() {
-            while started < selection.prompts_needed() {
-                scheduler.add(self.request(step, cursor + started).in_rounds(self.round_schedule.rounds_of(started)));
-                started += 1;
-            }
-            // With dynamic sampling any group may need another one, so that only the end of the step tells.
-            match self.settings.dynamic {
-                true => rounds.complete_before(self.round_schedule.rounds() - 1),
-                false => {
-                    rounds.complete_before(self.round_schedule.rounds());
-                    tell(&mut next, cursor + target);
-                }
-            }
-            let group = tokio::select! {
-                biased;
-                Some(done) = auditing.join_next() => {
-                    audited = Some(finished(done)?);
-                    hold_from = usize::MAX;
-                    held.drain(..).for_each(|group| feed.push(group));
-                    continue;
-                }
-                group = scheduler.next_group() => group?,
-            };
-            audit.add(&group)?;
-            for (index, group) in selection.add(group) {
-                let group = group.take_train(index, self.mask_truncated);
-                if index as usize >= hold_from { held.push(group) } else { feed.push(group) }
-            }
-            if !engines.engines_sleep()
-                && let Some(scoring) = audit.begin(false)
-            {
-                auditing.spawn(scoring.run().in_current_span());
-            }
-        }
-        let (batch, next_cursor) = selection.finish();
-        tell(&mut next, next_cursor);
-        self.check(step, &batch)?;
-        engines.sleep().await?;
-        let (last_rollout, last_verdict) = (scheduler.last_rollout(), Instant::now());
-        if let Some(scoring) = audit.begin(true) {
-            auditing.spawn(scoring.run().in_current_span());
-        }
-        if let Some(done) = auditing.join_next().await {
-            audited = Some(finished(done)?);
-        }
-        held.into_iter().for_each(|group| feed.push(group));
-        // Only now, after every check: without its end the learner keeps nothing of a step.
-        feed.close();
-        let epoch = self.epoch_of(cursor);
-        let (waiting, lengths) = (Vec::new(), None);
-        let audit = audit.finish(audited);
-        Ok(SampledStep { batch, epoch, next_cursor, waiting, lengths, audit, last_rollout, last_verdict })
     }
 
     /// Refuses a step of which too much is left out.
@@ -199,9 +87,14 @@ impl StepSampler {
         }
     }
 
-    /// What rollouts share.
-    pub(super) fn rollouts(&self) -> &Arc<RolloutContext> {
-        &self.rollouts
+    /// The rollouts of a run, none of which has begun.
+    pub(super) fn rollouts(&self) -> Rollouts {
+        Rollouts::new(Arc::clone(&self.rollouts), self.spec)
+    }
+
+    /// The audit of a step, counted from 0, whose first prompt has that number. In order of completion there is none.
+    pub(super) fn audit(&self, step: u64, first_prompt: u64) -> Option<StepAudit> {
+        (!self.spec.by_newest).then(|| self.audit.step(step, first_prompt))
     }
 
     /// How steps are sampled.
@@ -219,7 +112,7 @@ impl StepSampler {
         self.order().epoch_of(number)
     }
 
-    /// The group of a prompt, which is called after that step.
+    /// The group of a prompt, which is called after that step, counted from 0.
     pub(super) fn request(&self, step: u64, number: u64) -> GroupRequest {
         let row = self.order().at(number);
         GroupRequest::new(Purpose::Train, step, number, &self.prompts.train[row], &self.group)
@@ -227,18 +120,6 @@ impl StepSampler {
 
     fn order(&self) -> MutexGuard<'_, PromptSampler> {
         self.order.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// What became of an audit.
-fn finished(done: Result<Result<AuditReport, Halt>, JoinError>) -> Result<AuditReport, Halt> {
-    done.map_err(|defect| RunError::Defect(defect.to_string()))?
-}
-
-/// Tells once where the next step begins. Nobody waits for it any more where the run has ended.
-fn tell(next: &mut Option<oneshot::Sender<u64>>, cursor: u64) {
-    if let Some(next) = next.take() {
-        let _ = next.send(cursor);
     }
 }
 

@@ -8,8 +8,8 @@ use super::journal::RunJournal;
 use super::prompt_record::prompt_line;
 use super::proof::ProofReport;
 use super::spans::record_step;
+use super::step_groups::SampledStep;
 use super::step_metrics::{StepTimes, Waits, source_values, step_values};
-use super::step_sampler::SampledStep;
 use super::training_steps::TrainingSteps;
 use crate::data::Prompts;
 use crate::error::Halt;
@@ -24,14 +24,16 @@ pub(super) struct StepWriter {
 }
 
 /// A step that was trained, with everything that its metrics line says.
-pub(super) struct FinishedStep<'a> {
-    pub(super) sampled: &'a SampledStep,
-    pub(super) report: &'a TrainReport,
+pub(super) struct FinishedStep {
+    pub(super) sampled: SampledStep,
+    pub(super) report: TrainReport,
     pub(super) times: StepTimes,
     /// The check of the engines' weights, if there was one.
     pub(super) proof: Option<ProofReport>,
-    /// What its two sides waited for. `None` where they alternate.
-    pub(super) waits: Option<Waits>,
+    /// What its two sides waited for.
+    pub(super) waits: Waits,
+    /// Whether the line says so: not where they alternate.
+    pub(super) says_waits: bool,
 }
 
 impl StepWriter {
@@ -43,16 +45,18 @@ impl StepWriter {
     pub(super) async fn write(
         &self,
         step: u64,
-        finished: &FinishedStep<'_>,
+        finished: &FinishedStep,
         journal: &mut RunJournal,
     ) -> Result<MetricsLine, Halt> {
-        let FinishedStep { sampled, report, times, proof, waits } = finished;
+        let FinishedStep { sampled, report, times, proof, waits, says_waits } = finished;
         let mut line = MetricsLine::new(StepKind::Train, step, report.version);
         step_values(&mut line, &sampled.batch, report, sampled.epoch, *times);
         source_values(&mut line, &self.data_sources, &sampled.batch.groups);
         proof.iter().for_each(|proof| proof.add_to(&mut line));
         sampled.audit.iter().for_each(|audit| audit.add_to(&mut line));
-        waits.iter().for_each(|waits| waits.add_to(&mut line));
+        if *says_waits {
+            waits.add_to(&mut line);
+        }
         sampled.lengths.iter().for_each(|lengths| lengths.add_to(&mut line));
         journal.append_prompts(&prompt_line(step, sampled, report)).await?;
         journal.append(&line).await?;

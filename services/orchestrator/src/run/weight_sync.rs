@@ -46,6 +46,11 @@ impl WeightSync {
         self.services.learner().publish(self.directory.run_id(), version, self.keep, also_keep).await
     }
 
+    /// Samples of that version are in flight, and of no earlier one.
+    pub(super) fn set_earliest_in_flight(&self, version: Option<u64>) {
+        self.weights.set_earliest(version);
+    }
+
     /// Samples of these weights wait for [`Self::update_engines`] from now on. `in_flight` says what becomes of samples in flight.
     pub(super) fn begin_update(&self, weights: &WeightsRef, in_flight: PauseMode) -> WeightUpdate<'_> {
         self.weights.begin_update(weights, in_flight)

@@ -96,13 +96,30 @@ pub struct AnswerSampling {
     pub max_tokens: u32,
 }
 
-impl EvaluationSettings {
-    /// Whether the weights after `step` of `total_steps` steps are evaluated: those before the first step, those after the last, and those
-    /// after every `every` steps.
+/// Which weights of a run are evaluated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct EvaluationSteps {
+    /// Those before the first step.
+    pub(crate) before: bool,
+    /// Those after the last one.
+    pub(crate) after: bool,
+    /// Those after every so many steps; 0 for none.
+    pub(crate) every: u64,
+}
+
+impl EvaluationSteps {
+    /// Whether the weights after `step` of `total_steps` steps are evaluated.
     pub(crate) fn is_due(&self, step: u64, total_steps: u64) -> bool {
         (self.before && step == 0)
             || (self.after && step == total_steps)
             || (self.every > 0 && step > 0 && step.is_multiple_of(self.every))
+    }
+}
+
+impl EvaluationSettings {
+    /// Which weights are evaluated.
+    pub(crate) fn steps(&self) -> EvaluationSteps {
+        EvaluationSteps { before: self.before, after: self.after, every: self.every }
     }
 
     /// How many evaluations a run of `total_steps` steps makes.
@@ -243,7 +260,7 @@ mod tests {
         for (before, after) in [(false, false), (false, true), (true, false), (true, true)] {
             for (every, steps) in (0..4).flat_map(|every| (0..8).map(move |steps| (every, steps))) {
                 let settings = EvaluationSettings { before, after, every, ..EvaluationSettings::default() };
-                let due = (0..=steps).filter(|&step| settings.is_due(step, steps)).count() as u64;
+                let due = (0..=steps).filter(|&step| settings.steps().is_due(step, steps)).count() as u64;
                 assert_eq!(settings.count(steps), due, "{before} {after} {every} {steps}");
             }
         }

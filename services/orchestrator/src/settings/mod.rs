@@ -35,6 +35,7 @@ pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
 pub use verifier_section::VerifierSettings;
 
+pub(crate) use benchmarks::EvaluationSteps;
 pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};
 pub(crate) use validate::is_run_name;
 

@@ -1,23 +1,30 @@
-//! The training loop, from preflight to summary.
+//! A run, from preflight to summary: what comes before and after its training loop, and its returns to the last checkpoint.
 
 mod setup;
 mod start_files;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::RunState;
+use tokio::sync::Mutex;
 
 use super::checkpoints::CheckpointKeeper;
 use super::evaluator::Evaluator;
+use super::idle_times::IdleTimes;
 use super::in_place::in_place;
+use super::in_progress::InProgress;
 use super::journal::RunJournal;
-use super::pipeline::{IdleTimes, Pipeline, PipelineParts, VersionPlan};
+use super::loop_work::LoopParts;
 use super::position::Position;
 use super::preflight::Preflight;
 use super::proof::Proof;
+use super::records::Records;
+use super::state::Rules;
 use super::step_sampler::StepSampler;
 use super::step_writer::StepWriter;
+use super::training_loop::TrainingLoop;
 use super::training_steps::TrainingSteps;
 use super::warm_start::WarmStart;
 use super::weight_sync::WeightSync;
@@ -177,26 +184,45 @@ impl RunLoop {
         self.steps(position, from_checkpoint).await
     }
 
-    /// Evaluations, checkpoints and GRPO steps.
-    async fn steps(&mut self, position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
+    /// Evaluations, checkpoints and GRPO steps, with nothing in flight.
+    async fn steps(&mut self, mut position: Position, from_checkpoint: bool) -> Result<RunOutcome, Halt> {
         let origin = self.directory.forked_from().map_or(0, |fork| fork.step);
-        let rounds = self.sampler.round_schedule().rounds();
-        let plan = VersionPlan::new(&self.settings.pipeline, rounds, origin, self.settings.run.steps);
-        let pipeline = Pipeline {
-            parts: PipelineParts {
-                services: &self.services,
-                session: &self.session,
-                weights: &self.weights,
-                proof: &self.proof,
-                evaluator: &self.evaluator,
-            },
-            sampler: &self.sampler,
+        let rules = Rules::new(&self.settings, origin, self.evaluator.has_problems());
+        let state = position.state().resumed(self.journal.evaluated());
+        *position.state_mut() = state;
+        self.services.events().forget_samples();
+        let (step, order, is_ahead) =
+            (position.step(), self.settings.pipeline.order, self.settings.pipeline.max_lag > 0);
+        let also_keep = self.checkpoints.kept_versions().chain(position.earlier_versions()).collect();
+        // The checkpoint that the run has just come from is not written again.
+        let is_saved = from_checkpoint && step > 0;
+        let records = Mutex::new(Records {
+            services: &self.services,
             writer: &self.writer,
-            checkpoints: &mut self.checkpoints,
             journal: &mut self.journal,
+            checkpoints: &mut self.checkpoints,
             idle_times: &mut self.idle_times,
+            is_saved,
+        });
+        let parts = LoopParts {
+            services: &self.services,
+            session: &self.session,
+            weights: &self.weights,
+            proof: &self.proof,
+            evaluator: &self.evaluator,
+            sampler: &self.sampler,
+            records: &records,
         };
-        pipeline.run(plan, position, from_checkpoint).await
+        let mut in_progress = InProgress::new(parts, order, is_ahead, step);
+        for weights in position.state().published() {
+            in_progress.add_weights(weights.reference(), Duration::ZERO);
+        }
+        let version = position.version();
+        let training_loop = TrainingLoop::new(rules, position, in_progress)?;
+        let newest = self.weights.publish(version, also_keep).await?;
+        self.proof.begin(version).await?;
+        records.lock().await.idle_times.begin();
+        training_loop.run(newest).await
     }
 
     /// The run goes on from here: a resumed one writes down with what.

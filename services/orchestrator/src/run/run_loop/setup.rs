@@ -23,8 +23,8 @@ use crate::run::RunOptions;
 use crate::run::changes::ChangeGate;
 use crate::run::checkpoints::CheckpointKeeper;
 use crate::run::evaluator::Evaluator;
+use crate::run::idle_times::IdleTimes;
 use crate::run::journal::RunJournal;
-use crate::run::pipeline::IdleTimes;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
 use crate::run::sampler_audit::SamplerAudit;
@@ -125,7 +125,7 @@ pub(in crate::run) fn prepare(
             &settings,
         ),
         checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory, gate),
-        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, &settings, directory.clone()),
+        evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, directory.clone()),
         writer: StepWriter::new(Arc::clone(&session), &prompts),
         sampler: StepSampler::new(rollouts, prompts, &settings, audit),
         idle_times: IdleTimes::default(),

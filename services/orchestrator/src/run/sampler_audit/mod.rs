@@ -31,7 +31,7 @@ use crate::settings::{AuditMode, LoopSettings, PolicySamplingSettings, ProofSett
 use checks::{Check, EngineChecks, Tolerances};
 pub(super) use report::AuditReport;
 use sequence::{AuditedSample, ties};
-use step::StepAudit;
+pub(super) use step::{Scoring, StepAudit};
 
 /// Audits the samples of a run.
 pub(super) struct SamplerAudit {

@@ -7,7 +7,7 @@ const BUSY: f64 = 0.1;
 
 /// How long sampling and training waited for each other.
 #[derive(Debug, Default)]
-pub(in crate::run) struct IdleTimes {
+pub(super) struct IdleTimes {
     since: Option<Instant>,
     elapsed: Duration,
     steps: u64,
@@ -31,7 +31,7 @@ impl IdleTimes {
     }
 
     /// One sentence on what to change. `None` before the first step.
-    pub(in crate::run) fn advice(&self, lag: u32) -> Option<String> {
+    pub(super) fn advice(&self, lag: u32) -> Option<String> {
         let seconds = self.elapsed.as_secs_f64();
         if self.steps == 0 || seconds <= 0.0 {
             return None;

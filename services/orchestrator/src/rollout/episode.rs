@@ -1,41 +1,58 @@
-//! The task of one sample: generate, validate, verify, score. Whatever can be retried for one sample is retried here.
+//! One episode: its response is sampled segment by segment, validated, verified and scored. Whatever can be retried for one sample is
+//! retried here. When each segment is sampled, and by which weights, is decided by others.
 
 use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
-use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, Rollout, WeightsRef};
+use evenkeel_proto::SamplingSettings;
+use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, Rollout, Segment, WeightsRef};
 use evenkeel_rpc::dispatch::DispatchError;
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::context::{AttemptStart, Batch};
 use super::engine_weights::MissingWeights;
 use super::group::GroupRequest;
 use super::response_part::ResponsePart;
-use super::rounds::SampleProgress;
 use super::sample::{Sample, SampleStatus, VerdictDetail};
 use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
-use crate::instruments::{self, AtStage, Stage};
+use crate::instruments;
 
 /// Longest pause between two verifications of a sample.
 const LONGEST_VERIFY_PAUSE: Duration = Duration::from_secs(1);
 
-/// One sample of a group.
-pub(super) struct SampleTask {
+/// One sample of a group, as far as its response is.
+pub(super) struct Episode {
     batch: Arc<Batch>,
     request: Arc<GroupRequest>,
     number: u32,
+    /// How the whole response is drawn.
+    whole: SamplingSettings,
+    /// The response so far, and how many tokens that is.
+    before: Vec<Segment>,
+    sampled: u32,
     attempts: Attempts,
-    progress: SampleProgress,
-    /// What the generation service may have at once.
-    permits: Arc<Semaphore>,
+    /// When its first segment was asked for.
+    began: Option<SystemTime>,
     /// Its span. All samples of a prompt share a trace.
     span: TraceContext,
+}
+
+/// How a segment has ended.
+pub(super) enum SegmentEnd {
+    /// The response goes on.
+    GoesOn,
+    /// The response is whole.
+    Whole(Box<Accepted>),
+    /// The attempts are used up.
+    Exhausted {
+        /// Why the last one failed.
+        message: String,
+    },
 }
 
 /// Attempts at a sample, at all of its parts together.
@@ -72,7 +89,7 @@ struct AttemptFailure {
     counts: bool,
 }
 
-/// What became of a response, or of a part of it.
+/// What became of a segment.
 enum Generated {
     Accepted(Box<Accepted>),
     /// The attempts are used up.
@@ -82,102 +99,94 @@ enum Generated {
 }
 
 /// A rollout that passed validation: the response up to its last part, and how many tokens that is.
-struct Accepted {
+pub(super) struct Accepted {
     rollout: Rollout,
     tokens: usize,
 }
 
-impl SampleTask {
-    pub(super) fn new(batch: &Arc<Batch>, request: Arc<GroupRequest>, number: u32, permits: &Arc<Semaphore>) -> Self {
-        let span = trace_of_prompt(batch.run_id(), &request).child();
-        let attempts = Attempts::new(batch.services().settings().sample_attempts);
-        let progress = SampleProgress::new(batch.rounds().cloned(), request.rounds);
-        Self { batch: Arc::clone(batch), request, number, attempts, progress, permits: Arc::clone(permits), span }
+impl Episode {
+    pub(super) fn new(batch: &Arc<Batch>, request: &Arc<GroupRequest>, number: u32) -> Self {
+        let span = trace_of_prompt(batch.run_id(), request).child();
+        Self {
+            whole: batch.sampling(request, number),
+            attempts: Attempts::new(batch.services().settings().sample_attempts),
+            batch: Arc::clone(batch),
+            request: Arc::clone(request),
+            number,
+            before: Vec::new(),
+            sampled: 0,
+            began: None,
+            span,
+        }
     }
 
     pub(super) fn id(&self) -> String {
         self.request.id.sample(self.number).to_string()
     }
 
-    /// Takes the sample to its reward, or to the reason why it has none. `permit` is for the first part of its response.
-    ///
-    /// # Errors
-    /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
-    pub(super) async fn run(mut self, permit: OwnedSemaphorePermit) -> Result<Sample, Halt> {
-        let (began, span, prompt) = (SystemTime::now(), self.span, trace_of_prompt(self.batch.run_id(), &self.request));
-        let generated = self.generate(permit).await?;
-        self.progress.finish();
-        let sample = match generated {
-            Generated::Accepted(accepted) => {
-                let _stage = AtStage::enter(Stage::Verifying);
-                self.score(*accepted).await?
-            }
-            Generated::Exhausted { last } => self.failed(last.message),
-        };
-        record_sample(&sample, prompt, span, began);
-        Ok(sample)
-    }
-
     fn services(&self) -> &Services {
         self.batch.services()
     }
 
-    /// Generates the response part by part. A permit is held while a part is with the generation service, not while its weights are waited
-    /// for.
-    async fn generate(&mut self, permit: OwnedSemaphorePermit) -> Result<Generated, Halt> {
-        let (span, whole) = (self.request.rounds, self.batch.sampling(&self.request, self.number));
-        let (mut round, last) = span.range().into_inner();
-        let (mut permit, mut before, mut sampled) = (Some(permit), Vec::new(), 0);
-        loop {
-            let weights = self.weights(round).await;
-            let held = match permit.take() {
-                Some(permit) => permit,
-                None => self.permit().await?,
-            };
-            let sampling = span.sampling(&whole, round, sampled);
-            let part = ResponsePart {
-                weights,
-                before,
-                is_last: round == last || sampling.max_tokens + sampled == whole.max_tokens,
-                sampling,
-            };
-            let stage = AtStage::enter(Stage::Generating);
-            let generated = self.generate_part(&part, round).await?;
-            drop((held, stage));
-            let accepted = match generated {
-                Generated::Accepted(accepted) => accepted,
-                exhausted @ Generated::Exhausted { .. } => return Ok(exhausted),
-            };
-            let tokens = accepted.tokens as u32;
-            if part.ends(tokens - sampled, accepted.rollout.finish_reason()) {
-                return Ok(Generated::Accepted(accepted));
-            }
-            self.progress.end(round);
-            (round, before, sampled) = (round + 1, accepted.rollout.segments, tokens);
+    /// Samples the next segment of its response, by these weights; the last one is as long as it gets. `accepted` is called once the
+    /// request is with the generation service.
+    ///
+    /// # Errors
+    /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
+    pub(super) async fn sample(
+        &mut self,
+        weights: Option<WeightsRef>,
+        is_last: bool,
+        mut accepted: impl FnMut(),
+    ) -> Result<SegmentEnd, Halt> {
+        self.began.get_or_insert_with(SystemTime::now);
+        let sampling = self.batch.segment(&self.whole, is_last, self.sampled);
+        let part = ResponsePart {
+            weights,
+            before: std::mem::take(&mut self.before),
+            is_last: is_last || sampling.max_tokens + self.sampled == self.whole.max_tokens,
+            sampling,
+        };
+        let generated = match self.generate_part(&part, &mut accepted).await? {
+            Generated::Accepted(generated) => generated,
+            Generated::Exhausted { last } => return Ok(SegmentEnd::Exhausted { message: last.message }),
+        };
+        let tokens = generated.tokens as u32;
+        if part.ends(tokens - self.sampled, generated.rollout.finish_reason()) {
+            return Ok(SegmentEnd::Whole(generated));
         }
+        (self.before, self.sampled) = (generated.rollout.segments, tokens);
+        Ok(SegmentEnd::GoesOn)
     }
 
-    /// The weights of a round, once it begins.
-    async fn weights(&self, round: usize) -> Option<WeightsRef> {
-        let _stage = AtStage::enter(Stage::Queued);
-        self.batch.weights(round).await
+    /// Verifies and scores a response that is whole.
+    ///
+    /// # Errors
+    /// A service that stays away; a stop.
+    pub(super) async fn verify(self, accepted: Accepted) -> Result<Sample, Halt> {
+        let (began, span, prompt) = (self.began, self.span, trace_of_prompt(self.batch.run_id(), &self.request));
+        let sample = self.score(accepted).await?;
+        record_sample(&sample, prompt, span, began.unwrap_or_else(SystemTime::now));
+        Ok(sample)
     }
 
-    async fn permit(&self) -> Result<OwnedSemaphorePermit, RunError> {
-        let _stage = AtStage::enter(Stage::Queued);
-        Arc::clone(&self.permits).acquire_owned().await.map_err(|error| RunError::Defect(error.to_string()))
+    /// Gives the sample up.
+    pub(super) fn give_up(self, message: String) -> Sample {
+        let (began, span, prompt) = (self.began, self.span, trace_of_prompt(self.batch.run_id(), &self.request));
+        let sample = self.failed(message);
+        record_sample(&sample, prompt, span, began.unwrap_or_else(SystemTime::now));
+        sample
     }
 
-    /// Generates a part until its rollout is accepted or the attempts are used up. Its round has begun once it is on its way: until then
-    /// the engines keep its weights.
-    async fn generate_part(&mut self, part: &ResponsePart, round: usize) -> Result<Generated, Halt> {
+    /// Generates a part until its rollout is accepted or the attempts are used up.
+    async fn generate_part(&mut self, part: &ResponsePart, accepted: &mut impl FnMut()) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
         let (mut unavailable, mut lost) = (policy.with_jitter(self.id()).backoff(), false);
         loop {
             let start = self.batch.begin_attempt().await;
             let item = self.batch.generate_item(&self.request, self.number, part, self.span);
             let submitted = self.services().generation().submit(item).await;
-            self.progress.begin(round);
+            accepted();
             let answer = match submitted {
                 Ok(pending) => pending.await.result,
                 Err(error) => Err(error),
