@@ -2,6 +2,7 @@
 //!
 //! nvcc is the one in `NVCC`, in `CUDA_HOME`, or on the path. What was compiled before by the same compiler from the same text is kept. What
 //! the assembler says of a kernel (registers, spills) lies beside it in a `.log` file, which `.ci/kernel_usage.py` reads.
+#![allow(clippy::print_stdout, reason = "this is how a build script speaks to cargo")]
 
 use std::collections::VecDeque;
 use std::env;

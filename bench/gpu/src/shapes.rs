@@ -253,7 +253,7 @@ mod tests {
         );
         assert_eq!(on_80.aim, FITTED_AIM);
         assert_eq!(large.clone().fitted(gib(80)).unwrap().moments, MomentsLocation::Host);
-        let refused = large.fitted(gib(24)).unwrap_err().to_string();
+        let refused = large.fitted(gib(24)).err().unwrap().to_string();
         assert!(refused.starts_with("it takes ") && refused.ends_with("and 24.0 GiB are free"), "{refused}");
     }
 

@@ -26,8 +26,9 @@ impl ImageKind {
     pub fn choose(capability: u32, driver: u32, toolkit: u32) -> Result<Self, FieldError> {
         let runs = |architecture: &&u32| **architecture / 10 == capability / 10 && **architecture <= capability;
         let version = |number: u32| format!("{}.{}", number / 1000, number % 1000 / 10);
+        let of_device = |number: u32| format!("{}.{}", number / 10, number % 10);
         if capability < ARCHITECTURES[0] {
-            return Err(FieldError::new("compute capability", version(100 * capability), "8.0 or later"));
+            return Err(FieldError::new("compute capability", of_device(capability), "8.0 or later"));
         }
         match ARCHITECTURES.iter().rev().find(runs) {
             Some(&architecture) if driver / 1000 >= toolkit / 1000 => Ok(Self::MachineCode(architecture)),
@@ -38,7 +39,7 @@ impl ImageKind {
                     "{} or later: the program was built by CUDA {}, and this device has compute capability {}",
                     version(needed),
                     version(toolkit),
-                    version(100 * capability)
+                    of_device(capability)
                 );
                 Err(FieldError::new("the driver's version of CUDA", version(driver), allowed))
             }

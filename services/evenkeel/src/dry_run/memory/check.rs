@@ -116,7 +116,7 @@ mod tests {
         let said = problem(&on_device, &memory);
         assert!(said.contains("compute.device has 38.0 GiB of free memory, needed: "), "{said}");
         assert!(said.contains("optimizer.moments = host"), "{said}");
-        assert!(said.contains("; it fits with learner.compute.recompute = "), "{said}");
+        assert!(said.contains("; it fits with learner.optimizer.moments = host and learner."), "{said}");
         let on_host = recipe(SMALL, &["learner.optimizer.moments=host"]);
         let memory = Memory {
             available_bytes: Some(140 << 30),
