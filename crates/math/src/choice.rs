@@ -88,6 +88,10 @@ pub(crate) fn of_answer(text: &str) -> Option<char> {
     if ["Both ", "Neither ", "All of ", "None of ", "Either "].iter().any(|start| rest.starts_with(start)) {
         return Some(letter);
     }
+    // `(D) is incorrect`
+    if rest.starts_with("is ") || rest.split_whitespace().any(|word| matches!(word, "incorrect" | "wrong")) {
+        return None;
+    }
     let mut words = rest.split(|c: char| !c.is_alphanumeric());
     let is_other = |word: &str| {
         let mut letters = word.chars();

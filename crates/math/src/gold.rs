@@ -215,6 +215,10 @@ impl Gold {
             // The strict profile takes answers as written.
             return None;
         }
+        // `A: B` for the choice B.
+        if self.choice.is_some() && choice::content(answer).is_some() {
+            return None;
+        }
         let answers = if is_plain(value) { Vec::new() } else { others(answer, value, Side::Answer, fuel) };
         let own = std::iter::once(&self.value).chain(&self.others);
         for (index, gold) in own.enumerate() {

@@ -192,6 +192,15 @@ fn signs_and_formatting_around_a_number() {
 }
 
 #[test]
+fn amounts_are_no_shares_and_sets_no_lists_of_sets() {
+    all("\\$5", &["5", "\\$5.00"], &["5\\%"]);
+    all("30^\\circ", &["30"], &["30\\%"]);
+    all("60 \\text{ km}", &["60"], &["60\\%"]);
+    all("\\{1,2\\}", &["1, 2", "\\{2, 1\\}"], &["\\{1\\}, \\{2\\}", "\\{\\{1,2\\}\\}"]);
+    all("B", &["\\text{Answer: } B", "(B)"], &["A: B", "\\text{(B) is incorrect}", "\\text{(B) is wrong}"]);
+}
+
+#[test]
 fn thinking_has_several_tags() {
     completions(
         "42",

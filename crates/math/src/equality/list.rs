@@ -50,6 +50,11 @@ pub(super) fn single_value<'v>(items: &'v [Value], rules: &Rules, fuel: &mut Fue
 
 /// A set against anything without a rule of its own: each item is in both, multiplicity aside.
 pub(super) fn compare_set(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
+    // `\\{1\\}, \\{2\\}` are two sets.
+    let has_sets = |value: &Value| value.items().is_some_and(|items| items.iter().any(|i| matches!(i, Value::Set(_))));
+    if has_sets(gold) != has_sets(answer) {
+        return Reason::DifferentKind;
+    }
     if let (Some(a), Some(b)) = (gold.items(), answer.items()) {
         let reason = compare_items(a, b, rules, fuel);
         if is_equal(reason) || reason.outcome() == CheckOutcome::Undecided {

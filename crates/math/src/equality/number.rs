@@ -16,6 +16,10 @@ const MAX_ROUNDED_PLACES: usize = 1000;
 pub(super) fn compare(gold: &Number, answer: &Number, rules: &Rules) -> Reason {
     match (rules.units, gold.currency, answer.currency) {
         (Units::Compare | Units::Require, Some(gold), Some(answer)) if gold != answer => return Reason::DifferentUnit,
+        // Money is no share.
+        (Units::Compare | Units::Require, Some(_), None) if answer.percent && !gold.percent => {
+            return Reason::DifferentUnit;
+        }
         (Units::Require, Some(_), None) => return Reason::MissingUnit,
         _ => {}
     }

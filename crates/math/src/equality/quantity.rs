@@ -74,7 +74,12 @@ fn degrees(expr: &Expr) -> Option<Value> {
 
 pub(super) fn compare(gold: &Value, answer: &Value, rules: &Rules, fuel: &mut Fuel) -> Reason {
     let (gold_side, answer_side) = (Measured::of(gold), Measured::of(answer));
+    let is_share = |value: &Value| matches!(value, Value::Number(number) if number.percent);
     match (&gold_side.unit, &answer_side.unit) {
+        // An amount with a unit is no share.
+        (Some(_), None) if is_share(answer) && !is_share(&gold_side.amount) && rules.units != Units::Ignore => {
+            Reason::DifferentUnit
+        }
         (None, None) => amounts(gold, answer, rules, fuel),
         (Some(gold_unit), Some(answer_unit)) if rules.units != Units::Ignore => {
             let one_in_radians =

@@ -116,9 +116,10 @@ fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
         matches!(kind, Kind::Space | Kind::Symbol('"' | '*' | '`' | '\'' | ',' | '.' | '#') | Kind::Command("\\"))
     };
     let mut words = Vec::with_capacity(4);
+    let mut is_after_colon = false;
     for at in before.rev().filter(|at| !is_mark(tokens.kind(*at))) {
         match tokens.kind(at) {
-            Kind::Symbol(':') if words.is_empty() => return true,
+            Kind::Symbol(':') if words.is_empty() => is_after_colon = true,
             kind => words.extend(text_of(kind).map(str::to_lowercase)),
         }
         if words.len() == 3 {
@@ -129,6 +130,8 @@ fn leads(tokens: &Tokens<'_>, before: Range<usize>) -> bool {
     let is_one = |list: &str, word: &str| list.split_whitespace().any(|known| known == word);
     match word(0) {
         None => true,
+        // `Total: 36`, but not `A: B`.
+        Some(word) if is_after_colon => word.chars().nth(1).is_some(),
         Some("of") => word(1).is_some_and(|word| is_one("total answer result amount value", word)),
         Some("to") => {
             word(1).is_some_and(|word| is_one("equal equals amounts comes out simplifies evaluates reduces", word))
