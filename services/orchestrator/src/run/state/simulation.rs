@@ -245,6 +245,8 @@ impl<'a> Simulation<'a> {
                 }
                 Action::Publish { version } => self.comes(LoopEvent::Published(weights(version))),
                 Action::Record(step) => {
+                    let has_engines = self.at.proven >= Some(self.state.version_of(step));
+                    assert!(self.rules.lag > 0 || has_engines, "without a lag the engines have its weights");
                     let done = self.at.open.remove(&step).unwrap();
                     assert!(self.done.insert(step, done).is_none());
                     self.comes(LoopEvent::Recorded(step));
