@@ -66,7 +66,7 @@ class MissingToken(Lie):
     """Answers lack their first token."""
 
     def answer(self, body, choice, ask):
-        if len(choice["token_ids"]) > 1:
+        if len(choice["token_ids"]) > 2:
             del choice["token_ids"][0]
             for name in ("token_logprobs", "tokens", "top_logprobs", "text_offset"):
                 if choice["logprobs"].get(name):
@@ -199,6 +199,7 @@ def start(engine_port, lie):
                     completion = json.loads(answer)
                     for choice in completion["choices"]:
                         lie.answer(parsed, choice, ask)
+                    completion["usage"]["completion_tokens"] = sum(len(choice["token_ids"]) for choice in completion["choices"])
                     answer = json.dumps(completion).encode()
                 return self.reply(status, kind, answer)
             return self.reply(*send("POST", self.path, body, self.headers.items()))

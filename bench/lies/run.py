@@ -76,7 +76,7 @@ WEIGHTS = {
 AUDIT = re.compile(r"step (\d+): the samples of engine \S+ fail the audit of their ([a-z -]+):")
 PROOF = re.compile(r"engine \S+ does not have version (\d+) of the weights")
 # The probe of an engine when it is connected: before anything is sampled.
-PROBE = re.compile(r"engine \S+: log_probabilities is raw, allowed: processed")
+PROBE = re.compile(r"engine \S+: log_probabilities is raw, allowed: processed|error: the generation service: no engine answered")
 
 
 # The model that all runs start from has had its warm start, and nothing but steps is of interest.

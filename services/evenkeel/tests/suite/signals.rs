@@ -56,7 +56,7 @@ fn a_scheduler_and_a_terminal_end_a_run_with_a_checkpoint_after_its_step_and_it_
         wait_for("a step", || count_lines(&out.join("metrics.jsonl")) >= 1);
         process.signal(signal);
         // Schedulers repeat it, later; that changes nothing.
-        std::thread::sleep(Duration::from_millis(100));
+        std::thread::sleep(Duration::from_millis(1000));
         process.signal(signal);
         process.signal("TERM");
         ends(process, code, Duration::from_secs(25));

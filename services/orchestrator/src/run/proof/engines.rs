@@ -99,6 +99,11 @@ impl Engines {
         }
     }
 
+    /// Whether every suspicion is excluded for every engine.
+    pub(super) fn is_proven(&self, suspicions: &[Suspicion]) -> bool {
+        suspicions.iter().all(|suspicion| self.known(suspicion).excluded)
+    }
+
     /// What is known of a suspicion over all engines.
     fn known(&self, suspicion: &Suspicion) -> SuspicionReport {
         let decisions = || self.all.values().map(|evidence| evidence.decision(suspicion));

@@ -141,8 +141,12 @@ impl Proof {
         let _during = self.services.events().during(Activity::Proving);
         let (versions, turn, size) = {
             let mut state = self.state();
-            let exact = state.engines.are_exact().unwrap_or(true);
-            (Versions::new(version, state.anchor), state.rotation.turn(), self.size(exact))
+            let exact = state.engines.are_exact();
+            let turn = match exact == Some(true) && state.engines.is_proven(state.rotation.all()) {
+                true => state.rotation.short_turn(),
+                false => state.rotation.turn(),
+            };
+            (Versions::new(version, state.anchor), turn, self.size(exact.unwrap_or(true)))
         };
         let text = self.score(version, versions, &turn, size).await?;
         self.state().pending.insert(version, text);
