@@ -82,6 +82,12 @@ impl HealthMonitor {
         self.interval.tick().await;
     }
 
+    /// Nothing is in flight: what was seen says nothing of what is in flight next, however much later that is.
+    pub(super) fn rest(&mut self) {
+        self.rollouts.since = None;
+        self.verifiers.iter_mut().for_each(|(_, verifications)| verifications.since = None);
+    }
+
     /// # Errors
     /// [`RunError::ServiceLost`] once a service made no progress for too long; a stop while one is unreachable.
     pub(super) fn check(&mut self, services: &Services, health: &RolloutHealth) -> Result<(), Halt> {

@@ -185,6 +185,7 @@ impl Rollouts {
         if self.groups.is_empty() {
             // Nothing is left that could show that engines are back.
             self.batch.engines_available();
+            self.monitor.rest();
         }
         // What becomes of a prompt that is trained on shows later.
         if !self.batch.is_for_training() {

@@ -31,6 +31,8 @@ pub(super) struct StepGroups {
     /// Scoring of audited samples has begun and not ended.
     is_auditing: bool,
     audited: Option<AuditReport>,
+    /// What the audit of its samples saw, up to its end.
+    audit_report: Option<AuditReport>,
     /// Groups from this one on wait for the audit, or for engines that share the learner's memory to sleep.
     hold_from: usize,
     held: Vec<TrainGroup>,
@@ -87,6 +89,7 @@ impl StepGroups {
             is_sampled: false,
             is_auditing: false,
             audited: None,
+            audit_report: None,
             hold_from: if engines_sleep { 0 } else { held_by_audit },
             held: Vec::new(),
             closed: None,
@@ -174,6 +177,10 @@ impl StepGroups {
         }
         self.held.drain(..).for_each(|group| self.feed.push(group));
         self.feed.close();
+        // Samples of later steps are still to be added to what is known of the engines.
+        if let Some(audit) = self.audit.take() {
+            self.audit_report = audit.finish(self.audited.take());
+        }
         true
     }
 
@@ -186,7 +193,7 @@ impl StepGroups {
             next_prompt: closed.next_prompt,
             waiting: closed.waiting,
             lengths,
-            audit: self.audit.and_then(|audit| audit.finish(self.audited)),
+            audit: self.audit_report,
             last_rollout: self.last_rollout,
             last_verdict: self.last_verdict,
         })

@@ -137,6 +137,8 @@ impl<'a> InProgress<'a> {
         let shown = if self.samples_ahead { version } else { state.version_of(step) };
         let (published_in, updated) = (self.weights.get(&state.version_of(step)), self.updates.get(&shown).cloned());
         let published_in = published_in.map(|(_, took)| *took).unwrap_or_default();
+        // Later steps are of this version or of a later one.
+        self.updates = self.updates.split_off(&shown);
         let updated_in =
             updated.as_ref().filter(|_| !self.samples_ahead).map(|updated| updated.took).unwrap_or_default();
         let not_begun = groups.began.saturating_duration_since(began);

@@ -84,7 +84,9 @@ impl<'a> InProgress<'a> {
     pub(in crate::run) fn observe(&mut self, position: &Position) {
         let state = position.state();
         self.parts.weights.set_earliest_in_flight(state.earliest_in_flight());
-        match (state.awaits_weights() || self.rollouts.is_idle(), self.idle_since) {
+        // In data order engines that sample nothing may still evaluate, or be proven.
+        let is_idle = self.order == StepOrder::Completion && self.rollouts.is_idle();
+        match (state.awaits_weights() || is_idle, self.idle_since) {
             (true, None) => self.idle_since = Some(Instant::now()),
             (false, Some(since)) => {
                 self.idle += since.elapsed();
@@ -97,7 +99,6 @@ impl<'a> InProgress<'a> {
     fn forget_weights(&mut self, position: &Position) {
         let oldest = position.state().published().map(PublishedWeights::version).min().unwrap_or_default();
         self.weights = self.weights.split_off(&oldest);
-        self.updates = self.updates.split_off(&oldest);
     }
 
     /// What happens next. `None`: nothing that the loop must know.
@@ -109,6 +110,8 @@ impl<'a> InProgress<'a> {
         let done = tokio::select! {
             biased;
             halt = stop.now() => return Err(halt),
+            // A report that is there is not thrown away.
+            done = next_of(&mut self.training) => done?,
             () = stop.step_abandoned(), if !self.abandons => {
                 self.abandons = true;
                 // Until its report is there, the state of both sides is that of the last whole step.
@@ -119,7 +122,6 @@ impl<'a> InProgress<'a> {
                 self.stops = true;
                 return Ok(Some(LoopEvent::Stop));
             }
-            done = next_of(&mut self.training) => done?,
             Some(done) = self.work.next() => done?,
             event = self.rollouts.next() => return self.rolled_out(event?),
         };

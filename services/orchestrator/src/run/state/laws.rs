@@ -169,10 +169,14 @@ proptest! {
             if ended.is_none() {
                 simulation.tell(LoopEvent::Stop);
                 if abandons {
+                    simulation.history = Some(Vec::new());
                     simulation.abandon();
                 }
                 ended = simulation.run(100_000);
                 prop_assert!(ended.is_some());
+                let later = simulation.history.take().unwrap_or_default();
+                let trains = later.iter().flat_map(|(_, actions)| actions).any(|action| matches!(action, Action::Train(_)));
+                prop_assert!(!trains, "a step is trained after the run was to give it up");
                 prop_assert_eq!(simulation.checkpoint.0, simulation.state.step(), "a stop keeps what is done");
             }
             completed = ended == Some(true);

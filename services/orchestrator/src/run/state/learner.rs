@@ -95,7 +95,7 @@ impl LoopState {
             Learner::Kept(Next::End) => (Learner::Over, Some(Action::Finish { completed: true })),
             Learner::Kept(Next::Stop) => (Learner::Over, Some(Action::Finish { completed: false })),
             // A stop may have been requested since.
-            Learner::Kept(Next::Step) if self.stops && self.next_step() == step => stop(),
+            Learner::Kept(Next::Step) if self.abandons || (self.stops && self.next_step() == step) => stop(),
             Learner::Kept(Next::Step) => (Learner::Begun, None),
             Learner::Begun => match self.steps.front() {
                 // No update may use what engines sampled before it is known whether they had the weights.

@@ -74,8 +74,9 @@ pub(in crate::run) struct LoopState {
     learner: Learner,
     /// Steps whose weights are evaluated, as far back as any is asked for.
     evaluated: BTreeSet<u64>,
-    /// A stop is requested.
+    /// A stop is requested, and that no further step is trained.
     stops: bool,
+    abandons: bool,
     /// No step from this one on is sampled: the run stops before.
     ends_before: Option<u64>,
 }
@@ -204,6 +205,7 @@ impl LoopState {
             LoopEvent::Stop => self.stops = true,
             LoopEvent::AbandonStep => {
                 self.stops = true;
+                self.abandons = true;
                 self.learner.abandon();
             }
         }
