@@ -1,6 +1,6 @@
 //! The format of responses, key by key as in vLLM 0.32.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::support::{Client, Served, ids, keys, logprobs, model, serve, serve_with, settings, tokens, with};
 use evenkeel_engine::{Engine, EngineSettings, LogprobsMode};
@@ -313,6 +313,8 @@ async fn a_folder_without_a_tokenizer_serves_ids() {
 async fn metrics_have_vllms_names() {
     let began = Instant::now();
     let served = serve().await;
+    // A while without requests, also on a machine that does other things.
+    tokio::time::sleep(Duration::from_millis(50)).await;
     served
         .client
         .complete(json!({"n": 3, "temperature": 1, "seed": 1, "max_tokens": 9, "ignore_eos": true}))
