@@ -115,7 +115,9 @@ def train(binary, arguments, start, options, lie, seed):
     with tempfile.TemporaryDirectory() as scratch:
         scratch = Path(scratch)
         told, port = lie(scratch), free_port()
-        engine = [binary, "serve", "engine", "--recipe", arguments.recipe, *options]
+        # An engine has no learner.
+        of_engine = [word for setting in options[1::2] if not setting.startswith("learner.") for word in ("--set", setting)]
+        engine = [binary, "serve", "engine", "--recipe", arguments.recipe, *of_engine]
         engine += ["--set", f"listen=127.0.0.1:{port}", "--set", f"model={start['model']}", "--set", "logprobs_mode=processed_logprobs"]
         with (scratch / "engine.log").open("wb") as log:
             serving = subprocess.Popen([str(word) for word in engine], stdout=log, stderr=log)
