@@ -1,28 +1,9 @@
 //! More kinds of answers as people write them, each with what is near it and must not be rewarded.
 
-use evenkeel_math::{CheckInput, CheckOutcome, Gold, Reason, Rules, check};
+mod judged;
 
-#[track_caller]
-fn all(gold: &str, same: &[&str], other: &[&str]) {
-    let rules = Rules::default();
-    for (answers, expected) in [(same, true), (other, false)] {
-        for answer in answers {
-            let verdict = check(gold, CheckInput::Extracted(answer), &rules);
-            assert_eq!(verdict.is_equal(), expected, "{gold} and {answer}: {}", verdict.reason);
-        }
-    }
-}
-
-#[track_caller]
-fn completions(gold: &str, right: &[&str], wrong: &[&str]) {
-    let rules = Rules::default();
-    for (texts, expected) in [(right, true), (wrong, false)] {
-        for text in texts {
-            let verdict = check(gold, CheckInput::Completion(text), &rules);
-            assert_eq!(verdict.is_equal(), expected, "{gold} and {text:?}: {}", verdict.reason);
-        }
-    }
-}
+use evenkeel_math::{CheckInput, CheckOutcome, Gold, Reason, Rules};
+use judged::{all, completions};
 
 #[test]
 fn values_of_one_name_are_not_those_of_another() {
@@ -204,6 +185,7 @@ fn amounts_are_no_shares_and_sets_no_lists_of_sets() {
 fn thinking_has_several_tags() {
     completions(
         "42",
+        &Rules::default(),
         &[
             "<thinking>\\boxed{41}</thinking>\\boxed{42}",
             "<reasoning>\\boxed{41}</reasoning><answer>42</answer>",
@@ -219,8 +201,13 @@ fn thinking_has_several_tags() {
 
 #[test]
 fn titles_of_sections_are_no_answers() {
-    completions("17", &["#### 17\nThat is all.", "#### Final Answer\n\n**17**"], &[]);
-    completions("1", &[], &["#### 1 Introduction\nSo it begins.\nAnswer: 17", "#### (1)\nAnswer: 17"]);
+    completions("17", &Rules::default(), &["#### 17\nThat is all.", "#### Final Answer\n\n**17**"], &[]);
+    completions(
+        "1",
+        &Rules::default(),
+        &[],
+        &["#### 1 Introduction\nSo it begins.\nAnswer: 17", "#### (1)\nAnswer: 17"],
+    );
 }
 
 #[test]

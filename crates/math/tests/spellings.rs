@@ -1,34 +1,9 @@
 //! Answers as people write them, kind by kind: what is recognised, and what is near it and must not be rewarded.
 
-use evenkeel_math::{CheckInput, Profile, Rules, check};
+mod judged;
 
-#[track_caller]
-fn all(gold: &str, same: &[&str], other: &[&str]) {
-    let rules = Rules::default();
-    for (answers, expected) in [(same, true), (other, false)] {
-        for answer in answers {
-            let verdict = check(gold, CheckInput::Extracted(answer), &rules);
-            assert_eq!(verdict.is_equal(), expected, "{gold} and {answer}: {}", verdict.reason);
-        }
-    }
-}
-
-#[track_caller]
-fn completions(gold: &str, profile: Profile, right: &[&str], wrong: &[&str]) {
-    let rules = profile.rules();
-    for (texts, expected) in [(right, true), (wrong, false)] {
-        for text in texts {
-            let verdict = check(gold, CheckInput::Completion(text), &rules);
-            assert_eq!(
-                verdict.is_equal(),
-                expected,
-                "{gold} and {text:?}: {} ({:?})",
-                verdict.reason,
-                verdict.extracted
-            );
-        }
-    }
-}
+use evenkeel_math::Profile;
+use judged::{all, completions};
 
 #[test]
 fn a_comma_is_read_one_way() {
@@ -365,7 +340,7 @@ fn choices_have_letters_and_texts() {
 fn answers_are_announced_in_many_ways() {
     completions(
         "42",
-        Profile::Default,
+        &Profile::Default.rules(),
         &[
             "The answer is 42.",
             "the answer is: **42**",
@@ -400,19 +375,19 @@ fn answers_are_announced_in_many_ways() {
     );
     completions(
         "D",
-        Profile::Default,
+        &Profile::Default.rules(),
         &["We get \\boxed{42} meters.\n\nAnswer: D", "The correct option is D."],
         &["\\boxed{A}\n\nAnswer: D", "Answer: C"],
     );
     completions(
         "-3",
-        Profile::Unmarked,
+        &Profile::Unmarked.rules(),
         &["So it is -3.", "So it is −3.", "It is equal to - 3.", "thus = -3"],
         &["So it is 3.", "So 7 - 3."],
     );
     completions(
         "3",
-        Profile::Unmarked,
+        &Profile::Unmarked.rules(),
         &["So it is 3."],
         &["So it is -3.", "So it is −3.", "It is - 3.", "the ratio 2:3."],
     );

@@ -116,30 +116,14 @@ fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_model::Family;
-
+    use super::super::recorded_tests::models;
     use super::*;
     use crate::settings::{Compute, ComputeType};
 
-    /// Qwen3-1.7B.
+    /// Qwen3-1.7B with its whole context.
     fn config() -> Config {
-        Config {
-            family: Family::Qwen3,
-            vocab_size: 151_936,
-            hidden_size: 2048,
-            intermediate_size: 6144,
-            num_layers: 28,
-            num_heads: 16,
-            num_kv_heads: 8,
-            head_dim: 128,
-            max_position_embeddings: 40_960,
-            rms_norm_eps: 1e-6,
-            rope_theta: 1e6,
-            qkv_bias: false,
-            output_bias: false,
-            tie_word_embeddings: true,
-            eos_token_ids: Vec::new(),
-        }
+        let [_, (_, qwen3), ..] = models();
+        Config { max_position_embeddings: 40_960, ..qwen3 }
     }
 
     fn settings(tokens: usize) -> TrainingSettings {

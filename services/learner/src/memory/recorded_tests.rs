@@ -20,7 +20,7 @@ const CARDS: [(&str, f64); 4] = [("24 GB", 23.6), ("40 GB", 39.4), ("80 GB", 79.
 const TOLERANCE: f64 = 0.01;
 
 /// Shapes of Qwen3, and of Qwen2.5 with its biases and without a tied head.
-fn models() -> [(&'static str, Config); 5] {
+pub(super) fn models() -> [(&'static str, Config); 5] {
     let qwen3 = |hidden_size: usize, intermediate_size: usize, num_layers: usize, num_heads: usize| Config {
         family: Family::Qwen3,
         vocab_size: 151_936,

@@ -148,20 +148,14 @@ impl Proof {
             };
             (Versions::new(version, state.anchor), turn, self.size(exact.unwrap_or(true)))
         };
-        let text = self.score(version, versions, &turn, size).await?;
+        let text = self.score(versions, &turn, size).await?;
         self.state().pending.insert(version, text);
         Ok(())
     }
 
     /// Text of a version with the learner's scores.
-    async fn score(
-        &self,
-        version: u64,
-        versions: Versions,
-        turn: &[Suspicion],
-        size: ProbeSize,
-    ) -> Result<ScoredText, Halt> {
-        let began = Instant::now();
+    async fn score(&self, versions: Versions, turn: &[Suspicion], size: ProbeSize) -> Result<ScoredText, Halt> {
+        let (began, version) = (Instant::now(), versions.current);
         let sequences = self.text().draw(version, size);
         let right = self.published_scores(&sequences, &ScoreWeights { version, ..ScoreWeights::default() }).await?;
         let (learner, impossible) = match right {
