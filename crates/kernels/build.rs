@@ -99,7 +99,7 @@ impl Image {
     fn arguments(&self) -> Vec<String> {
         let (form, kind) = if self.ptx { ("-ptx", "compute") } else { ("-cubin", "sm") };
         let architecture = format!("-arch={kind}_{}", self.architecture);
-        ["-std=c++17", form, &architecture, "-Xptxas", "-v"].map(str::to_owned).into()
+        ["-std=c++17", form, &architecture, "--fmad=false", "-Xptxas", "-v"].map(str::to_owned).into()
     }
 }
 

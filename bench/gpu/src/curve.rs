@@ -1,7 +1,8 @@
 //! GRPO steps of the arithmetic recipe on the device against the same steps on the CPU.
 //!
-//! The CPU's learner samples, and both learn from the same groups. So a difference is one of arithmetic, and other samples do not
-//! amplify it.
+//! The CPU's learner samples, and each step on the device begins with the CPU's weights and moments and the same groups. So a difference is one
+//! of the arithmetic of a single step. Learners that go on from their own weights drift apart by orders of magnitude in 50 steps, whatever the
+//! first rounding was: 2e-7 of the gradient's norm became 3.5 times it.
 
 use std::io::Write;
 
@@ -23,16 +24,12 @@ const STEPS: u64 = 50;
 const STEPS_ON_CPU: u64 = 4;
 const WARM_START_ON_CPU: u64 = 60;
 
-/// Largest differences in a step, and of the whole change of the weights after all steps.
-struct Limits {
-    loss: f64,
-    norm: f64,
-    entropy: f64,
-    change: f64,
-}
+/// Largest differences in a step: of the loss, of the norm of the gradient (relative), of the entropy, of the change of the weights (relative).
+type Differences = [f64; 4];
 
-const F32: Limits = Limits { loss: 1e-3, norm: 1e-2, entropy: 1e-3, change: 2e-2 };
-const BF16: Limits = Limits { loss: 2e-2, norm: 0.15, entropy: 2e-2, change: 0.35 };
+const NAMES: [&str; 4] = ["loss", "gradient norm, relative", "entropy", "change of the weights, relative"];
+const F32: Differences = [1e-6, 1e-4, 1e-6, 1e-2];
+const BF16: Differences = [1e-6, 0.15, 1e-2, 0.5];
 
 pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
     let on_cpu = device == "cpu";
@@ -46,7 +43,6 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
         warm.supervised_step(&recipe.examples(step)?)?;
     }
     let start = warm.parameters().deep_copy()?;
-    let origin = flat(&start)?;
 
     // Where both are the CPU, another number of threads adds in another order.
     let on_device = |dtype, threads| -> Result<Learner> {
@@ -57,31 +53,33 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
     let mut compared =
         [("f32", F32, on_device(ComputeType::F32, threads + 1)?), ("bf16", BF16, on_device(ComputeType::Bf16, 1)?)];
     let mut table = part.table("curve.jsonl")?;
-    let mut worst = [[0.0f64; 3]; 2];
+    let mut worst = [Differences::default(); 2];
     for step in 0..steps {
+        let folder = part.scratch()?;
+        let state = folder.path().join("state");
+        reference.save_checkpoint(&state, b"")?;
         let groups = recipe.sample(step, &config, reference.parameters(), threads)?;
+        let before = flat(reference.parameters())?;
         let wanted = Numbers::of(&reference.train(groups.clone())?)?;
-        let mut line = json!({"step": step, "cpu": wanted.json()});
+        let wanted_change = change(&reference, &before)?;
+        let mut line = json!({"step": step + 1, "cpu": wanted.json()});
         for ((name, _, learner), worst) in compared.iter_mut().zip(&mut worst) {
+            learner.restore_checkpoint(&state)?;
             let found = Numbers::of(&learner.train(groups.clone())?)?;
+            let of_change = relative(&change(learner, &before)?, &wanted_change);
             line[*name] = found.json();
-            for (worst, difference) in worst.iter_mut().zip(found.differences(&wanted)) {
+            line[*name]["change_error"] = json!(of_change);
+            let [loss, norm, entropy] = found.differences(&wanted);
+            for (worst, difference) in worst.iter_mut().zip([loss, norm, entropy, of_change]) {
                 *worst = if difference > *worst || difference.is_nan() { difference } else { *worst };
             }
         }
         writeln!(table, "{line}")?;
     }
-    let wanted = change(&reference, &origin)?;
-    for ((name, limits, learner), worst) in compared.iter().zip(worst) {
-        let name = |what: &str| format!("{name}: {what} in {steps} steps");
-        part.check(name("loss"), worst[0], limits.loss);
-        part.check(name("gradient norm, relative"), worst[1], limits.norm);
-        part.check(name("entropy"), worst[2], limits.entropy);
-        part.check(
-            name("change of the weights, relative"),
-            relative(&change(learner, &origin)?, &wanted),
-            limits.change,
-        );
+    for ((name, limits, _), worst) in compared.iter().zip(worst) {
+        for ((what, limit), worst) in NAMES.iter().zip(limits).zip(worst) {
+            part.check(format!("{name}: {what} in each of {steps} steps"), worst, *limit);
+        }
     }
     Ok(())
 }

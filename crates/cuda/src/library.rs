@@ -43,6 +43,14 @@ impl Library {
         }
     }
 
+    /// The first version that is of use, where the file name does not say all of it: major and minor.
+    pub const fn least(self) -> Option<[u32; 2]> {
+        match self {
+            Self::Cudnn => Some([9, 19]),
+            _ => None,
+        }
+    }
+
     /// What it is for.
     pub const fn purpose(self) -> &'static str {
         match self {
@@ -66,7 +74,7 @@ impl Library {
             }
             Self::Curand => "it comes with the CUDA 13 toolkit, and with the Python package nvidia-curand",
             Self::Nvrtc => "it comes with the CUDA 13 toolkit, and with the Python package nvidia-cuda-nvrtc",
-            Self::Cudnn => "it comes with the Python package nvidia-cudnn-cu13",
+            Self::Cudnn => "9.19 or a later 9 comes with the Python package nvidia-cudnn-cu13",
             Self::Nccl => "it comes with the Python package nvidia-nccl-cu13",
         }
     }

@@ -44,7 +44,7 @@ pub struct Missing {
     pub searched: Vec<String>,
     /// Files of its name that could not be loaded, with the loader's reason.
     pub broken: Vec<String>,
-    /// Files of another version of it in the folders that were searched: their names end otherwise.
+    /// Files of another version of it in the places that were searched, by what their names end with.
     pub other_versions: Vec<String>,
 }
 
@@ -107,7 +107,12 @@ fn find(library: Library, places: &SearchPaths) -> Result<LoadedLibrary, Missing
         match load(Path::new(library.file())) {
             Ok(handle) => {
                 let path = loaded_file(library.file()).unwrap_or_else(|| library.file().into());
-                return Ok(keep(library, handle, path));
+                if !is_too_old(library, &path) {
+                    return Ok(keep(library, handle, path));
+                }
+                // Nothing of it was called: closed, it leaves its name to the next file.
+                drop(handle);
+                missing.other_versions.push(path.display().to_string());
             }
             Err(LoadFailure::NotFound) => {
                 for folder in listed(std::env::var_os("LD_LIBRARY_PATH")) {
@@ -132,6 +137,10 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<LoadedLibrary> {
         missing.other_versions.extend(other_versions(folder, missing.library));
         return None;
     }
+    if let Some(older) = path.canonicalize().ok().filter(|file| is_too_old(missing.library, file)) {
+        missing.other_versions.push(older.display().to_string());
+        return None;
+    }
     if missing.library == Library::Nvrtc {
         load_builtins(folder);
     }
@@ -143,6 +152,19 @@ fn load_from(folder: &Path, missing: &mut Missing) -> Option<LoadedLibrary> {
         }
         // It was removed since.
         Err(LoadFailure::NotFound) => None,
+    }
+}
+
+/// Whether a file's name says that its version is below the first that is of use: `libcudnn.so.9.14.0`. A system's older one must not hide the one
+/// that comes with PyTorch.
+fn is_too_old(library: Library, file: &Path) -> bool {
+    let Some(least) = library.least() else { return false };
+    let name = file.file_name().unwrap_or_default().to_string_lossy();
+    let version = name.split_once(".so.").map_or("", |(_, version)| version);
+    let mut numbers = version.split('.').map_while(|part| part.parse::<u32>().ok());
+    match (numbers.next(), numbers.next()) {
+        (Some(major), Some(minor)) => [major, minor] < least,
+        _ => false,
     }
 }
 
@@ -262,6 +284,27 @@ mod tests {
         for part in ["libcublas.so.13", "found of another version", "libcublas.so.12", "nvidia-cublas"] {
             assert!(text.contains(part), "{part}: {text}");
         }
+    }
+
+    #[test]
+    fn a_file_that_is_too_old_by_its_name_does_not_hide_a_later_one() {
+        let root = tempfile::tempdir().unwrap();
+        let [system, package] = ["system", "package"].map(|name| root.path().join(name));
+        for folder in [&system, &package] {
+            std::fs::create_dir(folder).unwrap();
+        }
+        std::fs::write(system.join("libcudnn.so.9.14.0"), "not a library").unwrap();
+        std::os::unix::fs::symlink("libcudnn.so.9.14.0", system.join("libcudnn.so.9")).unwrap();
+        std::fs::write(package.join("libcudnn.so.9"), "not a library either").unwrap();
+        let places = SearchPaths { first: vec![system], loader: false, last: vec![package.clone()] };
+        let missing = find(Library::Cudnn, &places).unwrap_err();
+        assert!(missing.other_versions[0].ends_with("system/libcudnn.so.9.14.0"), "{missing:?}");
+        assert_eq!(missing.broken.len(), 1, "{missing:?}");
+        assert!(missing.broken[0].contains("package/libcudnn.so.9"), "{missing:?}");
+        for (name, too_old) in [("9.18.1", true), ("9.19.0", false), ("10.0.0", false), ("9", false), ("9.x", false)] {
+            assert_eq!(is_too_old(Library::Cudnn, Path::new(&format!("libcudnn.so.{name}"))), too_old, "{name}");
+        }
+        assert!(!is_too_old(Library::Cublas, Path::new("libcublas.so.13.0.0")));
     }
 
     #[test]

@@ -64,10 +64,12 @@ impl Product {
         Self { rows, columns, inner, batch: 1, a, b, to, add: Pointer::NULL, factor: 1.0 }
     }
 
-    /// What kind of product it is, for people.
+    /// Its sizes (rows × inner × columns) and types, for people.
     pub fn name(&self) -> String {
         let of = |kind| if kind == Type::F32 { "fp32" } else { "bf16" };
-        format!("product of {}, result in {}", of(self.a.kind), of(self.to.kind))
+        let Self { rows, inner, columns, batch, .. } = self;
+        let each = if *batch == 1 { String::new() } else { format!("{batch} times ") };
+        format!("product {each}{rows} × {inner} × {columns} of {} in {}", of(self.a.kind), of(self.to.kind))
     }
 
     /// With something added.
