@@ -14,8 +14,10 @@ import sys
 
 # Registers of a thread, by architecture: with 48, five blocks of 256 threads are resident on a multiprocessor of 65,536 registers.
 MOST_REGISTERS = {80: 48, 90: 48, 100: 48, 120: 48}
+# Those that hold a row in registers between its two uses, which saves reading it twice: as many as leave enough of it on the way from memory.
+HOLDING = {"rms_norm_backward_bf16_held1": 64, "rms_norm_backward_bf16_held2": 96, "norm_rotary_backward_bf16_256": 64}
 # In the whole source.
-KERNELS = 87
+KERNELS = 97
 ENTRY = re.compile(r"Compiling entry function '(\w+)' for 'sm_(\d+)'")
 SPILL = re.compile(r"(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads")
 USED = re.compile(r"Used (\d+) registers")
@@ -42,8 +44,9 @@ def faults(found):
         if len(kernels) != KERNELS:
             yield f"sm_{architecture}: {len(kernels)} kernels, {KERNELS} are expected"
         for name, (registers, spilled) in sorted(kernels.items()):
-            if not 0 < registers <= most:
-                yield f"sm_{architecture}: {name} takes {registers} registers, allowed: 1 to {most}"
+            allowed = HOLDING.get(name, most)
+            if not 0 < registers <= allowed:
+                yield f"sm_{architecture}: {name} takes {registers} registers, allowed: 1 to {allowed}"
             if spilled:
                 yield f"sm_{architecture}: {name} keeps {spilled} bytes outside of its registers"
 

@@ -10,7 +10,8 @@ use crate::host::Host;
 use crate::memory::Buffer;
 
 /// Widths of heads and of rows, whole and odd ones, and those at which another kernel takes over.
-const WIDTHS: [usize; 15] = [1, 3, 8, 64, 80, 96, 128, 256, 511, 512, 513, 520, 1024, 1537, 4097];
+const WIDTHS: [usize; 19] =
+    [1, 3, 8, 64, 80, 96, 128, 256, 511, 512, 513, 520, 1024, 1537, 2048, 2056, 3584, 4097, 4104];
 
 fn norm(case: &mut Case, kind: Type, width: usize) -> Norm {
     let most = if width > 512 { 12 } else { 90 };

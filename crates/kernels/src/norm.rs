@@ -65,11 +65,13 @@ impl Norm {
     pub fn backward(&self, properties: DeviceProperties, at: NormBackward) -> Result<Launch, FieldError> {
         let wide = self.is_wide(&[at.dy, at.x, at.weight, at.into, at.dx]);
         let [runs, width] = self.sizes()?;
-        let shared = 4 * (SCRATCH + self.slots() * self.width);
+        let kernel = self.kernel("rms_norm_backward", wide);
+        let own = if kernel.contains("held") { 0 } else { self.slots() * self.width };
+        let shared = 4 * (SCRATCH + own);
         let arguments = arguments![at.dy, at.x, at.weight, at.into, at.dx, at.partial, runs, width, self.epsilon];
         let arrays = if at.into == Pointer::NULL { 3 } else { 4 };
         let bytes = self.width * (arrays * self.runs * self.kind.size() + 4 * self.partial_rows(properties));
-        Launch::new(self.kernel("rms_norm_backward", wide), self.blocks(properties), shared, bytes, arguments)
+        Launch::new(kernel, self.blocks(properties), shared, bytes, arguments)
     }
 
     /// Rows of [`NormBackward::partial`].
@@ -102,8 +104,18 @@ impl Norm {
     }
 
     fn kernel(&self, name: &str, wide: bool) -> String {
-        let lanes = if self.takes_warp() { "warp" } else { "block" };
-        format!("{name}_{}_{}_{lanes}", self.kind.name(), step(wide))
+        // What a block takes at a time.
+        let step_width = BLOCK as usize * 16 / self.kind.size();
+        match self.width.div_ceil(step_width) {
+            // Training computes in bf16: in fp32 there are the general kernels alone.
+            steps @ (1 | 2) if wide && !self.takes_warp() && self.kind == Type::Bf16 => {
+                format!("{name}_{}_held{steps}", self.kind.name())
+            }
+            _ => {
+                let lanes = if self.takes_warp() { "warp" } else { "block" };
+                format!("{name}_{}_{}_{lanes}", self.kind.name(), step(wide))
+            }
+        }
     }
 }
 
@@ -114,11 +126,12 @@ mod tests {
     const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 
     #[test]
-    fn heads_are_taken_by_warps_and_rows_by_blocks() {
+    fn heads_are_taken_by_warps_and_rows_by_blocks_that_hold_them_where_they_can() {
         let norm = |width| Norm { kind: Type::Bf16, runs: 1000, width, epsilon: 1e-6 };
         let kernel = |width| norm(width).forward(CHIP, Pointer(16), Pointer(16), Pointer(16)).unwrap().kernel;
         assert_eq!(kernel(128), "rms_norm_bf16_wide_warp");
-        assert_eq!(kernel(2048), "rms_norm_bf16_wide_block");
+        assert_eq!([2048, 3584, 4096].map(kernel), ["rms_norm_bf16_held1", "rms_norm_bf16_held2", "rms_norm_bf16_held2"]);
+        assert_eq!(kernel(4104), "rms_norm_bf16_wide_block");
         assert_eq!(kernel(2047), "rms_norm_bf16_single_block");
         assert_eq!((norm(128).partial_rows(CHIP), norm(2048).partial_rows(CHIP)), (125, 1000));
     }

@@ -58,8 +58,8 @@ impl NormRotary {
     ) -> Result<Launch, FieldError> {
         let HeadTables { weight, cosines, sines, positions } = tables;
         let [rows, heads, half] = self.sizes()?;
+        let name = self.kernel("norm_rotary", &[x, weight, cosines, sines, y]);
         let arguments = arguments![x, weight, cosines, sines, positions, y, rows, heads, half, self.epsilon];
-        let name = format!("norm_rotary_{}", self.kind.name());
         Launch::new(name, self.blocks(properties), 0, self.bytes(2), arguments)
     }
 
@@ -76,17 +76,26 @@ impl NormRotary {
     ) -> Result<Launch, FieldError> {
         let HeadTables { weight, cosines, sines, positions } = tables;
         let [rows, heads, half] = self.sizes()?;
-        let arguments =
-            arguments![dy, x, weight, cosines, sines, positions, dx, partial, rows, heads, half, self.epsilon];
         let shared = 4 * (SCRATCH + SLOTS * 2 * self.half);
         let bytes = self.bytes(3) + 8 * self.half * self.partial_rows(properties);
-        let name = format!("norm_rotary_backward_{}", self.kind.name());
+        let name = self.kernel("norm_rotary_backward", &[dy, x, weight, cosines, sines, dx]);
+        let arguments =
+            arguments![dy, x, weight, cosines, sines, positions, dx, partial, rows, heads, half, self.epsilon];
         Launch::new(name, self.blocks(properties), shared, bytes, arguments)
     }
 
     /// Rows of 2 * half fp32 values whose column sums are the weight's gradient.
     pub fn partial_rows(&self, properties: DeviceProperties) -> usize {
         self.blocks(properties) as usize
+    }
+
+    /// Heads of the usual widths have kernels that hold them in registers, in the type that training computes in.
+    fn kernel(&self, name: &str, pointers: &[Pointer]) -> String {
+        let aligned = pointers.iter().all(|pointer| pointer.0.is_multiple_of(16));
+        match self.half {
+            32 | 64 | 128 if aligned && self.kind == Type::Bf16 => format!("{name}_bf16_{}", 2 * self.half),
+            _ => format!("{name}_{}", self.kind.name()),
+        }
     }
 
     fn blocks(&self, properties: DeviceProperties) -> u32 {
@@ -117,7 +126,8 @@ mod tests {
         let at = Pointer(256);
         let tables = HeadTables { weight: at, cosines: at, sines: at, positions: at };
         let launch = |half: usize| of(half).forward(DeviceProperties { multiprocessors: 132 }, at, tables, at);
-        assert_eq!(launch(64).unwrap().kernel, "norm_rotary_bf16");
+        assert_eq!(launch(64).unwrap().kernel, "norm_rotary_bf16_128");
+        assert_eq!(launch(48).unwrap().kernel, "norm_rotary_bf16");
         assert_eq!(launch(257).unwrap_err().to_string(), "half of a head is 257, allowed: 1 to 256");
         assert!(launch(0).is_err());
     }

@@ -30,19 +30,22 @@ impl Subject {
     }
 }
 
-fn norm(width: usize) -> [Subject; 2] {
+fn norm(kind: Type, width: usize) -> [Subject; 2] {
     let mut case = Case::new(width as u64);
-    let norm = Norm { kind: Type::F32, runs: 40, width, epsilon: 1e-6 };
+    let norm = Norm { kind, runs: 40, width, epsilon: 1e-6 };
     let count = norm.runs * width;
-    let inputs =
-        |case: &mut Case| -> Vec<Buffer> { [count, count, width].map(|count| Buffer::f32(&case.normal(count))).into() };
+    let inputs = |case: &mut Case| -> Vec<Buffer> {
+        let mut arrays: Vec<Buffer> = [(); 2].map(|()| Buffer::values(kind, &case.of(kind, count), 0)).into();
+        arrays.push(Buffer::f32(&case.normal(width)));
+        arrays
+    };
     let (forward, backward) = (inputs(&mut case), inputs(&mut case));
-    let y = Buffer::blank_f32(count);
+    let y = Buffer::blank(kind, count);
     let launch = norm.forward(CHIP, forward[0].pointer(), forward[2].pointer(), y.pointer()).unwrap();
     // A warp needs none.
     let barriers = if width > 512 { vec![0, 1] } else { Vec::new() };
     let forward = Subject { launch, outputs: vec![y], _inputs: forward, barriers };
-    let outputs = vec![Buffer::blank_f32(count), Buffer::blank_f32(norm.partial_rows(CHIP) * width)];
+    let outputs = vec![Buffer::blank(kind, count), Buffer::blank_f32(norm.partial_rows(CHIP) * width)];
     let at = NormBackward {
         dy: backward[0].pointer(),
         x: backward[1].pointer(),
@@ -51,21 +54,26 @@ fn norm(width: usize) -> [Subject; 2] {
         dx: outputs[0].pointer(),
         partial: outputs[1].pointer(),
     };
-    let barriers = if width > 512 { vec![0, 1, 2] } else { vec![2] };
+    // Where threads keep their part of the weight's gradient, nothing is handed over at the end.
+    let barriers = match (kind, width > 512) {
+        (Type::Bf16, true) => vec![0, 1],
+        (Type::F32, true) => vec![0, 1, 2],
+        (_, false) => vec![2],
+    };
     let launch = norm.backward(CHIP, at).unwrap();
     [forward, Subject { launch, outputs, _inputs: backward, barriers }]
 }
 
-fn norm_rotary() -> Subject {
+fn norm_rotary(kind: Type) -> Subject {
     let mut case = Case::new(7);
-    let heads = NormRotary { kind: Type::F32, rows: 20, heads: 2, half: 32, epsilon: 1e-6 };
+    let heads = NormRotary { kind, rows: 20, heads: 2, half: 32, epsilon: 1e-6 };
     let (count, angles) = (20 * 2 * 64, 40 * 32);
-    let mut inputs: Vec<Buffer> =
-        [count, count, 64, angles, angles].map(|count| Buffer::f32(&case.normal(count))).into();
+    let mut inputs: Vec<Buffer> = [(); 2].map(|()| Buffer::values(kind, &case.of(kind, count), 0)).into();
+    inputs.extend([64, angles, angles].map(|count| Buffer::f32(&case.normal(count))));
     inputs.push(Buffer::u32(&case.ids(20, 40)));
     let at = |which: usize| inputs[which].pointer();
     let tables = HeadTables { weight: at(2), cosines: at(3), sines: at(4), positions: at(5) };
-    let outputs = vec![Buffer::blank_f32(count), Buffer::blank_f32(heads.partial_rows(CHIP) * 64)];
+    let outputs = vec![Buffer::blank(kind, count), Buffer::blank_f32(heads.partial_rows(CHIP) * 64)];
     let to = [outputs[0].pointer(), outputs[1].pointer()];
     let launch = heads.backward(CHIP, [at(0), at(1)], tables, to).unwrap();
     Subject { launch, outputs, _inputs: inputs, barriers: vec![0] }
@@ -112,9 +120,11 @@ fn norms_of_gradients() -> [Subject; 2] {
 }
 
 fn subjects() -> Vec<Subject> {
-    let mut subjects = vec![column_sum(), norm_rotary(), scores(), softmax()];
-    subjects.extend(norm(64));
-    subjects.extend(norm(600));
+    let mut subjects = vec![column_sum(), scores(), softmax()];
+    subjects.extend([Type::F32, Type::Bf16].map(norm_rotary));
+    for (kind, width) in [(Type::F32, 64), (Type::F32, 600), (Type::Bf16, 600), (Type::Bf16, 2056)] {
+        subjects.extend(norm(kind, width));
+    }
     subjects.extend(norms_of_gradients());
     subjects
 }

@@ -166,6 +166,12 @@ pub(crate) fn finds_overruns(shim: &Shim) {
 pub(crate) fn knows_every_kernel(shim: &Shim) {
     // What a launch can be named, and what the source has.
     let mut named = BTreeSet::from(["global_norm".to_owned()]);
+    for name in ["rms_norm", "rms_norm_backward"] {
+        named.extend([1, 2].map(|steps| format!("{name}_bf16_held{steps}")));
+    }
+    for name in ["norm_rotary", "norm_rotary_backward"] {
+        named.extend([64, 128, 256].map(|width| format!("{name}_bf16_{width}")));
+    }
     for step in ["wide", "single"] {
         for name in ["adamw", "squares", "add", "token_scores", "cast_f32_bf16", "cast_bf16_f32"] {
             named.insert(format!("{name}_{step}"));
