@@ -91,7 +91,8 @@ impl<'a> Part<'a> {
 
     /// A folder for large files, which is removed with its guard.
     pub(crate) fn scratch(&self) -> Result<Scratch> {
-        let path = self.out.join("scratch");
+        // One for each part: parts may run at the same time, each in its process.
+        let path = self.out.join(format!("scratch-{}", self.name));
         fs::create_dir_all(&path).with_context(|| path.display().to_string())?;
         Ok(Scratch(path))
     }

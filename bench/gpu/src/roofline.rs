@@ -43,43 +43,6 @@ pub(crate) fn measure(part: &mut Part<'_>, device: &Device) -> Result<()> {
         let seconds: f64 = times.values().map(|time| time.seconds).sum();
         part.fact(json!({"what": "all kernels", "model": case.name, "seconds": seconds, "not_counted": unforeseen}));
     }
-    variants(part, &case, options, device)
-}
-
-/// The pass with heads in chunks of more rows, and with the algorithms of its products chosen by time.
-#[cfg(feature = "cuda")]
-fn variants(part: &mut Part<'_>, case: &Case, options: NetworkOptions, device: &Device) -> Result<()> {
-    use evenkeel_model::kernels::cuda::{CandleDevice, Cuda};
-    use evenkeel_model::{Network, TrainableModel};
-
-    let Device::Cuda(gpu) = device else { return Ok(()) };
-    for (head_chunk_rows, timed) in [(1024, false), (2048, false), (4096, false), (8192, false), (4096, true)] {
-        let kernels = Cuda::new(CandleDevice::new(gpu)?, DType::BF16)?.with_attention(options.attention);
-        let parameters = crate::shapes::random(&case.config, device)?;
-        let options = NetworkOptions { head_chunk_rows, ..options };
-        let mut network = Network::new(case.config.clone(), parameters, kernels, options)?;
-        if timed {
-            network.kernels().device().choose_products_by_time();
-        }
-        let batches = [case.batch()?];
-        let seconds =
-            crate::model::fastest(device, || Ok(network.accumulate(&batches, 1.0, &crate::model::Even)?))?;
-        part.fact(json!({
-            "what": "pass", "model": case.name, "head_chunk_rows": head_chunk_rows, "products_timed": timed, "seconds": seconds,
-        }));
-        for choice in network.kernels().device().product_choices() {
-            part.fact(json!({
-                "what": "product", "product": choice.name, "first": choice.first, "fastest": choice.fastest, "place": choice.place,
-            }));
-        }
-        drop(network);
-        evenkeel_model::empty_cache(device)?;
-    }
-    Ok(())
-}
-
-#[cfg(not(feature = "cuda"))]
-fn variants(_: &mut Part<'_>, _: &Case, _: NetworkOptions, _: &Device) -> Result<()> {
     Ok(())
 }
 

@@ -130,7 +130,10 @@ mod tests {
         let norm = |width| Norm { kind: Type::Bf16, runs: 1000, width, epsilon: 1e-6 };
         let kernel = |width| norm(width).forward(CHIP, Pointer(16), Pointer(16), Pointer(16)).unwrap().kernel;
         assert_eq!(kernel(128), "rms_norm_bf16_wide_warp");
-        assert_eq!([2048, 3584, 4096].map(kernel), ["rms_norm_bf16_held1", "rms_norm_bf16_held2", "rms_norm_bf16_held2"]);
+        assert_eq!(
+            [2048, 3584, 4096].map(kernel),
+            ["rms_norm_bf16_held1", "rms_norm_bf16_held2", "rms_norm_bf16_held2"]
+        );
         assert_eq!(kernel(4104), "rms_norm_bf16_wide_block");
         assert_eq!(kernel(2047), "rms_norm_bf16_single_block");
         assert_eq!((norm(128).partial_rows(CHIP), norm(2048).partial_rows(CHIP)), (125, 1000));

@@ -16,7 +16,7 @@ use evenkeel_kernels::{
     Argument, DeviceProperties, FusedAttention, FusedPass, FusedShape, ImageKind, Launch, Pointer, Product,
 };
 
-use super::cublaslt::{CublasLt, ProductChoice};
+use super::cublaslt::CublasLt;
 use super::cudnn::{Library, check_library};
 use super::staging::{CopyStream, Staging};
 use super::times::{KernelTime, Times};
@@ -93,16 +93,6 @@ impl CandleDevice {
     /// A failure of the device.
     pub fn take_times(&self) -> Result<BTreeMap<String, KernelTime>> {
         self.times.take()
-    }
-
-    /// Has the algorithm of each product chosen by time, for all shapes anew.
-    pub fn choose_products_by_time(&self) {
-        self.products.choose_by_time();
-    }
-
-    /// What was chosen by time so far.
-    pub fn product_choices(&self) -> Vec<ProductChoice> {
-        self.products.choices()
     }
 
     /// Why memory of this many bytes was refused.

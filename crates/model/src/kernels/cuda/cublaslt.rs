@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use candle_core::cuda_backend::cudarc::cublaslt::{result, sys};
-use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, DevicePtr, sys::CUevent_flags};
+use candle_core::cuda_backend::cudarc::driver::{CudaSlice, CudaStream, DevicePtr};
 use evenkeel_kernels::{Operand, Pointer, Product, Type};
 
 use super::failed;
@@ -14,31 +14,12 @@ use crate::error::Result;
 
 /// Bytes that the library may use besides: what NVIDIA advises for an H100.
 const WORKSPACE: usize = 32 << 20;
-/// Algorithms that are tried for a shape where they are timed.
-const CANDIDATES: usize = 16;
-/// Timed runs of each, after one that is not.
-const RUNS: usize = 3;
-
-/// What was found where the algorithms for a shape were timed.
-#[derive(Clone, Debug)]
-pub struct ProductChoice {
-    /// The product, as [`Product::name`] has it.
-    pub name: String,
-    /// Seconds of the library's own first choice.
-    pub first: f64,
-    /// Seconds of the fastest.
-    pub fastest: f64,
-    /// Its place among the library's choices.
-    pub place: usize,
-}
 
 /// A handle, its workspace, and the algorithms that were chosen: one for each shape, so that a shape always has the same bits.
 pub(super) struct CublasLt {
     handle: sys::cublasLtHandle_t,
     workspace: CudaSlice<u8>,
     plans: Mutex<HashMap<Key, Plan>>,
-    /// What was timed so far, where algorithms are chosen that way.
-    choices: Mutex<Option<Vec<ProductChoice>>>,
 }
 
 // SAFETY: cuBLASLt's handle may be used by any thread; descriptors are used under the lock.
@@ -61,7 +42,6 @@ struct Plan {
     /// Of bᵀ, aᵀ and toᵀ.
     layouts: [sys::cublasLtMatrixLayout_t; 3],
     algorithm: sys::cublasLtMatmulAlgo_t,
-    candidates: Vec<sys::cublasLtMatmulAlgo_t>,
 }
 
 impl CublasLt {
@@ -70,18 +50,7 @@ impl CublasLt {
         let handle = result::create_handle().map_err(failed)?;
         // SAFETY: the library writes it before it reads it.
         let workspace = unsafe { stream.alloc(WORKSPACE) }.map_err(failed)?;
-        Ok(Self { handle, workspace, plans: Mutex::default(), choices: Mutex::default() })
-    }
-
-    /// Has algorithms chosen by time from now on, for all shapes anew.
-    pub(super) fn choose_by_time(&self) {
-        *self.choices.lock().unwrap_or_else(PoisonError::into_inner) = Some(Vec::new());
-        self.plans.lock().unwrap_or_else(PoisonError::into_inner).clear();
-    }
-
-    /// What was chosen by time.
-    pub(super) fn choices(&self) -> Vec<ProductChoice> {
-        self.choices.lock().unwrap_or_else(PoisonError::into_inner).clone().unwrap_or_default()
+        Ok(Self { handle, workspace, plans: Mutex::default() })
     }
 
     pub(super) fn multiply(&self, stream: &Arc<CudaStream>, product: &Product) -> Result<()> {
@@ -90,23 +59,11 @@ impl CublasLt {
         let key = Key::of(product);
         let plan = match plans.entry(key) {
             Entry::Occupied(plan) => plan.into_mut(),
-            Entry::Vacant(empty) => empty.insert(self.plan(stream, product)?),
+            Entry::Vacant(empty) => empty.insert(self.plan(product)?),
         };
-        self.run(stream, product, plan, &plan.algorithm, product.to.at)
-    }
-
-    fn run(
-        &self,
-        stream: &CudaStream,
-        product: &Product,
-        plan: &Plan,
-        algorithm: &sys::cublasLtMatmulAlgo_t,
-        result_at: Pointer,
-    ) -> Result<()> {
         let pointer = |Pointer(address): Pointer| address as *mut c_void;
-        let adds = product.add != Pointer::NULL;
-        let beta: f32 = if adds { 1.0 } else { 0.0 };
-        let added = if adds { product.add } else { result_at };
+        let beta: f32 = if key.adds { 1.0 } else { 0.0 };
+        let added = if key.adds { product.add } else { product.to.at };
         let [b, a, to] = plan.layouts;
         let workspace = self.workspace.device_ptr(stream).0;
         // SAFETY: descriptors of this plan; addresses of memory that outlives the product in the order of the stream.
@@ -122,9 +79,9 @@ impl CublasLt {
                 a,
                 pointer(added),
                 to,
-                pointer(result_at),
+                pointer(product.to.at),
                 to,
-                algorithm,
+                &raw const plan.algorithm,
                 workspace as *mut c_void,
                 WORKSPACE,
                 stream.cu_stream().cast(),
@@ -133,34 +90,7 @@ impl CublasLt {
         done.map_err(|error| failed(format!("product {product:?}: {error}")))
     }
 
-    /// The fastest of some algorithms, by runs that write elsewhere.
-    fn fastest(&self, stream: &Arc<CudaStream>, product: &Product, plan: &Plan) -> Result<(usize, Vec<f64>)> {
-        let to = product.to;
-        let values = (product.batch - 1) * to.batch_stride + product.rows * to.stride.max(product.columns);
-        // SAFETY: only written.
-        let scratch = unsafe { stream.alloc::<u8>(values * to.kind.size()) }.map_err(failed)?;
-        let at = Pointer(scratch.device_ptr(stream).0);
-        let event = || stream.record_event(Some(CUevent_flags::CU_EVENT_DEFAULT)).map_err(failed);
-        let mut seconds = Vec::new();
-        for algorithm in &plan.candidates {
-            let mut fastest = f64::INFINITY;
-            for run in 0..=RUNS {
-                let before = event()?;
-                let done = self.run(stream, product, plan, algorithm, at);
-                let behind = event()?;
-                if done.is_err() {
-                    break;
-                }
-                let elapsed = f64::from(before.elapsed_ms(&behind).map_err(failed)?) / 1e3;
-                fastest = if run > 0 { fastest.min(elapsed) } else { fastest };
-            }
-            seconds.push(fastest);
-        }
-        let fastest = seconds.iter().enumerate().min_by(|(_, a), (_, b)| a.total_cmp(b)).map_or(0, |(place, _)| place);
-        Ok((fastest, seconds))
-    }
-
-    fn plan(&self, stream: &Arc<CudaStream>, product: &Product) -> Result<Plan> {
+    fn plan(&self, product: &Product) -> Result<Plan> {
         let Product { rows, columns, inner, batch, a, b, to, .. } = *product;
         let fp32 = sys::cudaDataType_t::CUDA_R_32F;
         // For fp32 factors this is fp32 arithmetic; TF32 is another compute type.
@@ -199,40 +129,13 @@ impl CublasLt {
             set(attribute, (&raw const alignment).cast(), size_of::<u32>())?;
         }
         let [of_b, of_a, of_to] = layouts;
-        let mut choices = self.choices.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = if choices.is_some() { CANDIDATES } else { 1 };
-        let mut found: Vec<sys::cublasLtMatmulHeuristicResult_t> = Vec::with_capacity(wanted);
-        let mut count = 0;
-        // SAFETY: the descriptors made above, room for as many results as are asked for.
-        let status = unsafe {
-            sys::cublasLtMatmulAlgoGetHeuristic(
-                self.handle,
-                operation,
-                of_b,
-                of_a,
-                of_to,
-                of_to,
-                preference,
-                wanted as i32,
-                found.as_mut_ptr(),
-                &raw mut count,
-            )
-        };
+        // SAFETY: the descriptors made above.
+        let chosen =
+            unsafe { result::get_matmul_algo_heuristic(self.handle, operation, of_b, of_a, of_to, of_to, preference) };
         // SAFETY: made above, and used for the last time.
         unsafe { result::destroy_matmul_pref(preference) }.map_err(failed)?;
-        status.result().map_err(|error| failed(format!("no algorithm for product {product:?}: {error}")))?;
-        // SAFETY: as many as the library has written.
-        unsafe { found.set_len(count as usize) };
-        found.retain(|candidate| candidate.state == sys::cublasStatus_t::CUBLAS_STATUS_SUCCESS);
-        let candidates: Vec<_> = found.iter().map(|candidate| candidate.algo).collect();
-        let algorithm = *candidates.first().ok_or_else(|| failed(format!("no algorithm for product {product:?}")))?;
-        let mut plan = Plan { operation, layouts, algorithm, candidates };
-        if let Some(choices) = choices.as_mut() {
-            let (place, seconds) = self.fastest(stream, product, &plan)?;
-            plan.algorithm = plan.candidates[place];
-            choices.push(ProductChoice { name: product.name(), first: seconds[0], fastest: seconds[place], place });
-        }
-        Ok(plan)
+        let chosen = chosen.map_err(|error| failed(format!("no algorithm for product {product:?}: {error}")))?;
+        Ok(Plan { operation, layouts, algorithm: chosen.algo })
     }
 }
 

@@ -40,8 +40,6 @@ mod times;
 pub use candle::CandleDevice;
 #[cfg(feature = "cuda")]
 pub(crate) use candle::attention_library;
-#[cfg(feature = "cuda")]
-pub use cublaslt::ProductChoice;
 pub use count::{Counter, Counts, Tally};
 pub use device::{Device, DeviceStream};
 pub use evenkeel_kernels::DeviceProperties;
