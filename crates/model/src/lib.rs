@@ -37,7 +37,9 @@ pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
 pub use kernels::cuda::{AttentionFallback, AttentionLibrary};
 pub use kernels::{Coefficients, Scores};
-pub use network::{Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, network};
+pub use network::{
+    Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, fewest_gradients, most_gradients, network,
+};
 pub use pack::{Packed, validate_ids};
 pub use parameters::{
     LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,

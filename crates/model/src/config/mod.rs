@@ -196,4 +196,4 @@ pub(crate) fn refused(field: &str, value: impl Display, allowed: impl Into<Strin
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -10,6 +10,23 @@ fn qwen3() -> Value {
     })
 }
 
+/// The smallest model of one layer, with a tied head.
+pub(crate) fn tiny() -> Config {
+    let mut json = qwen3();
+    for (key, size) in [
+        ("vocab_size", 4),
+        ("hidden_size", 4),
+        ("intermediate_size", 4),
+        ("num_hidden_layers", 1),
+        ("num_attention_heads", 1),
+        ("num_key_value_heads", 1),
+        ("head_dim", 4),
+    ] {
+        json[key] = json!(size);
+    }
+    Config::from_json(&json).unwrap()
+}
+
 fn with(key: &str, value: Value) -> Value {
     let mut json = qwen3();
     json[key] = value;

@@ -1,6 +1,6 @@
 //! One decoder layer over any set of kernels: the forward pass, and the backward pass written by hand.
 
-use super::gradients::GradientSet;
+use super::block::BlockSums;
 use crate::config::Config;
 use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadNormInput, HeadShape, Kernels, RotaryDirection};
@@ -140,7 +140,7 @@ impl<K: Kernels> Pass<'_, K> {
         saved: Saved<K::Matrix>,
         ids: &LayerIds,
         starts: &[usize],
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
         let (kernels, shape) = (self.kernels, HeadShape::of(self.config));
         let Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated } = saved;
@@ -182,10 +182,12 @@ impl<K: Kernels> Pass<'_, K> {
         dy: K::Matrix,
         raw: Option<K::Matrix>,
         norm: Option<ParameterId>,
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
         match norm.zip(raw) {
-            Some((id, raw)) => self.kernels.norm_rotary_backward(dy, &raw, &self.head_norm(id), gradients.reach(id)),
+            Some((id, raw)) => {
+                self.kernels.norm_rotary_backward(dy, &raw, &self.head_norm(id), &mut *gradients.of(id)?)
+            }
             None => self.rotate(dy, RotaryDirection::Backward),
         }
     }
@@ -196,10 +198,10 @@ impl<K: Kernels> Pass<'_, K> {
         x: &K::Matrix,
         id: ParameterId,
         into: Option<K::Matrix>,
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
         let epsilon = self.config.rms_norm_eps;
-        self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, gradients.reach(id), into)
+        self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, &mut *gradients.of(id)?, into)
     }
 
     fn linear_backward(
@@ -208,11 +210,11 @@ impl<K: Kernels> Pass<'_, K> {
         x: &K::Matrix,
         ids: LinearIds,
         into: Option<K::Matrix>,
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
-        self.kernels.linear_backward_weight(dy, x, gradients.reach(ids.weight))?;
+        self.kernels.linear_backward_weight(dy, x, &mut *gradients.of(ids.weight)?)?;
         if let Some(bias) = ids.bias {
-            self.kernels.linear_backward_bias(dy, gradients.reach(bias))?;
+            self.kernels.linear_backward_bias(dy, &mut *gradients.of(bias)?)?;
         }
         self.kernels.linear_backward_input(dy, self.weight(ids.weight), into)
     }

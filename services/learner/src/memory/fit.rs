@@ -7,13 +7,15 @@ use evenkeel_model::{Config, ModelError, Recompute};
 use super::MemoryPlan;
 use crate::settings::{MomentsLocation, TrainingSettings};
 
-/// A setting that changes how much memory training takes, and not what it computes.
+/// A setting that changes how much memory training takes, and no more of what it computes than the order of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// `compute.micro_batch_tokens`.
     MicroBatchTokens(usize),
     /// `compute.recompute`.
     Recompute(Recompute),
+    /// `compute.gradient_blocks = 1`: other last bits.
+    OneBlock,
     /// `optimizer.moments = host`.
     MomentsOnHost,
 }
@@ -23,6 +25,7 @@ impl fmt::Display for Change {
         match self {
             Self::MicroBatchTokens(tokens) => write!(f, "compute.micro_batch_tokens = {tokens}"),
             Self::Recompute(recompute) => write!(f, "compute.recompute = {}", recompute.name()),
+            Self::OneBlock => f.write_str("compute.gradient_blocks = 1"),
             Self::MomentsOnHost => f.write_str("optimizer.moments = host"),
         }
     }
@@ -33,6 +36,7 @@ impl Change {
         match self {
             Self::MicroBatchTokens(tokens) => settings.compute.micro_batch_tokens = tokens,
             Self::Recompute(recompute) => settings.compute.recompute = recompute,
+            Self::OneBlock => settings.compute.gradient_blocks = 1,
             Self::MomentsOnHost => settings.optimizer.moments = MomentsLocation::Host,
         }
     }
@@ -51,8 +55,8 @@ pub struct FirstFit {
 
 impl FirstFit {
     /// Looks for it by what changes cost in speed: what is cheap to compute again; micro-batches of a half and a quarter; everything computed
-    /// again; smaller micro-batches, down to one sequence; and then the same with moments in the host's memory. `None` if nothing fits this
-    /// many free bytes of the device and, if they are known, of the host.
+    /// again; smaller micro-batches, down to one sequence. Then all of that with one block of gradients, and then both with moments in the
+    /// host's memory. `None` if nothing fits this many free bytes of the device and, if they are known, of the host.
     ///
     /// # Errors
     /// As [`MemoryPlan::of`].
@@ -87,11 +91,15 @@ fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
         MomentsLocation::Device => &[None, Some(Change::MomentsOnHost)],
         MomentsLocation::Host => &[None],
     };
+    let blocks: &[Option<Change>] = match settings.compute.gradient_blocks {
+        1 => &[None],
+        _ => &[None, Some(Change::OneBlock)],
+    };
     let mut ways = Vec::new();
-    for moments in moments {
+    for (moments, block) in moments.iter().flat_map(|moments| blocks.iter().map(move |block| (moments, block))) {
         let of = |recompute: &Option<Recompute>, tokens: Option<usize>| -> Vec<Change> {
             let tokens = tokens.map(Change::MicroBatchTokens);
-            moments.iter().copied().chain(recompute.map(Change::Recompute)).chain(tokens).collect()
+            moments.iter().chain(block).copied().chain(recompute.map(Change::Recompute)).chain(tokens).collect()
         };
         // Smaller micro-batches cost less than everything computed again, as long as they are not very small.
         let (cheap, full): (Vec<_>, Vec<_>) = recompute.iter().partition(|each| **each != Some(Recompute::Full));

@@ -57,7 +57,10 @@ mod tests {
     const LONGEST: usize = 15;
     const SEQUENCES: usize = 4;
 
-    /// Groups whose responses fill two micro-batches with sequences of the longest kind.
+    /// Groups: one for each block.
+    const GROUPS: u32 = 8;
+
+    /// Groups whose responses fill a micro-batch each with sequences of the longest kind.
     fn full_groups() -> Vec<Group> {
         let response = |number: u32| Response {
             tokens: (0..10).map(|at| 2 + (at + number) % 8).collect(),
@@ -73,7 +76,7 @@ mod tests {
             prompt: vec![3; LONGEST + 1 - 10],
             responses: (0..SEQUENCES as u32).map(response).collect(),
         };
-        (0..2).map(group).collect()
+        (0..GROUPS).map(group).collect()
     }
 
     /// What a device that only counts was given in a step.
@@ -122,12 +125,13 @@ mod tests {
     #[test]
     fn a_step_waits_once_for_the_scores_of_each_pass_and_once_for_norm_and_update() {
         let counts = counted_step(&settings(Recompute::None));
-        // Two micro-batches, whose scores are in one copy each.
-        assert_eq!((counts.waits, counts.downloads.launches), (2 + 1, 2 + 1));
+        // Micro-batches whose scores are in one copy each.
+        let groups = u64::from(GROUPS);
+        assert_eq!((counts.waits, counts.downloads.launches), (groups + 1, groups + 1));
         let mut on_host = settings(Recompute::None);
         on_host.optimizer.moments = crate::MomentsLocation::Host;
         // Moments have to be back before anything else may use them.
-        assert_eq!(counted_step(&on_host).waits, 2 + 2);
+        assert_eq!(counted_step(&on_host).waits, groups + 2);
     }
 
     #[test]

@@ -12,7 +12,9 @@ use std::fmt;
 use candle_core::Device;
 
 use evenkeel_model::kernels::cuda::DeviceProperties;
-use evenkeel_model::{Config, ModelError, attention_library, count_pass, count_update_from_host, parameter_specs};
+use evenkeel_model::{
+    Config, ModelError, attention_library, count_pass, count_update_from_host, fewest_gradients, parameter_specs,
+};
 
 use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
 pub use advice::Advice;
@@ -72,13 +74,15 @@ impl MemoryPlan {
             |what, bytes| MemoryPart { what, bytes, stays: true },
             |what, bytes| MemoryPart { what, bytes, stays: false },
         );
-        let mut parts = vec![stays(MemoryUse::Weights, 4 * count), passes(MemoryUse::Gradients, 4 * count)];
+        // One that is summed, and one at each level of the tree. An update has one.
+        let gradients = fewest_gradients(compute.gradient_blocks) as u64;
+        let mut parts = vec![stays(MemoryUse::Weights, 4 * count), passes(MemoryUse::Gradients, gradients * 4 * count)];
         let mut host = Vec::new();
         let on_host = settings.optimizer.moments == MomentsLocation::Host;
         if on_host {
             let update = count_update_from_host(config, CHIP)?;
             // An update's buffers are allocated when activations are not.
-            pass = pass.max(update.peak);
+            pass = pass.max(update.peak.saturating_sub((gradients - 1) * 4 * count));
             host.push(stays(MemoryUse::PinnedMoments, update.pinned));
         } else {
             parts.push(stays(MemoryUse::Moments, 8 * count));

@@ -77,7 +77,8 @@ impl TokenLoss for NoLoss {
     }
 }
 
-/// The most that a step allocates besides weights and moments: old log-probabilities, three micro-batches, and the update.
+/// The most that a step allocates besides weights and moments: old log-probabilities, a micro-batch of each block and two of the last, and
+/// the update.
 fn recorded(config: &Config, settings: &TrainingSettings, length: usize) -> u64 {
     let counter = Counter::new(CHIP);
     let kernels = Cuda::new(counter.clone(), settings.compute.dtype.into()).unwrap();
@@ -85,13 +86,16 @@ fn recorded(config: &Config, settings: &TrainingSettings, length: usize) -> u64 
     let options = settings.compute.network_options();
     let mut network = Network::new(config.clone(), parameters, kernels, options).unwrap();
     let sequences = settings.compute.micro_batch_tokens / length;
-    let batches = [0, 1, 2].map(|_| {
-        let mut batch = Packed::default();
-        for _ in 0..sequences {
-            batch.push(config, &vec![0; length + 1], 1..=length).unwrap();
-        }
-        batch
-    });
+    let blocks = settings.compute.gradient_blocks;
+    let batches: Vec<_> = (0..blocks + 1)
+        .map(|number| {
+            let mut batch = Packed::default();
+            for _ in 0..sequences {
+                batch.push(config, &vec![0; length + 1], 1..=length).unwrap();
+            }
+            batch.in_block(number.min(blocks - 1))
+        })
+        .collect();
     network.score(&batches, 1.0).unwrap();
     network.accumulate(&batches, 1.0, &NoLoss).unwrap();
     let gradients = network.take_gradients().unwrap();
@@ -142,6 +146,7 @@ fn way(config: &Config, length: usize, gibibytes: f64) -> String {
     let words = fit.changes.iter().map(|change| match change {
         Change::MicroBatchTokens(tokens) => format!("{} k", tokens / 1024),
         Change::Recompute(recompute) => recompute.name().to_owned(),
+        Change::OneBlock => "1 block".to_owned(),
         Change::MomentsOnHost => "host".to_owned(),
     });
     let words = words.collect::<Vec<_>>().join(", ");
