@@ -27,7 +27,7 @@ fn agrees_with_autograd(network: impl Fn(&Config) -> Box<dyn TrainableModel>) {
             let found = gradients(network.as_mut(), std::slice::from_ref(&batch), temperature, &loss);
             for ((spec, found), wanted) in parameters.specs().iter().zip(&found).zip(&wanted) {
                 let error = relative(&host(found), &host(wanted));
-                assert!(error < 1e-5, "{:?} {} at {temperature}: {error:e}", config.family, spec.name);
+                assert!(error < 1e-5, "{config:?} {} at {temperature}: {error:e}", spec.name);
             }
         }
     }

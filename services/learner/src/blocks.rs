@@ -25,9 +25,9 @@ impl Blocks {
 /// A sequence's place in the sum of an update.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Place {
-    /// Its block.
+    /// The block of the update.
     pub(crate) block: usize,
-    /// Its group, whose sequences may share a micro-batch on a CPU; those of different groups never do.
+    /// The group. On a CPU sequences of one group may share a micro-batch, those of different groups never do.
     pub(crate) group: usize,
 }
 

@@ -168,7 +168,9 @@ fn in_order(lengths: &[usize], places: &[Place], tokens: usize) -> Vec<Vec<usize
 fn partition(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
-    let (mut batches, mut batch, mut tokens) = (Vec::new(), Vec::new(), 0);
+    let mut batches = Vec::new();
+    let mut batch = Vec::new();
+    let mut tokens = 0;
     for index in order {
         if !batch.is_empty() && tokens + lengths[index] > budget {
             batches.push(std::mem::take(&mut batch));

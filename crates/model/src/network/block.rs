@@ -28,7 +28,8 @@ impl<G: Send> Block<G> {
     /// Sums of zero.
     pub(super) fn new<K: Arrays<Gradient = G>>(kernels: &K, parameters: &Parameters) -> Result<Self> {
         let &ModelIds { embedding, head, .. } = parameters.ids();
-        let (is_tied, is_apart) = (embedding == head, K::SERVES_THREADS);
+        let is_tied = embedding == head;
+        let is_apart = K::SERVES_THREADS;
         let slot = |id: ParameterId| {
             let additions = if id == head && is_tied && !is_apart { 2 } else { 1 };
             Ok(Slot::new(kernels.zero_gradient(parameters.get(id))?, additions))
@@ -112,7 +113,7 @@ impl<'a, G: Send> BlockSums<'a, G> {
         self.reach(&self.block.slots[id.index()])
     }
 
-    /// The same for the embedding.
+    /// The sum to add the embedding's gradient to, as soon as it is this micro-batch's turn.
     pub(crate) fn of_embedding(&self) -> Result<Reached<'_, G>> {
         self.reach(self.block.tied_embedding.as_ref().unwrap_or(&self.block.slots[self.block.embedding.index()]))
     }
@@ -165,7 +166,8 @@ mod tests {
     use crate::kernels::cpu::Cpu;
 
     fn block() -> (Cpu, Parameters, Block<Vec<f32>>) {
-        let (cpu, parameters) = (Cpu::new().unwrap(), Parameters::random(&tiny(), 0, 0.1, &Device::Cpu).unwrap());
+        let cpu = Cpu::new().unwrap();
+        let parameters = Parameters::random(&tiny(), 0, 0.1, &Device::Cpu).unwrap();
         let block = Block::new(&cpu, &parameters).unwrap();
         (cpu, parameters, block)
     }
@@ -175,7 +177,8 @@ mod tests {
         // The embedding is tied to the head, which does not reach it.
         for missing in 0..=block().1.specs().len() {
             let (cpu, parameters, block) = block();
-            let (count, sums) = (parameters.specs().len(), BlockSums::new(&block, 0));
+            let count = parameters.specs().len();
+            let sums = BlockSums::new(&block, 0);
             for id in (0..count).filter(|&id| id != missing) {
                 sums.of(ParameterId::at(id)).unwrap()[0] += 1.0;
             }

@@ -70,13 +70,13 @@ pub trait TokenLoss: Sync {
 
 /// A trainable model, independent of its kernels.
 pub trait TrainableModel: Send {
-    /// Its shape.
+    /// Sizes and capabilities.
     fn config(&self) -> &Config;
-    /// Its fp32 master parameters.
+    /// The fp32 master parameters.
     fn parameters(&self) -> &Parameters;
     /// Mutable access for an optimizer.
     fn parameters_mut(&mut self) -> &mut Parameters;
-    /// The same, and the kernels that an optimizer can use on them.
+    /// The parameters for an optimizer, and the kernels that it can use on them.
     fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters);
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;

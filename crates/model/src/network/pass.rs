@@ -30,7 +30,8 @@ impl<K: Kernels> Network<K> {
 
     pub(super) fn score_sampled_batch(&self, batch: &Packed, from: SampledFrom<'_>) -> Result<Vec<SampledToken>> {
         let pass = self.pass(batch.positions());
-        let (x, ids) = (self.last_layer(&pass, batch)?, self.parameters.ids());
+        let x = self.last_layer(&pass, batch)?;
+        let ids = self.parameters.ids();
         let mut tokens = Vec::with_capacity(batch.rows().len());
         for (first, rows) in chunks(batch.rows().len(), STATISTICS_ROWS.min(self.options.head_chunk_rows)) {
             let range = first..first + rows;

@@ -63,7 +63,7 @@ pub(super) struct Sums<G> {
 struct Begun<G> {
     number: usize,
     block: Arc<Block<G>>,
-    /// Its micro-batches of earlier calls.
+    /// Micro-batches of the block in earlier calls.
     before: usize,
 }
 
@@ -295,9 +295,9 @@ impl<K: Arrays> Pass<'_, K> {
 struct Taken<'a, K: Arrays> {
     pass: &'a Pass<'a, K>,
     part: usize,
-    /// Its index in the call.
+    /// Index in the call.
     index: usize,
-    /// Its number in its block.
+    /// Number in the block.
     number: usize,
     block: Option<Arc<Block<K::Gradient>>>,
     /// Absent if the thread panicked.
@@ -325,7 +325,9 @@ impl<K: Arrays> Drop for Taken<'_, K> {
                 let part = &mut state.parts[self.part];
                 part.done += 1;
                 if part.is_done() && !is_last {
-                    let (number, block, first) = (part.number, part.block.take(), part.micro_batches.start);
+                    let number = part.number;
+                    let block = part.block.take();
+                    let first = part.micro_batches.start;
                     if let Err(error) = state.sums.close(self.pass.kernels, number, block) {
                         state.fail(first, error);
                     }
@@ -397,10 +399,12 @@ mod tests {
 
     /// Micro-batches of these blocks, in calls that end before these indices.
     fn summed(blocks: &[usize], ends: &[usize], options: &NetworkOptions) -> Result<(Vec<Vec<u8>>, usize)> {
-        let (kernels, workers) = (Words::default(), Workers::new(options.threads)?);
+        let kernels = Words::default();
+        let workers = Workers::new(options.threads)?;
         let parameters = Parameters::described(&tiny())?;
         let batches: Vec<_> = blocks.iter().map(|&block| Packed::default().in_block(block)).collect();
-        let (mut sums, mut first) = (Sums::new(options), 0);
+        let mut sums = Sums::new(options);
+        let mut first = 0;
         for end in ends.iter().copied().chain([batches.len()]) {
             sums = sums.pass(&kernels, &parameters, &workers, &batches[first..end.max(first)], |index, sums| {
                 for id in (0..parameters.specs().len()).map(ParameterId::at) {
@@ -457,7 +461,8 @@ mod tests {
 
     #[test]
     fn of_several_failures_the_first_is_returned_and_no_thread_waits_for_it() {
-        let (kernels, workers) = (Words::default(), Workers::new(4).unwrap());
+        let kernels = Words::default();
+        let workers = Workers::new(4).unwrap();
         let parameters = Parameters::described(&tiny()).unwrap();
         let batches: Vec<_> = (0..12).map(|_| Packed::default().in_block(0)).collect();
         let failed = Sums::new(&options(1, 4)).pass(&kernels, &parameters, &workers, &batches, |index, sums| {
@@ -472,7 +477,8 @@ mod tests {
 
     #[test]
     fn a_thread_that_panics_leaves_no_other_waiting() {
-        let (kernels, workers) = (Words::default(), Workers::new(2).unwrap());
+        let kernels = Words::default();
+        let workers = Workers::new(2).unwrap();
         let parameters = Parameters::described(&tiny()).unwrap();
         let batches: Vec<_> = (0..6).map(|_| Packed::default().in_block(0)).collect();
         let pass = || {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use evenkeel_model::{Config, ModelError, Recompute};
 
-use super::MemoryPlan;
+use super::{MemoryPlan, PassBytes};
 use crate::settings::{MomentsLocation, TrainingSettings};
 
 /// A setting that changes how much memory training takes, and no more of what it computes than the order of sums.
@@ -67,10 +67,22 @@ impl FirstFit {
         device: u64,
         host: Option<u64>,
     ) -> Result<Option<Self>, ModelError> {
+        // Counting a pass takes a while, and several ways have the same.
+        let mut passes: Vec<((Recompute, usize), PassBytes)> = Vec::new();
         for changes in ways(settings, longest) {
             let mut changed = settings.clone();
             changes.iter().for_each(|change| change.apply(&mut changed));
-            let plan = MemoryPlan::of(config, &changed, longest)?;
+            let key = (changed.compute.recompute, changed.compute.micro_batch_tokens);
+            let known = passes.iter().find(|(of, _)| *of == key).map(|(_, pass)| *pass);
+            let pass = match known {
+                Some(pass) => pass,
+                None => {
+                    let pass = PassBytes::of(config, &changed, longest)?;
+                    passes.push((key, pass));
+                    pass
+                }
+            };
+            let plan = MemoryPlan::around(pass, config, &changed)?;
             if plan.validate(device, host, &changed).is_ok() {
                 return Ok(Some(Self { changes, settings: changed, plan }));
             }
@@ -160,7 +172,8 @@ mod tests {
     #[test]
     fn what_is_found_fits_and_computes_the_same() {
         for gib in [20, 24, 32, 40, 48, 64, 80] {
-            let (before, config) = (settings(32_768), config());
+            let before = settings(32_768);
+            let config = config();
             let Some(fit) = FirstFit::of(&config, &before, 4096, gib << 30, None).unwrap() else { continue };
             assert!(fit.plan.total() <= gib << 30, "{gib} GiB: {}", fit.plan);
             assert_eq!(

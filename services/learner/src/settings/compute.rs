@@ -23,7 +23,7 @@ pub enum ComputeType {
 }
 
 impl ComputeType {
-    /// Its name in the status of a learner.
+    /// The name in the status of a learner.
     pub const fn wire_name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
@@ -159,11 +159,16 @@ impl Compute {
         micro_batches * self.resolved_micro_batch_tokens()
     }
 
+    /// Most tokens of a micro-batch whose gradient is summed, but for one longer sequence.
+    pub fn gradient_tokens(&self) -> usize {
+        if self.is_cpu() { CPU_TOKENS } else { self.resolved_micro_batch_tokens() }
+    }
+
     /// How sequences are packed whose gradient is summed.
     pub(crate) fn gradient_packing(&self) -> GradientPacking {
         match self.is_cpu() {
-            true => GradientPacking::InOrder(CPU_TOKENS),
-            false => GradientPacking::ByLength(self.resolved_micro_batch_tokens()),
+            true => GradientPacking::InOrder(self.gradient_tokens()),
+            false => GradientPacking::ByLength(self.gradient_tokens()),
         }
     }
 

@@ -27,7 +27,7 @@ pub enum OldLogp {
     /// forward pass (ratio 1), those of later mini-batches from a separate forward pass.
     #[default]
     Recompute,
-    /// The same numbers as `recompute`, but for samples that may be from an older version (`pipeline.max_lag`): the ratio is taken against
+    /// As `recompute`, but for samples that may be from an older version (`pipeline.max_lag`): the ratio is taken against
     /// the weights that the step starts from, whichever version sampled, and the correction accounts for the difference between those
     /// two (decoupled PPO, arXiv 2110.00641).
     Proximal,

@@ -127,7 +127,8 @@ impl Batch {
         self.complete(trainer, observe)?;
         // Stable: the responses of a group keep their order.
         self.scored.sort_by_key(|response| response.group());
-        let (mut updates, mut trained) = (Vec::new(), 0);
+        let mut updates = Vec::new();
+        let mut trained = 0;
         for (number, mini_batch) in self.mini_batches.all(self.groups.len()).into_iter().enumerate() {
             let counts = self.counts(&mini_batch);
             if counts.groups == 0 {
@@ -202,7 +203,8 @@ impl Batch {
     /// Forward and backward over what waits for the first update, which takes this many groups.
     fn accumulate_first(&mut self, trainer: &mut Trainer, factor: f64, groups: usize) -> Result<()> {
         let mut responses = std::mem::take(&mut self.first);
-        let (mini_batches, blocks) = (&self.mini_batches, trainer.blocks(groups));
+        let mini_batches = &self.mini_batches;
+        let blocks = trainer.blocks(groups);
         let block = |group| blocks.of(mini_batches.position_in_first(group));
         let repeats = self.mini_batches.repeats();
         let keep = (repeats && trainer.settings().old_logp.is_learners()) || self.lags.is_some();
@@ -241,7 +243,9 @@ impl Batch {
         let block = |group| blocks.of(mini_batch.partition_point(|&other| other < group));
         let mut groups = mini_batch.iter().copied().peekable();
         while groups.peek().is_some() {
-            let (mut members, mut length, mut done) = (Vec::new(), 0, Vec::new());
+            let mut members = Vec::new();
+            let mut length = 0;
+            let mut done = Vec::new();
             while let Some(group) = groups.next_if(|_| length < enough) {
                 let start = self.scored.partition_point(|response| response.group() < group);
                 let end = self.scored.partition_point(|response| response.group() <= group);

@@ -21,7 +21,7 @@ pub(super) struct MiniBatches {
 }
 
 impl MiniBatches {
-    /// Those of step `step`, whose number of groups may not be known yet.
+    /// For step `step`, whose number of groups may not be known yet.
     pub(super) fn of(settings: &TrainingSettings, step: u64, groups: Option<usize>) -> Self {
         let TrainingSettings { mini_batch_groups: size, epochs, shuffle, seed, .. } = *settings;
         let mut mini_batches = Self { size, epochs, shuffle, seed, step, groups: None, shuffled_first: None };

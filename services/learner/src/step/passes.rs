@@ -119,7 +119,9 @@ pub(super) fn run(
     let places: Vec<_> = responses.iter().map(|response| place(response.group())).collect();
     let batches = trainer.pack_in_blocks(&sequences, &places)?;
     let settings = trainer.settings();
-    let (objective, old_logp, temperature) = (settings.objective.clone(), settings.old_logp, settings.temperature);
+    let objective = settings.objective.clone();
+    let old_logp = settings.old_logp;
+    let temperature = settings.temperature;
     let loss = PolicyLoss::new(&objective, old_logp, regularizer_factor, responses, &batches, keep);
     trainer.accumulate(&batches, temperature, &loss)?;
     trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group()));
