@@ -106,8 +106,10 @@ pub(crate) fn passes(runner: &dyn Runner) {
                 }
                 let gradients = |network: &mut dyn TrainableModel| {
                     network.accumulate(&batches, 0.8, &Uneven).unwrap();
-                    // Sums go on.
+                    // Sums go on, in the same block and in another, with which the first two are combined.
                     network.accumulate(&batches, 0.8, &Uneven).unwrap();
+                    let later = batches.clone().map(|batch| batch.in_block(5));
+                    network.accumulate(&later, 0.8, &Uneven).unwrap();
                     network.take_gradients().unwrap()
                 };
                 let found = gradients(&mut found);

@@ -2,7 +2,7 @@
 
 use candle_core::Tensor;
 use evenkeel_files::available_memory;
-use evenkeel_model::{Config, NetworkOptions, Parameters, Scores, TokenLoss, TrainableModel, network};
+use evenkeel_model::{Config, NetworkOptions, Parameters, Scores, TokenLoss, TrainableModel, most_gradients, network};
 
 use crate::blocks::Place;
 use crate::error::Result;
@@ -27,6 +27,9 @@ impl Model {
             true => compute.gradients_at_once(parameters.count(), available_memory()),
             false => usize::MAX,
         };
+        if gradients_at_once < most_gradients(compute.gradient_blocks, compute.resolved_threads()) {
+            tracing::info!(gradients_at_once, "memory is short: threads share blocks of gradients, with the same bits");
+        }
         let options = NetworkOptions { gradients_at_once, ..compute.network_options() };
         let open = |parameters| network(config.clone(), parameters, compute.dtype.into(), options);
         let reference = match settings.objective.kl_coefficient {

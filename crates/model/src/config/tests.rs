@@ -145,7 +145,6 @@ fn frequencies_are_divided_as_their_scaling_says() {
 #[test]
 fn what_is_not_computed_is_refused_by_name() {
     let refused = [
-        ("architectures", json!(["LlamaForCausalLM"])),
         ("use_sliding_window", json!(true)),
         ("layer_types", json!(["full_attention", "sliding_attention"])),
         ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0})),
@@ -162,6 +161,9 @@ fn what_is_not_computed_is_refused_by_name() {
         let error = Config::from_json(&with(key, value.clone())).unwrap_err().to_string();
         assert!(error.contains(key) && error.contains(&value.to_string()), "{key} = {value}: {error}");
     }
+    let error = Config::from_json(&with("architectures", json!(["LlamaForCausalLM"]))).unwrap_err().to_string();
+    let words = "config.json: architectures is \"LlamaForCausalLM\", allowed: Qwen2ForCausalLM or Qwen3ForCausalLM";
+    assert_eq!(error, words);
 }
 
 #[test]

@@ -164,7 +164,8 @@ mod tests {
     #[test]
     fn a_card_that_has_room_needs_no_change_and_a_smaller_one_the_cheapest_that_suffice() {
         assert_eq!(changes(141, None).unwrap(), [""; 0]);
-        assert_eq!(changes(75, None).unwrap(), ["compute.recompute = selective"]);
+        assert_eq!(changes(94, None).unwrap(), ["compute.recompute = selective"]);
+        assert_eq!(changes(75, None).unwrap(), ["compute.recompute = selective", "compute.micro_batch_tokens = 16384"]);
         assert_eq!(changes(24, None).unwrap()[0], "optimizer.moments = host");
         assert_eq!(changes(12, None), None, "weights and gradients alone take as much");
     }

@@ -162,8 +162,13 @@ impl Memory {
         let others: u64 = self.parts.iter().map(|part| part.bytes).sum();
         let free = self.available_bytes.map(|available| available.saturating_sub(others));
         let gradients = compute.gradients_at_once(usize::try_from(parameters).unwrap_or(usize::MAX), free) as u64;
-        self.parts
-            .insert(1, need(format!("gradients, {gradients} at a time"), gradients * GRADIENT_BYTES * parameters));
+        let bytes = gradients * GRADIENT_BYTES * parameters;
+        self.parts.insert(1, need(format!("gradients, {gradients} at a time"), bytes));
+        if config.tie_word_embeddings {
+            // Summed apart from the head in each block that a thread has begun.
+            let embedding = GRADIENT_BYTES * (config.vocab_size * config.hidden_size) as u64;
+            self.parts.insert(2, need("gradients of the tied embedding", at_once.min(gradients) * embedding));
+        }
     }
 }
 
