@@ -44,14 +44,15 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &str) -> Result<()> {
     }
     let start = warm.parameters().deep_copy()?;
 
-    // Where both are the CPU, another number of threads adds in another order.
-    let on_device = |dtype, threads| -> Result<Learner> {
+    // Where both are the CPU, one block adds in another order than eight.
+    let on_device = |dtype| -> Result<Learner> {
         let parameters = on(&config, &start, device)?;
-        Ok(Learner::new(config.clone(), parameters, settings(device, dtype, threads, warm_start))?)
+        let mut settings = settings(device, dtype, threads, warm_start);
+        settings.compute.gradient_blocks = if device == "cpu" { 1 } else { cpu.compute.gradient_blocks };
+        Ok(Learner::new(config.clone(), parameters, settings)?)
     };
-    let mut reference = Learner::new(config.clone(), start.deep_copy()?, cpu)?;
-    let mut compared =
-        [("f32", F32, on_device(ComputeType::F32, threads + 1)?), ("bf16", BF16, on_device(ComputeType::Bf16, 1)?)];
+    let mut reference = Learner::new(config.clone(), start.deep_copy()?, cpu.clone())?;
+    let mut compared = [("f32", F32, on_device(ComputeType::F32)?), ("bf16", BF16, on_device(ComputeType::Bf16)?)];
     let mut table = part.table("curve.jsonl")?;
     let mut worst = [Differences::default(); 2];
     for step in 0..steps {

@@ -4,7 +4,7 @@ use anyhow::Result;
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{ComputeType, MemoryPlan, MomentsLocation, TrainingSettings};
 use evenkeel_model::kernels::AttentionOptions;
-use evenkeel_model::{Config, Family, Packed, Parameters, Recompute, gpu_memory, parameter_specs};
+use evenkeel_model::{Architecture, Biases, Config, Packed, Parameters, Recompute, Rope, gpu_memory, parameter_specs};
 
 /// bf16, dense, on an H100 or H200: operations a second that shares are of.
 pub(crate) const PEAK: f64 = 989e12;
@@ -26,7 +26,8 @@ pub(crate) struct Case {
 /// Qwen3-1.7B.
 pub(crate) fn qwen3_1_7b() -> Config {
     Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 151_936,
         hidden_size: 2048,
         intermediate_size: 6144,
@@ -36,9 +37,9 @@ pub(crate) fn qwen3_1_7b() -> Config {
         head_dim: 128,
         max_position_embeddings: 16_385,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e6,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e6),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: Vec::new(),
     }
@@ -47,15 +48,17 @@ pub(crate) fn qwen3_1_7b() -> Config {
 /// Qwen2.5-Math-7B.
 pub(crate) fn qwen2_7b() -> Config {
     Config {
-        family: Family::Qwen2,
+        architecture: Architecture::QWEN2,
+        query_key_norm: false,
         vocab_size: 152_064,
         hidden_size: 3584,
         intermediate_size: 18_944,
         num_heads: 28,
         num_kv_heads: 4,
         max_position_embeddings: 4096,
-        rope_theta: 1e4,
-        qkv_bias: true,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::QKV,
         tie_word_embeddings: false,
         ..qwen3_1_7b()
     }
@@ -154,6 +157,8 @@ impl Case {
         // The last token of each is scored, and no input.
         compute.micro_batch_tokens = self.tokens() + self.sequences;
         compute.recompute = self.recompute;
+        // What is timed is passes of one block.
+        compute.gradient_blocks = 1;
         settings.optimizer.moments = if on_gpu { self.moments } else { MomentsLocation::Device };
         settings
     }
@@ -261,7 +266,7 @@ mod tests {
     fn on_a_cpu_a_case_is_small_and_of_the_same_kind() {
         for case in cases() {
             let small = case.clone().on(&Device::Cpu).unwrap();
-            assert_eq!(small.config.family, case.config.family);
+            assert_eq!(small.config.architecture, case.config.architecture);
             assert_eq!(small.config.tie_word_embeddings, case.config.tie_word_embeddings);
             assert!(small.flops() < 1e12 && small.batch().is_ok(), "{}", small.flops());
         }

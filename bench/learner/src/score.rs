@@ -7,7 +7,7 @@ use anyhow::Result;
 use candle_core::Device;
 use evenkeel_learner::{Learner, TrainingSettings};
 use evenkeel_model::sampling::{SampledFrom, Truncation};
-use evenkeel_model::{Config, Family, Parameters};
+use evenkeel_model::{Architecture, Biases, Config, Parameters, Rope};
 use serde::Serialize;
 
 use crate::THREADS;
@@ -63,7 +63,8 @@ fn timed(work: impl FnOnce() -> Result<usize>) -> Result<f64> {
 
 fn smollm2() -> Config {
     Config {
-        family: Family::Qwen2,
+        architecture: Architecture::QWEN2,
+        query_key_norm: false,
         vocab_size: 49_152,
         hidden_size: 576,
         intermediate_size: 1_536,
@@ -73,9 +74,9 @@ fn smollm2() -> Config {
         head_dim: 64,
         max_position_embeddings: 2_048,
         rms_norm_eps: 1e-5,
-        rope_theta: 1e5,
-        qkv_bias: true,
-        output_bias: false,
+        rope: Rope::plain(1e5),
+        layers_without_rope: Vec::new(),
+        biases: Biases::QKV,
         tie_word_embeddings: true,
         eos_token_ids: vec![0],
     }

@@ -1,6 +1,6 @@
 use evenkeel_kernels::{Rotation, Type, cast, rotary as rotate, swiglu as gate, swiglu_backward as gate_backward};
 use evenkeel_model::kernels::{Rotary, RotaryDirection, SwiGlu};
-use evenkeel_model::{Config, Family};
+use evenkeel_model::{Architecture, Biases, Config, Rope};
 
 use crate::Runner;
 use crate::case::{Case, TYPES, assert_close, cpu, matrix, values};
@@ -10,7 +10,8 @@ pub(crate) const POSITIONS: usize = 40;
 
 pub(crate) fn config(dim: usize) -> Config {
     Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 8,
         hidden_size: 8,
         intermediate_size: 8,
@@ -20,9 +21,9 @@ pub(crate) fn config(dim: usize) -> Config {
         head_dim: dim,
         max_position_embeddings: POSITIONS,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: Vec::new(),
     }

@@ -1,17 +1,19 @@
 use candle_core::{DType, Tensor};
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Recompute, Scores, TokenLoss,
-    TrainableModel,
+    Architecture, Biases, BoxError, Coefficients, Config, Network, NetworkOptions, Packed, Parameters, Recompute, Rope,
+    Scores, TokenLoss, TrainableModel,
 };
 
 use crate::Runner;
 use crate::case::{Case, cpu, tensor};
 use crate::host::Host;
 
-fn config(family: Family) -> Config {
+fn config(architecture: Architecture) -> Config {
+    let has_norms = architecture == Architecture::QWEN3;
     Config {
-        family,
+        architecture,
+        query_key_norm: has_norms,
         vocab_size: 37,
         hidden_size: 24,
         intermediate_size: 40,
@@ -21,10 +23,10 @@ fn config(family: Family) -> Config {
         head_dim: 8,
         max_position_embeddings: 40,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: family == Family::Qwen2,
-        output_bias: false,
-        tie_word_embeddings: family == Family::Qwen3,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: if has_norms { Biases::NONE } else { Biases::QKV },
+        tie_word_embeddings: has_norms,
         eos_token_ids: vec![1],
     }
 }
@@ -79,14 +81,14 @@ fn relative(a: &[Tensor], b: &[Tensor]) -> f32 {
 
 /// A whole forward and backward pass on the runner, with all that is launched between the host's values.
 pub(crate) fn passes(runner: &dyn Runner) {
-    for family in [Family::Qwen2, Family::Qwen3] {
+    for architecture in [Architecture::QWEN2, Architecture::QWEN3] {
         for (compute, score_limit, gradient_limit) in [(DType::F32, 1e-5, 1e-5), (DType::BF16, 0.05, 0.05)] {
             let mut kept = None;
             // Everything is recomputed by the same code in either type.
             let all = [Recompute::None, Recompute::Selective, Recompute::Full];
             for &recompute in if compute == DType::F32 { &all[..] } else { &all[..2] } {
                 let mut case = Case::new(5);
-                let config = config(family);
+                let config = config(architecture);
                 let parameters = parameters(&config, &mut case);
                 let batches = [batch(&config, &mut case)];
                 // Chunks of the head that do not divide its rows.
@@ -96,7 +98,7 @@ pub(crate) fn passes(runner: &dyn Runner) {
                 let mut found = Network::new(config.clone(), copy, kernels, options).unwrap();
                 let mut wanted = Network::new(config, parameters, cpu(), options).unwrap();
 
-                let name = format!("{family:?} {compute:?} recompute {recompute:?}");
+                let name = format!("{architecture:?} {compute:?} recompute {recompute:?}");
                 let [a, b] = [found.score(&batches, 0.8).unwrap(), wanted.score(&batches, 0.8).unwrap()];
                 for (found, wanted) in a[0].logp.iter().chain(&a[0].entropy).zip(b[0].logp.iter().chain(&b[0].entropy))
                 {
@@ -104,8 +106,10 @@ pub(crate) fn passes(runner: &dyn Runner) {
                 }
                 let gradients = |network: &mut dyn TrainableModel| {
                     network.accumulate(&batches, 0.8, &Uneven).unwrap();
-                    // Sums go on.
+                    // Sums go on, in the same block and in another, with which the first two are combined.
                     network.accumulate(&batches, 0.8, &Uneven).unwrap();
+                    let later = batches.clone().map(|batch| batch.in_block(5));
+                    network.accumulate(&later, 0.8, &Uneven).unwrap();
                     network.take_gradients().unwrap()
                 };
                 let found = gradients(&mut found);

@@ -49,7 +49,8 @@ pub fn count_update_from_host(config: &Config, properties: DeviceProperties) -> 
     let counts: Vec<usize> = parameters.values().iter().map(Tensor::elem_count).collect();
     let mut moments = kernels.host_moments(&counts)?;
     let numbers = AdamW { betas: [0.9, 0.999], step: 0.0, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
-    let (weights, numbers) = (parameters.values(), vec![numbers; counts.len()]);
+    let weights = parameters.values();
+    let numbers = vec![numbers; counts.len()];
     kernels.update_from_host(weights, weights, &mut moments, Clip { scale: 1.0, limit: 1.0 }, &numbers)?;
     Ok(kernels.device().take())
 }
@@ -66,12 +67,13 @@ impl TokenLoss for NoLoss {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Family;
+    use crate::config::{Architecture, Biases, Rope};
     use crate::network::Recompute;
 
     fn config() -> Config {
         Config {
-            family: Family::Qwen3,
+            architecture: Architecture::QWEN3,
+            query_key_norm: true,
             vocab_size: 512,
             hidden_size: 64,
             intermediate_size: 192,
@@ -81,9 +83,9 @@ mod tests {
             head_dim: 16,
             max_position_embeddings: 256,
             rms_norm_eps: 1e-6,
-            rope_theta: 1e4,
-            qkv_bias: false,
-            output_bias: false,
+            rope: Rope::plain(1e4),
+            layers_without_rope: Vec::new(),
+            biases: Biases::NONE,
             tie_word_embeddings: true,
             eos_token_ids: Vec::new(),
         }

@@ -110,6 +110,10 @@ pub enum ModelError {
     /// The error of a caller's loss.
     #[error(transparent)]
     Loss(BoxError),
+
+    /// A micro-batch that was given up because one before it failed. The error of that one is returned instead.
+    #[error("a micro-batch before this one has failed")]
+    Abandoned,
 }
 
 /// An error of a caller's loss.

@@ -1,4 +1,4 @@
-//! Dense Qwen2 and Qwen3 models, for training and for sampling.
+//! Dense decoders (Qwen2, Qwen3), for training and for sampling.
 //!
 //! - [`Config`], [`Parameters`], [`folder`]: reading and writing Hugging Face folders.
 //! - [`Packed`] and [`TrainableModel`]: packed sequences through a forward and a backward pass written by hand over a few kernels
@@ -29,7 +29,7 @@ pub mod sampling;
 mod staging;
 mod tensor_groups;
 
-pub use config::{Config, Family};
+pub use config::{Architecture, Biases, Config, Rope, RopeScaling};
 pub use count::{count_pass, count_update_from_host};
 pub use decode::{Decoder, KvCache};
 pub use device::{GpuMemory, attention_library, cuda_device, empty_cache, gpu_memory, reset_peak_memory};
@@ -37,7 +37,9 @@ pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
 pub use kernels::cuda::{AttentionFallback, AttentionLibrary};
 pub use kernels::{Coefficients, Scores};
-pub use network::{Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, network};
+pub use network::{
+    Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, fewest_gradients, most_gradients, network,
+};
 pub use pack::{Packed, validate_ids};
 pub use parameters::{
     LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,

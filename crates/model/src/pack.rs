@@ -17,6 +17,7 @@ pub struct Packed {
     rows: Vec<u32>,
     targets: Vec<u32>,
     scored: Vec<usize>,
+    block: usize,
 }
 
 impl Default for Packed {
@@ -28,11 +29,24 @@ impl Default for Packed {
             rows: Vec::new(),
             targets: Vec::new(),
             scored: vec![0],
+            block: 0,
         }
     }
 }
 
 impl Packed {
+    /// Puts the micro-batch into a block of the batch, from 0: gradients are summed block by block
+    /// ([`NetworkOptions::gradient_blocks`](crate::NetworkOptions::gradient_blocks)).
+    #[must_use]
+    pub fn in_block(self, block: usize) -> Self {
+        Self { block, ..self }
+    }
+
+    /// The block of the batch that the micro-batch is part of.
+    pub fn block(&self) -> usize {
+        self.block
+    }
+
     /// Appends a sequence whose tokens at the ascending indices `scored` (each at least 1) are scored.
     ///
     /// # Errors

@@ -4,7 +4,7 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_seeds::{Stream, rng};
 use rand_distr::{Distribution, Normal};
 
-use crate::config::{Config, Family};
+use crate::config::Config;
 use crate::error::{ModelError, Result};
 
 /// A parameter of [`Parameters`].
@@ -17,7 +17,7 @@ impl ParameterId {
         Self(index)
     }
 
-    /// Its index in the order of [`parameter_specs`].
+    /// The index in the order of [`parameter_specs`].
     pub const fn index(self) -> usize {
         self.0
     }
@@ -61,9 +61,11 @@ pub struct LinearIds {
     pub bias: Option<ParameterId>,
 }
 
-/// The parameters of one decoder layer.
+/// One decoder layer: its parameters, and whether it knows positions.
 #[derive(Clone, Debug)]
 pub struct LayerIds {
+    /// Whether its queries and keys are rotated by their positions.
+    pub is_rotated: bool,
     /// RMSNorm before attention.
     pub input_norm: ParameterId,
     /// Query projection.
@@ -72,9 +74,9 @@ pub struct LayerIds {
     pub key: LinearIds,
     /// Value projection.
     pub value: LinearIds,
-    /// RMSNorm of each head's query (Qwen3).
+    /// RMSNorm of each head's query, if the model has them.
     pub query_norm: Option<ParameterId>,
-    /// RMSNorm of each head's key (Qwen3).
+    /// RMSNorm of each head's key.
     pub key_norm: Option<ParameterId>,
     /// Projection of the attention's output.
     pub output: LinearIds,
@@ -106,29 +108,31 @@ pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
     let mut list = SpecList(Vec::new());
     let (hidden, inner) = (config.hidden_size, config.intermediate_size);
     let (query, kv) = (config.query_width(), config.kv_width());
-    let embedding = list.matrix("model.embed_tokens.weight".into(), config.vocab_size, hidden);
+    let names = config.architecture.tensors();
+    let biases = config.biases;
+    let embedding = list.matrix(names.embedding.into(), config.vocab_size, hidden);
     let layers = (0..config.num_layers).map(|layer| {
-        let name = |part: &str| format!("model.layers.{layer}.{part}");
-        let head_norm = config.family == Family::Qwen3;
+        let name = |part: &str| format!("{}.{layer}.{part}", names.layers);
         LayerIds {
-            input_norm: list.norm(name("input_layernorm.weight"), hidden),
-            query: list.linear(name("self_attn.q_proj"), query, hidden, config.qkv_bias),
-            key: list.linear(name("self_attn.k_proj"), kv, hidden, config.qkv_bias),
-            value: list.linear(name("self_attn.v_proj"), kv, hidden, config.qkv_bias),
-            query_norm: head_norm.then(|| list.norm(name("self_attn.q_norm.weight"), config.head_dim)),
-            key_norm: head_norm.then(|| list.norm(name("self_attn.k_norm.weight"), config.head_dim)),
-            output: list.linear(name("self_attn.o_proj"), hidden, query, config.output_bias),
-            post_norm: list.norm(name("post_attention_layernorm.weight"), hidden),
-            gate: list.linear(name("mlp.gate_proj"), inner, hidden, false),
-            up: list.linear(name("mlp.up_proj"), inner, hidden, false),
-            down: list.linear(name("mlp.down_proj"), hidden, inner, false),
+            is_rotated: !config.layers_without_rope.contains(&layer),
+            input_norm: list.norm(name(names.input_norm), hidden),
+            query: list.linear(name(names.query), query, hidden, biases.query),
+            key: list.linear(name(names.key), kv, hidden, biases.key),
+            value: list.linear(name(names.value), kv, hidden, biases.value),
+            query_norm: config.query_key_norm.then(|| list.norm(name(names.query_norm), config.head_dim)),
+            key_norm: config.query_key_norm.then(|| list.norm(name(names.key_norm), config.head_dim)),
+            output: list.linear(name(names.output), hidden, query, biases.output),
+            post_norm: list.norm(name(names.post_norm), hidden),
+            gate: list.linear(name(names.gate), inner, hidden, false),
+            up: list.linear(name(names.up), inner, hidden, false),
+            down: list.linear(name(names.down), hidden, inner, false),
         }
     });
     let layers = layers.collect();
-    let norm = list.norm("model.norm.weight".into(), hidden);
+    let norm = list.norm(names.norm.into(), hidden);
     let head = match config.tie_word_embeddings {
         true => embedding,
-        false => list.matrix("lm_head.weight".into(), config.vocab_size, hidden),
+        false => list.matrix(names.head.into(), config.vocab_size, hidden),
     };
     (list.0, ModelIds { embedding, layers, norm, head })
 }

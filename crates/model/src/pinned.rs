@@ -90,7 +90,7 @@ impl PinnedBytes {
         unsafe { std::slice::from_raw_parts(self.at.cast(), self.bytes / 4) }
     }
 
-    /// The same, to be changed.
+    /// The floats, to be changed.
     pub(crate) fn floats_mut(&mut self) -> &mut [f32] {
         // SAFETY: as above, borrowed mutably.
         unsafe { std::slice::from_raw_parts_mut(self.at.cast(), self.bytes / 4) }

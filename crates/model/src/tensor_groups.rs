@@ -9,7 +9,7 @@ const BLOCKS: usize = 4;
 /// A group of tensors.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TensorGroup {
-    /// Its name, such as `mlp` or `layers 0-7`.
+    /// Such as `mlp` or `layers 0-7`.
     pub name: String,
     /// At least one, in the order of [`parameter_specs`].
     pub parameters: Vec<ParameterId>,
@@ -58,11 +58,12 @@ fn blocks(ids: &ModelIds) -> impl Iterator<Item = TensorGroup> + '_ {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Family;
+    use crate::config::{Architecture, Biases, Rope};
 
-    fn config(num_layers: usize, tie_word_embeddings: bool, qkv_bias: bool) -> Config {
+    fn config(num_layers: usize, tie_word_embeddings: bool, has_biases: bool) -> Config {
         Config {
-            family: Family::Qwen3,
+            architecture: Architecture::QWEN3,
+            query_key_norm: true,
             vocab_size: 29,
             hidden_size: 24,
             intermediate_size: 40,
@@ -72,9 +73,9 @@ mod tests {
             head_dim: 8,
             max_position_embeddings: 64,
             rms_norm_eps: 1e-6,
-            rope_theta: 1e4,
-            qkv_bias,
-            output_bias: false,
+            rope: Rope::plain(1e4),
+            layers_without_rope: Vec::new(),
+            biases: if has_biases { Biases::QKV } else { Biases::NONE },
             tie_word_embeddings,
             eos_token_ids: vec![1],
         }

@@ -27,7 +27,7 @@ fn agrees_with_autograd(network: impl Fn(&Config) -> Box<dyn TrainableModel>) {
             let found = gradients(network.as_mut(), std::slice::from_ref(&batch), temperature, &loss);
             for ((spec, found), wanted) in parameters.specs().iter().zip(&found).zip(&wanted) {
                 let error = relative(&host(found), &host(wanted));
-                assert!(error < 1e-5, "{:?} {} at {temperature}: {error:e}", config.family, spec.name);
+                assert!(error < 1e-5, "{config:?} {} at {temperature}: {error:e}", spec.name);
             }
         }
     }
@@ -84,19 +84,52 @@ fn attention_never_crosses_a_sequence() {
     }
 }
 
+/// Twenty micro-batches in the blocks of eight groups, of which two have none.
+fn in_blocks(config: &Config) -> Vec<Packed> {
+    let block = |number: usize| [0, 0, 1, 3, 4, 7][number * 6 / 20];
+    let one = |number: usize| packed(config, number as u64, &[5 + number, 11]).in_block(block(number));
+    (0..20).map(one).collect()
+}
+
 #[test]
-fn the_same_number_of_threads_gives_the_same_bits() {
+fn any_number_of_threads_and_any_calls_give_the_same_bits() {
+    // With a tied head and without.
+    for config in [&variants()[3], &variants()[4]] {
+        let (parameters, batches) = (parameters(config, 8), in_blocks(config));
+        let run = |threads, at_a_time, gradients_at_once| {
+            let options = NetworkOptions { threads, gradients_at_once, ..options() };
+            let mut network = cpu(config, &parameters, options);
+            for batches in batches.chunks(at_a_time) {
+                network.accumulate(batches, 1.0, &Wavy { entropy: 0.1 }).unwrap();
+            }
+            bits(&network.take_gradients().unwrap())
+        };
+        let alone = run(1, batches.len(), usize::MAX);
+        for threads in [1, 2, 3, 4, 8] {
+            for (at_a_time, gradients_at_once) in [(20, usize::MAX), (20, 4), (7, 5), (1, 4)] {
+                let found = run(threads, at_a_time, gradients_at_once);
+                assert!(found == alone, "{threads} threads, {at_a_time} at a time, {gradients_at_once} gradients");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_blocks_decides_the_order_of_sums_and_no_more_than_rounding() {
     let config = &variants()[4];
-    let parameters = parameters(config, 8);
-    let batches: Vec<Packed> = (0..20).map(|seed| packed(config, seed, &[5 + seed as usize, 11])).collect();
-    let run = |threads| {
-        let options = NetworkOptions { threads, ..options() };
+    let (parameters, batches) = (parameters(config, 8), in_blocks(config));
+    let run = |blocks: usize| {
+        let batches: Vec<_> = batches.iter().map(|batch| batch.clone().in_block(batch.block() * blocks / 8)).collect();
+        let options = NetworkOptions { gradient_blocks: blocks, ..options() };
         gradients(&mut cpu(config, &parameters, options), &batches, 1.0, &Wavy { entropy: 0.0 })
     };
-    assert_eq!(bits(&run(2)), bits(&run(2)));
-    let (one, three) = (run(1), run(3));
-    for (one, three) in one.iter().zip(&three) {
-        assert!(relative(&host(three), &host(one)) < 1e-5);
+    let eight = run(8);
+    for blocks in [1, 2, 4] {
+        let fewer = run(blocks);
+        assert_ne!(bits(&fewer), bits(&eight), "{blocks}");
+        for (fewer, eight) in fewer.iter().zip(&eight) {
+            assert!(relative(&host(fewer), &host(eight)) < 1e-5, "{blocks}");
+        }
     }
 }
 
@@ -111,9 +144,7 @@ fn accumulating_in_parts_adds_up() {
     for batch in &batches {
         network.accumulate(std::slice::from_ref(batch), 1.0, &loss).unwrap();
     }
-    for (parts, whole) in network.take_gradients().unwrap().iter().zip(&whole) {
-        assert!(relative(&host(parts), &host(whole)) < 1e-5);
-    }
+    assert_eq!(bits(&network.take_gradients().unwrap()), bits(&whole));
 }
 
 #[test]

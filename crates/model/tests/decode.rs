@@ -6,7 +6,7 @@ mod support;
 use evenkeel_model::decode::Step;
 use evenkeel_model::kernels::DecoderKernels;
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::{Config, Decoder, Family, KvCache, NetworkOptions, Packed, TrainableModel};
+use evenkeel_model::{Architecture, Config, Decoder, KvCache, NetworkOptions, Packed, TrainableModel};
 use proptest::prelude::*;
 use rand::SeedableRng;
 use rand_chacha::ChaCha8Rng;
@@ -14,7 +14,7 @@ use support::{config, cpu, ids, largest_difference, parameters, portable, varian
 
 /// Widths on both sides of every block of the matrix product: the inner dimension is cut at 512.
 fn wide() -> Config {
-    Config { hidden_size: 40, intermediate_size: 1100, head_dim: 72, num_layers: 1, ..config(Family::Qwen3) }
+    Config { hidden_size: 40, intermediate_size: 1100, head_dim: 72, num_layers: 1, ..config(Architecture::QWEN3) }
 }
 
 fn decoder(config: &Config, threads: usize) -> Decoder {
@@ -71,7 +71,7 @@ fn by_prefill<K: DecoderKernels>(decoder: &Decoder<K>, ids: &[u32]) -> Vec<f32> 
 
 #[test]
 fn logits_are_bit_equal_alone_and_in_every_batch_of_1_to_64_rows() {
-    for config in [config(Family::Qwen3), config(Family::Qwen2), wide()] {
+    for config in [config(Architecture::QWEN3), config(Architecture::QWEN2), wide()] {
         let mut random = ChaCha8Rng::seed_from_u64(4);
         let sequences: Vec<_> = (0..64).map(|i| ids(&config, &mut random, 3 + i % 5)).collect();
         let (one, two) = (decoder(&config, 1), decoder(&config, 2));
@@ -156,7 +156,7 @@ fn tensor_operations_decode_the_same_logits() {
 
 #[test]
 fn bad_steps_are_refused_and_append_nothing() {
-    let config = config(Family::Qwen3);
+    let config = config(Architecture::QWEN3);
     let decoder = decoder(&config, 1);
     let (mut good, mut bad) = (decoder.sequence().unwrap(), decoder.sequence().unwrap());
     let long = vec![1; 161];

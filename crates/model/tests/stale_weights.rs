@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss,
+    Architecture, BoxError, Coefficients, Config, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss,
     TrainableModel, tensor_groups,
 };
 use evenkeel_statistics::evidence::{Contrast, Noise, SuspectedToken};
@@ -33,7 +33,7 @@ type LogProbabilities = Vec<Vec<f32>>;
 
 /// Untied, with biases: every group that there is.
 fn shape() -> Config {
-    config(Family::Qwen2)
+    config(Architecture::QWEN2)
 }
 
 fn text(seed: u64, (sequences, tokens): (usize, usize)) -> Text {

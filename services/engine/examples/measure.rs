@@ -14,7 +14,7 @@ use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_model::decode::Step;
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::{Config, Decoder, Family, KvCache, Parameters};
+use evenkeel_model::{Architecture, Biases, Config, Decoder, KvCache, Parameters, Rope};
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::SendRequest;
@@ -39,7 +39,8 @@ type Failure = Box<dyn std::error::Error>;
 
 fn config() -> Config {
     Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 128,
         hidden_size: 96,
         intermediate_size: 256,
@@ -49,9 +50,9 @@ fn config() -> Config {
         head_dim: 32,
         max_position_embeddings: 256,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: vec![1],
     }
@@ -151,7 +152,7 @@ async fn main() -> Result<(), Failure> {
     let folder = tempfile::tempdir()?;
     let parameters = Parameters::random(&config(), 1, 0.05, &Device::Cpu)?;
     save_parameters(folder.path(), &parameters, SaveOptions::default())?;
-    save_config(folder.path(), &config().to_json(), DType::F32)?;
+    save_config(folder.path(), &config().to_json()?, DType::F32)?;
     let decoder = Decoder::new(config(), &parameters, Cpu::new()?, THREADS)?;
     let settings =
         EngineSettings { listen: "127.0.0.1:0".into(), threads: THREADS, ..EngineSettings::for_model(folder.path()) };

@@ -159,6 +159,7 @@ impl GpuPlanOptions {
             device: "cuda".into(),
             dtype: if self.f32 { ComputeType::F32 } else { ComputeType::Bf16 },
             micro_batch_tokens: self.micro_batch_tokens,
+            gradient_blocks: self.gradient_blocks,
             recompute,
             ..Compute::default()
         };

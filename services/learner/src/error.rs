@@ -96,7 +96,7 @@ pub enum LearnerError {
     WeightsGone {
         /// The version.
         version: u64,
-        /// Its folder.
+        /// The folder of the version.
         path: PathBuf,
     },
 
@@ -148,7 +148,7 @@ impl LearnerError {
         move |source| Self::File { path, source }
     }
 
-    /// The same error; memory that was refused is reported with what was planned and what to change.
+    /// Adds what was planned and what to change to an error of memory.
     pub(crate) fn during(self, phase: MemoryPhase, plan: Option<&MemoryPlan>, settings: &TrainingSettings) -> Self {
         match self {
             Self::Model(source) if OutOfMemory::is(&source) => {

@@ -94,7 +94,8 @@ impl Response {
             FieldError::ensure(length == tokens, field, list_of(length), allowed)?;
         }
         if !self.lags.is_empty() {
-            let (lags, trainable) = (self.lags.iter().map(|run| run.tokens).sum::<usize>(), self.trainable());
+            let lags = self.lags.iter().map(|run| run.tokens).sum::<usize>();
+            let trainable = self.trainable();
             let allowed = format!("those of {trainable}, all trainable ones");
             FieldError::ensure(lags == trainable, "lags", format_args!("those of {lags} tokens"), allowed)?;
         }

@@ -67,7 +67,7 @@ impl Learner {
     /// Settings out of range.
     pub fn new(config: Config, parameters: Parameters, settings: TrainingSettings) -> Result<Self> {
         settings.validate().map_err(LearnerError::Setting)?;
-        let source = ModelSource::memory(&config);
+        let source = ModelSource::memory(&config)?;
         Self::build(config, parameters, source, settings)
     }
 
@@ -176,7 +176,7 @@ impl Learner {
         sequences.collect()
     }
 
-    /// The same, with the statistics of the distributions from which the responses were sampled: one entry for each token.
+    /// Scores responses with the statistics of the distributions that they were sampled from: one entry for each token.
     ///
     /// # Errors
     /// As [`score`](Self::score); logits that are not finite.
@@ -195,7 +195,7 @@ impl Learner {
         self.save_checkpoint_as(target, client_state, DType::F32)
     }
 
-    /// The same with weights and moments of a type: F32, from which training continues to the bit, or BF16, which rounds
+    /// Writes a checkpoint with weights and moments of a type: F32, from which training continues to the bit, or BF16, which rounds
     /// them.
     ///
     /// # Errors

@@ -9,6 +9,7 @@
 //! step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
 #![forbid(unsafe_code)]
 
+mod blocks;
 mod checkpoint;
 mod error;
 mod export;

@@ -1,7 +1,8 @@
-//! Sequences packed into micro-batches by a token budget.
+//! Sequences packed into micro-batches.
 
 use evenkeel_model::{Config, Packed, Scores};
 
+use crate::blocks::Place;
 use crate::error::{LearnerError, Result};
 use crate::tokens::{validate_ids, validate_length};
 
@@ -33,6 +34,17 @@ impl Sequence {
     }
 }
 
+/// How sequences are packed whose gradient is summed. Micro-batches never cross a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GradientPacking {
+    /// Consecutive sequences of one group, of this many tokens together, or one longer sequence. What is summed with what then follows from
+    /// the groups alone.
+    InOrder(usize),
+    /// The sequences of a block that a pass has, the longest first, up to this many tokens, or one longer sequence: full micro-batches of
+    /// similar lengths.
+    ByLength(usize),
+}
+
 /// Packed micro-batches and the sequences in each.
 pub(crate) struct MicroBatches {
     packed: Vec<Packed>,
@@ -42,22 +54,56 @@ pub(crate) struct MicroBatches {
 }
 
 impl MicroBatches {
-    /// Packs sequences into micro-batches of at most `budget` tokens, or of one longer sequence.
+    /// Packs sequences to be scored into micro-batches of at most `budget` tokens, or of one longer sequence.
     ///
     /// # Errors
     /// A sequence that the model refuses.
     pub(crate) fn pack(config: &Config, sequences: &[Sequence], budget: usize) -> Result<Self> {
-        let lengths: Vec<usize> = sequences.iter().map(|sequence| sequence.ids.len()).collect();
-        let members = partition(&lengths, budget);
-        let mut packed = Vec::with_capacity(members.len());
-        for batch in &members {
-            let mut one = Packed::default();
-            for &index in batch {
-                one.push(config, &sequences[index].ids, sequences[index].scored.iter().copied())?;
-            }
-            packed.push(one);
+        let members = partition(&lengths(sequences), budget);
+        Self::of(config, sequences, members.into_iter().map(|members| (0, members)))
+    }
+
+    /// Packs sequences whose gradient is summed, each of which has its place; blocks ascend.
+    ///
+    /// # Errors
+    /// A sequence that the model refuses.
+    pub(crate) fn pack_in_blocks(
+        config: &Config,
+        sequences: &[Sequence],
+        places: &[Place],
+        packing: GradientPacking,
+    ) -> Result<Self> {
+        let lengths = lengths(sequences);
+        let mut batches = Vec::new();
+        for of_block in places.chunk_by(|one, next| one.block == next.block) {
+            let first = batches.iter().map(|(_, members): &(usize, Vec<usize>)| members.len()).sum::<usize>();
+            let lengths = &lengths[first..first + of_block.len()];
+            let members = match packing {
+                GradientPacking::InOrder(tokens) => in_order(lengths, of_block, tokens),
+                GradientPacking::ByLength(tokens) => partition(lengths, tokens),
+            };
+            let in_pass = |members: Vec<usize>| members.into_iter().map(|member| first + member).collect();
+            batches.extend(members.into_iter().map(|members| (of_block[0].block, in_pass(members))));
         }
-        Ok(Self { packed, members, sequences: sequences.len() })
+        Self::of(config, sequences, batches)
+    }
+
+    /// From the block and the sequences of each micro-batch.
+    fn of(
+        config: &Config,
+        sequences: &[Sequence],
+        batches: impl IntoIterator<Item = (usize, Vec<usize>)>,
+    ) -> Result<Self> {
+        let mut all = Self { packed: Vec::new(), members: Vec::new(), sequences: sequences.len() };
+        for (block, members) in batches {
+            let mut packed = Packed::default().in_block(block);
+            for &index in &members {
+                packed.push(config, &sequences[index].ids, sequences[index].scored.iter().copied())?;
+            }
+            all.packed.push(packed);
+            all.members.push(members);
+        }
+        Ok(all)
     }
 
     /// The micro-batches for the model.
@@ -83,7 +129,7 @@ impl MicroBatches {
         out
     }
 
-    /// The same for lists with one entry for each scored token.
+    /// Converts lists with one entry for each scored token in the same way.
     pub(crate) fn unpack_tokens<T: Clone>(&self, tokens: Vec<Vec<T>>) -> Vec<Vec<T>> {
         let mut out = vec![Vec::new(); self.sequences];
         for ((members, packed), tokens) in self.members.iter().zip(&self.packed).zip(tokens) {
@@ -95,6 +141,26 @@ impl MicroBatches {
     }
 }
 
+fn lengths(sequences: &[Sequence]) -> Vec<usize> {
+    sequences.iter().map(|sequence| sequence.ids.len()).collect()
+}
+
+/// Assigns sequences to micro-batches of at most `tokens` tokens of one group, or of one longer sequence, in order.
+fn in_order(lengths: &[usize], places: &[Place], tokens: usize) -> Vec<Vec<usize>> {
+    let (mut batches, mut length) = (Vec::<Vec<usize>>::new(), 0);
+    for index in 0..lengths.len() {
+        length += lengths[index];
+        match batches.last_mut() {
+            Some(batch) if length <= tokens && places[index].group == places[index - 1].group => batch.push(index),
+            _ => {
+                batches.push(vec![index]);
+                length = lengths[index];
+            }
+        }
+    }
+    batches
+}
+
 /// Assigns sequences to micro-batches of at most `budget` tokens, or of one longer sequence.
 ///
 /// Longest first, so that the sequences of a micro-batch have similar lengths and the model's threads even loads.
@@ -102,7 +168,9 @@ impl MicroBatches {
 fn partition(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
-    let (mut batches, mut batch, mut tokens) = (Vec::new(), Vec::new(), 0);
+    let mut batches = Vec::new();
+    let mut batch = Vec::new();
+    let mut tokens = 0;
     for index in order {
         if !batch.is_empty() && tokens + lengths[index] > budget {
             batches.push(std::mem::take(&mut batch));
@@ -121,7 +189,7 @@ fn partition(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
 mod tests {
     use proptest::prelude::*;
 
-    use super::partition;
+    use super::{Place, in_order, partition};
 
     proptest! {
         #[test]
@@ -137,6 +205,26 @@ mod tests {
                 let tokens: usize = batch.iter().map(|&i| lengths[i]).sum();
                 prop_assert!(tokens <= budget || batch.len() == 1);
             }
+        }
+
+        #[test]
+        fn sequences_packed_in_order_stay_in_order_and_within_their_group_whatever_is_packed_with_it(
+            groups in prop::collection::vec(prop::collection::vec(1usize..50, 1..6), 1..8),
+            tokens in 1usize..120,
+        ) {
+            let lengths = groups.concat();
+            let of_groups = groups.iter().enumerate().flat_map(|(group, lengths)| vec![Place { block: 0, group }; lengths.len()]);
+            let places: Vec<Place> = of_groups.collect();
+            let batches = in_order(&lengths, &places, tokens);
+            prop_assert_eq!(batches.concat(), (0..lengths.len()).collect::<Vec<_>>());
+            for batch in &batches {
+                prop_assert!(batch.iter().all(|&member| places[member].group == places[batch[0]].group));
+                prop_assert!(batch.iter().map(|&member| lengths[member]).sum::<usize>() <= tokens || batch.len() == 1);
+            }
+            // A group alone has the same micro-batches.
+            let sizes = batches.iter().map(Vec::len);
+            let alone = groups.iter().flat_map(|group| in_order(group, &vec![Place { block: 0, group: 0 }; group.len()], tokens));
+            prop_assert!(sizes.eq(alone.map(|batch| batch.len())));
         }
     }
 }

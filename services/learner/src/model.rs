@@ -1,10 +1,12 @@
 //! The network in training and, if a KL term needs it, the frozen reference.
 
 use candle_core::Tensor;
-use evenkeel_model::{Config, Parameters, Scores, TokenLoss, TrainableModel, network};
+use evenkeel_files::available_memory;
+use evenkeel_model::{Config, NetworkOptions, Parameters, Scores, TokenLoss, TrainableModel, most_gradients, network};
 
+use crate::blocks::Place;
 use crate::error::Result;
-use crate::micro_batch::{MicroBatches, Sequence};
+use crate::micro_batch::{GradientPacking, MicroBatches, Sequence};
 use crate::optimizer::UpdateTarget;
 use crate::settings::TrainingSettings;
 
@@ -14,19 +16,29 @@ pub(crate) struct Model {
     /// The initial weights, if a KL term refers to them.
     reference: Option<Box<dyn TrainableModel>>,
     micro_batch_tokens: usize,
+    gradient_packing: GradientPacking,
 }
 
 impl Model {
     /// Both networks on the device of the parameters.
     pub(crate) fn new(config: Config, parameters: Parameters, settings: &TrainingSettings) -> Result<Self> {
         let compute = &settings.compute;
-        let open = |parameters| network(config.clone(), parameters, compute.dtype.into(), compute.network_options());
+        let gradients_at_once = match compute.is_cpu() {
+            true => compute.gradients_at_once(parameters.count(), available_memory()),
+            false => usize::MAX,
+        };
+        if gradients_at_once < most_gradients(compute.gradient_blocks, compute.resolved_threads()) {
+            tracing::info!(gradients_at_once, "memory is short: threads share blocks of gradients, with the same bits");
+        }
+        let options = NetworkOptions { gradients_at_once, ..compute.network_options() };
+        let open = |parameters| network(config.clone(), parameters, compute.dtype.into(), options);
         let reference = match settings.objective.kl_coefficient {
             0.0 => None,
             _ => Some(open(parameters.deep_copy()?)?),
         };
         let policy = open(parameters)?;
-        Ok(Self { policy, reference, micro_batch_tokens: compute.resolved_micro_batch_tokens() })
+        let micro_batch_tokens = compute.resolved_micro_batch_tokens();
+        Ok(Self { policy, reference, micro_batch_tokens, gradient_packing: compute.gradient_packing() })
     }
 
     /// The network in training.
@@ -58,9 +70,14 @@ impl Model {
         target.kernels.is_some() || target.parameters.device().is_cpu()
     }
 
-    /// Packs sequences by the micro-batch budget.
+    /// Packs sequences to be scored by the micro-batch budget.
     pub(crate) fn pack(&self, sequences: &[Sequence]) -> Result<MicroBatches> {
         MicroBatches::pack(self.config(), sequences, self.micro_batch_tokens)
+    }
+
+    /// Packs sequences whose gradient is summed, at their places in the update.
+    pub(crate) fn pack_in_blocks(&self, sequences: &[Sequence], places: &[Place]) -> Result<MicroBatches> {
+        MicroBatches::pack_in_blocks(self.config(), sequences, places, self.gradient_packing)
     }
 
     /// Log-probabilities and entropies of each sequence under the policy.
@@ -73,7 +90,7 @@ impl Model {
         self.reference.is_some()
     }
 
-    /// The same under the reference; `None` without a reference.
+    /// Log-probabilities and entropies under the reference; `None` without a reference.
     pub(crate) fn score_reference(&self, batches: &MicroBatches, temperature: f32) -> Result<Option<Vec<Scores>>> {
         let Some(reference) = &self.reference else { return Ok(None) };
         Ok(Some(batches.unpack(reference.score(batches.packed(), temperature)?)))

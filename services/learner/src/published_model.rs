@@ -36,7 +36,7 @@ enum Origin {
         version: u64,
         rounded_to: Option<DType>,
     },
-    /// It is an empty tensor.
+    /// For an empty tensor.
     None,
 }
 
@@ -140,7 +140,8 @@ impl PublishedModel {
         wanted: &[Origin],
         folders: &BTreeMap<u64, StoredParameters>,
     ) -> Result<Box<dyn TrainableModel>> {
-        let (live, device) = (trainer.parameters(), trainer.parameters().device());
+        let live = trainer.parameters();
+        let device = trainer.parameters().device();
         let mut filled = match held {
             Some(held) => held,
             None => {
@@ -149,7 +150,8 @@ impl PublishedModel {
                 network(trainer.config().clone(), live.clone(), DType::F32, options)?
             }
         };
-        let (values, origins) = (filled.parameters_mut().values_mut(), &mut self.origins);
+        let values = filled.parameters_mut().values_mut();
+        let origins = &mut self.origins;
         // What is not wanted gives its memory back before anything is read.
         let mut missing = Vec::new();
         for (at, &wanted) in wanted.iter().enumerate() {

@@ -26,8 +26,11 @@ impl ModelSource {
     }
 
     /// A model without files.
-    pub(crate) fn memory(config: &Config) -> Self {
-        Self { config_json: config.to_json(), folder: None }
+    ///
+    /// # Errors
+    /// Capabilities for which its architecture's files have no words.
+    pub(crate) fn memory(config: &Config) -> Result<Self> {
+        Ok(Self { config_json: config.to_json()?, folder: None })
     }
 
     /// The folder that the model was opened from; absent for a model created in memory.

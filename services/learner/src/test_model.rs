@@ -7,7 +7,9 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_model::folder::Values;
 use evenkeel_model::kernels::{Moment, OptimizerKernels};
 use evenkeel_model::sampling::{SampledFrom, SampledToken};
-use evenkeel_model::{Config, Family, ModelError, Packed, Parameters, Scores, TokenLoss, TrainableModel};
+use evenkeel_model::{
+    Architecture, Biases, Config, ModelError, Packed, Parameters, Rope, Scores, TokenLoss, TrainableModel,
+};
 
 use crate::model::Model;
 use crate::source::ModelSource;
@@ -38,7 +40,7 @@ impl TestModel {
 pub(crate) fn learner_with(policy: Box<dyn TrainableModel>, settings: TrainingSettings) -> Learner {
     let mut model = Model::new(config(), parameters(), &settings).unwrap();
     model.replace_policy(policy);
-    Learner::of(Trainer::of(model, settings).unwrap(), ModelSource::memory(&config()))
+    Learner::of(Trainer::of(model, settings).unwrap(), ModelSource::memory(&config()).unwrap())
 }
 
 pub(crate) fn parameters() -> Parameters {
@@ -47,7 +49,8 @@ pub(crate) fn parameters() -> Parameters {
 
 pub(crate) fn config() -> Config {
     Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 11,
         hidden_size: 8,
         intermediate_size: 16,
@@ -57,9 +60,9 @@ pub(crate) fn config() -> Config {
         head_dim: 8,
         max_position_embeddings: 16,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: vec![1],
     }

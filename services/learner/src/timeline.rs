@@ -14,7 +14,7 @@ pub enum PassKind {
 }
 
 impl PassKind {
-    /// Its name in metrics and traces.
+    /// The name in metrics and traces.
     pub fn label(self) -> &'static str {
         match self {
             Self::Scoring => "scoring",
@@ -88,7 +88,8 @@ impl Timeline {
             }
             PassKind::Update => self.work.optimizer += took,
         }
-        let (began, ended) = (began.wall, SystemTime::now());
+        let began = began.wall;
+        let ended = SystemTime::now();
         self.passes.push(Pass { kind, began, ended, micro_batches, groups: Vec::new() });
     }
 

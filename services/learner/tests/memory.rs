@@ -5,12 +5,13 @@ use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_learner::{Learner, PublishOptions, TrainingSettings, verify_published};
-use evenkeel_model::{Config, Family, Parameters, parameter_specs};
+use evenkeel_model::{Architecture, Biases, Config, Parameters, Rope, parameter_specs};
 
 /// Four layers, four times as wide in their feed-forward blocks as the rest: 42 million parameters.
 fn config() -> Config {
     Config {
-        family: Family::Qwen2,
+        architecture: Architecture::QWEN2,
+        query_key_norm: false,
         vocab_size: 4096,
         hidden_size: 896,
         intermediate_size: 2736,
@@ -20,9 +21,9 @@ fn config() -> Config {
         head_dim: 128,
         max_position_embeddings: 64,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: true,
-        output_bias: false,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::QKV,
         tie_word_embeddings: false,
         eos_token_ids: Vec::new(),
     }

@@ -67,7 +67,7 @@ pub(crate) fn compare(part: &mut Part<'_>, device: &Device) -> Result<()> {
 fn one(part: &mut Part<'_>, torch: &Torch, case: &Case, folder: &Path, device: &Device) -> Result<()> {
     let weights = weights(case);
     let batch = json!({"ids": case.ids(), "weights": weights.chunks(case.length).collect::<Vec<_>>()});
-    for (name, content) in [("config.json", case.config.to_json()), ("batch.json", batch)] {
+    for (name, content) in [("config.json", case.config.to_json()?), ("batch.json", batch)] {
         std::fs::write(folder.join(name), serde_json::to_vec(&content)?)?;
     }
     let own: Own = torch.call("gradients", &[folder.as_os_str()])?;

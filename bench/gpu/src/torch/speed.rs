@@ -57,7 +57,7 @@ fn one(part: &mut Part<'_>, torch: &Torch, case: Case, peer: &mut Peer) -> Resul
     // It has one way to train a model.
     if peer.tokens_per_second(&case).is_none() {
         let argument = json!({
-            "config": case.config.to_json(), "sequences": case.sequences, "length": case.length, "recompute": case.recomputes(),
+            "config": case.config.to_json()?, "sequences": case.sequences, "length": case.length, "recompute": case.recomputes(),
         });
         let argument = argument.to_string();
         let found: Measured = torch.call("speed", &[argument.as_ref()]).context(case.name)?;

@@ -12,8 +12,8 @@ use evenkeel_model::folder::load_parameters;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::{
-    AttentionFallback, AttentionLibrary, BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed,
-    Parameters, Scores, TokenLoss, TrainableModel,
+    Architecture, AttentionFallback, AttentionLibrary, Biases, BoxError, Coefficients, Config, Network, NetworkOptions,
+    Packed, Parameters, Rope, Scores, TokenLoss, TrainableModel,
 };
 
 use super::shim::{CHIP, Shim};
@@ -129,7 +129,8 @@ pub(crate) fn goldens(shim: &Shim) {
 /// Qwen3-1.7B with four layers and a fifth of its vocabulary, of which only the number of logits in a sum depends.
 fn wide() -> Config {
     Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 30_000,
         hidden_size: 2048,
         intermediate_size: 6144,
@@ -139,9 +140,9 @@ fn wide() -> Config {
         head_dim: 128,
         max_position_embeddings: 128,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e6,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e6),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: vec![1],
     }

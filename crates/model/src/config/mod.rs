@@ -1,9 +1,17 @@
-//! The architecture of a dense Qwen2 or Qwen3 model, read from and written to a Hugging Face `config.json`.
+//! What a dense decoder is made of, read from and written to a Hugging Face `config.json`.
 //!
-//! [`Config::from_json`] accepts exactly what this crate computes and refuses everything else by name
+//! A model is its sizes and capabilities, as transformers' configurations have them; its [`Architecture`] only says how its files are to be
+//! read. [`Config::from_json`] accepts exactly what this crate computes and refuses everything else by name
 //! (`unsupported.rs`): an almost right model trains wrong without any error.
 
+mod architecture;
+mod capabilities;
+mod fields;
+mod names;
+mod qwen2;
+mod qwen3;
 mod read;
+mod rope;
 mod unsupported;
 
 use std::fmt::Display;
@@ -14,39 +22,15 @@ use evenkeel_hf::{ConfigFile, Folder};
 use serde_json::{Value, json};
 
 use crate::error::{ModelError, Result};
+pub use architecture::Architecture;
+pub use capabilities::Biases;
+pub use rope::{Rope, RopeScaling};
 
-/// The two families of dense decoders that this crate computes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Family {
-    /// Qwen2 and Qwen2.5: biases on the query, key and value projections.
-    Qwen2,
-    /// Qwen3: an RMSNorm on each head's queries and keys, biases only with `attention_bias`.
-    Qwen3,
-}
-
-impl Family {
-    /// The value of `architectures` in `config.json`.
-    pub fn architecture(self) -> &'static str {
-        match self {
-            Self::Qwen2 => "Qwen2ForCausalLM",
-            Self::Qwen3 => "Qwen3ForCausalLM",
-        }
-    }
-
-    /// The value of `model_type` in `config.json`.
-    pub fn model_type(self) -> &'static str {
-        match self {
-            Self::Qwen2 => "qwen2",
-            Self::Qwen3 => "qwen3",
-        }
-    }
-}
-
-/// The shape of a model. Every field has passed [`Config::validate`].
+/// The sizes and capabilities of a model.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// Which family's layer this is.
-    pub family: Family,
+    /// How its files are read and written, and how its tensors are named.
+    pub architecture: Architecture,
     /// Rows of the embedding and of the head.
     pub vocab_size: usize,
     /// Width of the residual stream.
@@ -65,12 +49,14 @@ pub struct Config {
     pub max_position_embeddings: usize,
     /// Added to the mean square in every RMSNorm.
     pub rms_norm_eps: f64,
-    /// Base of the rotary frequencies.
-    pub rope_theta: f64,
-    /// Whether query, key and value projections have biases.
-    pub qkv_bias: bool,
-    /// Whether the output projection has a bias (Qwen3 with `attention_bias`).
-    pub output_bias: bool,
+    /// The rotation of queries and keys by their positions.
+    pub rope: Rope,
+    /// Layers whose queries and keys are not rotated, from 0, ascending.
+    pub layers_without_rope: Vec<usize>,
+    /// Whether each head's queries and keys pass an RMSNorm before their rotation.
+    pub query_key_norm: bool,
+    /// Which projections have biases.
+    pub biases: Biases,
     /// Whether the head is the embedding, also where the files have it written out.
     pub tie_word_embeddings: bool,
     /// Ids that end a response, as `eos_token_id` lists them (one, several or none).
@@ -132,8 +118,13 @@ impl Config {
         if !(self.rms_norm_eps.is_finite() && self.rms_norm_eps > 0.0) {
             return Err(refused("rms_norm_eps", self.rms_norm_eps, "a number above 0"));
         }
-        if !(self.rope_theta.is_finite() && self.rope_theta > 0.0) {
-            return Err(refused("rope_theta", self.rope_theta, "a number above 0"));
+        self.rope.validate()?;
+        let layers = &self.layers_without_rope;
+        if !layers.is_sorted_by(|layer, next| layer < next)
+            || layers.last().is_some_and(|&last| last >= self.num_layers)
+        {
+            let allowed = format!("ascending numbers of layers below num_hidden_layers = {}", self.num_layers);
+            return Err(refused("layers_without_rope", format!("{layers:?}"), allowed));
         }
         if let Some(id) = self.eos_token_ids.iter().find(|&&id| id as usize >= self.vocab_size) {
             return Err(refused("eos_token_id", id, format!("0 to vocab_size - 1 = {}", self.vocab_size - 1)));
@@ -152,15 +143,36 @@ impl Config {
     }
 
     /// A `config.json` for a model created in memory (`dtype` float32), in the format of current transformers.
-    pub fn to_json(&self) -> Value {
+    ///
+    /// # Errors
+    /// Capabilities for which the architecture's files have no words.
+    pub fn to_json(&self) -> Result<Value> {
+        let json = self.written();
+        let read = Self::from_json(&json)?;
+        let lost = [
+            ("head_dim", read.head_dim != self.head_dim),
+            ("layers_without_rope", read.layers_without_rope != self.layers_without_rope),
+            ("query_key_norm", read.query_key_norm != self.query_key_norm),
+            ("biases", read.biases != self.biases),
+        ];
+        match lost.into_iter().find(|(_, is_lost)| *is_lost) {
+            None => Ok(json),
+            Some((capability, _)) => {
+                let allowed = format!("one whose config.json can say the model's {capability}");
+                Err(ModelError::input("architecture", self.architecture.class(), allowed))
+            }
+        }
+    }
+
+    fn written(&self) -> Value {
         let eos = match self.eos_token_ids.as_slice() {
             [] => Value::Null,
             [one] => json!(one),
             several => json!(several),
         };
         let mut json = json!({
-            "architectures": [self.family.architecture()],
-            "model_type": self.family.model_type(),
+            "architectures": [self.architecture.class()],
+            "model_type": self.architecture.model_type(),
             "vocab_size": self.vocab_size,
             "hidden_size": self.hidden_size,
             "intermediate_size": self.intermediate_size,
@@ -170,9 +182,6 @@ impl Config {
             "head_dim": self.head_dim,
             "max_position_embeddings": self.max_position_embeddings,
             "rms_norm_eps": self.rms_norm_eps,
-            // Both spellings: transformers 5 reads rope_parameters, 4 and most engines read rope_theta.
-            "rope_theta": self.rope_theta,
-            "rope_parameters": {"rope_type": "default", "rope_theta": self.rope_theta},
             "tie_word_embeddings": self.tie_word_embeddings,
             "hidden_act": "silu",
             "attention_dropout": 0.0,
@@ -184,9 +193,8 @@ impl Config {
             "eos_token_id": eos,
             "dtype": "float32",
         });
-        if self.family == Family::Qwen3 {
-            json["attention_bias"] = json!(self.qkv_bias);
-        }
+        self.rope.write(&mut json);
+        self.architecture.write(self, &mut json);
         json
     }
 }
@@ -196,4 +204,4 @@ pub(crate) fn refused(field: &str, value: impl Display, allowed: impl Into<Strin
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Config, Family};
+use super::{Architecture, Biases, Config, Rope, RopeScaling};
 
 fn qwen3() -> Value {
     json!({
@@ -8,6 +8,23 @@ fn qwen3() -> Value {
         "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 6, "num_key_value_heads": 2,
         "head_dim": 16, "rope_theta": 1e6, "tie_word_embeddings": true, "eos_token_id": [1, 2]
     })
+}
+
+/// The smallest model of one layer, with a tied head.
+pub(crate) fn tiny() -> Config {
+    let mut json = qwen3();
+    for (key, size) in [
+        ("vocab_size", 4),
+        ("hidden_size", 4),
+        ("intermediate_size", 4),
+        ("num_hidden_layers", 1),
+        ("num_attention_heads", 1),
+        ("num_key_value_heads", 1),
+        ("head_dim", 4),
+    ] {
+        json[key] = json!(size);
+    }
+    Config::from_json(&json).unwrap()
 }
 
 fn with(key: &str, value: Value) -> Value {
@@ -19,7 +36,7 @@ fn with(key: &str, value: Value) -> Value {
 #[test]
 fn a_config_survives_being_written_and_read() {
     let config = Config::from_json(&qwen3()).unwrap();
-    assert_eq!(Config::from_json(&config.to_json()).unwrap(), config);
+    assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
     assert_eq!(config.eos_token_ids, [1, 2]);
 }
 
@@ -31,18 +48,109 @@ fn qwen2_has_query_biases_and_divides_its_heads() {
         "sliding_window": 4096, "use_sliding_window": false, "max_window_layers": 28
     });
     let config = Config::from_json(&json).unwrap();
-    assert_eq!((config.family, config.head_dim, config.qkv_bias, config.output_bias), (Family::Qwen2, 8, true, false));
+    assert_eq!((config.architecture, config.head_dim, config.biases), (Architecture::QWEN2, 8, Biases::QKV));
+    assert!(!config.query_key_norm);
+    assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
+}
+
+#[test]
+fn qwen3_has_norms_of_heads_and_biases_of_attention_only_where_it_says_so() {
+    let of = |json: &Value| {
+        let config = Config::from_json(json).unwrap();
+        assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
+        (config.architecture, config.query_key_norm, config.biases)
+    };
+    assert_eq!(of(&qwen3()), (Architecture::QWEN3, true, Biases::NONE));
+    assert_eq!(of(&with("attention_bias", json!(true))), (Architecture::QWEN3, true, Biases::ATTENTION));
+}
+
+#[test]
+fn capabilities_that_an_architecture_has_no_words_for_are_not_written() {
+    let qwen3 = Config::from_json(&qwen3()).unwrap();
+    let cases = [
+        ("biases", Config { biases: Biases::QKV, ..qwen3.clone() }),
+        ("query_key_norm", Config { query_key_norm: false, ..qwen3.clone() }),
+        ("layers_without_rope", Config { layers_without_rope: vec![1], ..qwen3.clone() }),
+        ("query_key_norm", Config { architecture: Architecture::QWEN2, biases: Biases::QKV, ..qwen3 }),
+    ];
+    for (capability, config) in cases {
+        let error = config.to_json().unwrap_err().to_string();
+        assert!(error.starts_with("architecture is Qwen") && error.ends_with(capability), "{error}");
+    }
+}
+
+#[test]
+fn scaled_rotary_positions_are_read_in_both_spellings() {
+    let llama3 = RopeScaling::Llama3 {
+        factor: 8.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 8192.0,
+    };
+    let written = json!({
+        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 8192
+    });
+    let linear = RopeScaling::Linear { factor: 2.0 };
+    for (key, value, scaling) in [
+        ("rope_scaling", json!({"type": "linear", "factor": 2.0}), linear),
+        ("rope_parameters", json!({"rope_type": "linear", "factor": 2, "rope_theta": 1e6}), linear),
+        ("rope_scaling", written.clone(), llama3),
+        ("rope_parameters", written, llama3),
+        ("rope_scaling", json!({"rope_type": "default"}), RopeScaling::None),
+        ("rope_scaling", Value::Null, RopeScaling::None),
+    ] {
+        let config = Config::from_json(&with(key, value)).unwrap();
+        assert_eq!(config.rope, Rope { theta: 1e6, scaling }, "{key}");
+        assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
+    }
+    let mut both = with("rope_scaling", json!({"type": "linear", "factor": 2.0}));
+    both["rope_parameters"] = json!({"rope_type": "linear", "factor": 4.0});
+    let error = Config::from_json(&both).unwrap_err().to_string();
+    assert!(error.contains("rope_scaling is {") && error.contains("what rope_parameters says"), "{error}");
+}
+
+#[test]
+fn frequencies_are_divided_as_their_scaling_says() {
+    let of = |scaling| Rope { theta: 500_000.0, scaling }.frequencies(128);
+    let plain = of(RopeScaling::None);
+    assert!(of(RopeScaling::Linear { factor: 4.0 }).iter().zip(&plain).all(|(found, plain)| *found == plain / 4.0));
+    // Llama 3.1: waves of up to 2,048 positions are kept, those of more than 8,192 get eight times as long.
+    let found = of(RopeScaling::Llama3 {
+        factor: 8.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 8192.0,
+    });
+    let mut kinds = [0; 3];
+    for (i, (found, plain)) in found.iter().zip(&plain).enumerate() {
+        // In f64, from the definition: between the two the frequency goes linearly from one to the other with the number of waves.
+        let exact = 500_000f64.powf(-2.0 * i as f64 / 128.0);
+        let waves = 8192.0 * exact / std::f64::consts::TAU;
+        let share = ((waves - 1.0) / 3.0).clamp(0.0, 1.0);
+        let wanted = exact / 8.0 + share * (exact - exact / 8.0);
+        assert!((f64::from(*found) / wanted - 1.0).abs() < 1e-5, "{i}: {found} for {wanted}");
+        assert!(share < 1.0 || found == plain);
+        kinds[if share == 0.0 {
+            0
+        } else if share == 1.0 {
+            2
+        } else {
+            1
+        }] += 1;
+    }
+    assert!(kinds.iter().all(|&count| count > 3), "{kinds:?}");
 }
 
 #[test]
 fn what_is_not_computed_is_refused_by_name() {
     let refused = [
-        ("architectures", json!(["LlamaForCausalLM"])),
         ("use_sliding_window", json!(true)),
         ("layer_types", json!(["full_attention", "sliding_attention"])),
         ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0})),
-        ("rope_scaling", json!({"type": "linear", "factor": 2.0})),
-        ("rope_parameters", json!({"rope_type": "llama3", "rope_theta": 1e6})),
+        ("rope_scaling", json!({"type": "dynamic", "factor": 2.0})),
+        ("rope_parameters", json!({"rope_type": "longrope", "rope_theta": 1e6})),
+        ("rope_scaling", json!({"factor": 2.0})),
         ("num_experts", json!(128)),
         ("quantization_config", json!({"quant_method": "fp8"})),
         ("hidden_act", json!("gelu")),
@@ -51,8 +159,11 @@ fn what_is_not_computed_is_refused_by_name() {
     ];
     for (key, value) in refused {
         let error = Config::from_json(&with(key, value.clone())).unwrap_err().to_string();
-        assert!(error.contains(key), "{key} = {value}: {error}");
+        assert!(error.contains(key) && error.contains(&value.to_string()), "{key} = {value}: {error}");
     }
+    let error = Config::from_json(&with("architectures", json!(["LlamaForCausalLM"]))).unwrap_err().to_string();
+    let words = "config.json: architectures is \"LlamaForCausalLM\", allowed: Qwen2ForCausalLM or Qwen3ForCausalLM";
+    assert_eq!(error, words);
 }
 
 #[test]
@@ -66,6 +177,13 @@ fn senseless_numbers_are_refused_by_name() {
         ("rms_norm_eps", json!(0.0)),
         ("eos_token_id", json!(64)),
         ("rope_parameters", json!({"rope_type": "default", "rope_theta": 5e5})),
+        ("rope_scaling", json!({"rope_type": "linear"})),
+        ("rope_parameters", json!({"rope_type": "linear", "factor": 0.5})),
+        (
+            "rope_parameters",
+            json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0,
+            "original_max_position_embeddings": 8192}),
+        ),
     ];
     for (key, value) in refused {
         let error = Config::from_json(&with(key, value.clone())).unwrap_err().to_string();
@@ -82,7 +200,7 @@ fn a_missing_size_is_named() {
 
 #[test]
 fn numbers_that_no_model_has_are_refused_before_anything_is_made_of_them() {
-    let good = Config::from_json(&qwen3()).unwrap().to_json();
+    let good = Config::from_json(&qwen3()).unwrap().to_json().unwrap();
     for field in [
         "vocab_size",
         "hidden_size",

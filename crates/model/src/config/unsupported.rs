@@ -1,10 +1,10 @@
-//! Features of a `config.json` that this crate does not support, refused by name.
+//! Features of a `config.json` that this crate does not support in any architecture, refused by name and value.
 
 use serde_json::Value;
 
 use crate::error::{ModelError, Result};
 
-/// Keys that `read.rs` reads or that do not affect the arithmetic.
+/// Keys that are read, or that do not affect the arithmetic.
 const KNOWN: &[&str] = &[
     "_name_or_path",
     "architectures",
@@ -59,8 +59,6 @@ pub(super) fn refuse(json: &Value) -> Result<()> {
             "quantization_config" if !is_off(value) => "quantised weights cannot be trained",
             "use_sliding_window" if value == &Value::Bool(true) => "sliding-window attention is not computed",
             "layer_types" if has_other(value, "full_attention") => "only full_attention layers are computed",
-            "rope_scaling" if rope_kind(value) != "default" => "scaled rotary positions are not computed",
-            "rope_parameters" if rope_kind(value) != "default" => "scaled rotary positions are not computed",
             "partial_rotary_factor" if value.as_f64() != Some(1.0) => "rotary over a part of the head is not computed",
             "use_mrope" if value == &Value::Bool(true) => "multimodal rotary positions are not computed",
             "hidden_act" if value != "silu" => "only silu is computed",
@@ -87,17 +85,4 @@ fn is_off(value: &Value) -> bool {
 
 fn has_other(value: &Value, allowed: &str) -> bool {
     !value.is_null() && !value.as_array().is_some_and(|kinds| kinds.iter().all(|kind| kind == allowed))
-}
-
-fn rope_kind(value: &Value) -> String {
-    if value.is_null() {
-        return "default".into();
-    }
-    let kind = value.get("rope_type").or_else(|| value.get("type"));
-    match kind {
-        Some(kind) => kind.as_str().unwrap_or("unreadable").to_owned(),
-        // An object without a type means the default if it has no scaling factor.
-        None if value.get("factor").is_none() && value.is_object() => "default".into(),
-        None => "unnamed".into(),
-    }
 }

@@ -164,10 +164,11 @@ impl<K: DecoderKernels> Decoder<K> {
         counts: &[usize],
         caches: &mut [&mut K::Cache],
     ) -> Result<K::Matrix> {
-        let (ids, shape) = (&self.ids.layers[number], HeadShape::of(&self.config));
+        let ids = &self.ids.layers[number];
+        let shape = HeadShape::of(&self.config);
         let normed = pass.norm(x, ids.input_norm)?;
-        let (q, _) = pass.rotated(pass.linear(&normed, ids.query, None)?, ids.query_norm)?;
-        let (k, _) = pass.rotated(pass.linear(&normed, ids.key, None)?, ids.key_norm)?;
+        let (q, _) = pass.rotated(pass.linear(&normed, ids.query, None)?, ids.query_norm, ids.is_rotated)?;
+        let (k, _) = pass.rotated(pass.linear(&normed, ids.key, None)?, ids.key_norm, ids.is_rotated)?;
         let v = pass.linear(&normed, ids.value, None)?;
         let attended = self.kernels.attend(&q, &k, &v, shape, counts, caches)?;
         let middle = pass.linear(&attended, ids.output, Some(x))?;

@@ -16,7 +16,7 @@ pub(super) struct NonFinite {
 }
 
 impl NonFinite {
-    /// Those in the bytes of little-endian values of F32, BF16 or F16; other types have none.
+    /// Looks through the bytes of little-endian values of F32, BF16 or F16; other types have no such values.
     pub(super) fn in_bytes(bytes: &[u8], dtype: DType) -> Option<Self> {
         let half = |bits: fn(u16) -> f32| move |bytes: &[u8]| bits(u16::from_le_bytes([bytes[0], bytes[1]]));
         match dtype {
@@ -49,7 +49,8 @@ impl NonFinite {
 
     /// The error for a tensor of that shape.
     pub(super) fn error(self, path: &std::path::Path, tensor: &str, shape: &[usize]) -> ModelError {
-        let (mut rest, mut index) = (self.first, vec![0; shape.len()]);
+        let mut rest = self.first;
+        let mut index = vec![0; shape.len()];
         for (place, &length) in index.iter_mut().zip(shape).rev() {
             (*place, rest) = (rest % length.max(1), rest / length.max(1));
         }

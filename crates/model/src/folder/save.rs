@@ -37,9 +37,9 @@ impl Default for SaveOptions {
 /// A file of weights that was written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SavedFile {
-    /// Its name in the folder.
+    /// The name in the folder.
     pub name: String,
-    /// Its length and digest, made while it was written.
+    /// Length and digest, made while the file was written.
     pub digest: FileDigest,
 }
 
@@ -142,7 +142,8 @@ fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<StoredAs<'_>
 
 fn write_shard(path: &Path, parameters: &Parameters, stored: &[StoredAs<'_>], dtype: DType) -> Result<FileDigest> {
     let tensors = stored.iter().map(|&StoredAs { name, id }| {
-        let (shape, values) = (&parameters.spec(id).shape, Values::Tensor(parameters.get(id)));
+        let shape = &parameters.spec(id).shape;
+        let values = Values::Tensor(parameters.get(id));
         NamedValues { name: name.to_owned(), shape, values }
     });
     // Python readers refuse a file without the format of its framework.

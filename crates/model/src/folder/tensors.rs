@@ -30,11 +30,11 @@ pub enum Values<'a> {
 /// A tensor to be written.
 #[derive(Clone, Debug)]
 pub struct NamedValues<'a> {
-    /// Its name in the file.
+    /// The name in the file.
     pub name: String,
-    /// Its shape.
+    /// Row-major.
     pub shape: &'a [usize],
-    /// Its values, row by row.
+    /// Row by row.
     pub values: Values<'a>,
 }
 
@@ -69,7 +69,7 @@ pub fn write_tensors(
     write(path, tensors, dtype, metadata, false)
 }
 
-/// The same for values that must be finite in the file.
+/// Writes values that must be finite in the file.
 ///
 /// # Errors
 /// As [`write_tensors`], and [`ModelError::NotFinite`].

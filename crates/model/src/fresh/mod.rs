@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use crate::folder::{SaveOptions, save_config, save_parameters};
-use crate::{Config, Family, ModelError, Parameters, Result};
+use crate::{Architecture, Biases, Config, ModelError, Parameters, Result, Rope};
 use characters::{END, PAD, tokenizer_config};
 
 pub use characters::character_tokenizer;
@@ -24,7 +24,7 @@ const MARKER: &str = "evenkeel-fresh.json";
 /// Everything that determines the bits of a fresh model.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct FreshModel {
-    /// Its shape.
+    /// Sizes of the network.
     pub shape: FreshShape,
     /// Seed of its weights.
     pub seed: u64,
@@ -35,7 +35,8 @@ impl FreshModel {
     pub fn config(&self) -> Config {
         let shape = &self.shape;
         Config {
-            family: Family::Qwen3,
+            architecture: Architecture::QWEN3,
+            query_key_norm: true,
             vocab_size: shape.vocabulary_size,
             hidden_size: shape.hidden_size,
             intermediate_size: shape.intermediate_size,
@@ -45,9 +46,9 @@ impl FreshModel {
             head_dim: shape.head_dim,
             max_position_embeddings: shape.context_tokens,
             rms_norm_eps: 1e-6,
-            rope_theta: 10_000.0,
-            qkv_bias: false,
-            output_bias: false,
+            rope: Rope::plain(10_000.0),
+            layers_without_rope: Vec::new(),
+            biases: Biases::NONE,
             tie_word_embeddings: shape.tied,
             eos_token_ids: vec![END],
         }
@@ -110,7 +111,7 @@ fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<()> {
     std::fs::create_dir_all(folder).map_err(ModelError::file(folder))?;
     let parameters = Parameters::random(&config, model.seed, model.shape.deviation, &Device::Cpu)?;
     save_parameters(folder, &parameters, SaveOptions::default())?;
-    save_config(folder, &config.to_json(), DType::F32)?;
+    save_config(folder, &config.to_json()?, DType::F32)?;
     let files = [
         (name::TOKENIZER, character_tokenizer()),
         (name::TOKENIZER_CONFIG, tokenizer_config(config.max_position_embeddings)),

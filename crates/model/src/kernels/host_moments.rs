@@ -6,7 +6,7 @@ use rayon::prelude::*;
 pub trait HostValues: Send + Sync {
     /// The values.
     fn values(&self) -> &[f32];
-    /// The same, to be changed.
+    /// The values, to be changed.
     fn values_mut(&mut self) -> &mut [f32];
 }
 
@@ -59,7 +59,7 @@ impl HostMoments {
         }
     }
 
-    /// The same, to be changed.
+    /// A parameter's moment, to be changed.
     pub fn of_mut(&mut self, moment: Moment, parameter: usize) -> &mut dyn HostValues {
         match moment {
             Moment::First => &mut *self.first[parameter],

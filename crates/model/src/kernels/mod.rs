@@ -40,6 +40,8 @@ pub trait Arrays: Send + Sync {
     type Matrix: Send;
     /// The sum of a parameter's gradient in fp32.
     type Gradient: Send + Sync;
+    /// Whether several threads may compute at the same time, as on a CPU. Elsewhere one thread gives a device its work.
+    const SERVES_THREADS: bool = false;
 
     /// A gradient of zeros for a parameter.
     fn zero_gradient(&self, parameter: &Tensor) -> Result<Self::Gradient>;

@@ -46,7 +46,7 @@ pub trait OptimizerKernels {
     /// # Errors
     /// No more such memory.
     fn host_moments(&self, counts: &[usize]) -> Result<HostMoments>;
-    /// The same update as [`OptimizerKernels::update`], to the bit, with moments in host memory, which pass through the device in pieces.
+    /// [`OptimizerKernels::update`], to the bit, with moments in host memory, which pass through the device in pieces.
     ///
     /// # Errors
     /// A failure of the device, after which it can no longer be used.

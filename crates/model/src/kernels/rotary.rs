@@ -29,15 +29,11 @@ pub trait Rotary: Arrays {
     ) -> Result<Self::Matrix>;
 }
 
-/// cos and sin of position * theta^(-2i / d), (positions, d / 2) each: angles in f32 as in transformers and
+/// cos and sin of position * frequency, (positions, d / 2) each: angles in f32 as in transformers and
 /// vLLM (the rounding of a large angle is part of the model).
 pub(crate) fn rotary_angles(config: &Config) -> (Vec<f32>, Vec<f32>) {
     let half = config.head_dim / 2;
-    let frequency = |i: usize| {
-        let exponent = (2 * i) as f32 / config.head_dim as f32;
-        1.0 / libm::pow(config.rope_theta, f64::from(exponent)) as f32
-    };
-    let frequencies: Vec<f32> = (0..half).map(frequency).collect();
+    let frequencies = config.rope.frequencies(config.head_dim);
     let angle = |position: usize, i: usize| f64::from(position as f32 * frequencies[i]);
     let angles = (0..config.max_position_embeddings).flat_map(|p| (0..half).map(move |i| (p, i)));
     angles.map(|(p, i)| (libm::cos(angle(p, i)) as f32, libm::sin(angle(p, i)) as f32)).unzip()

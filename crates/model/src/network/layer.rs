@@ -1,6 +1,6 @@
 //! One decoder layer over any set of kernels: the forward pass, and the backward pass written by hand.
 
-use super::gradients::GradientSet;
+use super::block::BlockSums;
 use crate::config::Config;
 use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadNormInput, HeadShape, Kernels, RotaryDirection};
@@ -78,16 +78,24 @@ impl<K: Kernels> Pass<'_, K> {
         self.kernels.rms_norm(x, self.weight(id), self.config.rms_norm_eps)
     }
 
-    /// Queries or keys, normalised if the family does so, and rotated; with the raw ones if normalised.
-    pub(crate) fn rotated(&self, raw: K::Matrix, norm: Option<ParameterId>) -> Result<(K::Matrix, Option<K::Matrix>)> {
-        match norm {
-            Some(id) => Ok((self.kernels.norm_rotary(&raw, &self.head_norm(id))?, Some(raw))),
-            None => Ok((self.rotate(raw, RotaryDirection::Forward)?, None)),
+    /// Queries or keys of a layer, normalised and rotated where it does so; with the raw ones if normalised.
+    pub(crate) fn rotated(
+        &self,
+        raw: K::Matrix,
+        norm: Option<ParameterId>,
+        is_rotated: bool,
+    ) -> Result<(K::Matrix, Option<K::Matrix>)> {
+        match (norm, is_rotated) {
+            (Some(id), true) => Ok((self.kernels.norm_rotary(&raw, &self.head_norm(id))?, Some(raw))),
+            (Some(id), false) => Ok((self.norm(&raw, id)?, Some(raw))),
+            (None, true) => Ok((self.rotate(raw, RotaryDirection::Forward)?, None)),
+            (None, false) => Ok((raw, None)),
         }
     }
 
     fn head_norm(&self, id: ParameterId) -> HeadNormInput<'_, K::Table> {
-        let (weight, epsilon) = (self.weight(id), self.config.rms_norm_eps);
+        let weight = self.weight(id);
+        let epsilon = self.config.rms_norm_eps;
         HeadNormInput { weight, epsilon, table: self.table, positions: self.positions }
     }
 
@@ -100,11 +108,12 @@ impl<K: Kernels> Pass<'_, K> {
         &self,
         kept: Rotated<K::Matrix>,
         norm: Option<ParameterId>,
+        is_rotated: bool,
     ) -> Result<(K::Matrix, Option<K::Matrix>)> {
         match kept {
             Rotated::Plain(rotated) => Ok((rotated, None)),
             Rotated::Normed { raw, rotated: Some(rotated) } => Ok((rotated, Some(raw))),
-            Rotated::Normed { raw, rotated: None } => self.rotated(raw, norm),
+            Rotated::Normed { raw, rotated: None } => self.rotated(raw, norm, is_rotated),
         }
     }
 
@@ -117,8 +126,8 @@ impl<K: Kernels> Pass<'_, K> {
     ) -> Result<(K::Matrix, Saved<K::Matrix>)> {
         let kernels = self.kernels;
         let normed = self.norm(x, ids.input_norm)?;
-        let queries = self.rotated(self.linear(&normed, ids.query, None)?, ids.query_norm)?;
-        let keys = self.rotated(self.linear(&normed, ids.key, None)?, ids.key_norm)?;
+        let queries = self.rotated(self.linear(&normed, ids.query, None)?, ids.query_norm, ids.is_rotated)?;
+        let keys = self.rotated(self.linear(&normed, ids.key, None)?, ids.key_norm, ids.is_rotated)?;
         let v = self.linear(&normed, ids.value, None)?;
         let (attended, log_sum) = kernels.attention(&queries.0, &keys.0, &v, HeadShape::of(self.config), starts)?;
         let middle = self.linear(&attended, ids.output, Some(x))?;
@@ -140,9 +149,10 @@ impl<K: Kernels> Pass<'_, K> {
         saved: Saved<K::Matrix>,
         ids: &LayerIds,
         starts: &[usize],
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
-        let (kernels, shape) = (self.kernels, HeadShape::of(self.config));
+        let kernels = self.kernels;
+        let shape = HeadShape::of(self.config);
         let Saved { normed, queries, keys, v, attended, log_sum, middle, post_normed, gate, up, gated } = saved;
         let again =
             |kept: Option<K::Matrix>, x: &K::Matrix, norm: ParameterId| kept.map_or_else(|| self.norm(x, norm), Ok);
@@ -163,13 +173,13 @@ impl<K: Kernels> Pass<'_, K> {
         drop((dpost, middle));
 
         let dattended = self.linear_backward(&dmiddle, &attended, ids.output, None, gradients)?;
-        let (q, raw_queries) = self.rotated_again(queries, ids.query_norm)?;
-        let (k, raw_keys) = self.rotated_again(keys, ids.key_norm)?;
+        let (q, raw_queries) = self.rotated_again(queries, ids.query_norm, ids.is_rotated)?;
+        let (k, raw_keys) = self.rotated_again(keys, ids.key_norm, ids.is_rotated)?;
         let forward = AttentionForward { q: &q, k: &k, v: &v, out: &attended, log_sum: &log_sum };
         let [dq, dk, dv] = kernels.attention_backward(&dattended, forward, shape, starts)?;
         drop((dattended, q, k, v, attended, log_sum));
-        let dq = self.rotated_backward(dq, raw_queries, ids.query_norm, gradients)?;
-        let dk = self.rotated_backward(dk, raw_keys, ids.key_norm, gradients)?;
+        let dq = self.rotated_backward(dq, raw_queries, ids.query_norm, ids.is_rotated, gradients)?;
+        let dk = self.rotated_backward(dk, raw_keys, ids.key_norm, ids.is_rotated, gradients)?;
         let normed = again(normed, x, ids.input_norm)?;
         let dnormed = self.linear_backward(&dq, &normed, ids.query, None, gradients)?;
         let dnormed = self.linear_backward(&dk, &normed, ids.key, Some(dnormed), gradients)?;
@@ -182,11 +192,16 @@ impl<K: Kernels> Pass<'_, K> {
         dy: K::Matrix,
         raw: Option<K::Matrix>,
         norm: Option<ParameterId>,
-        gradients: &mut GradientSet<K::Gradient>,
+        is_rotated: bool,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
-        match norm.zip(raw) {
-            Some((id, raw)) => self.kernels.norm_rotary_backward(dy, &raw, &self.head_norm(id), gradients.reach(id)),
-            None => self.rotate(dy, RotaryDirection::Backward),
+        match (norm.zip(raw), is_rotated) {
+            (Some((id, raw)), true) => {
+                self.kernels.norm_rotary_backward(dy, &raw, &self.head_norm(id), &mut *gradients.of(id)?)
+            }
+            (Some((id, raw)), false) => self.norm_backward(&dy, &raw, id, None, gradients),
+            (None, true) => self.rotate(dy, RotaryDirection::Backward),
+            (None, false) => Ok(dy),
         }
     }
 
@@ -196,10 +211,10 @@ impl<K: Kernels> Pass<'_, K> {
         x: &K::Matrix,
         id: ParameterId,
         into: Option<K::Matrix>,
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
         let epsilon = self.config.rms_norm_eps;
-        self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, gradients.reach(id), into)
+        self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, &mut *gradients.of(id)?, into)
     }
 
     fn linear_backward(
@@ -208,11 +223,11 @@ impl<K: Kernels> Pass<'_, K> {
         x: &K::Matrix,
         ids: LinearIds,
         into: Option<K::Matrix>,
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
-        self.kernels.linear_backward_weight(dy, x, gradients.reach(ids.weight))?;
+        self.kernels.linear_backward_weight(dy, x, &mut *gradients.of(ids.weight)?)?;
         if let Some(bias) = ids.bias {
-            self.kernels.linear_backward_bias(dy, gradients.reach(bias))?;
+            self.kernels.linear_backward_bias(dy, &mut *gradients.of(bias)?)?;
         }
         self.kernels.linear_backward_input(dy, self.weight(ids.weight), into)
     }

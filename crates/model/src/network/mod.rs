@@ -1,9 +1,12 @@
 //! The training network: from packed micro-batches to scores and summed gradients.
 
+mod block;
 mod gradients;
 pub(crate) mod layer;
 mod pass;
 mod recompute;
+mod sums;
+mod tree;
 mod workers;
 
 use candle_core::{DType, Device, Tensor};
@@ -20,14 +23,20 @@ use crate::parameters::Parameters;
 use crate::sampling::{SampledFrom, SampledToken};
 use gradients::GradientSet;
 pub use recompute::Recompute;
+use sums::{Sums, validate_blocks};
+pub use sums::{fewest_gradients, most_gradients};
 use workers::Workers;
 
 /// How the network computes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct NetworkOptions {
-    /// Threads, each with its own micro-batches (CPU kernels only). Each sums its own gradients, and the sums are added in
-    /// a fixed order: the same number of threads gives the same bits, whatever the timing.
+    /// Threads, each with its own micro-batches (CPU kernels only). Any number of them gives the same bits.
     pub threads: usize,
+    /// Blocks of a batch whose gradients are summed apart and then combined in a tree: a power of two. See [`Packed::in_block`].
+    pub gradient_blocks: usize,
+    /// Gradients that may be in memory at a time, at least [`fewest_gradients`]. Where there are fewer than [`most_gradients`], threads work
+    /// on fewer blocks at a time, with the same bits.
+    pub gradients_at_once: usize,
     /// What the backward pass recomputes.
     pub recompute: Recompute,
     /// Rows whose logits over the vocabulary are in memory at once.
@@ -38,7 +47,14 @@ pub struct NetworkOptions {
 
 impl Default for NetworkOptions {
     fn default() -> Self {
-        Self { threads: 1, recompute: Recompute::None, head_chunk_rows: 1024, attention: AttentionOptions::default() }
+        Self {
+            threads: 1,
+            gradient_blocks: 8,
+            gradients_at_once: usize::MAX,
+            recompute: Recompute::None,
+            head_chunk_rows: 1024,
+            attention: AttentionOptions::default(),
+        }
     }
 }
 
@@ -54,13 +70,13 @@ pub trait TokenLoss: Sync {
 
 /// A trainable model, independent of its kernels.
 pub trait TrainableModel: Send {
-    /// Its shape.
+    /// Sizes and capabilities.
     fn config(&self) -> &Config;
-    /// Its fp32 master parameters.
+    /// The fp32 master parameters.
     fn parameters(&self) -> &Parameters;
     /// Mutable access for an optimizer.
     fn parameters_mut(&mut self) -> &mut Parameters;
-    /// The same, and the kernels that an optimizer can use on them.
+    /// The parameters for an optimizer, and the kernels that it can use on them.
     fn for_update(&mut self) -> (Option<&dyn OptimizerKernels>, &mut Parameters);
     /// Log-probabilities and entropies of each micro-batch's scored tokens, logits divided by `temperature`.
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>>;
@@ -70,7 +86,11 @@ pub trait TrainableModel: Send {
     /// # Errors
     /// Logits that are not finite, a failure of the device.
     fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>>;
-    /// Forward and backward passes over the micro-batches; gradients are added to the current sums.
+    /// Forward and backward passes over the micro-batches; gradients are added to the current sums. Blocks ascend, also from call to call:
+    /// within a block gradients are summed in the order of its micro-batches, whatever calls they come in.
+    ///
+    /// # Errors
+    /// A block before one that was begun, or beyond the last; the error of a loss; a failure of the device. What was summed is then discarded.
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()>;
     /// Takes the summed gradients as fp32 tensors in the order of the parameters; the next sums begin at zero.
     ///
@@ -121,8 +141,8 @@ pub struct Network<K: Kernels> {
     table: K::Table,
     options: NetworkOptions,
     workers: Workers,
-    /// One set for each thread, from the first [`TrainableModel::accumulate`] until [`TrainableModel::take_gradients`].
-    gradients: Vec<GradientSet<K::Gradient>>,
+    /// From the first [`TrainableModel::accumulate`] until [`TrainableModel::take_gradients`].
+    sums: Option<Sums<K::Gradient>>,
 }
 
 impl<K: Kernels> Network<K> {
@@ -133,9 +153,10 @@ impl<K: Kernels> Network<K> {
             let value = format!("threads {}, head_chunk_rows {}", options.threads, options.head_chunk_rows);
             return Err(ModelError::input("network options", value, "1 or more each"));
         }
+        validate_blocks(&options)?;
         let table = kernels.rotary_table(&config)?;
         let workers = Workers::new(options.threads)?;
-        Ok(Self { config, parameters, kernels, table, options, workers, gradients: Vec::new() })
+        Ok(Self { config, parameters, kernels, table, options, workers, sums: None })
     }
 
     /// What it computes with.
@@ -164,47 +185,36 @@ impl<K: Kernels> TrainableModel for Network<K> {
     fn score(&self, batches: &[Packed], temperature: f32) -> Result<Vec<Scores>> {
         validate_temperature(temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
-        let mut unused = vec![(); self.options.threads];
-        let done = self.workers.run(&costs, &mut unused, |index, ()| self.score_batch(&batches[index], temperature))?;
-        Ok(done)
+        self.workers.run(&costs, |index| self.score_batch(&batches[index], temperature))
     }
 
     fn score_sampled(&self, batches: &[Packed], from: SampledFrom<'_>) -> Result<Vec<Vec<SampledToken>>> {
         validate_temperature(from.temperature)?;
         let costs: Vec<_> = batches.iter().map(cost).collect();
-        let mut unused = vec![(); self.options.threads];
-        self.workers.run(&costs, &mut unused, |index, ()| self.score_sampled_batch(&batches[index], from))
+        self.workers.run(&costs, |index| self.score_sampled_batch(&batches[index], from))
     }
 
     fn accumulate(&mut self, batches: &[Packed], temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
         validate_temperature(temperature)?;
-        let mut gradients = std::mem::take(&mut self.gradients);
-        while gradients.len() < self.options.threads {
-            gradients.push(GradientSet::zeros(&self.kernels, &self.parameters)?);
-        }
-        let costs: Vec<_> = batches.iter().map(cost).collect();
-        // After an error the sums are incomplete and are discarded.
-        self.workers.run(&costs, &mut gradients, |index, gradients| {
-            self.train_batch(&batches[index], temperature, index, loss, gradients)
-        })?;
-        self.gradients = gradients;
+        // After an error the sums are incomplete and are dropped.
+        let sums = self.sums.take().unwrap_or_else(|| Sums::new(&self.options));
+        self.sums = Some(sums.pass(&self.kernels, &self.parameters, &self.workers, batches, |index, sums| {
+            self.train_batch(&batches[index], temperature, index, loss, sums)
+        })?);
         Ok(())
     }
 
     fn take_gradients(&mut self) -> Result<Vec<Tensor>> {
-        let mut sets = std::mem::take(&mut self.gradients).into_iter();
-        let mut sum = match sets.next() {
-            Some(first) => first,
-            None => GradientSet::zeros(&self.kernels, &self.parameters)?,
+        let sum = match self.sums.take() {
+            Some(sums) => sums.finish(&self.kernels)?,
+            None => None,
         };
-        for set in sets {
-            sum.add(&self.kernels, &set)?;
-        }
+        let sum = sum.map_or_else(|| GradientSet::zeros(&self.kernels, &self.parameters), Ok)?;
         sum.into_tensors(&self.kernels, &self.parameters)
     }
 
     fn discard_gradients(&mut self) {
-        self.gradients.clear();
+        self.sums = None;
     }
 
     fn logits(&self, ids: &[u32]) -> Result<Vec<f32>> {

@@ -1,6 +1,6 @@
 //! The forward and backward pass of one micro-batch.
 
-use super::gradients::GradientSet;
+use super::block::BlockSums;
 use super::layer::{Pass, Saved};
 use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
@@ -30,7 +30,8 @@ impl<K: Kernels> Network<K> {
 
     pub(super) fn score_sampled_batch(&self, batch: &Packed, from: SampledFrom<'_>) -> Result<Vec<SampledToken>> {
         let pass = self.pass(batch.positions());
-        let (x, ids) = (self.last_layer(&pass, batch)?, self.parameters.ids());
+        let x = self.last_layer(&pass, batch)?;
+        let ids = self.parameters.ids();
         let mut tokens = Vec::with_capacity(batch.rows().len());
         for (first, rows) in chunks(batch.rows().len(), STATISTICS_ROWS.min(self.options.head_chunk_rows)) {
             let range = first..first + rows;
@@ -63,7 +64,7 @@ impl<K: Kernels> Network<K> {
         temperature: f32,
         index: usize,
         loss: &dyn TokenLoss,
-        gradients: &mut GradientSet<K::Gradient>,
+        gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<()> {
         let pass = self.pass(batch.positions());
         let ids = self.parameters.ids();
@@ -82,8 +83,10 @@ impl<K: Kernels> Network<K> {
             return Err(ModelError::input("numbers of coefficients", found, format!("{wanted} each")));
         }
 
-        let grad = gradients.reach(ids.head);
-        let dhidden = self.kernels.head_backward(&hidden, input, &scores, &kept, &coefficients, grad)?;
+        let dhidden = {
+            let mut grad = gradients.of(ids.head)?;
+            self.kernels.head_backward(&hidden, input, &scores, &kept, &coefficients, &mut grad)?
+        };
         let dscored = pass.norm_backward(&dhidden, &scored, ids.norm, None, gradients)?;
         let mut dx = self.kernels.scatter_rows(&dscored, batch.rows(), batch.ids().len())?;
         for layer in ids.layers.iter().rev() {
@@ -94,7 +97,7 @@ impl<K: Kernels> Network<K> {
             };
             dx = pass.backward(dx, &x, saved, layer, batch.starts(), gradients)?;
         }
-        self.kernels.embed_backward(&dx, batch.ids(), gradients.reach(ids.embedding))
+        self.kernels.embed_backward(&dx, batch.ids(), &mut *gradients.of_embedding()?)
     }
 
     pub(super) fn all_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {

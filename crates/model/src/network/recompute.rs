@@ -23,7 +23,7 @@ impl Recompute {
     /// All of them, from the most memory to the least.
     pub const ALL: [Self; 3] = [Self::None, Self::Selective, Self::Full];
 
-    /// Its name in settings.
+    /// The name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::None => "none",

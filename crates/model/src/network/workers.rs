@@ -1,4 +1,4 @@
-//! A fixed number of threads, and a fixed assignment of work to them.
+//! A fixed number of threads, and how work is shared among them.
 
 use rayon::iter::{IndexedParallelIterator, IntoParallelRefIterator, ParallelIterator};
 use rayon::slice::ParallelSliceMut;
@@ -6,8 +6,7 @@ use rayon::slice::ParallelSliceMut;
 use crate::error::{ModelError, Result};
 use crate::sampling::Sampler;
 
-/// Threads with one accumulator each. A worker's items depend on the items' costs alone, and it processes them in order,
-/// so sums are the same in every run.
+/// A fixed number of threads.
 pub(super) struct Workers {
     pool: Option<rayon::ThreadPool>,
     count: usize,
@@ -23,19 +22,14 @@ impl Workers {
         Ok(Self { pool, count })
     }
 
-    /// Runs `work` on every item with its worker's accumulator, and returns the results in the items' order. The first
-    /// error by item order is returned once all workers have stopped.
-    pub(super) fn run<A: Send, R: Send>(
-        &self,
-        costs: &[u64],
-        accumulators: &mut [A],
-        work: impl Fn(usize, &mut A) -> Result<R> + Sync,
-    ) -> Result<Vec<R>> {
+    /// Runs `work` on every item, the costliest first, and returns the results in the items' order. The first error by item order is
+    /// returned once all threads have stopped.
+    pub(super) fn run<R: Send>(&self, costs: &[u64], work: impl Fn(usize) -> Result<R> + Sync) -> Result<Vec<R>> {
         let shares = assign(costs, self.count);
         let mut done: Vec<Vec<(usize, Result<R>)>> = shares.iter().map(|_| Vec::new()).collect();
-        let worker = |share: &[usize], accumulator: &mut A, done: &mut Vec<(usize, Result<R>)>| {
+        let worker = |share: &[usize], done: &mut Vec<(usize, Result<R>)>| {
             for &index in share {
-                let result = work(index, accumulator);
+                let result = work(index);
                 let failed = result.is_err();
                 done.push((index, result));
                 if failed {
@@ -45,15 +39,23 @@ impl Workers {
         };
         match &self.pool {
             Some(pool) => pool.scope(|scope| {
-                for ((share, accumulator), done) in shares.iter().zip(accumulators).zip(&mut done) {
-                    scope.spawn(|_| worker(share, accumulator, done));
+                for (share, done) in shares.iter().zip(&mut done) {
+                    scope.spawn(|_| worker(share, done));
                 }
             }),
-            None => worker(&shares[0], &mut accumulators[0], &mut done[0]),
+            None => worker(&shares[0], &mut done[0]),
         }
         let mut results: Vec<_> = done.into_iter().flatten().collect();
         results.sort_by_key(|(index, _)| *index);
         results.into_iter().map(|(_, result)| result).collect()
+    }
+
+    /// Runs `work` on every thread at the same time, until it has returned on all of them.
+    pub(super) fn everywhere(&self, work: impl Fn() + Sync) {
+        match &self.pool {
+            Some(pool) => drop(pool.broadcast(|_| work())),
+            None => work(),
+        }
     }
 
     /// Runs `work` on each row of `values` with its target, and returns the results in their order; the first error ends the work. A row's
@@ -104,17 +106,14 @@ mod tests {
     fn results_come_in_the_order_of_the_items() {
         let workers = Workers::new(3).unwrap();
         let costs: Vec<u64> = (0..50).map(|i| i * 37 % 11).collect();
-        let results = workers.run(&costs, &mut [0, 0, 0], |index, count| {
-            *count += 1;
-            Ok(index)
-        });
+        let results = workers.run(&costs, Ok);
         assert_eq!(results.unwrap(), (0..50).collect::<Vec<_>>());
     }
 
     #[test]
     fn the_first_error_by_item_ends_the_run() {
         let workers = Workers::new(2).unwrap();
-        let result = workers.run(&[1; 8], &mut [(), ()], |index, ()| match index {
+        let result = workers.run(&[1; 8], |index| match index {
             3 | 5 => Err(ModelError::Loss(format!("item {index}").into())),
             _ => Ok(()),
         });

@@ -9,7 +9,7 @@ use super::{DrawOptions, LogprobsMode, LogprobsRequest};
 pub struct Drawn {
     /// The token's id.
     pub id: u32,
-    /// Its log-probability.
+    /// Log-probability, if it is asked for.
     pub logprob: Option<f32>,
 }
 
@@ -18,7 +18,7 @@ pub struct Drawn {
 pub struct Score {
     /// ln of its probability.
     pub logprob: f32,
-    /// Its place among all tokens by probability, from 1.
+    /// Place among all tokens by probability, from 1.
     pub rank: u32,
 }
 

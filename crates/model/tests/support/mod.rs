@@ -5,17 +5,19 @@ use candle_core::{DType, Device, Tensor};
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, Network, NetworkOptions, Packed, Parameters, Scores, TokenLoss,
-    TrainableModel,
+    Architecture, Biases, BoxError, Coefficients, Config, Network, NetworkOptions, Packed, Parameters, Rope,
+    RopeScaling, Scores, TokenLoss, TrainableModel,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub mod reference;
 
-pub fn config(family: Family) -> Config {
+pub fn config(architecture: Architecture) -> Config {
+    let has_norms = architecture == Architecture::QWEN3;
     Config {
-        family,
+        architecture,
+        query_key_norm: has_norms,
         vocab_size: 37,
         hidden_size: 24,
         intermediate_size: 40,
@@ -25,24 +27,44 @@ pub fn config(family: Family) -> Config {
         head_dim: 8,
         max_position_embeddings: 160,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: family == Family::Qwen2,
-        output_bias: false,
-        tie_word_embeddings: family == Family::Qwen3,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: if has_norms { Biases::NONE } else { Biases::QKV },
+        tie_word_embeddings: has_norms,
         eos_token_ids: vec![1],
     }
 }
 
+/// Scaled so that both kinds of waves and what is between them occur.
+fn scaled() -> Rope {
+    let scaling = RopeScaling::Llama3 {
+        factor: 4.0,
+        low_freq_factor: 1.0,
+        high_freq_factor: 4.0,
+        original_max_position_embeddings: 90.0,
+    };
+    Rope { theta: 1e4, scaling }
+}
+
 /// Every shape of layer that a config allows.
 pub fn variants() -> Vec<Config> {
-    let (qwen2, qwen3) = (config(Family::Qwen2), config(Family::Qwen3));
+    let (qwen2, qwen3) = (config(Architecture::QWEN2), config(Architecture::QWEN3));
     vec![
         Config { num_kv_heads: 4, ..qwen2.clone() },
-        Config { qkv_bias: true, output_bias: true, ..qwen3.clone() },
+        Config { biases: Biases::ATTENTION, ..qwen3.clone() },
         // A head wider than a block of registers, and no multiple of one.
         Config { num_kv_heads: 1, head_dim: 40, tie_word_embeddings: false, ..qwen3.clone() },
-        qwen2,
-        qwen3,
+        qwen2.clone(),
+        qwen3.clone(),
+        // What no architecture of today has: capabilities do not depend on each other.
+        Config {
+            layers_without_rope: vec![1],
+            rope: scaled(),
+            biases: Biases::NONE,
+            tie_word_embeddings: true,
+            ..qwen2
+        },
+        Config { layers_without_rope: vec![0], biases: Biases { key: true, output: true, ..Biases::NONE }, ..qwen3 },
     ]
 }
 

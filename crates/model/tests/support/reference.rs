@@ -2,7 +2,7 @@
 //! time: the hand-written backward pass is compared with it.
 
 use candle_core::{D, DType, Device, Tensor, Var};
-use evenkeel_model::{Config, Packed, Parameters, Scores, TokenLoss};
+use evenkeel_model::{Config, Packed, Parameters, RopeScaling, Scores, TokenLoss};
 
 pub struct Reference {
     config: Config,
@@ -52,7 +52,7 @@ impl Reference {
         let model = self.parameters.ids();
         let ids_tensor = Tensor::new(ids, &Device::Cpu).unwrap();
         let mut x = self.vars[model.embedding.index()].index_select(&ids_tensor, 0).unwrap();
-        for layer in &model.layers {
+        for (number, layer) in model.layers.iter().enumerate() {
             let normed = self.norm(&x, layer.input_norm);
             let linear = |x: &Tensor, ids: evenkeel_model::LinearIds| {
                 let y = x.matmul(&self.vars[ids.weight.index()].t().unwrap()).unwrap();
@@ -61,8 +61,9 @@ impl Reference {
                     None => y,
                 }
             };
-            let q = self.heads(&linear(&normed, layer.query), layer.query_norm, true);
-            let k = self.heads(&linear(&normed, layer.key), layer.key_norm, true);
+            let turn = !self.config.layers_without_rope.contains(&number);
+            let q = self.heads(&linear(&normed, layer.query), layer.query_norm, turn);
+            let k = self.heads(&linear(&normed, layer.key), layer.key_norm, turn);
             let v = self.heads(&linear(&normed, layer.value), None, false);
             let attended = self.attention(&q, &k, &v);
             x = (x + linear(&attended, layer.output)).unwrap();
@@ -89,7 +90,7 @@ impl Reference {
             return x.contiguous().unwrap();
         }
         let half = dim / 2;
-        let angle = |p: usize, i: usize| p as f64 * self.config.rope_theta.powf(-(2.0 * i as f64) / dim as f64);
+        let angle = |p: usize, i: usize| p as f64 * self.frequency(2.0 * i as f64 / dim as f64);
         let table = |f: fn(f64) -> f64| {
             let values = (0..rows).flat_map(|p| (0..half).map(move |i| (p, i))).map(|(p, i)| f(angle(p, i)) as f32);
             Tensor::from_vec(values.collect::<Vec<_>>(), (rows, half), &Device::Cpu).unwrap()
@@ -99,6 +100,20 @@ impl Reference {
         let left = (a.broadcast_mul(&cos).unwrap() - b.broadcast_mul(&sin).unwrap()).unwrap();
         let right = (b.broadcast_mul(&cos).unwrap() + a.broadcast_mul(&sin).unwrap()).unwrap();
         Tensor::cat(&[left, right], 2).unwrap()
+    }
+
+    /// Of the pair at this part of a head.
+    fn frequency(&self, part: f64) -> f64 {
+        let plain = self.config.rope.theta.powf(-part);
+        match self.config.rope.scaling {
+            RopeScaling::None => plain,
+            RopeScaling::Linear { factor } => plain / factor,
+            RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_position_embeddings } => {
+                let waves = original_max_position_embeddings * plain / std::f64::consts::TAU;
+                let kept = ((waves - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0.0, 1.0);
+                plain * (kept + (1.0 - kept) / factor)
+            }
+        }
     }
 
     fn attention(&self, q: &Tensor, k: &Tensor, v: &Tensor) -> Tensor {

@@ -21,7 +21,7 @@ async fn an_invalid_folder_is_refused_by_file_and_value() {
 
     std::fs::remove_file(path.join("config.json")).unwrap();
     assert!(refused(settings(path)).await.contains("config.json"));
-    let mut other = config().to_json();
+    let mut other = config().to_json().unwrap();
     other["num_attention_heads"] = json!(3);
     std::fs::write(path.join("config.json"), other.to_string()).unwrap();
     let error = refused(settings(path)).await;

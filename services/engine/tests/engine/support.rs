@@ -8,7 +8,7 @@ use std::time::Duration;
 use candle_core::{DType, Device, Tensor};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_model::folder::{SaveOptions, save_config, save_parameters};
-use evenkeel_model::{Config, Family, ParameterKind, Parameters, parameter_specs};
+use evenkeel_model::{Architecture, Biases, Config, ParameterKind, Parameters, Rope, parameter_specs};
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Bytes, Incoming};
 use hyper_util::rt::TokioIo;
@@ -26,7 +26,8 @@ pub const EOS: u32 = 1;
 
 pub fn config() -> Config {
     Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 128,
         hidden_size: 32,
         intermediate_size: 48,
@@ -36,9 +37,9 @@ pub fn config() -> Config {
         head_dim: 16,
         max_position_embeddings: 512,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: vec![EOS],
     }
@@ -104,7 +105,7 @@ fn weights(config: &Config, seed: u64) -> Parameters {
 pub fn write_model(folder: &Path, config: &Config, seed: u64) {
     let parameters = weights(config, seed);
     save_parameters(folder, &parameters, SaveOptions::default()).unwrap();
-    save_config(folder, &config.to_json(), DType::F32).unwrap();
+    save_config(folder, &config.to_json().unwrap(), DType::F32).unwrap();
     std::fs::write(folder.join("tokenizer.json"), tokenizer_json().to_string()).unwrap();
     std::fs::write(
         folder.join("tokenizer_config.json"),

@@ -39,6 +39,9 @@ pub(crate) struct GpuPlanOptions {
     /// Where AdamW's moments are kept: optimizer.moments.
     #[arg(long, value_name = "WHERE", value_parser = one_of(MomentsLocation::ALL, MomentsLocation::name))]
     pub(crate) moments: Option<MomentsLocation>,
+    /// Blocks in which gradients are summed: compute.gradient_blocks. Fewer take less memory.
+    #[arg(long, value_name = "BLOCKS", default_value_t = 8)]
+    pub(crate) gradient_blocks: usize,
     /// Compute in fp32 instead of bf16.
     #[arg(long)]
     pub(crate) f32: bool,

@@ -84,6 +84,19 @@ fn a_plan_for_one_way_has_that_alone() {
 }
 
 #[test]
+fn fewer_blocks_of_gradients_take_less_memory() {
+    let gradients = |blocks: &str| {
+        let one_way = ["--memory", "8", "--recompute", "none", "--moments", "device", "--json"];
+        let output = plan(&[&one_way[..], &["--gradient-blocks", blocks]].concat());
+        let json: Value = serde_json::from_slice(&output.stdout).unwrap();
+        json["plans"][0]["parts"][1]["bytes"].as_u64().unwrap()
+    };
+    assert_eq!(["1", "2", "8"].map(|blocks| gradients(blocks) / gradients("1")), [1, 2, 4]);
+    let error = String::from_utf8(plan(&["--memory", "8", "--gradient-blocks", "3"]).stderr).unwrap();
+    assert!(error.contains("compute.gradient_blocks is 3, allowed: a power of two up to 1024"), "{error}");
+}
+
+#[test]
 fn a_plan_that_does_not_fit_fails_and_says_what_to_lower() {
     let output = plan(&["--memory", "0.5"]);
     let error = String::from_utf8(output.stderr).unwrap();

@@ -56,7 +56,7 @@ fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
         "engine.max_model_len=100",
         "learner.optimizer.learning_rate=1",
         "generation.model=other",
-        "learner.compute.threads=3",
+        "learner.compute.gradient_blocks=4",
         "run.seed=4",
     ] {
         let mut command = resume(&out);
@@ -68,6 +68,8 @@ fn a_resumed_run_may_change_what_decides_no_result_and_nothing_else() {
     let mut command = resume(&out);
     let free = [
         "learner.compute.recompute=selective",
+        "learner.compute.threads=3",
+        "learner.compute.micro_batch_tokens=100",
         "reward.threads=1",
         "generation.engine.max_waiting=3",
         "engine.max_queue=99",

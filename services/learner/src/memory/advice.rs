@@ -14,6 +14,11 @@ pub enum Advice {
         /// Tokens of a micro-batch as the settings are.
         now: usize,
     },
+    /// Lower `compute.gradient_blocks`.
+    FewerBlocks {
+        /// Blocks of an update as the settings are.
+        now: usize,
+    },
     /// Recompute selectively or fully in the backward pass.
     Recompute,
     /// Recompute fully in the backward pass, instead of selectively.
@@ -30,6 +35,7 @@ impl fmt::Display for Advice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::FewerTokens { now } => write!(f, "lower compute.micro_batch_tokens (now {now})"),
+            Self::FewerBlocks { now } => write!(f, "lower compute.gradient_blocks (now {now}; other last bits)"),
             Self::Recompute => f.write_str("set compute.recompute = selective or full"),
             Self::RecomputeFully => f.write_str("set compute.recompute = full"),
             Self::MomentsOnHost => f.write_str("set optimizer.moments = host"),
@@ -51,6 +57,9 @@ impl Advice {
         }
         if settings.optimizer.moments == MomentsLocation::Device {
             advice.push(Self::MomentsOnHost);
+        }
+        if compute.gradient_blocks > 1 {
+            advice.push(Self::FewerBlocks { now: compute.gradient_blocks });
         }
         advice.extend(Self::one_update(settings));
         advice

@@ -4,16 +4,18 @@ use std::fmt;
 
 use evenkeel_model::{Config, ModelError, Recompute};
 
-use super::MemoryPlan;
+use super::{MemoryPlan, PassBytes};
 use crate::settings::{MomentsLocation, TrainingSettings};
 
-/// A setting that changes how much memory training takes, and not what it computes.
+/// A setting that changes how much memory training takes, and no more of what it computes than the order of sums.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Change {
     /// `compute.micro_batch_tokens`.
     MicroBatchTokens(usize),
     /// `compute.recompute`.
     Recompute(Recompute),
+    /// `compute.gradient_blocks = 1`: other last bits.
+    OneBlock,
     /// `optimizer.moments = host`.
     MomentsOnHost,
 }
@@ -23,6 +25,7 @@ impl fmt::Display for Change {
         match self {
             Self::MicroBatchTokens(tokens) => write!(f, "compute.micro_batch_tokens = {tokens}"),
             Self::Recompute(recompute) => write!(f, "compute.recompute = {}", recompute.name()),
+            Self::OneBlock => f.write_str("compute.gradient_blocks = 1"),
             Self::MomentsOnHost => f.write_str("optimizer.moments = host"),
         }
     }
@@ -33,6 +36,7 @@ impl Change {
         match self {
             Self::MicroBatchTokens(tokens) => settings.compute.micro_batch_tokens = tokens,
             Self::Recompute(recompute) => settings.compute.recompute = recompute,
+            Self::OneBlock => settings.compute.gradient_blocks = 1,
             Self::MomentsOnHost => settings.optimizer.moments = MomentsLocation::Host,
         }
     }
@@ -51,8 +55,8 @@ pub struct FirstFit {
 
 impl FirstFit {
     /// Looks for it by what changes cost in speed: what is cheap to compute again; micro-batches of a half and a quarter; everything computed
-    /// again; smaller micro-batches, down to one sequence; and then the same with moments in the host's memory. `None` if nothing fits this
-    /// many free bytes of the device and, if they are known, of the host.
+    /// again; smaller micro-batches, down to one sequence. Then all of that with one block of gradients, and then both with moments in the
+    /// host's memory. `None` if nothing fits this many free bytes of the device and, if they are known, of the host.
     ///
     /// # Errors
     /// As [`MemoryPlan::of`].
@@ -63,10 +67,22 @@ impl FirstFit {
         device: u64,
         host: Option<u64>,
     ) -> Result<Option<Self>, ModelError> {
+        // Counting a pass takes a while, and several ways have the same.
+        let mut passes: Vec<((Recompute, usize), PassBytes)> = Vec::new();
         for changes in ways(settings, longest) {
             let mut changed = settings.clone();
             changes.iter().for_each(|change| change.apply(&mut changed));
-            let plan = MemoryPlan::of(config, &changed, longest)?;
+            let key = (changed.compute.recompute, changed.compute.micro_batch_tokens);
+            let known = passes.iter().find(|(of, _)| *of == key).map(|(_, pass)| *pass);
+            let pass = match known {
+                Some(pass) => pass,
+                None => {
+                    let pass = PassBytes::of(config, &changed, longest)?;
+                    passes.push((key, pass));
+                    pass
+                }
+            };
+            let plan = MemoryPlan::around(pass, config, &changed)?;
             if plan.validate(device, host, &changed).is_ok() {
                 return Ok(Some(Self { changes, settings: changed, plan }));
             }
@@ -87,11 +103,15 @@ fn ways(settings: &TrainingSettings, longest: usize) -> Vec<Vec<Change>> {
         MomentsLocation::Device => &[None, Some(Change::MomentsOnHost)],
         MomentsLocation::Host => &[None],
     };
+    let blocks: &[Option<Change>] = match settings.compute.gradient_blocks {
+        1 => &[None],
+        _ => &[None, Some(Change::OneBlock)],
+    };
     let mut ways = Vec::new();
-    for moments in moments {
+    for (moments, block) in moments.iter().flat_map(|moments| blocks.iter().map(move |block| (moments, block))) {
         let of = |recompute: &Option<Recompute>, tokens: Option<usize>| -> Vec<Change> {
             let tokens = tokens.map(Change::MicroBatchTokens);
-            moments.iter().copied().chain(recompute.map(Change::Recompute)).chain(tokens).collect()
+            moments.iter().chain(block).copied().chain(recompute.map(Change::Recompute)).chain(tokens).collect()
         };
         // Smaller micro-batches cost less than everything computed again, as long as they are not very small.
         let (cheap, full): (Vec<_>, Vec<_>) = recompute.iter().partition(|each| **each != Some(Recompute::Full));
@@ -144,7 +164,8 @@ mod tests {
     #[test]
     fn a_card_that_has_room_needs_no_change_and_a_smaller_one_the_cheapest_that_suffice() {
         assert_eq!(changes(141, None).unwrap(), [""; 0]);
-        assert_eq!(changes(75, None).unwrap(), ["compute.recompute = selective"]);
+        assert_eq!(changes(94, None).unwrap(), ["compute.recompute = selective"]);
+        assert_eq!(changes(75, None).unwrap(), ["compute.recompute = selective", "compute.micro_batch_tokens = 16384"]);
         assert_eq!(changes(24, None).unwrap()[0], "optimizer.moments = host");
         assert_eq!(changes(12, None), None, "weights and gradients alone take as much");
     }
@@ -152,7 +173,8 @@ mod tests {
     #[test]
     fn what_is_found_fits_and_computes_the_same() {
         for gib in [20, 24, 32, 40, 48, 64, 80] {
-            let (before, config) = (settings(32_768), config());
+            let before = settings(32_768);
+            let config = config();
             let Some(fit) = FirstFit::of(&config, &before, 4096, gib << 30, None).unwrap() else { continue };
             assert!(fit.plan.total() <= gib << 30, "{gib} GiB: {}", fit.plan);
             assert_eq!(

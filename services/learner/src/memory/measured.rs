@@ -57,8 +57,11 @@ mod tests {
     const LONGEST: usize = 15;
     const SEQUENCES: usize = 4;
 
-    /// Groups whose responses fill two micro-batches with sequences of the longest kind.
-    fn full_groups() -> Vec<Group> {
+    /// Groups of an update: one for each block.
+    const GROUPS: u32 = 8;
+
+    /// As many groups as a step takes, whose responses fill a micro-batch each with sequences of the longest kind.
+    fn full_groups(settings: &TrainingSettings) -> Vec<Group> {
         let response = |number: u32| Response {
             tokens: (0..10).map(|at| 2 + (at + number) % 8).collect(),
             mask: vec![true; 10],
@@ -73,7 +76,8 @@ mod tests {
             prompt: vec![3; LONGEST + 1 - 10],
             responses: (0..SEQUENCES as u32).map(response).collect(),
         };
-        (0..2).map(group).collect()
+        let updates = if settings.mini_batch_groups > 0 { 2 } else { 1 };
+        (0..updates * GROUPS).map(group).collect()
     }
 
     /// What a device that only counts was given in a step.
@@ -83,7 +87,7 @@ mod tests {
         let network = Network::new(config(), parameters(), kernels, settings.compute.network_options()).unwrap();
         let mut learner = learner_with(Box::new(network), settings.clone());
         counter.take();
-        learner.train(full_groups()).unwrap();
+        learner.train(full_groups(settings)).unwrap();
         counter.take()
     }
 
@@ -109,7 +113,8 @@ mod tests {
     fn a_whole_step_takes_what_is_planned_for_its_passes() {
         let several = |recompute| {
             let mut settings = settings(recompute);
-            (settings.epochs, settings.mini_batch_groups, settings.objective.kl_coefficient) = (2, 1, 0.1);
+            (settings.epochs, settings.mini_batch_groups, settings.objective.kl_coefficient) =
+                (2, GROUPS as usize, 0.1);
             settings
         };
         for settings in Recompute::ALL.into_iter().flat_map(|recompute| [settings(recompute), several(recompute)]) {
@@ -122,12 +127,13 @@ mod tests {
     #[test]
     fn a_step_waits_once_for_the_scores_of_each_pass_and_once_for_norm_and_update() {
         let counts = counted_step(&settings(Recompute::None));
-        // Two micro-batches, whose scores are in one copy each.
-        assert_eq!((counts.waits, counts.downloads.launches), (2 + 1, 2 + 1));
+        // Micro-batches whose scores are in one copy each.
+        let groups = u64::from(GROUPS);
+        assert_eq!((counts.waits, counts.downloads.launches), (groups + 1, groups + 1));
         let mut on_host = settings(Recompute::None);
         on_host.optimizer.moments = crate::MomentsLocation::Host;
         // Moments have to be back before anything else may use them.
-        assert_eq!(counted_step(&on_host).waits, 2 + 2);
+        assert_eq!(counted_step(&on_host).waits, groups + 2);
     }
 
     #[test]

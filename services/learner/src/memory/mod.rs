@@ -12,7 +12,9 @@ use std::fmt;
 use candle_core::Device;
 
 use evenkeel_model::kernels::cuda::DeviceProperties;
-use evenkeel_model::{Config, ModelError, attention_library, count_pass, count_update_from_host, parameter_specs};
+use evenkeel_model::{
+    Config, ModelError, attention_library, count_pass, count_update_from_host, fewest_gradients, parameter_specs,
+};
 
 use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
 pub use advice::Advice;
@@ -35,7 +37,7 @@ const CHIP: DeviceProperties = DeviceProperties { multiprocessors: 132 };
 pub struct MemoryPart {
     /// What it holds.
     pub what: MemoryUse,
-    /// Its bytes.
+    /// In bytes.
     pub bytes: u64,
     /// Whether it is allocated between steps too.
     pub stays: bool,
@@ -57,28 +59,25 @@ impl MemoryPlan {
     /// # Errors
     /// No tokens, or more than the model's context.
     pub fn of(config: &Config, settings: &TrainingSettings, longest: usize) -> Result<Self, ModelError> {
+        Self::around(PassBytes::of(config, settings, longest)?, config, settings)
+    }
+
+    /// For passes of this size.
+    fn around(pass: PassBytes, config: &Config, settings: &TrainingSettings) -> Result<Self, ModelError> {
         let compute = &settings.compute;
-        if longest == 0 || longest > config.max_position_embeddings {
-            let allowed = format!("1 to max_position_embeddings = {}", config.max_position_embeddings);
-            return Err(ModelError::input("longest", longest, allowed));
-        }
-        let count =
-            parameter_specs(config).0.iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum::<u64>();
-        let sequences = (compute.resolved_micro_batch_tokens() / longest).max(1);
-        let pass =
-            count_pass(config, &vec![longest; sequences], compute.dtype.into(), compute.network_options(), CHIP)?;
-        let mut pass = pass.peak.saturating_sub(4 * count);
-        let (stays, passes) = (
-            |what, bytes| MemoryPart { what, bytes, stays: true },
-            |what, bytes| MemoryPart { what, bytes, stays: false },
-        );
-        let mut parts = vec![stays(MemoryUse::Weights, 4 * count), passes(MemoryUse::Gradients, 4 * count)];
+        let count = scalars(config);
+        let mut pass = pass.0;
+        let stays = |what, bytes| MemoryPart { what, bytes, stays: true };
+        let passes = |what, bytes| MemoryPart { what, bytes, stays: false };
+        // One that is summed, and one at each level of the tree. An update has one.
+        let gradients = fewest_gradients(compute.gradient_blocks) as u64;
+        let mut parts = vec![stays(MemoryUse::Weights, 4 * count), passes(MemoryUse::Gradients, gradients * 4 * count)];
         let mut host = Vec::new();
         let on_host = settings.optimizer.moments == MomentsLocation::Host;
         if on_host {
             let update = count_update_from_host(config, CHIP)?;
             // An update's buffers are allocated when activations are not.
-            pass = pass.max(update.peak);
+            pass = pass.max(update.peak.saturating_sub((gradients - 1) * 4 * count));
             host.push(stays(MemoryUse::PinnedMoments, update.pinned));
         } else {
             parts.push(stays(MemoryUse::Moments, 8 * count));
@@ -98,7 +97,7 @@ impl MemoryPlan {
         Ok(Self { parts, host })
     }
 
-    /// The same for an actual device: attention needs other memory if cuDNN does not compute it.
+    /// For an actual device: attention needs other memory if cuDNN does not compute it.
     ///
     /// # Errors
     /// As [`MemoryPlan::of`].
@@ -159,6 +158,31 @@ impl MemoryPlan {
     }
 }
 
+/// Activations and workspace of a pass over a full micro-batch. What is recomputed and how many tokens there are decide it; blocks of
+/// gradients and the place of the moments do not.
+#[derive(Clone, Copy)]
+struct PassBytes(u64);
+
+impl PassBytes {
+    fn of(config: &Config, settings: &TrainingSettings, longest: usize) -> Result<Self, ModelError> {
+        if longest == 0 || longest > config.max_position_embeddings {
+            let allowed = format!("1 to max_position_embeddings = {}", config.max_position_embeddings);
+            return Err(ModelError::input("longest", longest, allowed));
+        }
+        let compute = &settings.compute;
+        let sequences = (compute.resolved_micro_batch_tokens() / longest).max(1);
+        let pass =
+            count_pass(config, &vec![longest; sequences], compute.dtype.into(), compute.network_options(), CHIP)?;
+        // One gradient is among what is counted.
+        Ok(Self(pass.peak.saturating_sub(4 * scalars(config))))
+    }
+}
+
+/// Number of scalars of all parameters.
+fn scalars(config: &Config) -> u64 {
+    parameter_specs(config).0.iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum()
+}
+
 fn fits(
     on_device: &[MemoryPart],
     on_host: &[MemoryPart],
@@ -168,12 +192,14 @@ fn fits(
 ) -> Result<(), NotEnoughMemory> {
     let bytes = |parts: &[MemoryPart]| parts.iter().map(|part| part.bytes).sum::<u64>();
     if bytes(on_device) > device {
-        let (parts, advice) = (on_device.to_vec(), Advice::for_device(settings));
+        let parts = on_device.to_vec();
+        let advice = Advice::for_device(settings);
         return Err(NotEnoughMemory { place: MemoryKind::Device, free: device, parts, advice });
     }
     match host {
         Some(free) if bytes(on_host) > free => {
-            let (parts, advice) = (on_host.to_vec(), Advice::for_host(settings));
+            let parts = on_host.to_vec();
+            let advice = Advice::for_host(settings);
             Err(NotEnoughMemory { place: MemoryKind::Host, free, parts, advice })
         }
         _ => Ok(()),
@@ -201,14 +227,15 @@ impl fmt::Display for MemoryPlan {
 mod recorded_tests;
 #[cfg(test)]
 mod tests {
-    use evenkeel_model::{Family, Recompute};
+    use evenkeel_model::{Architecture, Biases, Recompute, Rope};
 
     use super::*;
     use crate::settings::{Compute, ComputeType};
 
     fn config(hidden: usize, inner: usize, heads: usize, kv_heads: usize, tied: bool) -> Config {
         Config {
-            family: if tied { Family::Qwen3 } else { Family::Qwen2 },
+            architecture: if tied { Architecture::QWEN3 } else { Architecture::QWEN2 },
+            query_key_norm: tied,
             vocab_size: 151_936,
             hidden_size: hidden,
             intermediate_size: inner,
@@ -218,9 +245,9 @@ mod tests {
             head_dim: 128,
             max_position_embeddings: 8192,
             rms_norm_eps: 1e-6,
-            rope_theta: 1e6,
-            qkv_bias: !tied,
-            output_bias: false,
+            rope: Rope::plain(1e6),
+            layers_without_rope: Vec::new(),
+            biases: if tied { Biases::NONE } else { Biases::QKV },
             tie_word_embeddings: tied,
             eos_token_ids: Vec::new(),
         }
@@ -237,23 +264,45 @@ mod tests {
         TrainingSettings { compute, ..TrainingSettings::default() }
     }
 
+    fn with_one_block(mut settings: TrainingSettings) -> TrainingSettings {
+        settings.compute.gradient_blocks = 1;
+        settings
+    }
+
+    #[test]
+    fn gradients_take_one_more_for_each_level_of_the_tree() {
+        let config = config(256, 512, 4, 2, true);
+        let of = |blocks| {
+            let mut settings = settings(1024, Recompute::Full);
+            settings.compute.gradient_blocks = blocks;
+            let plan = MemoryPlan::of(&config, &settings, 512).unwrap();
+            (plan.parts[1].bytes / plan.parts[0].bytes, plan.total() - plan.parts[1].bytes)
+        };
+        let (_, others) = of(1);
+        for (blocks, gradients) in [(1, 1), (2, 2), (8, 4), (64, 7)] {
+            assert_eq!(of(blocks), (gradients, others), "{blocks}");
+        }
+    }
+
     const H200: u64 = 150_754_820_096;
 
     #[test]
     fn a_model_of_two_billion_parameters_needs_no_recomputing_on_an_h200() {
-        let (config, settings) = (config(2048, 6144, 16, 8, true), settings(32_768, Recompute::None));
+        let config = config(2048, 6144, 16, 8, true);
+        let settings = settings(32_768, Recompute::None);
         let plan = MemoryPlan::of(&config, &settings, 4096).unwrap();
         plan.validate(H200, None, &settings).unwrap();
-        // 16 bytes for each of 1.72 billion parameters, and 60 GiB of activations.
+        // 28 bytes for each of 1.72 billion parameters, and 60 GiB of activations.
         let gib = |bytes: u64| bytes as f64 / (1u64 << 30) as f64;
         let state: u64 = plan.parts[..3].iter().map(|part| part.bytes).sum();
-        assert!((gib(state) - 25.6).abs() < 0.1, "{}", gib(state));
+        assert!((gib(state) - 44.9).abs() < 0.1, "{}", gib(state));
         assert!((60.0..70.0).contains(&gib(plan.parts[3].bytes)), "{plan}");
     }
 
     #[test]
     fn opening_beside_an_awake_engine_needs_what_stays_between_steps_and_no_more() {
-        let (config, settings) = (config(2048, 6144, 16, 8, true), settings(32_768, Recompute::None));
+        let config = config(2048, 6144, 16, 8, true);
+        let settings = settings(32_768, Recompute::None);
         let plan = MemoryPlan::of(&config, &settings, 4096).unwrap();
         // An engine has all but what stays: also what a learner finds that restarts while the engine is awake.
         let free = plan.resident();
@@ -266,7 +315,7 @@ mod tests {
     #[test]
     fn one_of_eight_billion_fits_if_it_recomputes_and_is_refused_by_name_if_not() {
         let config = config(3584, 18_944, 28, 4, false);
-        let small = settings(16_384, Recompute::Full);
+        let small = with_one_block(settings(16_384, Recompute::Full));
         MemoryPlan::of(&config, &small, 2048).unwrap().validate(H200, None, &small).unwrap();
         let large = settings(16_384, Recompute::None);
         let error =
@@ -277,6 +326,7 @@ mod tests {
             "micro_batch_tokens (now 16384)",
             "compute.recompute = selective or full",
             "optimizer.moments = host",
+            "lower compute.gradient_blocks (now 8",
         ] {
             assert!(error.contains(part), "{part}: {error}");
         }
@@ -284,7 +334,8 @@ mod tests {
 
     #[test]
     fn several_updates_and_a_reference_have_their_own_parts() {
-        let (config, mut settings) = (config(256, 512, 4, 2, true), settings(1024, Recompute::Full));
+        let config = config(256, 512, 4, 2, true);
+        let mut settings = settings(1024, Recompute::Full);
         let plain = MemoryPlan::of(&config, &settings, 512).unwrap();
         settings.epochs = 2;
         settings.objective.kl_coefficient = 0.1;
@@ -295,7 +346,7 @@ mod tests {
     #[test]
     fn moments_in_the_hosts_memory_are_counted_there_and_make_room_for_activations() {
         let config = config(3584, 18_944, 28, 4, false);
-        let mut settings = settings(16_384, Recompute::Selective);
+        let mut settings = with_one_block(settings(16_384, Recompute::Selective));
         let on_device = MemoryPlan::of(&config, &settings, 2048).unwrap();
         settings.optimizer.moments = MomentsLocation::Host;
         let on_host = MemoryPlan::of(&config, &settings, 2048).unwrap();

@@ -7,7 +7,8 @@ use candle_core::Tensor;
 use evenkeel_model::kernels::cuda::{Counter, Cuda};
 use evenkeel_model::kernels::{AdamW, Clip, OptimizerKernels, UpdateArrays};
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Family, Network, Packed, Parameters, Recompute, Scores, TokenLoss, TrainableModel,
+    Architecture, Biases, BoxError, Coefficients, Config, Network, Packed, Parameters, Recompute, Rope, Scores,
+    TokenLoss, TrainableModel,
 };
 
 use super::*;
@@ -22,7 +23,8 @@ const TOLERANCE: f64 = 0.01;
 /// Shapes of Qwen3, and of Qwen2.5 with its biases and without a tied head.
 pub(super) fn models() -> [(&'static str, Config); 5] {
     let qwen3 = |hidden_size: usize, intermediate_size: usize, num_layers: usize, num_heads: usize| Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 151_936,
         hidden_size,
         intermediate_size,
@@ -32,17 +34,18 @@ pub(super) fn models() -> [(&'static str, Config); 5] {
         head_dim: 128,
         max_position_embeddings: 16_385,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e6,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e6),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: Vec::new(),
     };
     let qwen2 = Config {
-        family: Family::Qwen2,
+        architecture: Architecture::QWEN2,
+        query_key_norm: false,
         vocab_size: 152_064,
         num_kv_heads: 4,
-        qkv_bias: true,
+        biases: Biases::QKV,
         tie_word_embeddings: false,
         ..qwen3(3584, 18_944, 28, 28)
     };
@@ -77,7 +80,8 @@ impl TokenLoss for NoLoss {
     }
 }
 
-/// The most that a step allocates besides weights and moments: old log-probabilities, three micro-batches, and the update.
+/// The most that a step allocates besides weights and moments: old log-probabilities, a micro-batch of each block and two of the last, and
+/// the update.
 fn recorded(config: &Config, settings: &TrainingSettings, length: usize) -> u64 {
     let counter = Counter::new(CHIP);
     let kernels = Cuda::new(counter.clone(), settings.compute.dtype.into()).unwrap();
@@ -85,20 +89,24 @@ fn recorded(config: &Config, settings: &TrainingSettings, length: usize) -> u64 
     let options = settings.compute.network_options();
     let mut network = Network::new(config.clone(), parameters, kernels, options).unwrap();
     let sequences = settings.compute.micro_batch_tokens / length;
-    let batches = [0, 1, 2].map(|_| {
-        let mut batch = Packed::default();
-        for _ in 0..sequences {
-            batch.push(config, &vec![0; length + 1], 1..=length).unwrap();
-        }
-        batch
-    });
+    let blocks = settings.compute.gradient_blocks;
+    let batches: Vec<_> = (0..blocks + 1)
+        .map(|number| {
+            let mut batch = Packed::default();
+            for _ in 0..sequences {
+                batch.push(config, &vec![0; length + 1], 1..=length).unwrap();
+            }
+            batch.in_block(number.min(blocks - 1))
+        })
+        .collect();
     network.score(&batches, 1.0).unwrap();
     network.accumulate(&batches, 1.0, &NoLoss).unwrap();
     let gradients = network.take_gradients().unwrap();
     let passes = counter.take().peak;
 
     let numbers = AdamW { betas: [0.9, 0.999], step: 0.0, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
-    let (numbers, clip) = (vec![numbers; gradients.len()], Clip { scale: 1.0, limit: 1.0 });
+    let numbers = vec![numbers; gradients.len()];
+    let clip = Clip { scale: 1.0, limit: 1.0 };
     let weights = network.parameters().values();
     let kernels = network.kernels();
     match settings.optimizer.moments {
@@ -123,7 +131,9 @@ fn a_plan_is_within_a_hundredth_of_what_a_step_of_a_real_model_allocates() {
         for (length, recompute) in LENGTHS.into_iter().flat_map(|length| Recompute::ALL.map(|each| (length, each))) {
             // What is computed again and where moments are do not depend on each other.
             let moments = if recompute == Recompute::Full { MomentsLocation::Host } else { MomentsLocation::Device };
-            let settings = settings(recompute, moments);
+            let mut settings = settings(recompute, moments);
+            // With more blocks more gradients are allocated, each like the one before.
+            settings.compute.gradient_blocks = if length == LENGTHS[2] { 8 } else { 2 };
             let plan = MemoryPlan::of(&config, &settings, length).unwrap();
             let of_steps = |part: &&MemoryPart| matches!(part.what, MemoryUse::Gradients | MemoryUse::Activations);
             let planned: u64 = plan.parts.iter().filter(of_steps).map(|part| part.bytes).sum();
@@ -142,6 +152,7 @@ fn way(config: &Config, length: usize, gibibytes: f64) -> String {
     let words = fit.changes.iter().map(|change| match change {
         Change::MicroBatchTokens(tokens) => format!("{} k", tokens / 1024),
         Change::Recompute(recompute) => recompute.name().to_owned(),
+        Change::OneBlock => "1 block".to_owned(),
         Change::MomentsOnHost => "host".to_owned(),
     });
     let words = words.collect::<Vec<_>>().join(", ");

@@ -89,7 +89,7 @@ impl Optimizer {
         &self.moments
     }
 
-    /// The same, to be replaced by those of a checkpoint.
+    /// The moments, to be replaced by those of a checkpoint.
     pub(crate) fn moments_mut(&mut self) -> &mut Moments {
         &mut self.moments
     }

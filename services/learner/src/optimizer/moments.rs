@@ -127,7 +127,7 @@ impl Moments {
 
 /// The moments before a step.
 pub(crate) enum MomentsSnapshot {
-    /// Those of the device.
+    /// Moments on the device.
     Tensors(PerMoment<Vec<Tensor>>),
     /// Beside those in host memory.
     Saved,

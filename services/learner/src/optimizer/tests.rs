@@ -1,5 +1,5 @@
 use candle_core::{Device, Tensor};
-use evenkeel_model::{Config, Family, Parameters};
+use evenkeel_model::{Architecture, Biases, Config, Parameters, Rope};
 
 use super::{Optimizer, TrainingPhase};
 use crate::settings::{MomentsLocation, OptimizerSettings};
@@ -7,7 +7,8 @@ use crate::skip_reason::SkipReason;
 
 fn parameters() -> Parameters {
     let config = Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 8,
         hidden_size: 4,
         intermediate_size: 6,
@@ -17,9 +18,9 @@ fn parameters() -> Parameters {
         head_dim: 4,
         max_position_embeddings: 8,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: Vec::new(),
     };

@@ -55,7 +55,9 @@ impl CheckpointStore {
             return Err(FieldError::new("client_state", format_args!("{size} bytes"), allowed).into());
         }
         let path = self.path(&request.run_id, request.step);
-        let (version, keep, besides) = (learner.version(), request.keep, request.keep_steps);
+        let version = learner.version();
+        let keep = request.keep;
+        let besides = request.keep_steps;
         let envelope =
             Envelope { run_id: request.run_id, step: request.step, version, client_state: request.client_state };
         let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");

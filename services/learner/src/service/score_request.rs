@@ -73,7 +73,7 @@ impl ScoreTask {
         Some(SampledFrom { temperature: self.temperature, truncation: *truncation, end_tokens })
     }
 
-    /// The same error; with published weights, a lack of memory is one of them.
+    /// Makes a lack of memory an error of published weights, where there are any.
     pub(super) fn explained(&self, trainer: &Trainer, error: LearnerError) -> LearnerError {
         match error {
             LearnerError::Model(source) if self.weights.is_some() && OutOfMemory::is(&source) => {

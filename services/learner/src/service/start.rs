@@ -86,7 +86,7 @@ fn describe(learner: &Learner) -> ModelInfo {
     // Also of a folder in which it is written out: for the learner that is the same model.
     let head = if learner.config().tie_word_embeddings { HeadForm::Tied } else { HeadForm::Own };
     ModelInfo {
-        architecture: learner.config().family.architecture().into(),
+        architecture: learner.config().architecture.class().into(),
         parameters: learner.parameters().count() as u64,
         vocabulary_size: learner.config().vocab_size as u32,
         context_tokens: learner.config().max_position_embeddings as u32,

@@ -2,12 +2,13 @@
 
 use candle_core::{DType, Device};
 use evenkeel_config::resolved_threads;
-use evenkeel_model::{NetworkOptions, Recompute, cuda_device};
+use evenkeel_model::{NetworkOptions, Recompute, cuda_device, fewest_gradients, most_gradients};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::attention::AttentionPath;
+use crate::micro_batch::GradientPacking;
 
 /// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates of
 /// reinforcement learning a bf16 weight does not change.
@@ -22,7 +23,7 @@ pub enum ComputeType {
 }
 
 impl ComputeType {
-    /// Its name in the status of a learner.
+    /// The name in the status of a learner.
     pub const fn wire_name(self) -> &'static str {
         match self {
             Self::F32 => "F32",
@@ -40,6 +41,9 @@ impl From<ComputeType> for DType {
     }
 }
 
+/// Tokens of a micro-batch on a CPU: few enough for a thread's activations to stay near its cache.
+const CPU_TOKENS: usize = 256;
+
 /// Device, compute type, threads and memory.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
@@ -48,11 +52,16 @@ pub struct Compute {
     pub device: String,
     /// The compute type.
     pub dtype: ComputeType,
-    /// Threads on a CPU, each with its own micro-batches; 0 uses all that are available to the process. Results are
-    /// bit-identical only for the same number.
+    /// Threads on a CPU, each with its own micro-batches; 0 uses all that are available to the process. Any number of them gives the same
+    /// bits.
     pub threads: usize,
+    /// Blocks in which the gradient of an update is summed before they are combined, in an order that only this number decides: a power of
+    /// two, at most 1024. A block is a number of whole groups. In memory are as many gradients as the logarithm of this number, and one more;
+    /// on a CPU one more for each further thread, if there is room.
+    pub gradient_blocks: usize,
     /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is its
-    /// own micro-batch.
+    /// own micro-batch. On a CPU this decides how sequences are scored and after how many tokens passes begin; gradients are summed in
+    /// micro-batches of 256 tokens, so that it decides no bit.
     pub micro_batch_tokens: usize,
     /// What the backward pass recomputes instead of keeping it, with the same bits: `none`, `selective` (norms and the gated activation) or
     /// `full` (everything of a layer but its input).
@@ -72,6 +81,7 @@ impl Default for Compute {
             device: "cpu".into(),
             dtype: ComputeType::F32,
             threads: 0,
+            gradient_blocks: 8,
             micro_batch_tokens: 0,
             recompute: Recompute::None,
             head_chunk_rows: 1024,
@@ -89,6 +99,9 @@ impl Compute {
     pub fn validate(&self) -> Result<(), FieldError> {
         if self.head_chunk_rows == 0 {
             return Err(FieldError::new("compute.head_chunk_rows", 0, "1 or more"));
+        }
+        if !self.gradient_blocks.is_power_of_two() || self.gradient_blocks > 1024 {
+            return Err(FieldError::new("compute.gradient_blocks", self.gradient_blocks, "a power of two up to 1024"));
         }
         self.ordinal().map(drop)
     }
@@ -133,7 +146,7 @@ impl Compute {
     /// cache, on a GPU enough to fill it.
     pub fn resolved_micro_batch_tokens(&self) -> usize {
         match self.micro_batch_tokens {
-            0 if self.is_cpu() => 256,
+            0 if self.is_cpu() => CPU_TOKENS,
             0 => 16_384,
             tokens => tokens,
         }
@@ -146,7 +159,30 @@ impl Compute {
         micro_batches * self.resolved_micro_batch_tokens()
     }
 
-    fn is_cpu(&self) -> bool {
+    /// Most tokens of a micro-batch whose gradient is summed, but for one longer sequence.
+    pub fn gradient_tokens(&self) -> usize {
+        if self.is_cpu() { CPU_TOKENS } else { self.resolved_micro_batch_tokens() }
+    }
+
+    /// How sequences are packed whose gradient is summed.
+    pub(crate) fn gradient_packing(&self) -> GradientPacking {
+        match self.is_cpu() {
+            true => GradientPacking::InOrder(self.gradient_tokens()),
+            false => GradientPacking::ByLength(self.gradient_tokens()),
+        }
+    }
+
+    /// Gradients of this many parameters that are in memory at a time: as many as keep every thread busy, if half of what the host has free
+    /// holds them, and never fewer than blocks one after the other need.
+    pub fn gradients_at_once(&self, parameters: usize, free: Option<u64>) -> usize {
+        let (blocks, threads) = (self.gradient_blocks, self.resolved_threads());
+        let fitting = |free: u64| usize::try_from(free / 2 / (4 * parameters.max(1) as u64)).unwrap_or(usize::MAX);
+        let room = free.map_or(usize::MAX, fitting);
+        room.clamp(fewest_gradients(blocks), most_gradients(blocks, threads))
+    }
+
+    /// Whether a CPU computes.
+    pub(crate) fn is_cpu(&self) -> bool {
         self.device == "cpu"
     }
 
@@ -154,6 +190,8 @@ impl Compute {
     pub fn network_options(&self) -> NetworkOptions {
         NetworkOptions {
             threads: self.resolved_threads(),
+            gradient_blocks: self.gradient_blocks,
+            gradients_at_once: usize::MAX,
             recompute: self.recompute,
             head_chunk_rows: self.head_chunk_rows,
             attention: self.attention.options(self.deterministic),
@@ -195,6 +233,22 @@ mod tests {
         assert_eq!(of(AttentionPath::Auto, false), (true, false));
         assert_eq!(of(AttentionPath::Auto, true), (true, true));
         assert_eq!(of(AttentionPath::Blocks, true), (false, true));
+    }
+
+    #[test]
+    fn more_threads_have_more_gradients_at_a_time_if_half_of_the_free_memory_holds_them() {
+        let of = |threads, free| Compute { threads, ..Compute::default() }.gradients_at_once(1000, free);
+        assert_eq!([1, 2, 64].map(|threads| of(threads, None)), [4, 5, 8]);
+        assert_eq!([0, 40_000, 48_000, 55_999, 1 << 40].map(|free| of(64, Some(free))), [4, 5, 6, 6, 8]);
+    }
+
+    #[test]
+    fn blocks_that_make_no_tree_are_refused() {
+        for gradient_blocks in [0, 6, 2048] {
+            let error = Compute { gradient_blocks, ..Compute::default() }.validate().unwrap_err().to_string();
+            assert!(error.starts_with("compute.gradient_blocks is") && error.contains("power of two"), "{error}");
+        }
+        Compute { gradient_blocks: 1, ..Compute::default() }.validate().unwrap();
     }
 
     #[cfg(not(feature = "cuda"))]

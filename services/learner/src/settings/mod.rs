@@ -27,7 +27,7 @@ pub enum OldLogp {
     /// forward pass (ratio 1), those of later mini-batches from a separate forward pass.
     #[default]
     Recompute,
-    /// The same numbers as `recompute`, but for samples that may be from an older version (`pipeline.max_lag`): the ratio is taken against
+    /// As `recompute`, but for samples that may be from an older version (`pipeline.max_lag`): the ratio is taken against
     /// the weights that the step starts from, whichever version sampled, and the correction accounts for the difference between those
     /// two (decoupled PPO, arXiv 2110.00641).
     Proximal,
@@ -191,12 +191,16 @@ impl TrainingSettings {
         notes
     }
 
-    /// The settings that determine the bits of a run on this machine: threads resolved, and defaults for settings that only
-    /// affect memory, or what is measured.
+    /// The settings that determine the bits of a run on this machine: defaults for those that only affect time and memory, or what is
+    /// measured.
     pub fn result_affecting(&self) -> Self {
+        let defaults = Compute::default();
+        let micro_batch_tokens =
+            if self.compute.is_cpu() { defaults.micro_batch_tokens } else { self.compute.micro_batch_tokens };
         let compute = Compute {
-            threads: self.compute.resolved_threads(),
+            threads: defaults.threads,
             recompute: Recompute::default(),
+            micro_batch_tokens,
             ..self.compute.clone()
         };
         let optimizer = OptimizerSettings { moments: MomentsLocation::default(), ..self.optimizer.clone() };
@@ -206,8 +210,9 @@ impl TrainingSettings {
     /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal digits,
     /// over every setting that affects results (not the device or micro-batches).
     pub fn hash(&self) -> String {
-        let rules =
-            Self { compute: Compute { dtype: self.compute.dtype, ..Compute::default() }, ..self.result_affecting() };
+        let Compute { dtype, gradient_blocks, .. } = self.compute;
+        let compute = Compute { dtype, gradient_blocks, ..Compute::default() };
+        let rules = Self { compute, ..self.result_affecting() };
         let text = serde_json::to_string(&rules).expect("numbers and names serialise");
         evenkeel_files::sha256(text)
     }

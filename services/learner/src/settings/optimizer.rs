@@ -31,7 +31,7 @@ impl MomentsLocation {
     /// All of them.
     pub const ALL: [Self; 2] = [Self::Device, Self::Host];
 
-    /// Its name in settings.
+    /// The name in settings.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Device => "device",
@@ -60,7 +60,7 @@ pub struct OptimizerSettings {
     /// Updates over which the learning rate rises linearly, the first with 1 / `warmup_updates` of it; 0 for none. At least one
     /// of this and `warmup_steps` must be 0.
     pub warmup_updates: u64,
-    /// The same in steps.
+    /// Steps over which the learning rate rises in the same way; 0 for none.
     pub warmup_steps: u64,
     /// Whether the first update or step of the warm-up has a rate of 0 instead, and each later one the rate of its predecessor,
     /// as in verl.

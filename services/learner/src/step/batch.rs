@@ -127,7 +127,8 @@ impl Batch {
         self.complete(trainer, observe)?;
         // Stable: the responses of a group keep their order.
         self.scored.sort_by_key(|response| response.group());
-        let (mut updates, mut trained) = (Vec::new(), 0);
+        let mut updates = Vec::new();
+        let mut trained = 0;
         for (number, mini_batch) in self.mini_batches.all(self.groups.len()).into_iter().enumerate() {
             let counts = self.counts(&mini_batch);
             if counts.groups == 0 {
@@ -157,17 +158,18 @@ impl Batch {
         if tokens(&self.unscored) >= worth {
             self.score(trainer)?;
         }
-        match self.first_factor(trainer, group + 1) {
-            Some(factor) if tokens(&self.first) >= worth => self.accumulate_first(trainer, factor),
+        let Some(factor) = self.first_factor(trainer, group + 1) else { return Ok(()) };
+        match self.mini_batches.first_groups(group + 1) {
+            Some(groups) if tokens(&self.first) >= worth => self.accumulate_first(trainer, factor, groups),
             _ => Ok(()),
         }
     }
 
     /// After the last group: what is left of the work that precedes the first update.
     fn complete(&mut self, trainer: &mut Trainer, observe: &mut dyn FnMut(StepPhase, StepProgress)) -> Result<()> {
+        self.mini_batches.set_groups(self.groups.len());
         let mut unassigned = std::mem::take(&mut self.unassigned).into_iter().peekable();
         if unassigned.peek().is_some() {
-            self.mini_batches.set_groups(self.groups.len());
             for group in 0..self.groups.len() {
                 let mut planned = Vec::new();
                 while let Some(response) = unassigned.next_if(|response| response.group() == group) {
@@ -184,7 +186,8 @@ impl Batch {
         if !self.first.is_empty() {
             observe(StepPhase::Accumulating, self.progress);
             let factor = regularizer_factor(trainer, self.first_counts());
-            self.accumulate_first(trainer, factor)?;
+            let groups = self.mini_batches.first_groups(self.groups.len()).unwrap_or(self.groups.len());
+            self.accumulate_first(trainer, factor, groups)?;
         }
         Ok(())
     }
@@ -197,11 +200,15 @@ impl Batch {
         Ok(())
     }
 
-    fn accumulate_first(&mut self, trainer: &mut Trainer, factor: f64) -> Result<()> {
+    /// Forward and backward over what waits for the first update, which takes this many groups.
+    fn accumulate_first(&mut self, trainer: &mut Trainer, factor: f64, groups: usize) -> Result<()> {
         let mut responses = std::mem::take(&mut self.first);
+        let mini_batches = &self.mini_batches;
+        let blocks = trainer.blocks(groups);
+        let block = |group| blocks.of(mini_batches.position_in_first(group));
         let repeats = self.mini_batches.repeats();
         let keep = (repeats && trainer.settings().old_logp.is_learners()) || self.lags.is_some();
-        self.first_stats.extend(first_pass(trainer, &mut responses, factor, keep)?);
+        self.first_stats.extend(first_pass(trainer, &mut responses, block, factor, keep)?);
         self.measure(trainer, &responses)?;
         responses.iter().for_each(|response| self.mark(response.group()));
         if repeats {
@@ -231,9 +238,14 @@ impl Batch {
         let measures = is_first_pass && self.lags.is_some() && !trainer.settings().old_logp.is_learners();
         let enough = LATER_PASS * trainer.settings().compute.tokens_worth_a_pass();
         let mut stats = Vec::new();
+        let blocks = trainer.blocks(mini_batch.len());
+        // In ascending order, which is that of the data.
+        let block = |group| blocks.of(mini_batch.partition_point(|&other| other < group));
         let mut groups = mini_batch.iter().copied().peekable();
         while groups.peek().is_some() {
-            let (mut members, mut length, mut done) = (Vec::new(), 0, Vec::new());
+            let mut members = Vec::new();
+            let mut length = 0;
+            let mut done = Vec::new();
             while let Some(group) = groups.next_if(|_| length < enough) {
                 let start = self.scored.partition_point(|response| response.group() < group);
                 let end = self.scored.partition_point(|response| response.group() <= group);
@@ -242,7 +254,7 @@ impl Batch {
                 done.push(group);
             }
             observe(StepPhase::Accumulating, self.progress);
-            let (of_pass, logp) = run(trainer, &members, factor, measures)?;
+            let (of_pass, logp) = run(trainer, &members, block, factor, measures)?;
             stats.extend(of_pass);
             if let Some(lags) = &mut self.lags {
                 let objective = &trainer.settings().objective;

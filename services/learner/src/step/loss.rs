@@ -116,7 +116,8 @@ impl TokenLoss for PolicyLoss<'_> {
         let members = self.batches.members(index);
         let mut stats = Vec::with_capacity(members.len());
         for (sequence, &response) in members.iter().enumerate() {
-            let (range, planned) = (batch.scored(sequence), self.responses[response]);
+            let range = batch.scored(sequence);
+            let planned = self.responses[response];
             let (logp, entropy) = (&scores.logp[range.clone()], &scores.entropy[range.clone()]);
             stats.push((response, self.response(planned, logp, entropy, &mut out.logp[range.clone()])?));
             let slope = self.settings.entropy_slope(self.regularizer_weight(planned));

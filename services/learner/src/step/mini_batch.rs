@@ -14,15 +14,17 @@ pub(super) struct MiniBatches {
     shuffle: bool,
     seed: u64,
     step: u64,
+    /// The number of groups, once it is known.
+    groups: Option<usize>,
     /// For each group whether the first update takes it; absent if that cannot be known before the last group.
     shuffled_first: Option<Vec<bool>>,
 }
 
 impl MiniBatches {
-    /// Those of step `step`, whose number of groups may not be known yet.
+    /// For step `step`, whose number of groups may not be known yet.
     pub(super) fn of(settings: &TrainingSettings, step: u64, groups: Option<usize>) -> Self {
         let TrainingSettings { mini_batch_groups: size, epochs, shuffle, seed, .. } = *settings;
-        let mut mini_batches = Self { size, epochs, shuffle, seed, step, shuffled_first: None };
+        let mut mini_batches = Self { size, epochs, shuffle, seed, step, groups: None, shuffled_first: None };
         if let Some(groups) = groups {
             mini_batches.set_groups(groups);
         }
@@ -31,6 +33,7 @@ impl MiniBatches {
 
     /// Sets the number of groups of the step.
     pub(super) fn set_groups(&mut self, groups: usize) {
+        self.groups = Some(groups);
         if self.shuffle && self.size > 0 {
             let mut first = vec![false; groups];
             self.order(groups, 0).into_iter().take(self.size).for_each(|group| first[group] = true);
@@ -53,6 +56,20 @@ impl MiniBatches {
             (Some(first), ..) => !first.iter().skip(received).any(|first| *first),
             (None, 1.., false) => received >= self.size,
             (None, ..) => false,
+        }
+    }
+
+    /// How many groups the first update takes, if that is known after `received` of them.
+    pub(super) fn first_groups(&self, received: usize) -> Option<usize> {
+        let all = |groups: usize| if self.size == 0 { groups } else { self.size.min(groups) };
+        self.groups.map(all).or_else(|| (self.size > 0 && received >= self.size).then_some(self.size))
+    }
+
+    /// The position of a group of the first update among the groups of that update, in data order.
+    pub(super) fn position_in_first(&self, group: usize) -> usize {
+        match &self.shuffled_first {
+            Some(first) => first[..group].iter().filter(|first| **first).count(),
+            None => group,
         }
     }
 
@@ -124,10 +141,20 @@ mod tests {
             for group in 0..8 {
                 assert_eq!(mini_batches.is_first(group), Some(first.contains(&group)), "{size} {shuffle} {group}");
             }
+            for (position, &group) in first.iter().enumerate() {
+                assert_eq!(mini_batches.position_in_first(group), position, "{size} {shuffle}");
+            }
+            assert_eq!(
+                mini_batches.first_groups(8),
+                if size == 0 { None } else { Some(first.len()) },
+                "{size} {shuffle}"
+            );
             let last = *first.iter().max().unwrap();
             assert!(!mini_batches.has_first(last), "{size} {shuffle}");
             assert_eq!(mini_batches.has_first(last + 1), size > 0, "{size} {shuffle}");
         }
         assert_eq!(of(3, true, None).is_first(0), None);
+        assert_eq!((of(3, false, None).first_groups(2), of(3, false, None).first_groups(3)), (None, Some(3)));
+        assert_eq!([0, 3, 9].map(|size| of(size, false, Some(8)).first_groups(0)), [Some(8), Some(3), Some(8)]);
     }
 }

@@ -6,6 +6,7 @@ use evenkeel_objective::{Aggregation, MiniBatchCounts};
 use super::group_weights::PlannedResponse;
 use super::loss::{PolicyLoss, ResponseStats};
 use super::report::UpdateStats;
+use crate::blocks::Place;
 use crate::error::Result;
 use crate::optimizer::TrainingPhase;
 use crate::timeline::PassKind;
@@ -18,19 +19,20 @@ pub(super) fn score(trainer: &mut Trainer, responses: &mut [PlannedResponse]) ->
     score_with(trainer, responses, old)
 }
 
-/// Forward and backward over responses of the first update; gradients stay summed in the trainer.
+/// Forward and backward over responses of the first update; gradients stay summed in the trainer. `block`: of each group.
 ///
 /// The pass gives the old log-probabilities as well: no weight has changed, so every ratio is exactly 1. With `keep`
 /// they are stored in the responses, for later updates.
 pub(super) fn first_pass(
     trainer: &mut Trainer,
     responses: &mut [PlannedResponse],
+    block: impl Fn(usize) -> usize,
     regularizer_factor: f64,
     keep: bool,
 ) -> Result<Vec<ResponseStats>> {
     score_with(trainer, responses, false)?;
     let members: Vec<&PlannedResponse> = responses.iter().collect();
-    let (stats, logp) = run(trainer, &members, regularizer_factor, keep)?;
+    let (stats, logp) = run(trainer, &members, block, regularizer_factor, keep)?;
     for (response, logp) in responses.iter_mut().zip(logp) {
         response.set_old_logp(logp);
     }
@@ -56,14 +58,16 @@ pub(super) fn score_reference(trainer: &mut Trainer, responses: &mut [PlannedRes
     score_with(trainer, responses, false)
 }
 
-/// Forward and backward over responses under the weights before the first update. The gradient is taken out of the trainer.
+/// Forward and backward over the responses of a whole batch under the weights before the first update. The gradient is taken out of the
+/// trainer. `block`: of each group.
 pub(super) fn gradient_of(
     trainer: &mut Trainer,
     responses: &[PlannedResponse],
+    block: impl Fn(usize) -> usize,
     regularizer_factor: f64,
 ) -> Result<Vec<Tensor>> {
     let members: Vec<&PlannedResponse> = responses.iter().collect();
-    run(trainer, &members, regularizer_factor, false)?;
+    run(trainer, &members, block, regularizer_factor, false)?;
     trainer.take_gradient(gradient_after(responses.len()))
 }
 
@@ -72,7 +76,7 @@ pub(super) fn regularizer_factor(trainer: &Trainer, counts: MiniBatchCounts) -> 
     factor_of(trainer.settings().objective.aggregation, counts)
 }
 
-/// The same under any rule.
+/// The regularizer's mini-batch normalizer divided by that of any rule.
 pub(super) fn factor_of(aggregation: Aggregation, counts: MiniBatchCounts) -> f64 {
     let policy = counts.normalizer(aggregation);
     if policy == 0.0 { 1.0 } else { counts.normalizer(Aggregation::Token) / policy }
@@ -98,11 +102,12 @@ fn score_with(trainer: &mut Trainer, responses: &mut [PlannedResponse], old: boo
     Ok(())
 }
 
-/// Forward and backward over responses, which for later updates have been scored. Returns the sums of each response and, with `keep`,
-/// its log-probabilities.
+/// Forward and backward over responses in the order of their groups, which for later updates have been scored. `block`: of each group.
+/// Returns the sums of each response and, with `keep`, its log-probabilities.
 pub(super) fn run(
     trainer: &mut Trainer,
     responses: &[&PlannedResponse],
+    block: impl Fn(usize) -> usize,
     regularizer_factor: f64,
     keep: bool,
 ) -> Result<(Vec<ResponseStats>, Vec<Vec<f32>>)> {
@@ -110,9 +115,13 @@ pub(super) fn run(
         return Ok((Vec::new(), Vec::new()));
     }
     let sequences: Vec<_> = responses.iter().map(|response| response.sequence()).collect();
-    let batches = trainer.pack(&sequences)?;
+    let place = |group| Place { block: block(group), group };
+    let places: Vec<_> = responses.iter().map(|response| place(response.group())).collect();
+    let batches = trainer.pack_in_blocks(&sequences, &places)?;
     let settings = trainer.settings();
-    let (objective, old_logp, temperature) = (settings.objective.clone(), settings.old_logp, settings.temperature);
+    let objective = settings.objective.clone();
+    let old_logp = settings.old_logp;
+    let temperature = settings.temperature;
     let loss = PolicyLoss::new(&objective, old_logp, regularizer_factor, responses, &batches, keep);
     trainer.accumulate(&batches, temperature, &loss)?;
     trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group()));

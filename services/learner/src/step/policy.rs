@@ -72,7 +72,8 @@ impl<'a> PolicyStep<'a> {
     /// continue.
     pub fn add(&mut self, group: Group) -> Result<()> {
         self.check_usable()?;
-        let (index, settings) = (self.groups(), self.trainer.settings());
+        let index = self.groups();
+        let settings = self.trainer.settings();
         if let Some(expected) = self.expected.filter(|&expected| index >= expected) {
             return Err(wrong_number(index + 1, expected));
         }
@@ -104,7 +105,7 @@ impl<'a> PolicyStep<'a> {
         self.finish_with(|_, _| {})
     }
 
-    /// The same, with a callback for its progress: before each pass and each update.
+    /// [`PolicyStep::finish`] with a callback for its progress: before each pass and each update.
     ///
     /// # Errors
     /// As [`PolicyStep::finish`].
@@ -119,7 +120,8 @@ impl<'a> PolicyStep<'a> {
         let objective = &self.trainer.settings().objective;
         let aggregation = objective.aggregation;
         let quantities = Quantities::of(&self.batch.views(), objective.constants())?;
-        let (several, batch) = (self.batch.updates() > 1, &mut self.batch);
+        let several = self.batch.updates() > 1;
+        let batch = &mut self.batch;
         let ((updates, trained), version) =
             self.trainer.commit(TrainingPhase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;
         let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);

@@ -29,11 +29,12 @@ pub(super) fn probe(
     let counts: MiniBatchCounts = groups.iter().map(|(group, _)| group.counts).collect();
     let mut responses: Vec<PlannedResponse> = groups.iter().flat_map(|(_, planned)| planned).cloned().collect();
     let mut gradients: Vec<Vec<Tensor>> = Vec::with_capacity(rules.len());
+    let blocks = trainer.blocks(groups.len());
     score_reference(trainer, &mut responses)?;
     for rule in rules {
         observe(StepPhase::Accumulating, StepProgress::default());
         weigh(&objective, *rule, groups, &mut responses)?;
-        let gradient = gradient_of(trainer, &responses, factor_of(*rule, counts))?;
+        let gradient = gradient_of(trainer, &responses, |group| blocks.of(group), factor_of(*rule, counts))?;
         // Elsewhere there is seldom room for so many.
         gradients.push(gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<_, _>>()?);
     }

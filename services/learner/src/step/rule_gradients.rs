@@ -18,11 +18,11 @@ pub struct GradientProbe {
 pub struct RuleGradient {
     /// The rule.
     pub aggregation: Aggregation,
-    /// Its global norm before clipping, KL and entropy terms included.
+    /// Global norm before clipping, KL and entropy terms included.
     pub norm: f64,
-    /// Its norm after clipping.
+    /// Global norm after clipping.
     pub clipped: f64,
-    /// Its cosine to the gradient of every rule, in their order; absent where either is 0 or not finite.
+    /// Cosine to the gradient of every rule, in their order; absent where either is 0 or not finite.
     pub cosines: Vec<Option<f64>>,
 }
 

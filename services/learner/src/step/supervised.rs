@@ -5,6 +5,7 @@ use std::sync::OnceLock;
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
 use serde::Serialize;
 
+use crate::blocks::Place;
 use crate::error::{LearnerError, Result};
 use crate::micro_batch::Sequence;
 use crate::optimizer::TrainingPhase;
@@ -72,7 +73,11 @@ pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Re
     let sequences = examples.iter().enumerate().map(|(index, Example { prompt, response })| {
         Sequence::of_pair(trainer.config(), &format!("examples[{index}]"), prompt, response)
     });
-    let batches = trainer.pack(&sequences.collect::<Result<Vec<_>>>()?)?;
+    // An example is a group of one; those of a block share micro-batches.
+    let blocks = trainer.blocks(examples.len());
+    let place = |block| Place { block, group: block };
+    let places: Vec<Place> = (0..examples.len()).map(|example| place(blocks.of(example))).collect();
+    let batches = trainer.pack_in_blocks(&sequences.collect::<Result<Vec<_>>>()?, &places)?;
     let tokens: usize = examples.iter().map(|example| example.response.len()).sum();
     let sums = batches.packed().iter().map(|_| OnceLock::new()).collect();
     let loss = CrossEntropy { weight: 1.0 / tokens as f32, sums };

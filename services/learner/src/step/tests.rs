@@ -90,7 +90,7 @@ fn an_update_that_is_applied_ends_a_row_of_skipped_ones() {
     assert!(error.starts_with("skipped updates in a row: 10"), "{error}");
 }
 
-/// The same weights in a model that works.
+/// A model that works, with the same weights.
 fn revived(parameters: Parameters, config: Config) -> Box<dyn TrainableModel> {
     let parameters = parameters.deep_copy().unwrap();
     evenkeel_model::network(config, parameters, candle_core::DType::F32, Default::default()).unwrap()

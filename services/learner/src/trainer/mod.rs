@@ -7,6 +7,7 @@ use std::path::PathBuf;
 
 use evenkeel_model::{Config, Parameters, Scores, TokenLoss, TrainableModel};
 
+use crate::blocks::{Blocks, Place};
 use crate::error::{LearnerError, Result};
 use crate::memory::{MemoryPhase, MemoryPlan};
 use crate::micro_batch::{MicroBatches, Sequence};
@@ -40,7 +41,7 @@ impl Trainer {
         Self::of(Model::new(config, parameters, &settings)?, settings)
     }
 
-    /// The same for an existing model.
+    /// Version 0 of an existing model.
     pub(crate) fn of(mut model: Model, settings: TrainingSettings) -> Result<Self> {
         let optimizer = Optimizer::new(model.for_update(), settings.optimizer.moments)?;
         Ok(Self {
@@ -69,7 +70,7 @@ impl Trainer {
         result.map_err(|error| self.explain(phase, error))
     }
 
-    /// The same for an error at hand.
+    /// Adds what was planned to an error at hand.
     pub(crate) fn explain(&self, phase: MemoryPhase, error: LearnerError) -> LearnerError {
         error.during(phase, self.plan.as_ref(), &self.settings)
     }
@@ -124,10 +125,21 @@ impl Trainer {
         self.timeline.take_passes()
     }
 
-    /// Packs sequences by the micro-batch budget.
+    /// Packs sequences to be scored by the micro-batch budget.
     pub(crate) fn pack(&self, sequences: &[Sequence]) -> Result<MicroBatches> {
         self.check_whole()?;
         self.model.pack(sequences)
+    }
+
+    /// The blocks of an update over this many groups.
+    pub(crate) fn blocks(&self, groups: usize) -> Blocks {
+        Blocks::new(self.settings.compute.gradient_blocks, groups)
+    }
+
+    /// Packs sequences whose gradient is summed, each at its place in the update; blocks ascend.
+    pub(crate) fn pack_in_blocks(&self, sequences: &[Sequence], places: &[Place]) -> Result<MicroBatches> {
+        self.check_whole()?;
+        self.model.pack_in_blocks(sequences, places)
     }
 
     /// Log-probabilities and entropies of each sequence under the current weights.
@@ -136,7 +148,7 @@ impl Trainer {
         self.explained(MemoryPhase::Scoring, self.model.score(&self.pack(sequences)?, temperature))
     }
 
-    /// The same at the training temperature, as part of a step.
+    /// Log-probabilities and entropies at the training temperature, as part of a step.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_old(&mut self, batches: &MicroBatches) -> Result<Vec<Scores>> {
         let began = Timeline::now();
@@ -150,7 +162,7 @@ impl Trainer {
         self.model.has_reference()
     }
 
-    /// The same under the reference; `None` without a reference.
+    /// Log-probabilities and entropies under the reference; `None` without a reference.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn score_reference(&mut self, batches: &MicroBatches) -> Result<Option<Vec<Scores>>> {
         let began = Timeline::now();
@@ -161,7 +173,7 @@ impl Trainer {
         self.explained(MemoryPhase::Scoring, scores)
     }
 
-    /// Forward and backward passes; gradients are added to those already summed.
+    /// Forward and backward passes; gradients are added to those already summed, whose blocks are not after these.
     #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
     pub(crate) fn accumulate(&mut self, batches: &MicroBatches, temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
         let began = Timeline::now();

@@ -61,7 +61,9 @@ impl Trainer {
             return Ok(report);
         };
         self.skipped += 1;
-        let (count, limit, version) = (self.skipped, self.settings.max_skipped_updates, self.version);
+        let count = self.skipped;
+        let limit = self.settings.max_skipped_updates;
+        let version = self.version;
         tracing::warn!(version, grad_norm = report.grad_norm, %reason, in_a_row = count, "update skipped");
         match limit > 0 && count >= limit {
             true => Err(LearnerError::SkippedUpdates { count, limit, reason, version }),

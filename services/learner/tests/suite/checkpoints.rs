@@ -237,7 +237,7 @@ fn a_pipe_in_place_of_a_file_is_refused_and_not_waited_for() {
 fn a_checkpoint_of_another_architecture_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     saved(folder.path());
-    let config = evenkeel_model::Config { rope_theta: 5e5, ..config() };
+    let config = evenkeel_model::Config { rope: evenkeel_model::Rope::plain(5e5), ..config() };
     let parameters = evenkeel_model::Parameters::random(&config, 1, 0.1, &candle_core::Device::Cpu).unwrap();
     let mut other = Learner::new(config, parameters, settings()).unwrap();
     let error = other.restore_checkpoint(folder.path()).unwrap_err().to_string();

@@ -3,7 +3,7 @@
 use crate::support::{bits, groups, host, learner, settings, update_difference, weights, without_signal};
 use candle_core::Device;
 use evenkeel_config::Settings;
-use evenkeel_learner::{BatchShape, Group, OldLogp, StepReport, TrainingSettings};
+use evenkeel_learner::{BatchShape, Example, Group, OldLogp, StepReport, SupervisedReport, TrainingSettings};
 use evenkeel_objective::{Advantage, Aggregation, Correction, PolicyTerm};
 
 fn trained(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
@@ -43,7 +43,7 @@ fn gradient(mut settings: TrainingSettings, groups: Vec<Group>) -> Vec<f32> {
 }
 
 #[test]
-fn three_token_budgets_give_the_same_gradient_under_every_aggregation() {
+fn three_token_budgets_give_the_same_gradient_to_the_bit_under_every_aggregation() {
     for aggregation in Aggregation::ALL {
         let run = |tokens| {
             let mut settings = settings();
@@ -53,11 +53,76 @@ fn three_token_budgets_give_the_same_gradient_under_every_aggregation() {
             gradient(settings, groups(1, 6))
         };
         let reference = run(100_000);
-        let zeros = vec![0.0; reference.len()];
         for tokens in [40, 150] {
-            let difference = update_difference(&run(tokens), &reference, &zeros);
-            assert!(difference < 1e-5, "{aggregation} at {tokens} tokens: {difference:e}");
+            assert!(run(tokens) == reference, "{aggregation} at {tokens} tokens");
         }
+    }
+}
+
+/// A supervised step, and two policy steps of `groups` groups of which one has no gradient: the bits of everything, and the reports.
+fn run_of(settings: TrainingSettings, count: usize, announced: bool) -> (Vec<u32>, Vec<StepReport>, SupervisedReport) {
+    let mut learner = learner(settings);
+    let examples: Vec<Example> = groups(8, 5)
+        .into_iter()
+        .flat_map(|group| {
+            let Group { prompt, responses, .. } = group;
+            responses.into_iter().map(move |response| Example { prompt: prompt.clone(), response: response.tokens })
+        })
+        .collect();
+    let supervised = learner.supervised_step(&examples).unwrap();
+    let reports = [9, 10].map(|seed| {
+        let mut groups = groups(seed, count as u64 - 1);
+        groups.insert(count / 2, without_signal(seed));
+        let mut step = if announced { learner.step_of(count) } else { learner.step() };
+        groups.into_iter().for_each(|group| step.add(group).unwrap());
+        step.finish().unwrap()
+    });
+    (bits(&learner), reports.to_vec(), supervised)
+}
+
+#[test]
+fn any_number_of_threads_and_any_token_budget_give_the_same_bits_and_reports() {
+    let plain = settings();
+    let mut regularized = settings();
+    regularized.objective.kl_coefficient = 0.1;
+    regularized.objective.entropy_coefficient = 0.01;
+    (regularized.mini_batch_groups, regularized.epochs, regularized.shuffle) = (5, 2, true);
+    let mut one_block = settings();
+    one_block.compute.gradient_blocks = 1;
+    // Fewer groups than blocks, as many, and more.
+    for (settings, counts) in [(plain, &[3, 8, 13][..]), (regularized, &[10]), (one_block, &[7])] {
+        for &count in counts {
+            let of = |threads, tokens, announced| {
+                let mut settings = settings.clone();
+                (settings.compute.threads, settings.compute.micro_batch_tokens) = (threads, tokens);
+                run_of(settings, count, announced)
+            };
+            let alone = of(1, 0, true);
+            for (threads, tokens) in [(1, 8), (2, 100_000), (2, 8), (3, 40), (4, 0), (8, 8), (8, 300)] {
+                for announced in [true, false] {
+                    let found = of(threads, tokens, announced);
+                    assert!(found.0 == alone.0, "{count} groups: other bits with {threads} threads at {tokens} tokens");
+                    assert_eq!((&found.1, &found.2), (&alone.1, &alone.2), "{threads} threads, {tokens} tokens");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_blocks_changes_no_more_than_rounding_and_is_part_of_what_both_sides_agree_on() {
+    let of = |blocks| {
+        let mut settings = linear();
+        settings.compute.gradient_blocks = blocks;
+        (settings.hash(), gradient(settings, groups(2, 9)))
+    };
+    let (hash, eight) = of(8);
+    let zeros = vec![0.0; eight.len()];
+    for blocks in [1, 2, 16] {
+        let (other_hash, other) = of(blocks);
+        let difference = update_difference(&other, &eight, &zeros);
+        assert!(difference > 0.0 && difference < 1e-5, "{blocks} blocks: {difference:e}");
+        assert_ne!(other_hash, hash);
     }
 }
 

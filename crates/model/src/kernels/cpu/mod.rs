@@ -86,6 +86,7 @@ fn missing_instructions() -> Vec<&'static str> {
 impl Arrays for Cpu {
     type Matrix = Matrix;
     type Gradient = Vec<f32>;
+    const SERVES_THREADS: bool = true;
 
     fn zero_gradient(&self, parameter: &Tensor) -> Result<Vec<f32>> {
         Ok(vec![0.0; parameter.elem_count()])

@@ -26,7 +26,7 @@ impl<'a> View<'a> {
         Self { data: &self.data[first * self.row_stride..], rows, ..self }
     }
 
-    /// Its transpose.
+    /// Rows as columns, and columns as rows.
     pub(super) fn t(self) -> Self {
         Self {
             rows: self.columns,
@@ -48,8 +48,8 @@ impl<'a> View<'a> {
 /// How a product is stored.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Store {
-    /// It replaces the values of the destination.
+    /// Replaces the values of the destination.
     Set,
-    /// It is added to the values of the destination.
+    /// Adds to the values of the destination.
     Add,
 }

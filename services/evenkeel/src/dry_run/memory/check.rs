@@ -30,9 +30,9 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
         (_, Some(available)) if memory.needed_bytes > available => {
             let (needed, available) = (gib(memory.needed_bytes), gib(available));
             let way_out = match recipe.learner.compute.recompute {
-                Recompute::Full => "fewer learner.compute.micro_batch_tokens, a smaller model, or more memory",
+                Recompute::Full => "fewer learner.compute.threads or gradient_blocks, a smaller model, or more memory",
                 _ => {
-                    "learner.compute.recompute = full, fewer learner.compute.micro_batch_tokens, a smaller model, or more \
+                    "learner.compute.recompute = full, fewer learner.compute.threads or gradient_blocks, a smaller model, or more \
                      memory"
                 }
             };

@@ -17,8 +17,10 @@ use super::sets::DataFacts;
 use crate::recipe::Recipe;
 pub(super) use check::check;
 
-/// Weights, two moments and a gradient in fp32.
-const STATE_BYTES: u64 = 16;
+/// Weights and two moments in fp32.
+const STATE_BYTES: u64 = 12;
+/// A gradient in fp32.
+const GRADIENT_BYTES: u64 = 4;
 /// What a step of several updates keeps of weights and moments until it is complete.
 const COPY_BYTES: u64 = 12;
 /// What an engine keeps of a GPU while it sleeps, for its context and libraries: an estimate.
@@ -29,7 +31,7 @@ const ASLEEP: u64 = 2 << 30;
 pub(super) struct Memory {
     /// `cpu`, `cuda` or `cuda:N`.
     pub(super) device: String,
-    /// Tokens of the largest micro-batch.
+    /// Tokens of the largest micro-batch whose gradient is summed: scoring keeps no activations.
     pub(super) micro_batch_tokens: u64,
     /// What the device holds at a time.
     pub(super) parts: Vec<Need>,
@@ -75,7 +77,7 @@ pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memo
     let compute = &recipe.learner.compute;
     let longest = data.longest_tokens() + u64::from(recipe.sampling.max_tokens);
     // A sequence is never split: a longer one is its own micro-batch.
-    let micro_batch_tokens = (compute.resolved_micro_batch_tokens() as u64).max(longest);
+    let micro_batch_tokens = (compute.gradient_tokens() as u64).max(longest);
     let mut memory = Memory {
         device: compute.device.clone(),
         micro_batch_tokens,
@@ -145,7 +147,7 @@ impl Memory {
         let tokens = self.micro_batch_tokens;
         // Logits and their gradient in fp32.
         let logits = (compute.head_chunk_rows as u64).min(tokens) * config.vocab_size as u64 * 8;
-        self.parts = vec![need("weights, moments and gradients", STATE_BYTES * parameters)];
+        self.parts = vec![need("weights and moments", STATE_BYTES * parameters)];
         if !learner.is_single_update() {
             self.parts.push(need("old weights and moments until a step is complete", COPY_BYTES * parameters));
         }
@@ -157,6 +159,16 @@ impl Memory {
         self.parts.push(need("logits", at_once * logits));
         self.parts.append(&mut self.host_parts);
         self.available_bytes = self.host_available_bytes;
+        let others: u64 = self.parts.iter().map(|part| part.bytes).sum();
+        let free = self.available_bytes.map(|available| available.saturating_sub(others));
+        let gradients = compute.gradients_at_once(usize::try_from(parameters).unwrap_or(usize::MAX), free) as u64;
+        let bytes = gradients * GRADIENT_BYTES * parameters;
+        self.parts.insert(1, need(format!("gradients, {gradients} at a time"), bytes));
+        if config.tie_word_embeddings {
+            // Summed apart from the head in each block that a thread has begun.
+            let embedding = GRADIENT_BYTES * (config.vocab_size * config.hidden_size) as u64;
+            self.parts.insert(2, need("gradients of the tied embedding", at_once.min(gradients) * embedding));
+        }
     }
 }
 
@@ -218,17 +230,18 @@ mod tests {
     }
 
     #[test]
-    fn on_a_cpu_state_is_sixteen_bytes_a_parameter_and_activations_are_those_of_the_micro_batches_at_once() {
+    fn on_a_cpu_there_are_four_gradients_for_one_thread_and_activations_are_those_of_the_micro_batches_at_once() {
         let of = |set: &[&str]| memory(SMALL, &small(), &[&ON_CPU[..], &["learner.compute.threads=1"], set].concat());
         let kept = of(&["learner.compute.micro_batch_tokens=32768"]);
-        assert_eq!(bytes_of(&kept, "weights, moments"), 16 * 1_720_574_976);
-        assert_eq!(kept.micro_batch_tokens, 32_768);
+        assert_eq!(bytes_of(&kept, "weights and moments"), 12 * 1_720_574_976);
+        assert_eq!(bytes_of(&kept, "gradients, 4 at a time"), 4 * 4 * 1_720_574_976);
+        assert_eq!(kept.micro_batch_tokens, 8192, "a sequence is never split");
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let of_activations = |memory: &Memory| gib(bytes_of(memory, "activations"));
-        assert!((110.0..150.0).contains(&of_activations(&kept)), "{}", of_activations(&kept));
-        let full = of(&["learner.compute.micro_batch_tokens=32768", "learner.compute.recompute=full"]);
-        assert!((7.0..14.0).contains(&of_activations(&full)), "{}", of_activations(&full));
-        let long = of(&["learner.compute.micro_batch_tokens=1000"]);
-        assert_eq!(long.micro_batch_tokens, 8192, "a sequence is never split");
+        assert!((27.0..38.0).contains(&of_activations(&kept)), "{}", of_activations(&kept));
+        let full = of(&["learner.compute.recompute=full"]);
+        assert!((1.7..3.5).contains(&of_activations(&full)), "{}", of_activations(&full));
+        let one = of(&["learner.compute.gradient_blocks=1"]);
+        assert_eq!(bytes_of(&one, "gradients, 1 at a time"), 4 * 1_720_574_976);
     }
 }

@@ -151,7 +151,8 @@ impl Training {
             return Err(FieldError::new("max_lag", most, "0 or absent with the learner's old_logp = recompute").into());
         }
         lease.renew();
-        let (run_id, step) = (header.run_id.clone(), header.step);
+        let run_id = header.run_id.clone();
+        let step = header.step;
         call.send(train_event::Kind::Accepted(TrainAccepted { run_id, step, already_done: stored.is_some() }))?;
         learner.set_seed(header.seed);
         Ok(stored)
@@ -172,7 +173,9 @@ impl Training {
             TrainKind::Supervised => self.supervised(learner, header, calls, started)?,
             _ => self.grpo(learner, lease, header, calls, started, &mut groups)?,
         };
-        let (work, passes, total) = (learner.take_work(), learner.take_passes(), started.elapsed());
+        let work = learner.take_work();
+        let passes = learner.take_passes();
+        let total = started.elapsed();
         report.timings = Some(TrainTimings {
             receive_us: micros(receive),
             score_us: micros(work.scoring),

@@ -28,7 +28,8 @@ impl Training {
         ids: &mut Vec<String>,
     ) -> Result<(TrainReport, Duration), Abort> {
         let mut counts = Counts::default();
-        let (mut received, mut groups) = (0, Vec::new());
+        let mut received = 0;
+        let mut groups = Vec::new();
         let expected = header.expected_groups;
         let is_probed = learner.settings().probe_gradients.is_due(header.step);
         let mut step = learner.step_of(expected as usize);

@@ -2,13 +2,14 @@
 
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{Group, Learner, OptimizerSettings, Response, TrainingSettings};
-use evenkeel_model::{Config, Family, Parameters};
+use evenkeel_model::{Architecture, Biases, Config, Parameters, Rope};
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
 pub(crate) fn config() -> Config {
     Config {
-        family: Family::Qwen3,
+        architecture: Architecture::QWEN3,
+        query_key_norm: true,
         vocab_size: 29,
         hidden_size: 24,
         intermediate_size: 40,
@@ -18,9 +19,9 @@ pub(crate) fn config() -> Config {
         head_dim: 8,
         max_position_embeddings: 64,
         rms_norm_eps: 1e-6,
-        rope_theta: 1e4,
-        qkv_bias: false,
-        output_bias: false,
+        rope: Rope::plain(1e4),
+        layers_without_rope: Vec::new(),
+        biases: Biases::NONE,
         tie_word_embeddings: true,
         eos_token_ids: vec![1],
     }

@@ -1,0 +1,32 @@
+//! What the layers of a model may have, whatever their architecture is called.
+
+/// Which of a layer's projections have biases.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Biases {
+    /// The query projection.
+    pub query: bool,
+    /// The key projection.
+    pub key: bool,
+    /// The value projection.
+    pub value: bool,
+    /// The projection of the attention's output.
+    pub output: bool,
+}
+
+impl Biases {
+    /// No projection.
+    pub const NONE: Self = Self { query: false, key: false, value: false, output: false };
+    /// Queries, keys and values.
+    pub const QKV: Self = Self { query: true, key: true, value: true, output: false };
+    /// All of attention.
+    pub const ATTENTION: Self = Self { output: true, ..Self::QKV };
+}
+
+/// What tells the layers of one architecture from those of another.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Capabilities {
+    pub(super) head_dim: usize,
+    pub(super) query_key_norm: bool,
+    pub(super) biases: Biases,
+    pub(super) layers_without_rope: Vec<usize>,
+}

@@ -1,0 +1,169 @@
+//! Gradients summed in blocks of a batch.
+//!
+//! Within a block sums take micro-batches in order ([`Block`]), and blocks are combined by their positions ([`Tree`]). Which thread computes
+//! what (`pass.rs`) decides no bit, but how many gradients exist at a time: those of blocks that are begun or wait for a neighbour.
+
+mod pass;
+
+use std::sync::Arc;
+
+use super::NetworkOptions;
+use super::block::{Block, BlockSums};
+use super::gradients::GradientSet;
+use super::tree::Tree;
+use super::workers::Workers;
+use crate::error::{ModelError, Result};
+use crate::kernels::Arrays;
+use crate::pack::Packed;
+use crate::parameters::Parameters;
+use pass::{Part, Pass};
+
+/// Most blocks of a batch.
+const MOST_BLOCKS: usize = 1024;
+
+/// The gradients that have to be in memory at a time, for blocks one after the other: one that is being summed, and one at each level of
+/// the tree.
+pub const fn fewest_gradients(blocks: usize) -> usize {
+    blocks.ilog2() as usize + 1
+}
+
+/// The gradients that are in memory at a time at most, if every thread works on its own block.
+pub const fn most_gradients(blocks: usize, threads: usize) -> usize {
+    let fewest = fewest_gradients(blocks);
+    let wanted = fewest.saturating_add(threads.saturating_sub(1));
+    if wanted < blocks { wanted } else { blocks }
+}
+
+/// Refuses numbers of blocks or gradients that cannot be summed.
+pub(super) fn validate_blocks(options: &NetworkOptions) -> Result<()> {
+    let blocks = options.gradient_blocks;
+    if !blocks.is_power_of_two() || blocks > MOST_BLOCKS {
+        return Err(ModelError::input("gradient_blocks", blocks, format!("a power of two up to {MOST_BLOCKS}")));
+    }
+    let fewest = fewest_gradients(blocks);
+    match options.gradients_at_once >= fewest {
+        true => Ok(()),
+        false => Err(ModelError::input("gradients_at_once", options.gradients_at_once, format!("{fewest} or more"))),
+    }
+}
+
+/// The sums of a batch.
+pub(super) struct Sums<G> {
+    blocks: usize,
+    /// Most gradients at a time.
+    limit: usize,
+    tree: Tree<GradientSet<G>>,
+    /// The first block that has not been begun.
+    next: usize,
+    /// The last block that was begun: a later call may go on with it.
+    last: Option<Begun<G>>,
+    /// Gradients in memory.
+    live: usize,
+}
+
+/// A block whose sum is not complete.
+struct Begun<G> {
+    number: usize,
+    block: Arc<Block<G>>,
+    /// Micro-batches of the block in earlier calls.
+    before: usize,
+}
+
+impl<G: Send + Sync> Sums<G> {
+    pub(super) fn new(options: &NetworkOptions) -> Self {
+        let blocks = options.gradient_blocks;
+        let limit = most_gradients(blocks, options.threads).min(options.gradients_at_once);
+        Self { blocks, limit, tree: Tree::new(blocks), next: 0, last: None, live: 0 }
+    }
+
+    /// Runs `train` on every micro-batch, given what to add its gradients to.
+    ///
+    /// # Errors
+    /// Blocks out of order, or an error of a micro-batch: of the first one, if several fail.
+    pub(super) fn pass<K: Arrays<Gradient = G>>(
+        mut self,
+        kernels: &K,
+        parameters: &Parameters,
+        workers: &Workers,
+        batches: &[Packed],
+        train: impl Fn(usize, &BlockSums<'_, G>) -> Result<()> + Sync,
+    ) -> Result<Self> {
+        let mut parts = self.parts(batches)?;
+        let Some(first) = parts.first_mut() else { return Ok(self) };
+        let mut begun = 0;
+        match self.last.take() {
+            Some(last) if last.number == first.number => {
+                (first.block, first.before, begun) = (Some(last.block), last.before, 1);
+            }
+            Some(last) => self.close(kernels, last.number, Some(last.block))?,
+            None => {}
+        }
+        let (mut sums, parts) = Pass::new(kernels, parameters, self, parts, begun).run(workers, &train)?;
+        // The last one may go on in the next call.
+        sums.last = parts.into_iter().next_back().and_then(Part::into_begun);
+        Ok(sums)
+    }
+
+    /// The sum over all blocks; `None` if there was no micro-batch.
+    pub(super) fn finish(mut self, kernels: &impl Arrays<Gradient = G>) -> Result<Option<GradientSet<G>>> {
+        if let Some(Begun { number, block, .. }) = self.last.take() {
+            self.close(kernels, number, Some(block))?;
+        }
+        for empty in self.next..self.blocks {
+            self.close(kernels, empty, None)?;
+        }
+        Ok(self.tree.into_root())
+    }
+
+    /// The parts of a call, one for each block.
+    fn parts(&self, batches: &[Packed]) -> Result<Vec<Part<G>>> {
+        let mut parts: Vec<Part<G>> = Vec::new();
+        let mut first = self.last.as_ref().map_or(self.next, |last| last.number);
+        for (index, batch) in batches.iter().enumerate() {
+            let number = batch.block();
+            if number < first || number >= self.blocks {
+                let allowed = format!("{first} to {}, in ascending order", self.blocks - 1);
+                return Err(ModelError::input("block of a micro-batch", number, allowed));
+            }
+            match parts.last_mut().filter(|part| part.number == number) {
+                Some(part) => part.micro_batches.end += 1,
+                None => parts.push(Part::new(number, index)),
+            }
+            first = number;
+        }
+        Ok(parts)
+    }
+
+    /// Begins a block. All before it that were not begun are empty.
+    fn begin<K: Arrays<Gradient = G>>(
+        &mut self,
+        kernels: &K,
+        parameters: &Parameters,
+        number: usize,
+    ) -> Result<Arc<Block<G>>> {
+        for empty in self.next..number {
+            self.close(kernels, empty, None)?;
+        }
+        self.next = number + 1;
+        self.live += 1;
+        Ok(Arc::new(Block::new(kernels, parameters)?))
+    }
+
+    /// Adds the sum of a block that is complete to the tree.
+    fn close(
+        &mut self,
+        kernels: &impl Arrays<Gradient = G>,
+        number: usize,
+        block: Option<Arc<Block<G>>>,
+    ) -> Result<()> {
+        let block = block.map(|block| Arc::into_inner(block).expect("no thread works on a complete block"));
+        let sums = block.map(|block| block.into_sums(kernels)).transpose()?;
+        self.tree.close(number, sums, |lower, upper| {
+            self.live -= 1;
+            lower.plus(kernels, upper)
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;
