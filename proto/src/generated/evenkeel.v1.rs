@@ -1064,6 +1064,7 @@ impl EngineHealth {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod generation_client {
     #![allow(
         unused_variables,
@@ -1296,6 +1297,7 @@ pub mod generation_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod generation_server {
     #![allow(
         unused_variables,
@@ -2788,6 +2790,7 @@ impl InvalidReason {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod reward_client {
     #![allow(
         unused_variables,
@@ -2947,6 +2950,7 @@ pub mod reward_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod reward_server {
     #![allow(
         unused_variables,
@@ -3958,6 +3962,7 @@ impl LearnerState {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod learner_client {
     #![allow(
         unused_variables,
@@ -4222,6 +4227,7 @@ pub mod learner_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod learner_server {
     #![allow(
         unused_variables,
@@ -5084,6 +5090,7 @@ impl StepKind {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod orchestrator_client {
     #![allow(
         unused_variables,
@@ -5317,6 +5324,7 @@ pub mod orchestrator_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod orchestrator_server {
     #![allow(
         unused_variables,

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use evenkeel_config::human;
-use evenkeel_orchestrator::{AVERAGE, Event, MetricsLine, RunOutcome, RunProgress, StopWhen, Summary};
+use evenkeel_orchestrator::{Event, RunOutcome, RunProgress, StopWhen};
 use evenkeel_proto::shown::without_credentials;
 use evenkeel_proto::v1::StepKind;
+use evenkeel_run_files::at_k::AVERAGE;
+use evenkeel_run_files::{MetricsLine, Summary};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 

@@ -4,12 +4,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_proto::v1::RunState;
+use evenkeel_run_files::{MetricsLine, Summary};
 use tokio::sync::{mpsc, watch};
 
 use crate::dependency::Dependency;
-use crate::metrics::MetricsLine;
 use crate::sample_stream::SampleStream;
-use crate::summary::Summary;
 
 /// How a run ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

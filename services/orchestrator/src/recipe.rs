@@ -9,11 +9,11 @@ use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
 use evenkeel_hf::name;
+use evenkeel_run_files::{RecipeRecord, Rules, flat};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::RunError;
-use crate::inputs::{Rules, flat};
 use crate::load::LoadLimits;
 use crate::settings::{LoopSettings, PipelineSettings, StepOrder};
 
@@ -67,6 +67,19 @@ impl ResolvedRecipe {
             objective: None,
             notes: Vec::new(),
         })
+    }
+
+    /// What a run directory keeps of it.
+    pub fn record(&self) -> RecipeRecord<'_> {
+        RecipeRecord {
+            name: &self.settings.run.name,
+            toml: &self.toml,
+            identity: &self.identity,
+            rules: &self.rules,
+            origins: &self.origins,
+            aggregation: self.aggregation.as_deref(),
+            warm_start_steps: self.settings.warm_start.steps,
+        }
     }
 
     /// The folder of the model, as [`ModelSource::folder`] gives it.

@@ -1,7 +1,7 @@
 //! The results as a table.
 
-use evenkeel_orchestrator::{MetricsLine, at_k};
 use evenkeel_report::percentage;
+use evenkeel_run_files::{MetricsLine, at_k};
 
 use crate::columns::{aligned, evaluated};
 

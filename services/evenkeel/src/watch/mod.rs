@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use evenkeel_orchestrator::{LineCursor, MetricsLine, RUN_FILE, RunUpdate, run_update};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_run_files::{MetricsLine, RUN_FILE};
+use evenkeel_run_report::{LineCursor, RunUpdate, Whereabouts, run_update};
 use evenkeel_tasks::read::printable;
 use page::Page;
 
@@ -52,7 +53,7 @@ impl Source {
     async fn update(&self, from: LineCursor) -> Result<RunUpdate> {
         match self {
             Self::Page(page) => page.update(from).await,
-            Self::Directory(directory) => Ok(run_update(directory, from)?),
+            Self::Directory(directory) => Ok(run_update(directory, Whereabouts::stored(directory), from)?),
         }
     }
 }

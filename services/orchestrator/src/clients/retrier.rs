@@ -111,10 +111,10 @@ impl Retrier {
     }
 
     /// Writes until the disk accepts it.
-    pub(crate) async fn write(
+    pub(crate) async fn write<E: Into<RunError>>(
         &self,
         path: &Path,
-        mut write: impl FnMut() -> Result<(), RunError> + Send,
+        mut write: impl FnMut() -> Result<(), E> + Send,
     ) -> Result<(), Halt> {
         let full = AtomicBool::new(false);
         let lost = |waited: Duration, message: String| RunError::DiskLost {
@@ -124,7 +124,7 @@ impl Retrier {
             message,
         };
         let mut attempt = || -> BoxFuture<'_, Result<(), Failure>> {
-            Box::pin(std::future::ready(write().map_err(|error| match error {
+            Box::pin(std::future::ready(write().map_err(|error| match error.into() {
                 RunError::File { source, .. } => {
                     full.store(
                         matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded),

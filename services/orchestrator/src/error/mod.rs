@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_config::ConfigError;
 use evenkeel_hf::FolderError;
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::RunFilesError;
 use evenkeel_tasks::{Cancelled, DataError};
 
 use crate::dependency::Dependency;
@@ -253,6 +254,18 @@ impl From<DataError> for RunError {
             DataError::File { path, message } => Self::Data { path, message },
             DataError::Field(error) => Self::Setting(error),
             DataError::Cancelled(_) => Self::Cancelled,
+        }
+    }
+}
+
+impl From<RunFilesError> for RunError {
+    fn from(error: RunFilesError) -> Self {
+        match error {
+            RunFilesError::Setting(error) => Self::Setting(error),
+            RunFilesError::Config(error) => Self::Config(error),
+            RunFilesError::Directory { path, message } => Self::Directory { path, message },
+            RunFilesError::File { path, source } => Self::File { path, source },
+            RunFilesError::Defect(message) => Self::Defect(message),
         }
     }
 }

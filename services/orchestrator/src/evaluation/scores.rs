@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_run_files::at_k::AVERAGE;
+use evenkeel_run_files::{Answer, MetricsLine, Statistics, at_k};
 use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
 
-use super::answer::Answer;
-use crate::metrics::{MetricsLine, Statistics, at_k};
-use crate::settings::AVERAGE;
+use crate::rollout::COPIED;
 
 /// What became of the answers to one benchmark.
 #[derive(Debug, Clone)]
@@ -42,8 +42,8 @@ impl Scores {
     pub(super) fn add(&mut self, index: u64, answers: &[Answer]) {
         let generated = answers.iter().filter(|answer| !answer.token_ids.is_empty());
         let scores = ProblemScores {
-            attempts: answers.iter().filter_map(Answer::attempt).collect(),
-            copied: answers.iter().filter(|answer| answer.score.is_some()).map(Answer::is_copied).collect(),
+            attempts: answers.iter().filter_map(attempt).collect(),
+            copied: answers.iter().filter(|answer| answer.score.is_some()).map(is_copied).collect(),
             lengths: generated.map(|answer| (answer.token_ids.len() as f64, answer.is_truncated())).collect(),
             invalid: answers.iter().filter(|answer| !answer.verdict.is_valid()).count(),
         };
@@ -100,6 +100,16 @@ impl Scores {
         let copied = self.problems.values().flat_map(|problem| &problem.copied).filter(|copied| **copied).count();
         line.set(aux("copied_samples"), copied as f64);
     }
+}
+
+/// What accuracies count of an answer; `None` without a verdict.
+fn attempt(answer: &Answer) -> Option<Attempt> {
+    Some(Attempt { score: answer.score?, answer: answer.answer.clone() })
+}
+
+/// Whether an answer was refused because it is copied from the prompt.
+fn is_copied(answer: &Answer) -> bool {
+    answer.score.is_some() && answer.reason == COPIED
 }
 
 /// Writes the metrics of an evaluation into its line.

@@ -9,11 +9,11 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::RunState;
+use evenkeel_run_files::MetricsLine;
 use evenkeel_telemetry::Series;
 use metrics::{counter, gauge, histogram};
 
 use crate::dependency::Dependency;
-use crate::metrics::MetricsLine;
 
 pub(crate) use progress::{AtStage, Stage, follow, waiting};
 

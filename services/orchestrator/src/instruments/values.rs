@@ -3,10 +3,9 @@
 //! A value that the newest line of its kind does not have is NaN, so that no chart shows an older one in its place.
 
 use evenkeel_proto::v1::StepKind;
+use evenkeel_run_files::{MetricsLine, at_k};
 use evenkeel_telemetry::{Series, Values};
 use metrics::gauge;
-
-use crate::metrics::{MetricsLine, at_k};
 
 /// A value of a line, the gauge that shows it, and the gauge's label, if it has one.
 type Shown = (&'static str, &'static str, Option<(&'static str, &'static str)>);

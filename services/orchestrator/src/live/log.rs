@@ -60,9 +60,9 @@ impl LogTail {
 #[cfg(test)]
 mod tests {
     use evenkeel_proto::v1::StepKind;
+    use evenkeel_run_files::MetricsLine;
 
     use super::*;
-    use crate::metrics::MetricsLine;
 
     #[test]
     fn the_log_keeps_its_last_lines() {

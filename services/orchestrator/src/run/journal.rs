@@ -4,23 +4,19 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_run_files::{
+    Curves, EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, MetricsLine, PROMPTS_FILE, PromptFile, PromptLine,
+    REPORT_FILE, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines, accepted_changes,
+    read_data, read_prompts,
+};
+use evenkeel_run_report::{Audit, EventFiles, GalleryCache, RunData, run_page};
 
 use super::position::Position;
-use crate::audit::{Audit, PromptLine};
 use crate::clients::Retrier;
-use crate::directory::{
-    EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, PROMPTS_FILE, PromptFile, RunDirectory, SUMMARY_FILE,
-    WARM_START_FILE, read_prompts,
-};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
-use crate::inputs::accepted_changes;
 use crate::instruments;
-use crate::metrics::{Curves, MetricsLine};
 use crate::recipe::ResolvedRecipe;
-use crate::report::{self, GalleryCache};
-use crate::summary::{Summary, WrittenLines};
-use crate::tensorboard::EventFiles;
 
 /// The step of another run from which a forked run went on.
 const FORKED_AT: &str = "training/forked_at_step";
@@ -245,17 +241,17 @@ impl RunJournal {
         let evaluations = self.evaluations.read()?;
         let run_id = self.directory.run_id();
         let ResolvedRecipe { settings, toml, aggregation, objective, .. } = &self.resolved;
+        let plan = RunPlan { steps: settings.run.steps, seed: settings.run.seed };
         let rule = aggregation.as_deref();
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
-        let mut summary = Summary::of(run_id, &settings.run, rule, state, &written, &self.versions);
+        let mut summary = Summary::of(run_id, plan, rule, state, &written, &self.versions);
         summary.objective = objective.clone();
         summary.forked_from = self.directory.forked_from().cloned();
         summary.accepted_changes = accepted_changes(self.directory.path());
-        let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
-        self.directory.replace(SUMMARY_FILE, &format!("{json}\n"))?;
+        self.directory.replace_json(SUMMARY_FILE, &summary)?;
         let gallery = self.gallery.get(self.directory.path(), &evaluations);
-        let rows = report::read_data(self.directory.path());
-        let data = report::RunData {
+        let rows = read_data(self.directory.path());
+        let data = RunData {
             summary: &summary,
             config: toml,
             steps: &steps,
@@ -264,7 +260,7 @@ impl RunJournal {
             data: rows.as_ref(),
             gallery: &gallery,
         };
-        self.directory.replace("report.html", &report::page(&data).to_document())?;
+        self.directory.replace(REPORT_FILE, &run_page(&data).to_document())?;
         Ok(summary)
     }
 }

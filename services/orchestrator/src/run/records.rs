@@ -1,6 +1,7 @@
 //! What a run leaves behind while its steps go on: lines, checkpoints, and what its two sides waited for.
 
 use evenkeel_proto::v1::WeightsRef;
+use evenkeel_run_files::MetricsLine;
 
 use super::checkpoints::CheckpointKeeper;
 use super::idle_times::IdleTimes;
@@ -11,7 +12,6 @@ use super::step_writer::{FinishedStep, StepWriter};
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::events::Event;
-use crate::metrics::MetricsLine;
 
 /// The files of a run, which one thing after the other writes to.
 pub(super) struct Records<'a> {

@@ -1,6 +1,7 @@
 //! What the order of completion did to lengths: those of the responses that a step took, and of those that it left.
 
-use crate::metrics::{MetricsLine, Statistics};
+use evenkeel_run_files::{MetricsLine, Statistics};
+
 use crate::rollout::{Rollouts, Sample, SampledGroup};
 
 /// Lengths of responses at the moment at which a step is full.

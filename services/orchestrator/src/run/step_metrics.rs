@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, TrainReport};
+use evenkeel_run_files::{MetricsLine, Statistics};
 
 use crate::instruments::{self, TimedPart};
-use crate::metrics::{MetricsLine, Statistics};
 use crate::rollout::{Sample, SampleStatus, SampledGroup, StepBatch};
 
 /// Where the wall time of a step went; the parts do not overlap.

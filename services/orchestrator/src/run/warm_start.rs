@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{RunState, StepKind, SupervisedExample};
+use evenkeel_run_files::MetricsLine;
 
 use super::journal::RunJournal;
 use super::position::Position;
@@ -16,7 +17,6 @@ use crate::data::{Demonstrations, Encoder};
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::instruments::{self, TimedPart};
-use crate::metrics::MetricsLine;
 use crate::settings::WarmStartSettings;
 
 /// Supervised steps on demonstrations before the first GRPO step.

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_proto::v1::{PauseMode, SleepLevel, WeightsRef};
+use evenkeel_run_files::RunDirectory;
 
 use crate::clients::Services;
-use crate::directory::RunDirectory;
 use crate::error::Halt;
 use crate::events::Activity;
 use crate::rollout::{EngineWeights, WeightUpdate};

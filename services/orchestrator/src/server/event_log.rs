@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::StepKind;
+use evenkeel_run_files::{MetricsLine, Summary, accuracy};
 
 use crate::events::{Event, Subscription};
-use crate::metrics::MetricsLine;
-use crate::summary::{Summary, accuracy};
 
 /// Supervised steps between two lines of the log.
 const WARM_START_EVERY: u64 = 50;

@@ -8,17 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::at_k::{self, AVERAGE};
+use evenkeel_run_files::is_run_name;
 use evenkeel_tasks::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
 
 use super::data_section::code_mode;
 use super::section::section;
 use super::sources::{FilterSettings, stem};
-use super::validate::is_run_name;
 use super::{DataSettings, InvalidRows, PolicySamplingSettings, ProgramMode};
-use crate::metrics::at_k;
-
-/// The name under which metrics have the mean over benchmarks.
-pub const AVERAGE: &str = "average";
 
 section! {
     /// Section `evaluation`: problems that are never trained on.

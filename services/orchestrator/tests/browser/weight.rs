@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use evenkeel_orchestrator::render_report;
 use evenkeel_report::{Chart, Figure, Html, Page, Point, Section, Series, Style, figures};
+use evenkeel_run_report::render_report;
 
 use crate::chromium::Chromium;
 use crate::support::{Cluster, recipe, temp};

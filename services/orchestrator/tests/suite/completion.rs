@@ -10,11 +10,11 @@ use crate::support::generation::Fate;
 use crate::support::{
     Cluster, GENERATION, LEARNER, bounded, finish, kill_until_it_comes_through, metrics, recipe, resolved, temp, until,
 };
-use evenkeel_orchestrator::{
-    Audit, Event, LoopSettings, RunDirectory, RunOptions, RunOutcome, RunRecord, StepOrder, StopWhen, start_run,
-};
+use evenkeel_orchestrator::{Event, LoopSettings, RunOptions, RunOutcome, StepOrder, StopWhen, start_run};
 use evenkeel_proto::v1::TrainGroup;
 use evenkeel_proto::{GroupId, Purpose};
+use evenkeel_run_files::{RunDirectory, RunRecord};
+use evenkeel_run_report::Audit;
 
 fn by_completion(max_lag: u32) -> LoopSettings {
     let mut recipe = recipe();
@@ -223,7 +223,7 @@ async fn a_checkpoint_has_the_prompts_that_wait_and_only_this_order_goes_on_from
         let (mut other, to) = (recipe.clone(), dir.path().join("fork"));
         (other.pipeline.order, other.run.name) = (StepOrder::Data, "fork".into());
         let other = resolved(&other);
-        let directory = RunDirectory::fork(&to, &other, &path, 1).unwrap();
+        let directory = RunDirectory::fork(&to, other.record(), &path, 1).unwrap();
         let handle = start_run(other, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(error.contains("prompt 0 is in no step yet") && error.contains("pipeline.order"), "{error}");

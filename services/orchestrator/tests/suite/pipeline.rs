@@ -10,10 +10,9 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, bounded, finish, kill_and_resume, lines, metrics, recipe, resolved, temp,
     uninterrupted, until,
 };
-use evenkeel_orchestrator::{
-    Event, LoopSettings, RunDirectory, RunError, RunOptions, RunOutcome, StopWhen, may_differ, start_run,
-};
+use evenkeel_orchestrator::{Event, LoopSettings, RunError, RunOptions, RunOutcome, StopWhen, start_run};
 use evenkeel_proto::{GroupId, Purpose, SampleId};
+use evenkeel_run_files::{RunDirectory, may_differ};
 
 fn lagging(max_lag: u32) -> LoopSettings {
     let mut recipe = recipe();
@@ -301,7 +300,7 @@ async fn a_fork_begins_without_a_lag() {
         let mut forked = lagging(1);
         forked.run.name = "fork".into();
         let (resolved, to) = (resolved(&forked), dir.path().join("fork"));
-        let directory = RunDirectory::fork(&to, &resolved, &path, 4).unwrap();
+        let directory = RunDirectory::fork(&to, resolved.record(), &path, 4).unwrap();
         let handle = start_run(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
         assert_versions(&cluster, &forked, 4);

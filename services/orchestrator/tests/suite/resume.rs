@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::support::{
     Cluster, LEARNER, bounded, finish, kill_and_resume, lines, recipe, resolved, temp, uninterrupted,
 };
-use evenkeel_orchestrator::{Dependency, Event, RunDirectory, RunError, RunOutcome, StopWhen};
+use evenkeel_orchestrator::{Dependency, Event, RunError, RunOutcome, StopWhen};
 use evenkeel_proto::v1::TrainKind;
+use evenkeel_run_files::RunDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_anywhere_and_resumed_beside_a_learner_that_lives() {
@@ -194,7 +195,7 @@ async fn lines_that_were_taken_away_are_missed() {
         let error = finish(cluster.resume(&path, &recipe())).await.1.unwrap_err().to_string();
         assert!(error.contains("metrics.jsonl has 0 lines, the checkpoint is after step 6"), "{error}");
         assert!(
-            RunDirectory::create(&path, &resolved(&recipe()))
+            RunDirectory::create(&path, resolved(&recipe()).record())
                 .unwrap_err()
                 .to_string()
                 .contains("holds run `run` already")

@@ -10,9 +10,10 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{
-    Dependency, Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunDirectory, RunError, RunOptions,
-    RunOutcome, StopWhen, start_run,
+    Dependency, Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunError, RunOptions, RunOutcome,
+    StopWhen, start_run,
 };
+use evenkeel_run_files::RunDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn generation_and_reward_may_die_and_come_back() {
@@ -190,7 +191,7 @@ async fn services_that_do_not_go_together_are_refused() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let directory = RunDirectory::create(&path, &resolved(&recipe())).unwrap();
+        let directory = RunDirectory::create(&path, resolved(&recipe()).record()).unwrap();
         let recipe_of_mine =
             ResolvedRecipe { learner_settings_hash: Some("sha256:mine".into()), ..resolved(&recipe()) };
         let handle = start_run(recipe_of_mine, directory, cluster.endpoints(), RunOptions::default()).unwrap();
@@ -242,7 +243,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         let (mut recipe, mut endpoints) = (recipe(), endpoints());
         change(&mut recipe, &mut endpoints);
         let recipe = resolved(&recipe);
-        let directory = RunDirectory::create(&path, &recipe).unwrap();
+        let directory = RunDirectory::create(&path, recipe.record()).unwrap();
         start_run(recipe, directory, endpoints, RunOptions::default()).err().unwrap().to_string()
     };
     let cases: [(&Change, &str); 5] = [
@@ -265,7 +266,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
 
     let (_dir, path) = temp();
     let recipe = ResolvedRecipe::new(recipe(), std::path::PathBuf::from("/nowhere")).unwrap();
-    let directory = RunDirectory::create(&path, &recipe).unwrap();
+    let directory = RunDirectory::create(&path, recipe.record()).unwrap();
     let error = start_run(recipe, directory, endpoints(), RunOptions::default()).err().unwrap().to_string();
     assert!(error.starts_with("model /nowhere: has no config.json, allowed"), "{error}");
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::metrics::MetricsLine;
+use evenkeel_run_files::MetricsLine;
 
 /// What a proof found.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_run_files::MetricsLine;
 use evenkeel_statistics::evidence::tokens_to_decision;
 
 use super::checks::{Check, EngineChecks};
-use crate::metrics::MetricsLine;
 
 /// What a step's audit saw.
 #[derive(Debug, Clone, Default, PartialEq)]

@@ -12,14 +12,14 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
-    AuditMode, Endpoints, Event, LoopSettings, MetricsLine, ResolvedRecipe, RunDirectory, RunError, RunHandle,
-    RunOptions, RunOutcome, Summary, may_differ, start_run,
+    AuditMode, Endpoints, Event, LoopSettings, ResolvedRecipe, RunError, RunHandle, RunOptions, RunOutcome, start_run,
 };
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
+use evenkeel_run_files::{MetricsLine, RunDirectory, Summary, may_differ};
 
 use generation::FakeGeneration;
 use learner::FakeLearner;
@@ -148,14 +148,14 @@ impl Cluster {
     /// Starts a run.
     pub(crate) fn begin(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
-        let directory = RunDirectory::create(path, &recipe).unwrap();
+        let directory = RunDirectory::create(path, recipe.record()).unwrap();
         start_run(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Why a run is refused before it starts.
     pub(crate) fn refused(&self, path: &Path, recipe: &LoopSettings) -> String {
         let recipe = resolved(recipe);
-        let directory = RunDirectory::create(path, &recipe).unwrap();
+        let directory = RunDirectory::create(path, recipe.record()).unwrap();
         let refused = start_run(recipe, directory, self.endpoints(), RunOptions::default()).err();
         refused.expect("the run is refused").to_string()
     }
@@ -163,7 +163,7 @@ impl Cluster {
     /// Resumes a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
-        let directory = RunDirectory::resume(path, &recipe).unwrap();
+        let directory = RunDirectory::resume(path, recipe.record()).unwrap();
         start_run(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
