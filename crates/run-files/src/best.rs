@@ -82,7 +82,7 @@ mod tests {
 
     fn line(step: u64, value: f64) -> MetricsLine {
         let mut line = MetricsLine::new(StepKind::Evaluation, step, step);
-        line.set("acc", value);
+        line.set_named("acc", value);
         line
     }
 

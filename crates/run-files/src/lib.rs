@@ -52,7 +52,7 @@ pub use layout::{
 pub use lines::{
     GroupRecord, LineMark, MetricsFile, PromptFile, PromptLine, PromptOutcome, Received, read_lines, read_prompts,
 };
-pub use metrics::{Curves, MetricsLine, Statistics, at_k, may_differ};
+pub use metrics::{Curves, MetricsLine, Statistics, at_k};
 pub use summary::{
     BenchmarkSummary, BenchmarkValue, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines, accuracy,
     benchmark_names,

@@ -3,9 +3,7 @@
 use std::path::Path;
 
 use evenkeel_proto::v1::RunState;
-use evenkeel_run_files::{
-    RunFilesError, RunManifest, RunPlan, Summary, WrittenLines, accepted_changes, is_locked,
-};
+use evenkeel_run_files::{RunFilesError, RunManifest, RunPlan, Summary, WrittenLines, accepted_changes, is_locked};
 
 /// The results of a run as far as its files have them. `state` is that of a run of this process.
 ///

@@ -34,7 +34,7 @@ pub use clients::Endpoints;
 pub use dependency::Dependency;
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
 pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
-pub use instruments::SERIES;
+pub use instruments::series;
 pub use live::LiveRun;
 pub use load::LoadLimits;
 pub use page::PageServer;

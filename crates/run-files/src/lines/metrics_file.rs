@@ -110,7 +110,7 @@ mod tests {
 
     fn line(step: u64) -> MetricsLine {
         let mut line = MetricsLine::new(StepKind::Train, step, step + 1);
-        line.set("critic/rewards/mean", 0.25);
+        line.set_named("critic/rewards/mean", 0.25);
         line
     }
 

@@ -1,11 +1,13 @@
 //! Names of an evaluation's metrics: `val-core/BENCHMARK/acc/METRIC@K`, verl's where verl has the quantity.
 
+use evenkeel_run_metrics::table;
+
 /// The benchmark that is the mean over those that count towards it.
 pub const AVERAGE: &str = "average";
 
 /// Of a benchmark's accuracy, such as `mean@8`.
 pub fn core(benchmark: &str, metric: &str) -> String {
-    format!("val-core/{benchmark}/acc/{metric}")
+    table::ACCURACY.of([&benchmark, &metric]).into()
 }
 
 /// What else is reported about a benchmark.
@@ -15,7 +17,7 @@ pub fn aux(benchmark: &str, name: &str) -> String {
 
 /// The standard error of an accuracy over problems.
 pub fn standard_error(benchmark: &str, metric: &str) -> String {
-    aux(benchmark, &format!("acc/{metric}/standard_error"))
+    table::ACCURACY_ERROR.of([&benchmark, &metric]).into()
 }
 
 /// The numbers of samples for which pass@n is reported: powers of 2 up to `k`, and `k`.

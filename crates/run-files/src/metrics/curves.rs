@@ -110,8 +110,8 @@ mod tests {
         let lines: Vec<MetricsLine> = (0..30_u64)
             .map(|step| {
                 let mut line = MetricsLine::new(StepKind::Train, step, step + 1);
-                line.set("a", step as f64);
-                line.set("sometimes", Some(1.0).filter(|_| step == 25));
+                line.set_named("a", step as f64);
+                line.set_named("sometimes", Some(1.0).filter(|_| step == 25));
                 line
             })
             .collect();

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::StepKind;
+use evenkeel_run_metrics::MetricName;
 use serde_json::{Map, Number, Value};
 
 use super::Statistics;
@@ -35,18 +36,23 @@ impl MetricsLine {
         self.values.get(name).copied()
     }
 
-    /// Sets a value; one that is absent or not finite is left out.
-    pub fn set(&mut self, name: impl Into<String>, value: impl Into<Option<f64>>) {
+    /// Sets the value of a metric; one that is absent or not finite is left out.
+    pub fn set(&mut self, metric: impl Into<MetricName>, value: impl Into<Option<f64>>) {
+        self.set_named(metric.into(), value);
+    }
+
+    /// Sets mean, maximum and minimum of a metric that is named `.../{mean,max,min}`: `of` makes the name with one of them.
+    pub fn set_statistics(&mut self, of: impl Fn(&str) -> MetricName, statistics: Statistics) {
+        self.set(of("mean"), statistics.mean());
+        self.set(of("max"), statistics.max());
+        self.set(of("min"), statistics.min());
+    }
+
+    /// Sets a value under a name that somebody else gave it: a learner reports what it measures, and files have lines of other versions.
+    pub fn set_named(&mut self, name: impl Into<String>, value: impl Into<Option<f64>>) {
         if let Some(value) = value.into().filter(|value| value.is_finite()) {
             self.values.insert(name.into(), value);
         }
-    }
-
-    /// Sets `name/mean`, `name/max` and `name/min`.
-    pub fn set_statistics(&mut self, name: &str, statistics: Statistics) {
-        self.set(format!("{name}/mean"), statistics.mean());
-        self.set(format!("{name}/max"), statistics.max());
-        self.set(format!("{name}/min"), statistics.min());
     }
 
     /// The line without its line break.
@@ -72,7 +78,7 @@ impl MetricsLine {
         let mut line = Self::new(kind, map.get("step")?.as_u64()?, map.get("policy_version")?.as_u64()?);
         for (name, value) in map {
             if !HEAD.contains(&name.as_str()) {
-                line.set(name, value.as_f64());
+                line.set_named(name, value.as_f64());
             }
         }
         Some(line)
@@ -96,10 +102,10 @@ mod tests {
     fn a_line_is_read_back_to_the_bit() {
         let mut line = MetricsLine::new(StepKind::Train, 3, 404);
         for (index, value) in [0.1 + 0.2, 1e-300, -0.0, 256.0, 1.0 / 3.0].into_iter().enumerate() {
-            line.set(format!("a/{index}"), value);
+            line.set_named(format!("a/{index}"), value);
         }
-        line.set("nothing", None);
-        line.set("no/number", f64::NAN);
+        line.set_named("nothing", None);
+        line.set_named("no/number", f64::NAN);
         let text = line.to_json();
         assert!(text.contains("\"a/3\":256,") && !text.contains("no"), "{text}");
         assert!(text.contains("\"kind\":\"train\""), "{text}");

@@ -12,26 +12,30 @@ use evenkeel_report::{
     percent,
 };
 use evenkeel_run_files::{Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, accuracy};
+use evenkeel_run_metrics::{Metric, MetricName, table as metric};
 
 use super::tail::{Sink, Tail};
 use super::view::{RateLimit, RenderedPage};
 use crate::overviews::{RunOverview, overviews};
+use crate::report::capitalized;
 
 /// Runs of a folder that are listed, the newest.
 const MAX_LISTED: usize = 200;
 /// Pages of different choices that are kept.
 const MAX_CHOICES: usize = 8;
 
-/// What is drawn of several runs: title, caption, metric.
-const CHARTS: [(&str, &str, &str); 5] = [
-    ("Reward", "mean raw reward of a step, averaged over five steps", "critic/score/mean"),
-    ("Response length", "mean tokens of answers", "response_length/mean"),
-    ("Entropy", "mean entropy of the policy at a sampled token, in nats", "actor/entropy"),
-    ("Loss", "as the learner reported it", "actor/pg_loss"),
-    ("Gradient norm", "before clipping", "actor/grad_norm"),
-];
-const VARIATION: &str = "aggregation/length_cv";
-const GAP: &str = "aggregation/length_gap";
+/// What is drawn of several runs, besides accuracies.
+fn drawn_metrics() -> [(Metric, MetricName); 5] {
+    [
+        (metric::SCORE, metric::SCORE.choosing("mean")),
+        (metric::RESPONSE_LENGTH, metric::RESPONSE_LENGTH.choosing("mean")),
+        (metric::ENTROPY, metric::ENTROPY.into()),
+        (metric::POLICY_LOSS, metric::POLICY_LOSS.into()),
+        (metric::GRADIENT_NORM, metric::GRADIENT_NORM.into()),
+    ]
+}
+const VARIATION: &str = metric::LENGTH_VARIATION.name;
+const GAP: &str = metric::LENGTH_GAP.name;
 
 /// The runs of a folder, for all who look at them.
 #[derive(Debug)]
@@ -65,8 +69,9 @@ impl Sink for SelectedCurves {
     }
 
     fn push(&mut self, line: MetricsLine) {
+        let drawn = drawn_metrics();
         let is_drawn =
-            |name: &str| name == VARIATION || name == GAP || CHARTS.iter().any(|(.., metric)| *metric == name);
+            |name: &str| name == VARIATION || name == GAP || drawn.iter().any(|(_, drawn)| drawn.as_str() == name);
         self.0.push_only(&line, is_drawn);
     }
 }
@@ -202,9 +207,9 @@ fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
         };
         runs.iter().enumerate().fold(Chart::new(title, caption), add)
     };
-    let steps = |metric: &'static str| {
+    let steps = |metric: MetricName| {
         move |curve: &Curve| -> Vec<Point> {
-            let column = curve.steps.1.0.column(metric).iter();
+            let column = curve.steps.1.0.column(metric.as_str()).iter();
             column.map(|(step, value)| Point::new((step + 1) as f64, *value)).collect()
         }
     };
@@ -212,9 +217,9 @@ fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
         let of = |line: &MetricsLine| Some(Point::new(line.step as f64, accuracy(line)?));
         curve.evaluations.1.iter().filter_map(of).collect()
     };
-    let mut all: Vec<Figure> = CHARTS
-        .iter()
-        .map(|(title, caption, metric)| over(title, caption, &steps(metric), Style::Averaged).into())
+    let mut all: Vec<Figure> = drawn_metrics()
+        .into_iter()
+        .map(|(metric, name)| over(&capitalized(metric.title), &metric.caption(), &steps(name), Style::Averaged).into())
         .collect();
     let caption = "share of right answers to problems that are never trained on";
     all.insert(1, over("Accuracy", caption, &evaluated, Style::Line).from(0.0).into());

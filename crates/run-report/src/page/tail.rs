@@ -110,7 +110,7 @@ mod tests {
     fn text(steps: std::ops::Range<u64>, value: f64) -> String {
         let line = |step| {
             let mut line = MetricsLine::new(StepKind::Train, step, step);
-            line.set("a", value);
+            line.set_named("a", value);
             format!("{}\n", line.to_json())
         };
         steps.map(line).collect()

@@ -102,8 +102,8 @@ mod tests {
         let line = |step: u64, error: Option<f64>| {
             let mut line = MetricsLine::new(StepKind::Evaluation, step, step);
             for name in ["average", "aime"] {
-                line.set(at_k::core(name, "mean@8"), 0.5);
-                line.set(at_k::standard_error(name, "mean@8"), error);
+                line.set_named(at_k::core(name, "mean@8"), 0.5);
+                line.set_named(at_k::standard_error(name, "mean@8"), error);
             }
             line
         };
@@ -119,10 +119,10 @@ mod tests {
     fn peaks_and_drops_stand_beside_what_chance_makes_of_them() {
         let line = |step: u64| {
             let mut line = MetricsLine::new(StepKind::Evaluation, step, step);
-            line.set(at_k::core("aime", "mean@8"), 0.5 + if step == 10 { 0.03 } else { 0.0 });
-            line.set(at_k::aux("aime", "acc/mean@8/sampling_error"), 0.01);
-            line.set(at_k::core("aime", "best@8"), 0.75);
-            line.set(at_k::standard_error("aime", "best@8"), 0.01);
+            line.set_named(at_k::core("aime", "mean@8"), 0.5 + if step == 10 { 0.03 } else { 0.0 });
+            line.set_named(at_k::aux("aime", "acc/mean@8/sampling_error"), 0.01);
+            line.set_named(at_k::core("aime", "best@8"), 0.75);
+            line.set_named(at_k::standard_error("aime", "best@8"), 0.01);
             line
         };
         let lines: Vec<MetricsLine> = (0..25).map(line).collect();

@@ -2,6 +2,7 @@
 
 use evenkeel_report::{Chart, Figure, Point, Series, Style};
 use evenkeel_run_files::{Curves, MetricsLine, accuracy};
+use evenkeel_run_metrics::{Metric, table as metric};
 
 use super::benchmarks;
 
@@ -30,50 +31,46 @@ pub(super) fn results(steps: &Curves, evaluations: &[MetricsLine]) -> Vec<Figure
     all.into_iter().map(Figure::from).collect()
 }
 
+/// A chart of a metric under its title and caption in the table.
+fn chart_of(metric: Metric) -> Chart {
+    Chart::new(capitalized(metric.title), metric.caption()).from(0.0)
+}
+
+/// A title as a heading.
+pub(crate) fn capitalized(title: &str) -> String {
+    let mut characters = title.chars();
+    characters.next().map_or_else(String::new, |first| first.to_uppercase().chain(characters).collect())
+}
+
 /// Lengths of answers.
 pub(super) fn lengths(steps: &Curves) -> [Figure; 3] {
     let all = Chart::new("Response length", "tokens of correct and of incorrect answers").from(0.0);
     let all = all
-        .with(averaged(steps, "incorrect", 2, "response_length/incorrect/mean"))
-        .with(averaged(steps, "correct", 3, "response_length/correct/mean"))
-        .with(averaged(steps, "all", 1, "response_length/mean"));
-    let gap =
-        "how many tokens longer answers with a negative advantage are than those with a positive one in their group";
-    let gap = Chart::new("Length gap", gap).from(0.0).with(averaged(steps, "gap", 1, "aggregation/length_gap"));
-    let variation = "coefficient of variation of response lengths within a group";
-    let variation = Chart::new("Length variation", variation).from(0.0);
-    let variation = variation.with(averaged(steps, "variation", 1, "aggregation/length_cv"));
+        .with(averaged(steps, "incorrect", 2, metric::INCORRECT_LENGTH.name))
+        .with(averaged(steps, "correct", 3, metric::CORRECT_LENGTH.name))
+        .with(averaged(steps, "all", 1, metric::RESPONSE_LENGTH.choosing("mean").as_str()));
+    let gap = chart_of(metric::LENGTH_GAP).with(averaged(steps, "gap", 1, metric::LENGTH_GAP.name));
+    let variation = chart_of(metric::LENGTH_VARIATION);
+    let variation = variation.with(averaged(steps, "variation", 1, metric::LENGTH_VARIATION.name));
     [all.into(), gap.into(), variation.into()]
 }
 
 /// What the learner reports.
 pub(super) fn training(steps: &Curves) -> Vec<Figure> {
-    let one = |title: &str, caption: &str, name: &str| {
-        let chart = Chart::new(title, caption).from(0.0);
-        chart.with(averaged(steps, &title.to_lowercase(), 1, name))
-    };
+    let one = |metric: Metric| chart_of(metric).with(averaged(steps, &metric.title.to_lowercase(), 1, metric.name));
+    let mut all: Vec<Chart> =
+        [metric::ENTROPY, metric::GRADIENT_NORM, metric::CLIPPED, metric::POLICY_KL, metric::TRUNCATED].map(one).into();
     let zero = "groups whose answers are all correct or all incorrect: they teach nothing";
     let zero = Chart::new("Zero-advantage groups", zero).from(0.0);
-    let mut all = vec![
-        one("Entropy", "mean entropy of the policy at a sampled token, in nats", "actor/entropy"),
-        one("Gradient norm", "before clipping", "actor/grad_norm"),
-        one("Clipped tokens", "share of tokens whose ratio is clipped", "actor/pg_clipfrac"),
-        one("Approximate KL", "mean of old minus new log-probability, in nats", "actor/ppo_kl"),
-        one("Truncated answers", "share of answers that reached the longest length", "response_length/clip_ratio"),
-        zero.with(averaged(steps, "all correct", 3, "rollout/groups_all_correct")).with(averaged(
-            steps,
-            "all incorrect",
-            2,
-            "rollout/groups_all_incorrect",
-        )),
-    ];
-    let lr = Chart::new("Learning rate", "of the step").from(0.0);
-    all.push(lr.with(Series::new("learning rate", Style::Line, points(steps, "actor/lr"))));
+    let zero = zero.with(averaged(steps, "all correct", 3, metric::ALL_CORRECT.name));
+    all.push(zero.with(averaged(steps, "all incorrect", 2, metric::ALL_INCORRECT.name)));
+    let rate = Series::new(metric::LEARNING_RATE.title, Style::Line, points(steps, metric::LEARNING_RATE.name));
+    all.push(chart_of(metric::LEARNING_RATE).with(rate));
     all.into_iter().map(Figure::from).collect()
 }
 
 /// The loss of the supervised steps.
 pub(super) fn warm_start(warm_start: &Curves) -> Figure {
-    let chart = Chart::new("Warm start", "mean cross-entropy of demonstrated tokens, in nats").from(0.0);
-    chart.over("warm-start step").with(Series::new("loss", Style::Line, points(warm_start, "warm_start/loss"))).into()
+    let loss = Series::new("loss", Style::Line, points(warm_start, metric::WARM_START_LOSS.name));
+    chart_of(metric::WARM_START_LOSS).over("warm-start step").with(loss).into()
 }

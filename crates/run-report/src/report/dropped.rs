@@ -94,11 +94,11 @@ mod tests {
     #[test]
     fn what_was_lost_has_a_row_and_what_was_not_is_named() {
         let steps = Curves::of(&lines(2, |line| {
-            line.set("rollout/samples", 100.0);
-            line.set("rollout/invalid_samples", 3.0);
-            line.set("rollout/failed_samples", 0.0);
-            line.set("training/prompts_tried", 10.0);
-            line.set("rollout/groups_all_correct", 5.0);
+            line.set_named("rollout/samples", 100.0);
+            line.set_named("rollout/invalid_samples", 3.0);
+            line.set_named("rollout/failed_samples", 0.0);
+            line.set_named("training/prompts_tried", 10.0);
+            line.set_named("rollout/groups_all_correct", 5.0);
         }));
         let data = DataReport::of("sums", 7);
         let html = section(&steps, &[], Some(&data)).into_string();

@@ -68,10 +68,10 @@ mod tests {
     fn each_lag_has_a_row_in_the_order_of_lags() {
         let steps = Curves::of(&lines(6, |line| {
             for (lag, share) in [("10", 0.25), ("2", 0.75)] {
-                line.set(format!("lag/{lag}/share"), share);
-                line.set(format!("lag/{lag}/ratio/p50"), 1.0);
-                line.set(format!("lag/{lag}/ess"), 0.5);
-                line.set(format!("lag/{lag}/kl_k3"), 0.01 * (1.0 + line.step as f64));
+                line.set_named(format!("lag/{lag}/share"), share);
+                line.set_named(format!("lag/{lag}/ratio/p50"), 1.0);
+                line.set_named(format!("lag/{lag}/ess"), 0.5);
+                line.set_named(format!("lag/{lag}/kl_k3"), 0.01 * (1.0 + line.step as f64));
             }
         }));
         let html = section(&steps).into_string();

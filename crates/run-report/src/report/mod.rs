@@ -26,6 +26,7 @@ use evenkeel_run_files::{
 };
 use evenkeel_tasks::DataReport;
 
+pub(crate) use charts::capitalized;
 pub use samples::{Gallery, GalleryCache};
 
 /// All that a report is made of.
@@ -152,7 +153,7 @@ mod tests {
     fn a_page_is_self_contained_and_escapes_its_input() {
         let config = "note = \"</pre><script>alert(1)</script>\"";
         for count in [0, 1, 25] {
-            let steps = Curves::of(&lines(count, |line| line.set("critic/score/mean", line.step as f64 / 25.0)));
+            let steps = Curves::of(&lines(count, |line| line.set_named("critic/score/mean", line.step as f64 / 25.0)));
             let data = RunData {
                 summary: &summary(&steps),
                 config,

@@ -80,11 +80,11 @@ mod tests {
         let steps = Curves::of(&lines(9, |line| {
             if line.step % 4 == 0 {
                 let wave = 1.0 + line.step as f64;
-                line.set("probe/balanced/grad_norm", 0.5 * wave);
-                line.set("probe/token/grad_norm", wave);
-                line.set("probe/balanced/learning_rate", 1e-3);
-                line.set("probe/token/learning_rate", 5e-4);
-                line.set("probe/balanced/cosine/token", 0.75);
+                line.set_named("probe/balanced/grad_norm", 0.5 * wave);
+                line.set_named("probe/token/grad_norm", wave);
+                line.set_named("probe/balanced/learning_rate", 1e-3);
+                line.set_named("probe/token/learning_rate", 5e-4);
+                line.set_named("probe/balanced/cosine/token", 0.75);
             }
         }));
         let html = section(Some("token"), &steps).into_string();

@@ -68,15 +68,15 @@ mod tests {
     #[test]
     fn each_way_of_having_other_weights_has_a_row_with_its_state() {
         let steps = Curves::of(&lines(5, |line| {
-            line.set("proof/engines", 2.0);
-            line.set("proof/suspicions", 2.0);
-            line.set("proof/excluded", 1.0);
-            line.set("proof/tokens", 100.0);
-            line.set("proof/movement", 0.01 * (1.0 + line.step as f64));
-            line.set("proof/excluded/unchanged", 1.0);
-            line.set("proof/stale_share/unchanged", 0.001);
-            line.set("proof/stale_error/unchanged", 0.01);
-            line.set("proof/excluded/layers_0-7", 0.0);
+            line.set_named("proof/engines", 2.0);
+            line.set_named("proof/suspicions", 2.0);
+            line.set_named("proof/excluded", 1.0);
+            line.set_named("proof/tokens", 100.0);
+            line.set_named("proof/movement", 0.01 * (1.0 + line.step as f64));
+            line.set_named("proof/excluded/unchanged", 1.0);
+            line.set_named("proof/stale_share/unchanged", 0.001);
+            line.set_named("proof/stale_error/unchanged", 0.01);
+            line.set_named("proof/excluded/layers_0-7", 0.0);
         }));
         let html = section(&summary(&steps), &steps).into_string();
         assert!(html.contains("undecided for 2 engines") && html.contains("500 scored tokens"), "{html}");

@@ -135,15 +135,15 @@ mod tests {
             for (rule, share) in
                 [("token", [0.1, 0.2, 0.3, 0.4]), ("batch-token", [0.1, 0.2, 0.3, 0.4]), ("sequence", [0.25; 4])]
             {
-                line.set(format!("aggregation/{rule}/pull_positive"), 0.25);
-                line.set(format!("aggregation/{rule}/pull_negative"), 0.5);
+                line.set_named(format!("aggregation/{rule}/pull_positive"), 0.25);
+                line.set_named(format!("aggregation/{rule}/pull_negative"), 0.5);
                 for (quarter, share) in (1..).zip(share) {
-                    line.set(format!("aggregation/{rule}/share_q{quarter}"), share);
-                    line.set(format!("aggregation/{rule}/weight_q{quarter}"), 0.25 / share + drift);
+                    line.set_named(format!("aggregation/{rule}/share_q{quarter}"), share);
+                    line.set_named(format!("aggregation/{rule}/weight_q{quarter}"), 0.25 / share + drift);
                 }
             }
             for quarter in 1..5 {
-                line.set(format!("aggregation/length_q{quarter}"), f64::from(quarter * 10));
+                line.set_named(format!("aggregation/length_q{quarter}"), f64::from(quarter * 10));
             }
         }))
     }
@@ -158,7 +158,7 @@ mod tests {
 
     #[test]
     fn a_run_without_these_values_has_no_section() {
-        let old = Curves::of(&lines(3, |line| line.set("aggregation/token/pull_positive", 0.5)));
+        let old = Curves::of(&lines(3, |line| line.set_named("aggregation/token/pull_positive", 0.5)));
         assert!(section(None, &old).is_empty());
     }
 }

@@ -212,13 +212,13 @@ mod tests {
         Curves::of(&lines(30, |line| {
             let wave = 1.0 + (line.step % 3) as f64 / 10.0;
             for (rule, loss) in rules {
-                line.set(format!("aggregation/{rule}/pull_positive"), 0.5);
-                line.set(format!("aggregation/{rule}/pull_negative"), 0.5 + loss * wave);
+                line.set_named(format!("aggregation/{rule}/pull_positive"), 0.5);
+                line.set_named(format!("aggregation/{rule}/pull_negative"), 0.5 + loss * wave);
             }
-            line.set("actor/pg_loss", 0.0);
-            line.set(VARIATION, 0.2 + line.step as f64 / 100.0);
-            line.set(GAP, 5.0 - line.step as f64 / 10.0);
-            line.set("response_length/mean", 20.0);
+            line.set_named("actor/pg_loss", 0.0);
+            line.set_named(VARIATION, 0.2 + line.step as f64 / 100.0);
+            line.set_named(GAP, 5.0 - line.step as f64 / 10.0);
+            line.set_named("response_length/mean", 20.0);
         }))
     }
 

@@ -215,7 +215,6 @@ fn file_name(name: &str) -> String {
 
 #[cfg(test)]
 pub(super) mod tests {
-    use evenkeel_run_files::AskedBenchmark;
     use evenkeel_tasks::Task;
 
     use super::*;

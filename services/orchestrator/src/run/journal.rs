@@ -9,6 +9,7 @@ use evenkeel_run_files::{
     REPORT_FILE, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines, accepted_changes,
     read_data, read_prompts,
 };
+use evenkeel_run_metrics::table;
 use evenkeel_run_report::{Audit, EventFiles, GalleryCache, RunData, run_page};
 
 use super::position::Position;
@@ -17,9 +18,6 @@ use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
 use crate::instruments;
 use crate::recipe::ResolvedRecipe;
-
-/// The step of another run from which a forked run went on.
-const FORKED_AT: &str = "training/forked_at_step";
 
 /// The files of one run. Writes are retried while the disk is full.
 pub(super) struct RunJournal {
@@ -128,7 +126,7 @@ impl RunJournal {
 
     /// The line of a forked run names the step from which that run went its own way; lines that it inherited do not.
     fn marked(&self, mut line: MetricsLine) -> MetricsLine {
-        line.set(FORKED_AT, self.directory.forked_from().map(|origin| origin.step as f64));
+        line.set(table::FORKED_AT, self.directory.forked_from().map(|origin| origin.step as f64));
         line
     }
 

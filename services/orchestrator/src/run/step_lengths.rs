@@ -1,6 +1,7 @@
 //! What the order of completion did to lengths: those of the responses that a step took, and of those that it left.
 
 use evenkeel_run_files::{MetricsLine, Statistics};
+use evenkeel_run_metrics::table as metric;
 
 use crate::rollout::{Rollouts, Sample, SampledGroup};
 
@@ -39,11 +40,11 @@ impl StepLengths {
 
     /// Adds its values to the metrics line of a step.
     pub(super) fn add_to(&self, line: &mut MetricsLine) {
-        line.set("pipeline/completion/taken_length", self.taken);
-        line.set("pipeline/completion/left_length", self.left);
-        line.set("pipeline/completion/waiting_groups", self.waiting_groups as f64);
-        line.set("pipeline/completion/unfinished_answers", self.unfinished as f64);
-        line.set("pipeline/completion/overtaken_groups", self.overtaken as f64);
+        line.set(metric::TAKEN_LENGTH, self.taken);
+        line.set(metric::LEFT_LENGTH, self.left);
+        line.set(metric::WAITING_GROUPS, self.waiting_groups as f64);
+        line.set(metric::UNFINISHED_ANSWERS, self.unfinished as f64);
+        line.set(metric::OVERTAKEN_GROUPS, self.overtaken as f64);
     }
 }
 

@@ -29,7 +29,7 @@ fn number(id: &str) -> u64 {
 
 /// The clean audit of a run, in which every prompt of the data order so far was trained on, filtered or invalid.
 fn audited(path: &Path) -> Audit {
-    let audit = RunRecord::read(path).unwrap().audit().unwrap();
+    let audit = evenkeel_run_report::audit(&RunRecord::read(path).unwrap()).unwrap();
     assert!(audit.is_clean(), "{:?}", audit.faults());
     assert!(!audit.sentence().contains("still being sampled"), "{}", audit.sentence());
     audit
@@ -217,7 +217,7 @@ async fn a_checkpoint_has_the_prompts_that_wait_and_only_this_order_goes_on_from
         is_requested.store(true, Ordering::Relaxed);
         let (outcome, summary) = finish(handle).await.1.unwrap();
         assert_eq!((outcome, summary.steps), (RunOutcome::Stopped, 1));
-        let audit = RunRecord::read(&path).unwrap().audit().unwrap();
+        let audit = evenkeel_run_report::audit(&RunRecord::read(&path).unwrap()).unwrap();
         assert!(audit.is_clean() && audit.sentence().contains("more are still being sampled"), "{}", audit.sentence());
 
         let (mut other, to) = (recipe.clone(), dir.path().join("fork"));

@@ -311,7 +311,7 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continue
         let mut again = request(&settings).start().unwrap().join().await.unwrap().unwrap();
         let mut first = line.clone();
         for line in [&mut first, &mut again] {
-            line.values.retain(|name, _| !evenkeel_run_files::may_differ(name));
+            line.values.retain(|name, _| !evenkeel_run_metrics::table::may_differ(name));
         }
         assert_eq!(again, first);
         assert_eq!(cluster.generation.state.seen.lock().unwrap().len(), 12);

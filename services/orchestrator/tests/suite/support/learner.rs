@@ -229,7 +229,11 @@ impl FakeLearner {
             samples: count(&groups, |_| true),
             invalid_samples: count(&groups, |sample| !sample.valid),
             response_tokens: tokens(&groups),
-            metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            // Of a supervised step the learner reports none.
+            metrics: match header.kind() {
+                TrainKind::Supervised => Default::default(),
+                _ => metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            },
             ..TrainReport::default()
         };
         {

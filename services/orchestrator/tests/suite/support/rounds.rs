@@ -75,7 +75,7 @@ pub(crate) async fn assert_whole(recipe: &LoopSettings) -> Vec<String> {
     let cluster = Cluster::start().await;
     assert_eq!(cluster.run(&path, recipe).await.1.unwrap().0, RunOutcome::Completed);
     assert_versions(&cluster, recipe);
-    let audit = RunRecord::read(&path).unwrap().audit().unwrap();
+    let audit = evenkeel_run_report::audit(&RunRecord::read(&path).unwrap()).unwrap();
     assert!(audit.is_clean(), "{:?}", audit.faults());
     lines(&path)
 }
