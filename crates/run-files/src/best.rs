@@ -14,7 +14,7 @@ use crate::whole_file::replace_json;
 pub struct Best {
     /// The metric.
     pub metric: String,
-    /// Its value.
+    /// The value of the metric.
     pub value: f64,
     /// GRPO steps done: the checkpoint's number.
     pub step: u64,
@@ -36,7 +36,7 @@ pub struct BestKeeper {
 }
 
 impl BestKeeper {
-    /// That of a run which keeps the best checkpoint by a metric; by none where it is empty.
+    /// Keeps the best checkpoint of a run by a metric; none where that is empty.
     pub fn new(metric: &str, directory: &Path) -> Self {
         Self { metric: metric.to_owned(), file: directory.join(BEST_FILE), best: None }
     }

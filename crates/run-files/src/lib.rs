@@ -55,6 +55,6 @@ pub use lines::{
 pub use metrics::{Curves, MetricsLine, Statistics, at_k};
 pub use summary::{
     BenchmarkSummary, BenchmarkValue, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines, accuracy,
-    benchmark_names,
+    benchmark_names, did_all_steps,
 };
 pub use whole_file::replace;

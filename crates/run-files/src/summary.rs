@@ -37,7 +37,7 @@ pub struct Summary {
     pub reward_last_ten: Option<f64>,
     /// Accuracy on problems never trained on, before the first GRPO step.
     pub accuracy_before: Option<f64>,
-    /// The same after the last one.
+    /// Accuracy on these problems after the last GRPO step.
     pub accuracy_after: Option<f64>,
     /// Peak and last accuracies of each benchmark, their average first: the columns of the paper's Table 1.
     #[serde(default)]
@@ -46,7 +46,7 @@ pub struct Summary {
     pub evaluated_problems: Option<u64>,
     /// Mean response length in tokens of the first ten steps.
     pub response_length_first_ten: Option<f64>,
-    /// The same of the last ten.
+    /// Mean response length in tokens of the last ten steps.
     pub response_length_last_ten: Option<f64>,
     /// Tokens of prompts and responses over all GRPO steps.
     pub tokens: u64,
@@ -117,7 +117,7 @@ impl WeightsProof {
         let excluded = value("proof/excluded");
         let state = if excluded >= suspicions { ProofState::Proven } else { ProofState::Undecided };
         let (suspicions, excluded) = (suspicions as u64, excluded as u64);
-        Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step: step + 1 })
+        Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step })
     }
 }
 
@@ -155,7 +155,7 @@ pub struct Seconds {
 /// The accuracies of a benchmark over the evaluations of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct BenchmarkSummary {
-    /// Its name; `average` is the mean over benchmarks.
+    /// Name of the benchmark; `average` is the mean over benchmarks.
     pub name: String,
     /// Samples for each problem (k).
     pub samples: u32,
@@ -176,7 +176,7 @@ pub struct BenchmarkValue {
     pub step: u64,
     /// The accuracy, 0 to 1.
     pub value: f64,
-    /// Its standard error over problems, where there are two or more.
+    /// Standard error of the accuracy over problems, where there are two or more.
     pub standard_error: Option<f64>,
 }
 
@@ -254,6 +254,18 @@ impl Summary {
             accepted_changes: Vec::new(),
         }
     }
+}
+
+/// Whether the summary of a run says that it has done all of its steps, and that they are as many as these. Nothing else of it is read.
+pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
+    #[derive(Deserialize)]
+    struct Done {
+        state: Labelled<RunState>,
+        steps: u64,
+    }
+    let text = evenkeel_files::read(&directory.join(SUMMARY_FILE), u64::MAX).ok();
+    let done = text.and_then(|text| serde_json::from_slice::<Done>(&text).ok());
+    done.is_some_and(|done| done.state.known() == Some(RunState::Completed) && done.steps == steps)
 }
 
 /// The benchmarks of evaluations with their k: the average first, then by name.

@@ -3,9 +3,9 @@
 /// A series of Prometheus that shows one metric or several, each under its own labels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Gauge {
-    /// Its name, with its unit as the suffix.
+    /// The name, with the unit as its suffix.
     pub name: &'static str,
-    /// Its labels in their order.
+    /// The labels in their order.
     pub labels: &'static [&'static str],
     /// What bounds the number of each label's values, where they are what the braces of a metric's name stand for. Empty where the metrics give
     /// them.

@@ -8,9 +8,9 @@
 mod gauge;
 mod metric;
 mod name;
+mod pattern;
 pub mod table;
 
 pub use gauge::{Gauge, Shown};
 pub use metric::{Kind, LineKind, Metric, Unit};
 pub use name::MetricName;
-pub use table as metric_table;

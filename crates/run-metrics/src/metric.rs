@@ -1,7 +1,6 @@
 //! A row of the table.
 
 use crate::gauge::Shown;
-use crate::name::pattern;
 
 /// What a value is measured in.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,7 +73,7 @@ pub enum LineKind {
 }
 
 impl LineKind {
-    /// Its name in lines.
+    /// The name in lines.
     pub const fn label(self) -> &'static str {
         match self {
             Self::Train => "train",
@@ -148,11 +147,6 @@ impl Metric {
     #[must_use]
     pub const fn titled(self, title: &'static str) -> Self {
         Self { title, ..self }
-    }
-
-    /// What stands in the braces of its name in a name of a line, in their order; `None` where the name is another metric's.
-    pub fn parts<'a>(&self, name: &'a str) -> Option<Vec<&'a str>> {
-        pattern::matches(self.name, name)
     }
 
     /// The caption of a chart: what it means and in which unit.

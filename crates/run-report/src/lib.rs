@@ -22,6 +22,6 @@ pub use overviews::{RunOverview, SkippedDirectory, overviews};
 pub use page::{RenderedPage, RenderedSection, RunView, RunsView, encoded, event};
 pub use report::{Gallery, GalleryCache, RunData, page as run_page, render as render_report};
 pub use run_update::{LineCursor, RunUpdate, Whereabouts, run_update};
-pub use stored::{did_all_steps, stored_state, stored_summary};
+pub use stored::{stored_state, stored_summary};
 pub use table::MetricsTable;
 pub use tensorboard::EventFiles;

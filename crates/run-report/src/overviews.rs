@@ -29,13 +29,13 @@ pub struct RunOverview {
     pub run_id: String,
     /// GRPO steps done.
     pub steps: u64,
-    /// Its state when its files were read.
+    /// State of the run when its files were read.
     pub state: RunState,
     /// GRPO steps to do in all.
     pub total_steps: u64,
     /// The rule by which token terms are summed, where the run's recipe names one.
     pub aggregation: Option<String>,
-    /// Its settings, as they are written.
+    /// Settings of the run, as they are written.
     pub config: String,
     /// The last step.
     pub last_step: Option<MetricsLine>,
@@ -60,7 +60,7 @@ impl RunOverview {
 /// A directory that is skipped.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SkippedDirectory {
-    /// Its name within the folder.
+    /// Name within the folder.
     pub name: String,
     /// Why.
     pub reason: String,
@@ -86,7 +86,8 @@ enum SkipReason {
 /// A folder that cannot be read.
 pub fn overviews(folder: &Path) -> Result<(Vec<RunOverview>, Vec<SkippedDirectory>), RunFilesError> {
     let entries = std::fs::read_dir(folder).map_err(RunFilesError::file(folder))?;
-    let (mut runs, mut skipped) = (Vec::new(), Vec::new());
+    let mut runs = Vec::new();
+    let mut skipped = Vec::new();
     for entry in entries.flatten().filter(|entry| entry.path().is_dir()) {
         let name = entry.file_name().to_string_lossy().into_owned();
         match overview(&name, entry.path()) {
@@ -104,11 +105,12 @@ fn overview(name: &str, path: PathBuf) -> Result<RunOverview, SkipReason> {
     let last_step = last_line(&path.join(METRICS_FILE), StepKind::Train)?;
     let last_evaluation = last_line(&path.join(EVALUATION_FILE), StepKind::Evaluation)?;
     let modified = |name: &str| std::fs::metadata(path.join(name)).and_then(|data| data.modified()).ok();
-    let (summary, config) = (Summary::read(&path), config(&path));
+    let summary = Summary::read(&path);
+    let config = config(&path);
     Ok(RunOverview {
         name: name.to_owned(),
         run_id: manifest.run_id,
-        steps: last_step.as_ref().map_or(0, |line| line.step + 1),
+        steps: last_step.as_ref().map_or(0, |line| line.step),
         state: stored_state(&path, summary.as_ref()),
         total_steps: RunPlan::of(&config).steps,
         aggregation: manifest.aggregation,
@@ -169,7 +171,7 @@ mod tests {
             manifest(run).write(&dir.path().join(run)).unwrap();
         }
         let line = |step| MetricsLine::new(StepKind::Train, step, step).to_json();
-        write("whole", METRICS_FILE, &format!("{}\n{}\n{{\"half", line(0), line(1)));
+        write("whole", METRICS_FILE, &format!("{}\n{}\n{{\"half", line(1), line(2)));
         write("whole", CONFIG_FILE, "[run]\nsteps = 5\n");
         write("broken", METRICS_FILE, "{\"loss\": 1}\n");
         write("foreign", "thesis.tex", "");

@@ -83,7 +83,10 @@ fn lines(path: &Path, from: usize) -> std::io::Result<(Vec<Box<RawValue>>, usize
         Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok((Vec::new(), from)),
         Err(error) => return Err(error),
     };
-    let (mut reader, mut line, mut number, mut lines) = (BufReader::new(file), String::new(), 0, Vec::new());
+    let mut reader = BufReader::new(file);
+    let mut line = String::new();
+    let mut number = 0;
+    let mut lines = Vec::new();
     while lines.len() < MAX_LINES {
         line.clear();
         reader.read_line(&mut line)?;

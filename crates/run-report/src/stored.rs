@@ -20,9 +20,9 @@ pub fn stored_summary(
     let RunManifest { run_id, forked_from, aggregation, .. } = manifest.ok_or_else(missing)?;
     let stored = Summary::read(directory);
     let state = state.unwrap_or_else(|| stored_state(directory, stored.as_ref()));
-    let versions = stored.map(|stored| stored.versions).unwrap_or_default();
+    let (versions, objective) = stored.map(|stored| (stored.versions, stored.objective)).unwrap_or_default();
     let summary = Summary::of(&run_id, RunPlan::of(config), aggregation.as_deref(), state, written, &versions);
-    Ok(Summary { forked_from, accepted_changes: accepted_changes(directory), ..summary })
+    Ok(Summary { objective, forked_from, accepted_changes: accepted_changes(directory), ..summary })
 }
 
 /// The state of a run of another process: what its summary says, but active only while a process has its directory.
@@ -35,12 +35,6 @@ pub fn stored_state(directory: &Path, summary: Option<&Summary>) -> RunState {
         // Its process ended before it could write how.
         (false, _) => RunState::Stopped,
     }
-}
-
-/// Whether the summary of a run says that it has done all of its steps, and that they are as many as these.
-pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
-    let summary = Summary::read(directory);
-    summary.is_some_and(|summary| summary.state.known() == Some(RunState::Completed) && summary.steps == steps)
 }
 
 #[cfg(test)]

@@ -40,7 +40,7 @@ impl MetricsTable {
     /// Writes a JSON object for each row.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// What the writer refuses.
     pub fn jsonl(&self, mut out: impl Write) -> io::Result<()> {
         for (version, values) in &self.0 {
             let mut row = values.clone();
@@ -53,7 +53,7 @@ impl MetricsTable {
     /// Writes a line with the names, and a line for each row.
     ///
     /// # Errors
-    /// Those of the writer.
+    /// What the writer refuses.
     pub fn csv(&self, mut out: impl Write) -> io::Result<()> {
         let names: BTreeSet<&String> = self.0.values().flat_map(Map::keys).collect();
         write!(out, "{STEP}")?;
@@ -85,9 +85,12 @@ mod tests {
 
     fn lines() -> [MetricsLine; 3] {
         [
-            line(StepKind::WarmStart, r#"{"step":0,"policy_version":1,"warm_start/loss":2.5}"#),
-            line(StepKind::Train, r#"{"step":0,"policy_version":2,"critic/score/mean":0.1}"#),
-            line(StepKind::Evaluation, r#"{"step":1,"policy_version":2,"val-core/a, b/acc/mean@1":1}"#),
+            line(StepKind::WarmStart, r#"{"kind":"warm_start","step":1,"policy_version":1,"warm_start/loss":2.5}"#),
+            line(StepKind::Train, r#"{"kind":"train","step":1,"policy_version":2,"critic/score/mean":0.1}"#),
+            line(
+                StepKind::Evaluation,
+                r#"{"kind":"evaluation","step":1,"policy_version":2,"val-core/a, b/acc/mean@1":1}"#,
+            ),
         ]
     }
 

@@ -56,7 +56,7 @@ fn of_line(line: &MetricsLine) -> Option<String> {
     Some(match line.kind {
         StepKind::Train => format!(
             "step {}: reward {}, length {}, {} s",
-            line.step + 1,
+            line.step,
             value("critic/score/mean"),
             value("response_length/mean"),
             value("timing_s/step")

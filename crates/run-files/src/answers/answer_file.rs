@@ -44,7 +44,9 @@ impl AnswerFile {
         let open = OpenOptions::new().create(true).truncate(false).read(true).write(true).open(&path);
         let file = open.map_err(RunFilesError::file(&path))?;
         let bytes = evenkeel_files::read(&path, u64::MAX).map_err(|error| RunFilesError::file(&path)(error.into()))?;
-        let (mut frames, mut groups, mut length) = (BTreeMap::new(), BTreeMap::new(), 0);
+        let mut frames = BTreeMap::new();
+        let mut groups = BTreeMap::new();
+        let mut length = 0;
         while let Some((end, answers)) = group_at(&bytes, length) {
             if let Some(index) = answers.first().map(|answer| answer.index) {
                 frames.insert(index, length..end);
@@ -66,7 +68,7 @@ impl AnswerFile {
         self.file.set_len(0).map_err(RunFilesError::file(&self.path))
     }
 
-    /// Its place.
+    /// Where the file is.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -29,14 +29,14 @@ impl RunDirectory {
     /// As [`create`](Self::create); a run of the same name; a warm start of another length; lines that are missing.
     pub fn fork(path: &Path, recipe: RecipeRecord<'_>, origin: &Path, step: u64) -> Result<Self, RunFilesError> {
         let RunRecord { path: origin, run_id, mut steps, warm_start, mut evaluations, .. } = RunRecord::read(origin)?;
-        steps.retain(|line| line.step < step);
-        // Evaluations are of the weights after that many steps.
+        steps.retain(|line| line.step <= step);
         evaluations.retain(|line| line.step <= step);
         if steps.len() as u64 != step {
-            let message = format!("{METRICS_FILE} has {} lines before step {step}", steps.len());
+            let message = format!("{METRICS_FILE} has {} lines up to step {step}", steps.len());
             return Err(RunFilesError::directory(&origin, message));
         }
-        let (done, wanted) = (warm_start.len() as u64, recipe.warm_start_steps);
+        let done = warm_start.len() as u64;
+        let wanted = recipe.warm_start_steps;
         if done != wanted {
             let allowed = format!("{done}, the supervised steps that run `{run_id}` did");
             return Err(FieldError::new("warm_start.steps", wanted, allowed).into());
@@ -58,7 +58,7 @@ impl RunDirectory {
         }
         let mut prompts = PromptFile::open(directory.path())?;
         let inherited = read_prompts(&origin)?;
-        inherited.iter().filter(|line| line.step < step).try_for_each(|line| prompts.append(line))?;
+        inherited.iter().filter(|line| line.step <= step).try_for_each(|line| prompts.append(line))?;
         prompts.sync()?;
         let changed_inputs = Vec::new();
         directory.forked_from = Some(ForkOrigin { run_id, step, directory: origin, changed, changed_inputs });
@@ -138,10 +138,11 @@ mod tests {
         begin(&directory);
         for (name, kind) in [(METRICS_FILE, StepKind::Train), (EVALUATION_FILE, StepKind::Evaluation)] {
             let mut file = MetricsFile::open(directory.path(), name, kind).unwrap();
-            (0..5).for_each(|step| file.append(&MetricsLine::new(kind, step, step)).unwrap());
+            let first = u64::from(kind == StepKind::Train);
+            (first..first + 5).for_each(|step| file.append(&MetricsLine::new(kind, step, step)).unwrap());
         }
         let mut prompts = PromptFile::open(directory.path()).unwrap();
-        (0..5).for_each(|step| prompts.append(&PromptLine { step, ..PromptLine::default() }).unwrap());
+        (1..6).for_each(|step| prompts.append(&PromptLine { step, ..PromptLine::default() }).unwrap());
         directory.path().to_owned()
     }
 
@@ -196,7 +197,7 @@ mod tests {
         let error = refused(&[("run.name", "\"old\"")], &origin, 3);
         assert!(error.contains("run.name is \"old\", allowed: a name other than"), "{error}");
         let error = refused(&[], &origin, 9);
-        assert!(error.contains("metrics.jsonl has 5 lines before step 9"), "{error}");
+        assert!(error.contains("metrics.jsonl has 5 lines up to step 9"), "{error}");
         assert!(refused(&[], dir.path(), 3).contains("holds no run"));
     }
 

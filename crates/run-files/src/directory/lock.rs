@@ -51,7 +51,7 @@ impl Lock {
     /// would write to another directory.
     ///
     /// # Errors
-    /// It was moved or replaced; the file of its lock was.
+    /// A directory that was moved or replaced, or whose file of the lock was.
     pub fn check(&self, directory: &Path) -> Result<(), RunFilesError> {
         let is_there = |path: &Path, held: &File| match (FileStamp::of(path), FileStamp::of_open(held)) {
             (Ok(found), Ok(held)) => Ok(found.is_same_file(&held)),

@@ -15,7 +15,7 @@ pub struct ForkOrigin {
     pub run_id: String,
     /// GRPO steps that it had done.
     pub step: u64,
-    /// Its directory.
+    /// Directory of the other run.
     pub directory: PathBuf,
     /// Settings that differ from its own, as `section.key: theirs → ours`.
     #[serde(default)]
@@ -44,7 +44,8 @@ pub struct RunManifest {
     pub aggregation: Option<String>,
 }
 
-const FORMAT: u32 = 1;
+/// In format 1 the steps of lines counted from 0.
+const FORMAT: u32 = 2;
 
 impl RunManifest {
     /// The manifest of a run that this program starts.

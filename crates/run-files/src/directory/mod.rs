@@ -70,14 +70,13 @@ impl RunDirectory {
         let run_id = run_id(&path, recipe.name)?;
         let incomplete = path.join(INCOMPLETE_FILE);
         std::fs::write(&incomplete, "").map_err(RunFilesError::file(&incomplete))?;
-        let (identity, aggregation) = (recipe.identity.to_owned(), recipe.aggregation.map(str::to_owned));
         let directory = Self {
             path,
             run_id,
-            identity,
+            identity: recipe.identity.to_owned(),
             resumed: false,
             forked_from: None,
-            aggregation,
+            aggregation: recipe.aggregation.map(str::to_owned),
             begun_with: None,
             ownership,
         };
@@ -91,8 +90,9 @@ impl RunDirectory {
     /// A manifest that cannot be written.
     pub fn start_run(&self) -> Result<(), RunFilesError> {
         if !self.resumed {
-            let (forked_from, aggregation) = (self.forked_from.clone(), self.aggregation.clone());
-            RunManifest::new(&self.run_id, &self.identity, forked_from, aggregation).write(&self.path)?;
+            let manifest =
+                RunManifest::new(&self.run_id, &self.identity, self.forked_from.clone(), self.aggregation.clone());
+            manifest.write(&self.path)?;
             let _ = std::fs::remove_file(self.path.join(INCOMPLETE_FILE));
         }
         self.ownership.start();
@@ -118,7 +118,7 @@ impl RunDirectory {
     /// Whether it is still the directory that this process has locked.
     ///
     /// # Errors
-    /// It was moved or replaced, or its lock was.
+    /// A directory that was moved or replaced, or whose lock was.
     pub fn check_place(&self) -> Result<(), RunFilesError> {
         self.ownership.check()
     }

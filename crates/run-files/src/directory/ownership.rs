@@ -20,8 +20,8 @@ pub(super) struct Ownership {
 
 impl Ownership {
     pub(super) fn new(path: &Path, lock: Lock, started: bool) -> Arc<Self> {
-        let (started, entered) = (AtomicBool::new(started), AtomicBool::new(started));
-        Arc::new(Self { path: path.to_owned(), started, entered, lock })
+        let has_begun = || AtomicBool::new(started);
+        Arc::new(Self { path: path.to_owned(), started: has_begun(), entered: has_begun(), lock })
     }
 
     /// Whether the directory is still the one that was locked.

@@ -10,7 +10,7 @@ use super::rules::Rules;
 use crate::error::RunFilesError;
 use crate::layout::INPUTS_FILE;
 
-/// Its layout.
+/// The layout of the file.
 const FORMAT: u32 = 1;
 
 /// Largest such file, in bytes.

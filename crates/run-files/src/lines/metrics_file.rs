@@ -81,7 +81,7 @@ impl MetricsFile {
         self.lines.change(marks)
     }
 
-    /// Its place.
+    /// Where the file is.
     pub fn path(&self) -> &Path {
         self.lines.path()
     }

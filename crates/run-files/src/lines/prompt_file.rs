@@ -57,7 +57,7 @@ impl PromptFile {
         self.lines.change(marks)
     }
 
-    /// Its place.
+    /// Where the file is.
     pub fn path(&self) -> &Path {
         self.lines.path()
     }

@@ -46,7 +46,7 @@ impl PromptOutcome {
 /// A line: the prompts of a GRPO step.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct PromptLine {
-    /// Number of the step.
+    /// Number of the step, from 1.
     pub step: u64,
     /// Version of the weights that it started from.
     pub base_version: u64,
@@ -57,7 +57,7 @@ pub struct PromptLine {
     pub waiting: Vec<u64>,
     /// What the learner says that it got.
     pub learner: Received,
-    /// Those that were trained on in their order, then those that were filtered.
+    /// The groups that were trained on in their order, then the filtered ones.
     pub groups: Vec<GroupRecord>,
 }
 
@@ -85,7 +85,7 @@ pub struct GroupRecord {
     pub newest: Option<u64>,
     /// Response tokens of each sample that has a verdict.
     pub lengths: Vec<u32>,
-    /// The same of samples without one; 0 for one that was not generated.
+    /// Response tokens of each sample without a verdict; 0 for one that was not generated.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub invalid: Vec<u32>,
 }

@@ -49,7 +49,7 @@ impl Curves {
         self.lines == 0
     }
 
-    /// Number of the last line's step, from 0.
+    /// Number of the last line's step.
     pub fn last_step(&self) -> Option<u64> {
         self.last_step
     }
@@ -59,7 +59,7 @@ impl Curves {
         self.columns.keys().map(String::as_str)
     }
 
-    /// The values of that name with the numbers of their steps, from 0.
+    /// The values of that name with the numbers of their steps.
     pub fn column(&self, name: &str) -> &[(u64, f64)] {
         self.columns.get(name).map_or(&[], Vec::as_slice)
     }
@@ -79,7 +79,7 @@ impl Curves {
     pub fn first(&self, name: &str, steps: usize) -> Option<f64> {
         let first = self.lines.min(steps as u64);
         let column = self.column(name);
-        mean(&column[..column.partition_point(|(step, _)| *step < first)])
+        mean(&column[..column.partition_point(|(step, _)| *step <= first)])
     }
 
     /// The mean over the steps that have it.
@@ -89,9 +89,9 @@ impl Curves {
 
     /// The mean over the last `steps` steps, or all if there are fewer.
     pub fn last(&self, name: &str, steps: usize) -> Option<f64> {
-        let begin = self.last_step.map_or(0, |last| (last + 1).saturating_sub(steps as u64));
+        let before = self.last_step.map_or(0, |last| last.saturating_sub(steps as u64));
         let column = self.column(name);
-        mean(&column[column.partition_point(|(step, _)| *step < begin)..])
+        mean(&column[column.partition_point(|(step, _)| *step <= before)..])
     }
 }
 
@@ -107,19 +107,19 @@ mod tests {
 
     #[test]
     fn columns_have_the_values_of_their_steps_and_means_over_the_ends() {
-        let lines: Vec<MetricsLine> = (0..30_u64)
+        let lines: Vec<MetricsLine> = (1..31_u64)
             .map(|step| {
-                let mut line = MetricsLine::new(StepKind::Train, step, step + 1);
-                line.set_named("a", step as f64);
-                line.set_named("sometimes", Some(1.0).filter(|_| step == 25));
+                let mut line = MetricsLine::new(StepKind::Train, step, step);
+                line.set_named("a", (step - 1) as f64);
+                line.set_named("sometimes", Some(1.0).filter(|_| step == 26));
                 line
             })
             .collect();
         let curves = Curves::of(&lines);
-        assert_eq!((curves.count(), curves.last_step(), curves.sum("a")), (30, Some(29), 435.0));
+        assert_eq!((curves.count(), curves.last_step(), curves.sum("a")), (30, Some(30), 435.0));
         assert_eq!((curves.first("a", 10), curves.last("a", 10)), (Some(4.5), Some(24.5)));
         assert_eq!((curves.first("sometimes", 10), curves.last("sometimes", 10)), (None, Some(1.0)));
-        assert_eq!((curves.at("a", 7), curves.at("sometimes", 7), curves.at("b", 7)), (Some(7.0), None, None));
+        assert_eq!((curves.at("a", 7), curves.at("sometimes", 7), curves.at("b", 7)), (Some(6.0), None, None));
         assert_eq!(curves.names().collect::<Vec<_>>(), ["a", "sometimes"]);
     }
 }

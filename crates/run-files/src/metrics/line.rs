@@ -17,7 +17,7 @@ const HEAD: [&str; 3] = ["kind", "policy_version", "step"];
 pub struct MetricsLine {
     /// What it is about: a warm-start step, a GRPO step or an evaluation. Each kind has a file of its own.
     pub kind: StepKind,
-    /// Number of the step among those of its kind, from 0. For an evaluation the GRPO steps done before it.
+    /// Number of the step among those of its kind, from 1. For an evaluation the GRPO steps done before it.
     pub step: u64,
     /// Version of the weights after it.
     pub policy_version: u64,
@@ -69,10 +69,10 @@ impl MetricsLine {
         Value::Object(map).to_string()
     }
 
-    /// Reads a line from a file of that kind. `None` where it is no line, or one of another kind; runs of earlier versions wrote no kind.
+    /// Reads a line from a file of that kind. `None` where it is no line, or one of another kind.
     pub fn from_json(kind: StepKind, text: &str) -> Option<Self> {
         let map: Map<String, Value> = serde_json::from_str(text).ok()?;
-        if map.get("kind").is_some_and(|written| written.as_str() != Some(kind.label())) {
+        if map.get("kind")?.as_str() != Some(kind.label()) {
             return None;
         }
         let mut line = Self::new(kind, map.get("step")?.as_u64()?, map.get("policy_version")?.as_u64()?);
@@ -117,8 +117,8 @@ mod tests {
 
     #[test]
     fn half_a_line_is_no_line() {
-        assert_eq!(MetricsLine::from_json(StepKind::Train, "{\"step\":1,\"policy_ver"), None);
-        assert_eq!(MetricsLine::from_json(StepKind::Train, "{\"step\":1}"), None);
+        assert_eq!(MetricsLine::from_json(StepKind::Train, "{\"kind\":\"train\",\"step\":1,\"policy_ver"), None);
+        assert_eq!(MetricsLine::from_json(StepKind::Train, "{\"kind\":\"train\",\"step\":1}"), None);
     }
 
     #[test]
@@ -126,7 +126,6 @@ mod tests {
         let text = MetricsLine::new(StepKind::Evaluation, 1, 2).to_json();
         assert!(MetricsLine::from_json(StepKind::Evaluation, &text).is_some());
         assert_eq!(MetricsLine::from_json(StepKind::Train, &text), None);
-        let of_an_earlier_version = r#"{"policy_version":2,"step":1}"#;
-        assert!(MetricsLine::from_json(StepKind::Train, of_an_earlier_version).is_some());
+        assert_eq!(MetricsLine::from_json(StepKind::Train, r#"{"policy_version":2,"step":1}"#), None, "it says none");
     }
 }

@@ -1,6 +1,6 @@
 //! Mean, maximum and minimum of a quantity.
 
-/// The statistics of values, added up in the order in which they come.
+/// Mean, maximum and minimum of values.
 #[derive(Debug, Clone, Copy)]
 pub struct Statistics {
     sum: f64,
@@ -10,7 +10,7 @@ pub struct Statistics {
 }
 
 impl Statistics {
-    /// Those of some values.
+    /// The statistics of values, added up in the order in which they come.
     pub fn of(values: impl IntoIterator<Item = f64>) -> Self {
         let none = Self { sum: 0.0, count: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
         values.into_iter().fold(none, |statistics, value| Self {

@@ -38,8 +38,14 @@ pub fn all() -> impl Iterator<Item = &'static Metric> {
     tables.into_iter().flatten()
 }
 
+/// Bytes of the longest name that a row is looked for: a learner may send any.
+const MAX_NAME: usize = 1024;
+
 /// The row of a name in a line; of several patterns that fit the one that says most about it. `None` for a name that no row has.
 pub fn find(name: &str) -> Option<&'static Metric> {
+    if name.len() > MAX_NAME {
+        return None;
+    }
     all().filter(|metric| metric.parts(name).is_some()).max_by_key(|metric| metric.name.split('{').next().map(str::len))
 }
 

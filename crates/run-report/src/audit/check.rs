@@ -42,7 +42,9 @@ impl Faults {
 impl Audit {
     /// Audits the lines of a run, in their order, which has done `steps` GRPO steps.
     pub fn of(lines: &[PromptLine], steps: u64) -> Self {
-        let (mut faults, mut outcomes, mut lengths) = (Faults::default(), BTreeMap::new(), LengthsByLag::default());
+        let mut faults = Faults::default();
+        let mut outcomes = BTreeMap::new();
+        let mut lengths = LengthsByLag::default();
         check_steps(lines, steps, &mut faults);
         let mut seen: Vec<(u64, u64)> = Vec::new();
         for line in lines {
@@ -150,7 +152,7 @@ impl Audit {
 
 /// Each step must have one line, in order.
 fn check_steps(lines: &[PromptLine], steps: u64, faults: &mut Faults) {
-    let mut expected = 0;
+    let mut expected = 1;
     for line in lines {
         match line.step {
             step if step < expected => {
@@ -162,7 +164,7 @@ fn check_steps(lines: &[PromptLine], steps: u64, faults: &mut Faults) {
             }
         }
     }
-    missing("step", expected, steps, "has no line", "have no line", faults);
+    missing("step", expected, steps + 1, "has no line", "have no line", faults);
 }
 
 /// Each number below `prompts` must be seen once, or wait.

@@ -23,7 +23,14 @@ fn line(step: u64, next: u64, groups: Vec<GroupRecord>) -> PromptLine {
     let samples = sent.iter().map(|group| group.lengths.len() as u64).sum();
     let tokens = sent.iter().flat_map(|group| group.lengths.iter().chain(&group.invalid));
     let tokens = tokens.map(|&length| u64::from(length.max(1))).sum();
-    PromptLine { step, base_version: step, next, waiting: Vec::new(), learner: Received { samples, tokens }, groups }
+    PromptLine {
+        step,
+        base_version: step - 1,
+        next,
+        waiting: Vec::new(),
+        learner: Received { samples, tokens },
+        groups,
+    }
 }
 
 /// A run whose steps take these outcomes in data order; within a step what was trained on comes first.
@@ -35,7 +42,7 @@ fn run(steps: &[Vec<PromptOutcome>], lag: u64) -> Vec<PromptLine> {
             numbered.map(|(outcome, number)| group(number, *outcome, step, lag)).collect();
         next += outcomes.len() as u64;
         groups.sort_by_key(|group| !group.is_sent());
-        line(step, next, groups)
+        line(step + 1, next, groups)
     };
     (0..).zip(steps).map(step).collect()
 }
@@ -86,7 +93,7 @@ fn what_is_filtered_or_invalid_is_counted_and_its_answers_are_among_the_sampled(
 fn nothing_is_clean_and_steps_without_lines_are_not() {
     assert!(audit(&[]).is_clean());
     assert_eq!(audit(&[]).sentence(), "no prompt was sampled for a step yet");
-    assert_eq!(Audit::of(&[], 2).faults(), ["steps 0 to 1 have no line"]);
+    assert_eq!(Audit::of(&[], 2).faults(), ["steps 1 to 2 have no line"]);
 }
 
 #[test]
@@ -98,7 +105,7 @@ fn prompts_that_wait_are_not_missing_unless_they_are_in_a_step_as_well() {
     assert!(found.is_clean(), "{:?}", found.faults());
     assert!(found.sentence().contains("each of the first 3 prompts") && found.sentence().contains("2 more are still"));
     lines[0].waiting.push(2);
-    assert_eq!(audit(&lines).faults(), ["prompt 2 is in step 0 and still being sampled"]);
+    assert_eq!(audit(&lines).faults(), ["prompt 2 is in step 1 and still being sampled"]);
 }
 
 #[test]
@@ -107,8 +114,8 @@ fn answers_of_versions_that_cannot_be_and_other_counts_than_the_learners_are_fau
     lines[1].groups[0].newest = Some(2);
     lines[1].learner.tokens += 1;
     let found = audit(&lines);
-    assert_eq!(found.faults()[0], "prompt 2 of step 1 was sampled by versions 1 to 2, the step began with 1");
-    assert!(found.faults()[1].starts_with("step 1 sent 4 valid samples and"), "{:?}", found.faults());
+    assert_eq!(found.faults()[0], "prompt 2 of step 2 was sampled by versions 1 to 2, the step began with 1");
+    assert!(found.faults()[1].starts_with("step 2 sent 4 valid samples and"), "{:?}", found.faults());
 }
 
 #[test]
@@ -150,8 +157,8 @@ proptest! {
         let found = audit(&lines);
         let prompt = twice.prompt;
         let wanted = match step.cmp(&to) {
-            std::cmp::Ordering::Equal => format!("prompt {prompt} is in step {step} twice"),
-            _ => format!("prompt {prompt} is in step {} and in step {}", step.min(to), step.max(to)),
+            std::cmp::Ordering::Equal => format!("prompt {prompt} is in step {} twice", step + 1),
+            _ => format!("prompt {prompt} is in step {} and in step {}", step.min(to) + 1, step.max(to) + 1),
         };
         prop_assert_eq!(found.faults(), [wanted]);
     }
@@ -164,7 +171,7 @@ proptest! {
         let prompt = lines[step].groups[place].prompt;
         let found = audit(&lines);
         prop_assert_eq!(found.faults().len(), 1);
-        let start = format!("the outcome of prompt {prompt} of step {step} is \"lost\", allowed: trained,");
+        let start = format!("the outcome of prompt {prompt} of step {} is \"lost\", allowed: trained,", step + 1);
         prop_assert!(found.faults()[0].starts_with(&start), "{:?}", found.faults());
     }
 

@@ -38,7 +38,7 @@ pub struct LagLengths {
     pub lag: u64,
     /// All that were generated.
     pub sampled: Option<Lengths>,
-    /// Those that the learner was trained on: with a verdict, and in a group that was not dropped.
+    /// The responses that the learner was trained on: with a verdict, and in a group that was not dropped.
     pub trained: Option<Lengths>,
 }
 
@@ -59,7 +59,8 @@ impl OvertakenLengths {
         }
         let groups = lines.iter().flat_map(|line| &line.groups);
         let known: BTreeMap<u64, &GroupRecord> = groups.map(|group| (group.prompt, group)).collect();
-        let (mut taken, mut left) = (Vec::new(), Vec::new());
+        let mut taken = Vec::new();
+        let mut left = Vec::new();
         for line in lines.iter().filter(|line| !line.waiting.is_empty()) {
             let sent = line.groups.iter().filter(|group| group.is_sent());
             taken.extend(sent.flat_map(GroupRecord::answers));

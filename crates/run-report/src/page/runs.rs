@@ -210,7 +210,7 @@ fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
     let steps = |metric: MetricName| {
         move |curve: &Curve| -> Vec<Point> {
             let column = curve.steps.1.0.column(metric.as_str()).iter();
-            column.map(|(step, value)| Point::new((step + 1) as f64, *value)).collect()
+            column.map(|(step, value)| Point::new(*step as f64, *value)).collect()
         }
     };
     let evaluated = |curve: &Curve| -> Vec<Point> {
@@ -229,7 +229,7 @@ fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
     let trajectory = |(name, curve): &(&str, &Curve)| {
         let curves = &curve.steps.1.0;
         let points = curves.column(GAP).iter();
-        let points = points.filter_map(|(step, gap)| Some(((step + 1) as f64, curves.at(VARIATION, *step)?, *gap)));
+        let points = points.filter_map(|(step, gap)| Some((*step as f64, curves.at(VARIATION, *step)?, *gap)));
         Trajectory::new(*name, points)
     };
     all.push(runs.iter().map(trajectory).fold(plane, Plane::with).into());

@@ -40,7 +40,7 @@ pub struct RenderedSection {
 pub struct RenderedPage {
     /// The page itself.
     pub page: Page,
-    /// Its sections.
+    /// The sections of the page.
     pub sections: Vec<RenderedSection>,
 }
 
@@ -132,11 +132,14 @@ impl RunView {
         read.steps.0.read(&mut read.steps.1).map_err(file(METRICS_FILE))?;
         read.warm_start.0.read(&mut read.warm_start.1).map_err(file(WARM_START_FILE))?;
         read.evaluations.0.read(&mut read.evaluations.1).map_err(file(EVALUATION_FILE))?;
-        let (steps, warm_start, evaluations) = (&read.steps.1, &read.warm_start.1, &read.evaluations.1);
+        let steps = &read.steps.1;
+        let warm_start = &read.warm_start.1;
+        let evaluations = &read.evaluations.1;
         let config = std::fs::read_to_string(self.directory.join(CONFIG_FILE)).unwrap_or_default();
         let written = WrittenLines { steps, warm_start, evaluations };
         let summary = &stored_summary(&self.directory, &config, state, &written)?;
-        let (gallery, data) = (self.gallery.get(&self.directory, evaluations), read_data(&self.directory));
+        let gallery = self.gallery.get(&self.directory, evaluations);
+        let data = read_data(&self.directory);
         let data = data.as_ref();
         let data = RunData { summary, config: &config, steps, warm_start, evaluations, data, gallery: &gallery };
         Ok(RenderedPage::of(with_placeholders(page(&data))))

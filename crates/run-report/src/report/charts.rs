@@ -6,12 +6,12 @@ use evenkeel_run_metrics::{Metric, table as metric};
 
 use super::benchmarks;
 
-/// A column as points over steps, which people count from 1.
+/// A column as points over steps.
 pub(super) fn points(curves: &Curves, name: &str) -> impl Iterator<Item = Point> {
-    curves.column(name).iter().map(|(step, value)| Point::new((step + 1) as f64, *value))
+    curves.column(name).iter().map(|(step, value)| Point::new(*step as f64, *value))
 }
 
-/// Its line with an average over the last steps.
+/// A column as a line with an average over the last steps.
 pub(super) fn averaged(curves: &Curves, label: &str, colour: usize, name: &str) -> Series {
     Series::new(label, Style::Averaged, points(curves, name)).coloured(colour)
 }

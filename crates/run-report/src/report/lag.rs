@@ -71,7 +71,7 @@ mod tests {
                 line.set_named(format!("lag/{lag}/share"), share);
                 line.set_named(format!("lag/{lag}/ratio/p50"), 1.0);
                 line.set_named(format!("lag/{lag}/ess"), 0.5);
-                line.set_named(format!("lag/{lag}/kl_k3"), 0.01 * (1.0 + line.step as f64));
+                line.set_named(format!("lag/{lag}/kl_k3"), 0.01 * (1.0 + (line.step - 1) as f64));
             }
         }));
         let html = section(&steps).into_string();

@@ -21,10 +21,12 @@ use std::path::Path;
 use evenkeel_proto::v1::StepKind;
 use evenkeel_report::{Html, Page, Section, figures};
 use evenkeel_run_files::{
-    CONFIG_FILE, Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, SUMMARY_FILE, Summary,
-    WARM_START_FILE, read_data, read_lines,
+    CONFIG_FILE, Curves, EVALUATION_FILE, METRICS_FILE, MetricsLine, RunFilesError, Summary, WARM_START_FILE,
+    WrittenLines, read_data, read_lines,
 };
 use evenkeel_tasks::DataReport;
+
+use crate::stored::stored_summary;
 
 pub(crate) use charts::capitalized;
 pub use samples::{Gallery, GalleryCache};
@@ -61,7 +63,7 @@ pub fn page(data: &RunData<'_>) -> Page {
     }
 }
 
-/// Its sections: results, what the aggregation did, training, what was lost, time, answers, settings.
+/// The sections of the page: results, what the aggregation did, training, what was lost, time, answers, settings.
 fn sections(data: &RunData<'_>) -> Vec<Section> {
     let RunData { summary, steps, warm_start, evaluations, .. } = *data;
     let curves = match steps.is_empty() && warm_start.is_empty() && evaluations.is_empty() {
@@ -99,21 +101,18 @@ fn training(steps: &Curves, warm_start: &Curves) -> Html {
     figures(all)
 }
 
-/// The report of a run directory, from its files.
+/// The report of a run directory, from its files, whether the run is active or not.
 ///
 /// # Errors
-/// A directory without `summary.json`; files that cannot be read.
+/// A directory without a run; files that cannot be read.
 pub fn render(directory: &Path) -> Result<String, RunFilesError> {
-    let path = directory.join(SUMMARY_FILE);
-    let text = std::fs::read_to_string(&path).map_err(RunFilesError::file(&path))?;
-    let summary: Summary = serde_json::from_str(&text).map_err(|error| {
-        RunFilesError::directory(directory, format!("summary.json was not written by this program: {error}"))
-    })?;
     let config = std::fs::read_to_string(directory.join(CONFIG_FILE)).unwrap_or_default();
     let lines = |name, kind| read_lines(&directory.join(name), kind);
     let steps = Curves::of(&lines(METRICS_FILE, StepKind::Train)?);
     let warm_start = Curves::of(&lines(WARM_START_FILE, StepKind::WarmStart)?);
     let evaluations = lines(EVALUATION_FILE, StepKind::Evaluation)?;
+    let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
+    let summary = stored_summary(directory, &config, None, &written)?;
     let data = read_data(directory);
     let gallery = Gallery::read(directory, &evaluations);
     let data = RunData {
@@ -131,7 +130,7 @@ pub fn render(directory: &Path) -> Result<String, RunFilesError> {
 #[cfg(test)]
 mod tests {
     use evenkeel_proto::v1::RunState;
-    use evenkeel_run_files::{RunPlan, WrittenLines};
+    use evenkeel_run_files::RunPlan;
 
     use super::*;
 
@@ -141,7 +140,7 @@ mod tests {
             set(&mut line);
             line
         };
-        (0..count).map(line).collect()
+        (1..=count).map(line).collect()
     }
 
     pub(super) fn summary(steps: &Curves) -> Summary {
@@ -153,7 +152,8 @@ mod tests {
     fn a_page_is_self_contained_and_escapes_its_input() {
         let config = "note = \"</pre><script>alert(1)</script>\"";
         for count in [0, 1, 25] {
-            let steps = Curves::of(&lines(count, |line| line.set_named("critic/score/mean", line.step as f64 / 25.0)));
+            let steps =
+                Curves::of(&lines(count, |line| line.set_named("critic/score/mean", (line.step - 1) as f64 / 25.0)));
             let data = RunData {
                 summary: &summary(&steps),
                 config,

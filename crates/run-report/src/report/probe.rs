@@ -78,8 +78,8 @@ mod tests {
     #[test]
     fn rules_stand_beside_the_one_in_use() {
         let steps = Curves::of(&lines(9, |line| {
-            if line.step % 4 == 0 {
-                let wave = 1.0 + line.step as f64;
+            if (line.step - 1) % 4 == 0 {
+                let wave = 1.0 + (line.step - 1) as f64;
                 line.set_named("probe/balanced/grad_norm", 0.5 * wave);
                 line.set_named("probe/token/grad_norm", wave);
                 line.set_named("probe/balanced/learning_rate", 1e-3);

@@ -72,7 +72,7 @@ mod tests {
             line.set_named("proof/suspicions", 2.0);
             line.set_named("proof/excluded", 1.0);
             line.set_named("proof/tokens", 100.0);
-            line.set_named("proof/movement", 0.01 * (1.0 + line.step as f64));
+            line.set_named("proof/movement", 0.01 * (1.0 + (line.step - 1) as f64));
             line.set_named("proof/excluded/unchanged", 1.0);
             line.set_named("proof/stale_share/unchanged", 0.001);
             line.set_named("proof/stale_error/unchanged", 0.01);

@@ -131,7 +131,7 @@ mod tests {
 
     fn steps() -> Curves {
         Curves::of(&lines(20, |line| {
-            let drift = line.step as f64 / 100.0;
+            let drift = (line.step - 1) as f64 / 100.0;
             for (rule, share) in
                 [("token", [0.1, 0.2, 0.3, 0.4]), ("batch-token", [0.1, 0.2, 0.3, 0.4]), ("sequence", [0.25; 4])]
             {

@@ -50,7 +50,7 @@ fn losses(steps: &Curves) -> Losses<'_> {
         let positive = steps.column(&format!("aggregation/{rule}/pull_positive"));
         let negative = steps.column(&format!("aggregation/{rule}/pull_negative"));
         let pairs = positive.iter().zip(negative).filter(|(positive, negative)| positive.0 == negative.0);
-        let points = pairs.map(|((step, positive), (_, negative))| Point::new((step + 1) as f64, negative - positive));
+        let points = pairs.map(|((step, positive), (_, negative))| Point::new(*step as f64, negative - positive));
         all.insert(rule, points.collect());
     }
     all
@@ -133,7 +133,7 @@ fn pulls(steps: &Curves) -> Chart {
 /// The run's course through the plane of the criterion.
 fn plane(run: &str, steps: &Curves) -> Plane {
     let gaps = steps.column(GAP).iter();
-    let points = gaps.filter_map(|(step, gap)| Some(((step + 1) as f64, steps.at(VARIATION, *step)?, *gap)));
+    let points = gaps.filter_map(|(step, gap)| Some((*step as f64, steps.at(VARIATION, *step)?, *gap)));
     let caption = "length variation within groups and how many tokens longer answers with a negative advantage are: the two quantities of \
                    the paper's criterion (arXiv 2605.04077), from the first step (ring) to the last (dot)";
     Plane::new("Length variation and length gap", caption, "length variation", "length gap, tokens")
@@ -210,14 +210,14 @@ mod tests {
 
     fn steps(rules: &[(&str, f64)]) -> Curves {
         Curves::of(&lines(30, |line| {
-            let wave = 1.0 + (line.step % 3) as f64 / 10.0;
+            let wave = 1.0 + ((line.step - 1) % 3) as f64 / 10.0;
             for (rule, loss) in rules {
                 line.set_named(format!("aggregation/{rule}/pull_positive"), 0.5);
                 line.set_named(format!("aggregation/{rule}/pull_negative"), 0.5 + loss * wave);
             }
             line.set_named("actor/pg_loss", 0.0);
-            line.set_named(VARIATION, 0.2 + line.step as f64 / 100.0);
-            line.set_named(GAP, 5.0 - line.step as f64 / 10.0);
+            line.set_named(VARIATION, 0.2 + (line.step - 1) as f64 / 100.0);
+            line.set_named(GAP, 5.0 - (line.step - 1) as f64 / 10.0);
             line.set_named("response_length/mean", 20.0);
         }))
     }

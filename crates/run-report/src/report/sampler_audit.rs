@@ -52,7 +52,7 @@ mod tests {
     fn the_page_says_what_was_audited_and_what_could_be_seen() {
         let steps = Curves::of(&lines(3, |line| {
             line.set_named("sampler_audit/samples", 8.0);
-            line.set_named("sampler_audit/tokens", 100.0 * (line.step + 1) as f64);
+            line.set_named("sampler_audit/tokens", 100.0 * line.step as f64);
             line.set_named("sampler_audit/evidence/temperature", 0.25);
             line.set_named("sampler_audit/tokens_for_2_percent", 62_500.0);
             line.set_named("sampler_audit/tokens_for_10_percent", 2_500.0);

@@ -227,7 +227,7 @@ fn cut(text: &str) -> String {
 pub struct GalleryCache(Mutex<Option<(u64, Arc<Gallery>)>>);
 
 impl GalleryCache {
-    /// Those of a run with these evaluations.
+    /// The answers of a run with these evaluations.
     pub fn get(&self, directory: &Path, evaluations: &[MetricsLine]) -> Arc<Gallery> {
         let Some(last) = evaluations.last().map(|line| line.step) else { return Arc::default() };
         let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);

@@ -25,12 +25,12 @@ fn columns() -> [(&'static str, MetricName); 8] {
 pub(super) fn table(steps: &Curves) -> Html {
     let columns = columns();
     let mut table = Table::new(std::iter::once("step").chain(columns.iter().map(|(title, _)| *title)));
-    let Some(last) = steps.last_step() else { return Html::new() };
+    let Some(last) = steps.last_step().filter(|last| *last > 0) else { return Html::new() };
     let rows = steps.count().min(ROWS);
     for row in 0..rows {
-        let step = row * last / (rows - 1).max(1);
+        let step = 1 + row * (last - 1) / (rows - 1).max(1);
         let value = |name: &MetricName| steps.at(name.as_str(), step).map_or_else(|| "–".to_owned(), number);
-        table.row(std::iter::once((step + 1).to_string()).chain(columns.iter().map(|(_, name)| value(name))));
+        table.row(std::iter::once(step.to_string()).chain(columns.iter().map(|(_, name)| value(name))));
     }
     table.to_html()
 }

@@ -53,8 +53,8 @@ mod tests {
     fn the_parts_of_a_step_add_up_to_it() {
         let steps = Curves::of(&lines(4, |line| {
             line.set_named("timing_s/gen", 2.0);
-            line.set_named("timing_s/update_actor", 1.0 + line.step as f64);
-            line.set_named("timing_s/step", 4.0 + line.step as f64);
+            line.set_named("timing_s/update_actor", 1.0 + (line.step - 1) as f64);
+            line.set_named("timing_s/step", 4.0 + (line.step - 1) as f64);
         }));
         let html = section(&summary(&steps), &steps).into_string();
         assert!(

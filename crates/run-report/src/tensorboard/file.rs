@@ -32,7 +32,8 @@ impl EventFile {
         let mut file = open.map_err(RunFilesError::file(&path))?;
         let mut content = Vec::new();
         file.read_to_end(&mut content).map_err(RunFilesError::file(&path))?;
-        let (mut rest, mut last_step) = (content.as_slice(), None);
+        let mut rest = content.as_slice();
+        let mut last_step = None;
         while let Some((data, behind)) = split(rest) {
             match meaning(data) {
                 None => break,

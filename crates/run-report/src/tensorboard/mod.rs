@@ -41,7 +41,7 @@ impl EventFiles {
     /// # Errors
     /// A file that cannot be written; its content is then unchanged.
     pub fn append(&mut self, line: &MetricsLine) -> Result<(), RunFilesError> {
-        self.of(line.kind).append(shown_step(line), &line.values)
+        self.of(line.kind).append(line.step, &line.values)
     }
 
     /// What was shown of a line and those after it does not count any more.
@@ -49,8 +49,7 @@ impl EventFiles {
     /// # Errors
     /// As [`append`](Self::append).
     pub fn forget_from(&mut self, kind: StepKind, step: u64) -> Result<(), RunFilesError> {
-        let shown = shown_step(&MetricsLine::new(kind, step, 0));
-        self.of(kind).forget_from(shown)
+        self.of(kind).forget_from(step)
     }
 
     /// The file of a kind.
@@ -68,14 +67,6 @@ impl EventFiles {
             StepKind::Evaluation => &mut self.evaluations,
             StepKind::Train | StepKind::Progress | StepKind::Unspecified => &mut self.steps,
         }
-    }
-}
-
-/// The step under which a line is shown: steps done, so that an evaluation is shown at the step before it.
-fn shown_step(line: &MetricsLine) -> u64 {
-    match line.kind {
-        StepKind::Evaluation => line.step,
-        _ => line.step + 1,
     }
 }
 

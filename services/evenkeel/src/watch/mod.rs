@@ -136,7 +136,7 @@ fn step(line: &MetricsLine, total: u64) -> String {
     };
     format!(
         "step {}/{total}  reward {}  length {}  gap {}  {} s",
-        line.step + 1,
+        line.step,
         value("critic/score/mean", 3),
         value("response_length/mean", 1),
         value("aggregation/length_gap", 1),
@@ -159,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_step_is_a_line() {
-        let json = r#"{"step":4,"policy_version":5,"critic/score/mean":0.25,"timing_s/step":1.25}"#;
+        let json = r#"{"kind":"train","step":5,"policy_version":5,"critic/score/mean":0.25,"timing_s/step":1.25}"#;
         let line = MetricsLine::from_json(StepKind::Train, json).unwrap();
         assert_eq!(step(&line, 80), "step 5/80  reward 0.250  length –  gap –  1.2 s");
     }

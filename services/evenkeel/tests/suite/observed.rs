@@ -236,7 +236,7 @@ async fn a_trace_leads_from_a_prompt_over_its_samples_and_verdicts_to_the_gradie
     for (service, span) in spans.iter().filter(|(_, span)| !span.parent_span_id.is_empty()) {
         assert!(all.contains(&parent(span)), "the parent of {} from {service} is missing", span.name);
     }
-    for step in 0..6 {
+    for step in 1..=6 {
         let root = TraceContext::for_id("small", &format!("step/{step}")).to_string();
         let steps: Vec<_> = named("orchestrator", "step").filter(|span| own(span) == root).collect();
         assert_eq!(steps.len(), 1, "step {step} has one span");

@@ -86,7 +86,7 @@ impl Retrier {
         self.call_without_deadline(service, endpoint, what, bounded).await
     }
 
-    /// The same for calls that bound themselves.
+    /// Retries calls that bound themselves.
     pub(crate) async fn call_without_deadline<T, F>(
         &self,
         service: Dependency,

@@ -221,7 +221,7 @@ pub(crate) struct Demonstrations {
 }
 
 impl Demonstrations {
-    /// Those of a data set.
+    /// The demonstrations of a data set.
     ///
     /// # Errors
     /// Files without a single one, where the warm start needs them.
@@ -265,7 +265,7 @@ impl Demonstrations {
     /// The example in a row of a step: it follows from the seed, the step and the row alone.
     pub(crate) fn at(&self, step: u64, row: u32, encoder: &Encoder) -> Result<Demonstration, RunError> {
         let tokenizer = &encoder.tokenizer;
-        let mut rng = rng(self.seed, Stream::Demonstration { step, row: row.into() });
+        let mut rng = rng(self.seed, Stream::Demonstration { step: step.saturating_sub(1), row: row.into() });
         let (problem, source) = &self.problems[rng.random_range(0..self.problems.len())];
         let mut response_token_ids = tokenizer.encode(&source.text(&mut rng))?;
         response_token_ids.extend(tokenizer.end_id());

@@ -40,7 +40,7 @@ pub enum RunError {
     PromptTooLong {
         /// The problem.
         id: String,
-        /// Its length.
+        /// Tokens of the prompt.
         tokens: usize,
         /// The longest that fits.
         allowed: usize,
@@ -86,7 +86,7 @@ pub enum RunError {
     ServiceLost {
         /// Which one.
         service: Dependency,
-        /// Its address.
+        /// Address of the service.
         endpoint: String,
         /// How long the run waited.
         waited_ms: u64,
@@ -112,7 +112,7 @@ pub enum RunError {
         service: Dependency,
         /// The request.
         what: String,
-        /// Its reason.
+        /// The reason that the service gives.
         message: String,
     },
     /// Two services, or a service and the recipe, that are incompatible.
@@ -124,7 +124,7 @@ pub enum RunError {
     /// A benchmark whose prompts cannot be used.
     #[error("benchmark `{name}`: {source}")]
     Benchmark {
-        /// Its name in the recipe.
+        /// Name of the benchmark in the recipe.
         name: String,
         /// What is wrong.
         source: Box<RunError>,
@@ -228,7 +228,7 @@ pub enum RunError {
         step: u64,
         /// How often.
         times: u32,
-        /// Its last error.
+        /// The last error of the learner.
         message: String,
     },
     /// The start was cancelled while the run was being loaded. Nothing of it remains.

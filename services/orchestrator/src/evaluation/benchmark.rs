@@ -183,7 +183,7 @@ impl Benchmark {
         usize::try_from(index).ok().and_then(|index| self.prompts.get(index)).map_or("", |prompt| &prompt.id)
     }
 
-    /// Its name as a file may have it: data may have any name without a slash.
+    /// The name as a file may have it: data may have any name without a slash.
     pub(super) fn file(&self) -> String {
         file_name(&self.name)
     }

@@ -50,7 +50,7 @@ impl LogTail {
         }
     }
 
-    /// Those after a number.
+    /// The lines after a number.
     pub(crate) fn after(&self, number: u64) -> Vec<LogLine> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.1.iter().filter(|line| line.number > number).cloned().collect()

@@ -28,7 +28,7 @@ use crate::text::Tokenizer;
 
 /// The metrics of a finished evaluation.
 const RESULTS_FILE: &str = "results.json";
-/// It is of no run: it asks before the first step.
+/// An evaluation of no run asks before the first step.
 const STEP: u64 = 0;
 
 /// What an evaluation without a run needs. Of the settings `evaluation.benchmarks` are asked, under `data`, `services`,
@@ -121,7 +121,7 @@ struct EvaluationTask {
 }
 
 impl EvaluationTask {
-    /// Its metrics, or `None` where it was stopped.
+    /// Metrics of the evaluation, or `None` where it was stopped.
     async fn run(self) -> Result<Option<MetricsLine>, RunError> {
         let result = self.evaluate().await;
         let (state, result) = match result {
@@ -159,7 +159,7 @@ impl EvaluationHandle {
         self.events.progress()
     }
 
-    /// Its events, from now on: services that it waits for, warnings.
+    /// Events of the evaluation, from now on: services that it waits for, warnings.
     pub fn subscribe(&self) -> Subscription {
         self.events.subscribe()
     }

@@ -84,7 +84,7 @@ impl RunJournal {
         self.evaluations.steps().collect()
     }
 
-    /// Its line.
+    /// The line of an evaluation.
     pub(super) fn evaluation(&self, step: u64) -> Result<Option<MetricsLine>, RunError> {
         Ok(self.evaluations.read()?.into_iter().find(|line| line.step == step))
     }
@@ -159,7 +159,7 @@ impl RunJournal {
         let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
         let after_warm_start = warm_start_steps == self.resolved.settings.warm_start.steps;
         // Evaluations are of the weights after that many steps: the one at the checkpoint itself stays.
-        [step, warm_start_steps, if after_warm_start { step + 1 } else { 0 }]
+        [step + 1, warm_start_steps + 1, if after_warm_start { step + 1 } else { 0 }]
     }
 
     /// Waits until all lines are on the disk.
@@ -173,9 +173,9 @@ impl RunJournal {
     /// Removes the lines of steps that will be repeated from a position on. Lines before it must exist: they were on the disk before the
     /// checkpoint was requested.
     pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
-        let [step, warm_start_steps, evaluations] = self.bounds(position);
+        let [steps, warm_start, evaluations] = self.bounds(position);
         let files =
-            [(&mut self.steps, step), (&mut self.warm_start, warm_start_steps), (&mut self.evaluations, evaluations)];
+            [(&mut self.steps, steps), (&mut self.warm_start, warm_start), (&mut self.evaluations, evaluations)];
         for (file, step) in files {
             let path = file.path().to_owned();
             self.retrier.write(&path, || file.truncate(step)).await?;
@@ -185,8 +185,9 @@ impl RunJournal {
             }
         }
         let path = self.prompts.path().to_owned();
-        self.retrier.write(&path, || self.prompts.truncate(step)).await?;
-        for (file, expected) in [(&self.steps, step), (&self.warm_start, warm_start_steps)] {
+        self.retrier.write(&path, || self.prompts.truncate(steps)).await?;
+        let done = [(&self.steps, position.step()), (&self.warm_start, position.warm_start_steps())];
+        for (file, expected) in done {
             if file.count() != expected {
                 let name = file.path().file_name().unwrap_or_default().to_string_lossy();
                 let count = file.count();

@@ -177,7 +177,7 @@ impl RunHandle {
         &self.run_id
     }
 
-    /// Its directory.
+    /// Directory of the run.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }
@@ -202,7 +202,7 @@ impl RunHandle {
         self.events.subscribe()
     }
 
-    /// Its events and its progress, which outlive the handle.
+    /// Events and progress, which outlive the handle.
     pub(crate) fn events(&self) -> &Events {
         &self.events
     }

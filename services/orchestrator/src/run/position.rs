@@ -64,7 +64,7 @@ impl Position {
         &self.state
     }
 
-    /// The same to be changed.
+    /// The loop, to be changed.
     pub(super) fn state_mut(&mut self) -> &mut LoopState {
         &mut self.state
     }

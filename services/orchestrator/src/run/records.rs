@@ -25,12 +25,12 @@ pub(super) struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Writes the line of a step, counted from 0, and says that it is done.
+    /// Writes the line of a step and says that it is done.
     pub(super) async fn step(&mut self, step: u64, finished: &FinishedStep, warm_start_steps: u64) -> Result<(), Halt> {
         self.idle_times.add(finished.waits.learner, finished.waits.sampling);
         let line = self.writer.write(step, finished, self.journal).await?;
         self.is_saved = false;
-        self.services.events().at_step(step + 1, warm_start_steps);
+        self.services.events().at_step(step, warm_start_steps);
         self.journal.announce(line);
         Ok(())
     }

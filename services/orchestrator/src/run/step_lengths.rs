@@ -10,7 +10,7 @@ use crate::rollout::{Rollouts, Sample, SampledGroup};
 pub(super) struct StepLengths {
     /// Mean tokens of the responses that the step took.
     taken: Option<f64>,
-    /// The same of responses that had ended by then and are in no step.
+    /// Mean tokens of the responses that had ended by then and are in no step.
     left: Option<f64>,
     /// Complete groups that are in no step.
     waiting_groups: usize,

@@ -64,7 +64,7 @@ pub(super) fn step_values(
     epoch: u64,
     times: StepTimes,
 ) {
-    line.set(metric::STEP, (line.step + 1) as f64);
+    line.set(metric::STEP, line.step as f64);
     line.set(metric::EPOCH, epoch as f64);
     rollouts(line, batch);
     training(line, report);
@@ -73,7 +73,7 @@ pub(super) fn step_values(
 
 /// The values of a supervised step.
 pub(super) fn warm_start_values(line: &mut MetricsLine, report: &TrainReport, elapsed: Duration) {
-    line.set(metric::WARM_START_STEP, (line.step + 1) as f64);
+    line.set(metric::WARM_START_STEP, line.step as f64);
     line.set(metric::WARM_START_LOSS, report.loss);
     line.set(metric::WARM_START_NORM, report.gradient_norm);
     line.set(metric::WARM_START_RATE, report.learning_rate);

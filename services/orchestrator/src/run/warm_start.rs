@@ -60,9 +60,10 @@ impl WarmStart {
         Ok(RunOutcome::Completed)
     }
 
-    #[tracing::instrument(name = "step", skip_all, fields(step = position.warm_start_steps()))]
+    #[tracing::instrument(name = "step", skip_all, fields(step = position.warm_start_steps() + 1))]
     async fn step(&self, position: &mut Position, journal: &mut RunJournal) -> Result<(), Halt> {
-        let (began, step) = (Instant::now(), position.warm_start_steps());
+        let began = Instant::now();
+        let step = position.warm_start_steps() + 1;
         let feed = self.session.supervised_step(position, &self.examples(step)?);
         let trace = self.session.warm_start_trace(step);
         let what = format!("warm-start step {step}");

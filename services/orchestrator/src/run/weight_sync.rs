@@ -91,7 +91,7 @@ impl WeightSync {
         }
     }
 
-    /// The same for the warm start. Engines keep their weights then: they may still have their initial ones, which the learner has not
+    /// Puts the engines to sleep for the warm start. Engines keep their weights then: they may still have their initial ones, which the learner has not
     /// published and could not give back.
     pub(super) async fn sleep_keeping_weights(&self) -> Result<(), Halt> {
         if self.engines_sleep() {

@@ -34,7 +34,7 @@ pub(super) struct Entry {
 enum Lifecycle {
     Active,
     Ended,
-    /// It failed before its first step: its directory is removed and its name is free.
+    /// The run failed before its first step: the directory is removed and the name is free.
     NeverStarted,
 }
 
@@ -92,7 +92,7 @@ impl Entry {
         self.events.progress().borrow().clone()
     }
 
-    /// Its events from now on. `None` once it has ended.
+    /// Events of the run from now on. `None` once it has ended.
     pub(super) fn subscribe(&self) -> Option<Subscription> {
         self.is_active().then(|| self.events.subscribe())
     }

@@ -86,7 +86,7 @@ fn metrics() -> String {
     }
     let mut text = String::new();
     for step in 0..STEPS {
-        let _ = write!(text, "{{\"kind\":\"train\",\"step\":{step},\"policy_version\":{}", step + 1);
+        let _ = write!(text, "{{\"kind\":\"train\",\"step\":{0},\"policy_version\":{0}", step + 1);
         for (salt, name) in (0..).zip(&names) {
             let _ = write!(text, ",\"{name}\":{}", noise(step, salt) + 0.1);
         }

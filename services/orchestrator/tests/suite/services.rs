@@ -47,7 +47,7 @@ async fn a_run_waits_for_lost_engines_behind_a_reachable_service() {
         let gone = Arc::new(AtomicBool::new(true));
         let is_gone = Arc::clone(&gone);
         let script = move |id: &str, _| {
-            (id.starts_with("train/2/") && is_gone.load(Ordering::Relaxed)).then_some(FailureCode::Unavailable)
+            (id.starts_with("train/3/") && is_gone.load(Ordering::Relaxed)).then_some(FailureCode::Unavailable)
         };
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         let mut handle = cluster.begin(&path, &recipe());
@@ -73,12 +73,12 @@ async fn a_step_that_the_learner_dropped_while_samples_were_late_is_sent_again_w
         let cluster = Cluster::start().await;
         // Samples take long enough that the step has begun and is not whole when it is dropped.
         cluster.generation.state.max_delay_ms.store(30, Ordering::Relaxed);
-        cluster.learner.state.idle_at.lock().unwrap().extend([1, 2]);
+        cluster.learner.state.idle_at.lock().unwrap().extend([2, 3]);
         let handle = cluster.begin(&path, &recipe());
         let (events, result) = finish(handle).await;
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
         let state = &cluster.learner.state;
-        for step in [1, 2] {
+        for step in [2, 3] {
             assert_eq!(state.sent.lock().unwrap()[&step], 2, "step {step}");
         }
         assert!(state.done.lock().unwrap().values().all(|&times| times == 1), "no step was done twice");

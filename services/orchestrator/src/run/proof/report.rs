@@ -26,7 +26,7 @@ pub(in crate::run) struct ProofReport {
 /// What is known of a suspicion over all engines.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::run) struct SuspicionReport {
-    /// Its name in metrics.
+    /// The name in metrics.
     pub(super) name: String,
     /// The largest share of its predicted gap that was found, and the standard error of that.
     pub(super) share: Option<(f64, f64)>,

@@ -187,7 +187,7 @@ struct Inputs {
     /// Tokens that the model can take at once.
     context: usize,
     prompts: Prompts,
-    /// Those of the named benchmarks, in the order of the settings.
+    /// Prompts of the named benchmarks, in the order of the settings.
     benchmarks: Vec<Vec<Prompt>>,
     demonstrations: Option<Demonstrations>,
     /// What became of the rows of the data.

@@ -58,7 +58,7 @@ pub(crate) fn assert_versions(cluster: &Cluster, recipe: &LoopSettings) -> usize
                 let versions: Vec<u64> = sample.segments.iter().flat_map(of_segment).collect();
                 let weights = |token: usize| {
                     let round = round_of(recipe, place, token);
-                    recipe.warm_start.steps + (step + round).saturating_sub(recipe.pipeline.max_lag.into())
+                    recipe.warm_start.steps + (step - 1 + round).saturating_sub(recipe.pipeline.max_lag.into())
                 };
                 let expected: Vec<u64> = (0..versions.len()).map(weights).collect();
                 assert_eq!(versions, expected, "{}", sample.sample_id);
