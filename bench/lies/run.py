@@ -133,7 +133,7 @@ def train(binary, arguments, start, options, lie, seed):
             serving.kill()
             serving.wait()
         rows = lines(scratch / "run")
-        found = [(f"sampler: {check}", int(step) + 1) for step, check in AUDIT.findall(done.stdout)]
+        found = [(f"sampler: {check}", int(step)) for step, check in AUDIT.findall(done.stdout)]
         # The weights after step N are version N more than those at the start.
         first = rows[0]["policy_version"] - 1 if rows else 0
         found += [("weights", max(int(version) - first, 0)) for version in PROOF.findall(done.stdout)]

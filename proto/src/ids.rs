@@ -30,7 +30,7 @@ impl Purpose {
 pub struct GroupId {
     /// What it is for.
     pub purpose: Purpose,
-    /// The step, from 0.
+    /// The GRPO step, from 1; for an evaluation the GRPO steps done before it.
     pub step: u64,
     /// Place of the prompt in the data order, from 0.
     pub prompt: u64,
@@ -54,12 +54,12 @@ pub struct SampleId {
 
 impl SampleId {
     /// The seed of the sample in the run of that seed, below 2^63 since engines take signed integers. Part of the protocol
-    /// (`evenkeel_seeds` says how it is derived): other seeds for the same id would be another run.
+    /// (`evenkeel_seeds` says how it is derived, from numbers that count from 0): other seeds for the same id would be another run.
     pub fn seed(self, run_seed: u64) -> u64 {
         let GroupId { purpose, step, prompt } = self.group;
         let sample = u64::from(self.sample);
         let stream = match purpose {
-            Purpose::Train => Stream::TrainingSample { step, prompt, sample },
+            Purpose::Train => Stream::TrainingSample { step: step.saturating_sub(1), prompt, sample },
             Purpose::Eval => Stream::EvaluationSample { step, prompt, sample },
         };
         evenkeel_seeds::seed(run_seed, stream)
@@ -82,7 +82,8 @@ impl FromStr for GroupId {
     type Err = FieldError;
 
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        let error = || FieldError::new("id", format_args!("`{text}`"), "train/STEP/PROMPT or eval/STEP/PROMPT");
+        let error =
+            || FieldError::new("id", format_args!("`{text}`"), "train/STEP/PROMPT (steps from 1) or eval/STEP/PROMPT");
         let mut parts = text.split('/');
         let purpose = match parts.next() {
             Some("train") => Purpose::Train,
@@ -91,7 +92,7 @@ impl FromStr for GroupId {
         };
         let step = parts.next().and_then(decimal).ok_or_else(error)?;
         let prompt = parts.next().and_then(decimal).ok_or_else(error)?;
-        if parts.next().is_some() {
+        if parts.next().is_some() || (purpose, step) == (Purpose::Train, 0) {
             return Err(error());
         }
         Ok(Self { purpose, step, prompt })
@@ -102,7 +103,7 @@ impl FromStr for SampleId {
     type Err = FieldError;
 
     fn from_str(text: &str) -> Result<Self, FieldError> {
-        let allowed = "train/STEP/PROMPT/SAMPLE or eval/STEP/PROMPT/SAMPLE";
+        let allowed = "train/STEP/PROMPT/SAMPLE (steps from 1) or eval/STEP/PROMPT/SAMPLE";
         let error = || FieldError::new("id", format_args!("`{text}`"), allowed);
         let (group, sample) = text.rsplit_once('/').ok_or_else(error)?;
         let group = group.parse().map_err(|_| error())?;
@@ -123,13 +124,13 @@ mod tests {
 
     use super::*;
 
-    const GROUP: GroupId = GroupId { purpose: Purpose::Train, step: 12, prompt: 345 };
+    const GROUP: GroupId = GroupId { purpose: Purpose::Train, step: 13, prompt: 345 };
 
     #[test]
     fn ids_survive_being_written() {
-        assert_eq!(GROUP.to_string(), "train/12/345");
-        assert_eq!("train/12/345".parse(), Ok(GROUP));
-        assert_eq!("train/12/345/7".parse(), Ok(GROUP.sample(7)));
+        assert_eq!(GROUP.to_string(), "train/13/345");
+        assert_eq!("train/13/345".parse(), Ok(GROUP));
+        assert_eq!("train/13/345/7".parse(), Ok(GROUP.sample(7)));
         let last = GroupId { purpose: Purpose::Eval, step: u64::MAX, prompt: u64::MAX }.sample(u32::MAX);
         assert_eq!(last.to_string().parse(), Ok(last));
     }
@@ -140,6 +141,7 @@ mod tests {
             "",
             "train",
             "train/1/2",
+            "train/0/2/3",
             "test/1/2/3",
             "train/1/2/3/4",
             "train/01/2/3",
@@ -149,7 +151,7 @@ mod tests {
             let error = text.parse::<SampleId>().unwrap_err();
             assert_eq!(
                 error.to_string(),
-                format!("id is `{text}`, allowed: train/STEP/PROMPT/SAMPLE or eval/STEP/PROMPT/SAMPLE")
+                format!("id is `{text}`, allowed: train/STEP/PROMPT/SAMPLE (steps from 1) or eval/STEP/PROMPT/SAMPLE")
             );
         }
     }
@@ -164,7 +166,7 @@ mod tests {
     fn every_part_of_an_id_changes_the_seed() {
         let mut seeds = HashSet::new();
         for purpose in [Purpose::Train, Purpose::Eval] {
-            for step in 0..10 {
+            for step in 1..11 {
                 for prompt in 0..10 {
                     for sample in 0..10 {
                         for run_seed in 0..10 {

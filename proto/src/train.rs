@@ -13,6 +13,9 @@ impl TrainHeader {
         if self.settings_hash.is_empty() {
             return Err(FieldError::missing("settings_hash", "the digest of the training settings"));
         }
+        if self.step == 0 {
+            return Err(FieldError::new("step", self.step, "1 or more"));
+        }
         let (groups, examples) = (self.expected_groups, self.expected_examples);
         match TrainKind::try_from(self.kind) {
             Ok(TrainKind::Grpo) if groups == 0 => Err(FieldError::new("expected_groups", groups, "at least 1")),
@@ -88,6 +91,7 @@ mod tests {
             run_id: "r".into(),
             settings_hash: "h".into(),
             kind: TrainKind::Grpo.into(),
+            step: 1,
             expected_groups: 2,
             ..TrainHeader::default()
         }
@@ -95,7 +99,7 @@ mod tests {
 
     fn sample() -> TrainSample {
         TrainSample {
-            sample_id: "train/0/0/0".into(),
+            sample_id: "train/1/0/0".into(),
             segments: vec![Segment::sampled(vec![5], vec![-0.1], 0)],
             raw_reward: Some(1.0),
             shaped_reward: Some(0.9),
@@ -112,6 +116,7 @@ mod tests {
         assert_eq!(refused(TrainHeader { settings_hash: String::new(), ..header() }), "settings_hash");
         assert_eq!(refused(TrainHeader { expected_groups: 0, ..header() }), "expected_groups");
         assert_eq!(refused(TrainHeader { expected_examples: 1, ..header() }), "expected_examples");
+        assert_eq!(refused(TrainHeader { step: 0, ..header() }), "step");
         assert_eq!(refused(TrainHeader { kind: 0, ..header() }), "kind");
         assert_eq!(refused(TrainHeader { kind: TrainKind::Supervised.into(), ..header() }), "expected_examples");
     }

@@ -19,6 +19,8 @@ const FILES: [&str; 5] = [
     "evenkeel/v1/orchestrator.proto",
 ];
 
+const GRPC_ONLY: &str = "#[cfg(feature = \"grpc\")]";
+
 fn generate(folder: &Path) -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(FILES, [env!("CARGO_MANIFEST_DIR")])?;
     // For server reflection.
@@ -26,6 +28,9 @@ fn generate(folder: &Path) -> Result<(), Box<dyn Error>> {
     tonic_prost_build::configure()
         // The stubs take any transport; connecting is evenkeel-rpc's.
         .build_transport(false)
+        // Who reads files of a run needs the messages alone.
+        .client_mod_attribute(".", GRPC_ONLY)
+        .server_mod_attribute(".", GRPC_ONLY)
         // Maps in one order, so that equal messages are equal bytes.
         .btree_map(".")
         // An item is much larger than a cancel and the usual one: boxing it would cost an allocation for each.

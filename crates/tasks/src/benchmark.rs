@@ -3,14 +3,12 @@
 use std::collections::HashSet;
 use std::path::PathBuf;
 
-use tokio_util::sync::CancellationToken;
-
 use crate::collect::{Collector, RowRules};
 use crate::dataset::{drop_twins, files};
 use crate::read::Limits;
 use crate::report::Part;
 use crate::text::normalized;
-use crate::{DataError, Dataset, Problem};
+use crate::{Cancel, DataError, Dataset, Problem};
 
 /// The files of a benchmark, and how their rows are read.
 #[derive(Debug, Clone, PartialEq)]
@@ -41,7 +39,7 @@ impl Dataset {
         &mut self,
         benchmark: &BenchmarkFiles,
         limits: &Limits,
-        cancel: &CancellationToken,
+        cancel: Cancel<'_>,
     ) -> Result<Vec<Problem>, DataError> {
         let BenchmarkFiles { name, files: names, rules, refuse_faults } = benchmark;
         let mut collector = Collector::new(limits, cancel, *refuse_faults);
@@ -85,7 +83,7 @@ mod tests {
             held_out_rules: RowRules::default(),
             refuse_faults: true,
         };
-        let (limits, cancel) = (Limits::default(), CancellationToken::new());
+        let (limits, cancel) = (Limits::default(), || false);
         let mut data = Dataset::read("train", &set, 0, 0, &limits, &cancel).unwrap();
         let benchmark = BenchmarkFiles {
             name: "asked".into(),

@@ -3,12 +3,12 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use tokio_util::sync::CancellationToken;
-
 use crate::merge::MergedProblems;
 use crate::read::{self, Columns, Limits, ReadError};
 use crate::report::Part;
-use crate::{DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules, code};
+use crate::{
+    Cancel, DataError, DataReport, Fields, Filter, Origin, Problem, Reason, Row, RowError, RowLocation, Rules, code,
+};
 
 /// How the rows of a source are read.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -30,10 +30,9 @@ impl RowRules {
 }
 
 /// Collects the problems of files. Rows that are merged or dropped are not kept.
-#[derive(Debug)]
 pub struct Collector<'a> {
     limits: &'a Limits,
-    cancel: &'a CancellationToken,
+    cancel: Cancel<'a>,
     refuse_faults: bool,
     merged: MergedProblems,
     report: DataReport,
@@ -41,7 +40,7 @@ pub struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     /// A collector that has read nothing. With `refuse_faults` a row at fault ends it, instead of being dropped and counted.
-    pub fn new(limits: &'a Limits, cancel: &'a CancellationToken, refuse_faults: bool) -> Self {
+    pub fn new(limits: &'a Limits, cancel: Cancel<'a>, refuse_faults: bool) -> Self {
         Self { limits, cancel, refuse_faults, merged: MergedProblems::default(), report: DataReport::default() }
     }
 
@@ -147,7 +146,7 @@ mod tests {
     /// Reads files of these lines, each as a source of its own.
     fn collect(files: &[&str], rules: &RowRules) -> (Vec<Problem>, DataReport) {
         let dir = tempfile::tempdir().unwrap();
-        let (limits, cancel) = (Limits::default(), CancellationToken::new());
+        let (limits, cancel) = (Limits::default(), || false);
         let mut collector = Collector::new(&limits, &cancel, false);
         for (index, text) in files.iter().enumerate() {
             let path = dir.path().join(format!("{index}.jsonl"));

@@ -5,13 +5,12 @@ use std::path::PathBuf;
 
 use evenkeel_seeds::{Stream, rng};
 use rand::seq::SliceRandom;
-use tokio_util::sync::CancellationToken;
 
 use crate::collect::{Collector, RowRules};
 use crate::read::{Limits, expand};
 use crate::report::Part;
 use crate::text::normalized;
-use crate::{DataError, DataReport, Problem, Reason};
+use crate::{Cancel, DataError, DataReport, Problem, Reason};
 
 /// Problems of one or several sources.
 #[derive(Debug, Clone, PartialEq)]
@@ -72,7 +71,7 @@ impl Dataset {
         seed: u64,
         held_out: u32,
         limits: &Limits,
-        cancel: &CancellationToken,
+        cancel: Cancel<'_>,
     ) -> Result<Self, DataError> {
         let mut collector = Collector::new(limits, cancel, set.refuse_faults);
         for (index, source) in set.sources.iter().enumerate() {
@@ -112,7 +111,7 @@ impl Dataset {
     }
 }
 
-pub(crate) fn files(names: &[PathBuf], cancel: &CancellationToken) -> Result<Vec<PathBuf>, DataError> {
+pub(crate) fn files(names: &[PathBuf], cancel: Cancel<'_>) -> Result<Vec<PathBuf>, DataError> {
     let files: Vec<_> = names.iter().map(|name| expand(name, cancel)).collect::<Result<_, _>>()?;
     Ok(files.into_iter().flatten().collect())
 }
@@ -181,7 +180,7 @@ mod tests {
         };
         change(&mut set);
         let strip = |error: DataError| error.to_string().replace(&dir.path().display().to_string(), "");
-        Dataset::read("rows", &set, 0, 1, limits, &CancellationToken::new()).map_err(strip)
+        Dataset::read("rows", &set, 0, 1, limits, &|| false).map_err(strip)
     }
 
     fn text(problem: &Problem) -> &str {

@@ -3,7 +3,6 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_proto::FieldError;
-use tokio_util::sync::CancellationToken;
 
 /// Why a data set cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -30,6 +29,9 @@ impl DataError {
     }
 }
 
+/// Whether the reader of files was told to stop; asked now and then, wherever the answer comes from.
+pub type Cancel<'a> = &'a (dyn Fn() -> bool + Sync);
+
 /// Loading was cancelled before its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 #[error("loading was cancelled")]
@@ -38,7 +40,7 @@ pub struct Cancelled;
 impl Cancelled {
     /// # Errors
     /// Where loading was cancelled.
-    pub fn check(cancel: &CancellationToken) -> Result<(), Self> {
-        if cancel.is_cancelled() { Err(Self) } else { Ok(()) }
+    pub fn check(cancel: Cancel<'_>) -> Result<(), Self> {
+        if cancel() { Err(Self) } else { Ok(()) }
     }
 }

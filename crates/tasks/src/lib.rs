@@ -42,7 +42,7 @@ mod verifiers;
 pub use benchmark::BenchmarkFiles;
 pub use collect::{Collector, RowRules};
 pub use dataset::{DataSource, Dataset, FileSet, FileSource};
-pub use error::{Cancelled, DataError};
+pub use error::{Cancel, Cancelled, DataError};
 pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
 pub use problem::{Demonstration, Id, Origin, Problem};

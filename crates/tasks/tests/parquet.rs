@@ -6,14 +6,13 @@ use evenkeel_chat::Prompt;
 use evenkeel_tasks::read::{Columns, Limits, rows};
 use evenkeel_tasks::{Collector, DataReport, Part, Problem, RowRules};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 fn golden(path: &str) -> PathBuf {
     Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden")).join(path)
 }
 
 fn collect_within(path: &Path, limits: &Limits) -> Result<(Vec<Problem>, DataReport), String> {
-    let cancel = CancellationToken::new();
+    let cancel = || false;
     let mut collector = Collector::new(limits, &cancel, false);
     let read = collector.read_file(path, (0, "golden"), Part::Training, &RowRules::default());
     read.map_err(|error| error.to_string())?;
@@ -55,7 +54,7 @@ fn files_of_every_writer_type_and_compression_give_the_rows_that_were_written() 
 
 #[test]
 fn only_the_columns_that_are_asked_for_are_read() {
-    let (limits, cancel, path) = (Limits::default(), CancellationToken::new(), golden("parquet/verl.parquet"));
+    let (limits, cancel, path) = (Limits::default(), || false, golden("parquet/verl.parquet"));
     let columns = Columns::new(["reward_model.ground_truth", "extra_info.split"]);
     let row = rows(&path, &columns, &limits, &cancel).unwrap().next().unwrap().unwrap();
     assert_eq!(row.get("reward_model"), Some(&serde_json::json!({"ground_truth": "2"})));
@@ -97,8 +96,7 @@ fn files_that_cannot_be_read_are_refused_by_what_is_wrong() {
 
 #[test]
 fn a_table_without_rows_is_read_and_gives_no_prompt() {
-    let (limits, cancel, path) =
-        (Limits::default(), CancellationToken::new(), golden("parquet-refused/no-rows.parquet"));
+    let (limits, cancel, path) = (Limits::default(), || false, golden("parquet-refused/no-rows.parquet"));
     let mut collector = Collector::new(&limits, &cancel, false);
     collector.read_file(&path, (0, "golden"), Part::Training, &RowRules::default()).unwrap();
     assert_eq!(collector.report().files[0].rows, 0);
@@ -108,7 +106,7 @@ fn a_table_without_rows_is_read_and_gives_no_prompt() {
 
 #[test]
 fn of_a_file_that_cannot_be_read_at_all_the_report_has_nothing() {
-    let (limits, cancel) = (Limits::default(), CancellationToken::new());
+    let (limits, cancel) = (Limits::default(), || false);
     let mut collector = Collector::new(&limits, &cancel, false);
     for file in ["parquet-refused/dates.parquet", "parquet-refused/encrypted.parquet", "none.parquet"] {
         collector.read_file(&golden(file), (0, "golden"), Part::Training, &RowRules::default()).unwrap_err();
@@ -147,7 +145,7 @@ fn limits_hold_for_tables() {
 #[test]
 fn a_table_without_a_column_says_which_it_has() {
     let fields = evenkeel_tasks::Fields::named("extra_info.text", "", "", "");
-    let (limits, cancel, path) = (Limits::default(), CancellationToken::new(), golden("parquet/verl.parquet"));
+    let (limits, cancel, path) = (Limits::default(), || false, golden("parquet/verl.parquet"));
     let mut collector = Collector::new(&limits, &cancel, false);
     let rules = RowRules { fields, ..RowRules::default() };
     collector.read_file(&path, (0, "golden"), Part::Training, &rules).unwrap();

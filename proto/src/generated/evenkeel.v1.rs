@@ -1064,6 +1064,7 @@ impl EngineHealth {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod generation_client {
     #![allow(
         unused_variables,
@@ -1296,6 +1297,7 @@ pub mod generation_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod generation_server {
     #![allow(
         unused_variables,
@@ -2788,6 +2790,7 @@ impl InvalidReason {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod reward_client {
     #![allow(
         unused_variables,
@@ -2947,6 +2950,7 @@ pub mod reward_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod reward_server {
     #![allow(
         unused_variables,
@@ -3270,7 +3274,7 @@ pub struct TrainHeader {
     /// Name of the run. Required.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
-    /// Number of the step among those of its kind in this run, from 0.
+    /// Number of the step among those of its kind in this run, from 1.
     #[prost(uint64, tag = "2")]
     pub step: u64,
     /// The version that the step starts from; must be the learner's current version.
@@ -3958,6 +3962,7 @@ impl LearnerState {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod learner_client {
     #![allow(
         unused_variables,
@@ -4222,6 +4227,7 @@ pub mod learner_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod learner_server {
     #![allow(
         unused_variables,
@@ -4857,7 +4863,7 @@ pub struct WatchRunRequest {
     /// Required.
     #[prost(string, tag = "1")]
     pub run_id: ::prost::alloc::string::String,
-    /// The first step to report; 0 reports all of them. Absent: only new ones.
+    /// The first step to report; 0 and 1 report all of them. Absent: only new ones.
     #[prost(uint64, optional, tag = "2")]
     pub from_step: ::core::option::Option<u64>,
     /// Milliseconds of silence after which the progress within a step is sent, repeatedly; 0 for never. Absent: a minute.
@@ -4873,7 +4879,7 @@ pub struct StepMetrics {
     /// What the record is about.
     #[prost(enumeration = "StepKind", tag = "2")]
     pub kind: i32,
-    /// Number of the step among those of its kind, from 0. For an evaluation: the number of GRPO steps done before it.
+    /// Number of the step among those of its kind, from 1. For an evaluation: the number of GRPO steps done before it.
     #[prost(uint64, tag = "3")]
     pub step: u64,
     /// Version of the weights after it.
@@ -5084,6 +5090,7 @@ impl StepKind {
     }
 }
 /// Generated client implementations.
+#[cfg(feature = "grpc")]
 pub mod orchestrator_client {
     #![allow(
         unused_variables,
@@ -5317,6 +5324,7 @@ pub mod orchestrator_client {
     }
 }
 /// Generated server implementations.
+#[cfg(feature = "grpc")]
 pub mod orchestrator_server {
     #![allow(
         unused_variables,

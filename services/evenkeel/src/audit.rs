@@ -3,8 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_orchestrator::{Audit, LagLengths, Lengths, OvertakenLengths, RunRecord};
 use evenkeel_proto::Label;
+use evenkeel_run_files::RunRecord;
+use evenkeel_run_report::{Audit, LagLengths, Lengths, OvertakenLengths, audit};
 
 use crate::arguments::AuditOptions;
 use crate::columns::aligned;
@@ -12,7 +13,7 @@ use crate::terminal::print_result;
 
 /// Prints the audit; the exit status is 1 where something is missing, doubled or otherwise wrong.
 pub(crate) fn print(options: &AuditOptions) -> Result<ExitCode> {
-    let audit = RunRecord::read(&options.run)?.audit()?;
+    let audit = audit(&RunRecord::read(&options.run)?)?;
     let faults: String = audit.faults().iter().map(|fault| format!("{fault}\n")).collect();
     print_result(&format!("{}{faults}{}\n", table(&audit), audit.sentence()))?;
     Ok(if audit.is_clean() { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -7,8 +7,9 @@ use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_hf::VersionMarker;
 use evenkeel_learner::LearnerSettings;
-use evenkeel_orchestrator::{Endpoints, RunDirectory};
+use evenkeel_orchestrator::Endpoints;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
+use evenkeel_run_files::RunDirectory;
 
 use crate::recipe::Recipe;
 

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use evenkeel_orchestrator::{AVERAGE, BenchmarkSummary, MetricsLine, at_k};
 use evenkeel_report::{percent, percentage};
+use evenkeel_run_files::at_k::AVERAGE;
+use evenkeel_run_files::{BenchmarkSummary, MetricsLine, at_k};
 
 /// Rows with their columns one below the other: the first to the left, the others to the right.
 pub(crate) fn aligned(rows: &[Vec<String>]) -> String {

@@ -4,8 +4,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use evenkeel_learner::checkpoints_of;
-use evenkeel_orchestrator::{ResolvedRecipe, RunDirectory, RunRecord};
+use evenkeel_orchestrator::ResolvedRecipe;
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::{RunDirectory, RunRecord};
 
 use crate::free_directory::free_directory;
 use crate::recipe::{self, Recipe};
@@ -45,7 +46,7 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
         Some(out) => out.to_owned(),
         None => free_directory(path.parent().unwrap_or(&path), &format!("{run_id}-from-{step}"))?,
     };
-    let directory = RunDirectory::fork(&out, &resolved, &path, step)?;
+    let directory = RunDirectory::fork(&out, resolved.record(), &path, step)?;
     let target = directory.checkpoints().join(&run_id).join(checkpoint.file_name().unwrap_or_default());
     link(&checkpoint, &target).with_context(|| format!("the checkpoint {}", checkpoint.display()))?;
     Ok((recipe, resolved, directory))

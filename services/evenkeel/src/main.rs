@@ -20,6 +20,7 @@ mod health;
 mod metrics;
 mod model;
 mod recipe;
+mod report;
 mod runs;
 mod serve;
 mod show;
@@ -57,6 +58,7 @@ fn main() -> ExitCode {
                 Command::Watch(options) => watch::watch(&options).await,
                 Command::Metrics(options) => metrics::print(&options),
                 Command::Audit(options) => audit::print(&options),
+                Command::Report(options) => report::write(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Eval(options) => eval::eval(options).await,
                 Command::Show(options) => show::show(&options),

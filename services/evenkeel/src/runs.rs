@@ -3,10 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_orchestrator::{RUN_FILE, RunOverview, SkippedDirectory, overviews};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::Label;
 use evenkeel_report::percent;
+use evenkeel_run_files::RUN_FILE;
+use evenkeel_run_report::{RunOverview, SkippedDirectory, overviews};
 use evenkeel_tasks::read::printable;
 
 use crate::arguments::RunsOptions;

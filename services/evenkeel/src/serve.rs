@@ -93,7 +93,7 @@ fn series_of(service: Service) -> Vec<&'static [Series]> {
         Service::Reward => items(evenkeel_reward::SERIES),
         Service::Learner => items(evenkeel_learner::SERIES),
         Service::Gateway => vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES],
-        Service::Orchestrator => [&[SERVER_SERIES, DISPATCH_SERIES], evenkeel_orchestrator::SERIES].concat(),
+        Service::Orchestrator => [&[SERVER_SERIES, DISPATCH_SERIES][..], &evenkeel_orchestrator::series()].concat(),
     }
 }
 

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use evenkeel_config::human;
-use evenkeel_orchestrator::{AVERAGE, Event, MetricsLine, RunOutcome, RunProgress, StopWhen, Summary};
+use evenkeel_orchestrator::{Event, RunOutcome, RunProgress, StopWhen};
 use evenkeel_proto::shown::without_credentials;
 use evenkeel_proto::v1::StepKind;
+use evenkeel_run_files::at_k::AVERAGE;
+use evenkeel_run_files::{MetricsLine, Summary};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
@@ -124,15 +126,15 @@ impl Screen {
         match line.kind {
             StepKind::WarmStart => {
                 let loss = text("warm_start/loss", 3);
-                self.warm_start.set_position(line.step + 1);
+                self.warm_start.set_position(line.step);
                 self.warm_start.set_message(format!("loss {loss}"));
-                self.plain(line.step, 100, || format!("warm start {} loss {loss}", line.step + 1));
+                self.plain(line.step, 100, || format!("warm start {} loss {loss}", line.step));
             }
             StepKind::Train => {
                 if !self.warm_start.is_finished() {
                     self.warm_start.finish();
                 }
-                self.steps.set_position(line.step + 1);
+                self.steps.set_position(line.step);
                 let message = format!(
                     "reward {}  length {}  loss {}  gradient {}",
                     text("critic/rewards/mean", 3),
@@ -141,7 +143,7 @@ impl Screen {
                     text("actor/grad_norm", 3)
                 );
                 self.steps.set_message(message.clone());
-                self.plain(line.step, 10, || format!("step {} {message}", line.step + 1));
+                self.plain(line.step, 10, || format!("step {} {message}", line.step));
             }
             StepKind::Evaluation => {
                 if let Some(accuracy) = crate::columns::accuracy(line) {
@@ -155,7 +157,7 @@ impl Screen {
     /// Without bars, prints every `every`th step as a line.
     fn plain(&mut self, step: u64, every: u64, text: impl Fn() -> String) {
         // Long steps are printed one by one.
-        let due = (step + 1).is_multiple_of(every) || self.said.elapsed() >= SILENCE;
+        let due = step.is_multiple_of(every) || self.said.elapsed() >= SILENCE;
         if !self.live && !self.json && due {
             self.said = Instant::now();
             say_line(&text());

@@ -7,9 +7,9 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use evenkeel_orchestrator::{
-    Event, LoadLimits, PageServer, ResolvedRecipe, RunDirectory, RunHandle, RunOptions, RunOutcome, StopWhen,
-    check_model, start_run,
+    Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen, check_model, start_run,
 };
+use evenkeel_run_files::RunDirectory;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -242,7 +242,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
         (Some(path), None) => {
             let loaded = recipe::finish(RunDirectory::settings_of(path)?, &set)?;
             let resolved = recipe::with_origins(&loaded, loaded.settings.resolved_for_this_process()?);
-            let directory = RunDirectory::resume(path, &resolved)?;
+            let directory = RunDirectory::resume(path, resolved.record())?;
             Ok((loaded.settings, resolved, directory))
         }
         (None, None) => {
@@ -255,7 +255,7 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
                 }
             };
             let resolved = recipe.resolved_for_this_process()?;
-            let directory = RunDirectory::create(&path, &resolved)?;
+            let directory = RunDirectory::create(&path, resolved.record())?;
             Ok((recipe, resolved, directory))
         }
     }

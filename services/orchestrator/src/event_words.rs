@@ -1,10 +1,9 @@
 //! Events and progress in words.
 
 use evenkeel_proto::v1::StepKind;
+use evenkeel_run_files::{MetricsLine, accuracy};
 
 use crate::events::{Activity, Event, RunOutcome, RunProgress};
-use crate::metrics::MetricsLine;
-use crate::summary::accuracy;
 
 impl Event {
     /// The event in words; `None` for supervised steps, of which there are many.
@@ -57,7 +56,7 @@ fn of_line(line: &MetricsLine) -> Option<String> {
     Some(match line.kind {
         StepKind::Train => format!(
             "step {}: reward {}, length {}, {} s",
-            line.step + 1,
+            line.step,
             value("critic/score/mean"),
             value("response_length/mean"),
             value("timing_s/step")

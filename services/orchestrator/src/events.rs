@@ -4,19 +4,18 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use evenkeel_proto::v1::RunState;
+use evenkeel_run_files::{MetricsLine, Summary};
 use tokio::sync::{mpsc, watch};
 
 use crate::dependency::Dependency;
-use crate::metrics::MetricsLine;
 use crate::sample_stream::SampleStream;
-use crate::summary::Summary;
 
 /// How a run ended without an error.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum RunOutcome {
     /// All steps are done.
     Completed,
-    /// It was stopped and can be resumed.
+    /// The run was stopped and can be resumed.
     Stopped,
 }
 
@@ -27,7 +26,7 @@ pub enum Event {
     Started {
         /// Name of the run.
         run_id: String,
-        /// Its directory.
+        /// Directory of the run.
         directory: PathBuf,
         /// GRPO steps done before, where it was resumed.
         step: u64,
@@ -44,14 +43,14 @@ pub enum Event {
     Checkpoint {
         /// GRPO steps done.
         step: u64,
-        /// Its folder, as the learner sees it.
+        /// Folder of the checkpoint, as the learner sees it.
         path: String,
     },
     /// A service is unreachable, or a disk is full; the run waits. Reported with each attempt.
     Waiting {
         /// What the run waits for.
         service: Dependency,
-        /// Its address, or the file.
+        /// Address of the service, or the file.
         endpoint: String,
         /// What is wrong.
         message: String,
@@ -88,7 +87,7 @@ pub enum Event {
     Finished {
         /// How.
         outcome: RunOutcome,
-        /// Its results.
+        /// Results of the run.
         summary: Box<Summary>,
     },
     /// The run ended with an error; nothing follows. It can be resumed.
@@ -276,7 +275,7 @@ impl Events {
         self.at_state(state, message);
     }
 
-    /// It waits for nothing.
+    /// The run waits for nothing.
     fn at_state(&self, state: RunState, message: String) {
         self.update(|progress| (progress.state, progress.waiting_for, progress.message) = (state, None, message));
     }

@@ -73,7 +73,7 @@ impl LoadLimits {
         }
     }
 
-    /// Those of data files.
+    /// Limits of data files.
     pub(crate) fn data(&self) -> Limits {
         Limits {
             max_bytes: self.max_data.bytes(),

@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
 use evenkeel_hf::name;
+use evenkeel_run_files::{RecipeRecord, Rules, flat};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::RunError;
-use crate::inputs::{Rules, flat};
 use crate::load::LoadLimits;
-use crate::settings::{LoopSettings, PipelineSettings, StepOrder};
+use crate::settings::LoopSettings;
 
 /// A recipe whose sections are all validated, and what follows from them.
 #[derive(Debug, Clone)]
@@ -69,10 +69,23 @@ impl ResolvedRecipe {
         })
     }
 
+    /// What a run directory keeps of it.
+    pub fn record(&self) -> RecipeRecord<'_> {
+        RecipeRecord {
+            name: &self.settings.run.name,
+            toml: &self.toml,
+            identity: &self.identity,
+            rules: &self.rules,
+            origins: &self.origins,
+            aggregation: self.aggregation.as_deref(),
+            warm_start_steps: self.settings.warm_start.steps,
+        }
+    }
+
     /// The folder of the model, as [`ModelSource::folder`] gives it.
     ///
     /// # Errors
-    /// Those of the source; a folder without config.json or tokenizer.json.
+    /// What the source refuses; a folder without config.json or tokenizer.json.
     pub fn model_folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
         let folder = self.model.folder(run_directory, limits)?;
         for name in [name::CONFIG, name::TOKENIZER] {
@@ -97,45 +110,7 @@ pub fn rules(settings: &impl Serialize) -> Rules {
 
 fn identified(settings: &impl Serialize) -> Value {
     // Settings are structs and sorted maps: the order in which a file has its keys does not matter.
-    let mut value = serde_json::to_value(settings).expect("settings are texts, numbers and tables with text keys");
-    for (path, changes_nothing) in later_settings() {
-        leave_out(&mut value, path, &changes_nothing);
-    }
-    value
-}
-
-/// Settings that earlier versions of the program did not have, with the value at which they change nothing: a run of such a version is then
-/// the same run, and can be resumed. A setting is added here with the version that brings it, a section before its later keys.
-fn later_settings() -> Vec<(&'static [&'static str], Value)> {
-    let pipeline = || serde_json::to_value(PipelineSettings::default()).unwrap_or_default();
-    let order = || serde_json::to_value(StepOrder::default()).unwrap_or_default();
-    let versions = PipelineSettings::default().max_versions;
-    vec![
-        (&["pipeline"], pipeline()),
-        (&["pipeline", "split"], 0.into()),
-        (&["pipeline", "partial"], false.into()),
-        (&["pipeline", "max_versions"], versions.into()),
-        (&["orchestrator", "pipeline"], pipeline()),
-        (&["orchestrator", "pipeline", "split"], 0.into()),
-        (&["orchestrator", "pipeline", "partial"], false.into()),
-        (&["orchestrator", "pipeline", "max_versions"], versions.into()),
-        (&["pipeline", "order"], order()),
-        (&["orchestrator", "pipeline", "order"], order()),
-        (&["generation", "weights", "routes_required"], Value::Bool(false)),
-        (&["checkpoint", "read_inputs_again"], Value::Bool(false)),
-        (&["orchestrator", "checkpoint", "read_inputs_again"], Value::Bool(false)),
-    ]
-}
-
-/// Removes what is at a path, if it has this value.
-fn leave_out(settings: &mut Value, path: &[&str], value: &Value) {
-    let Some((key, sections)) = path.split_last() else { return };
-    let inner = sections.iter().try_fold(settings, |section, key| section.get_mut(key));
-    let Some(section) = inner.and_then(Value::as_object_mut) else { return };
-    if section.get(*key) == Some(value) {
-        // Keys keep their order, which the digest is of.
-        section.shift_remove(*key);
-    }
+    serde_json::to_value(settings).expect("settings are texts, numbers and tables with text keys")
 }
 
 /// What a run of a recipe is called after: the last part of the recipe's name or path, without `.toml`. A version in a name stays:
@@ -196,43 +171,9 @@ pub trait RecipeReader: Send + Sync {
     /// The first setting that cannot be, with the place where it was written.
     fn resolve(&self, loader: Loader) -> Result<ResolvedRecipe, ConfigError>;
 
-    /// The same for a run that is forked from one with the settings `origin`.
+    /// Loads and validates all sections of a run that is forked from one with the settings `origin`.
     ///
     /// # Errors
     /// As [`resolve`](Self::resolve); a setting that a fork must have as its origin has it.
     fn resolve_fork(&self, origin: Loader, fork: Loader) -> Result<ResolvedRecipe, ConfigError>;
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn a_later_setting_that_changes_nothing_is_no_part_of_what_a_run_is_recognised_by() {
-        let rules = |max_lag: u32| {
-            let mut settings = LoopSettings::default();
-            settings.pipeline.max_lag = max_lag;
-            serde_json::to_value(settings).unwrap()
-        };
-        let mut earlier = rules(0);
-        // In the order in which it was written without the section.
-        earlier.as_object_mut().unwrap().shift_remove("pipeline");
-        assert_eq!(identity(&rules(0)), identity(&earlier));
-        assert_eq!(identity(&json!({ "orchestrator": rules(0) })), identity(&json!({ "orchestrator": earlier })));
-        assert_ne!(identity(&rules(1)), identity(&earlier));
-        let mut lagging = rules(1);
-        *lagging.get_mut("pipeline").unwrap() = json!({ "max_lag": 1 });
-        assert_eq!(identity(&rules(1)), identity(&lagging), "the section had no other key at first");
-        lagging["pipeline"]["order"] = "completion".into();
-        assert_ne!(identity(&rules(1)), identity(&lagging));
-        let generation = |weights: Value| json!({ "generation": { "weights": weights } });
-        let earlier = generation(json!({ "pause_mode": "wait" }));
-        assert_eq!(
-            identity(&generation(json!({ "routes_required": false, "pause_mode": "wait" }))),
-            identity(&earlier)
-        );
-        assert_ne!(identity(&generation(json!({ "routes_required": true, "pause_mode": "wait" }))), identity(&earlier));
-    }
 }

@@ -26,7 +26,7 @@ pub(crate) struct ShownSample {
     pub(crate) purpose: &'static str,
     /// GRPO steps done.
     pub(crate) step: u64,
-    /// Its name.
+    /// Name of the sample.
     pub(crate) id: String,
     pub(crate) prompt: String,
     pub(crate) text: String,
@@ -99,7 +99,7 @@ impl SampleStream {
         }
     }
 
-    /// Those after a number.
+    /// The samples after a number.
     pub(crate) fn after(&self, number: u64) -> Vec<Arc<ShownSample>> {
         self.kept().samples.iter().filter(|sample| sample.number > number).cloned().collect()
     }

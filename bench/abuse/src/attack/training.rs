@@ -24,7 +24,7 @@ pub(super) async fn idle_step(round: Round) -> Result<(), Failed> {
     let status = LearnerGetStatusResponse::decode(status)?;
     let header = TrainHeader {
         run_id: if round.number.is_multiple_of(3) { status.run_id } else { format!("stranger-{}", round.number) },
-        step: if round.number % 4 == 1 { u64::MAX } else { status.last_grpo_step.map_or(0, |step| step + 1) },
+        step: if round.number % 4 == 1 { u64::MAX } else { status.last_grpo_step.map_or(1, |step| step + 1) },
         base_version: status.version,
         expected_groups: if round.number.is_multiple_of(2) { 4 } else { u32::MAX },
         settings_hash: status.settings_hash,

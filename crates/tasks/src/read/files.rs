@@ -2,9 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use tokio_util::sync::CancellationToken;
-
-use crate::{Cancelled, DataError};
+use crate::{Cancel, Cancelled, DataError};
 
 /// Most `*` of a pattern.
 const MAX_STARS: usize = 8;
@@ -13,7 +11,7 @@ const MAX_STARS: usize = 8;
 ///
 /// # Errors
 /// An invalid pattern, one that searches whole trees (`**`), or one that no file matches.
-pub fn expand(name: &Path, cancel: &CancellationToken) -> Result<Vec<PathBuf>, DataError> {
+pub fn expand(name: &Path, cancel: Cancel<'_>) -> Result<Vec<PathBuf>, DataError> {
     let pattern = match name.to_str() {
         // A file may have such characters in its name.
         Some(text) if text.contains(['*', '?', '[']) && !name.exists() => text,
@@ -51,8 +49,7 @@ mod tests {
         }
         std::fs::create_dir(dir.path().join("d.jsonl")).unwrap();
         let names = |pattern: &str| {
-            let files =
-                expand(&dir.path().join(pattern), &CancellationToken::new()).map_err(|error| error.to_string())?;
+            let files = expand(&dir.path().join(pattern), &|| false).map_err(|error| error.to_string())?;
             let names = files.iter().map(|file| file.file_name().unwrap().to_string_lossy().into_owned());
             Ok::<_, String>(names.collect::<Vec<_>>())
         };

@@ -12,10 +12,8 @@ use std::fs::File;
 use std::io::{Read, Seek};
 use std::path::Path;
 
-use tokio_util::sync::CancellationToken;
-
 use crate::row::RowLocation;
-use crate::{DataError, Row, RowError};
+use crate::{Cancel, DataError, Row, RowError};
 
 pub use columns::Columns;
 pub use files::expand;
@@ -100,7 +98,7 @@ pub fn rows<'a>(
     path: &'a Path,
     columns: &Columns,
     limits: &'a Limits,
-    cancel: &'a CancellationToken,
+    cancel: Cancel<'a>,
 ) -> Result<Rows<'a>, DataError> {
     let mut file =
         evenkeel_files::open(path, limits.max_bytes).map_err(|error| DataError::file(path, error.to_string()))?;

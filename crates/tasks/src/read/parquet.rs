@@ -13,12 +13,11 @@ use ::parquet::record;
 use ::parquet::record::reader::{ReaderIter, TreeBuilder};
 use ::parquet::schema::types::{SchemaDescPtr, SchemaDescriptor};
 use serde_json::Value;
-use tokio_util::sync::CancellationToken;
 
 use super::record::{projection, row, unsupported};
 use super::{Columns, Limits, ReadError, RowReader};
 use crate::row::RowLocation;
-use crate::{Cancelled, DataError, Reason, Row, RowError};
+use crate::{Cancel, Cancelled, DataError, Reason, Row, RowError};
 
 /// The smallest file: its magic number twice, and the length of the footer between.
 const MIN_BYTES: u64 = 12;
@@ -33,7 +32,7 @@ const MAX_ERROR_CHARS: usize = 200;
 pub(super) struct Table<'a> {
     path: &'a Path,
     limits: &'a Limits,
-    cancel: &'a CancellationToken,
+    cancel: Cancel<'a>,
     file: SerializedFileReader<File>,
     /// The columns that are read.
     columns: SchemaDescPtr,
@@ -51,7 +50,7 @@ impl<'a> Table<'a> {
         mut file: File,
         columns: &Columns,
         limits: &'a Limits,
-        cancel: &'a CancellationToken,
+        cancel: Cancel<'a>,
     ) -> Result<Self, DataError> {
         let refused = |message: String| DataError::file(path, message);
         validate_ends(&mut file).map_err(&refused)?;

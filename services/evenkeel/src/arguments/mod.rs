@@ -12,8 +12,8 @@ use clap::{Parser, Subcommand, ValueEnum};
 pub(crate) use data::{DataCheckOptions, DataCommand, DataRenderOptions};
 pub(crate) use machine::{GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, SandboxWorkerOptions};
 pub(crate) use results::{
-    AuditOptions, EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions,
-    WeightsOption,
+    AuditOptions, EvalOptions, ExportOptions, MetricsOptions, ReportOptions, RunsOptions, ShowOptions, TableFormat,
+    WatchOptions, WeightsOption,
 };
 pub(crate) use serve::{
     ConfigOptions, HealthOptions, ModelArguments, ModelCommand, ModelOptions, ServeOptions, Service, UntieOptions,
@@ -60,6 +60,8 @@ pub(crate) enum Command {
     /// Check that each prompt in the data order of a run was trained on, filtered for a stated reason or found invalid, exactly once, and
     /// compare lengths of trained and sampled answers; exit status 1 if the check fails.
     Audit(AuditOptions),
+    /// Write the report of a run as its files are now, whether the run is active or not: one page without scripts.
+    Report(ReportOptions),
     /// Print the resolved settings of a recipe with their documentation.
     Config(ConfigOptions),
     /// Judge the rows of a file, in this process or on reward services that are already running.

@@ -107,6 +107,16 @@ pub(crate) struct AuditOptions {
     pub(crate) run: PathBuf,
 }
 
+#[derive(Args)]
+pub(crate) struct ReportOptions {
+    /// Directory of the run.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: PathBuf,
+    /// The file to write [default: standard output].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) to: Option<PathBuf>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum TableFormat {
     Csv,

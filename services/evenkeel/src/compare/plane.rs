@@ -18,7 +18,7 @@ pub(super) fn figure(task: &TaskComparison, criterion: &Criterion) -> Plane {
                    to sequence towards the lower right, and sequence to token towards the upper left";
     let plane = Plane::new("Length variation and length gap", caption, "length variation", "length gap, tokens");
     criterion.arms.iter().fold(plane, |plane, ArmCourse { arm, course, .. }| {
-        let point = |at: &Lengths| ((at.step + 1) as f64, at.variation, at.gap);
+        let point = |at: &Lengths| (at.step as f64, at.variation, at.gap);
         plane.with(Trajectory::new(task.arms[*arm].label.clone(), course.iter().map(point)))
     })
 }

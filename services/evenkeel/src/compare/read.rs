@@ -5,8 +5,8 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use evenkeel_comparison::{Arm, Evaluation, Lengths, Run, RunEnd, Score, Scores};
-use evenkeel_orchestrator::{MetricsLine, RunRecord, at_k, flat_settings};
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::{MetricsLine, RunRecord, at_k, flat_settings};
 use toml::Table;
 
 use crate::columns;

@@ -6,7 +6,7 @@ use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
-use evenkeel_orchestrator::{RunDirectory, RunRecord, did_all_steps};
+use evenkeel_run_files::{RunDirectory, RunRecord, did_all_steps};
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufReader};
 use tokio::process::Command;
@@ -78,7 +78,7 @@ pub(super) async fn run(
         if line["kind"] == "train"
             && let Some(step) = line["step"].as_u64()
         {
-            on_step(step + 1);
+            on_step(step);
         }
     }
     let status = child.wait().await?;

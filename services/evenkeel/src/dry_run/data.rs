@@ -5,7 +5,6 @@ use std::path::{Path, PathBuf};
 use evenkeel_orchestrator::{AnswerSampling, InvalidRows, Overlong};
 use evenkeel_tasks::read::{Limits, expand};
 use evenkeel_tasks::{Collector, DataReport, Part, RowRules};
-use tokio_util::sync::CancellationToken;
 
 use super::findings::Findings;
 use super::model::ModelFacts;
@@ -100,7 +99,7 @@ fn files_of(named: &Named<'_>, findings: &mut Findings) -> Vec<PathBuf> {
         let hint = published::hint(named.file);
         format!("{}: {} {what}{hint}", named.key, named.file.display())
     };
-    match expand(named.file, &CancellationToken::new()) {
+    match expand(named.file, &|| false) {
         Ok(files) => {
             let absent = files.iter().any(|file| !file.exists());
             if absent {
@@ -127,7 +126,7 @@ fn read(
     room: Option<u64>,
     findings: &mut Findings,
 ) -> Option<PromptSet> {
-    let (limits, cancel) = (Limits::default(), CancellationToken::new());
+    let (limits, cancel) = (Limits::default(), || false);
     let refuse = recipe.data.invalid_rows == InvalidRows::Refuse;
     let mut collector = Collector::new(&limits, &cancel, refuse);
     let name = path.display().to_string();

@@ -23,7 +23,7 @@ use anyhow::Result;
 use evenkeel_chat::PromptRenderer;
 use evenkeel_config::human;
 use evenkeel_files::{Size, check_writable};
-use evenkeel_orchestrator::RunDirectory;
+use evenkeel_run_files::RunDirectory;
 
 use crate::recipe::Recipe;
 use evenkeel_proto::FieldError;

@@ -11,9 +11,10 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
-use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, MetricsLine, RunProgress};
+use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunProgress};
 use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
+use evenkeel_run_files::MetricsLine;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 

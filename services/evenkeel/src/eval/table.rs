@@ -1,7 +1,7 @@
 //! The results as a table.
 
-use evenkeel_orchestrator::{MetricsLine, at_k};
 use evenkeel_report::percentage;
+use evenkeel_run_files::{MetricsLine, at_k};
 
 use crate::columns::{aligned, evaluated};
 
@@ -56,7 +56,7 @@ mod tests {
 
     #[test]
     fn every_benchmark_has_a_row_and_the_average_is_last() {
-        let json = r#"{"step": 0, "policy_version": 0, "val-core/average/acc/mean@8": 0.5, "val-core/math/acc/mean@8": 0.5,
+        let json = r#"{"kind":"evaluation","step": 0, "policy_version": 0, "val-core/average/acc/mean@8": 0.5, "val-core/math/acc/mean@8": 0.5,
             "val-core/math/acc/best@8": 0.75, "val-aux/math/acc/mean@8/standard_error": 0.021, "val-aux/math/problems": 500,
             "val-aux/math/acc/mean@8/with_copied": 0.5125}"#;
         let line = MetricsLine::from_json(StepKind::Evaluation, json).unwrap();

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use anyhow::Result;
 use evenkeel_learner::PublishType;
-use evenkeel_orchestrator::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
+use evenkeel_run_files::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
 
 use super::source::Source;
 use crate::recipe::Recipe;
@@ -65,7 +65,7 @@ fn training(
         0 => 1,
         groups => (recipe.sampling.prompts_per_step as usize / groups).max(1),
     } * recipe.learner.epochs;
-    let done = run.steps.iter().filter(|line| line.step < source.step);
+    let done = run.steps.iter().filter(|line| line.step <= source.step);
     let proof = WeightsProof::of_lines(done).map_or_else(|| "not checked".to_owned(), |proof| proof.to_string());
     let rows = [
         ("run", format!("`{}`", run.run_id)),
@@ -109,7 +109,7 @@ fn data(text: &mut String, run: &RunRecord) -> Result<()> {
 }
 
 fn metrics(text: &mut String, run: &RunRecord, step: u64) -> Result<()> {
-    let done = run.steps.partition_point(|line| line.step < step);
+    let done = run.steps.partition_point(|line| line.step <= step);
     let last = &run.steps[done.saturating_sub(LAST)..done];
     if !last.is_empty() {
         writeln!(text, "\n## Training\n\nMeans of the last {} steps.\n\n| metric | value |\n|---|---|", last.len())?;

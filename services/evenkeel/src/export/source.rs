@@ -4,8 +4,8 @@ use std::path::PathBuf;
 
 use anyhow::Result;
 use evenkeel_learner::{checkpoints_of, published_versions};
-use evenkeel_orchestrator::RunRecord;
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::RunRecord;
 
 use crate::recipe::Recipe;
 

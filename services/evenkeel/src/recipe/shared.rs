@@ -16,8 +16,8 @@
 
 use evenkeel_config::{ConfigError, Loaded, to_table};
 use evenkeel_learner::LearnerSettings;
-use evenkeel_orchestrator::RunDirectory;
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::RunDirectory;
 use toml::{Table, Value};
 
 use super::Recipe;

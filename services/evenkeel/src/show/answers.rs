@@ -2,8 +2,8 @@
 
 use std::io::{self, Write};
 
-use evenkeel_orchestrator::Answer;
 use evenkeel_proto::shown::multi_line;
+use evenkeel_run_files::Answer;
 
 /// Prints answers one after the other; a prompt once for all samples of its problem.
 #[derive(Default)]

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{Answer, AnswerReader, list_answers};
+use evenkeel_run_files::{Answer, AnswerReader, list_answers};
 
 use crate::arguments::ShowOptions;
 use answers::Shown;

@@ -8,10 +8,11 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
-use evenkeel_orchestrator::{LineCursor, MetricsLine, RUN_FILE, RunUpdate, run_update};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_rpc::retry::RetryPolicy;
+use evenkeel_run_files::{MetricsLine, RUN_FILE};
+use evenkeel_run_report::{LineCursor, RunUpdate, Whereabouts, run_update};
 use evenkeel_tasks::read::printable;
 use page::Page;
 
@@ -52,7 +53,7 @@ impl Source {
     async fn update(&self, from: LineCursor) -> Result<RunUpdate> {
         match self {
             Self::Page(page) => page.update(from).await,
-            Self::Directory(directory) => Ok(run_update(directory, from)?),
+            Self::Directory(directory) => Ok(run_update(directory, Whereabouts::stored(directory), from)?),
         }
     }
 }
@@ -135,7 +136,7 @@ fn step(line: &MetricsLine, total: u64) -> String {
     };
     format!(
         "step {}/{total}  reward {}  length {}  gap {}  {} s",
-        line.step + 1,
+        line.step,
         value("critic/score/mean", 3),
         value("response_length/mean", 1),
         value("aggregation/length_gap", 1),
@@ -158,7 +159,7 @@ mod tests {
 
     #[test]
     fn a_step_is_a_line() {
-        let json = r#"{"step":4,"policy_version":5,"critic/score/mean":0.25,"timing_s/step":1.25}"#;
+        let json = r#"{"kind":"train","step":5,"policy_version":5,"critic/score/mean":0.25,"timing_s/step":1.25}"#;
         let line = MetricsLine::from_json(StepKind::Train, json).unwrap();
         assert_eq!(step(&line, 80), "step 5/80  reward 0.250  length –  gap –  1.2 s");
     }

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
-use evenkeel_orchestrator::{LineCursor, RunUpdate};
 use evenkeel_proto::FieldError;
+use evenkeel_run_report::{LineCursor, RunUpdate};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

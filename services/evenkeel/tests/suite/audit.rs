@@ -63,7 +63,7 @@ fn a_record_from_which_a_prompt_was_taken_or_that_has_one_twice_fails_the_audit_
     let output = audit(&out).output().unwrap();
     assert_eq!(output.status.code(), Some(1));
     let said = String::from_utf8(output.stdout).unwrap();
-    assert!(said.contains("prompt 2 is in step 0 and in step 1\nprompt 5 is in no step\n"), "{said}");
+    assert!(said.contains("prompt 2 is in step 1 and in step 2\nprompt 5 is in no step\n"), "{said}");
     std::fs::write(&path, "{}\n").unwrap();
     assert!(refused(audit(&out)).contains("prompts.jsonl line 1: not a valid prompts record"));
     assert!(refused(audit(dir.path())).contains("holds no run"));
@@ -73,7 +73,7 @@ fn a_record_from_which_a_prompt_was_taken_or_that_has_one_twice_fails_the_audit_
     command.args(["--steps", "3"]);
     let said = String::from_utf8(succeed(command).stderr).unwrap();
     assert!(
-        said.contains("warning: audit: the record of prompts has faults: step 1 has no line (and 1 more)"),
+        said.contains("warning: audit: the record of prompts has faults: step 2 has no line (and 1 more)"),
         "{said}"
     );
 }

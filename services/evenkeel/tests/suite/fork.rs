@@ -34,8 +34,8 @@ fn a_fork_with_the_same_settings_is_the_original_to_the_bit_and_says_that_it_is_
     let (mut ours, theirs) = (lines(&new), lines(&old));
     let marked: Vec<_> = ours.iter_mut().filter_map(|line| Some((line["step"].clone(), line.remove(MARK)?))).collect();
     assert_eq!(ours, theirs);
-    // Steps 3, 4 and 5, and the evaluation after the last.
-    assert_eq!(marked, [3, 4, 5, 6].map(|step| (step.into(), 3.into())));
+    // Steps 4, 5 and 6, and the evaluation after the last.
+    assert_eq!(marked, [4, 5, 6, 6].map(|step| (step.into(), 3.into())));
     let read = |name: &str| std::fs::read_to_string(new.join(name)).unwrap();
     assert!(read("run.json").contains("\"forked_from\""));
     assert!(read("report.html").contains("forked from run old after step 3"));

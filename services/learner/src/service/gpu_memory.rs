@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_model::GpuMemory;
+use evenkeel_run_metrics::table::PEAK_MEMORY;
 
 use crate::memory::{MeasuredMemory, MemoryPlan};
 
@@ -37,7 +38,7 @@ impl MemoryWatch {
         let Some(measured) = plan.and_then(|plan| MeasuredMemory::of(plan, memory)) else { return };
         metrics::gauge!("evenkeel_learner_device_peak_bytes").set(measured.peak as f64);
         metrics::gauge!("evenkeel_learner_device_planned_bytes").set(measured.planned as f64);
-        report.insert("perf/max_memory_reserved_gb".into(), measured.peak as f64 / f64::from(1 << 30));
+        report.insert(PEAK_MEMORY.name.to_owned(), measured.peak as f64 / f64::from(1 << 30));
         match self.change(&measured) {
             PeakChange::Nothing => {}
             PeakChange::Grown => tracing::info!("memory of the GPU: {measured}"),

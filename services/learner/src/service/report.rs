@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_objective::{KlStats, MismatchByLag, PolicyStats};
 use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport};
+use evenkeel_run_metrics::{MetricName, table as metric};
 
 use crate::{RuleGradient, SkipReason, StepReport, SupervisedReport, UpdateStats};
 
@@ -77,85 +78,85 @@ fn metrics(report: &StepReport, policy_loss: Option<f64>) -> BTreeMap<String, f6
         kl.add(&update.kl);
     }
     let mut out = BTreeMap::new();
-    let mut put = |name: &str, value: Option<f64>| {
+    let mut put = |name: MetricName, value: Option<f64>| {
         if let Some(value) = value.filter(|value| value.is_finite()) {
-            out.insert(name.to_owned(), value);
+            out.insert(name.into(), value);
         }
     };
     let largest = report.updates.iter().map(|update| update.largest_ratio).reduce(f64::max);
     let first = report.updates.first();
-    put("actor/pg_loss", policy_loss);
-    put("actor/pg_clipfrac", policy.clip_fraction());
-    put("actor/pg_clipfrac_lower", policy.clip_fraction_lower());
-    put("actor/ppo_kl", policy.ppo_kl());
-    put("actor/entropy", first.and_then(|update| update.entropy));
-    put("actor/kl_loss", (kl.tokens > 0).then(|| report.updates.iter().map(|update| update.kl_loss).sum()));
-    put("actor/ratio_max", largest);
-    put("rollout_corr/logp_gap", first.and_then(|update| update.rollout_gap));
-    put("rollout_corr/weight_mean", policy.correction_mean());
-    put("rollout_corr/bounded_fraction", policy.correction_fraction());
+    put(metric::POLICY_LOSS.into(), policy_loss);
+    put(metric::CLIPPED.into(), policy.clip_fraction());
+    put(metric::CLIPPED_LOWER.into(), policy.clip_fraction_lower());
+    put(metric::POLICY_KL.into(), policy.ppo_kl());
+    put(metric::ENTROPY.into(), first.and_then(|update| update.entropy));
+    put(metric::KL_LOSS.into(), (kl.tokens > 0).then(|| report.updates.iter().map(|update| update.kl_loss).sum()));
+    put(metric::LARGEST_RATIO.into(), largest);
+    put(metric::LOGP_GAP.into(), first.and_then(|update| update.rollout_gap));
+    put(metric::CORRECTION.into(), policy.correction_mean());
+    put(metric::BOUNDED.into(), policy.correction_fraction());
 
     let quantities = &report.quantities;
-    put("aggregation/length_cv", quantities.length_variation);
-    put("aggregation/length_cv_pooled", quantities.length_variation_pooled);
-    put("aggregation/length_gap", quantities.length_gap);
-    put("aggregation/length_gap_pooled", quantities.length_gap_pooled);
+    put(metric::LENGTH_VARIATION.into(), quantities.length_variation);
+    put(metric::LENGTH_VARIATION_POOLED.into(), quantities.length_variation_pooled);
+    put(metric::LENGTH_GAP.into(), quantities.length_gap);
+    put(metric::LENGTH_GAP_POOLED.into(), quantities.length_gap_pooled);
     for (rule, pull) in &quantities.pulls {
-        put(&format!("aggregation/{rule}/pull_positive"), Some(pull.positive));
-        put(&format!("aggregation/{rule}/pull_negative"), Some(pull.negative));
-        put(&format!("aggregation/{rule}/bias"), pull.bias());
+        put(metric::RULE_PULL.of([rule, &"positive"]), Some(pull.positive));
+        put(metric::RULE_PULL.of([rule, &"negative"]), Some(pull.negative));
+        put(metric::RULE_BIAS.of([rule]), pull.bias());
     }
     if let Some(pull) = quantities.pulls.get(&report.aggregation) {
-        put("aggregation/pull_positive", Some(pull.positive));
-        put("aggregation/pull_negative", Some(pull.negative));
+        put(metric::PULL.of([&"positive"]), Some(pull.positive));
+        put(metric::PULL.of([&"negative"]), Some(pull.negative));
     }
     for (quarter, length) in (1..).zip(quantities.length_quarters.iter().flatten()) {
-        put(&format!("aggregation/length_q{quarter}"), Some(rounded(*length)));
+        put(metric::QUARTER_LENGTH.of([&quarter]), Some(rounded(*length)));
     }
     for (rule, by_length) in &quantities.by_length {
         for (quarter, (share, weight)) in (1..).zip(by_length.share.iter().zip(&by_length.weight)) {
-            put(&format!("aggregation/{rule}/share_q{quarter}"), Some(rounded(*share)));
-            put(&format!("aggregation/{rule}/weight_q{quarter}"), Some(rounded(*weight)));
+            put(metric::RULE_SHARE.of([rule, &quarter]), Some(rounded(*share)));
+            put(metric::RULE_WEIGHT.of([rule, &quarter]), Some(rounded(*weight)));
         }
     }
     for (name, value) in report.lags.iter().flat_map(by_lag) {
-        put(&name, value);
+        put(name, value);
     }
     if let Some(probe) = &report.probe {
         let learning_rate = first.map(|update| update.learning_rate);
         for RuleGradient { aggregation: rule, norm, cosines, .. } in &probe.rules {
-            put(&format!("probe/{rule}/grad_norm"), Some(*norm));
+            put(metric::PROBE_NORM.of([rule]), Some(*norm));
             let as_long = learning_rate.and_then(|rate| probe.learning_rate(*rule, report.aggregation, rate));
-            put(&format!("probe/{rule}/learning_rate"), as_long);
+            put(metric::PROBE_RATE.of([rule]), as_long);
             for (RuleGradient { aggregation: other, .. }, cosine) in probe.rules.iter().zip(cosines) {
                 // The matrix is symmetric: report each pair once.
                 if rule < other {
-                    put(&format!("probe/{rule}/cosine/{other}"), *cosine);
+                    put(metric::PROBE_COSINE.of([rule, other]), *cosine);
                 }
             }
         }
-        put("timing_s/probe_gradients", Some(probe.took.as_secs_f64()));
+        put(metric::PROBE_TIME.into(), Some(probe.took.as_secs_f64()));
     }
     out
 }
 
 /// Statistics by lag, each under its name.
-fn by_lag(lags: &MismatchByLag) -> Vec<(String, Option<f64>)> {
+fn by_lag(lags: &MismatchByLag) -> Vec<(MetricName, Option<f64>)> {
     let tokens = lags.tokens() as f64;
-    let mut all = vec![("lag/mean".to_owned(), lags.mean_lag())];
+    let mut all = vec![(MetricName::from(metric::MEAN_LAG), lags.mean_lag())];
     for (lag, of_lag) in lags.iter() {
         let values = [
-            ("share", Some(of_lag.tokens() as f64 / tokens)),
-            ("ratio/p1", of_lag.ratio_quantile(0.01)),
-            ("ratio/p50", of_lag.ratio_quantile(0.5)),
-            ("ratio/p99", of_lag.ratio_quantile(0.99)),
-            ("ess", of_lag.sample_size_of_factors()),
-            ("ratio_ess", of_lag.ratio_sample_size()),
-            ("bounded_fraction", of_lag.bounded_fraction()),
-            ("kl_k1", of_lag.kl_k1()),
-            ("kl_k3", of_lag.kl_k3()),
+            (metric::LAG_SHARE.of([&lag]), Some(of_lag.tokens() as f64 / tokens)),
+            (metric::LAG_RATIO.of([&lag, &"p1"]), of_lag.ratio_quantile(0.01)),
+            (metric::LAG_RATIO.of([&lag, &"p50"]), of_lag.ratio_quantile(0.5)),
+            (metric::LAG_RATIO.of([&lag, &"p99"]), of_lag.ratio_quantile(0.99)),
+            (metric::LAG_ESS.of([&lag]), of_lag.sample_size_of_factors()),
+            (metric::LAG_RATIO_ESS.of([&lag]), of_lag.ratio_sample_size()),
+            (metric::LAG_BOUNDED.of([&lag]), of_lag.bounded_fraction()),
+            (metric::LAG_KL_K1.of([&lag]), of_lag.kl_k1()),
+            (metric::LAG_KL_K3.of([&lag]), of_lag.kl_k3()),
         ];
-        all.extend(values.map(|(name, value)| (format!("lag/{lag}/{name}"), value)));
+        all.extend(values);
     }
     all
 }

@@ -17,9 +17,9 @@ pub struct ProbeSettings {
 }
 
 impl ProbeSettings {
-    /// Whether a GRPO step, counted from 0, is one of them.
+    /// Whether a GRPO step, counted from 1, is one of them.
     pub fn is_due(&self, step: u64) -> bool {
-        self.every > 0 && step.is_multiple_of(self.every)
+        self.every > 0 && step.saturating_sub(1).is_multiple_of(self.every)
     }
 
     /// The rules that are computed, that in use among them.

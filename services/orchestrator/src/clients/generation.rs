@@ -92,7 +92,7 @@ impl Generation {
         self.retrier.call(Dependency::Generation, &self.endpoint, "GetStatus", call).await
     }
 
-    /// The same for a caller that only observes: `None` where the service does not answer at once.
+    /// The status for a caller that only observes: `None` where the service does not answer at once.
     pub(crate) async fn peek(&self) -> Option<GenerationGetStatusResponse> {
         let request = self.retrier.request(GenerationGetStatusRequest {});
         Some(self.client.clone().get_status(request).await.ok()?.into_inner())

@@ -78,7 +78,7 @@ impl Services {
         Ok(Self { learner: Some(learner), ..services })
     }
 
-    /// The same for samples that nothing is trained on.
+    /// Connects for samples that nothing is trained on.
     ///
     /// # Errors
     /// As [`Self::connect`].

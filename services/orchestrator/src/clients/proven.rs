@@ -3,7 +3,7 @@
 /// The scores of one engine.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ProvenEngine {
-    /// Its name.
+    /// Name of the engine.
     pub(crate) name: String,
     /// What it found.
     pub(crate) scores: EngineScores,

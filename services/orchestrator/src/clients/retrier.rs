@@ -86,7 +86,7 @@ impl Retrier {
         self.call_without_deadline(service, endpoint, what, bounded).await
     }
 
-    /// The same for calls that bound themselves.
+    /// Retries calls that bound themselves.
     pub(crate) async fn call_without_deadline<T, F>(
         &self,
         service: Dependency,
@@ -111,10 +111,10 @@ impl Retrier {
     }
 
     /// Writes until the disk accepts it.
-    pub(crate) async fn write(
+    pub(crate) async fn write<E: Into<RunError>>(
         &self,
         path: &Path,
-        mut write: impl FnMut() -> Result<(), RunError> + Send,
+        mut write: impl FnMut() -> Result<(), E> + Send,
     ) -> Result<(), Halt> {
         let full = AtomicBool::new(false);
         let lost = |waited: Duration, message: String| RunError::DiskLost {
@@ -124,7 +124,7 @@ impl Retrier {
             message,
         };
         let mut attempt = || -> BoxFuture<'_, Result<(), Failure>> {
-            Box::pin(std::future::ready(write().map_err(|error| match error {
+            Box::pin(std::future::ready(write().map_err(|error| match error.into() {
                 RunError::File { source, .. } => {
                     full.store(
                         matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded),

@@ -5,8 +5,7 @@ mod renderer;
 mod sampler;
 
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Dataset, Problem, arithmetic, programs, trails};
-use tokio_util::sync::CancellationToken;
+use evenkeel_tasks::{Cancel, Dataset, Problem, arithmetic, programs, trails};
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings};
@@ -24,7 +23,7 @@ pub(crate) fn dataset(
     seed: u64,
     held_out: u32,
     limits: &Limits,
-    cancel: &CancellationToken,
+    cancel: Cancel<'_>,
 ) -> Result<Dataset, RunError> {
     let dataset = match settings.built_in(seed, held_out) {
         Some(dataset) => dataset,
@@ -45,7 +44,7 @@ pub(crate) fn benchmark_problems(
     settings: &LoopSettings,
     dataset: &mut Dataset,
     limits: &Limits,
-    cancel: &CancellationToken,
+    cancel: Cancel<'_>,
 ) -> Result<Vec<Vec<Problem>>, RunError> {
     let benchmarks = settings.evaluation.benchmarks.iter();
     let problems = benchmarks.map(|benchmark| dataset.add_benchmark(&benchmark.files(&settings.data), limits, cancel));

@@ -6,10 +6,9 @@ use std::sync::Arc;
 use evenkeel_proto::FieldError;
 use evenkeel_seeds::{Stream, rng};
 use evenkeel_tasks::{
-    Cancelled, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind,
+    Cancel, Cancelled, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind,
 };
 use rand::Rng;
-use tokio_util::sync::CancellationToken;
 
 use super::renderer::Encoder;
 use crate::error::RunError;
@@ -105,7 +104,7 @@ impl Prompts {
         encoder: &Encoder,
         fit: Fit,
         held_out_tokens: usize,
-        cancel: &CancellationToken,
+        cancel: Cancel<'_>,
     ) -> Result<Self, RunError> {
         let Dataset { name, sources, train, held_out, report } = dataset;
         let names: Vec<Arc<str>> = sources.iter().map(|source| source.name.as_str().into()).collect();
@@ -145,14 +144,14 @@ pub(crate) fn encode(
     report: &mut DataReport,
     encoder: &Encoder,
     fit: Fit,
-    cancel: &CancellationToken,
+    cancel: Cancel<'_>,
 ) -> Result<Vec<Prompt>, RunError> {
     let Fit { context, max_tokens, overlong, invalid_rows } = fit;
     let allowed = fit.allowed();
     let mut prompts = Vec::with_capacity(problems.len());
     let rendered = problems.chunks(RENDERED_TOGETHER).flat_map(|problems| {
         let asked: Vec<_> = problems.iter().map(Problem::asked).collect();
-        let rendered = if cancel.is_cancelled() { Vec::new() } else { encoder.prompts.render_all(&asked) };
+        let rendered = if cancel() { Vec::new() } else { encoder.prompts.render_all(&asked) };
         problems.iter().zip(rendered)
     });
     for (problem, rendered) in rendered {
@@ -222,7 +221,7 @@ pub(crate) struct Demonstrations {
 }
 
 impl Demonstrations {
-    /// Those of a data set.
+    /// The demonstrations of a data set.
     ///
     /// # Errors
     /// Files without a single one, where the warm start needs them.
@@ -241,7 +240,7 @@ impl Demonstrations {
     ///
     /// # Errors
     /// The first that does not fit, by its row.
-    pub(crate) fn check(&self, encoder: &Encoder, context: usize, cancel: &CancellationToken) -> Result<(), RunError> {
+    pub(crate) fn check(&self, encoder: &Encoder, context: usize, cancel: Cancel<'_>) -> Result<(), RunError> {
         let tokenizer = &encoder.tokenizer;
         let mut drawn = false;
         for (problem, source) in &self.problems {
@@ -266,7 +265,7 @@ impl Demonstrations {
     /// The example in a row of a step: it follows from the seed, the step and the row alone.
     pub(crate) fn at(&self, step: u64, row: u32, encoder: &Encoder) -> Result<Demonstration, RunError> {
         let tokenizer = &encoder.tokenizer;
-        let mut rng = rng(self.seed, Stream::Demonstration { step, row: row.into() });
+        let mut rng = rng(self.seed, Stream::Demonstration { step: step.saturating_sub(1), row: row.into() });
         let (problem, source) = &self.problems[rng.random_range(0..self.problems.len())];
         let mut response_token_ids = tokenizer.encode(&source.text(&mut rng))?;
         response_token_ids.extend(tokenizer.end_id());

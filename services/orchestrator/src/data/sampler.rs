@@ -19,7 +19,7 @@ pub(crate) struct PromptSampler {
 struct Source {
     /// Relative to the sum of all.
     share: f64,
-    /// Its problems, by their indices in the whole list.
+    /// Problems of the source, by their indices in the whole list.
     indices: Vec<usize>,
     order: EpochOrder,
 }

@@ -6,12 +6,12 @@ pub enum CheckpointError {
     /// The state of the run in it cannot be used.
     #[error("the state of the run in checkpoint {path} {problem}")]
     State {
-        /// Its folder, as the learner sees it.
+        /// Folder of the checkpoint, as the learner sees it.
         path: String,
         /// What is wrong with it.
         problem: StateProblem,
     },
-    /// It does not name weights that the next steps are sampled with.
+    /// The checkpoint does not name weights that the next steps are sampled with.
     #[error(
         "the checkpoint after step {step} does not name the weights after step {weights}, which step {sampled} is sampled with"
     )]
@@ -23,7 +23,7 @@ pub enum CheckpointError {
         /// The step that needs them, counted from 1 as well.
         sampled: u64,
     },
-    /// It has prompts without a step, which data order would skip.
+    /// The checkpoint has prompts without a step, which data order would skip.
     #[error(
         "the checkpoint after step {step} is from a run in order of completion, whose prompt {prompt} is in no step yet: continue with \
          pipeline.order = \"completion\""
@@ -39,18 +39,18 @@ pub enum CheckpointError {
 /// What is wrong with the state of a run in a checkpoint, to follow its name.
 #[derive(Debug, thiserror::Error)]
 pub enum StateProblem {
-    /// It is no state of a run.
+    /// No state of a run.
     #[error("was not written by this program: {0}")]
     Foreign(#[source] serde_json::Error),
     /// Another version of the program wrote it.
     #[error("has format {found}, allowed: {allowed}")]
     Format {
-        /// Its format.
+        /// The format that was found.
         found: u32,
         /// The one that this version reads.
         allowed: u32,
     },
-    /// It belongs to another run.
+    /// A state of another run.
     #[error("belongs to a run with other settings")]
     Identity,
 }

@@ -52,9 +52,9 @@ pub enum Incompatible {
     /// A custom verifier that judges no custom tasks.
     #[error("data.verifiers.{name}: {endpoint} judges no custom tasks (`custom` of its status is false)")]
     Verifier {
-        /// Its name in the recipe.
+        /// Name of the verifier in the recipe.
         name: String,
-        /// Its address.
+        /// Address of the verifier.
         endpoint: String,
     },
     /// Tasks that the reward service cannot judge.

@@ -11,6 +11,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_config::ConfigError;
 use evenkeel_hf::FolderError;
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::RunFilesError;
 use evenkeel_tasks::{Cancelled, DataError};
 
 use crate::dependency::Dependency;
@@ -39,7 +40,7 @@ pub enum RunError {
     PromptTooLong {
         /// The problem.
         id: String,
-        /// Its length.
+        /// Tokens of the prompt.
         tokens: usize,
         /// The longest that fits.
         allowed: usize,
@@ -85,7 +86,7 @@ pub enum RunError {
     ServiceLost {
         /// Which one.
         service: Dependency,
-        /// Its address.
+        /// Address of the service.
         endpoint: String,
         /// How long the run waited.
         waited_ms: u64,
@@ -111,7 +112,7 @@ pub enum RunError {
         service: Dependency,
         /// The request.
         what: String,
-        /// Its reason.
+        /// The reason that the service gives.
         message: String,
     },
     /// Two services, or a service and the recipe, that are incompatible.
@@ -123,7 +124,7 @@ pub enum RunError {
     /// A benchmark whose prompts cannot be used.
     #[error("benchmark `{name}`: {source}")]
     Benchmark {
-        /// Its name in the recipe.
+        /// Name of the benchmark in the recipe.
         name: String,
         /// What is wrong.
         source: Box<RunError>,
@@ -227,7 +228,7 @@ pub enum RunError {
         step: u64,
         /// How often.
         times: u32,
-        /// Its last error.
+        /// The last error of the learner.
         message: String,
     },
     /// The start was cancelled while the run was being loaded. Nothing of it remains.
@@ -253,6 +254,18 @@ impl From<DataError> for RunError {
             DataError::File { path, message } => Self::Data { path, message },
             DataError::Field(error) => Self::Setting(error),
             DataError::Cancelled(_) => Self::Cancelled,
+        }
+    }
+}
+
+impl From<RunFilesError> for RunError {
+    fn from(error: RunFilesError) -> Self {
+        match error {
+            RunFilesError::Setting(error) => Self::Setting(error),
+            RunFilesError::Config(error) => Self::Config(error),
+            RunFilesError::Directory { path, message } => Self::Directory { path, message },
+            RunFilesError::File { path, source } => Self::File { path, source },
+            RunFilesError::Defect(message) => Self::Defect(message),
         }
     }
 }

@@ -1,12 +1,12 @@
 //! What an evaluation asks.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_files::sha256;
 use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
-use evenkeel_tasks::{Dataset, Problem, TaskKind};
-use tokio_util::sync::CancellationToken;
+use evenkeel_run_files::AskedBenchmark;
+use evenkeel_tasks::{Cancel, Dataset, Problem, TaskKind};
 
 use crate::data::{Encoder, Fit, Prompt, encode};
 use crate::error::RunError;
@@ -42,7 +42,7 @@ pub(crate) fn named_prompts(
     dataset: &mut Dataset,
     encoder: &Encoder,
     context: usize,
-    cancel: &CancellationToken,
+    cancel: Cancel<'_>,
 ) -> Result<Vec<Vec<Prompt>>, RunError> {
     let (evaluation, data) = (&settings.evaluation, &settings.data);
     let mut all = Vec::new();
@@ -121,6 +121,23 @@ impl Benchmarks {
         self.0.iter()
     }
 
+    /// How each is asked, by the name of its file of answers.
+    pub(super) fn asked(&self) -> BTreeMap<String, AskedBenchmark> {
+        let asked = |benchmark: &Benchmark| {
+            let sampling = benchmark.sampling();
+            AskedBenchmark {
+                problems: benchmark.problems(),
+                samples: benchmark.samples(),
+                temperature: sampling.temperature,
+                top_p: sampling.top_p,
+                max_tokens: sampling.max_tokens,
+                stop_token_ids: sampling.stop_token_ids.clone(),
+                digest: benchmark.digest(),
+            }
+        };
+        self.iter().map(|benchmark| (benchmark.file(), asked(benchmark))).collect()
+    }
+
     /// Longest prompt and response together, in tokens.
     pub(crate) fn context_tokens(&self) -> usize {
         let of = |benchmark: &Benchmark| {
@@ -166,7 +183,7 @@ impl Benchmark {
         usize::try_from(index).ok().and_then(|index| self.prompts.get(index)).map_or("", |prompt| &prompt.id)
     }
 
-    /// Its name as a file may have it: data may have any name without a slash.
+    /// The name as a file may have it: data may have any name without a slash.
     pub(super) fn file(&self) -> String {
         file_name(&self.name)
     }

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::sync::Arc;
 
 use evenkeel_proto::v1::WeightsRef;
+use evenkeel_run_files::{Answer, AnswerFile, EvaluationManifest};
 
-use super::answer::Answer;
-use super::answer_file::AnswerFile;
 use super::benchmark::Benchmarks;
-use super::manifest::Manifest;
+use super::group_answers::answers_of;
 use super::scores::Scores;
 use crate::error::{Halt, RunError};
 use crate::rollout::{RolloutContext, RolloutScheduler};
@@ -72,7 +71,7 @@ pub(crate) async fn evaluate(
         let Some((benchmark, progress, index)) = found else {
             return Err(RunError::Defect(format!("group {} belongs to no benchmark", group.number())).into());
         };
-        let answers = Answer::of_group(benchmark, index, &group, rollouts.tokenizer())?;
+        let answers = answers_of(benchmark, index, &group, rollouts.tokenizer())?;
         let path = progress.file.path().to_owned();
         retrier.write(&path, || progress.file.append(index, &answers)).await?;
         progress.scores.add(index, &answers);
@@ -96,8 +95,8 @@ pub(crate) fn refuse_other(
     seed: u64,
     folder: &Path,
 ) -> Result<(), RunError> {
-    let manifest = Manifest::new(asked.step, &asked.digest, seed, benchmarks.iter());
-    match Manifest::read(folder).and_then(|before| before.difference(&manifest)) {
+    let manifest = EvaluationManifest::new(asked.step, &asked.digest, seed, benchmarks.asked());
+    match EvaluationManifest::read(folder).and_then(|before| before.difference(&manifest)) {
         None => Ok(()),
         Some(other) => {
             let message =
@@ -115,8 +114,8 @@ fn open(
     folder: &Path,
 ) -> Result<Vec<BenchmarkFile>, RunError> {
     std::fs::create_dir_all(folder).map_err(RunError::file(folder))?;
-    let manifest = Manifest::new(asked.step, &asked.digest, seed, benchmarks.iter());
-    let before = Manifest::read(folder);
+    let manifest = EvaluationManifest::new(asked.step, &asked.digest, seed, benchmarks.asked());
+    let before = EvaluationManifest::read(folder);
     let mut all = Vec::new();
     for benchmark in benchmarks.iter() {
         let name = benchmark.file();

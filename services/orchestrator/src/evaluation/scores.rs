@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_run_files::at_k::AVERAGE;
+use evenkeel_run_files::{Answer, MetricsLine, Statistics, at_k};
+use evenkeel_run_metrics::{MetricName, table as metric};
 use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
 
-use super::answer::Answer;
-use crate::metrics::{MetricsLine, Statistics, at_k};
-use crate::settings::AVERAGE;
+use crate::rollout::COPIED;
 
 /// What became of the answers to one benchmark.
 #[derive(Debug, Clone)]
@@ -31,7 +32,7 @@ struct ProblemScores {
 }
 
 /// Values in addition to the accuracies, by name.
-type ExtraMetrics = Vec<(String, Option<f64>)>;
+type ExtraMetrics = Vec<(MetricName, Option<f64>)>;
 
 impl Scores {
     pub(super) fn new(name: &str, samples: u32, in_average: bool) -> Self {
@@ -42,8 +43,8 @@ impl Scores {
     pub(super) fn add(&mut self, index: u64, answers: &[Answer]) {
         let generated = answers.iter().filter(|answer| !answer.token_ids.is_empty());
         let scores = ProblemScores {
-            attempts: answers.iter().filter_map(Answer::attempt).collect(),
-            copied: answers.iter().filter(|answer| answer.score.is_some()).map(Answer::is_copied).collect(),
+            attempts: answers.iter().filter_map(attempt).collect(),
+            copied: answers.iter().filter(|answer| answer.score.is_some()).map(is_copied).collect(),
             lengths: generated.map(|answer| (answer.token_ids.len() as f64, answer.is_truncated())).collect(),
             invalid: answers.iter().filter(|answer| !answer.verdict.is_valid()).count(),
         };
@@ -60,14 +61,19 @@ impl Scores {
         let problems: Vec<Vec<Attempt>> = self.problems.values().map(|problem| problem.attempts.clone()).collect();
         let (k, mut extra) = (self.samples, Vec::new());
         let Some(found) = Accuracies::of(&problems) else { return Default::default() };
-        let mut named = BTreeMap::from([(format!("mean@{k}"), found.mean)]);
-        extra.push((format!("acc/mean@{k}/sampling_error"), found.sampling_error));
-        extra.push((format!("acc/mean@{k}/with_copied"), self.mean_with_copied()));
+        let mean = format!("mean@{k}");
+        let mut named = BTreeMap::from([(mean.clone(), found.mean)]);
+        extra.push((metric::ACCURACY_NOISE.of([&self.name, &mean]), found.sampling_error));
+        extra.push((metric::ACCURACY_WITH_COPIED.of([&self.name, &mean]), self.mean_with_copied()));
         if k > 1 {
             named.insert(format!("best@{k}"), found.best);
             named.insert(format!("best@{k}/mean"), found.bootstrap_best);
             named.extend(found.majority.as_ref().map(|majority| (format!("maj@{k}"), majority.accuracy)));
-            extra.push((format!("acc/maj@{k}/ties"), found.majority.map(|majority| majority.ties)));
+            let majority = format!("maj@{k}");
+            extra.push((
+                metric::MAJORITY_TIES.of([&self.name, &majority]),
+                found.majority.map(|majority| majority.ties),
+            ));
             let pass = |n: u32| Some((format!("pass@{n}"), pass_at(n as usize, &problems)?));
             named.extend(at_k::pass_numbers(k).into_iter().filter_map(pass));
         }
@@ -84,22 +90,35 @@ impl Scores {
         Statistics::of(self.problems.values().filter_map(accepted)).mean()
     }
 
-    fn values(&self, line: &mut MetricsLine, named: &BTreeMap<String, Estimate>, extra: &[(String, Option<f64>)]) {
-        let aux = |name: &str| at_k::aux(&self.name, name);
+    fn values(&self, line: &mut MetricsLine, named: &BTreeMap<String, Estimate>, extra: &[(MetricName, Option<f64>)]) {
+        let name = &self.name;
         set(line, &self.name, named);
         for (name, value) in extra {
-            line.set(aux(name), *value);
+            line.set(name.clone(), *value);
         }
         let lengths = || self.problems.values().flat_map(|problem| &problem.lengths);
-        line.set_statistics(&aux("response_length"), Statistics::of(lengths().map(|(tokens, _)| *tokens)));
+        line.set_statistics(
+            |of| metric::EVALUATED_LENGTH.of([name, &of]),
+            Statistics::of(lengths().map(|(tokens, _)| *tokens)),
+        );
         let clipped = lengths().map(|(_, clipped)| f64::from(u8::from(*clipped)));
-        line.set(aux("response_length/clip_ratio"), Statistics::of(clipped).mean());
-        line.set(aux("problems"), self.problems.len() as f64);
+        line.set(metric::EVALUATED_TRUNCATED.of([name]), Statistics::of(clipped).mean());
+        line.set(metric::EVALUATED_PROBLEMS.of([name]), self.problems.len() as f64);
         let invalid: usize = self.problems.values().map(|problem| problem.invalid).sum();
-        line.set(aux("invalid_samples"), invalid as f64);
+        line.set(metric::EVALUATED_INVALID.of([name]), invalid as f64);
         let copied = self.problems.values().flat_map(|problem| &problem.copied).filter(|copied| **copied).count();
-        line.set(aux("copied_samples"), copied as f64);
+        line.set(metric::EVALUATED_COPIED.of([name]), copied as f64);
     }
+}
+
+/// What accuracies count of an answer; `None` without a verdict.
+fn attempt(answer: &Answer) -> Option<Attempt> {
+    Some(Attempt { score: answer.score?, answer: answer.answer.clone() })
+}
+
+/// Whether an answer was refused because it is copied from the prompt.
+fn is_copied(answer: &Answer) -> bool {
+    answer.score.is_some() && answer.reason == COPIED
 }
 
 /// Writes the metrics of an evaluation into its line.
@@ -119,15 +138,15 @@ pub(crate) fn write_scores(line: &mut MetricsLine, all: &[Scores], elapsed: Dura
         };
         set(line, AVERAGE, &first.keys().filter_map(average).collect());
         let problems: usize = all.iter().filter(|scores| scores.in_average).map(|scores| scores.problems.len()).sum();
-        line.set(at_k::aux(AVERAGE, "problems"), problems as f64);
+        line.set(metric::EVALUATED_PROBLEMS.of([&AVERAGE]), problems as f64);
     }
-    line.set("timing_s/testing", elapsed.as_secs_f64());
+    line.set(metric::EVALUATION_TIME, elapsed.as_secs_f64());
 }
 
 fn set(line: &mut MetricsLine, name: &str, named: &BTreeMap<String, Estimate>) {
-    for (metric, estimate) in named {
-        line.set(at_k::core(name, metric), estimate.value);
-        line.set(at_k::standard_error(name, metric), estimate.standard_error);
+    for (of, estimate) in named {
+        line.set(metric::ACCURACY.of([&name, of]), estimate.value);
+        line.set(metric::ACCURACY_ERROR.of([&name, of]), estimate.standard_error);
     }
 }
 

@@ -3,97 +3,51 @@
 use std::path::{Path, PathBuf};
 
 use evenkeel_files::{FileDigest, FileStamp};
-use evenkeel_tasks::{Cancelled, DataReport, Part};
-use serde::{Deserialize, Serialize};
-use tokio_util::sync::CancellationToken;
+use evenkeel_run_files::{Input, InputKind};
+use evenkeel_tasks::{Cancel, Cancelled, DataReport, Part};
 
 use crate::error::RunError;
 
 /// From this size on, in bytes, a file that is where it was, with the length, times and inode that it had, is not read again.
 const LARGE: u64 = 64 << 20;
 
-/// What an input is read for.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub(crate) enum InputKind {
-    /// A data file to train on.
-    TrainingData,
-    /// A data file to evaluate on.
-    EvaluationData,
-    /// A part of the model's folder: what the run begins with, and what a KL term refers to.
-    Model,
-}
-
-impl InputKind {
-    /// In words, to follow an article.
-    pub(crate) fn words(self) -> &'static str {
-        match self {
-            Self::TrainingData => "data file",
-            Self::EvaluationData => "evaluation file",
-            Self::Model => "model",
-        }
-    }
-}
-
-/// What is in a file that a run reads.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Input {
-    pub(crate) kind: InputKind,
-    /// Name of the file within its folder; `weights` for those of a model.
-    pub(crate) name: String,
-    /// Where it was read.
-    pub(crate) path: PathBuf,
-    /// `sha256:` and 64 hexadecimal digits.
-    pub(crate) digest: String,
-    /// How a large file is recognised without being read.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    stamps: Vec<FileStamp>,
-}
-
 /// What is known of inputs from before, so that large files need not be read again.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub(crate) struct Known<'a> {
     pub(crate) inputs: &'a [Input],
     /// Whether everything is read all the same.
     pub(crate) read_again: bool,
-    pub(crate) cancel: &'a CancellationToken,
+    pub(crate) cancel: Cancel<'a>,
 }
 
-impl Input {
-    /// An input that consists of these files, all in or below `path`. `digest` reads them.
-    pub(super) fn of(
-        kind: InputKind,
-        name: &str,
-        path: &Path,
-        files: &[PathBuf],
-        known: Known<'_>,
-        digest: impl FnOnce() -> Result<String, RunError>,
-    ) -> Result<Self, RunError> {
-        Cancelled::check(known.cancel)?;
-        let stamps = || -> Result<Vec<FileStamp>, RunError> {
-            let stamps = files.iter().map(|file| FileStamp::of(file).map_err(RunError::file(file)));
-            let stamps = stamps.collect::<Result<Vec<_>, _>>()?;
-            let is_large = stamps.iter().map(|stamp| stamp.bytes).sum::<u64>() >= LARGE;
-            Ok(if is_large { stamps } else { Vec::new() })
-        };
-        let before = stamps()?;
-        let same = |input: &&Self| {
-            (input.kind, input.name.as_str(), input.path.as_path()) == (kind, name, path) && input.stamps == before
-        };
-        let known = known.inputs.iter().find(same).filter(|_| !before.is_empty() && !known.read_again);
-        let digest = match known {
-            Some(input) => input.digest.clone(),
-            None => digest()?,
-        };
-        // A file that is written meanwhile is read the next time.
-        let stamps = if stamps()? == before { before } else { Vec::new() };
-        Ok(Self { kind, name: name.to_owned(), path: path.to_owned(), digest, stamps })
-    }
-
-    /// One of a run that an earlier version of the program began.
-    pub(super) fn earlier(kind: InputKind, path: &Path, digest: &str) -> Self {
-        Self { kind, name: file_name(path), path: path.to_owned(), digest: digest.to_owned(), stamps: Vec::new() }
-    }
+/// An input that consists of these files, all in or below `path`. `digest` reads them.
+pub(super) fn input(
+    kind: InputKind,
+    name: &str,
+    path: &Path,
+    files: &[PathBuf],
+    known: Known<'_>,
+    digest: impl FnOnce() -> Result<String, RunError>,
+) -> Result<Input, RunError> {
+    Cancelled::check(known.cancel)?;
+    let stamps = || -> Result<Vec<FileStamp>, RunError> {
+        let stamps = files.iter().map(|file| FileStamp::of(file).map_err(RunError::file(file)));
+        let stamps = stamps.collect::<Result<Vec<_>, _>>()?;
+        let is_large = stamps.iter().map(|stamp| stamp.bytes).sum::<u64>() >= LARGE;
+        Ok(if is_large { stamps } else { Vec::new() })
+    };
+    let before = stamps()?;
+    let same = |input: &&Input| {
+        (input.kind, input.name.as_str(), input.path.as_path()) == (kind, name, path) && input.stamps == before
+    };
+    let known = known.inputs.iter().find(same).filter(|_| !before.is_empty() && !known.read_again);
+    let digest = match known {
+        Some(input) => input.digest.clone(),
+        None => digest()?,
+    };
+    // A file that is written meanwhile is read the next time.
+    let stamps = if stamps()? == before { before } else { Vec::new() };
+    Ok(Input { kind, name: name.to_owned(), path: path.to_owned(), digest, stamps })
 }
 
 /// The data files that a report names, in the order in which they are read. Their digests are added to the report, so that it is known later
@@ -107,14 +61,14 @@ pub(crate) fn of_data(report: &mut DataReport, known: Known<'_>) -> Result<Vec<I
         let path = std::path::absolute(&file.file).map_err(RunError::file(&file.file))?;
         let kind = kind_of(file.part);
         let read = || FileDigest::of(&path).map(|digest| digest.to_string()).map_err(RunError::file(&path));
-        let input = Input::of(kind, &file_name(&path), &path, std::slice::from_ref(&path), known, read)?;
+        let input = input(kind, &file_name(&path), &path, std::slice::from_ref(&path), known, read)?;
         file.digest = Some(input.digest.clone());
         Ok(input)
     });
     inputs.collect()
 }
 
-pub(super) fn kind_of(part: Part) -> InputKind {
+fn kind_of(part: Part) -> InputKind {
     match part {
         Part::Training => InputKind::TrainingData,
         Part::Evaluation => InputKind::EvaluationData,
@@ -137,24 +91,23 @@ mod tests {
         path: PathBuf,
         inputs: Vec<Input>,
         reads: Cell<u32>,
-        cancel: CancellationToken,
     }
 
     impl Looks {
         fn at(path: PathBuf) -> Self {
-            let mut looks = Self { path, inputs: Vec::new(), reads: Cell::new(0), cancel: CancellationToken::new() };
+            let mut looks = Self { path, inputs: Vec::new(), reads: Cell::new(0) };
             looks.inputs.push(looks.look(false));
             looks
         }
 
         fn look(&self, read_again: bool) -> Input {
-            let known = Known { inputs: &self.inputs, read_again, cancel: &self.cancel };
+            let known = Known { inputs: &self.inputs, read_again, cancel: &|| false };
             let read = || {
                 self.reads.set(self.reads.get() + 1);
                 Ok(FileDigest::of(&self.path).unwrap().to_string())
             };
             let files = std::slice::from_ref(&self.path);
-            Input::of(InputKind::TrainingData, "a", &self.path, files, known, read).unwrap()
+            input(InputKind::TrainingData, "a", &self.path, files, known, read).unwrap()
         }
     }
 
@@ -185,9 +138,8 @@ mod tests {
         let looks = Looks::at(path.clone());
         looks.look(false);
         assert_eq!(looks.reads.get(), 2);
-        looks.cancel.cancel();
-        let known = Known { inputs: &[], read_again: false, cancel: &looks.cancel };
-        let refused = Input::of(InputKind::TrainingData, "a", &path, &[], known, || panic!("nothing is read"));
+        let known = Known { inputs: &[], read_again: false, cancel: &|| true };
+        let refused = input(InputKind::TrainingData, "a", &path, &[], known, || panic!("nothing is read"));
         assert!(matches!(refused, Err(RunError::Cancelled)));
     }
 }

@@ -4,9 +4,10 @@ use std::path::{Path, PathBuf};
 
 use evenkeel_files::{FileDigest, sha256};
 use evenkeel_hf::{COMPANION_FILES, Folder, WeightFiles, name, tensors_digest};
+use evenkeel_run_files::{Input, InputKind};
 use serde_json::Value;
 
-use super::file::{Input, InputKind, Known};
+use super::file::{Known, input};
 use crate::error::RunError;
 
 /// What the weights are called; they may be several files.
@@ -28,14 +29,14 @@ pub(crate) fn of_model(folder: &Folder, known: Known<'_>) -> Result<Vec<Input>, 
     let mut inputs = Vec::new();
     let file = path.join(name::CONFIG);
     let config = || Ok(canonical(folder.json(name::CONFIG)?.unwrap_or_default()));
-    inputs.push(Input::of(InputKind::Model, name::CONFIG, &path, &[file], known, config)?);
+    inputs.push(input(InputKind::Model, name::CONFIG, &path, &[file], known, config)?);
 
     let weights = WeightFiles::read(folder)?;
     let files: Vec<PathBuf> = weights.paths().collect();
     // The services that need weights miss those that are missing.
     if !files.is_empty() && weights.missing().is_empty() {
-        let read = || Ok(tensors_digest(&weights.tensor_digests(|| !known.cancel.is_cancelled())?));
-        inputs.push(Input::of(InputKind::Model, WEIGHTS, &path, &files, known, read)?);
+        let read = || Ok(tensors_digest(&weights.tensor_digests(|| !(known.cancel)())?));
+        inputs.push(input(InputKind::Model, WEIGHTS, &path, &files, known, read)?);
     }
     let companions = COMPANION_FILES.iter().map(|&name| name.to_owned()).chain(templates(&path)?);
     for name in companions {
@@ -44,7 +45,7 @@ pub(crate) fn of_model(folder: &Folder, known: Known<'_>) -> Result<Vec<Input>, 
             continue;
         }
         let read = || FileDigest::of(&file).map(|digest| digest.to_string()).map_err(RunError::file(&file));
-        inputs.push(Input::of(InputKind::Model, &name, &path, std::slice::from_ref(&file), known, read)?);
+        inputs.push(input(InputKind::Model, &name, &path, std::slice::from_ref(&file), known, read)?);
     }
     Ok(inputs)
 }
@@ -75,12 +76,11 @@ fn canonical(mut config: Value) -> String {
 #[cfg(test)]
 mod tests {
     use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
-    use tokio_util::sync::CancellationToken;
 
     use super::*;
 
     fn digests(folder: &Path) -> Vec<(String, String)> {
-        let cancel = CancellationToken::new();
+        let cancel = || false;
         let known = Known { inputs: &[], read_again: false, cancel: &cancel };
         let inputs = of_model(&Folder::new(folder), known).unwrap();
         inputs.into_iter().map(|input| (input.name, input.digest)).collect()
@@ -144,7 +144,7 @@ mod tests {
             let path = model.join(file);
             std::fs::remove_file(&path).unwrap();
             assert!(std::process::Command::new("mkfifo").arg(&path).status().unwrap().success());
-            let cancel = CancellationToken::new();
+            let cancel = || false;
             let known = Known { inputs: &[], read_again: false, cancel: &cancel };
             let error = of_model(&Folder::new(&model), known).unwrap_err().to_string();
             assert!(error.contains("a regular file") && error.contains(file), "{file}: {error}");

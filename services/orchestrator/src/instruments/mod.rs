@@ -8,17 +8,19 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use evenkeel_proto::Label;
-use evenkeel_proto::v1::RunState;
+use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_run_files::MetricsLine;
 use evenkeel_telemetry::Series;
 use metrics::{counter, gauge, histogram};
 
 use crate::dependency::Dependency;
-use crate::metrics::MetricsLine;
 
 pub(crate) use progress::{AtStage, Stage, follow, waiting};
 
-/// Of the orchestrator, besides those of its server and its dispatchers.
-pub const SERIES: &[&[Series]] = &[series::RUN, values::VALUES];
+/// The series of the orchestrator, besides those of its server and its dispatchers.
+pub fn series() -> [&'static [Series]; 2] {
+    [series::RUN, &values::VALUES]
+}
 
 evenkeel_telemetry::labels! {
     /// A part of a run that is timed.
@@ -68,6 +70,9 @@ pub(crate) fn line(line: &MetricsLine) {
     gauge!("evenkeel_run_policy_version").set(line.policy_version as f64);
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     gauge!("evenkeel_run_last_line_timestamp_seconds", "kind" => kind).set(now.as_secs_f64());
+    if line.kind == StepKind::Evaluation {
+        gauge!("evenkeel_run_evaluation_step").set(line.step as f64);
+    }
     values::show(line);
 }
 

@@ -27,6 +27,7 @@ pub(super) const RUN: &[Series] = &[
     Series::gauge("evenkeel_run_last_line_timestamp_seconds", "when a step or evaluation ended last, Unix time")
         .by(&[("kind", Values::Of(&["train", "warm_start", "evaluation"]))]),
     Series::gauge("evenkeel_run_policy_version", "weights version of the newest recorded step"),
+    Series::gauge("evenkeel_run_evaluation_step", "GRPO steps before the newest evaluation"),
     Series::counter("evenkeel_run_steps_total", "steps and evaluations recorded")
         .by(&[("kind", Values::Of(&["train", "warm_start", "evaluation"]))]),
     Series::histogram(

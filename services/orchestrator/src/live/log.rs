@@ -50,7 +50,7 @@ impl LogTail {
         }
     }
 
-    /// Those after a number.
+    /// The lines after a number.
     pub(crate) fn after(&self, number: u64) -> Vec<LogLine> {
         let lines = self.lines.lock().unwrap_or_else(PoisonError::into_inner);
         lines.1.iter().filter(|line| line.number > number).cloned().collect()
@@ -60,9 +60,9 @@ impl LogTail {
 #[cfg(test)]
 mod tests {
     use evenkeel_proto::v1::StepKind;
+    use evenkeel_run_files::MetricsLine;
 
     use super::*;
-    use crate::metrics::MetricsLine;
 
     #[test]
     fn the_log_keeps_its_last_lines() {

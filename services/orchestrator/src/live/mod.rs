@@ -43,7 +43,7 @@ impl LiveRun {
         &self.run_id
     }
 
-    /// Its directory.
+    /// Directory of the run.
     pub fn directory(&self) -> &Path {
         &self.directory
     }

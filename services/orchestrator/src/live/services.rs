@@ -19,7 +19,7 @@ const MAX_ENGINES: usize = 64;
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub(crate) struct ServiceState {
     pub(crate) name: String,
-    /// Its addresses.
+    /// Addresses of the service.
     pub(crate) endpoint: String,
     /// In a word or two.
     pub(crate) health: String,

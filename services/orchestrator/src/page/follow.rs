@@ -4,11 +4,10 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use axum::body::Bytes;
+use evenkeel_run_report::{RenderedPage, RunView, event};
 use serde::Serialize;
 
-use super::json::event;
 use super::sse::{Sent, Source};
-use super::view::{RenderedPage, RunView};
 use crate::error::RunError;
 use crate::live::{LiveRun, doing};
 use crate::sample_stream::Reading;
@@ -69,7 +68,7 @@ impl Source for RunReader {
 pub(super) async fn page_of(view: &Arc<RunView>, live: Option<&LiveRun>) -> Result<Arc<RenderedPage>, RunError> {
     let (view, state) = (Arc::clone(view), live.map(|run| run.progress().state));
     let rendered = tokio::task::spawn_blocking(move || view.page(state)).await;
-    rendered.map_err(|error| RunError::Defect(error.to_string()))?
+    Ok(rendered.map_err(|error| RunError::Defect(error.to_string()))??)
 }
 
 impl Live {

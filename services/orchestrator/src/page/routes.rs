@@ -14,14 +14,15 @@ use axum::response::{Html, IntoResponse, Response};
 use axum::routing::get;
 use evenkeel_report::Live;
 use evenkeel_rpc::server::HttpTokenAuth;
+use evenkeel_run_report::{LineCursor, Whereabouts, encoded, run_update};
 
 use super::follow::{self, RunReader};
 use super::hosts::Hosts;
-use super::runs::{self, RunsReader, encoded};
+use super::list::{self, RunsReader};
 use super::shown::Runs;
 use super::sse;
 use crate::error::RunError;
-use crate::run_update::{LineCursor, of_run};
+use crate::live::doing;
 
 /// Nothing but this server's own files and streams; nothing inline, and no frame around it.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src data:; form-action 'self'; \
@@ -37,7 +38,7 @@ const MAX_CHOSEN: usize = 64;
 pub(super) fn router(runs: Arc<Runs>, hosts: Hosts, auth: HttpTokenAuth) -> Router {
     let text = |kind: &'static str, text: String| get(move || async move { ([(CONTENT_TYPE, kind)], text) });
     Router::new()
-        .route("/", get(list))
+        .route("/", get(runs_page))
         .route("/events", get(list_events))
         .route("/run/{name}", get(run))
         .route("/run/{name}/events", get(run_events))
@@ -74,9 +75,9 @@ fn chosen(Query(query): Choice) -> Vec<String> {
     query.into_iter().filter(|(key, _)| key == "run").map(|(_, name)| name).take(MAX_CHOSEN).collect()
 }
 
-async fn list(State(shown): State<Arc<Runs>>, query: Choice) -> Response {
+async fn runs_page(State(shown): State<Arc<Runs>>, query: Choice) -> Response {
     let chosen = chosen(query);
-    match runs::page_of(&shown.list, &chosen).await {
+    match list::page_of(&shown.list, &chosen).await {
         Ok(rendered) => {
             let query: Vec<String> = chosen.iter().map(|name| format!("run={}", encoded(name))).collect();
             let events = format!("/events?{}", query.join("&"));
@@ -107,8 +108,14 @@ async fn lines(State(runs): State<Arc<Runs>>, Path(name): Path<String>, Query(si
     let Some(directory) = runs.directory(&name) else { return unknown() };
     runs.note_follower();
     let progress = runs.live(&name).map(|run| run.progress());
-    let update = tokio::task::spawn_blocking(move || {
-        let update = of_run(&directory, progress.as_ref(), since)?;
+    let update = tokio::task::spawn_blocking(move || -> Result<String, RunError> {
+        let at = match progress {
+            Some(progress) => {
+                Whereabouts { state: progress.state, doing: doing(&progress), total_steps: progress.total_steps }
+            }
+            None => Whereabouts::stored(&directory),
+        };
+        let update = run_update(&directory, at, since)?;
         serde_json::to_string(&update).map_err(|error| RunError::Defect(error.to_string()))
     });
     match update.await {

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant};
 
 use evenkeel_rpc::exposure::warn_of_plaintext;
 use evenkeel_rpc::server::{HttpTokenAuth, ServerError};
+use evenkeel_run_report::encoded;
 use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 
 use super::hosts::Hosts;
 use super::listener::{Limits, serve};
 use super::routes::router;
-use super::runs::encoded;
 use super::shown::Runs;
 use crate::live::LiveRun;
 use crate::settings::PageSettings;

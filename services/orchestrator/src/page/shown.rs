@@ -5,9 +5,9 @@ use std::path::{Component, Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use super::runs::RunsView;
-use super::view::RunView;
-use crate::directory::RunManifest;
+use evenkeel_run_files::RunManifest;
+use evenkeel_run_report::{RunView, RunsView};
+
 use crate::live::LiveRun;
 
 /// Pages of runs that are kept in memory; those of further runs are made anew.

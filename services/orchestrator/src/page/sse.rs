@@ -8,10 +8,8 @@ use std::time::{Duration, Instant};
 use axum::body::{Body, Bytes};
 use axum::http::header::CONTENT_TYPE;
 use axum::response::{IntoResponse, Response};
+use evenkeel_run_report::{RenderedPage, event};
 use futures_util::stream;
-
-use super::json::event;
-use super::view::RenderedPage;
 
 /// How often a stream looks whether there is anything new.
 const TICK: Duration = Duration::from_millis(500);

@@ -8,11 +8,11 @@ use crate::settings::ServicesSettings;
 #[derive(Debug, Clone, Default)]
 pub(crate) struct DroppedSamples {
     samples: usize,
-    /// Those that took too long.
+    /// Samples that took too long.
     late: usize,
-    /// Those that were generated and have no verdict, for another reason.
+    /// Samples that were generated and have no verdict, for another reason.
     invalid: usize,
-    /// Those that could not be generated, for another reason.
+    /// Samples that could not be generated, for another reason.
     failed: usize,
     /// Why one of these two kinds was left out last; empty where none was.
     last_invalid: String,

@@ -122,7 +122,7 @@ impl EngineWeights {
         self.restore_as(weights, PauseMode::Unspecified, seen).await
     }
 
-    /// The same for the weights that the run last updated the engines to.
+    /// Restores the weights that the run last updated the engines to.
     pub(super) async fn restore_target(&self, seen: UpdateCounts) -> Result<MissingWeights, Halt> {
         let target = self.state.borrow().target.clone();
         match target {

@@ -38,7 +38,7 @@ pub(super) struct Episode {
     attempts: Attempts,
     /// When its first segment was asked for.
     began: Option<SystemTime>,
-    /// Its span. All samples of a prompt share a trace.
+    /// Span of the sample. All samples of a prompt share a trace.
     span: TraceContext,
 }
 

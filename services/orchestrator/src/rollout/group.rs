@@ -30,7 +30,7 @@ pub(crate) struct GroupRequest {
     pub(super) task: Task,
     /// What it counts as in metrics by data source.
     pub(super) data_source: Arc<str>,
-    /// The same with long tests named by their digest.
+    /// The task with long tests named by their digest.
     pub(super) named: Option<Task>,
     pub(super) sampling: Arc<GroupSampling>,
 }
@@ -152,7 +152,7 @@ impl SampledGroup {
         &self.request
     }
 
-    /// The step that its seeds name, from 0.
+    /// The step that its id names.
     pub(crate) fn seeded_by(&self) -> u64 {
         self.request.id.step
     }

@@ -84,8 +84,8 @@ impl HealthMonitor {
 
     /// Nothing is in flight: what was seen says nothing of what is in flight next, however much later that is.
     pub(super) fn rest(&mut self) {
-        self.rollouts.since = None;
-        self.verifiers.iter_mut().for_each(|(_, verifications)| verifications.since = None);
+        self.rollouts.rest();
+        self.verifiers.iter_mut().for_each(|(_, verifications)| verifications.rest());
     }
 
     /// # Errors
@@ -121,6 +121,11 @@ struct StallDetector {
 impl StallDetector {
     fn new(service: Dependency, endpoint: String, limit: Duration) -> Self {
         Self { service, endpoint, limit, since: None }
+    }
+
+    /// Nothing is held until the next observation, of other items.
+    fn rest(&mut self) {
+        self.since = None;
     }
 
     /// Records how many items the service holds and how many it has finished so far.
@@ -160,5 +165,24 @@ mod tests {
         assert!(detector.observe(3, 1).is_ok(), "it finished one");
         assert!(detector.observe(2, 1).is_err());
         assert!(detector.observe(0, 1).is_ok());
+    }
+
+    /// Nobody looks while nothing is in flight, as during a long evaluation of another engine or while a run has all its samples.
+    #[test]
+    fn a_service_that_was_given_nothing_for_long_has_not_stalled() {
+        let limit = Duration::from_millis(20);
+        let mut detector = StallDetector::new(Dependency::Generation, "http://a:1".to_owned(), limit);
+        let mut idle_for_longer = |rests: bool| {
+            detector.observe(3, 5).unwrap();
+            if rests {
+                detector.rest();
+            }
+            std::thread::sleep(2 * limit);
+            let found = detector.observe(2, 5).is_ok();
+            detector.rest();
+            found
+        };
+        assert!(!idle_for_longer(false), "items that were there all along");
+        assert!(idle_for_longer(true));
     }
 }

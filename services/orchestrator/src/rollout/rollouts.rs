@@ -28,13 +28,13 @@ pub(crate) struct SampleKey {
 
 /// What has happened to an episode.
 pub(crate) enum RolloutEvent {
-    /// Its segment is with the generation service.
+    /// A segment is with the generation service.
     SegmentBegan(SampleKey),
-    /// Its segment is sampled, and its response goes on.
+    /// A segment is sampled, and the response goes on.
     SegmentEnded(SampleKey),
-    /// Its response is whole, or given up, and is verified.
+    /// The response is whole, or given up, and is verified.
     ResponseEnded(SampleKey),
-    /// It was the last one of its group that was not finished.
+    /// The episode was the last one of its group that was not finished.
     Group(Box<SampledGroup>),
 }
 

@@ -14,11 +14,11 @@ pub(crate) type Components = BTreeMap<String, f64>;
 /// What became of a sample.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum SampleStatus {
-    /// It has a verdict.
+    /// The sample has a verdict.
     Valid { outcome: Outcome, rewards: Rewards, components: Components },
-    /// It was generated, but has no verdict, for a reason that is not its own. `late`: the reason was time.
+    /// The sample was generated, but has no verdict, for a reason that is not its own. `late`: the reason was time.
     Invalid { reason: String, late: bool },
-    /// It could not be generated. `late`: the reason was time.
+    /// The sample could not be generated. `late`: the reason was time.
     Failed { message: String, late: bool },
 }
 

@@ -9,19 +9,19 @@ use super::response_part::ResponsePart;
 /// How a rollout differs from the sample that was requested.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum RolloutMismatch {
-    /// Its segments are malformed, or hold tokens outside the vocabulary.
+    /// Segments are malformed, or hold tokens outside the vocabulary.
     #[error(transparent)]
     Segments(#[from] FieldError),
-    /// It did not end by itself.
+    /// The answer did not end by itself.
     #[error("its finish reason is {}", .0.as_str_name())]
     FinishReason(FinishReason),
-    /// It answers another prompt.
+    /// An answer to another prompt.
     #[error("the engine used another prompt than was sent")]
     Prompt,
-    /// It does not begin with the response so far.
+    /// The answer does not begin with the response so far.
     #[error("it does not continue the response that was sent")]
     Prefix,
-    /// It adds nothing, or more than was requested.
+    /// The answer adds nothing, or more than was requested.
     #[error("{added} tokens were added to the response, allowed: 1 to {allowed}")]
     Length {
         /// Tokens after the response that was sent.
@@ -32,12 +32,12 @@ pub(super) enum RolloutMismatch {
     /// Other weights sampled it. Each version comes with the tokens that it sampled.
     #[error("it was sampled by versions (with tokens) {found:?}, requested were {requested:?}")]
     Versions {
-        /// Those of the rollout.
+        /// What the rollout has.
         found: Vec<(u64, usize)>,
-        /// Those of the request.
+        /// What was requested.
         requested: Vec<(u64, usize)>,
     },
-    /// Its log-probabilities are those of another distribution than was sampled.
+    /// Log-probabilities are those of another distribution than was sampled.
     #[error(
         "the engine returns log-probabilities of the raw logits, allowed with this sampling: processed ones (vLLM: --logprobs-mode \
          processed_logprobs)"
@@ -119,7 +119,7 @@ mod tests {
     }
 
     fn with_temperature(temperature: f32) -> GroupRequest {
-        let id = GroupId { purpose: Purpose::Train, step: 0, prompt: 0 };
+        let id = GroupId { purpose: Purpose::Train, step: 1, prompt: 0 };
         let settings = SamplingSettings { temperature, ..SamplingSettings::plain(4, 0) };
         GroupRequest {
             id,

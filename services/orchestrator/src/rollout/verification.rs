@@ -22,7 +22,7 @@ pub(super) enum VerificationOutcome {
 #[derive(Debug)]
 pub(super) struct VerifyRequest {
     pub(super) item: VerifyItem,
-    /// Its task with the tests, where `item` names them: for a worker that does not know them.
+    /// The task with the tests, where `item` names them: for a worker that does not know them.
     pub(super) with_tests: Option<Task>,
 }
 

@@ -29,13 +29,13 @@ const PAUSES: RetryPolicy = RetryPolicy::new(Duration::from_millis(1), Duration:
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Fault {
     Internal,
-    /// It ends the stream.
+    /// The worker ends the stream.
     Lost,
-    /// It answers that the time is over.
+    /// The worker answers that the time is over.
     Late,
-    /// It does not answer.
+    /// The worker does not answer.
     Silent,
-    /// Its verdict violates the protocol.
+    /// The verdict violates the protocol.
     Violation,
     UnknownTests,
 }

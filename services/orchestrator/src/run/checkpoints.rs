@@ -5,13 +5,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{LoadCheckpointResponse, SaveCheckpointRequest, WeightsRef, weights_ref};
+use evenkeel_run_files::{BEST_FILE, Best, BestKeeper, ForkOrigin, RunDirectory};
 
-use super::best::{Best, BestKeeper};
 use super::changes::ChangeGate;
 use super::journal::RunJournal;
 use super::position::Position;
 use crate::clients::Services;
-use crate::directory::{BEST_FILE, ForkOrigin, RunDirectory};
 use crate::error::{CheckpointError, Halt, Incompatible, StateProblem};
 use crate::events::{Activity, Event};
 use crate::instruments::{self, TimedPart};

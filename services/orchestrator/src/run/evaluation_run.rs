@@ -8,29 +8,27 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use evenkeel_files::sha256;
 use evenkeel_hf::{ConfigFile, Folder, name};
 use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_run_files::{DATA_FILE, Lock, MetricsLine, replace};
 use evenkeel_tasks::Dataset;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
 
 use super::preflight::Preflight;
 use super::run_loop::{stop_at_end_of_turn, with_verifiers};
 use super::{StopOnDrop, StopWhen, Stopper};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Encoder, benchmark_problems};
-use crate::directory::{DATA_FILE, Lock, replace};
 use crate::error::{Halt, RunError};
 use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores};
 use crate::events::{Events, RunProgress, Subscription};
 use crate::load::LoadLimits;
-use crate::metrics::MetricsLine;
 use crate::rollout::{EngineWeights, RolloutContext};
 use crate::settings::LoopSettings;
 use crate::text::Tokenizer;
 
 /// The metrics of a finished evaluation.
 const RESULTS_FILE: &str = "results.json";
-/// It is of no run: it asks before the first step.
+/// An evaluation of no run asks before the first step.
 const STEP: u64 = 0;
 
 /// What an evaluation without a run needs. Of the settings `evaluation.benchmarks` are asked, under `data`, `services`,
@@ -73,7 +71,7 @@ impl EvaluationRequest {
         let config = ConfigFile::read(&folder)?;
         let tokenizer = Tokenizer::of(&folder, &config)?;
         let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
-        let (mut dataset, cancel) = (Dataset::empty(), CancellationToken::new());
+        let (mut dataset, cancel) = (Dataset::empty(), || false);
         let problems = benchmark_problems(&settings, &mut dataset, &LoadLimits::unbounded().data(), &cancel)?;
         let encoder = Encoder::new(&folder, tokenizer.clone(), &settings.data)?;
         let prompts = named_prompts(&problems, &settings, &mut dataset, &encoder, context, &cancel)?;
@@ -123,7 +121,7 @@ struct EvaluationTask {
 }
 
 impl EvaluationTask {
-    /// Its metrics, or `None` where it was stopped.
+    /// Metrics of the evaluation, or `None` where it was stopped.
     async fn run(self) -> Result<Option<MetricsLine>, RunError> {
         let result = self.evaluate().await;
         let (state, result) = match result {
@@ -161,7 +159,7 @@ impl EvaluationHandle {
         self.events.progress()
     }
 
-    /// Its events, from now on: services that it waits for, warnings.
+    /// Events of the evaluation, from now on: services that it waits for, warnings.
     pub fn subscribe(&self) -> Subscription {
         self.events.subscribe()
     }

@@ -4,12 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{StepKind, WeightsRef};
+use evenkeel_run_files::{MetricsLine, RunDirectory, evaluation_folder};
 
-use crate::directory::RunDirectory;
 use crate::error::Halt;
-use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, step_folder, write_scores};
+use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, write_scores};
 use crate::instruments::{self, TimedPart};
-use crate::metrics::MetricsLine;
 use crate::rollout::RolloutContext;
 
 /// Evaluates the policy on held-out problems and benchmarks.
@@ -36,7 +35,7 @@ impl Evaluator {
         let began = Instant::now();
         let asked = EvaluationTarget { step, weights: Some(weights.clone()), digest: weights.digest.clone() };
         self.directory.check_place()?;
-        let folder = step_folder(self.directory.path(), step);
+        let folder = evaluation_folder(self.directory.path(), step);
         let Some(scores) = evaluate(&self.rollouts, &self.benchmarks, &asked, &folder).await? else { return Ok(None) };
         let mut line = MetricsLine::new(StepKind::Evaluation, step, weights.version);
         write_scores(&mut line, &scores, began.elapsed());

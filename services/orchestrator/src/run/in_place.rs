@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::directory::RunDirectory;
+use evenkeel_run_files::RunDirectory;
+
 use crate::error::Halt;
 
 /// How often the directory is looked at.

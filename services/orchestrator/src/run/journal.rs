@@ -4,26 +4,20 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_run_files::{
+    Curves, EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, MetricsLine, PROMPTS_FILE, PromptFile, PromptLine,
+    REPORT_FILE, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines, accepted_changes,
+    read_data, read_prompts,
+};
+use evenkeel_run_metrics::table;
+use evenkeel_run_report::{Audit, EventFiles, GalleryCache, RunData, run_page};
 
 use super::position::Position;
-use crate::audit::{Audit, PromptLine};
 use crate::clients::Retrier;
-use crate::directory::{
-    EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, PROMPTS_FILE, PromptFile, RunDirectory, SUMMARY_FILE,
-    WARM_START_FILE, read_prompts,
-};
 use crate::error::{Halt, RunError};
 use crate::events::{Event, Events};
-use crate::inputs::accepted_changes;
 use crate::instruments;
-use crate::metrics::{Curves, MetricsLine};
 use crate::recipe::ResolvedRecipe;
-use crate::report::{self, GalleryCache};
-use crate::summary::{Summary, WrittenLines};
-use crate::tensorboard::EventFiles;
-
-/// The step of another run from which a forked run went on.
-const FORKED_AT: &str = "training/forked_at_step";
 
 /// The files of one run. Writes are retried while the disk is full.
 pub(super) struct RunJournal {
@@ -90,7 +84,7 @@ impl RunJournal {
         self.evaluations.steps().collect()
     }
 
-    /// Its line.
+    /// The line of an evaluation.
     pub(super) fn evaluation(&self, step: u64) -> Result<Option<MetricsLine>, RunError> {
         Ok(self.evaluations.read()?.into_iter().find(|line| line.step == step))
     }
@@ -132,7 +126,7 @@ impl RunJournal {
 
     /// The line of a forked run names the step from which that run went its own way; lines that it inherited do not.
     fn marked(&self, mut line: MetricsLine) -> MetricsLine {
-        line.set(FORKED_AT, self.directory.forked_from().map(|origin| origin.step as f64));
+        line.set(table::FORKED_AT, self.directory.forked_from().map(|origin| origin.step as f64));
         line
     }
 
@@ -165,7 +159,7 @@ impl RunJournal {
         let (step, warm_start_steps) = (position.step(), position.warm_start_steps());
         let after_warm_start = warm_start_steps == self.resolved.settings.warm_start.steps;
         // Evaluations are of the weights after that many steps: the one at the checkpoint itself stays.
-        [step, warm_start_steps, if after_warm_start { step + 1 } else { 0 }]
+        [step + 1, warm_start_steps + 1, if after_warm_start { step + 1 } else { 0 }]
     }
 
     /// Waits until all lines are on the disk.
@@ -179,9 +173,9 @@ impl RunJournal {
     /// Removes the lines of steps that will be repeated from a position on. Lines before it must exist: they were on the disk before the
     /// checkpoint was requested.
     pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
-        let [step, warm_start_steps, evaluations] = self.bounds(position);
+        let [steps, warm_start, evaluations] = self.bounds(position);
         let files =
-            [(&mut self.steps, step), (&mut self.warm_start, warm_start_steps), (&mut self.evaluations, evaluations)];
+            [(&mut self.steps, steps), (&mut self.warm_start, warm_start), (&mut self.evaluations, evaluations)];
         for (file, step) in files {
             let path = file.path().to_owned();
             self.retrier.write(&path, || file.truncate(step)).await?;
@@ -191,8 +185,9 @@ impl RunJournal {
             }
         }
         let path = self.prompts.path().to_owned();
-        self.retrier.write(&path, || self.prompts.truncate(step)).await?;
-        for (file, expected) in [(&self.steps, step), (&self.warm_start, warm_start_steps)] {
+        self.retrier.write(&path, || self.prompts.truncate(steps)).await?;
+        let done = [(&self.steps, position.step()), (&self.warm_start, position.warm_start_steps())];
+        for (file, expected) in done {
             if file.count() != expected {
                 let name = file.path().file_name().unwrap_or_default().to_string_lossy();
                 let count = file.count();
@@ -245,17 +240,17 @@ impl RunJournal {
         let evaluations = self.evaluations.read()?;
         let run_id = self.directory.run_id();
         let ResolvedRecipe { settings, toml, aggregation, objective, .. } = &self.resolved;
+        let plan = RunPlan { steps: settings.run.steps, seed: settings.run.seed };
         let rule = aggregation.as_deref();
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
-        let mut summary = Summary::of(run_id, &settings.run, rule, state, &written, &self.versions);
+        let mut summary = Summary::of(run_id, plan, rule, state, &written, &self.versions);
         summary.objective = objective.clone();
         summary.forked_from = self.directory.forked_from().cloned();
         summary.accepted_changes = accepted_changes(self.directory.path());
-        let json = serde_json::to_string_pretty(&summary).map_err(|error| RunError::Defect(error.to_string()))?;
-        self.directory.replace(SUMMARY_FILE, &format!("{json}\n"))?;
+        self.directory.replace_json(SUMMARY_FILE, &summary)?;
         let gallery = self.gallery.get(self.directory.path(), &evaluations);
-        let rows = report::read_data(self.directory.path());
-        let data = report::RunData {
+        let rows = read_data(self.directory.path());
+        let data = RunData {
             summary: &summary,
             config: toml,
             steps: &steps,
@@ -264,7 +259,7 @@ impl RunJournal {
             data: rows.as_ref(),
             gallery: &gallery,
         };
-        self.directory.replace("report.html", &report::page(&data).to_document())?;
+        self.directory.replace(REPORT_FILE, &run_page(&data).to_document())?;
         Ok(summary)
     }
 }

@@ -37,11 +37,6 @@ pub(super) struct LoopParts<'a> {
     pub(super) records: &'a Mutex<Records<'a>>,
 }
 
-/// The number of a step in ids, messages and files, which count from 0; seeds hang on it.
-pub(super) fn index(step: u64) -> u64 {
-    step - 1
-}
-
 /// A piece of work is done.
 pub(super) enum Done {
     /// Nothing but this has happened.
@@ -121,7 +116,7 @@ impl<'a> LoopParts<'a> {
 
     /// Trains the groups of a step, which may still be sampled.
     pub(super) async fn train(self, step: u64, feed: TrainFeed) -> Result<Done, Halt> {
-        let report = self.session.train(&feed, &format!("step {}", index(step))).await?;
+        let report = self.session.train(&feed, &format!("step {step}")).await?;
         Ok(Done::Trained(step, report))
     }
 
@@ -145,7 +140,7 @@ impl<'a> LoopParts<'a> {
 
     /// Writes the line of a step.
     pub(super) async fn record(self, step: u64, finished: FinishedStep, warm_start_steps: u64) -> Result<Done, Halt> {
-        self.records.lock().await.step(index(step), &finished, warm_start_steps).await?;
+        self.records.lock().await.step(step, &finished, warm_start_steps).await?;
         Ok(Done::Event(LoopEvent::Recorded(step)))
     }
 

@@ -6,7 +6,6 @@
 //! to, `weight_sync` the engines' weights, `training_steps` the learner's steps, `step_sampler` and `step_groups` what steps are made of,
 //! `proof` and `sampler_audit` whether what was said happened, `evaluator` evaluations, `journal` the files.
 
-mod best;
 mod changes;
 mod checkpoints;
 mod evaluation_run;
@@ -46,18 +45,17 @@ use tokio_util::sync::CancellationToken;
 use tracing::Instrument;
 
 use crate::clients::{Endpoints, Stop};
-use crate::directory::RunDirectory;
 use crate::error::RunError;
 use crate::events::{Events, RunOutcome, RunProgress, Subscription};
-use crate::inputs::{InputKind, Known, of_model};
+use crate::inputs::{Known, of_model};
 use crate::instruments;
 use crate::live::LiveRun;
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
-use crate::summary::Summary;
 
 use changes::ChangeGate;
 pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
+use evenkeel_run_files::{InputKind, RunDirectory, Summary};
 
 /// How soon a run stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -149,7 +147,7 @@ pub fn start_run(
     let (run_id, path) = (directory.run_id().to_owned(), directory.path().to_owned());
     let cancel = options.cancel.clone();
     let run = run_loop::prepare(recipe, directory, &endpoints, options, events.clone(), stop.clone())?;
-    Cancelled::check(&cancel)?;
+    Cancelled::check(&|| cancel.is_cancelled())?;
     run.directory().start_run()?;
     instruments::run_began(&run_id);
     tokio::spawn(instruments::follow(events.progress()));
@@ -168,7 +166,7 @@ pub fn check_model(recipe: &ResolvedRecipe, directory: &RunDirectory, options: &
     let folder = recipe.model_folder(directory.path(), &options.limits)?;
     let loading = Loading { limits: options.limits.clone(), cancel: options.cancel.clone() };
     let read_again = recipe.settings.checkpoint.read_inputs_again;
-    let known = Known { inputs: &begun_with.inputs, read_again, cancel: &options.cancel };
+    let known = Known { inputs: &begun_with.inputs, read_again, cancel: &|| options.cancel.is_cancelled() };
     let found = of_model(&loading.model_folder(&folder), known)?;
     ChangeGate::new(directory.path(), false).admit(begun_with.changes_of(InputKind::Model, &found))
 }
@@ -179,7 +177,7 @@ impl RunHandle {
         &self.run_id
     }
 
-    /// Its directory.
+    /// Directory of the run.
     pub fn directory(&self) -> &std::path::Path {
         &self.directory
     }
@@ -204,7 +202,7 @@ impl RunHandle {
         self.events.subscribe()
     }
 
-    /// Its events and its progress, which outlive the handle.
+    /// Events and progress, which outlive the handle.
     pub(crate) fn events(&self) -> &Events {
         &self.events
     }

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::ops::Range;
 
+use evenkeel_run_files::LineMark;
 use serde::{Deserialize, Serialize};
 
 use super::state::{LoopState, PublishedWeights};
-use crate::directory::LineMark;
 use crate::error::StateProblem;
 
 /// The format that is written and read. Earlier ones had fields in place of the state of the loop.
@@ -64,7 +64,7 @@ impl Position {
         &self.state
     }
 
-    /// The same to be changed.
+    /// The loop, to be changed.
     pub(super) fn state_mut(&mut self) -> &mut LoopState {
         &mut self.state
     }

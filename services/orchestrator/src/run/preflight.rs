@@ -29,7 +29,7 @@ pub(super) struct Preflight {
     tokenizer_digest: String,
     /// Longest prompt and response together that are trained on, in tokens.
     context_tokens: usize,
-    /// The same of evaluations, which the learner never sees.
+    /// Longest prompt and response together of evaluations, which the learner never sees.
     evaluation_tokens: usize,
     math_profile: String,
     /// Kinds of tasks in the data.
@@ -64,7 +64,7 @@ impl Preflight {
         }
     }
 
-    /// The same for an evaluation without a run.
+    /// The checks of an evaluation without a run.
     pub(super) fn of_evaluation(
         services: Arc<Services>,
         vocabulary_size: u32,

@@ -1,9 +1,9 @@
 //! What became of the prompts of a step, as the audit reads it afterwards.
 
 use evenkeel_proto::v1::TrainReport;
+use evenkeel_run_files::{GroupRecord, PromptLine, PromptOutcome, Received};
 
 use super::step_groups::SampledStep;
-use crate::audit::{GroupRecord, PromptLine, PromptOutcome, Received};
 use crate::rollout::{Sample, SampledGroup};
 
 /// The line of a step that is done.

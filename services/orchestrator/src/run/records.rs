@@ -1,6 +1,7 @@
 //! What a run leaves behind while its steps go on: lines, checkpoints, and what its two sides waited for.
 
 use evenkeel_proto::v1::WeightsRef;
+use evenkeel_run_files::MetricsLine;
 
 use super::checkpoints::CheckpointKeeper;
 use super::idle_times::IdleTimes;
@@ -11,7 +12,6 @@ use super::step_writer::{FinishedStep, StepWriter};
 use crate::clients::Services;
 use crate::error::Halt;
 use crate::events::Event;
-use crate::metrics::MetricsLine;
 
 /// The files of a run, which one thing after the other writes to.
 pub(super) struct Records<'a> {
@@ -25,12 +25,12 @@ pub(super) struct Records<'a> {
 }
 
 impl Records<'_> {
-    /// Writes the line of a step, counted from 0, and says that it is done.
+    /// Writes the line of a step and says that it is done.
     pub(super) async fn step(&mut self, step: u64, finished: &FinishedStep, warm_start_steps: u64) -> Result<(), Halt> {
         self.idle_times.add(finished.waits.learner, finished.waits.sampling);
         let line = self.writer.write(step, finished, self.journal).await?;
         self.is_saved = false;
-        self.services.events().at_step(step + 1, warm_start_steps);
+        self.services.events().at_step(step, warm_start_steps);
         self.journal.announce(line);
         Ok(())
     }

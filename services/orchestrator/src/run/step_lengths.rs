@@ -1,6 +1,8 @@
 //! What the order of completion did to lengths: those of the responses that a step took, and of those that it left.
 
-use crate::metrics::{MetricsLine, Statistics};
+use evenkeel_run_files::{MetricsLine, Statistics};
+use evenkeel_run_metrics::table as metric;
+
 use crate::rollout::{Rollouts, Sample, SampledGroup};
 
 /// Lengths of responses at the moment at which a step is full.
@@ -8,7 +10,7 @@ use crate::rollout::{Rollouts, Sample, SampledGroup};
 pub(super) struct StepLengths {
     /// Mean tokens of the responses that the step took.
     taken: Option<f64>,
-    /// The same of responses that had ended by then and are in no step.
+    /// Mean tokens of the responses that had ended by then and are in no step.
     left: Option<f64>,
     /// Complete groups that are in no step.
     waiting_groups: usize,
@@ -38,11 +40,11 @@ impl StepLengths {
 
     /// Adds its values to the metrics line of a step.
     pub(super) fn add_to(&self, line: &mut MetricsLine) {
-        line.set("pipeline/completion/taken_length", self.taken);
-        line.set("pipeline/completion/left_length", self.left);
-        line.set("pipeline/completion/waiting_groups", self.waiting_groups as f64);
-        line.set("pipeline/completion/unfinished_answers", self.unfinished as f64);
-        line.set("pipeline/completion/overtaken_groups", self.overtaken as f64);
+        line.set(metric::TAKEN_LENGTH, self.taken);
+        line.set(metric::LEFT_LENGTH, self.left);
+        line.set(metric::WAITING_GROUPS, self.waiting_groups as f64);
+        line.set(metric::UNFINISHED_ANSWERS, self.unfinished as f64);
+        line.set(metric::OVERTAKEN_GROUPS, self.overtaken as f64);
     }
 }
 

@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, TrainReport};
+use evenkeel_run_files::{MetricsLine, Statistics};
+use evenkeel_run_metrics::table as metric;
 
 use crate::instruments::{self, TimedPart};
-use crate::metrics::{MetricsLine, Statistics};
 use crate::rollout::{Sample, SampleStatus, SampledGroup, StepBatch};
 
 /// Where the wall time of a step went; the parts do not overlap.
@@ -39,9 +40,9 @@ pub(super) struct Waits {
 impl Waits {
     /// Adds its values to the metrics line of a step.
     pub(super) fn add_to(&self, line: &mut MetricsLine) {
-        line.set("pipeline/lag", self.lag as f64);
-        line.set("pipeline/learner_waited_s", self.learner.as_secs_f64());
-        line.set("pipeline/sampling_waited_s", self.sampling.as_secs_f64());
+        line.set(metric::PIPELINE_LAG, self.lag as f64);
+        line.set(metric::LEARNER_WAITED, self.learner.as_secs_f64());
+        line.set(metric::SAMPLING_WAITED, self.sampling.as_secs_f64());
     }
 }
 
@@ -63,8 +64,8 @@ pub(super) fn step_values(
     epoch: u64,
     times: StepTimes,
 ) {
-    line.set("training/global_step", (line.step + 1) as f64);
-    line.set("training/epoch", epoch as f64);
+    line.set(metric::STEP, line.step as f64);
+    line.set(metric::EPOCH, epoch as f64);
     rollouts(line, batch);
     training(line, report);
     timing(line, batch, times);
@@ -72,62 +73,68 @@ pub(super) fn step_values(
 
 /// The values of a supervised step.
 pub(super) fn warm_start_values(line: &mut MetricsLine, report: &TrainReport, elapsed: Duration) {
-    line.set("warm_start/global_step", (line.step + 1) as f64);
-    line.set("warm_start/loss", report.loss);
-    line.set("warm_start/grad_norm", report.gradient_norm);
-    line.set("warm_start/lr", report.learning_rate);
-    line.set("warm_start/skipped", f64::from(u8::from(report.skipped)));
-    line.set("warm_start/tokens", report.trainable_tokens as f64);
+    line.set(metric::WARM_START_STEP, line.step as f64);
+    line.set(metric::WARM_START_LOSS, report.loss);
+    line.set(metric::WARM_START_NORM, report.gradient_norm);
+    line.set(metric::WARM_START_RATE, report.learning_rate);
+    line.set(metric::WARM_START_SKIPPED, f64::from(u8::from(report.skipped)));
+    line.set(metric::WARM_START_TOKENS, report.trainable_tokens as f64);
     for (name, value) in &report.metrics {
         line.values.entry(name.clone()).or_insert(*value);
     }
-    line.set("timing_s/step", elapsed.as_secs_f64());
+    line.set(metric::STEP_TIME, elapsed.as_secs_f64());
 }
 
 fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
     let samples = || batch.groups.iter().flat_map(SampledGroup::samples);
     let valid = || samples().filter_map(|sample| sample.rewards().map(|rewards| (sample, rewards)));
-    line.set_statistics("critic/score", Statistics::of(valid().map(|(_, rewards)| rewards.raw)));
-    line.set_statistics("critic/rewards", Statistics::of(valid().map(|(_, rewards)| rewards.shaped)));
+    line.set_statistics(|of| metric::SCORE.of([&of]), Statistics::of(valid().map(|(_, rewards)| rewards.raw)));
+    line.set_statistics(|of| metric::REWARDS.of([&of]), Statistics::of(valid().map(|(_, rewards)| rewards.shaped)));
     components(line, batch);
-    line.set_statistics("prompt_length", Statistics::of(batch.groups.iter().map(|group| group.prompt_tokens() as f64)));
+    line.set_statistics(
+        |of| metric::PROMPT_LENGTH.of([&of]),
+        Statistics::of(batch.groups.iter().map(|group| group.prompt_tokens() as f64)),
+    );
 
     let generated = || samples().filter(|sample| sample.is_generated());
-    line.set_statistics("response_length", Statistics::of(generated().map(|sample| sample.tokens as f64)));
+    line.set_statistics(
+        |of| metric::RESPONSE_LENGTH.of([&of]),
+        Statistics::of(generated().map(|sample| sample.tokens as f64)),
+    );
     let share =
         |of: &dyn Fn(&Sample) -> bool| Statistics::of(generated().map(|sample| f64::from(u8::from(of(sample))))).mean();
-    line.set("response_length/clip_ratio", share(&|sample| sample.finish_reason == FinishReason::Length));
+    line.set(metric::TRUNCATED, share(&|sample| sample.finish_reason == FinishReason::Length));
     let of_correct = |correct: bool| {
         let matching = valid().filter(move |(sample, _)| sample.is_correct() == correct);
         Statistics::of(matching.map(|(sample, _)| sample.tokens as f64)).mean()
     };
-    line.set("response_length/correct/mean", of_correct(true));
-    line.set("response_length/incorrect/mean", of_correct(false));
+    line.set(metric::CORRECT_LENGTH, of_correct(true));
+    line.set(metric::INCORRECT_LENGTH, of_correct(false));
 
     let count = |of: &dyn Fn(&Sample) -> bool| samples().filter(|sample| of(sample)).count() as f64;
-    line.set("rollout/samples", count(&|_| true));
-    line.set("rollout/invalid_samples", count(&|sample| sample.rewards().is_none()));
-    line.set("rollout/failed_samples", count(&|sample| matches!(sample.status, SampleStatus::Failed { .. })));
-    line.set("rollout/late_samples", count(&|sample| sample.is_late()));
-    line.set("rollout/verified_again", samples().map(|sample| f64::from(sample.verify_retries)).sum::<f64>());
-    line.set("rollout/begun_again", samples().map(|sample| f64::from(sample.rollout_retries)).sum::<f64>());
-    line.set("rollout/copied_samples", count(&Sample::is_copied));
+    line.set(metric::SAMPLES, count(&|_| true));
+    line.set(metric::INVALID_SAMPLES, count(&|sample| sample.rewards().is_none()));
+    line.set(metric::FAILED_SAMPLES, count(&|sample| matches!(sample.status, SampleStatus::Failed { .. })));
+    line.set(metric::LATE_SAMPLES, count(&|sample| sample.is_late()));
+    line.set(metric::VERIFIED_AGAIN, samples().map(|sample| f64::from(sample.verify_retries)).sum::<f64>());
+    line.set(metric::BEGUN_AGAIN, samples().map(|sample| f64::from(sample.rollout_retries)).sum::<f64>());
+    line.set(metric::COPIED_SAMPLES, count(&Sample::is_copied));
     for &outcome in Outcome::ALL {
         let of_outcome =
             |sample: &Sample| matches!(&sample.status, SampleStatus::Valid { outcome: found, .. } if *found == outcome);
         let found = count(&of_outcome);
         if found > 0.0 {
-            line.set(format!("rollout/outcome/{}", outcome.label()), found);
+            line.set(metric::OUTCOME.of([&outcome.label()]), found);
         }
     }
     let solved = |of: &dyn Fn(&SampledGroup) -> bool| batch.groups.iter().filter(|group| of(group)).count() as f64;
-    line.set("rollout/groups_all_correct", solved(&|group| group.shared_reward() == Some(1.0)));
-    line.set("rollout/groups_all_incorrect", solved(&|group| group.shared_reward() == Some(0.0)));
-    line.set("training/prompts_tried", batch.prompts_tried as f64);
+    line.set(metric::ALL_CORRECT, solved(&|group| group.shared_reward() == Some(1.0)));
+    line.set(metric::ALL_INCORRECT, solved(&|group| group.shared_reward() == Some(0.0)));
+    line.set(metric::PROMPTS_TRIED, batch.prompts_tried as f64);
     if batch.dynamic {
-        line.set("training/filter_groups/dropped_groups", batch.dropped.len() as f64);
-        line.set("training/filter_groups/filled_up_groups", batch.filled_up as f64);
-        line.set("training/filter_groups/score_of_all/mean", batch.mean_reward_of_all);
+        line.set(metric::DROPPED_GROUPS, batch.dropped.len() as f64);
+        line.set(metric::FILLED_UP_GROUPS, batch.filled_up as f64);
+        line.set(metric::SCORE_OF_ALL, batch.mean_reward_of_all);
     }
 }
 
@@ -140,34 +147,34 @@ fn components(line: &mut MetricsLine, batch: &StepBatch) {
         }
     }
     for (name, values) in all {
-        line.set_statistics(&format!("reward/components/{name}"), Statistics::of(values));
+        line.set_statistics(|of| metric::REWARD_COMPONENT.of([&name, &of]), Statistics::of(values));
     }
 }
 
 fn training(line: &mut MetricsLine, report: &TrainReport) {
     // The learner's own names first: where it uses one of verl's, it means the same quantity.
     for (name, value) in &report.metrics {
-        line.set(name.as_str(), *value);
+        line.set_named(name.as_str(), *value);
     }
-    line.set("actor/loss", report.loss);
-    line.values.entry("actor/pg_loss".to_owned()).or_insert(report.loss);
-    line.set("actor/grad_norm", report.gradient_norm);
-    line.set("actor/lr", report.learning_rate);
-    line.set("actor/skipped", f64::from(u8::from(report.skipped)));
-    line.set("actor/trainable_tokens", report.trainable_tokens as f64);
-    line.set("actor/groups_without_signal", f64::from(report.groups_without_signal));
+    line.set(metric::LOSS, report.loss);
+    line.values.entry(metric::POLICY_LOSS.name.to_owned()).or_insert(report.loss);
+    line.set(metric::GRADIENT_NORM, report.gradient_norm);
+    line.set(metric::LEARNING_RATE, report.learning_rate);
+    line.set(metric::SKIPPED, f64::from(u8::from(report.skipped)));
+    line.set(metric::TRAINABLE_TOKENS, report.trainable_tokens as f64);
+    line.set(metric::WITHOUT_SIGNAL, f64::from(report.groups_without_signal));
 }
 
 fn timing(line: &mut MetricsLine, batch: &StepBatch, times: StepTimes) {
     let parts = [
-        ("gen", times.generation),
-        ("reward", times.reward),
-        ("update_actor", times.update_actor),
-        ("update_weights", times.update_weights),
-        ("step", times.step),
+        (metric::GENERATION_TIME, times.generation),
+        (metric::REWARD_TIME, times.reward),
+        (metric::UPDATE_TIME, times.update_actor),
+        (metric::WEIGHTS_TIME, times.update_weights),
+        (metric::STEP_TIME, times.step),
     ];
-    for (name, time) in parts {
-        line.set(format!("timing_s/{name}"), time.as_secs_f64());
+    for (part, time) in parts {
+        line.set(part, time.as_secs_f64());
     }
     // As verl counts them: each sample with its prompt.
     let tokens: usize = batch
@@ -175,10 +182,10 @@ fn timing(line: &mut MetricsLine, batch: &StepBatch, times: StepTimes) {
         .iter()
         .map(|group| group.samples().iter().map(|sample| sample.tokens + group.prompt_tokens()).sum::<usize>())
         .sum();
-    line.set("perf/total_num_tokens", tokens as f64);
-    line.set("perf/time_per_step", times.step.as_secs_f64());
+    line.set(metric::TOTAL_TOKENS, tokens as f64);
+    line.set(metric::TIME_PER_STEP, times.step.as_secs_f64());
     let seconds = times.step.as_secs_f64();
-    line.set("perf/throughput", Some(tokens as f64 / seconds).filter(|_| seconds > 0.0));
+    line.set(metric::THROUGHPUT, Some(tokens as f64 / seconds).filter(|_| seconds > 0.0));
 }
 
 /// The values of each data source under `data_source/NAME`. `names` are those of the whole run, so that lines of all steps have the same.
@@ -191,15 +198,20 @@ pub(super) fn source_values(line: &mut MetricsLine, names: &[String], groups: &[
     groups.iter().for_each(|group| by_source.entry(group.data_source()).or_default().push(group));
     for name in names {
         let groups = by_source.get(name.as_str()).map_or(&[] as &[&SampledGroup], Vec::as_slice);
-        let key = |value: &str| format!("data_source/{name}/{value}");
         let samples = || groups.iter().flat_map(|group| group.samples());
         let mean = |value: &dyn Fn(&Sample) -> Option<f64>| Statistics::of(samples().filter_map(value)).mean();
-        line.set(key("groups"), groups.len() as f64);
-        line.set(key("score/mean"), mean(&|sample| Some(sample.rewards()?.raw)));
-        line.set(key("rewards/mean"), mean(&|sample| Some(sample.rewards()?.shaped)));
-        line.set(key("response_length/mean"), mean(&|sample| sample.is_generated().then_some(sample.tokens as f64)));
-        line.set(key("invalid_samples"), samples().filter(|sample| sample.rewards().is_none()).count() as f64);
+        line.set(metric::SOURCE_GROUPS.of([name]), groups.len() as f64);
+        line.set(metric::SOURCE_SCORE.of([name]), mean(&|sample| Some(sample.rewards()?.raw)));
+        line.set(metric::SOURCE_REWARD.of([name]), mean(&|sample| Some(sample.rewards()?.shaped)));
+        line.set(
+            metric::SOURCE_LENGTH.of([name]),
+            mean(&|sample| sample.is_generated().then_some(sample.tokens as f64)),
+        );
+        line.set(
+            metric::SOURCE_INVALID.of([name]),
+            samples().filter(|sample| sample.rewards().is_none()).count() as f64,
+        );
         let zero_advantage = groups.iter().filter(|group| group.is_zero_advantage()).count();
-        line.set(key("groups_without_advantage"), zero_advantage as f64);
+        line.set(metric::SOURCE_WITHOUT_ADVANTAGE.of([name]), zero_advantage as f64);
     }
 }

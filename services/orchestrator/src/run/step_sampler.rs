@@ -92,7 +92,7 @@ impl StepSampler {
         Rollouts::new(Arc::clone(&self.rollouts), self.spec)
     }
 
-    /// The audit of a step, counted from 0, whose first prompt has that number. In order of completion there is none.
+    /// The audit of a step whose first prompt has that number. In order of completion there is none.
     pub(super) fn audit(&self, step: u64, first_prompt: u64) -> Option<StepAudit> {
         (!self.spec.by_newest).then(|| self.audit.step(step, first_prompt))
     }
@@ -112,7 +112,7 @@ impl StepSampler {
         self.order().epoch_of(number)
     }
 
-    /// The group of a prompt, which is called after that step, counted from 0.
+    /// The group of a prompt, which is called after that step.
     pub(super) fn request(&self, step: u64, number: u64) -> GroupRequest {
         let row = self.order().at(number);
         GroupRequest::new(Purpose::Train, step, number, &self.prompts.train[row], &self.group)

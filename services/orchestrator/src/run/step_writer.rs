@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::{StepKind, TrainReport};
+use evenkeel_run_files::MetricsLine;
 
 use super::journal::RunJournal;
 use super::prompt_record::prompt_line;
@@ -13,7 +14,6 @@ use super::step_metrics::{StepTimes, Waits, source_values, step_values};
 use super::training_steps::TrainingSteps;
 use crate::data::Prompts;
 use crate::error::Halt;
-use crate::metrics::MetricsLine;
 use crate::rollout::record_prompt;
 
 /// Writes the metrics lines of GRPO steps.

@@ -76,11 +76,12 @@ impl TrainingSteps {
 
     /// The complete feed of a supervised step.
     pub(super) fn supervised_step(&self, position: &Position, examples: &[SupervisedExample]) -> TrainFeed {
+        let step = position.warm_start_steps() + 1;
         let feed = TrainFeed::new(TrainHeader {
-            step: position.warm_start_steps(),
+            step,
             expected_examples: examples.len().try_into().unwrap_or(u32::MAX),
             kind: TrainKind::Supervised.into(),
-            traceparent: self.warm_start_trace(position.warm_start_steps()).to_string(),
+            traceparent: self.warm_start_trace(step).to_string(),
             ..self.header(position.version())
         });
         for batch in examples.chunks(EXAMPLES_PER_MESSAGE) {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use evenkeel_proto::v1::{RunState, StepKind, SupervisedExample};
+use evenkeel_run_files::MetricsLine;
 
 use super::journal::RunJournal;
 use super::position::Position;
@@ -16,7 +17,6 @@ use crate::data::{Demonstrations, Encoder};
 use crate::error::{Halt, RunError};
 use crate::events::RunOutcome;
 use crate::instruments::{self, TimedPart};
-use crate::metrics::MetricsLine;
 use crate::settings::WarmStartSettings;
 
 /// Supervised steps on demonstrations before the first GRPO step.
@@ -60,9 +60,10 @@ impl WarmStart {
         Ok(RunOutcome::Completed)
     }
 
-    #[tracing::instrument(name = "step", skip_all, fields(step = position.warm_start_steps()))]
+    #[tracing::instrument(name = "step", skip_all, fields(step = position.warm_start_steps() + 1))]
     async fn step(&self, position: &mut Position, journal: &mut RunJournal) -> Result<(), Halt> {
-        let (began, step) = (Instant::now(), position.warm_start_steps());
+        let began = Instant::now();
+        let step = position.warm_start_steps() + 1;
         let feed = self.session.supervised_step(position, &self.examples(step)?);
         let trace = self.session.warm_start_trace(step);
         let what = format!("warm-start step {step}");

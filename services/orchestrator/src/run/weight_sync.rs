@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_proto::v1::{PauseMode, SleepLevel, WeightsRef};
+use evenkeel_run_files::RunDirectory;
 
 use crate::clients::Services;
-use crate::directory::RunDirectory;
 use crate::error::Halt;
 use crate::events::Activity;
 use crate::rollout::{EngineWeights, WeightUpdate};
@@ -91,7 +91,7 @@ impl WeightSync {
         }
     }
 
-    /// The same for the warm start. Engines keep their weights then: they may still have their initial ones, which the learner has not
+    /// Puts the engines to sleep for the warm start. Engines keep their weights then: they may still have their initial ones, which the learner has not
     /// published and could not give back.
     pub(super) async fn sleep_keeping_weights(&self) -> Result<(), Halt> {
         if self.engines_sleep() {

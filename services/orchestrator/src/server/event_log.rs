@@ -3,10 +3,9 @@
 use std::sync::Arc;
 
 use evenkeel_proto::v1::StepKind;
+use evenkeel_run_files::{MetricsLine, Summary, accuracy};
 
 use crate::events::{Event, Subscription};
-use crate::metrics::MetricsLine;
-use crate::summary::{Summary, accuracy};
 
 /// Supervised steps between two lines of the log.
 const WARM_START_EVERY: u64 = 50;
@@ -54,7 +53,7 @@ fn write(run: &str, event: &Arc<Event>) {
 }
 
 fn write_line(run: &str, line: &MetricsLine) {
-    let step = line.step + 1;
+    let step = line.step;
     match line.kind {
         StepKind::Train => {
             let reward = line.get("critic/rewards/mean");
@@ -63,7 +62,7 @@ fn write_line(run: &str, line: &MetricsLine) {
             let seconds = line.get("timing_s/step");
             tracing::info!(run, step, reward, length, loss, seconds, "step");
         }
-        StepKind::Evaluation => tracing::info!(run, step = line.step, accuracy = accuracy(line), "evaluation"),
+        StepKind::Evaluation => tracing::info!(run, step, accuracy = accuracy(line), "evaluation"),
         StepKind::WarmStart if step.is_multiple_of(WARM_START_EVERY) => {
             tracing::info!(run, step, loss = line.get("warm_start/loss"), "warm start");
         }

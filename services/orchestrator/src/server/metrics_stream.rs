@@ -7,14 +7,13 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::v1::{RunState, StepKind, StepMetrics, WatchRunRequest};
 use evenkeel_rpc::server::Drain;
+use evenkeel_run_files::{EVALUATION_FILE, METRICS_FILE, MetricsLine, WARM_START_FILE, read_lines};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::Status;
 
 use super::registry::Entry;
-use crate::directory::{EVALUATION_FILE, METRICS_FILE, WARM_START_FILE, read_lines};
 use crate::events::{Event, Subscription};
-use crate::metrics::MetricsLine;
 
 /// Silence after which a reader gets the progress, where it asks for no other interval: far below the ten minutes after which people and
 /// proxies take a call for dead.

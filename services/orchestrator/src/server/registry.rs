@@ -8,16 +8,15 @@ use std::time::Instant;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{Run as RunMessage, RunState, StepKind};
 use evenkeel_rpc::error::{Reason, ServiceError};
+use evenkeel_run_files::{METRICS_FILE, RunDirectory, RunFilesError, RunManifest, Summary, read_lines};
+use evenkeel_run_report::stored_state;
 use tokio::sync::watch;
 use tokio_util::sync::CancellationToken;
 
 use super::event_log;
-use crate::directory::{METRICS_FILE, RunDirectory, RunManifest, read_lines};
 use crate::error::RunError;
 use crate::events::{Events, RunProgress, Subscription};
 use crate::run::{RunHandle, StopOnDrop, StopWhen};
-use crate::stored::stored_state;
-use crate::summary::Summary;
 
 /// A run that was started here.
 pub(super) struct Entry {
@@ -35,7 +34,7 @@ pub(super) struct Entry {
 enum Lifecycle {
     Active,
     Ended,
-    /// It failed before its first step: its directory is removed and its name is free.
+    /// The run failed before its first step: the directory is removed and the name is free.
     NeverStarted,
 }
 
@@ -93,7 +92,7 @@ impl Entry {
         self.events.progress().borrow().clone()
     }
 
-    /// Its events from now on. `None` once it has ended.
+    /// Events of the run from now on. `None` once it has ended.
     pub(super) fn subscribe(&self) -> Option<Subscription> {
         self.is_active().then(|| self.events.subscribe())
     }
@@ -198,7 +197,7 @@ impl Registry {
 }
 
 /// A run that was not started here, from its directory. `None` where there is none.
-pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunError> {
+pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunFilesError> {
     let Some(manifest) = RunManifest::read(directory)? else { return Ok(None) };
     let summary = Summary::read(directory);
     let lines = read_lines(&directory.join(METRICS_FILE), StepKind::Train)?;
@@ -218,7 +217,8 @@ pub(super) fn stored(directory: &Path) -> Result<Option<RunMessage>, RunError> {
 }
 
 /// The gRPC error of a run that was refused.
-pub(super) fn service_error(error: RunError) -> ServiceError {
+pub(super) fn service_error(error: impl Into<RunError>) -> ServiceError {
+    let error = error.into();
     match error {
         RunError::Setting(field) => ServiceError::from(field),
         RunError::Config(error) => {
@@ -254,6 +254,7 @@ pub(super) fn service_error(error: RunError) -> ServiceError {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_run_files::Lock;
     use std::io::ErrorKind;
 
     use evenkeel_rpc::error::reason_of;
@@ -261,7 +262,6 @@ mod tests {
 
     use super::*;
     use crate::dependency::Dependency;
-    use crate::directory::Lock;
     use crate::error::{CheckpointError, Incompatible};
 
     #[test]

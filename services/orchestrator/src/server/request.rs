@@ -7,13 +7,12 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{ForkPoint, RunState, StartRunRequest};
 use evenkeel_rpc::error::ServiceError;
+use evenkeel_run_files::{RunDirectory, is_run_name};
 
 use super::OrchestratorSettings;
 use super::registry::{service_error, stored};
-use crate::directory::RunDirectory;
 use crate::error::RunError;
 use crate::recipe::{RecipeReader, ResolvedRecipe, recipe_stem};
-use crate::settings::is_run_name;
 
 /// The recipe, the name and the directory that a request asks for.
 pub(super) fn resolve(

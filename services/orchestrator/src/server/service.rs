@@ -7,14 +7,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use evenkeel_proto::v1::Run as RunMessage;
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::server::{Drain, ServerInfo};
+use evenkeel_run_files::{RUN_FILE, is_run_name};
 use tokio::sync::Semaphore;
 
 use super::OrchestratorSettings;
 use super::registry::{Entry, Registry, Starting, service_error, stored};
-use crate::directory::RUN_FILE;
 use crate::page::PageServer;
 use crate::recipe::RecipeReader;
-use crate::settings::is_run_name;
 
 /// Name of the server.
 pub(super) const NAME: &str = "orchestrator";

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::{Run as RunMessage, StartRunRequest};
 use evenkeel_rpc::error::{Reason, ServiceError};
+use evenkeel_run_files::RunDirectory;
 use tokio::sync::{oneshot, watch};
 use tokio_util::sync::CancellationToken;
 
@@ -13,7 +14,6 @@ use super::OrchestratorService;
 use super::confinement::confine;
 use super::registry::{Entry, Starting, service_error, stored};
 use super::request::{configured, origin, resolve};
-use crate::directory::RunDirectory;
 use crate::run::{RunOptions, start_run};
 
 /// Who starts a run.
@@ -134,12 +134,12 @@ impl OrchestratorService {
             Claim::Granted(claim) => claim,
         };
         let directory = match &request.configuration {
-            _ if request.resume => RunDirectory::resume(&path, &recipe),
+            _ if request.resume => RunDirectory::resume(&path, recipe.record()),
             Some(Configuration::Fork(fork)) => {
                 let origin = origin(fork, &self.settings().runs)?;
-                RunDirectory::fork(&path, &recipe, &origin, fork.step)
+                RunDirectory::fork(&path, recipe.record(), &origin, fork.step)
             }
-            _ => RunDirectory::create(&path, &recipe),
+            _ => RunDirectory::create(&path, recipe.record()),
         };
         let directory = directory.map_err(service_error)?;
         let (limits, cancel) = (self.settings().limits.clone(), cancel.clone());

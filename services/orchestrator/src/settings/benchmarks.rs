@@ -8,17 +8,14 @@ use serde::{Deserialize, Serialize};
 
 use evenkeel_config::Settings;
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::at_k::{self, AVERAGE};
+use evenkeel_run_files::is_run_name;
 use evenkeel_tasks::{BenchmarkFiles, CodeRules, Fields, Filter, RowRules, Rules};
 
 use super::data_section::code_mode;
 use super::section::section;
 use super::sources::{FilterSettings, stem};
-use super::validate::is_run_name;
 use super::{DataSettings, InvalidRows, PolicySamplingSettings, ProgramMode};
-use crate::metrics::at_k;
-
-/// The name under which metrics have the mean over benchmarks.
-pub const AVERAGE: &str = "average";
 
 section! {
     /// Section `evaluation`: problems that are never trained on.
@@ -50,7 +47,7 @@ section! {
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct BenchmarkSettings {
-    /// Its name in metrics and of its file of answers; the name of the first file where it is empty.
+    /// Name of the benchmark in metrics and of its file of answers; the name of the first file where it is empty.
     pub name: String,
     /// Files, or patterns that files match.
     pub files: Vec<PathBuf>,
@@ -99,11 +96,11 @@ pub struct AnswerSampling {
 /// Which weights of a run are evaluated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct EvaluationSteps {
-    /// Those before the first step.
+    /// Before the first step.
     pub(crate) before: bool,
-    /// Those after the last one.
+    /// After the last one.
     pub(crate) after: bool,
-    /// Those after every so many steps; 0 for none.
+    /// After every so many steps; 0 for none.
     pub(crate) every: u64,
 }
 
@@ -179,13 +176,13 @@ impl EvaluationSettings {
 }
 
 impl BenchmarkSettings {
-    /// Its name, set or by its first file.
+    /// Name of the benchmark, set or by its first file.
     pub fn name(&self) -> String {
         let by_file = || self.files.first().and_then(|file| stem(file)).unwrap_or_default();
         if self.name.is_empty() { by_file() } else { self.name.clone() }
     }
 
-    /// Its files, and how their rows are read.
+    /// Files of the benchmark, and how their rows are read.
     pub fn files(&self, data: &DataSettings) -> BenchmarkFiles {
         let fields = Fields::named(&self.prompt_field, &self.answer_field, "", &self.id_field);
         let rules = data.rules();

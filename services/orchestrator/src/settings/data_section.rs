@@ -84,9 +84,9 @@ pub enum Overlong {
     /// The run is refused, naming the prompt.
     #[default]
     Refuse,
-    /// It is left out and counted.
+    /// The prompt is left out and counted.
     Skip,
-    /// Its first tokens are cut off and it is counted.
+    /// The first tokens of the prompt are cut off and it is counted.
     Cut,
 }
 
@@ -95,7 +95,7 @@ pub enum Overlong {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum InvalidRows {
-    /// It is left out and counted, with the reason.
+    /// The row is left out and counted, with the reason.
     #[default]
     Drop,
     /// The run is refused, naming file, row and field.
@@ -244,7 +244,7 @@ impl DataSettings {
         Verifiers::new(declared, own.unwrap_or(&self.verifier))
     }
 
-    /// The same settings without addresses: what decides how rows are judged.
+    /// These settings without addresses: what decides how rows are judged.
     pub(super) fn without_addresses(&self) -> Self {
         let verifiers = self.verifiers.clone().into_iter();
         let without = |(name, verifier)| (name, VerifierSettings { endpoints: Vec::new(), ..verifier });

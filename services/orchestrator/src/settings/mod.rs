@@ -19,7 +19,7 @@ use evenkeel_config::{Renamed, Settings};
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
 
-pub use benchmarks::{AVERAGE, AnswerSampling, BenchmarkSettings, EvaluationSettings};
+pub use benchmarks::{AnswerSampling, BenchmarkSettings, EvaluationSettings};
 pub use data_section::{
     CopiedAnswers, DataKind, DataSettings, InvalidRows, Overlong, ProgramMode, ProgramReward, ProgramWording,
 };
@@ -37,7 +37,6 @@ pub use verifier_section::VerifierSettings;
 
 pub(crate) use benchmarks::EvaluationSteps;
 pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};
-pub(crate) use validate::is_run_name;
 
 /// The orchestrator's sections of a recipe: what its training loop does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -18,7 +18,7 @@ pub enum StepOrder {
     /// The next ones of the data order, no matter which finish first: the run replays.
     #[default]
     Data,
-    /// Those that are complete first: the run does not replay.
+    /// Groups that are complete first: the run does not replay.
     Completion,
 }
 

@@ -46,7 +46,7 @@ pub enum EngineType {
 }
 
 impl EngineType {
-    /// Its name in safetensors.
+    /// The name in safetensors.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bf16 => "BF16",

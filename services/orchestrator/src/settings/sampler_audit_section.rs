@@ -14,10 +14,10 @@ const MOST: u32 = 1024;
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum AuditMode {
-    /// It ends the run before the step changes any weights.
+    /// A failed check ends the run before the step changes any weights.
     #[default]
     Stop,
-    /// It is said once for each engine and check.
+    /// A failed check is said once for each engine and check.
     Warn,
     /// Nothing is checked.
     Off,

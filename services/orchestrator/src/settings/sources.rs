@@ -15,11 +15,11 @@ pub(super) const DATA: &str = "data";
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct SourceSettings {
-    /// Its name in `data.json` and in messages; the name of the first file where it is empty.
+    /// Name of the source in `data.json` and in messages; the name of the first file where it is empty.
     pub name: String,
     /// Files, or patterns that files match.
     pub files: Vec<PathBuf>,
-    /// Its share among the prompts of a step, relative to the weights of the other sources.
+    /// Share of the source among the prompts of a step, relative to the weights of the other sources.
     pub weight: f64,
     /// Filters that select its rows, in addition to `data.filters`.
     pub filters: Vec<FilterSettings>,
@@ -56,7 +56,7 @@ impl Default for SourceSettings {
 }
 
 impl SourceSettings {
-    /// Its name, set or by its first file.
+    /// Name of the source, set or by its first file.
     pub fn name(&self) -> String {
         let by_file = || self.files.first().and_then(|file| stem(file)).unwrap_or_else(|| DATA.to_owned());
         if self.name.is_empty() { by_file() } else { self.name.clone() }

@@ -13,7 +13,7 @@ section! {
         wrong: f64 = 0.4,
         /// Minimum and maximum number of filler tokens appended after a right answer, drawn uniformly.
         after_right: [u32; 2] = [0, 32],
-        /// The same after a wrong answer.
+        /// Minimum and maximum number of filler tokens appended after a wrong answer, drawn uniformly.
         after_wrong: [u32; 2] = [0, 32],
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use evenkeel_config::{Renamed, Settings, at_least_1ms, at_least_one, human};
 use evenkeel_proto::{FieldError, validate_kept_versions};
+use evenkeel_run_files::is_run_name;
 
 use super::{
     CheckpointSettings, DataKind, DataSettings, PolicySamplingSettings, ProgramMode, ProgramReward, RunSettings,
@@ -12,12 +13,6 @@ use super::{
 
 fn positive(field: &str, value: u64) -> Result<(), FieldError> {
     at_least_one(&[(field, value)])
-}
-
-/// Whether a name can name a run, and with it a directory.
-pub(crate) fn is_run_name(name: &str) -> bool {
-    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
-    !name.is_empty() && name.len() <= 128 && name.bytes().all(good) && !name.bytes().all(|byte| byte == b'.')
 }
 
 impl Settings for RunSettings {

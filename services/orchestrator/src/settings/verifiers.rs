@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
+use evenkeel_run_files::is_run_name;
 use evenkeel_tasks::Verifiers;
 
 use super::data_section::DataSettings;
-use super::validate::is_run_name;
 use super::verifier_section::VerifierSettings;
 
 impl DataSettings {

@@ -3,8 +3,8 @@
 use std::fmt::Write;
 use std::path::Path;
 
-use evenkeel_orchestrator::render_report;
 use evenkeel_report::{Chart, Figure, Html, Page, Point, Section, Series, Style, figures};
+use evenkeel_run_report::render_report;
 
 use crate::chromium::Chromium;
 use crate::support::{Cluster, recipe, temp};
@@ -86,7 +86,7 @@ fn metrics() -> String {
     }
     let mut text = String::new();
     for step in 0..STEPS {
-        let _ = write!(text, "{{\"kind\":\"train\",\"step\":{step},\"policy_version\":{}", step + 1);
+        let _ = write!(text, "{{\"kind\":\"train\",\"step\":{0},\"policy_version\":{0}", step + 1);
         for (salt, name) in (0..).zip(&names) {
             let _ = write!(text, ",\"{name}\":{}", noise(step, salt) + 0.1);
         }

@@ -51,7 +51,7 @@ async fn a_failed_check_ends_the_run_before_the_step_changes_any_weights() {
         let cluster = cluster().await;
         cluster.learner.state.surprise.store(3000, Ordering::Relaxed);
         let error = cluster.run(&path, &audited(AuditMode::Stop)).await.1.unwrap_err().to_string();
-        assert!(error.starts_with("step 0: the samples of engine fake fail the audit of their temperature"), "{error}");
+        assert!(error.starts_with("step 1: the samples of engine fake fail the audit of their temperature"), "{error}");
         assert!(error.contains("its tokens are too likely") && error.contains("evidence"), "{error}");
         assert!(metrics(&path).is_empty());
         let done = cluster.learner.state.done.lock().unwrap().clone();
@@ -110,9 +110,15 @@ async fn ahead_of_training_every_few_steps_are_audited() {
         recipe.pipeline.max_lag = 1;
         recipe.sampler_audit.every = 3;
         cluster.run(&path, &recipe).await.1.unwrap();
+        let mut tokens = 0.0;
         for line in metrics(&path) {
-            let expected = if line.step % 3 == 0 { 8.0 } else { 0.0 };
+            let is_audited = line.step % 3 == 1;
+            let expected = if is_audited { 8.0 } else { 0.0 };
             assert_eq!(line.get("sampler_audit/samples"), Some(expected), "step {}", line.step);
+            // The samples of the next step may be audited already when the line is written.
+            let so_far = line.get("sampler_audit/tokens").unwrap();
+            assert_eq!(so_far > tokens, is_audited, "step {}: {so_far} tokens after {tokens}", line.step);
+            tokens = so_far;
         }
     })
     .await;

@@ -10,11 +10,11 @@ use crate::support::generation::Fate;
 use crate::support::{
     Cluster, GENERATION, LEARNER, bounded, finish, kill_until_it_comes_through, metrics, recipe, resolved, temp, until,
 };
-use evenkeel_orchestrator::{
-    Audit, Event, LoopSettings, RunDirectory, RunOptions, RunOutcome, RunRecord, StepOrder, StopWhen, start_run,
-};
+use evenkeel_orchestrator::{Event, LoopSettings, RunOptions, RunOutcome, StepOrder, StopWhen, start_run};
 use evenkeel_proto::v1::TrainGroup;
 use evenkeel_proto::{GroupId, Purpose};
+use evenkeel_run_files::{RunDirectory, RunRecord};
+use evenkeel_run_report::Audit;
 
 fn by_completion(max_lag: u32) -> LoopSettings {
     let mut recipe = recipe();
@@ -29,7 +29,7 @@ fn number(id: &str) -> u64 {
 
 /// The clean audit of a run, in which every prompt of the data order so far was trained on, filtered or invalid.
 fn audited(path: &Path) -> Audit {
-    let audit = RunRecord::read(path).unwrap().audit().unwrap();
+    let audit = evenkeel_run_report::audit(&RunRecord::read(path).unwrap()).unwrap();
     assert!(audit.is_clean(), "{:?}", audit.faults());
     assert!(!audit.sentence().contains("still being sampled"), "{}", audit.sentence());
     audit
@@ -45,9 +45,9 @@ fn oldest(group: &TrainGroup) -> u64 {
 /// first ones of the data order, each once.
 fn assert_trained(cluster: &Cluster, recipe: &LoopSettings) {
     let groups = cluster.learner.state.groups.lock().unwrap();
-    assert_eq!(groups.keys().copied().collect::<Vec<_>>(), (0..recipe.run.steps).collect::<Vec<_>>());
+    assert_eq!(groups.keys().copied().collect::<Vec<_>>(), (1..=recipe.run.steps).collect::<Vec<_>>());
     for (step, groups) in groups.iter() {
-        let base = recipe.warm_start.steps + step;
+        let base = recipe.warm_start.steps + step - 1;
         let allowed = base.saturating_sub(recipe.pipeline.max_lag.into())..=base;
         let segments = groups.iter().flat_map(|group| &group.samples).flat_map(|sample| &sample.segments);
         let found: Vec<u64> = segments.filter_map(|segment| segment.policy_version).collect();
@@ -90,7 +90,7 @@ async fn a_slow_group_is_passed_by_and_waited_for_once_it_would_become_too_old()
             *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, _| {
                 let Some(done) = done.upgrade() else { return Fate::Answered };
                 // The first group of the data order ends only once no later step may take it.
-                let is_slow = id.starts_with("train/0/0/");
+                let is_slow = id.starts_with("train/1/0/");
                 let steps = done.groups.lock().unwrap().len();
                 if is_slow && steps < max_lag as usize { Fate::Waits } else { Fate::Answered }
             }));
@@ -101,7 +101,7 @@ async fn a_slow_group_is_passed_by_and_waited_for_once_it_would_become_too_old()
                 let has = |groups: &Vec<TrainGroup>| groups.iter().any(|group| number(&group.group_id) == prompt);
                 groups.iter().find(|(_, groups)| has(groups)).map(|(step, _)| *step)
             };
-            assert_eq!(step_of(0), Some(max_lag.into()), "the last step that may take it");
+            assert_eq!(step_of(0), Some(u64::from(max_lag) + 1), "the last step that may take it");
             let lines = metrics(&path);
             assert_eq!(lines[0].get("pipeline/completion/overtaken_groups"), Some(0.0));
             assert!(lines[max_lag as usize].get("pipeline/completion/overtaken_groups") >= Some(1.0));
@@ -121,7 +121,7 @@ async fn weights_switch_while_samples_are_in_flight_and_each_token_names_its_own
         // Some samples end only once the engines have got other weights twice.
         *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, _| {
             let Some(generation) = generation.upgrade() else { return Fate::Answered };
-            let spans = id.starts_with("train/0/") && id.ends_with("/3") && number(&id[..id.len() - 2]) >= 8;
+            let spans = id.starts_with("train/1/") && id.ends_with("/3") && number(&id[..id.len() - 2]) >= 8;
             if spans && generation.updates.load(Ordering::Relaxed) < 2 { Fate::Waits } else { Fate::Answered }
         }));
         cluster.run(&path, &recipe).await.1.unwrap();
@@ -157,7 +157,7 @@ async fn what_it_did_to_lengths_is_in_every_line_in_the_audit_and_in_the_report(
             if !group.starts_with("train/") || !is_long(group) {
                 return Fate::Answered;
             }
-            let begun = group.parse::<GroupId>().unwrap().step as usize;
+            let begun = group.parse::<GroupId>().unwrap().step as usize - 1;
             let steps = done.groups.lock().unwrap().len();
             if steps <= begun && steps < 7 { Fate::Waits } else { Fate::Answered }
         }));
@@ -168,6 +168,9 @@ async fn what_it_did_to_lengths_is_in_every_line_in_the_audit_and_in_the_report(
         };
         assert!(said("does not replay") && said("in order of completion, steps took answers of"));
         for line in metrics(&path) {
+            for name in ["proof/engines", "proof/tokens", "timing_s/proof", "pipeline/lag"] {
+                assert!(line.get(name).is_some(), "step {} has no {name}", line.step);
+            }
             for name in ["taken_length", "waiting_groups", "unfinished_answers", "overtaken_groups"] {
                 assert!(line.get(&format!("pipeline/completion/{name}")).is_some(), "{name}: {line:?}");
             }
@@ -205,25 +208,25 @@ async fn a_checkpoint_has_the_prompts_that_wait_and_only_this_order_goes_on_from
         let done = Arc::downgrade(&cluster.learner.state);
         *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, _| {
             let steps = done.upgrade().map_or(1, |done| done.groups.lock().unwrap().len());
-            if id.starts_with("train/0/0/") && steps < 1 { Fate::Waits } else { Fate::Answered }
+            if id.starts_with("train/1/0/") && steps < 1 { Fate::Waits } else { Fate::Answered }
         }));
         // The stop is requested while the learner has the first step, so that the run ends after it.
         let is_requested = Arc::new(AtomicBool::new(false));
         let requested = Arc::clone(&is_requested);
         *cluster.learner.state.holds.lock().unwrap() = Some(Box::new(move |_| !requested.load(Ordering::Relaxed)));
         let handle = cluster.begin(&path, &recipe);
-        until(|| cluster.learner.state.sent.lock().unwrap().contains_key(&0)).await;
+        until(|| cluster.learner.state.sent.lock().unwrap().contains_key(&1)).await;
         handle.stop(StopWhen::AfterStep);
         is_requested.store(true, Ordering::Relaxed);
         let (outcome, summary) = finish(handle).await.1.unwrap();
         assert_eq!((outcome, summary.steps), (RunOutcome::Stopped, 1));
-        let audit = RunRecord::read(&path).unwrap().audit().unwrap();
+        let audit = evenkeel_run_report::audit(&RunRecord::read(&path).unwrap()).unwrap();
         assert!(audit.is_clean() && audit.sentence().contains("more are still being sampled"), "{}", audit.sentence());
 
         let (mut other, to) = (recipe.clone(), dir.path().join("fork"));
         (other.pipeline.order, other.run.name) = (StepOrder::Data, "fork".into());
         let other = resolved(&other);
-        let directory = RunDirectory::fork(&to, &other, &path, 1).unwrap();
+        let directory = RunDirectory::fork(&to, other.record(), &path, 1).unwrap();
         let handle = start_run(other, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         let error = finish(handle).await.1.unwrap_err().to_string();
         assert!(error.contains("prompt 0 is in no step yet") && error.contains("pipeline.order"), "{error}");
@@ -253,7 +256,7 @@ async fn prompts_are_started_in_data_order_and_no_more_than_a_step_for_each_step
         let farthest = started.clone();
         // The learner holds each step until the engines have everything that they may have.
         *cluster.learner.state.holds.lock().unwrap() =
-            Some(Box::new(move |step| started().1 < 4 * ((step as usize + 3) * 4).min(32)));
+            Some(Box::new(move |step| started().1 < 4 * ((step as usize + 2) * 4).min(32)));
         let running = tokio::spawn(finish(cluster.begin(&path, &recipe)));
         while !running.is_finished() {
             // What is started is looked at first: the learner may have gone on since.

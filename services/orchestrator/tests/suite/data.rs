@@ -35,7 +35,7 @@ fn asked(cluster: &Cluster, steps: u64) -> Vec<Vec<String>> {
     for item in cluster.generation.state.seen.lock().unwrap().iter() {
         let id: SampleId = item.sample_id.parse().unwrap();
         assert_eq!(id.group.purpose, Purpose::Train);
-        asked[id.group.step as usize].insert(id.group.prompt, text_of(&item.prompt_token_ids));
+        asked[id.group.step as usize - 1].insert(id.group.prompt, text_of(&item.prompt_token_ids));
     }
     asked.into_iter().map(|step| step.into_values().collect()).collect()
 }

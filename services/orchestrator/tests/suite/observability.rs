@@ -18,9 +18,9 @@ async fn a_run_counts_its_steps_samples_groups_and_retries_and_times_its_phases(
         let before = metrics.render();
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let late = |id: &str, _: u32| (id == "train/1/4/1").then_some(InvalidReason::Deadline);
+        let late = |id: &str, _: u32| (id == "train/2/4/1").then_some(InvalidReason::Deadline);
         *cluster.reward.state.script.lock().unwrap() = Some(Box::new(late));
-        cluster.generation.state.identical.lock().unwrap().replace(Box::new(|group| group == "train/0/1"));
+        cluster.generation.state.identical.lock().unwrap().replace(Box::new(|group| group == "train/1/1"));
         let mut recipe = recipe();
         recipe.services.max_late_share = 0.1;
         cluster.run(&path, &recipe).await.1.unwrap();

@@ -35,7 +35,7 @@ async fn groups_reach_the_learner_in_data_order_and_samples_have_their_own_seeds
             assert_eq!(item.group_id.parse::<GroupId>().unwrap(), id.group);
         }
         let traces = cluster.reward.state.traces.lock().unwrap();
-        assert_eq!(traces["train/0/0/0"][..35], traces["train/0/0/1"][..35], "a prompt is one trace");
+        assert_eq!(traces["train/1/0/0"][..35], traces["train/1/0/1"][..35], "a prompt is one trace");
         let kinds = events.iter().filter_map(|event| match &**event {
             Event::Line(line) => Some(line.kind),
             _ => None,
@@ -98,7 +98,7 @@ async fn a_line_has_verls_names_and_the_papers() {
         let cluster = Cluster::start().await;
         cluster.run(&path, &recipe()).await.1.unwrap();
         let lines = metrics(&path);
-        assert_eq!(lines.iter().map(|line| line.step).collect::<Vec<_>>(), [0, 1, 2, 3, 4, 5]);
+        assert_eq!(lines.iter().map(|line| line.step).collect::<Vec<_>>(), [1, 2, 3, 4, 5, 6]);
         let names = "critic/rewards/mean critic/rewards/max critic/rewards/min critic/score/mean actor/pg_loss actor/pg_clipfrac \
             actor/ppo_kl actor/grad_norm actor/entropy actor/lr response_length/mean response_length/min response_length/max \
             response_length/clip_ratio prompt_length/mean timing_s/gen timing_s/reward timing_s/update_actor \

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use evenkeel_orchestrator::{PageServer, PageSettings, RunUpdate};
+use evenkeel_orchestrator::{PageServer, PageSettings};
+use evenkeel_run_report::RunUpdate;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 

@@ -180,7 +180,7 @@ async fn prompts_in_flight_are_part_of_a_checkpoint_and_sampled_again() {
                 let state = state.upgrade().unwrap();
                 let seen = state.seen.lock().unwrap();
                 let mut ids = seen.iter().map(|item| item.sample_id.parse::<SampleId>().unwrap().group);
-                step < 6 && !ids.any(|id| id.purpose == Purpose::Train && id.step == step + 2)
+                step < 7 && !ids.any(|id| id.purpose == Purpose::Train && id.step == step + 2)
             }
         }));
         until(|| progress.borrow().step >= 3).await;

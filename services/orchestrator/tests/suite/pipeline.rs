@@ -10,10 +10,10 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, bounded, finish, kill_and_resume, lines, metrics, recipe, resolved, temp,
     uninterrupted, until,
 };
-use evenkeel_orchestrator::{
-    Event, LoopSettings, RunDirectory, RunError, RunOptions, RunOutcome, StopWhen, may_differ, start_run,
-};
+use evenkeel_orchestrator::{Event, LoopSettings, RunError, RunOptions, RunOutcome, StopWhen, start_run};
 use evenkeel_proto::{GroupId, Purpose, SampleId};
+use evenkeel_run_files::RunDirectory;
+use evenkeel_run_metrics::table::may_differ;
 
 fn lagging(max_lag: u32) -> LoopSettings {
     let mut recipe = recipe();
@@ -27,9 +27,9 @@ fn lagging(max_lag: u32) -> LoopSettings {
 fn assert_versions(cluster: &Cluster, recipe: &LoopSettings, origin: u64) {
     let groups = cluster.learner.state.groups.lock().unwrap();
     let steps: Vec<u64> = groups.keys().copied().collect();
-    assert_eq!(steps, (origin..recipe.run.steps).collect::<Vec<_>>());
+    assert_eq!(steps, (origin + 1..=recipe.run.steps).collect::<Vec<_>>());
     for (&step, groups) in groups.iter() {
-        let weights = step.saturating_sub(recipe.pipeline.max_lag.into()).max(origin);
+        let weights = (step - 1).saturating_sub(recipe.pipeline.max_lag.into()).max(origin);
         let segments = groups.iter().flat_map(|group| &group.samples).flat_map(|sample| &sample.segments);
         let versions: BTreeSet<_> = segments.map(|segment| segment.policy_version).collect();
         assert_eq!(versions, BTreeSet::from([Some(recipe.warm_start.steps + weights)]), "step {step}");
@@ -72,14 +72,14 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
             // No step is ever done that is not the last to begin before its successors are sampled: without overlap this would never end.
             let farthest = newest.clone();
             *cluster.learner.state.holds.lock().unwrap() =
-                Some(Box::new(move |step| newest() < (step + u64::from(max_lag)).min(steps - 1)));
+                Some(Box::new(move |step| newest() < (step + u64::from(max_lag)).min(steps)));
             let handle = cluster.begin(&path, &recipe);
             let progress = handle.progress();
             let running = tokio::spawn(finish(handle));
             while !running.is_finished() {
                 // What is sampled is looked at first: the learner may have gone on since.
                 let (sampled, done) = (farthest(), cluster.learner.state.groups.lock().unwrap().len() as u64);
-                assert!(sampled <= done + u64::from(max_lag), "step {sampled} is sampled, {done} are done");
+                assert!(sampled <= done + 1 + u64::from(max_lag), "step {sampled} is sampled, {done} are done");
                 tokio::time::sleep(Duration::from_millis(1)).await;
             }
             running.await.unwrap().1.unwrap();
@@ -95,7 +95,7 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
 async fn with_stragglers(recipe: &LoopSettings, loses: bool) -> Vec<String> {
     let (_dir, path) = temp();
     let cluster = Cluster::start().await;
-    let (state, last) = (Arc::downgrade(&cluster.generation.state), recipe.run.steps - 1);
+    let (state, last) = (Arc::downgrade(&cluster.generation.state), recipe.run.steps);
     let lag = u64::from(recipe.pipeline.max_lag);
     let next_is_seen = move |step: u64| {
         let state = state.upgrade().unwrap();
@@ -103,7 +103,7 @@ async fn with_stragglers(recipe: &LoopSettings, loses: bool) -> Vec<String> {
         let mut ids = seen.iter().map(|item| item.group_id.parse::<GroupId>().unwrap());
         ids.any(|id| match id.purpose {
             Purpose::Train => id.step == step + 1,
-            Purpose::Eval => id.step + lag == step + 1,
+            Purpose::Eval => id.step + lag == step,
         })
     };
     *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, attempt| {
@@ -301,7 +301,7 @@ async fn a_fork_begins_without_a_lag() {
         let mut forked = lagging(1);
         forked.run.name = "fork".into();
         let (resolved, to) = (resolved(&forked), dir.path().join("fork"));
-        let directory = RunDirectory::fork(&to, &resolved, &path, 4).unwrap();
+        let directory = RunDirectory::fork(&to, resolved.record(), &path, 4).unwrap();
         let handle = start_run(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
         assert_versions(&cluster, &forked, 4);

@@ -2,7 +2,8 @@
 
 use std::sync::atomic::Ordering;
 
-use evenkeel_orchestrator::{ProofState, RunOutcome};
+use evenkeel_orchestrator::RunOutcome;
+use evenkeel_run_files::ProofState;
 
 use crate::support::{Cluster, GENERATION, bounded, finish, metrics, recipe, temp, until};
 

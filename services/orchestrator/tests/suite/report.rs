@@ -2,7 +2,8 @@
 
 use std::path::Path;
 
-use evenkeel_orchestrator::{Summary, render_report};
+use evenkeel_run_files::Summary;
+use evenkeel_run_report::render_report;
 
 use crate::support::{Cluster, bounded, recipe, temp};
 

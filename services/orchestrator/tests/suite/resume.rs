@@ -5,8 +5,9 @@ use std::time::Duration;
 use crate::support::{
     Cluster, LEARNER, bounded, finish, kill_and_resume, lines, recipe, resolved, temp, uninterrupted,
 };
-use evenkeel_orchestrator::{Dependency, Event, RunDirectory, RunError, RunOutcome, StopWhen};
+use evenkeel_orchestrator::{Dependency, Event, RunError, RunOutcome, StopWhen};
 use evenkeel_proto::v1::TrainKind;
+use evenkeel_run_files::RunDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_anywhere_and_resumed_beside_a_learner_that_lives() {
@@ -61,12 +62,12 @@ async fn a_learner_that_reports_a_loss_of_data_ends_the_run_which_resumes_from_i
     bounded(async {
         let (_dir, path) = temp();
         let mut cluster = Cluster::start().await;
-        cluster.learner.state.fails_at.lock().unwrap().insert(3);
+        cluster.learner.state.fails_at.lock().unwrap().insert(4);
         let (events, result) = cluster.run(&path, &recipe()).await;
         let error = result.unwrap_err();
         let RunError::Refused { service: Dependency::Learner, message, .. } = &error else { panic!("{error}") };
         assert!(message.contains("the GPU failed: resume from the last checkpoint"), "{message}");
-        assert_eq!(cluster.learner.state.sent.lock().unwrap()[&3], 1, "the step is not tried again");
+        assert_eq!(cluster.learner.state.sent.lock().unwrap()[&4], 1, "the step is not tried again");
         assert!(!events.iter().any(|event| matches!(&**event, Event::Waiting { .. })));
         // The GPU's memory is lost with the process.
         cluster.down(LEARNER).await;
@@ -82,7 +83,7 @@ async fn a_connection_that_is_lost_after_the_step_does_not_step_twice() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        cluster.learner.state.cut_after.lock().unwrap().extend([0, 2, 5]);
+        cluster.learner.state.cut_after.lock().unwrap().extend([1, 3, 6]);
         cluster.run(&path, &recipe()).await.1.unwrap();
         assert!(cluster.learner.state.cut_after.lock().unwrap().is_empty());
         assert!(cluster.learner.state.done.lock().unwrap().values().all(|times| *times == 1));
@@ -152,12 +153,12 @@ async fn a_run_killed_in_its_warm_start_begins_again_with_a_learner_that_lives()
         let handle = cluster.begin(&path, &recipe);
         let times =
             |step| cluster.learner.state.done.lock().unwrap().get(&(TrainKind::Supervised as i32, step)).copied();
-        crate::support::until(|| times(20).is_some()).await;
+        crate::support::until(|| times(21).is_some()).await;
         handle.kill().await;
-        assert_eq!(times(199), None, "it was killed in its warm start");
+        assert_eq!(times(200), None, "it was killed in its warm start");
         let (events, result) = finish(cluster.resume(&path, &recipe)).await;
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
-        assert_eq!((times(0), times(199)), (Some(2), Some(1)));
+        assert_eq!((times(1), times(200)), (Some(2), Some(1)));
         assert!(!events.iter().any(|event| matches!(&**event, Event::Rewound { .. })), "at the first attempt");
         assert_eq!(lines(&path), uninterrupted(&recipe).await);
     })
@@ -194,7 +195,7 @@ async fn lines_that_were_taken_away_are_missed() {
         let error = finish(cluster.resume(&path, &recipe())).await.1.unwrap_err().to_string();
         assert!(error.contains("metrics.jsonl has 0 lines, the checkpoint is after step 6"), "{error}");
         assert!(
-            RunDirectory::create(&path, &resolved(&recipe()))
+            RunDirectory::create(&path, resolved(&recipe()).record())
                 .unwrap_err()
                 .to_string()
                 .contains("holds run `run` already")

@@ -61,8 +61,8 @@ async fn a_step_without_signal_is_filled_up_at_the_bound() {
         }
         let groups = cluster.learner.state.groups.lock().unwrap();
         assert_eq!(
-            groups[&1].iter().map(|group| group.group_id.as_str()).collect::<Vec<_>>(),
-            ["train/1/6", "train/1/7", "train/1/8", "train/1/9"]
+            groups[&2].iter().map(|group| group.group_id.as_str()).collect::<Vec<_>>(),
+            ["train/2/6", "train/2/7", "train/2/8", "train/2/9"]
         );
     })
     .await;
@@ -75,11 +75,11 @@ async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_a
         let cluster = Cluster::start().await;
         let script = |id: &str, times: u32| match id {
             // Comes right at the last attempt.
-            "train/1/4/0" if times < 3 => Some(InvalidReason::Internal),
+            "train/2/4/0" if times < 3 => Some(InvalidReason::Internal),
             // Never comes right.
-            "train/1/4/1" => Some(InvalidReason::Deadline),
+            "train/2/4/1" => Some(InvalidReason::Deadline),
             // Asking again cannot help.
-            "train/1/5/2" => Some(InvalidReason::BadGold),
+            "train/2/5/2" => Some(InvalidReason::BadGold),
             _ => None,
         };
         *cluster.reward.state.script.lock().unwrap() = Some(Box::new(script));
@@ -88,7 +88,7 @@ async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_a
         let (_, summary) = cluster.run(&path, &recipe).await.1.unwrap();
         assert_eq!(summary.invalid_samples, 2);
         let groups = cluster.learner.state.groups.lock().unwrap();
-        let sample = |group: usize, sample: usize| groups[&1][group].samples[sample].clone();
+        let sample = |group: usize, sample: usize| groups[&2][group].samples[sample].clone();
         assert!(sample(0, 0).valid && sample(0, 0).raw_reward.is_some());
         for left_out in [sample(0, 1), sample(1, 2)] {
             assert!(!left_out.valid && left_out.raw_reward.is_none() && left_out.shaped_reward.is_none());
@@ -99,8 +99,8 @@ async fn a_verdict_that_does_not_stand_is_asked_for_again_and_never_is_a_wrong_a
         assert_eq!(line.get("rollout/late_samples"), Some(1.0));
         assert_eq!(line.get("rollout/samples"), Some(16.0));
         let times = cluster.reward.state.times.lock().unwrap();
-        assert_eq!(times["train/1/5/2"], 1);
-        assert!(times["train/1/4/1"] >= 3);
+        assert_eq!(times["train/2/5/2"], 1);
+        assert!(times["train/2/4/1"] >= 3);
     })
     .await;
 }
@@ -111,8 +111,8 @@ async fn a_sample_that_cannot_be_had_is_begun_again_and_then_left_out() {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let script = |id: &str, times: u32| match id {
-            "train/0/1/1" if times == 1 => Some(FailureCode::DeadlineExceeded),
-            "train/0/1/2" => Some(FailureCode::Cancelled),
+            "train/1/1/1" if times == 1 => Some(FailureCode::DeadlineExceeded),
+            "train/1/1/2" => Some(FailureCode::Cancelled),
             _ => None,
         };
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
@@ -121,7 +121,7 @@ async fn a_sample_that_cannot_be_had_is_begun_again_and_then_left_out() {
         assert_eq!(line.get("rollout/failed_samples"), Some(1.0));
         assert_eq!(line.get("rollout/begun_again"), Some(4.0));
         let groups = cluster.learner.state.groups.lock().unwrap();
-        let samples = &groups[&0][1].samples;
+        let samples = &groups[&1][1].samples;
         assert_eq!(samples.iter().map(|sample| sample.valid).collect::<Vec<_>>(), [true, true, false, true]);
     })
     .await;
@@ -132,13 +132,13 @@ async fn a_sample_whose_weights_are_never_there_is_left_out_after_its_attempts()
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let script = |id: &str, _| (id == "train/0/1/2").then_some(FailureCode::FailedPrecondition);
+        let script = |id: &str, _| (id == "train/1/1/2").then_some(FailureCode::FailedPrecondition);
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         cluster.run(&path, &recipe()).await.1.unwrap();
         let line = &metrics(&path)[0];
         assert_eq!(line.get("rollout/failed_samples"), Some(1.0));
         let seen = cluster.generation.state.seen.lock().unwrap();
-        let times = seen.iter().filter(|item| item.sample_id == "train/0/1/2").count();
+        let times = seen.iter().filter(|item| item.sample_id == "train/1/1/2").count();
         assert_eq!(times as u32, 1 + recipe().services.sample_attempts, "the first time they are restored for it");
     })
     .await;
@@ -147,7 +147,7 @@ async fn a_sample_whose_weights_are_never_there_is_left_out_after_its_attempts()
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn samples_that_take_too_long_end_the_run_above_their_share_instead_of_being_dropped() {
     bounded(async {
-        let late = |id: &str, _: u32| (id == "train/1/5/2").then_some(FailureCode::DeadlineExceeded);
+        let late = |id: &str, _: u32| (id == "train/2/5/2").then_some(FailureCode::DeadlineExceeded);
         for allowed in [0.01, 0.1] {
             let (_dir, path) = temp();
             let cluster = Cluster::start().await;
@@ -164,7 +164,7 @@ async fn samples_that_take_too_long_end_the_run_above_their_share_instead_of_bei
             let error = result.unwrap_err();
             assert!(matches!(error, RunError::Late { late: 1, samples: 16, .. }), "{error}");
             let text = error.to_string();
-            assert!(text.starts_with("step 1: 1 of 16 samples") && text.contains("services.max_late_share"), "{text}");
+            assert!(text.starts_with("step 2: 1 of 16 samples") && text.contains("services.max_late_share"), "{text}");
             assert_eq!(metrics(&path).len(), 1, "the step before stays");
             // The step that failed left the learner as it was, and is done again.
             *cluster.generation.state.script.lock().unwrap() = None;
@@ -181,8 +181,8 @@ async fn a_sample_that_was_late_before_it_was_lost_is_a_late_one() {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
         let script = |id: &str, times: u32| match (id, times) {
-            ("train/1/5/2", 1) => Some(FailureCode::DeadlineExceeded),
-            ("train/1/5/2", _) => Some(FailureCode::Cancelled),
+            ("train/2/5/2", 1) => Some(FailureCode::DeadlineExceeded),
+            ("train/2/5/2", _) => Some(FailureCode::Cancelled),
             _ => None,
         };
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
@@ -243,12 +243,12 @@ async fn a_sample_that_is_refused_ends_the_run_by_its_id() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let script = |id: &str, _| (id == "train/2/8/3").then_some(FailureCode::InvalidArgument);
+        let script = |id: &str, _| (id == "train/3/8/3").then_some(FailureCode::InvalidArgument);
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         let (events, result) = cluster.run(&path, &recipe()).await;
         let error = result.unwrap_err();
         assert!(matches!(error, RunError::Refused { service: Dependency::Generation, .. }), "{error}");
-        assert!(error.to_string().contains("sample `train/2/8/3`"), "{error}");
+        assert!(error.to_string().contains("sample `train/3/8/3`"), "{error}");
         assert!(matches!(&**events.last().unwrap(), Event::Failed { .. }));
         assert_eq!(metrics(&path).len(), 2, "finished steps stay");
         // The step that failed left the learner as it was, and is done again.
@@ -264,10 +264,10 @@ async fn a_step_without_a_single_verdict_ends_the_run() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let script = |id: &str, _| id.starts_with("train/0/").then_some(InvalidReason::BadGold);
+        let script = |id: &str, _| id.starts_with("train/1/").then_some(InvalidReason::BadGold);
         *cluster.reward.state.script.lock().unwrap() = Some(Box::new(script));
         let error = cluster.run(&path, &recipe()).await.1.unwrap_err().to_string();
-        assert!(error.contains("step 0") && error.contains("bad_gold: as scripted"), "{error}");
+        assert!(error.contains("step 1") && error.contains("bad_gold: as scripted"), "{error}");
     })
     .await;
 }

@@ -64,8 +64,8 @@ async fn a_run_is_started_once_watched_and_listed() {
         let of = |kind: StepKind, lines: &[(StepKind, u64)]| {
             lines.iter().filter(|line| line.0 == kind).map(|line| line.1).collect::<Vec<_>>()
         };
-        assert_eq!(of(StepKind::Train, &live), [0, 1, 2, 3, 4, 5]);
-        assert_eq!(of(StepKind::WarmStart, &live), [0, 1]);
+        assert_eq!(of(StepKind::Train, &live), [1, 2, 3, 4, 5, 6]);
+        assert_eq!(of(StepKind::WarmStart, &live), [1, 2]);
         assert_eq!(of(StepKind::Evaluation, &live), [0, 6]);
 
         let request = GetRunRequest { run_id: "first".into() };
@@ -150,7 +150,7 @@ async fn a_run_is_forked_from_a_step_of_another_one() {
         let same = |line: &(StepKind, u64, Option<f64>, Option<f64>)| (line.0, line.1, line.2);
         assert_eq!(new.iter().map(same).collect::<Vec<_>>(), old.iter().map(same).collect::<Vec<_>>());
         let marked = new.iter().filter(|line| line.3 == Some(4.0)).map(|line| line.1).collect::<Vec<_>>();
-        assert_eq!(marked, [4, 5, 6], "steps 4 and 5, and the evaluation after them");
+        assert_eq!(marked, [5, 6, 6], "steps 5 and 6, and the evaluation after them");
 
         // The learner has no checkpoint of an odd step.
         server.client.start_run(fork("gone", 3)).await.unwrap();

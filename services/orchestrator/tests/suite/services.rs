@@ -10,9 +10,10 @@ use crate::support::{
     Cluster, GENERATION, LEARNER, REWARD, bounded, finish, lines, recipe, resolved, temp, uninterrupted,
 };
 use evenkeel_orchestrator::{
-    Dependency, Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunDirectory, RunError, RunOptions,
-    RunOutcome, StopWhen, start_run,
+    Dependency, Endpoints, Event, LoopSettings, ProgramWording, ResolvedRecipe, RunError, RunOptions, RunOutcome,
+    StopWhen, start_run,
 };
+use evenkeel_run_files::RunDirectory;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn generation_and_reward_may_die_and_come_back() {
@@ -46,7 +47,7 @@ async fn a_run_waits_for_lost_engines_behind_a_reachable_service() {
         let gone = Arc::new(AtomicBool::new(true));
         let is_gone = Arc::clone(&gone);
         let script = move |id: &str, _| {
-            (id.starts_with("train/2/") && is_gone.load(Ordering::Relaxed)).then_some(FailureCode::Unavailable)
+            (id.starts_with("train/3/") && is_gone.load(Ordering::Relaxed)).then_some(FailureCode::Unavailable)
         };
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(script));
         let mut handle = cluster.begin(&path, &recipe());
@@ -72,12 +73,12 @@ async fn a_step_that_the_learner_dropped_while_samples_were_late_is_sent_again_w
         let cluster = Cluster::start().await;
         // Samples take long enough that the step has begun and is not whole when it is dropped.
         cluster.generation.state.max_delay_ms.store(30, Ordering::Relaxed);
-        cluster.learner.state.idle_at.lock().unwrap().extend([1, 2]);
+        cluster.learner.state.idle_at.lock().unwrap().extend([2, 3]);
         let handle = cluster.begin(&path, &recipe());
         let (events, result) = finish(handle).await;
         assert_eq!(result.unwrap().0, RunOutcome::Completed);
         let state = &cluster.learner.state;
-        for step in [1, 2] {
+        for step in [2, 3] {
             assert_eq!(state.sent.lock().unwrap()[&step], 2, "step {step}");
         }
         assert!(state.done.lock().unwrap().values().all(|&times| times == 1), "no step was done twice");
@@ -190,7 +191,7 @@ async fn services_that_do_not_go_together_are_refused() {
     bounded(async {
         let (_dir, path) = temp();
         let cluster = Cluster::start().await;
-        let directory = RunDirectory::create(&path, &resolved(&recipe())).unwrap();
+        let directory = RunDirectory::create(&path, resolved(&recipe()).record()).unwrap();
         let recipe_of_mine =
             ResolvedRecipe { learner_settings_hash: Some("sha256:mine".into()), ..resolved(&recipe()) };
         let handle = start_run(recipe_of_mine, directory, cluster.endpoints(), RunOptions::default()).unwrap();
@@ -242,7 +243,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         let (mut recipe, mut endpoints) = (recipe(), endpoints());
         change(&mut recipe, &mut endpoints);
         let recipe = resolved(&recipe);
-        let directory = RunDirectory::create(&path, &recipe).unwrap();
+        let directory = RunDirectory::create(&path, recipe.record()).unwrap();
         start_run(recipe, directory, endpoints, RunOptions::default()).err().unwrap().to_string()
     };
     let cases: [(&Change, &str); 5] = [
@@ -265,7 +266,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
 
     let (_dir, path) = temp();
     let recipe = ResolvedRecipe::new(recipe(), std::path::PathBuf::from("/nowhere")).unwrap();
-    let directory = RunDirectory::create(&path, &recipe).unwrap();
+    let directory = RunDirectory::create(&path, recipe.record()).unwrap();
     let error = start_run(recipe, directory, endpoints(), RunOptions::default()).err().unwrap().to_string();
     assert!(error.starts_with("model /nowhere: has no config.json, allowed"), "{error}");
 }

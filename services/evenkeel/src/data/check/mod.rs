@@ -16,7 +16,6 @@ use evenkeel_orchestrator::DataSettings;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::{Limits, expand, printable};
 use evenkeel_tasks::{Collector, DataReport, Part, Problem, Reason, RowRules};
-use tokio_util::sync::CancellationToken;
 
 use crate::arguments::DataCheckOptions;
 use crate::recipe;
@@ -48,7 +47,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     let renderer = settings.prompt_renderer(&Folder::new(folder))?;
     let files = files(options, settings)?;
 
-    let (limits, cancel) = (Limits::default(), CancellationToken::new());
+    let (limits, cancel) = (Limits::default(), || false);
     let mut collector = Collector::new(&limits, &cancel, false);
     let mut failed = false;
     for (index, file) in files.iter().enumerate() {
@@ -87,7 +86,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
 
 /// The files of the command line, or those of the recipe.
 fn files(options: &DataCheckOptions, settings: &DataSettings) -> Result<Vec<Checked>> {
-    let (mut files, cancel) = (Vec::<Checked>::new(), CancellationToken::new());
+    let (mut files, cancel) = (Vec::<Checked>::new(), || false);
     let named = |names: &[PathBuf], rules: RowRules| {
         let paths: Vec<_> = names.iter().map(|name| expand(name, &cancel)).collect::<Result<_, _>>()?;
         let checked = |path| Checked { path, rules: rules.clone() };

@@ -126,8 +126,8 @@ impl Training {
                 return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message }.into());
             }
         }
-        if header.step > header.base_version {
-            let allowed = format!("at most base_version, which is {}", header.base_version);
+        if header.step.saturating_sub(1) > header.base_version {
+            let allowed = format!("1 to base_version + 1, where base_version is {}", header.base_version);
             return Err(FieldError::new("step", header.step, allowed).into());
         }
         let most = self.max_step_items;
@@ -194,7 +194,7 @@ impl Training {
         lease.assign(&header.run_id);
         self.status.step_done(header.kind(), header.step, learner.version());
         if header.kind() != TrainKind::Supervised {
-            self.grpo_steps = header.step.saturating_add(1);
+            self.grpo_steps = header.step;
         }
         Ok(report)
     }

@@ -15,7 +15,7 @@ use super::{load_path, message, report, save, start, start_with};
 async fn the_newest_intact_checkpoint_is_loaded_the_oldest_are_deleted_and_other_runs_are_refused() {
     let mut service = start().await;
     for step in 0..4 {
-        service.step(step, step).await.unwrap();
+        service.step(step + 1, step).await.unwrap();
         let client_state = format!("after {step}").into_bytes();
         let save = SaveCheckpointRequest {
             run_id: "run".into(),
@@ -38,7 +38,7 @@ async fn the_newest_intact_checkpoint_is_loaded_the_oldest_are_deleted_and_other
     let loaded = service.client.load_checkpoint(load("run")).await.unwrap().into_inner();
     assert_eq!((loaded.client_state, service.version().await), (b"after 2".to_vec(), 3));
     // Training continues from there.
-    assert_eq!(service.step(3, 3).await.unwrap().version, 4);
+    assert_eq!(service.step(4, 3).await.unwrap().version, 4);
 }
 
 #[tokio::test]
@@ -48,19 +48,19 @@ async fn a_reset_learner_does_its_first_steps_again_to_the_bit() {
     // Nothing was trained: nothing to do.
     service.client.reset(reset("run")).await.unwrap();
     let bits = |report: TrainReport| TrainReport { timings: None, ..report };
-    let first = [service.step(0, 0).await.unwrap(), service.step(1, 1).await.unwrap()].map(bits);
+    let first = [service.step(1, 0).await.unwrap(), service.step(2, 1).await.unwrap()].map(bits);
     let publish = || PublishRequest { run_id: "run".into(), ..PublishRequest::default() };
     let weights = service.client.publish(publish()).await.unwrap().into_inner().weights;
-    service.step(2, 2).await.unwrap();
+    service.step(3, 2).await.unwrap();
 
     service.client.reset(reset("run")).await.unwrap();
     let status = service.client.get_status(LearnerGetStatusRequest {}).await.unwrap().into_inner();
     assert_eq!((status.version, status.last_grpo_step, status.run_id.as_str()), (0, None, "run"));
     // No report is answered that was stored for weights that are gone.
-    let header = service.header(TrainKind::Grpo, 0, 0, 2);
+    let header = service.header(TrainKind::Grpo, 1, 0, 2);
     let events = service.train(header, vec![message(0, 0), message(1, 1)]).await.unwrap();
     assert!(matches!(&events[0].kind, Some(train_event::Kind::Accepted(accepted)) if !accepted.already_done));
-    let again = [report(&events), service.step(1, 1).await.unwrap()].map(bits);
+    let again = [report(&events), service.step(2, 1).await.unwrap()].map(bits);
     assert_eq!(again, first);
     let published = service.client.publish(publish()).await.unwrap().into_inner();
     assert_eq!((published.weights, published.already_published), (weights, false));
@@ -69,7 +69,7 @@ async fn a_reset_learner_does_its_first_steps_again_to_the_bit() {
 #[tokio::test]
 async fn a_reset_of_another_run_or_without_the_initial_model_is_refused() {
     let mut service = start_with(|settings| settings.lease = Duration::from_secs(600)).await;
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
     let mut client = service.client.clone();
     let mut reset = async |run_id: &str| client.reset(ResetRequest { run_id: run_id.into() }).await;
     let status = reset("other").await.unwrap_err();
@@ -80,14 +80,14 @@ async fn a_reset_of_another_run_or_without_the_initial_model_is_refused() {
     let status = reset("run").await.unwrap_err();
     assert!(status.message().contains("model.safetensors"), "{status}");
     // Nothing has changed, and training goes on.
-    assert_eq!(service.step(1, 1).await.unwrap().version, 2);
+    assert_eq!(service.step(2, 1).await.unwrap().version, 2);
 }
 
 #[tokio::test]
 async fn step_numbers_that_were_never_reached_are_refused_and_delete_nothing() {
     let mut service = start().await;
     for step in 0..2 {
-        service.step(step, step).await.unwrap();
+        service.step(step + 1, step).await.unwrap();
         service.client.save_checkpoint(save("run", step + 1)).await.unwrap();
     }
     for step in [u64::MAX, u64::MAX - 1, 3, 1, 0] {
@@ -102,8 +102,8 @@ async fn step_numbers_that_were_never_reached_are_refused_and_delete_nothing() {
     kept.sort();
     assert_eq!(kept, ["step-000001", "step-000002"]);
     let far = service.step(u64::MAX, 2).await.unwrap_err();
-    assert!(far.message().contains("allowed: at most base_version, which is 2"), "{far}");
-    let many = service.header(TrainKind::Supervised, 0, 2, u32::MAX);
+    assert!(far.message().contains("allowed: 1 to base_version + 1, where base_version is 2"), "{far}");
+    let many = service.header(TrainKind::Supervised, 1, 2, u32::MAX);
     let many = service.train(many, Vec::new()).await.unwrap_err();
     assert!(many.message().contains("expected_examples is 4294967295"), "{many}");
     let large = SaveCheckpointRequest { client_state: vec![0; (1 << 20) + 1], ..save("run", 2) };
@@ -114,7 +114,7 @@ async fn step_numbers_that_were_never_reached_are_refused_and_delete_nothing() {
 #[tokio::test]
 async fn a_checkpoint_in_the_older_layout_with_one_folder_for_all_runs_is_found() {
     let mut service = start().await;
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
     let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
     let inside = service.folder.path().join("checkpoints");
     std::fs::rename(&saved.path, inside.join("step-000001")).unwrap();
@@ -127,7 +127,7 @@ async fn a_checkpoint_in_the_older_layout_with_one_folder_for_all_runs_is_found(
 #[tokio::test]
 async fn checkpoints_outside_the_checkpoint_folder_are_refused() {
     let mut service = start().await;
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
     let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
     let (root, inside) = (service.folder.path().to_owned(), service.folder.path().join("checkpoints"));
     let outside = root.join("outside");

@@ -28,8 +28,8 @@ fn of_versions(seed: u64, index: u32, version: impl Fn(usize) -> u64) -> train_r
 async fn after_two_steps() -> TestService {
     let training = TrainingSettings { old_logp: OldLogp::Proximal, ..settings() };
     let mut service = start_training(training).await;
-    service.step(0, 0).await.unwrap();
-    service.step(1, 1).await.unwrap();
+    service.step(1, 0).await.unwrap();
+    service.step(2, 1).await.unwrap();
     service
 }
 
@@ -42,7 +42,7 @@ async fn versions_above_the_base_or_too_far_behind_are_refused_by_name() {
         (0, Some(1), "policy_version is 0, allowed: at least 1: base_version is 2, max_lag 1"),
         (1, Some(0), "policy_version is 1, allowed: at least 2: base_version is 2, max_lag 0"),
     ] {
-        let header = TrainHeader { max_lag, ..service.header(TrainKind::Grpo, 2, 2, 1) };
+        let header = TrainHeader { max_lag, ..service.header(TrainKind::Grpo, 3, 2, 1) };
         let error = service.train(header, vec![of_version(1, 0, version)]).await.unwrap_err();
         assert_eq!(error.code(), Code::InvalidArgument, "{error}");
         assert!(error.message().contains(&format!("groups[0].samples[0].segments[0].{words}")), "{error}");
@@ -54,7 +54,7 @@ async fn versions_above_the_base_or_too_far_behind_are_refused_by_name() {
 async fn a_report_has_each_lag_that_occurs_where_one_is_allowed() {
     let mut service = after_two_steps().await;
     let groups = || vec![of_version(4, 0, 0), of_version(5, 1, 2)];
-    let header = TrainHeader { max_lag: Some(2), ..service.header(TrainKind::Grpo, 2, 2, 2) };
+    let header = TrainHeader { max_lag: Some(2), ..service.header(TrainKind::Grpo, 3, 2, 2) };
     let metrics = report(&service.train(header, groups()).await.unwrap()).metrics;
     let value = |name: &str| *metrics.get(name).unwrap_or_else(|| panic!("{name} in {metrics:?}"));
     assert!((value("lag/0/share") + value("lag/2/share") - 1.0).abs() < 1e-12);
@@ -65,7 +65,7 @@ async fn a_report_has_each_lag_that_occurs_where_one_is_allowed() {
     }
     assert!(!metrics.keys().any(|name| name.starts_with("lag/1/")), "{metrics:?}");
     // Nobody asks for statistics without a lag.
-    let header = TrainHeader { max_lag: None, ..service.header(TrainKind::Grpo, 3, 3, 2) };
+    let header = TrainHeader { max_lag: None, ..service.header(TrainKind::Grpo, 4, 3, 2) };
     let metrics = report(&service.train(header, groups()).await.unwrap()).metrics;
     assert!(!metrics.keys().any(|name| name.starts_with("lag/")), "{metrics:?}");
 }
@@ -85,7 +85,7 @@ async fn each_token_of_an_answer_counts_for_the_lag_of_its_own_version() {
         }
     }
     assert!(older > 0 && newer > 0);
-    let header = TrainHeader { max_lag: Some(2), ..service.header(TrainKind::Grpo, 2, 2, 2) };
+    let header = TrainHeader { max_lag: Some(2), ..service.header(TrainKind::Grpo, 3, 2, 2) };
     let metrics = report(&service.train(header, groups).await.unwrap()).metrics;
     let share = |lag: u32| metrics[&format!("lag/{lag}/share")];
     let expected = f64::from(older) / f64::from(older + newer);
@@ -95,7 +95,7 @@ async fn each_token_of_an_answer_counts_for_the_lag_of_its_own_version() {
 #[tokio::test]
 async fn a_lag_is_refused_by_a_learner_that_recomputes() {
     let mut service = start().await;
-    let header = |max_lag| TrainHeader { max_lag, ..service.header(TrainKind::Grpo, 0, 0, 1) };
+    let header = |max_lag| TrainHeader { max_lag, ..service.header(TrainKind::Grpo, 1, 0, 1) };
     let (lagging, synchronous) = (header(Some(1)), header(Some(0)));
     let error = service.train(lagging, Vec::new()).await.unwrap_err();
     assert!(error.message().contains("max_lag is 1, allowed: 0 or absent with the learner's old_logp"), "{error}");

@@ -13,7 +13,7 @@ use super::{load_path, save, start_with};
 #[tokio::test]
 async fn calls_that_change_the_learner_are_refused_to_runs_without_the_lease() {
     let mut service = start_with(|settings| settings.lease = Duration::from_secs(600)).await;
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
     service.client.save_checkpoint(save("run", 1)).await.unwrap();
     let publish = PublishRequest { run_id: "other".into(), ..PublishRequest::default() };
     let status = service.client.publish(publish).await.unwrap_err();
@@ -54,7 +54,7 @@ async fn runs_that_share_a_learner_neither_overwrite_nor_delete_checkpoints_of_e
 #[tokio::test]
 async fn a_run_that_takes_over_a_lapsed_lease_cannot_load_checkpoints_of_the_previous_run() {
     let mut service = start_with(|settings| settings.lease = Duration::ZERO).await;
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
     let saved = service.client.save_checkpoint(save("run", 1)).await.unwrap().into_inner().checkpoint.unwrap();
     let status = service.client.load_checkpoint(load_path("other", Path::new(&saved.path))).await.unwrap_err();
     assert_eq!(status.code(), Code::FailedPrecondition);

@@ -110,7 +110,7 @@ impl TestService {
     /// GRPO step number `step` on two groups that depend on it.
     async fn step(&mut self, step: u64, base_version: u64) -> Result<TrainReport, Status> {
         let header = self.header(TrainKind::Grpo, step, base_version, 2);
-        let events = self.train(header, vec![message(2 * step, 0), message(2 * step + 1, 1)]).await?;
+        let events = self.train(header, vec![message(2 * (step - 1), 0), message(2 * (step - 1) + 1, 1)]).await?;
         Ok(report(&events))
     }
 

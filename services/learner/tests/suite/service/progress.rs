@@ -17,7 +17,7 @@ async fn progress_counts_groups_whose_gradient_is_summed_not_groups_received() {
     settings.compute.micro_batch_tokens = 100_000;
     let mut service = start_training(settings).await;
     let groups = (0..4).map(|index| message(index.into(), index)).collect();
-    let events = service.train(service.header(TrainKind::Grpo, 0, 0, 4), groups).await.unwrap();
+    let events = service.train(service.header(TrainKind::Grpo, 1, 0, 4), groups).await.unwrap();
     let progress = events.iter().filter_map(|event| match &event.kind {
         Some(train_event::Kind::Progress(progress)) => Some(progress),
         _ => None,
@@ -38,7 +38,7 @@ async fn passes_run_while_the_last_group_is_still_being_sampled_and_when_groups_
     training.compute.micro_batch_tokens = 8;
     let mut service = start_training(training.clone()).await;
     let (parts, requests) = tokio::sync::mpsc::channel(8);
-    let header = service.header(TrainKind::Grpo, 0, 0, 4);
+    let header = service.header(TrainKind::Grpo, 1, 0, 4);
     let groups = (0..4).map(|index| message(index.into(), index));
     let mut all = std::iter::once(train_request::Kind::Header(header)).chain(groups);
     for part in all.by_ref().take(4) {
@@ -74,7 +74,7 @@ async fn passes_run_while_the_last_group_is_still_being_sampled_and_when_groups_
 async fn a_step_is_counted_and_timed_by_phase() {
     let metrics = evenkeel_telemetry::install_metrics().unwrap();
     let mut service = start().await;
-    let timings = service.step(0, 0).await.unwrap().timings.unwrap();
+    let timings = service.step(1, 0).await.unwrap().timings.unwrap();
     assert!(timings.gradient_us > 0 && timings.optimizer_us > 0, "{timings:?}");
     assert_eq!(timings.score_us, 0, "one update with recomputed log-probabilities needs no pass of its own");
     assert!(timings.total_us >= timings.gradient_us + timings.optimizer_us, "{timings:?}");
@@ -96,7 +96,7 @@ async fn a_step_whose_stream_falls_silent_is_dropped_and_frees_the_learner() {
     let mut service = start_with(|settings| settings.step_idle = Duration::from_millis(300)).await;
     // One that sends its header alone, one that stops after its first group.
     for parts in [0, 1] {
-        let header = service.header(TrainKind::Grpo, 0, 0, 2);
+        let header = service.header(TrainKind::Grpo, 1, 0, 2);
         let mut requests = vec![TrainRequest { kind: Some(train_request::Kind::Header(header)) }];
         requests.extend((0..parts).map(|_| TrainRequest { kind: Some(message(0, 0)) }));
         let endless = tokio_stream::StreamExt::chain(tokio_stream::iter(requests), tokio_stream::pending());
@@ -114,5 +114,5 @@ async fn a_step_whose_stream_falls_silent_is_dropped_and_frees_the_learner() {
         assert!(status.message().contains("no part of the step arrived for step_idle"), "{status}");
     }
     assert_eq!(service.version().await, 0);
-    assert_eq!(service.step(0, 0).await.unwrap().version, 1);
+    assert_eq!(service.step(1, 0).await.unwrap().version, 1);
 }

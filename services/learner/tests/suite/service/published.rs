@@ -59,7 +59,7 @@ impl TestService {
     async fn train_to(&mut self, last: u64) {
         self.publish(PublishRequest::default()).await;
         for step in 0..last {
-            self.step(step, step).await.unwrap();
+            self.step(step + 1, step).await.unwrap();
             self.publish(PublishRequest::default()).await;
         }
     }
@@ -86,7 +86,7 @@ async fn any_published_version_scores_as_a_learner_that_is_opened_from_its_folde
         assert_eq!((scored(answer), answer.version), (all[version as usize].clone(), version));
     }
     // One that the learner has left: its tensors are no longer those in memory.
-    service.step(2, 2).await.unwrap();
+    service.step(3, 2).await.unwrap();
     let answers = service.score(vec![of(2), of(3), item()]).await;
     assert_eq!(scored(&answers[0]), all[2]);
     assert_eq!(answers[1].failure.as_ref().unwrap().reason, "WEIGHTS_GONE", "it is not published yet");
@@ -147,7 +147,7 @@ async fn weights_are_rounded_to_the_nearest_even_as_transformers_rounds_them() {
 async fn a_version_whose_folder_is_gone_or_incomplete_is_told_from_every_other_failure() {
     let mut service = start().await;
     service.train_to(1).await;
-    service.step(1, 1).await.unwrap();
+    service.step(2, 1).await.unwrap();
     service.publish(PublishRequest { keep: Some(2), ..PublishRequest::default() }).await;
     let asked = vec![of(0), replaced(2, "mlp", 0), of(1), of(2)];
     let answers = service.score(asked).await;

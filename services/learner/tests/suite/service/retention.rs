@@ -18,7 +18,7 @@ async fn publishing_is_idempotent_by_version_and_keeps_the_newest() {
         assert_eq!((first.already_published, again.already_published), (false, true));
         assert_eq!(first.weights, again.weights);
         first.weights.unwrap().validate().unwrap();
-        service.step(step, step).await.unwrap();
+        service.step(step + 1, step).await.unwrap();
     }
     let kept = std::fs::read_dir(service.folder.path().join("weights")).unwrap().count();
     assert_eq!(kept, 2);
@@ -52,7 +52,7 @@ async fn versions_and_steps_that_the_caller_names_are_kept_besides_the_newest() 
         service.client.publish(PublishRequest { run_id: "run".into(), version: Some(step), ..publish }).await.unwrap();
         let save = SaveCheckpointRequest { keep: Some(2), keep_steps: vec![1, 77], ..save("run", step) };
         service.client.save_checkpoint(save).await.unwrap();
-        service.step(step, step).await.unwrap();
+        service.step(step + 1, step).await.unwrap();
     }
     let kept = |part: &str| {
         let entries = std::fs::read_dir(service.folder.path().join(part)).unwrap();
@@ -73,7 +73,7 @@ async fn nothing_is_deleted_where_keep_is_absent_or_0() {
         service.client.publish(publish).await.unwrap();
         let save = SaveCheckpointRequest { run_id: "run".into(), step, keep, ..SaveCheckpointRequest::default() };
         service.client.save_checkpoint(save).await.unwrap();
-        service.step(step, step).await.unwrap();
+        service.step(step + 1, step).await.unwrap();
     }
     let kept = |part: &str| std::fs::read_dir(service.folder.path().join(part)).unwrap().count();
     assert_eq!((kept("weights"), kept("checkpoints/run")), (5, 5));
@@ -94,7 +94,7 @@ async fn after_a_return_to_an_older_checkpoint_weights_of_later_versions_are_del
     let save = SaveCheckpointRequest { run_id: "run".into(), ..SaveCheckpointRequest::default() };
     service.client.save_checkpoint(save).await.unwrap();
     for step in 0..3 {
-        service.step(step, step).await.unwrap();
+        service.step(step + 1, step).await.unwrap();
         service.client.publish(publish(step + 1)).await.unwrap();
     }
     let load = LoadCheckpointRequest { run_id: "run".into(), which: None, ..Default::default() };

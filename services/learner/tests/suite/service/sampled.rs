@@ -163,7 +163,7 @@ async fn distributions_that_cannot_be_are_refused() {
 async fn statistics_of_broken_weights_fail_and_do_not_pass_for_numbers() {
     let mut service = start().await;
     service.publish(evenkeel_proto::v1::PublishRequest::default()).await;
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
     let weights = Some(ScoreWeights { version: 0, ..ScoreWeights::default() });
     let asked = ScoreItem { weights, sampling: Some(SamplingDistribution::default()), ..item() };
     assert!(service.score(vec![asked.clone()]).await[0].failure.is_none());

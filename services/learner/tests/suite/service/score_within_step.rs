@@ -35,7 +35,7 @@ async fn items_are_scored_while_a_step_waits_for_its_last_group_and_change_no_bi
     let before = service.score(asked()).await;
     let (parts, requests) = tokio::sync::mpsc::channel(8);
     let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-    let header = train_request::Kind::Header(service.header(TrainKind::Grpo, 0, 0, 4));
+    let header = train_request::Kind::Header(service.header(TrainKind::Grpo, 1, 0, 4));
     parts.send(TrainRequest { kind: Some(header) }).await.unwrap();
     let mut events = service.client.train(requests).await.unwrap().into_inner();
     for index in 0..4 {
@@ -70,7 +70,7 @@ async fn other_calls_wait_for_the_step_while_items_are_scored() {
     let mut service = start_with(|_| {}).await;
     let (parts, requests) = tokio::sync::mpsc::channel(8);
     let requests = tokio_stream::wrappers::ReceiverStream::new(requests);
-    let header = train_request::Kind::Header(service.header(TrainKind::Supervised, 0, 0, 1));
+    let header = train_request::Kind::Header(service.header(TrainKind::Supervised, 1, 0, 1));
     parts.send(TrainRequest { kind: Some(header) }).await.unwrap();
     let mut events = service.client.train(requests).await.unwrap().into_inner();
     let mut client = service.client.clone();
@@ -96,7 +96,7 @@ async fn other_calls_wait_for_the_step_while_items_are_scored() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn items_do_not_keep_a_silent_step_alive() {
     let mut service = start_with(|settings| settings.step_idle = Duration::from_millis(300)).await;
-    let header = train_request::Kind::Header(service.header(TrainKind::Grpo, 0, 0, 2));
+    let header = train_request::Kind::Header(service.header(TrainKind::Grpo, 1, 0, 2));
     let requests = tokio_stream::iter([TrainRequest { kind: Some(header) }]);
     let endless = tokio_stream::StreamExt::chain(requests, tokio_stream::pending());
     let mut events = service.client.train(endless).await.unwrap().into_inner();

@@ -15,8 +15,8 @@ use crate::support::{bits, group, learner, settings};
 #[tokio::test]
 async fn steps_over_grpc_give_the_same_bits_as_steps_of_the_library() {
     let mut service = start().await;
-    let found = service.step(0, 0).await.unwrap();
-    service.step(1, 1).await.unwrap();
+    let found = service.step(1, 0).await.unwrap();
+    service.step(2, 1).await.unwrap();
     let save = SaveCheckpointRequest {
         run_id: "run".into(),
         step: 2,
@@ -44,8 +44,8 @@ async fn steps_over_grpc_give_the_same_bits_as_steps_of_the_library() {
 #[tokio::test]
 async fn a_repeated_call_returns_the_report_of_the_step_and_does_not_step_again() {
     let mut service = start().await;
-    let first = service.step(0, 0).await.unwrap();
-    let header = service.header(TrainKind::Grpo, 0, 0, 2);
+    let first = service.step(1, 0).await.unwrap();
+    let header = service.header(TrainKind::Grpo, 1, 0, 2);
     let again = service.train(header, Vec::new()).await.unwrap();
     assert!(matches!(&again[0].kind, Some(train_event::Kind::Accepted(accepted)) if accepted.already_done));
     assert_eq!((report(&again), service.version().await), (first, 1));
@@ -54,8 +54,8 @@ async fn a_repeated_call_returns_the_report_of_the_step_and_does_not_step_again(
 #[tokio::test]
 async fn another_base_version_run_or_settings_is_a_failed_precondition() {
     let mut service = start().await;
-    service.step(0, 0).await.unwrap();
-    let good = service.header(TrainKind::Grpo, 1, 1, 2);
+    service.step(1, 0).await.unwrap();
+    let good = service.header(TrainKind::Grpo, 2, 1, 2);
     for (header, word) in [
         (TrainHeader { base_version: 0, ..good.clone() }, "base_version is 0"),
         (TrainHeader { base_version: 2, ..good.clone() }, "base_version is 2"),
@@ -72,7 +72,7 @@ async fn another_base_version_run_or_settings_is_a_failed_precondition() {
 #[tokio::test]
 async fn a_step_with_missing_extra_misordered_or_invalid_groups_changes_nothing() {
     let mut service = start().await;
-    let header = service.header(TrainKind::Grpo, 0, 0, 2);
+    let header = service.header(TrainKind::Grpo, 1, 0, 2);
     let short = service.train(header.clone(), vec![message(1, 0)]).await.unwrap_err();
     assert!(short.message().contains("groups is a list of 1"), "{short}");
     let long = vec![message(1, 0), message(2, 1), message(3, 2)];
@@ -87,17 +87,17 @@ async fn a_step_with_missing_extra_misordered_or_invalid_groups_changes_nothing(
     assert_eq!(refused.code(), Code::InvalidArgument);
     assert!(refused.message().contains("4000"), "{refused}");
     assert_eq!(service.version().await, 0);
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
 }
 
 #[tokio::test]
 async fn a_number_of_groups_that_is_no_multiple_of_the_mini_batch_is_refused_before_the_first_group() {
     let mut service = start_training(TrainingSettings { mini_batch_groups: 2, ..settings() }).await;
-    let error = service.train(service.header(TrainKind::Grpo, 0, 0, 3), Vec::new()).await.unwrap_err();
+    let error = service.train(service.header(TrainKind::Grpo, 1, 0, 3), Vec::new()).await.unwrap_err();
     assert_eq!(error.code(), Code::InvalidArgument);
     let words = "expected_groups is 3, allowed: a multiple of mini_batch_groups = 2";
     assert!(error.message().contains(words), "{}", error.message());
-    service.step(0, 0).await.unwrap();
+    service.step(1, 0).await.unwrap();
 }
 
 #[tokio::test]
@@ -105,7 +105,7 @@ async fn the_same_call_runs_supervised_steps() {
     let mut service = start().await;
     let example =
         SupervisedExample { example_id: "e".into(), prompt_token_ids: vec![2, 3], response_token_ids: vec![4, 1] };
-    let header = service.header(TrainKind::Supervised, 0, 0, 3);
+    let header = service.header(TrainKind::Supervised, 1, 0, 3);
     let batch = |count| train_request::Kind::Examples(SupervisedBatch { examples: vec![example.clone(); count] });
     let report = report(&service.train(header, vec![batch(2), batch(1)]).await.unwrap());
     assert_eq!((report.version, report.trainable_tokens, report.kind), (1, 6, TrainKind::Supervised as i32));
@@ -117,7 +117,7 @@ async fn the_order_of_groups_follows_the_seed_of_the_run() {
     let digest = async |seed: u64| {
         let shuffled = TrainingSettings { shuffle: true, mini_batch_groups: 1, ..settings() };
         let mut service = start_training(shuffled).await;
-        let header = TrainHeader { seed, ..service.header(TrainKind::Grpo, 0, 0, 4) };
+        let header = TrainHeader { seed, ..service.header(TrainKind::Grpo, 1, 0, 4) };
         service.train(header, (0..4).map(|index| message(u64::from(index), index)).collect()).await.unwrap();
         let publish = PublishRequest { run_id: "run".into(), ..PublishRequest::default() };
         service.client.publish(publish).await.unwrap().into_inner().weights.unwrap().digest

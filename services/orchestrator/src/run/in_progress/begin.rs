@@ -8,7 +8,6 @@ use tracing::Instrument;
 use super::InProgress;
 use crate::error::Halt;
 use crate::rollout::SampleKey;
-use crate::run::loop_work::index;
 use crate::run::position::Position;
 use crate::run::state::{ClosedStep, EpisodeId, Next};
 use crate::run::step_groups::StepGroups;
@@ -27,16 +26,16 @@ impl<'a> InProgress<'a> {
         }
         let waited = std::mem::take(&mut self.idle) + self.idle_since.map(|since| since.elapsed()).unwrap_or_default();
         self.idle_since = None;
-        let feed = self.parts.session.open_step(index(step), base_version);
-        let (audit, sleep) = (self.parts.sampler.audit(index(step), first_prompt), self.parts.weights.engines_sleep());
-        let span = tracing::info_span!("step", step = index(step));
+        let feed = self.parts.session.open_step(step, base_version);
+        let (audit, sleep) = (self.parts.sampler.audit(step, first_prompt), self.parts.weights.engines_sleep());
+        let span = tracing::info_span!("step", step);
         self.steps.insert(step, StepGroups::new(feed, span, version, waited, audit, sleep));
     }
 
     /// A prompt becomes a group of episodes.
     pub(in crate::run) fn start_group(&mut self, step: u64, prompt: u64) {
         let span = self.steps.last_key_value().map_or_else(tracing::Span::current, |(_, groups)| groups.span.clone());
-        self.rollouts.add(self.parts.sampler.request(index(step), prompt), span);
+        self.rollouts.add(self.parts.sampler.request(step, prompt), span);
     }
 
     /// The next segment of an episode is sampled.
@@ -70,7 +69,7 @@ impl<'a> InProgress<'a> {
         let lengths = (self.order == StepOrder::Completion)
             .then(|| StepLengths::new(&groups.batch.groups, self.finished.values(), &self.rollouts, closed.overtaken));
         groups.close(closed, sampler.settings().dynamic, lengths);
-        sampler.check(index(step), &groups.batch)?;
+        sampler.check(step, &groups.batch)?;
         self.spawn_within(step, self.parts.end_sampling(step));
         Ok(())
     }
@@ -79,7 +78,7 @@ impl<'a> InProgress<'a> {
     pub(in crate::run) fn train(&mut self, step: u64) {
         let Some(groups) = self.steps.get(&step) else { return self.defect("a step is trained that has not begun") };
         let work = self.parts.train(step, groups.feed.clone()).instrument(groups.span.clone());
-        let trace = self.parts.session.trace(index(step));
+        let trace = self.parts.session.trace(step);
         self.training = Some(Box::pin(trace.scope(work)));
     }
 
@@ -113,7 +112,7 @@ impl<'a> InProgress<'a> {
         // It belongs to the step that made the weights.
         let is_of_step = std::mem::replace(&mut self.has_updated, true) && of_step > 0;
         match is_of_step {
-            true => self.work.push(Box::pin(self.parts.session.trace(index(of_step)).scope(work))),
+            true => self.work.push(Box::pin(self.parts.session.trace(of_step).scope(work))),
             false => self.work.push(Box::pin(work)),
         }
     }

@@ -11,7 +11,7 @@ use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
 use tracing::Instrument;
 
-use super::loop_work::{Done, EnginesUpdated, LoopParts, index};
+use super::loop_work::{Done, EnginesUpdated, LoopParts};
 use super::position::Position;
 use super::state::{EpisodeId, LoopEvent, Next, PublishedWeights};
 use super::step_groups::StepGroups;
@@ -136,7 +136,9 @@ impl<'a> InProgress<'a> {
             RolloutEvent::ResponseEnded(key) => return Ok(Some(LoopEvent::ResponseEnded(episode(key)))),
             RolloutEvent::Group(group) => group,
         };
-        let (prompt, zero_advantage, step) = (group.number(), group.is_zero_advantage(), group.seeded_by() + 1);
+        let prompt = group.number();
+        let zero_advantage = group.is_zero_advantage();
+        let step = group.seeded_by();
         let sleep = self.parts.weights.engines_sleep();
         if let Some(groups) = self.steps.get_mut(&step)
             && let Some(scoring) = groups.finished(&group, sleep)?
@@ -172,7 +174,7 @@ impl<'a> InProgress<'a> {
                 let (expected, found) = (position.state().version_of(step), report.version);
                 if found != expected {
                     let message = format!("it produced version {found} from version {}", expected - 1);
-                    let what = format!("step {}", index(step));
+                    let what = format!("step {step}");
                     return Err(RunError::Refused { service: Dependency::Learner, what, message }.into());
                 }
                 self.report = Some((report, Instant::now()));
@@ -209,11 +211,9 @@ impl<'a> InProgress<'a> {
 
     /// Does something that belongs to a step.
     fn spawn_within(&mut self, step: u64, work: impl Future<Output = Result<Done, Halt>> + Send + 'a) {
-        let span = self
-            .steps
-            .get(&step)
-            .map_or_else(|| tracing::info_span!("step", step = index(step)), |groups| groups.span.clone());
-        let work = self.parts.session.trace(index(step)).scope(work.instrument(span));
+        let span =
+            self.steps.get(&step).map_or_else(|| tracing::info_span!("step", step), |groups| groups.span.clone());
+        let work = self.parts.session.trace(step).scope(work.instrument(span));
         self.work.push(Box::pin(work));
     }
 }

@@ -90,12 +90,12 @@ impl EngineEvidence {
         self.is_exact_by_digest = is_exact;
     }
 
-    /// Its noise in nats.
+    /// Noise of the engine in nats.
     pub(super) fn noise(&self) -> f64 {
         self.noise.overall()
     }
 
-    /// The same for the audit of samples; `None` before a calibration.
+    /// Noise of the engine for the audit of samples; `None` before a calibration.
     pub(super) fn calibrated(&self) -> Option<CalibratedNoise> {
         let usual_sequence = self.noise.usual_sequence();
         (self.noise.tokens() > 0.0).then(|| CalibratedNoise { is_exact: self.is_exact(), usual_sequence })

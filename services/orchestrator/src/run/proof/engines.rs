@@ -26,7 +26,7 @@ impl Engines {
         Self { suspicions, all: BTreeMap::new(), impossible: None }
     }
 
-    /// Those that were not seen before, which have to be calibrated.
+    /// Engines that were not seen before, which have to be calibrated.
     pub(super) fn new_among(&mut self, engines: &[ProvenEngine]) -> Vec<String> {
         let mut new = Vec::new();
         for engine in engines {

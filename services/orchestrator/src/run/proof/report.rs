@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use crate::metrics::MetricsLine;
+use evenkeel_run_files::MetricsLine;
+use evenkeel_run_metrics::table as metric;
 
 /// What a proof found.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -25,7 +26,7 @@ pub(in crate::run) struct ProofReport {
 /// What is known of a suspicion over all engines.
 #[derive(Debug, Clone, PartialEq)]
 pub(in crate::run) struct SuspicionReport {
-    /// Its name in metrics.
+    /// The name in metrics.
     pub(super) name: String,
     /// The largest share of its predicted gap that was found, and the standard error of that.
     pub(super) share: Option<(f64, f64)>,
@@ -36,21 +37,21 @@ pub(in crate::run) struct SuspicionReport {
 impl ProofReport {
     /// Adds its values to the metrics line of a step.
     pub(in crate::run) fn add_to(&self, line: &mut MetricsLine) {
-        line.set("proof/engines", self.engines as f64);
-        line.set("proof/mean_gap", self.mean_gap);
-        line.set("proof/max_gap", self.max_gap);
-        line.set("proof/tokens", self.tokens as f64);
-        line.set("proof/movement", self.movement);
-        line.set("proof/noise", self.noise);
-        line.set("proof/evidence", self.evidence);
+        line.set(metric::PROOF_ENGINES, self.engines as f64);
+        line.set(metric::PROOF_MEAN_GAP, self.mean_gap);
+        line.set(metric::PROOF_MAX_GAP, self.max_gap);
+        line.set(metric::PROOF_TOKENS, self.tokens as f64);
+        line.set(metric::PROOF_MOVEMENT, self.movement);
+        line.set(metric::PROOF_NOISE, self.noise);
+        line.set(metric::PROOF_EVIDENCE, self.evidence);
         let excluded = self.suspicions.iter().filter(|suspicion| suspicion.excluded).count();
-        line.set("proof/suspicions", self.suspicions.len() as f64);
-        line.set("proof/excluded", excluded as f64);
+        line.set(metric::PROOF_SUSPICIONS, self.suspicions.len() as f64);
+        line.set(metric::PROOF_EXCLUDED, excluded as f64);
         for SuspicionReport { name, share, excluded } in &self.suspicions {
-            line.set(format!("proof/stale_share/{name}"), share.map(|(share, _)| share));
-            line.set(format!("proof/stale_error/{name}"), share.map(|(_, error)| error));
-            line.set(format!("proof/excluded/{name}"), f64::from(u8::from(*excluded)));
+            line.set(metric::PROOF_STALE_SHARE.of([name]), share.map(|(share, _)| share));
+            line.set(metric::PROOF_STALE_ERROR.of([name]), share.map(|(_, error)| error));
+            line.set(metric::PROOF_EXCLUDES.of([name]), f64::from(u8::from(*excluded)));
         }
-        line.set("timing_s/proof", self.took.as_secs_f64());
+        line.set(metric::PROOF_TIME, self.took.as_secs_f64());
     }
 }

@@ -54,7 +54,7 @@ impl Suspicion {
         }
     }
 
-    /// Its name in metrics.
+    /// The name in metrics.
     pub(super) fn name(&self) -> String {
         match self {
             Self::Unchanged => "unchanged".to_owned(),
@@ -116,7 +116,7 @@ impl Rotation {
         &self.all
     }
 
-    /// Those of a proof of engines in f32 once all are excluded: their gap shows any other, which is then looked at.
+    /// Suspicions of a proof of engines in f32 once all are excluded: their gap shows any other, which is then looked at.
     pub(super) fn short_turn(&mut self) -> Vec<Suspicion> {
         let Some((first, others)) = self.all.split_first() else { return Vec::new() };
         let at = self.next % others.len().max(1);
@@ -124,7 +124,7 @@ impl Rotation {
         std::iter::once(first).chain(others.get(at)).cloned().collect()
     }
 
-    /// Those of the next proof.
+    /// Suspicions of the next proof.
     pub(super) fn turn(&mut self) -> Vec<Suspicion> {
         let (groups, whole): (Vec<_>, Vec<_>) =
             self.all.iter().cloned().partition(|suspicion| matches!(suspicion, Suspicion::Group(_)));

@@ -29,13 +29,12 @@ use super::training_steps::TrainingSteps;
 use super::warm_start::WarmStart;
 use super::weight_sync::WeightSync;
 use crate::clients::Services;
-use crate::directory::RunDirectory;
 use crate::error::{Halt, RunError};
 use crate::events::{Event, RunOutcome};
 use crate::instruments;
 use crate::settings::LoopSettings;
-use crate::summary::Summary;
 
+use evenkeel_run_files::{RunDirectory, Summary};
 use start_files::StartFiles;
 
 pub(super) use setup::{prepare, stop_at_end_of_turn, with_verifiers};

@@ -5,17 +5,17 @@ use std::sync::Arc;
 
 use evenkeel_hf::ConfigFile;
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::{Cancelled, DataReport};
+use evenkeel_run_files::{ForkOrigin, Input, InputRecord, RunDirectory};
+use evenkeel_tasks::{Cancel, Cancelled, DataReport};
 
 use super::start_files::StartFiles;
 use super::{Announcement, RunLoop};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Demonstrations, Encoder, Fit, Prompt, Prompts, benchmark_problems, dataset};
-use crate::directory::{ForkOrigin, RunDirectory};
 use crate::error::RunError;
 use crate::evaluation::{Benchmarks, named_prompts};
 use crate::events::Events;
-use crate::inputs::{Input, InputRecord, Known, of_data, of_model};
+use crate::inputs::{Known, of_data, of_model};
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
 use crate::rollout::{EngineWeights, RolloutContext};
@@ -38,9 +38,6 @@ use crate::text::Tokenizer;
 
 /// Prompts that the first proofs take their text from.
 const PROBE_PROMPTS: usize = 1024;
-/// What is said of a run that an earlier version of the program began.
-const WITHOUT_DIGESTS: &str = "an earlier version of the program began this run and kept no digests of its model: whether it is the same is not known, \
-                               from now on it is";
 
 /// Checks everything that needs no service, and builds the run from its parts.
 pub(in crate::run) fn prepare(
@@ -72,9 +69,6 @@ pub(in crate::run) fn prepare(
         None => StartFiles::of_new_run(&resolved, &report, found),
         Some(begun_with) => {
             gate.admit(begun_with.changes(&found))?;
-            if !begun_with.has_model() {
-                notes.push(WITHOUT_DIGESTS.to_owned());
-            }
             StartFiles::of_resumed_run(&resolved, &report, found, begun_with)
         }
     };
@@ -193,7 +187,7 @@ struct Inputs {
     /// Tokens that the model can take at once.
     context: usize,
     prompts: Prompts,
-    /// Those of the named benchmarks, in the order of the settings.
+    /// Prompts of the named benchmarks, in the order of the settings.
     benchmarks: Vec<Vec<Prompt>>,
     demonstrations: Option<Demonstrations>,
     /// What became of the rows of the data.
@@ -207,9 +201,10 @@ impl Inputs {
         let settings = &resolved.settings;
         let (seed, held_out) = (settings.run.seed, settings.evaluation.problems);
         let limits = loading.limits.data();
-        let mut dataset = dataset(&settings.data, seed, held_out, &limits, &loading.cancel)?;
-        let asked = benchmark_problems(settings, &mut dataset, &limits, &loading.cancel)?;
-        Cancelled::check(&loading.cancel)?;
+        let cancel: Cancel<'_> = &|| loading.cancel.is_cancelled();
+        let mut dataset = dataset(&settings.data, seed, held_out, &limits, cancel)?;
+        let asked = benchmark_problems(settings, &mut dataset, &limits, cancel)?;
+        Cancelled::check(cancel)?;
         let folder = resolved.model_folder(directory.path(), &loading.limits)?;
         let folder = loading.model_folder(&folder);
         let config = ConfigFile::read(&folder)?;
@@ -219,7 +214,7 @@ impl Inputs {
             let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
             return Err(FieldError::new("sampling.stop_token_ids", id, allowed).into());
         }
-        let (max_tokens, cancel) = (settings.sampling.max_tokens as usize, &loading.cancel);
+        let max_tokens = settings.sampling.max_tokens as usize;
         let fit =
             Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
         let encoder = Encoder::new(&folder, tokenizer, &settings.data)?;

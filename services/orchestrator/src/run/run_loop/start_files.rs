@@ -1,10 +1,10 @@
 //! What a run writes of its settings and its inputs: a new one before it starts, a resumed one once it is known to go on.
 
+use evenkeel_run_files::{
+    AcceptedChanges, CONFIG_FILE, DATA_FILE, INPUTS_FILE, Input, InputRecord, RunDirectory, RunFilesError,
+};
 use evenkeel_tasks::DataReport;
 
-use crate::directory::{CONFIG_FILE, DATA_FILE, RunDirectory};
-use crate::error::RunError;
-use crate::inputs::{AcceptedChanges, INPUTS_FILE, Input, InputRecord};
 use crate::recipe::ResolvedRecipe;
 
 /// The files, before they are written. A resume that is refused changes none of them.
@@ -45,7 +45,7 @@ impl StartFiles {
         }
     }
 
-    pub(super) fn write(&self, directory: &RunDirectory) -> Result<(), RunError> {
+    pub(super) fn write(&self, directory: &RunDirectory) -> Result<(), RunFilesError> {
         if let Some(config) = &self.config {
             directory.replace(CONFIG_FILE, config)?;
         }

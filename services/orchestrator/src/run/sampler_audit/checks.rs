@@ -37,7 +37,7 @@ impl Check {
     pub(in crate::run) const ALL: [Self; 5] =
         [Self::Temperature, Self::Truncation, Self::EndToken, Self::LogProbabilities, Self::Copies];
 
-    /// Its name in messages.
+    /// The name in messages.
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Temperature => "temperature",
@@ -48,7 +48,7 @@ impl Check {
         }
     }
 
-    /// Its name in metrics.
+    /// The name in metrics.
     pub(super) fn key(self) -> &'static str {
         match self {
             Self::EndToken => "end_token",
@@ -287,7 +287,7 @@ impl EngineChecks {
         self.end.counts()
     }
 
-    /// The same for each rare event.
+    /// How often each rare event should have happened, and did.
     pub(super) fn rare(&self) -> impl Iterator<Item = (f64, f64)> {
         self.rare.iter().map(EventBets::counts)
     }

@@ -19,7 +19,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 use evenkeel_proto::v1::{SamplingDistribution, ScoreWeights};
-use evenkeel_seeds::{Stream, Uniforms};
+use evenkeel_seeds::Uniforms;
 use evenkeel_statistics::evidence::copies;
 
 use crate::clients::{NotScored, ScoreQuery, Services};
@@ -100,7 +100,7 @@ impl SamplerAudit {
 
     /// The audit of a step whose first prompt has that number.
     pub(super) fn step(self: &Arc<Self>, step: u64, first: u64) -> StepAudit {
-        let is_due = self.is_on() && (!self.samples_ahead || step.is_multiple_of(self.settings.every));
+        let is_due = self.is_on() && (!self.samples_ahead || (step - 1).is_multiple_of(self.settings.every));
         let count = if is_due { self.settings.sequences } else { 0 };
         let (prompts, samples) = (u64::from(self.first_update), self.sampling.group_size);
         let (chosen, used) = selection::choose(self.seed, step, first, prompts, samples, count);
@@ -155,7 +155,7 @@ impl SamplerAudit {
         for sample in samples {
             sample.versions().into_iter().for_each(|version| by_version.entry(version).or_default().push(sample));
         }
-        let mut tie = ties(Uniforms::new(self.seed, Stream::SamplerAudit { step }), used);
+        let mut tie = ties(Uniforms::new(self.seed, selection::stream(step)), used);
         for (version, samples) in by_version {
             let weights = ScoreWeights { version, ..ScoreWeights::default() };
             let queries: Vec<_> = samples.iter().map(|sample| self.query(sample)).collect();

@@ -3,10 +3,11 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_run_files::MetricsLine;
+use evenkeel_run_metrics::{MetricName, table as metric};
 use evenkeel_statistics::evidence::tokens_to_decision;
 
 use super::checks::{Check, EngineChecks};
-use crate::metrics::MetricsLine;
 
 /// What a step's audit saw.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -19,7 +20,7 @@ pub(in crate::run) struct AuditReport {
     pub(super) not_possible: u64,
     /// What scoring took.
     pub(super) took: Duration,
-    values: BTreeMap<String, f64>,
+    values: BTreeMap<MetricName, f64>,
 }
 
 impl AuditReport {
@@ -30,22 +31,22 @@ impl AuditReport {
         for check in Check::ALL {
             let most = engines.iter().map(|engine| engine.evidence(check)).fold(0.0, f64::max);
             if most > 0.0 {
-                self.values.insert(format!("sampler_audit/evidence/{}", check.key()), most.log10());
+                self.values.insert(metric::AUDIT_EVIDENCE.of([&check.key()]), most.log10());
             }
         }
         let sum = |of: &dyn Fn(&EngineChecks) -> f64| engines.iter().map(|engine| of(engine)).sum::<f64>();
         let (tokens, outside) = (sum(&|engine| engine.sums.tokens as f64), sum(&|engine| engine.sums.outside as f64));
-        let mut set = |name: &str, value: f64| self.values.insert(format!("sampler_audit/{name}"), value);
-        set("tokens", tokens);
-        set("copies", sum(&|engine| engine.sums.copies as f64));
-        set("expected_copies", sum(&|engine| engine.sums.expected_copies));
+        let mut set = |name: MetricName, value: f64| self.values.insert(name, value);
+        set(metric::AUDIT_TOKENS.into(), tokens);
+        set(metric::AUDIT_COPIES.into(), sum(&|engine| engine.sums.copies as f64));
+        set(metric::AUDIT_EXPECTED_COPIES.into(), sum(&|engine| engine.sums.expected_copies));
         if tokens > outside {
             let variance = sum(&|engine| engine.sums.variance) / (tokens - outside);
-            set("variance", variance);
-            set("gap", (sum(&|engine| engine.sums.squared_gap) / (tokens - outside)).sqrt());
-            for (name, relative) in [("tokens_for_2_percent", 0.02), ("tokens_for_10_percent", 0.1)] {
-                if let Some(needed) = tokens_to_decision(variance, relative) {
-                    set(name, needed);
+            set(metric::AUDIT_VARIANCE.into(), variance);
+            set(metric::AUDIT_GAP.into(), (sum(&|engine| engine.sums.squared_gap) / (tokens - outside)).sqrt());
+            for percent in [2_u32, 10] {
+                if let Some(needed) = tokens_to_decision(variance, f64::from(percent) / 100.0) {
+                    set(metric::AUDIT_NEEDED.of([&percent]), needed);
                 }
             }
         }
@@ -54,10 +55,10 @@ impl AuditReport {
 
     /// Adds its values to the metrics line of a step.
     pub(in crate::run) fn add_to(&self, line: &mut MetricsLine) {
-        line.set("sampler_audit/samples", self.sequences as f64);
-        line.set("sampler_audit/missing_samples", self.missing as f64);
-        line.set("sampler_audit/not_possible", self.not_possible as f64);
-        line.set("timing_s/sampler_audit", self.took.as_secs_f64());
-        self.values.iter().for_each(|(name, value)| line.set(name.as_str(), *value));
+        line.set(metric::AUDIT_SAMPLES, self.sequences as f64);
+        line.set(metric::AUDIT_MISSING, self.missing as f64);
+        line.set(metric::AUDIT_NOT_POSSIBLE, self.not_possible as f64);
+        line.set(metric::AUDIT_TIME, self.took.as_secs_f64());
+        self.values.iter().for_each(|(name, value)| line.set(name.clone(), *value));
     }
 }

@@ -12,7 +12,7 @@ pub(super) type Chosen = BTreeSet<(u64, u32)>;
 pub(super) fn choose(seed: u64, step: u64, first: u64, prompts: u64, samples: u32, count: u32) -> (Chosen, u64) {
     let all = prompts.saturating_mul(samples.into());
     let count = u64::from(count).min(all);
-    let mut uniforms = Uniforms::new(seed, Stream::SamplerAudit { step });
+    let mut uniforms = Uniforms::new(seed, stream(step));
     // Floyd's: each of the last `count` places draws one among those up to it, or takes itself where that one is taken.
     let mut places = BTreeSet::new();
     for (draw, last) in (all - count..all).enumerate() {
@@ -24,6 +24,11 @@ pub(super) fn choose(seed: u64, step: u64, first: u64, prompts: u64, samples: u3
     let samples = u64::from(samples.max(1));
     let chosen = places.into_iter().map(|place| (first + place / samples, (place % samples) as u32)).collect();
     (chosen, count)
+}
+
+/// The random stream of a step's audit, which counts steps from 0.
+pub(super) fn stream(step: u64) -> Stream {
+    Stream::SamplerAudit { step: step.saturating_sub(1) }
 }
 
 #[cfg(test)]
@@ -39,7 +44,7 @@ mod tests {
 
     #[test]
     fn so_many_different_samples_of_these_prompts_are_taken() {
-        for step in 0..200 {
+        for step in 1..201 {
             let (chosen, used) = choose(7, step, 100, 5, 3, 9);
             assert_eq!((chosen.len(), used), (9, 9));
             assert!(chosen.iter().all(|(prompt, sample)| (100..105).contains(prompt) && *sample < 3));
@@ -50,7 +55,7 @@ mod tests {
     #[test]
     fn every_sample_is_as_likely_as_any_other() {
         let mut counts = [0_u32; 16];
-        for step in 0..4_000 {
+        for step in 1..4_001 {
             for (prompt, sample) in choose(3, step, 0, 4, 4, 4).0 {
                 counts[prompt as usize * 4 + sample as usize] += 1;
             }

@@ -31,7 +31,7 @@ enum Stage {
     Idle,
     /// What was sent to the generation service is to be accepted before.
     Settling(u64),
-    /// It is.
+    /// What was sent is accepted.
     Settled(u64),
     /// The update is on its way, or the proof of its weights.
     Moving,

@@ -12,7 +12,7 @@ use super::event::EpisodeId;
 pub(super) enum Phase {
     /// The engines do not have the weights of its next segment yet.
     Waiting,
-    /// Its next segment may be sampled.
+    /// The next segment may be sampled.
     Ready,
     /// The segment is on its way to the generation service.
     Sent,
@@ -39,7 +39,7 @@ pub(super) struct Episode {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum Fate {
-    /// Its episodes are not all finished.
+    /// Episodes are not all finished.
     #[default]
     Sampling,
     /// They are, and no step has it so far.

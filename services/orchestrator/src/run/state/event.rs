@@ -9,7 +9,7 @@ use super::weights::PublishedWeights;
 pub(crate) struct EpisodeId {
     /// Number of its prompt in the data order.
     pub(crate) prompt: u64,
-    /// Its number among the samples of that prompt.
+    /// Number of the episode among the samples of that prompt.
     pub(crate) sample: u32,
 }
 
@@ -158,7 +158,7 @@ pub(in crate::run) struct ClosedStep {
     pub(in crate::run) filled_up: u64,
     /// Groups that later prompts of the data order overtook: these are in an earlier step.
     pub(in crate::run) overtaken: u64,
-    /// Its first prompt in the data order.
+    /// The first prompt in the data order.
     pub(in crate::run) first_prompt: u64,
 }
 

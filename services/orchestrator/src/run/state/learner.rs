@@ -14,7 +14,7 @@ pub(super) enum Learner {
     Between,
     /// The checkpoint is written.
     Keeping(Next),
-    /// It is there.
+    /// The checkpoint is there.
     Kept(Next),
     /// The step is to be trained, once engines have begun to sample it.
     Begun,
@@ -22,9 +22,9 @@ pub(super) enum Learner {
     Training,
     /// The step is given up.
     Abandoned,
-    /// Its report is in.
+    /// The report is in.
     Trained,
-    /// Its weights are being published.
+    /// The weights are being published.
     Publishing,
     /// They are.
     Published,

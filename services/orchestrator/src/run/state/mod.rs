@@ -100,7 +100,7 @@ struct OpenStep {
     dropped: Vec<u64>,
     /// Groups that later prompts overtook.
     overtaken: u64,
-    /// It has all its groups.
+    /// The step has all its groups.
     is_full: bool,
     /// The learner has them all.
     is_closed: bool,

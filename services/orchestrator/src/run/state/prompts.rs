@@ -32,7 +32,7 @@ impl PromptQueue {
         self.left.iter().copied()
     }
 
-    /// The same queue with prompts that are started again, since no step has them.
+    /// This queue with prompts that are started again, since no step has them.
     pub(super) fn with(&self, unfinished: impl Iterator<Item = u64>) -> Self {
         let (next, left) = self.rest(unfinished);
         Self { left: left.into(), next }

@@ -15,7 +15,7 @@ impl LoopState {
         self.prompts.with(self.unfinished()).left().next()
     }
 
-    /// The same run at its last whole step, with nothing in flight: what was is sampled again. `evaluated`: the steps whose evaluations are on
+    /// This run at its last whole step, with nothing in flight: what was is sampled again. `evaluated`: the steps whose evaluations are on
     /// the disk.
     pub(in crate::run) fn resumed(&self, evaluated: BTreeSet<u64>) -> Self {
         let published =
@@ -23,7 +23,7 @@ impl LoopState {
         Self { published: published.cloned().collect(), evaluated, ..self.at_rest() }
     }
 
-    /// The same run with nothing in flight.
+    /// This run with nothing in flight.
     pub(in crate::run) fn at_rest(&self) -> Self {
         Self {
             step: self.step,
@@ -35,7 +35,7 @@ impl LoopState {
         }
     }
 
-    /// The same for a run that goes its own way from here: its first steps are sampled with the weights that it begins with.
+    /// This state for a run that goes its own way from here: its first steps are sampled with the weights that it begins with.
     pub(in crate::run) fn forked(&self) -> Self {
         Self { published: VecDeque::new(), evaluated: BTreeSet::new(), ..self.at_rest() }
     }

@@ -14,7 +14,7 @@ pub(in crate::run) struct PublishedWeights {
 }
 
 impl PublishedWeights {
-    /// Those of a reference. Without a folder nobody can load them again.
+    /// The weights of a reference. Without a folder nobody can load them again.
     pub(in crate::run) fn new(weights: &WeightsRef) -> Self {
         let (path, size_bytes) = match &weights.source {
             Some(weights_ref::Source::Path(at)) => (at.path.clone(), at.size_bytes),

@@ -206,7 +206,7 @@ impl FakeLearner {
         }
         let number = |salt: u64| (mix(digest ^ salt) >> 11) as f64 / (1_u64 << 53) as f64;
         // Something that looks like training, with everything that was sent in its noise.
-        let (early, noise) = (1.0 / (1.0 + header.step as f64 / 8.0), number(3));
+        let (early, noise) = (1.0 / (1.0 + (header.step - 1) as f64 / 8.0), number(3));
         let metrics = [
             ("actor/pg_clipfrac", 0.02 * noise),
             ("actor/ppo_kl", 1e-4 * noise),
@@ -229,7 +229,11 @@ impl FakeLearner {
             samples: count(&groups, |_| true),
             invalid_samples: count(&groups, |sample| !sample.valid),
             response_tokens: tokens(&groups),
-            metrics: metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            // Of a supervised step the learner reports none.
+            metrics: match header.kind() {
+                TrainKind::Supervised => Default::default(),
+                _ => metrics.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+            },
             ..TrainReport::default()
         };
         {

@@ -12,14 +12,16 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_orchestrator::{
-    AuditMode, Endpoints, Event, LoopSettings, MetricsLine, ResolvedRecipe, RunDirectory, RunError, RunHandle,
-    RunOptions, RunOutcome, Summary, may_differ, start_run,
+    AuditMode, Endpoints, Event, LoopSettings, ResolvedRecipe, RunError, RunHandle, RunOptions, RunOutcome, start_run,
 };
 use evenkeel_proto::v1::StepKind;
 use evenkeel_proto::v1::generation_server::GenerationServer;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
+use evenkeel_run_files::{MetricsLine, RunDirectory, Summary};
+use evenkeel_run_metrics::LineKind;
+use evenkeel_run_metrics::table::{self, may_differ};
 
 use generation::FakeGeneration;
 use learner::FakeLearner;
@@ -148,14 +150,14 @@ impl Cluster {
     /// Starts a run.
     pub(crate) fn begin(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
-        let directory = RunDirectory::create(path, &recipe).unwrap();
+        let directory = RunDirectory::create(path, recipe.record()).unwrap();
         start_run(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
     /// Why a run is refused before it starts.
     pub(crate) fn refused(&self, path: &Path, recipe: &LoopSettings) -> String {
         let recipe = resolved(recipe);
-        let directory = RunDirectory::create(path, &recipe).unwrap();
+        let directory = RunDirectory::create(path, recipe.record()).unwrap();
         let refused = start_run(recipe, directory, self.endpoints(), RunOptions::default()).err();
         refused.expect("the run is refused").to_string()
     }
@@ -163,7 +165,7 @@ impl Cluster {
     /// Resumes a run.
     pub(crate) fn resume(&self, path: &Path, recipe: &LoopSettings) -> RunHandle {
         let recipe = resolved(recipe);
-        let directory = RunDirectory::resume(path, &recipe).unwrap();
+        let directory = RunDirectory::resume(path, recipe.record()).unwrap();
         start_run(recipe, directory, self.endpoints(), RunOptions::default()).unwrap()
     }
 
@@ -220,14 +222,15 @@ pub(crate) async fn uninterrupted(recipe: &LoopSettings) -> Vec<String> {
 /// All lines of a run, without the values that may differ.
 pub(crate) fn lines(path: &Path) -> Vec<String> {
     let files = [
-        ("warm_start.jsonl", StepKind::WarmStart),
-        ("metrics.jsonl", StepKind::Train),
-        ("evaluation.jsonl", StepKind::Evaluation),
+        ("warm_start.jsonl", StepKind::WarmStart, LineKind::WarmStart),
+        ("metrics.jsonl", StepKind::Train, LineKind::Train),
+        ("evaluation.jsonl", StepKind::Evaluation, LineKind::Evaluation),
     ];
     let mut all = Vec::new();
-    for (name, kind) in files {
+    for (name, kind, line_kind) in files {
         for line in std::fs::read_to_string(path.join(name)).unwrap().lines() {
             let mut line = MetricsLine::from_json(kind, line).unwrap();
+            every_value_has_a_row(&line, line_kind);
             line.values.retain(|name, _| !may_differ(name));
             all.push(format!("{name} {}", line.to_json()));
         }
@@ -239,7 +242,17 @@ pub(crate) fn lines(path: &Path) -> Vec<String> {
 /// The lines of GRPO steps.
 pub(crate) fn metrics(path: &Path) -> Vec<MetricsLine> {
     let text = std::fs::read_to_string(path.join("metrics.jsonl")).unwrap();
-    text.lines().map(|line| MetricsLine::from_json(StepKind::Train, line).unwrap()).collect()
+    let lines: Vec<_> = text.lines().map(|line| MetricsLine::from_json(StepKind::Train, line).unwrap()).collect();
+    lines.iter().for_each(|line| every_value_has_a_row(line, LineKind::Train));
+    lines
+}
+
+/// Every name in a line is that of a metric which such lines may have.
+pub(crate) fn every_value_has_a_row(line: &MetricsLine, kind: LineKind) {
+    for name in line.values.keys() {
+        let row = table::find(name).unwrap_or_else(|| panic!("no row of the table of metrics has {name}"));
+        assert!(row.lines.contains(&kind), "{name} in a line of {}", kind.label());
+    }
 }
 
 pub(crate) fn temp() -> (tempfile::TempDir, PathBuf) {

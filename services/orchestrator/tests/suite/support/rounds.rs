@@ -2,9 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use evenkeel_orchestrator::{LoopSettings, RunOutcome, RunRecord, StopWhen};
+use evenkeel_orchestrator::{LoopSettings, RunOutcome, StopWhen};
 use evenkeel_proto::v1::Segment;
 use evenkeel_proto::{GroupId, Purpose};
+use evenkeel_run_files::RunRecord;
 
 use super::generation::Fate;
 use super::{Cluster, GENERATION, LEARNER, finish, hash, lines, recipe, temp, uninterrupted, until};
@@ -57,7 +58,7 @@ pub(crate) fn assert_versions(cluster: &Cluster, recipe: &LoopSettings) -> usize
                 let versions: Vec<u64> = sample.segments.iter().flat_map(of_segment).collect();
                 let weights = |token: usize| {
                     let round = round_of(recipe, place, token);
-                    recipe.warm_start.steps + (step + round).saturating_sub(recipe.pipeline.max_lag.into())
+                    recipe.warm_start.steps + (step - 1 + round).saturating_sub(recipe.pipeline.max_lag.into())
                 };
                 let expected: Vec<u64> = (0..versions.len()).map(weights).collect();
                 assert_eq!(versions, expected, "{}", sample.sample_id);
@@ -74,7 +75,7 @@ pub(crate) async fn assert_whole(recipe: &LoopSettings) -> Vec<String> {
     let cluster = Cluster::start().await;
     assert_eq!(cluster.run(&path, recipe).await.1.unwrap().0, RunOutcome::Completed);
     assert_versions(&cluster, recipe);
-    let audit = RunRecord::read(&path).unwrap().audit().unwrap();
+    let audit = evenkeel_run_report::audit(&RunRecord::read(&path).unwrap()).unwrap();
     assert!(audit.is_clean(), "{:?}", audit.faults());
     lines(&path)
 }

@@ -1,0 +1,105 @@
+//! One answer to a problem, as it is kept.
+
+use evenkeel_proto::Label;
+use evenkeel_proto::v1::{FinishReason, Outcome};
+use serde::{Deserialize, Serialize};
+
+use crate::labelled::Labelled;
+
+/// One sample of an evaluation: a line of its file. All samples of a problem stand together.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Answer {
+    /// Name of the benchmark.
+    pub benchmark: String,
+    /// Name of the problem, by its row.
+    pub problem: String,
+    /// Place of the problem in the benchmark, from 0.
+    pub index: u64,
+    /// Number of the sample, from 0.
+    pub sample: u32,
+    /// Gold answers; none where programs are judged by tests.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gold: Vec<String>,
+    /// What the model saw, with its special tokens.
+    pub prompt: String,
+    /// What it answered, as the verifier got it: without special tokens.
+    pub text: String,
+    /// The tokens of the answer.
+    pub token_ids: Vec<u32>,
+    /// Why the answer ended: `stop`, `length` (cut off), `repetition`; `failed` where there is none.
+    pub finish_reason: Labelled<FinishReason>,
+    /// What became of it.
+    pub verdict: AnswerVerdict,
+    /// Finer than the verdict, such as `equal_rational`; why there is no verdict where there is none.
+    pub reason: String,
+    /// For people.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub detail: String,
+    /// The raw reward, 0 to 1; absent without a verdict.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub score: Option<f64>,
+    /// The final answer in canonical form, by which votes are counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub answer: Option<String>,
+    /// The final answer or program as it was written.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub extracted: Option<String>,
+}
+
+/// What became of an answer: the verifier's outcome, or why there is none.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(from = "String", into = "String")]
+pub enum AnswerVerdict {
+    /// The verifier's outcome; [`Outcome::Invalid`] for an answer without a verdict.
+    Outcome(Outcome),
+    /// There is no answer.
+    Failed,
+    /// An outcome that this program does not know.
+    Unknown(String),
+}
+
+impl AnswerVerdict {
+    const FAILED: &str = "failed";
+
+    /// The name of the outcome, `invalid` for an answer without a verdict, `failed` for a sample without an answer.
+    pub fn label(&self) -> &str {
+        match self {
+            Self::Outcome(outcome) => outcome.label(),
+            Self::Failed => Self::FAILED,
+            Self::Unknown(label) => label,
+        }
+    }
+
+    /// Whether it has a verdict, so that it counts.
+    pub fn is_valid(&self) -> bool {
+        !matches!(self, Self::Outcome(Outcome::Invalid) | Self::Failed)
+    }
+}
+
+impl From<String> for AnswerVerdict {
+    fn from(label: String) -> Self {
+        match Outcome::from_label(&label) {
+            Some(outcome) => Self::Outcome(outcome),
+            None if label == Self::FAILED => Self::Failed,
+            None => Self::Unknown(label),
+        }
+    }
+}
+
+impl From<AnswerVerdict> for String {
+    fn from(verdict: AnswerVerdict) -> Self {
+        verdict.label().to_owned()
+    }
+}
+
+impl Answer {
+    /// Whether it is right: more than half of the raw reward, as everywhere.
+    pub fn is_right(&self) -> bool {
+        self.score.is_some_and(|score| score > 0.5)
+    }
+
+    /// Whether it was cut off.
+    pub fn is_truncated(&self) -> bool {
+        self.finish_reason.known() == Some(FinishReason::Length)
+    }
+}

@@ -1,0 +1,51 @@
+//! A directory before its run begins: what an incomplete start left there, and what the run is called.
+
+use std::path::Path;
+
+use super::lock;
+use crate::error::RunFilesError;
+use crate::layout::INCOMPLETE_FILE;
+
+/// Refuses a directory with anything in it, except for what an incomplete start left there, which is removed.
+pub(super) fn clear_incomplete(path: &Path) -> Result<(), RunFilesError> {
+    let entries = std::fs::read_dir(path).map_err(RunFilesError::file(path))?;
+    let mut others: Vec<std::ffi::OsString> = entries.flatten().map(|entry| entry.file_name()).collect();
+    others.retain(|name| name != lock::FILE);
+    if !others.iter().any(|name| name == INCOMPLETE_FILE) {
+        return match others.first() {
+            None => Ok(()),
+            Some(other) => {
+                let message = format!("holds `{}`, allowed: an empty or a new directory", other.to_string_lossy());
+                Err(RunFilesError::directory(path, message))
+            }
+        };
+    }
+    // The marker of an incomplete start goes last, so that an interrupted removal can be repeated.
+    others.sort_by_key(|name| name == INCOMPLETE_FILE);
+    for name in others {
+        let other = path.join(name);
+        let is_folder = std::fs::symlink_metadata(&other).is_ok_and(|found| found.is_dir());
+        let removed = if is_folder { std::fs::remove_dir_all(&other) } else { std::fs::remove_file(&other) };
+        removed.map_err(RunFilesError::file(&other))?;
+    }
+    Ok(())
+}
+
+/// The name of the settings, or else that of the directory.
+pub(super) fn run_id(path: &Path, configured: &str) -> Result<String, RunFilesError> {
+    if !configured.is_empty() {
+        return Ok(configured.to_owned());
+    }
+    let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    if is_run_name(&name) {
+        return Ok(name);
+    }
+    let allowed = "a directory whose name is letters, digits, `-`, `_` and `.`, or run.name set";
+    Err(RunFilesError::directory(path, format!("its name `{name}` cannot name a run, allowed: {allowed}")))
+}
+
+/// Whether a name can name a run, and with it a directory.
+pub fn is_run_name(name: &str) -> bool {
+    let good = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'_' | b'.');
+    !name.is_empty() && name.len() <= 128 && name.bytes().all(good) && !name.bytes().all(|byte| byte == b'.')
+}

@@ -1,0 +1,9 @@
+//! The record of what a run reads and of the settings that decide what it computes: `inputs.json`.
+
+mod input;
+mod record;
+mod rules;
+
+pub use input::{Input, InputKind};
+pub use record::{AcceptedChanges, InputRecord, accepted_changes};
+pub use rules::{Rules, differences, flat, names_files};

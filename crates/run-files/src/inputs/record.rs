@@ -1,0 +1,193 @@
+//! `inputs.json`: what a run was begun with.
+
+use std::path::Path;
+
+use evenkeel_files::{FileDigest, read_optional};
+use serde::{Deserialize, Serialize};
+
+use super::input::{Input, InputKind};
+use super::rules::Rules;
+use crate::error::RunFilesError;
+use crate::layout::INPUTS_FILE;
+
+/// The layout of the file.
+const FORMAT: u32 = 1;
+
+/// Largest such file, in bytes.
+const MAX_BYTES: u64 = 64 << 20;
+
+/// Changes of what a run reads that somebody accepted when it was resumed.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AcceptedChanges {
+    /// GRPO steps that it had done.
+    pub step: u64,
+    /// What had changed, a sentence each.
+    pub changes: Vec<String>,
+}
+
+/// What a run reads, and the settings that decide what it computes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct InputRecord {
+    format: u32,
+    /// As they were when the run began.
+    pub settings: Rules,
+    /// Data files in the order in which they are read, then the parts of the model.
+    pub inputs: Vec<Input>,
+    /// The changes since the run began.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted: Vec<AcceptedChanges>,
+}
+
+impl InputRecord {
+    /// The record of a run that begins.
+    pub fn new(settings: Rules, inputs: Vec<Input>) -> Self {
+        Self { format: FORMAT, settings, inputs, accepted: Vec::new() }
+    }
+
+    /// With changes that were accepted.
+    pub fn with_accepted(self, accepted: Vec<AcceptedChanges>) -> Self {
+        Self { accepted, ..self }
+    }
+
+    /// The record of a run directory; `None` where there is none.
+    ///
+    /// # Errors
+    /// A file that cannot be read or was not written by this program.
+    pub fn read(directory: &Path) -> Result<Option<Self>, RunFilesError> {
+        let broken = |message: String| RunFilesError::directory(directory, format!("{INPUTS_FILE} {message}"));
+        let bytes =
+            read_optional(&directory.join(INPUTS_FILE), MAX_BYTES).map_err(|error| broken(error.to_string()))?;
+        let Some(bytes) = bytes else { return Ok(None) };
+        let record: Self = serde_json::from_slice(&bytes)
+            .map_err(|error| broken(format!("was not written by this program: {error}")))?;
+        match record.format {
+            FORMAT => Ok(Some(record)),
+            other => Err(broken(format!("has format {other}, allowed: {FORMAT}"))),
+        }
+    }
+
+    /// What is not as it was, a sentence each.
+    pub fn changes(&self, found: &[Input]) -> Vec<String> {
+        let kinds = [InputKind::TrainingData, InputKind::EvaluationData, InputKind::Model];
+        kinds.into_iter().flat_map(|kind| self.changes_of(kind, found)).collect()
+    }
+
+    /// What is not as it was among the inputs of one kind, a sentence each.
+    pub fn changes_of(&self, kind: InputKind, found: &[Input]) -> Vec<String> {
+        let of = |inputs: &[Input]| inputs.iter().filter(|input| input.kind == kind).cloned().collect::<Vec<_>>();
+        let (before, now) = (of(&self.inputs), of(found));
+        changes_of(kind, &before, &now)
+    }
+
+    /// The data files that are where they were and have another content.
+    pub fn changed_data(&self) -> Vec<String> {
+        let data = self.inputs.iter().filter(|input| input.kind != InputKind::Model);
+        let now = data.filter_map(|input| {
+            let digest = FileDigest::of(&input.path).ok()?.to_string();
+            (digest != input.digest).then(|| changed(input, &input.digest, &digest))
+        });
+        now.collect()
+    }
+}
+
+/// The changes that the run in a directory went on with; none where its record cannot be read, which a resume reports.
+pub fn accepted_changes(directory: &Path) -> Vec<AcceptedChanges> {
+    InputRecord::read(directory).ok().flatten().map(|record| record.accepted).unwrap_or_default()
+}
+
+/// What is not as it was among inputs of one kind.
+fn changes_of(kind: InputKind, before: &[Input], now: &[Input]) -> Vec<String> {
+    let same = |one: &Input, other: &Input| (&one.name, &one.digest) == (&other.name, &other.digest);
+    if before.len() == now.len() && before.iter().zip(now).all(|(one, other)| same(one, other)) {
+        return Vec::new();
+    }
+    // A name may come twice, from several folders: each stands for the next one that is not taken.
+    let mut left: Vec<&Input> = before.iter().collect();
+    let mut changes = Vec::new();
+    for input in now {
+        let at = left.iter().position(|other| same(other, input));
+        match at.or_else(|| left.iter().position(|other| other.name == input.name)).map(|at| left.remove(at)) {
+            None => changes.push(format!("{} is new, with {}", shown(input), input.digest)),
+            Some(other) if other.digest != input.digest => {
+                changes.push(changed(input, &other.digest, &input.digest));
+            }
+            Some(_) => {}
+        }
+    }
+    changes.extend(left.into_iter().map(|input| format!("{} with {} is gone", shown(input), input.digest)));
+    if changes.is_empty() {
+        changes.push(format!("each {} is as it was, and they are read in another order", kind.words()));
+    }
+    changes
+}
+
+fn shown(input: &Input) -> String {
+    match input.kind {
+        InputKind::Model => format!("{} of the model {}", input.name, input.path.display()),
+        kind => format!("{} {}", kind.words(), input.path.display()),
+    }
+}
+
+fn changed(input: &Input, before: &str, now: &str) -> String {
+    format!("{} has {now}, it had {before}", shown(input))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input(kind: InputKind, path: &str, digest: &str) -> Input {
+        let name = path.rsplit('/').next().unwrap_or_default().to_owned();
+        Input { kind, name, path: path.into(), digest: digest.to_owned(), stamps: Vec::new() }
+    }
+
+    fn data(files: &[(&str, &str)]) -> Vec<Input> {
+        files.iter().map(|(path, digest)| input(InputKind::TrainingData, path, digest)).collect()
+    }
+
+    #[test]
+    fn what_changed_is_named_with_both_digests() {
+        let record = InputRecord::new(Rules::new(), data(&[("/x/a", "sha256:1"), ("/x/b", "sha256:2")]));
+        let changes = |files: &[(&str, &str)]| record.changes(&data(files));
+        assert!(changes(&[("/x/a", "sha256:1"), ("/x/b", "sha256:2")]).is_empty());
+        assert!(changes(&[("/y/a", "sha256:1"), ("/z/b", "sha256:2")]).is_empty(), "moved");
+        /// Files with their digests, and what is said of them.
+        type Case<'a> = (&'a [(&'a str, &'a str)], &'a [&'a str]);
+        let cases: [Case<'_>; 5] = [
+            (&[("/x/a", "sha256:1"), ("/x/b", "sha256:3")], &["data file /x/b has sha256:3, it had sha256:2"]),
+            (&[("/x/a", "sha256:1")], &["data file /x/b with sha256:2 is gone"]),
+            (
+                &[("/x/a", "sha256:1"), ("/x/c", "sha256:2")],
+                &["data file /x/c is new, with sha256:2", "data file /x/b with sha256:2 is gone"],
+            ),
+            (
+                &[("/x/b", "sha256:2"), ("/x/a", "sha256:1")],
+                &["each data file is as it was, and they are read in another order"],
+            ),
+            (
+                &[("/x/a", "sha256:1"), ("/x/b", "sha256:2"), ("/y/b", "sha256:2")],
+                &["data file /y/b is new, with sha256:2"],
+            ),
+        ];
+        for (files, expected) in cases {
+            assert_eq!(changes(files), expected);
+        }
+    }
+
+    #[test]
+    fn a_record_is_read_as_it_was_written_and_another_file_is_refused() {
+        let dir = tempfile::tempdir().unwrap();
+        assert_eq!(InputRecord::read(dir.path()).unwrap(), None);
+        let record = InputRecord::new(Rules::new(), data(&[("/x/a", "sha256:1")]));
+        let path = dir.path().join(INPUTS_FILE);
+        std::fs::write(&path, serde_json::to_string(&record).unwrap()).unwrap();
+        assert_eq!(InputRecord::read(dir.path()).unwrap(), Some(record));
+        std::fs::write(&path, "{}").unwrap();
+        let error = InputRecord::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("inputs.json was not written by this program"), "{error}");
+        std::fs::remove_file(&path).unwrap();
+        std::fs::create_dir(&path).unwrap();
+        let error = InputRecord::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("inputs.json is a directory"), "{error}");
+    }
+}

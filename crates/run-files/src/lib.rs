@@ -1,0 +1,60 @@
+//! The files of a run, each with one owner that writes and reads it.
+//!
+//! | file | owner |
+//! |---|---|
+//! | `run.json` | [`RunManifest`]; its presence makes a folder a run directory |
+//! | `config.toml` | [`RunDirectory`]: the resolved settings, of which [`RunPlan`] is what needs no service to be understood |
+//! | `inputs.json` | [`InputRecord`]: digests of everything that the run reads, and the settings that decide what it computes |
+//! | `data.json` | [`read_data`]: what became of the rows of the data |
+//! | `metrics.jsonl`, `warm_start.jsonl`, `evaluation.jsonl` | [`MetricsFile`]: a line for each GRPO step, supervised step, evaluation |
+//! | `prompts.jsonl` | [`PromptFile`]: a line for each GRPO step, what became of each prompt |
+//! | `evaluation/step-N/` | [`AnswerFile`] and [`EvaluationManifest`]: the answers of an evaluation, a file for each benchmark |
+//! | `best.json` | [`BestKeeper`]: which checkpoint is the best, where the settings say by what |
+//! | `summary.json` | [`Summary`] |
+//! | `model/` | the fresh model, where the recipe asks for one |
+//! | `checkpoints/`, `weights/` | the learner's, bounded by the settings `checkpoint` |
+//!
+//! `report.html` and `tensorboard/` are made of these by `evenkeel-run-report`. [`RunDirectory`] is the directory of a run that is written,
+//! locked by one process; [`RunRecord`] is what somebody reads of it afterwards. There is no runtime and no service here.
+#![forbid(unsafe_code)]
+
+mod answers;
+mod best;
+mod config;
+mod directory;
+mod error;
+mod inputs;
+mod labelled;
+mod layout;
+mod lines;
+mod metrics;
+mod summary;
+mod whole_file;
+
+pub use answers::{
+    Answer, AnswerFile, AnswerReader, AnswerVerdict, AnsweredGroups, AskedBenchmark, EvaluationManifest,
+    evaluation_folder, list_answers,
+};
+pub use best::{Best, BestKeeper};
+pub use config::{RunPlan, flat_settings};
+pub use directory::{
+    ForkOrigin, Lock, RecipeRecord, RunDirectory, RunManifest, RunRecord, is_locked, is_run_name, read_data,
+};
+pub use error::RunFilesError;
+pub use inputs::{
+    AcceptedChanges, Input, InputKind, InputRecord, Rules, accepted_changes, differences, flat, names_files,
+};
+pub use labelled::Labelled;
+pub use layout::{
+    BEST_FILE, CONFIG_FILE, DATA_FILE, EVALUATION_FILE, INPUTS_FILE, METRICS_FILE, PROMPTS_FILE, REPORT_FILE, RUN_FILE,
+    SUMMARY_FILE, TENSORBOARD_FOLDER, WARM_START_FILE,
+};
+pub use lines::{
+    GroupRecord, LineMark, MetricsFile, PromptFile, PromptLine, PromptOutcome, Received, read_lines, read_prompts,
+};
+pub use metrics::{Curves, MetricsLine, Statistics, at_k};
+pub use summary::{
+    BenchmarkSummary, BenchmarkValue, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines, accuracy,
+    benchmark_names, did_all_steps,
+};
+pub use whole_file::replace;

@@ -1,0 +1,62 @@
+//! Names of an evaluation's metrics: `val-core/BENCHMARK/acc/METRIC@K`, verl's where verl has the quantity.
+
+use evenkeel_run_metrics::table;
+
+/// The benchmark that is the mean over those that count towards it.
+pub const AVERAGE: &str = "average";
+
+/// Of a benchmark's accuracy, such as `mean@8`.
+pub fn core(benchmark: &str, metric: &str) -> String {
+    table::ACCURACY.of([&benchmark, &metric]).into()
+}
+
+/// What else is reported about a benchmark.
+pub fn aux(benchmark: &str, name: &str) -> String {
+    format!("val-aux/{benchmark}/{name}")
+}
+
+/// The standard error of an accuracy over problems.
+pub fn standard_error(benchmark: &str, metric: &str) -> String {
+    table::ACCURACY_ERROR.of([&benchmark, &metric]).into()
+}
+
+/// The numbers of samples for which pass@n is reported: powers of 2 up to `k`, and `k`.
+pub fn pass_numbers(k: u32) -> Vec<u32> {
+    let powers = std::iter::successors(Some(2_u32), |n| n.checked_mul(2)).take_while(|n| *n < k);
+    powers.chain((k > 1).then_some(k)).collect()
+}
+
+/// All accuracies of an evaluation with `k` samples for each problem. maj@k needs answers that can be compared, which programs are not.
+pub fn accuracies(k: u32) -> Vec<String> {
+    let mut names = vec![format!("mean@{k}")];
+    if k > 1 {
+        names.extend([format!("best@{k}"), format!("best@{k}/mean"), format!("maj@{k}")]);
+        names.extend(pass_numbers(k).iter().map(|n| format!("pass@{n}")));
+    }
+    names
+}
+
+/// Benchmark and metric of a name such as `val-core/aime/acc/mean@8`.
+pub fn parse_core(name: &str) -> Option<(&str, &str)> {
+    name.strip_prefix("val-core/")?.rsplit_once("/acc/")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pass_is_reported_for_powers_of_two_and_all_samples() {
+        assert_eq!(pass_numbers(8), [2, 4, 8]);
+        assert_eq!(pass_numbers(6), [2, 4, 6]);
+        assert_eq!(pass_numbers(1), [0; 0]);
+        assert_eq!(accuracies(1), ["mean@1"]);
+        assert_eq!(accuracies(2), ["mean@2", "best@2", "best@2/mean", "maj@2", "pass@2"]);
+    }
+
+    #[test]
+    fn a_name_is_taken_apart_where_it_was_put_together() {
+        assert_eq!(parse_core(&core("aime", "best@8/mean")), Some(("aime", "best@8/mean")));
+        assert_eq!(parse_core("val-aux/aime/acc/mean@8/standard_error"), None);
+    }
+}

@@ -1,0 +1,10 @@
+//! Lines of metrics: one for each step, under verl's names where verl has the quantity.
+
+pub mod at_k;
+mod curves;
+mod line;
+mod statistics;
+
+pub use curves::Curves;
+pub use line::MetricsLine;
+pub use statistics::Statistics;

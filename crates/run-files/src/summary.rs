@@ -1,0 +1,314 @@
+//! The results of a run: `summary.json`.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+use std::path::Path;
+
+use evenkeel_proto::v1::RunState;
+use serde::{Deserialize, Serialize};
+
+use crate::config::RunPlan;
+use crate::directory::ForkOrigin;
+use crate::inputs::AcceptedChanges;
+use crate::labelled::Labelled;
+use crate::layout::SUMMARY_FILE;
+use crate::metrics::at_k::AVERAGE;
+use crate::metrics::{Curves, MetricsLine, at_k};
+
+/// Steps at the start and at the end whose means are compared.
+pub const ENDS: usize = 10;
+
+/// The results of a run. Everything except the seconds and what is proven of weights is the same in two runs of one seed.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Name of the run.
+    pub run_id: String,
+    /// completed, stopped or failed; another state while the run is active.
+    pub state: Labelled<RunState>,
+    /// GRPO steps done.
+    pub steps: u64,
+    /// GRPO steps to do.
+    pub total_steps: u64,
+    /// Supervised steps done.
+    pub warm_start_steps: u64,
+    /// Mean raw reward of the first ten steps.
+    pub reward_first_ten: Option<f64>,
+    /// Mean raw reward of the last ten steps.
+    pub reward_last_ten: Option<f64>,
+    /// Accuracy on problems never trained on, before the first GRPO step.
+    pub accuracy_before: Option<f64>,
+    /// Accuracy on these problems after the last GRPO step.
+    pub accuracy_after: Option<f64>,
+    /// Peak and last accuracies of each benchmark, their average first: the columns of the paper's Table 1.
+    #[serde(default)]
+    pub benchmarks: Vec<BenchmarkSummary>,
+    /// Problems of the last evaluation.
+    pub evaluated_problems: Option<u64>,
+    /// Mean response length in tokens of the first ten steps.
+    pub response_length_first_ten: Option<f64>,
+    /// Mean response length in tokens of the last ten steps.
+    pub response_length_last_ten: Option<f64>,
+    /// Tokens of prompts and responses over all GRPO steps.
+    pub tokens: u64,
+    /// Samples without a verdict, which were left out.
+    pub invalid_samples: u64,
+    /// What the last proof of the engines' weights found. `None` where there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub weights: Option<WeightsProof>,
+    /// Wall time by phase.
+    pub seconds: Seconds,
+    /// The aggregation rule, where the recipe names it.
+    pub aggregation: Option<String>,
+    /// The whole objective as a formula, where the recipe names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub objective: Option<String>,
+    /// Seed of the run.
+    pub seed: u64,
+    /// Versions of the program and of the services.
+    pub versions: BTreeMap<String, String>,
+    /// The run and the step that it was forked from. Its lines up to there are that run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub forked_from: Option<ForkOrigin>,
+    /// Changes of what it reads with which it went on when it was resumed, because its user said so.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub accepted_changes: Vec<AcceptedChanges>,
+}
+
+/// What is proven of the weights that the engines had: docs/orchestrator.md, "Proof of weights".
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct WeightsProof {
+    /// Whether every way of having other weights is excluded.
+    pub state: ProofState,
+    /// Engines that were asked last.
+    pub engines: u64,
+    /// Ways of having other weights that were looked for, and how many of them are excluded.
+    pub suspicions: u64,
+    /// See `suspicions`.
+    pub excluded: u64,
+    /// GRPO steps done at the last proof.
+    pub step: u64,
+}
+
+/// How much a proof of weights has shown. One that fails ends the run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ProofState {
+    /// Every way of having other weights is excluded.
+    Proven,
+    /// Some are not: the weights have moved too little, or too few tokens were seen.
+    Undecided,
+}
+
+impl WeightsProof {
+    /// Of the last step with a proof.
+    fn of(steps: &Curves) -> Option<Self> {
+        let (step, _) = *steps.column("proof/suspicions").last()?;
+        Self::at(step, |name| steps.at(name, step))
+    }
+
+    /// Of the last of some lines with a proof.
+    pub fn of_lines<'a>(lines: impl IntoIterator<Item = &'a MetricsLine>) -> Option<Self> {
+        lines.into_iter().filter_map(|line| Self::at(line.step, |name| line.get(name))).last()
+    }
+
+    fn at(step: u64, value: impl Fn(&str) -> Option<f64>) -> Option<Self> {
+        let suspicions = value("proof/suspicions")?;
+        let value = |name: &str| value(name).unwrap_or_default();
+        let excluded = value("proof/excluded");
+        let state = if excluded >= suspicions { ProofState::Proven } else { ProofState::Undecided };
+        let (suspicions, excluded) = (suspicions as u64, excluded as u64);
+        Some(Self { state, engines: value("proof/engines") as u64, suspicions, excluded, step })
+    }
+}
+
+impl fmt::Display for WeightsProof {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { state, engines, suspicions, excluded, .. } = self;
+        let plural = if *engines == 1 { "" } else { "s" };
+        let state = match state {
+            ProofState::Proven => "proven",
+            ProofState::Undecided => "undecided",
+        };
+        write!(f, "{state} for {engines} engine{plural}: {excluded} of {suspicions} ways of having others are excluded")
+    }
+}
+
+/// Wall time, including resumed runs.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct Seconds {
+    /// The warm start.
+    pub warm_start: f64,
+    /// Rollouts.
+    pub generation: f64,
+    /// Verification beyond what overlapped with generation.
+    pub reward: f64,
+    /// Training beyond what overlapped with both.
+    pub update_actor: f64,
+    /// Publishing weights and moving engines to them.
+    pub update_weights: f64,
+    /// Evaluations.
+    pub evaluation: f64,
+    /// All steps of all kinds.
+    pub total: f64,
+}
+
+/// The accuracies of a benchmark over the evaluations of a run.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkSummary {
+    /// Name of the benchmark; `average` is the mean over benchmarks.
+    pub name: String,
+    /// Samples for each problem (k).
+    pub samples: u32,
+    /// The highest mean@k of all evaluations.
+    pub peak_mean: Option<BenchmarkValue>,
+    /// The highest best@k, which another evaluation may have.
+    pub peak_best: Option<BenchmarkValue>,
+    /// The mean@k of the last evaluation.
+    pub last_mean: Option<BenchmarkValue>,
+    /// The best@k of the last evaluation.
+    pub last_best: Option<BenchmarkValue>,
+}
+
+/// One accuracy.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct BenchmarkValue {
+    /// GRPO steps done before.
+    pub step: u64,
+    /// The accuracy, 0 to 1.
+    pub value: f64,
+    /// Standard error of the accuracy over problems, where there are two or more.
+    pub standard_error: Option<f64>,
+}
+
+impl BenchmarkValue {
+    fn of(line: &MetricsLine, benchmark: &str, metric: &str) -> Option<Self> {
+        let value = line.get(&at_k::core(benchmark, metric))?;
+        Some(Self { step: line.step, value, standard_error: line.get(&at_k::standard_error(benchmark, metric)) })
+    }
+}
+
+/// The lines of metrics that a run has written.
+#[derive(Debug, Clone, Copy)]
+pub struct WrittenLines<'a> {
+    /// Of GRPO steps.
+    pub steps: &'a Curves,
+    /// Of supervised steps.
+    pub warm_start: &'a Curves,
+    /// Of evaluations.
+    pub evaluations: &'a [MetricsLine],
+}
+
+impl Summary {
+    /// The one of a run directory, where it has one that can be read.
+    pub fn read(directory: &Path) -> Option<Self> {
+        serde_json::from_slice(&evenkeel_files::read(&directory.join(SUMMARY_FILE), u64::MAX).ok()?).ok()
+    }
+
+    /// The results as far as these lines have them.
+    pub fn of(
+        run_id: &str,
+        plan: RunPlan,
+        aggregation: Option<&str>,
+        state: RunState,
+        written: &WrittenLines<'_>,
+        versions: &BTreeMap<String, String>,
+    ) -> Self {
+        let WrittenLines { steps, warm_start, evaluations } = *written;
+        let testing = evaluations.iter().filter_map(|line| line.get("timing_s/testing"));
+        let last_evaluation = evaluations.last().filter(|line| line.step > 0 && line.step == steps.count());
+        let mut versions = versions.clone();
+        versions.insert("evenkeel".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+        let mut seconds = Seconds {
+            warm_start: warm_start.sum("timing_s/step"),
+            generation: steps.sum("timing_s/gen"),
+            reward: steps.sum("timing_s/reward"),
+            update_actor: steps.sum("timing_s/update_actor"),
+            update_weights: steps.sum("timing_s/update_weights"),
+            evaluation: testing.sum(),
+            total: 0.0,
+        };
+        seconds.total = seconds.warm_start + seconds.evaluation + steps.sum("timing_s/step");
+        Self {
+            run_id: run_id.to_owned(),
+            state: state.into(),
+            steps: steps.count(),
+            total_steps: plan.steps,
+            warm_start_steps: warm_start.count(),
+            reward_first_ten: steps.first("critic/score/mean", ENDS),
+            reward_last_ten: steps.last("critic/score/mean", ENDS),
+            accuracy_before: evaluations.first().filter(|line| line.step == 0).and_then(accuracy),
+            accuracy_after: last_evaluation.and_then(accuracy),
+            benchmarks: benchmarks(evaluations),
+            evaluated_problems: evaluations.last().and_then(problems),
+            response_length_first_ten: steps.first("response_length/mean", ENDS),
+            response_length_last_ten: steps.last("response_length/mean", ENDS),
+            tokens: steps.sum("perf/total_num_tokens") as u64,
+            invalid_samples: steps.sum("rollout/invalid_samples") as u64,
+            weights: WeightsProof::of(steps),
+            seconds,
+            aggregation: aggregation.map(str::to_owned),
+            objective: None,
+            seed: plan.seed,
+            versions,
+            forked_from: None,
+            accepted_changes: Vec::new(),
+        }
+    }
+}
+
+/// Whether the summary of a run says that it has done all of its steps, and that they are as many as these. Nothing else of it is read.
+pub fn did_all_steps(directory: &Path, steps: u64) -> bool {
+    #[derive(Deserialize)]
+    struct Done {
+        state: Labelled<RunState>,
+        steps: u64,
+    }
+    let text = evenkeel_files::read(&directory.join(SUMMARY_FILE), u64::MAX).ok();
+    let done = text.and_then(|text| serde_json::from_slice::<Done>(&text).ok());
+    done.is_some_and(|done| done.state.known() == Some(RunState::Completed) && done.steps == steps)
+}
+
+/// The benchmarks of evaluations with their k: the average first, then by name.
+pub fn benchmark_names(evaluations: &[MetricsLine]) -> Vec<(String, u32)> {
+    let names = evaluations.iter().flat_map(|line| line.values.keys());
+    let of_mean = names.filter_map(|name| {
+        let (benchmark, metric) = at_k::parse_core(name)?;
+        Some((benchmark != AVERAGE, benchmark, metric.strip_prefix("mean@")?.parse().ok()?))
+    });
+    let all: BTreeSet<(bool, &str, u32)> = of_mean.collect();
+    all.into_iter().map(|(_, benchmark, k)| (benchmark.to_owned(), k)).collect()
+}
+
+fn benchmarks(evaluations: &[MetricsLine]) -> Vec<BenchmarkSummary> {
+    let summary = |(name, samples): (String, u32)| {
+        let values = |metric: &str| -> Vec<BenchmarkValue> {
+            let metric = format!("{metric}@{samples}");
+            evaluations.iter().filter_map(|line| BenchmarkValue::of(line, &name, &metric)).collect()
+        };
+        // Of several that are equal the first.
+        let peak = |values: &[BenchmarkValue]| {
+            values.iter().copied().reduce(|peak, value| if value.value > peak.value { value } else { peak })
+        };
+        let (mean, best) = (values("mean"), values("best"));
+        BenchmarkSummary {
+            peak_mean: peak(&mean),
+            peak_best: peak(&best),
+            last_mean: mean.last().copied(),
+            last_best: best.last().copied(),
+            name,
+            samples,
+        }
+    };
+    benchmark_names(evaluations).into_iter().map(summary).collect()
+}
+
+/// The accuracy of an evaluation line: mean@k of the average over benchmarks, or of the first where there is no average.
+pub fn accuracy(line: &MetricsLine) -> Option<f64> {
+    let (name, k) = benchmark_names(std::slice::from_ref(line)).into_iter().next()?;
+    line.get(&at_k::core(&name, &format!("mean@{k}")))
+}
+
+fn problems(line: &MetricsLine) -> Option<u64> {
+    let (name, _) = benchmark_names(std::slice::from_ref(line)).into_iter().next()?;
+    line.get(&at_k::aux(&name, "problems")).map(|count| count as u64)
+}

@@ -1,0 +1,99 @@
+//! Samples and their verdicts.
+
+use super::rows;
+use crate::metric::{Metric, Unit};
+use crate::{Gauge, Shown};
+
+const REWARD_GAUGE: Gauge =
+    Gauge::by("evenkeel_run_reward", &["reward"], "mean reward of the step's valid samples, before and after shaping");
+const COMPONENT_GAUGE: Gauge = Gauge::by_parts(
+    "evenkeel_run_reward_component",
+    &["component"],
+    &["parts of the recipe's reward, and of its verifiers"],
+    "mean of a part of the shaped reward, before its weight",
+);
+const SOURCE_GAUGE: Gauge = Gauge::by_parts(
+    "evenkeel_run_source_reward",
+    &["source"],
+    &["data sources, at most 32"],
+    "mean raw reward of a data source",
+)
+.only("two or more data sources");
+const UNIFORM_GAUGE: Gauge =
+    Gauge::by("evenkeel_run_uniform_groups", &["answers"], "groups whose samples are all correct or all incorrect");
+const TRIED_GAUGE: Gauge = Gauge::of_one(
+    "evenkeel_run_prompts_tried",
+    "prompts that the step sampled; more than it trained on with dynamic sampling",
+);
+const EPOCH_GAUGE: Gauge = Gauge::of_one("evenkeel_run_epoch", "passes over the data before the step's first prompt");
+
+const SOURCES: &str = "the data has two or more sources";
+const DYNAMIC: &str = "`sampling.dynamic` is on";
+
+rows! {
+    STEP = Metric::value("training/global_step", Unit::None, "number of the step, as `step` has it, under verl's name");
+    EPOCH = Metric::value("training/epoch", Unit::None, "passes over the data before the step's first prompt")
+        .shown(&[Shown::by(&EPOCH_GAUGE)]);
+    FORKED_AT = Metric::value("training/forked_at_step", Unit::None, "the step of the other run after which this one begins")
+        .only("the run was forked");
+    PROMPTS_TRIED = Metric::count("training/prompts_tried", Unit::None, "prompts that the step sampled")
+        .shown(&[Shown::by(&TRIED_GAUGE)]);
+    DROPPED_GROUPS = Metric::count("training/filter_groups/dropped_groups", Unit::None, "groups that were dropped, since all their rewards are equal")
+        .only(DYNAMIC);
+    FILLED_UP_GROUPS = Metric::count("training/filter_groups/filled_up_groups", Unit::None, "dropped groups that filled the step up after all")
+        .only(DYNAMIC);
+    SCORE_OF_ALL = Metric::value("training/filter_groups/score_of_all/mean", Unit::None, "mean raw reward of everything that was sampled")
+        .only(DYNAMIC);
+
+    SCORE = Metric::value("critic/score/{mean,max,min}", Unit::None, "raw rewards of the step's valid samples")
+        .titled("reward")
+        .shown(&[Shown::under(&REWARD_GAUGE, &["raw"]).choosing("mean")]);
+    REWARDS = Metric::value("critic/rewards/{mean,max,min}", Unit::None, "rewards of the step's valid samples after shaping")
+        .shown(&[Shown::under(&REWARD_GAUGE, &["shaped"]).choosing("mean")]);
+    REWARD_COMPONENT = Metric::value(
+        "reward/components/{name}/{mean,max,min}",
+        Unit::None,
+        "a component of the shaped reward before its weight: `correctness`, `format`, `length` with an overlong buffer, those of custom verifiers",
+    )
+    .shown(&[Shown::by(&COMPONENT_GAUGE).choosing("mean")]);
+
+    SAMPLES = Metric::count("rollout/samples", Unit::None, "samples of the step");
+    INVALID_SAMPLES = Metric::count("rollout/invalid_samples", Unit::None, "samples without a verdict, which were left out");
+    FAILED_SAMPLES = Metric::count("rollout/failed_samples", Unit::None, "invalid samples that could not be generated");
+    LATE_SAMPLES = Metric::count("rollout/late_samples", Unit::None, "invalid samples that took too long");
+    COPIED_SAMPLES = Metric::count(
+        "rollout/copied_samples",
+        Unit::None,
+        "samples whose answer was refused because it is [copied from the prompt](math.md#copied-answers)",
+    );
+    VERIFIED_AGAIN = Metric::count(
+        "rollout/verified_again",
+        Unit::None,
+        "verifications after the first, whoever made them; one that a full worker refused or that only fetched the tests does not count",
+    )
+    .varies();
+    BEGUN_AGAIN = Metric::count("rollout/begun_again", Unit::None, "generations that the orchestrator repeated").varies();
+    OUTCOME = Metric::count("rollout/outcome/{outcome}", Unit::None, "samples with that verdict");
+    ALL_CORRECT = Metric::count("rollout/groups_all_correct", Unit::None, "groups whose samples are all correct: they teach nothing")
+        .shown(&[Shown::under(&UNIFORM_GAUGE, &["correct"])]);
+    ALL_INCORRECT = Metric::count("rollout/groups_all_incorrect", Unit::None, "groups whose samples are all incorrect: they teach nothing")
+        .shown(&[Shown::under(&UNIFORM_GAUGE, &["incorrect"])]);
+
+    SOURCE_SCORE = Metric::value(
+        "data_source/{name}/score/mean",
+        Unit::None,
+        "mean raw reward of a data source: of the row's column `data_source`, or of the name of its source (at most 32)",
+    )
+    .only(SOURCES)
+    .shown(&[Shown::by(&SOURCE_GAUGE)]);
+    SOURCE_REWARD = Metric::value("data_source/{name}/rewards/mean", Unit::None, "mean reward of a data source after shaping").only(SOURCES);
+    SOURCE_LENGTH = Metric::value("data_source/{name}/response_length/mean", Unit::Tokens, "mean length of a data source's responses").only(SOURCES);
+    SOURCE_GROUPS = Metric::count("data_source/{name}/groups", Unit::None, "groups of a data source").only(SOURCES);
+    SOURCE_INVALID = Metric::count("data_source/{name}/invalid_samples", Unit::None, "samples of a data source without a verdict").only(SOURCES);
+    SOURCE_WITHOUT_ADVANTAGE = Metric::count(
+        "data_source/{name}/groups_without_advantage",
+        Unit::None,
+        "groups of a data source whose rewards are all equal",
+    )
+    .only(SOURCES);
+}

@@ -1,0 +1,154 @@
+//! The table against what is written about it, and against the code that sets metrics.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+
+use evenkeel_run_metrics::{Metric, table};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
+}
+
+/// The table as the page has it.
+fn written() -> String {
+    let mut text = "| name | unit | kind | lines | gauge | what it is |\n|---|---|---|---|---|---|\n".to_owned();
+    for Metric { name, unit, kind, lines, help, only, gauges, .. } in table::all() {
+        let lines: Vec<_> = lines.iter().map(|line| line.label()).collect();
+        let gauges: Vec<_> = gauges
+            .iter()
+            .map(|shown| match shown.choice {
+                "" => format!("`{}`", shown.gauge.name),
+                choice => format!("`{}` ({choice})", shown.gauge.name),
+            })
+            .collect();
+        let only = if only.is_empty() { String::new() } else { format!("; only where {only}") };
+        let (unit, kind) = (unit.label(), kind.label());
+        text +=
+            &format!("| `{name}` | {unit} | {kind} | {} | {} | {help}{only} |\n", lines.join(", "), gauges.join(", "));
+    }
+    text
+}
+
+#[test]
+fn the_page_lists_every_metric_as_the_table_has_it() {
+    let path = root().join("docs/orchestrator.md");
+    let page = std::fs::read_to_string(&path).unwrap();
+    let begin = page.find("### Metrics\n").unwrap();
+    let begin = begin + page[begin..].find("| name |").unwrap();
+    let end = begin + page[begin..].find("\n\n").unwrap() + 1;
+    let mut expected = page.clone();
+    expected.replace_range(begin..end, &written());
+    if std::env::var_os("EVENKEEL_GENERATE").is_some() {
+        std::fs::write(&path, &expected).unwrap();
+        return;
+    }
+    assert!(page == expected, "docs/orchestrator.md differs: EVENKEEL_GENERATE=1 with this test writes its table");
+}
+
+/// The sources of these folders without their tests, each with its path.
+fn sources(folders: &[&str]) -> Vec<(PathBuf, String)> {
+    let mut found = Vec::new();
+    let mut folders: Vec<PathBuf> = folders.iter().map(|folder| root().join(folder)).collect();
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(&folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                folders.push(path);
+            } else if path.extension().is_some_and(|extension| extension == "rs") {
+                let text = std::fs::read_to_string(&path).unwrap();
+                found.push((path, text.split("#[cfg(test)]").next().unwrap().to_owned()));
+            }
+        }
+    }
+    found
+}
+
+/// The names of the rows as the code spells them.
+fn declared() -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (_, text) in sources(&["crates/run-metrics/src/table"]) {
+        let Some((_, rows)) = text.split_once("rows! {") else { continue };
+        for line in rows.lines() {
+            let name = line.trim_start().split(" = Metric::").next().unwrap();
+            if line.contains(" = Metric::") {
+                names.insert(name.to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// The rows that some code names: `metric::NAME` or `table::NAME`.
+fn named(sources: &[(PathBuf, String)]) -> BTreeSet<String> {
+    let mut names = BTreeSet::new();
+    for (_, text) in sources {
+        for prefix in ["metric::", "table::"] {
+            for (at, _) in text.match_indices(prefix) {
+                let rest = &text[at + prefix.len()..];
+                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_').unwrap_or(rest.len());
+                names.insert(rest[..end].to_owned());
+            }
+        }
+    }
+    names
+}
+
+/// Where metrics are set: by those who run and train. The files that read lines are elsewhere.
+const SETTERS: [&str; 3] = ["services/orchestrator/src", "services/learner/src", "crates/run-files/src"];
+
+#[test]
+fn every_row_is_set_somewhere() {
+    let (declared, named) = (declared(), named(&sources(&SETTERS)));
+    assert_eq!(declared.len(), table::all().count(), "a row is not seen here");
+    let never: Vec<_> = declared.difference(&named).collect();
+    assert!(never.is_empty(), "no code sets {never:?}");
+}
+
+/// A line takes the name of a row, or by `set_named` one that somebody else gives: no other code may spell a name out.
+#[test]
+fn no_code_sets_a_name_that_is_not_a_rows() {
+    let mut spelled = Vec::new();
+    for (path, text) in sources(&["services", "crates"]) {
+        if path.components().any(|part| part.as_os_str() == "tests") {
+            continue;
+        }
+        for call in ["set_named(", "set_statistics("] {
+            for (at, _) in text.match_indices(call) {
+                let argument = text[at + call.len()..].trim_start();
+                if ["\"", "format!", "&format!"].iter().any(|literal| argument.starts_with(literal)) {
+                    spelled.push(path.clone());
+                }
+            }
+        }
+    }
+    assert!(spelled.is_empty(), "{spelled:?}");
+}
+
+/// Names that somebody reads from lines: texts that look like a metric's in the code that reads them.
+#[test]
+fn every_name_that_is_read_has_a_row() {
+    let readers = [
+        "crates/run-report/src",
+        "crates/run-files/src/summary.rs",
+        "services/evenkeel/src",
+        "services/orchestrator/src",
+    ];
+    let folders: Vec<&str> = readers.into_iter().filter(|path| !path.ends_with(".rs")).collect();
+    let mut all = sources(&folders);
+    let summary = root().join("crates/run-files/src/summary.rs");
+    all.push((summary.clone(), std::fs::read_to_string(summary).unwrap()));
+    let roots: BTreeSet<&str> = table::all().filter_map(|metric| metric.name.split('/').next()).collect();
+    let mut seen = 0;
+    for (path, text) in all {
+        for text in text.split('"').skip(1).step_by(2) {
+            let is_name = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '_' | '@');
+            let has_root = text.split_once('/').is_some_and(|(root, rest)| roots.contains(root) && !rest.is_empty());
+            if has_root && text.chars().all(is_name) && !text.ends_with('/') {
+                assert!(table::find(text).is_some(), "{}: no row has {text}", path.display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen > 20, "{seen}");
+}

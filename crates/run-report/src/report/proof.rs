@@ -1,0 +1,92 @@
+//! Whether the engines had the learner's weights: docs/orchestrator.md, "Proof of weights".
+
+use evenkeel_report::{Chart, Figure, Html, Series, Style, Table, figures, number};
+use evenkeel_run_files::{Curves, Summary};
+
+use super::charts::points;
+
+const SHARE: &str = "proof/stale_share/";
+const ERROR: &str = "proof/stale_error/";
+const EXCLUDED: &str = "proof/excluded/";
+/// Half the width of an interval of 95 %, in standard errors.
+const DEVIATIONS: f64 = 1.96;
+
+/// The state, and what was found of each way of having other weights. A sentence for a run without proofs.
+pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
+    let Some(weights) = &summary.weights else {
+        return Html::paragraph("Whether the engines had the learner's weights was not looked at.");
+    };
+    let tokens = steps.sum("proof/tokens");
+    let text = format!(
+        "The weights of the engines are {weights}, after {tokens:.0} scored tokens. What is undecided is neither shown nor refuted: the weights \
+         have moved too little for the noise of the engines, or too few tokens were scored."
+    );
+    let chart = Chart::new(
+        "Movement and noise",
+        "root mean square change of a token's log-probability since the process began, and how far engines with the right weights are \
+         off, in nats",
+    );
+    let lines = [("movement", "proof/movement"), ("noise", "proof/noise"), ("mean gap", "proof/mean_gap")];
+    let series = lines
+        .into_iter()
+        .zip(1..)
+        .map(|((name, metric), colour)| Series::new(name, Style::Line, points(steps, metric)).coloured(colour));
+    let chart = series.fold(chart.from(0.0), Chart::with);
+    Html::paragraph(text).with(table(steps)).with(figures([Figure::from(chart)]))
+}
+
+/// What the last proof that knew of it says of each suspicion.
+fn table(steps: &Curves) -> Html {
+    let mut table = Table::new(["old weights", "share of their effect that was found", "95 %", "state"]);
+    let names: Vec<&str> = steps.names().filter_map(|name| name.strip_prefix(EXCLUDED)).collect();
+    for name in names {
+        let last = |prefix: &str| steps.column(&format!("{prefix}{name}")).last().map(|(_, value)| *value);
+        let (share, error) = (last(SHARE), last(ERROR));
+        let interval = share.zip(error).map(|(share, error)| {
+            let half = DEVIATIONS * error;
+            format!("{} to {}", number(share - half), number(share + half))
+        });
+        let state = if last(EXCLUDED) == Some(1.0) { "excluded" } else { "undecided" };
+        let unknown = || "–".to_owned();
+        let words = match name {
+            "unchanged" => "nothing loaded".to_owned(),
+            "behind" => "one version behind".to_owned(),
+            group => group.replace('_', " "),
+        };
+        table.row([words, share.map_or_else(unknown, number), interval.unwrap_or_else(unknown), state.to_owned()]);
+    }
+    let note =
+        "0 for the right weights, 1 for a part that is still that of the beginning; of the engine with the most.";
+    table.to_html().with(Html::element("p", &[("class", "soft")], note))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{lines, summary};
+    use super::*;
+
+    #[test]
+    fn each_way_of_having_other_weights_has_a_row_with_its_state() {
+        let steps = Curves::of(&lines(5, |line| {
+            line.set_named("proof/engines", 2.0);
+            line.set_named("proof/suspicions", 2.0);
+            line.set_named("proof/excluded", 1.0);
+            line.set_named("proof/tokens", 100.0);
+            line.set_named("proof/movement", 0.01 * (1.0 + (line.step - 1) as f64));
+            line.set_named("proof/excluded/unchanged", 1.0);
+            line.set_named("proof/stale_share/unchanged", 0.001);
+            line.set_named("proof/stale_error/unchanged", 0.01);
+            line.set_named("proof/excluded/layers_0-7", 0.0);
+        }));
+        let html = section(&summary(&steps), &steps).into_string();
+        assert!(html.contains("undecided for 2 engines") && html.contains("500 scored tokens"), "{html}");
+        assert!(html.contains("<td>nothing loaded</td>") && html.contains("excluded"), "{html}");
+        assert!(html.contains("<td>layers 0-7</td>") && html.contains("undecided"), "{html}");
+    }
+
+    #[test]
+    fn a_run_without_proofs_says_so() {
+        let steps = Curves::of(&lines(2, |_| {}));
+        assert!(section(&summary(&steps), &steps).into_string().contains("not looked at"));
+    }
+}

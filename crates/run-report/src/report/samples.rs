@@ -1,0 +1,290 @@
+//! Answers of evaluations that are worth reading: the longest and the shortest, those whose verdict changed since the evaluation before,
+//! and those to the most uncertain problems.
+
+use std::collections::{BTreeMap, HashMap};
+use std::path::Path;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use evenkeel_report::Html;
+use evenkeel_run_files::{Answer, AnswerReader, MetricsLine, evaluation_folder, list_answers};
+
+/// Answers of each kind.
+const EACH: usize = 3;
+/// Maximum number of responses of an evaluation that are read; in a larger one the rest is skipped.
+const MAX_ANSWERS: usize = 50_000;
+/// Characters of a prompt or an answer that are shown.
+const MAX_CHARACTERS: usize = 3_000;
+
+/// Answers that are worth reading.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Gallery {
+    /// GRPO steps before the evaluation that they are from.
+    step: u64,
+    /// The evaluation before it, where it was of the same problems.
+    before: Option<u64>,
+    longest: Vec<Answer>,
+    shortest: Vec<Answer>,
+    /// With the verdict before.
+    changed: Vec<(String, Answer)>,
+    /// A right and a wrong answer to a problem, with the share of right ones.
+    uncertain: Vec<(f64, Answer)>,
+    /// Without a verdict.
+    invalid: Vec<Answer>,
+}
+
+/// Which answer it is: benchmark, problem, sample.
+type Key = (String, u64, u32);
+
+impl Gallery {
+    /// Reads the last evaluation and the one before. An evaluation without answers that can be read is skipped: it is no reason to have
+    /// no report.
+    pub fn read(directory: &Path, evaluations: &[MetricsLine]) -> Self {
+        let Some(last) = evaluations.last() else { return Self::default() };
+        let before = evaluations.iter().rev().nth(1).map(|line| line.step);
+        let verdicts = before.map(|step| verdicts(directory, step)).unwrap_or_default();
+        let mut gallery = Self { step: last.step, before: before.filter(|_| !verdicts.is_empty()), ..Self::default() };
+        let mut problems: BTreeMap<(String, u64), Problem> = BTreeMap::new();
+        for_each_answer(directory, last.step, |answer| {
+            gallery.consider(&answer, &verdicts);
+            let problem = problems.entry((answer.benchmark.clone(), answer.index)).or_default();
+            problem.add(&answer);
+        });
+        gallery.choose_uncertain(directory, problems);
+        gallery
+    }
+
+    fn consider(&mut self, answer: &Answer, before: &HashMap<Key, String>) {
+        if !answer.verdict.is_valid() {
+            if self.invalid.len() < EACH {
+                self.invalid.push(answer.clone());
+            }
+            return;
+        }
+        keep(&mut self.longest, answer, |a, b| a.token_ids.len() > b.token_ids.len());
+        keep(&mut self.shortest, answer, |a, b| a.token_ids.len() < b.token_ids.len());
+        let key = (answer.benchmark.clone(), answer.index, answer.sample);
+        if let Some(verdict) = before.get(&key).filter(|verdict| *verdict != answer.verdict.label()) {
+            // Some of what got worse and some of what got better.
+            let same_way = self.changed.iter().filter(|(_, other)| other.is_right() == answer.is_right()).count();
+            if same_way < EACH {
+                self.changed.push((verdict.clone(), answer.clone()));
+            }
+        }
+    }
+
+    /// Of the problems whose share of right answers is nearest to one half a right and a wrong answer.
+    fn choose_uncertain(&mut self, directory: &Path, problems: BTreeMap<(String, u64), Problem>) {
+        let mut open: Vec<_> = problems.into_iter().filter(|(_, problem)| problem.is_open()).collect();
+        open.sort_by(|(_, a), (_, b)| a.distance().total_cmp(&b.distance()));
+        open.truncate(EACH);
+        if open.is_empty() {
+            return;
+        }
+        let mut found: Vec<[Option<Answer>; 2]> = vec![[None, None]; open.len()];
+        for_each_answer(directory, self.step, |answer| {
+            let place = open
+                .iter()
+                .position(|((benchmark, index), _)| *benchmark == answer.benchmark && *index == answer.index);
+            if let Some(slot) = place.map(|place| &mut found[place][usize::from(!answer.is_right())])
+                && slot.is_none()
+                && answer.verdict.is_valid()
+            {
+                *slot = Some(answer);
+            }
+        });
+        for ((_, problem), answers) in open.iter().zip(found) {
+            self.uncertain.extend(answers.into_iter().flatten().map(|answer| (problem.share(), answer)));
+        }
+    }
+
+    /// The answers as text, folded.
+    pub(super) fn to_html(&self) -> Html {
+        let mut html = Html::new();
+        let mut part = |title: &'static str, answers: Vec<(Option<String>, &Answer)>| {
+            if !answers.is_empty() {
+                html.push(Html::element("h3", &[], title));
+                html.push(
+                    answers.into_iter().map(|(note, answer)| shown(title, note.as_deref(), answer)).collect::<Html>(),
+                );
+            }
+        };
+        part(
+            "Changed verdicts",
+            self.changed.iter().map(|(was, answer)| (Some(format!("was {was}")), answer)).collect(),
+        );
+        let share = |share: f64| Some(format!("{:.0} % of its answers right", 100.0 * share));
+        part("Most uncertain problems", self.uncertain.iter().map(|(right, answer)| (share(*right), answer)).collect());
+        let others = [("Longest", &self.longest), ("Shortest", &self.shortest), ("Without a verdict", &self.invalid)];
+        for (title, answers) in others {
+            part(title, answers.iter().map(|answer| (None, answer)).collect());
+        }
+        if html.is_empty() {
+            return html;
+        }
+        let since = self.before.map_or_else(String::new, |step| format!("; changes are since the one after {step}"));
+        let text = format!(
+            "From the evaluation after {} steps{since}. All answers: evenkeel show. Texts are cut at {MAX_CHARACTERS} characters.",
+            self.step
+        );
+        Html::element("p", &[("class", "soft")], text).with(html)
+    }
+}
+
+/// The answers to one problem.
+#[derive(Debug, Default)]
+struct Problem {
+    right: u32,
+    valid: u32,
+}
+
+impl Problem {
+    fn add(&mut self, answer: &Answer) {
+        self.valid += u32::from(answer.verdict.is_valid());
+        self.right += u32::from(answer.is_right());
+    }
+
+    /// Whether some answers are right and some are wrong.
+    fn is_open(&self) -> bool {
+        self.right > 0 && self.right < self.valid
+    }
+
+    fn share(&self) -> f64 {
+        f64::from(self.right) / f64::from(self.valid.max(1))
+    }
+
+    fn distance(&self) -> f64 {
+        (self.share() - 0.5).abs()
+    }
+}
+
+/// Keeps the first few by an order.
+fn keep(kept: &mut Vec<Answer>, answer: &Answer, before: impl Fn(&Answer, &Answer) -> bool) {
+    let place = kept.iter().position(|other| before(answer, other)).unwrap_or(kept.len());
+    if place < EACH {
+        kept.insert(place, answer.clone());
+        kept.truncate(EACH);
+    }
+}
+
+fn verdicts(directory: &Path, step: u64) -> HashMap<Key, String> {
+    let mut verdicts = HashMap::new();
+    for_each_answer(directory, step, |answer| {
+        let verdict = answer.verdict.label().to_owned();
+        verdicts.insert((answer.benchmark, answer.index, answer.sample), verdict);
+    });
+    verdicts
+}
+
+fn for_each_answer(directory: &Path, step: u64, mut take: impl FnMut(Answer)) {
+    let mut left = MAX_ANSWERS;
+    for (_, path) in list_answers(&evaluation_folder(directory, step)).unwrap_or_default() {
+        let Ok(reader) = AnswerReader::open(&path) else { continue };
+        for answer in reader.map_while(Result::ok) {
+            if left == 0 {
+                return;
+            }
+            left -= 1;
+            take(answer);
+        }
+    }
+}
+
+fn shown(kind: &str, note: Option<&str>, answer: &Answer) -> Html {
+    let reason = if answer.reason.is_empty() { String::new() } else { format!(" ({})", answer.reason) };
+    let mut about = format!(
+        "{}{reason} · {} tokens, {}",
+        answer.verdict.label(),
+        answer.token_ids.len(),
+        answer.finish_reason.label()
+    );
+    if let Some(note) = note {
+        about = format!("{about} · {note}");
+    }
+    let name = format!("{} {}", answer.benchmark, answer.problem);
+    let title = Html::text(&name).with(" ").with(Html::element("i", &[], format!("· {about}")));
+    let text = |text: &str| Html::element("pre", &[], cut(text));
+    let mut content = Html::element("summary", &[], title).with(text(&answer.prompt)).with(text(&answer.text));
+    if !answer.gold.is_empty() {
+        content.push(Html::element("p", &[("class", "soft")], format!("Gold: {}", cut(&answer.gold.join(" or ")))));
+    }
+    if !answer.detail.is_empty() {
+        content.push(Html::element("p", &[("class", "soft")], cut(&answer.detail)));
+    }
+    let key = format!("{kind} {name} {}", answer.sample);
+    Html::element("details", &[("data-key", &key)], content)
+}
+
+/// The beginning of a text, and how much is missing.
+fn cut(text: &str) -> String {
+    match text.char_indices().nth(MAX_CHARACTERS) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} … ({} more characters)", &text[..end], text[end..].chars().count()),
+    }
+}
+
+/// The answers worth reading, read again only when there is another evaluation.
+#[derive(Debug, Default)]
+pub struct GalleryCache(Mutex<Option<(u64, Arc<Gallery>)>>);
+
+impl GalleryCache {
+    /// The answers of a run with these evaluations.
+    pub fn get(&self, directory: &Path, evaluations: &[MetricsLine]) -> Arc<Gallery> {
+        let Some(last) = evaluations.last().map(|line| line.step) else { return Arc::default() };
+        let mut cached = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((step, gallery)) = &*cached
+            && *step == last
+        {
+            return Arc::clone(gallery);
+        }
+        let gallery = Arc::new(Gallery::read(directory, evaluations));
+        *cached = Some((last, Arc::clone(&gallery)));
+        gallery
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn answer(index: u64, sample: u32, verdict: &str, tokens: usize) -> Answer {
+        let score = match verdict {
+            "correct" => Some(1.0),
+            "invalid" => None,
+            _ => Some(0.0),
+        };
+        serde_json::from_value(serde_json::json!({
+            "benchmark": "sums", "problem": format!("p{index}"), "index": index, "sample": sample, "gold": ["2"],
+            "prompt": "1+1=", "text": "<script>alert(1)</script>", "token_ids": vec![7; tokens], "finish_reason": "stop",
+            "verdict": verdict, "reason": "equal", "score": score,
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn what_is_long_short_changed_or_without_a_verdict_is_kept() {
+        let mut gallery = Gallery::default();
+        let before = HashMap::from([
+            (("sums".to_owned(), 1, 0), "incorrect".to_owned()),
+            (("sums".to_owned(), 2, 0), "correct".to_owned()),
+        ]);
+        for index in 0..6 {
+            gallery.consider(&answer(index, 0, "correct", 10 + index as usize), &before);
+        }
+        gallery.consider(&answer(9, 0, "invalid", 99), &before);
+        let lengths = |answers: &[Answer]| answers.iter().map(|answer| answer.token_ids.len()).collect::<Vec<_>>();
+        assert_eq!((lengths(&gallery.longest), lengths(&gallery.shortest)), (vec![15, 14, 13], vec![10, 11, 12]));
+        let changed: Vec<_> = gallery.changed.iter().map(|(was, answer)| (was.as_str(), answer.index)).collect();
+        assert_eq!(changed, [("incorrect", 1)]);
+        assert_eq!(gallery.invalid.len(), 1);
+        let html = gallery.to_html().into_string();
+        assert!(html.contains("&lt;script&gt;alert(1)") && !html.contains("<script"), "{html}");
+        assert!(html.contains("was incorrect") && html.contains("Gold: 2"));
+    }
+
+    #[test]
+    fn long_texts_are_cut_between_characters() {
+        let text = "é".repeat(MAX_CHARACTERS + 5);
+        assert!(cut(&text).ends_with("é … (5 more characters)"));
+        assert_eq!(cut("short"), "short");
+    }
+}
