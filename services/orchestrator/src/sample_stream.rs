@@ -24,7 +24,7 @@ pub(crate) struct ShownSample {
     pub(crate) number: u64,
     /// `train` or `evaluation`.
     pub(crate) purpose: &'static str,
-    /// GRPO steps done.
+    /// The step that it is for; of an evaluation the GRPO steps done before it.
     pub(crate) step: u64,
     /// Name of the sample.
     pub(crate) id: String,

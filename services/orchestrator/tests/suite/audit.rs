@@ -110,15 +110,9 @@ async fn ahead_of_training_every_few_steps_are_audited() {
         recipe.pipeline.max_lag = 1;
         recipe.sampler_audit.every = 3;
         cluster.run(&path, &recipe).await.1.unwrap();
-        let mut tokens = 0.0;
         for line in metrics(&path) {
-            let is_audited = line.step % 3 == 1;
-            let expected = if is_audited { 8.0 } else { 0.0 };
+            let expected = if line.step % 3 == 1 { 8.0 } else { 0.0 };
             assert_eq!(line.get("sampler_audit/samples"), Some(expected), "step {}", line.step);
-            // The samples of the next step may be audited already when the line is written.
-            let so_far = line.get("sampler_audit/tokens").unwrap();
-            assert_eq!(so_far > tokens, is_audited, "step {}: {so_far} tokens after {tokens}", line.step);
-            tokens = so_far;
         }
     })
     .await;
