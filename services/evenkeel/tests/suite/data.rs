@@ -115,7 +115,7 @@ fn a_person_sees_a_table_prompts_and_golds() {
         "7 prompts, 27 tokens on average, 27 in the longest",
         "1 duplicate\n  ",
         "line 9: no prompt, allowed: one of prompt",
-        "rows.jsonl#0 (27 tokens), as the model sees it\n[user]half of 0?[assistant]",
+        "rows.jsonl#1 (27 tokens), as the model sees it\n[user]half of 0?[assistant]",
         "\\frac{3}{2}  →  3/2",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -225,12 +225,12 @@ impl Demonstrations {
     ///
     /// # Errors
     /// Files without a single one, where the warm start needs them.
-    pub(crate) fn of(dataset: &Dataset, seed: u64) -> Result<Self, RunError> {
+    pub(crate) fn of(dataset: &Dataset, seed: u64, steps: u64) -> Result<Self, RunError> {
         let usable = |problem: &Problem| Some((problem.clone(), problem.demonstration.clone()?));
         let problems: Vec<_> = dataset.train.iter().filter_map(usable).collect();
         if problems.is_empty() {
             let allowed = "0, or rows of data.files with a demonstration (data.demonstration_field)";
-            return Err(FieldError::new("warm_start.steps", "above 0", allowed).into());
+            return Err(FieldError::new("warm_start.steps", steps, allowed).into());
         }
         Ok(Self { seed, problems })
     }

@@ -256,7 +256,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
         ),
         (
             &|recipe, _| recipe.evaluation.problems = 1_000_000,
-            "data is 0 problems, allowed: at least one problem to train on",
+            "evaluation.problems is 1000000, of 100 problems that could be trained on, allowed: below 100",
         ),
     ];
     for (change, words) in cases {
