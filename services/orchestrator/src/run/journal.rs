@@ -297,7 +297,7 @@ fn other_rewards(before: &MetricsLine, now: &MetricsLine) -> Option<String> {
         format!(
             "step {} was done before, with answers of the same lengths and a mean reward of {was} instead of {is}: the same answers do not get \
              the same rewards",
-            now.step + 1
+            now.step
         )
     })
 }
