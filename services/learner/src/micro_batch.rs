@@ -4,6 +4,7 @@ use evenkeel_model::{Config, Packed, Scores};
 
 use crate::blocks::Place;
 use crate::error::{LearnerError, Result};
+use crate::settings::GradientPacking;
 use crate::tokens::{validate_ids, validate_length};
 
 /// A sequence for the model: its token ids and the positions of the tokens to score.
@@ -32,17 +33,6 @@ impl Sequence {
         let scored = (prompt.len()..ids.len()).collect();
         Ok(Self { ids, scored })
     }
-}
-
-/// How sequences are packed whose gradient is summed. Micro-batches never cross a block.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum GradientPacking {
-    /// Consecutive sequences of one group, of this many tokens together, or one longer sequence. What is summed with what then follows from
-    /// the groups alone.
-    InOrder(usize),
-    /// The sequences of a block that a pass has, the longest first, up to this many tokens, or one longer sequence: full micro-batches of
-    /// similar lengths.
-    ByLength(usize),
 }
 
 /// Packed micro-batches and the sequences in each.

@@ -6,9 +6,9 @@ use evenkeel_model::{Config, NetworkOptions, Parameters, Scores, TokenLoss, Trai
 
 use crate::blocks::Place;
 use crate::error::Result;
-use crate::micro_batch::{GradientPacking, MicroBatches, Sequence};
+use crate::micro_batch::{MicroBatches, Sequence};
 use crate::optimizer::UpdateTarget;
-use crate::settings::TrainingSettings;
+use crate::settings::{GradientPacking, TrainingSettings};
 
 /// The policy and its reference.
 pub(crate) struct Model {

@@ -7,6 +7,7 @@ use std::fmt;
 use serde_json::Value;
 
 use super::capabilities::Capabilities;
+use super::mapping::Mapping;
 use super::names::TensorNames;
 use super::{Config, qwen2, qwen3, refused};
 use crate::error::Result;
@@ -14,20 +15,6 @@ use crate::error::Result;
 /// An architecture that this crate reads and writes.
 #[derive(Clone, Copy)]
 pub struct Architecture(&'static Mapping);
-
-/// From an architecture's `config.json` and tensors to capabilities, and back.
-pub(super) struct Mapping {
-    /// The value of `architectures`.
-    pub(super) class: &'static str,
-    /// The value of `model_type`.
-    pub(super) model_type: &'static str,
-    /// What its layers have, with the defaults of transformers.
-    pub(super) read: fn(&Value) -> Result<Capabilities>,
-    /// Adds the keys by which `read` finds a model's capabilities again.
-    pub(super) write: fn(&Config, &mut Value),
-    /// The names of its tensors.
-    pub(super) tensors: &'static TensorNames,
-}
 
 impl Architecture {
     /// Qwen2 and Qwen2.5.

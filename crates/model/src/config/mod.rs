@@ -7,6 +7,7 @@
 mod architecture;
 mod capabilities;
 mod fields;
+mod mapping;
 mod names;
 mod qwen2;
 mod qwen3;

@@ -1,8 +1,8 @@
 //! Qwen2 and Qwen2.5: biases on the query, key and value projections; heads divide the width.
 
-use super::architecture::Mapping;
 use super::capabilities::{Biases, Capabilities};
 use super::fields::{flag, optional_size, size};
+use super::mapping::Mapping;
 use super::names::TensorNames;
 use super::refused;
 

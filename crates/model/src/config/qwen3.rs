@@ -2,9 +2,9 @@
 
 use serde_json::json;
 
-use super::architecture::Mapping;
 use super::capabilities::{Biases, Capabilities};
 use super::fields::{flag, optional_size};
+use super::mapping::Mapping;
 use super::names::TensorNames;
 
 pub(super) const MAPPING: Mapping = Mapping {

@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::attention::AttentionPath;
-use crate::micro_batch::GradientPacking;
+use super::packing::GradientPacking;
 
 /// The type of activations and matrix products. Weights, gradients and moments are always fp32: at the learning rates of
 /// reinforcement learning a bf16 weight does not change.

@@ -4,12 +4,14 @@ mod attention;
 mod compute;
 mod lag;
 mod optimizer;
+mod packing;
 mod probe;
 
 pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType};
 pub use lag::{SampledVersions, VersionMix};
 pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
+pub(crate) use packing::GradientPacking;
 pub use probe::ProbeSettings;
 
 use evenkeel_config::Settings;

@@ -98,10 +98,7 @@ impl<G: Send + Sync> Sums<G> {
             Some(last) => self.close(kernels, last.number, Some(last.block))?,
             None => {}
         }
-        let (mut sums, parts) = Pass::new(kernels, parameters, self, parts, begun).run(workers, &train)?;
-        // The last one may go on in the next call.
-        sums.last = parts.into_iter().next_back().and_then(Part::into_begun);
-        Ok(sums)
+        Pass::new(kernels, parameters, self, parts, begun).run(workers, &train)
     }
 
     /// The sum over all blocks; `None` if there was no micro-batch.

@@ -39,7 +39,7 @@ impl<G> Part<G> {
         self.done == self.micro_batches.len()
     }
 
-    pub(super) fn into_begun(self) -> Option<Begun<G>> {
+    fn into_begun(self) -> Option<Begun<G>> {
         let before = self.before + self.micro_batches.len();
         Some(Begun { number: self.number, block: self.block?, before })
     }
@@ -83,18 +83,20 @@ impl<'a, K: Arrays> Pass<'a, K> {
         Self { kernels, parameters, state, changed: Condvar::new() }
     }
 
-    /// Runs `train` on every micro-batch. Returns the sums, and the parts that were added to them.
+    /// Runs `train` on every micro-batch, and returns the sums.
     pub(super) fn run(
         self,
         workers: &Workers,
         train: &(impl Fn(usize, &BlockSums<'_, K::Gradient>) -> Result<()> + Sync),
-    ) -> Result<(Sums<K::Gradient>, Vec<Part<K::Gradient>>)> {
+    ) -> Result<Sums<K::Gradient>> {
         workers.everywhere(|| self.work(train));
-        let PassState { sums, parts, failed, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
-        match failed {
-            Some((_, error)) => Err(error),
-            None => Ok((sums, parts)),
+        let PassState { mut sums, parts, failed, .. } = self.state.into_inner().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, error)) = failed {
+            return Err(error);
         }
+        // The last block may go on in the next call.
+        sums.last = parts.into_iter().next_back().and_then(Part::into_begun);
+        Ok(sums)
     }
 
     /// Takes micro-batches until none is left.
