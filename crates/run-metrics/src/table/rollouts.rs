@@ -1,7 +1,7 @@
 //! Samples and their verdicts.
 
 use super::rows;
-use crate::metric::{Metric, Unit};
+use crate::metric::{LineKind, Metric, Unit};
 use crate::{Gauge, Shown};
 
 const REWARD_GAUGE: Gauge =
@@ -35,6 +35,7 @@ rows! {
     EPOCH = Metric::value("training/epoch", Unit::None, "passes over the data before the step's first prompt")
         .shown(&[Shown::by(&EPOCH_GAUGE)]);
     FORKED_AT = Metric::value("training/forked_at_step", Unit::None, "the step of the other run after which this one begins")
+        .of_lines(&[LineKind::Train, LineKind::Evaluation])
         .only("the run was forked");
     PROMPTS_TRIED = Metric::count("training/prompts_tried", Unit::None, "prompts that the step sampled")
         .shown(&[Shown::by(&TRIED_GAUGE)]);

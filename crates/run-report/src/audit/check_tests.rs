@@ -100,7 +100,7 @@ fn nothing_is_clean_and_steps_without_lines_are_not() {
 fn prompts_that_wait_are_not_missing_unless_they_are_in_a_step_as_well() {
     let mut lines = run(&[vec![PromptOutcome::Trained; 4]], 0);
     lines[0].groups.remove(1);
-    lines[0] = PromptLine { waiting: vec![1, 4], ..line(0, 5, lines[0].groups.clone()) };
+    lines[0] = PromptLine { waiting: vec![1, 4], ..line(1, 5, lines[0].groups.clone()) };
     let found = audit(&lines);
     assert!(found.is_clean(), "{:?}", found.faults());
     assert!(found.sentence().contains("each of the first 3 prompts") && found.sentence().contains("2 more are still"));
