@@ -20,9 +20,10 @@ pub fn stored_summary(
     let RunManifest { run_id, forked_from, aggregation, .. } = manifest.ok_or_else(missing)?;
     let stored = Summary::read(directory);
     let state = state.unwrap_or_else(|| stored_state(directory, stored.as_ref()));
-    let versions = stored.map(|stored| stored.versions).unwrap_or_default();
+    let (versions, changed_settings) =
+        stored.map(|stored| (stored.versions, stored.changed_settings)).unwrap_or_default();
     let summary = Summary::of(&run_id, RunPlan::of(config), aggregation.as_deref(), state, written, &versions);
-    Ok(Summary { forked_from, accepted_changes: accepted_changes(directory), ..summary })
+    Ok(Summary { forked_from, accepted_changes: accepted_changes(directory), changed_settings, ..summary })
 }
 
 /// The state of a run of another process: what its summary says, but active only while a process has its directory.

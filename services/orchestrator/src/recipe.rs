@@ -9,13 +9,13 @@ use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
 use evenkeel_hf::name;
-use evenkeel_run_files::{RecipeRecord, Rules, flat};
+use evenkeel_run_files::{ChangedSetting, RecipeRecord, Rules, flat};
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::error::RunError;
 use crate::load::LoadLimits;
-use crate::settings::{LoopSettings, PipelineSettings, StepOrder};
+use crate::settings::{LoopSettings, PipelineSettings, RunSettings, StepOrder};
 
 /// A recipe whose sections are all validated, and what follows from them.
 #[derive(Debug, Clone)]
@@ -40,6 +40,8 @@ pub struct ResolvedRecipe {
     pub aggregation: Option<String>,
     /// The whole objective as a formula, for the summary.
     pub objective: Option<String>,
+    /// The settings that differ from their defaults, for the report.
+    pub changed: Vec<ChangedSetting>,
     /// What the user should know before the run starts, such as settings without effect, a sentence each.
     pub notes: Vec<String>,
 }
@@ -65,6 +67,7 @@ impl ResolvedRecipe {
             groups_of_first_update: None,
             aggregation: None,
             objective: None,
+            changed: Vec::new(),
             notes: Vec::new(),
         })
     }
@@ -123,6 +126,8 @@ fn later_settings() -> Vec<(&'static [&'static str], Value)> {
     let pipeline = || serde_json::to_value(PipelineSettings::default()).unwrap_or_default();
     let order = || serde_json::to_value(StepOrder::default()).unwrap_or_default();
     let versions = PipelineSettings::default().max_versions;
+    let rollouts = || serde_json::to_value(RunSettings::default().rollouts).unwrap_or_default();
+    let rollouts_disk = || serde_json::to_value(RunSettings::default().rollouts_disk).unwrap_or_default();
     vec![
         (&["pipeline"], pipeline()),
         (&["pipeline", "split"], 0.into()),
@@ -137,6 +142,12 @@ fn later_settings() -> Vec<(&'static [&'static str], Value)> {
         (&["generation", "weights", "routes_required"], Value::Bool(false)),
         (&["checkpoint", "read_inputs_again"], Value::Bool(false)),
         (&["orchestrator", "checkpoint", "read_inputs_again"], Value::Bool(false)),
+        (&["run", "rollouts"], rollouts()),
+        (&["run", "rollouts_disk"], rollouts_disk()),
+        (&["run", "rollout_tokens"], Value::Bool(false)),
+        (&["orchestrator", "run", "rollouts"], rollouts()),
+        (&["orchestrator", "run", "rollouts_disk"], rollouts_disk()),
+        (&["orchestrator", "run", "rollout_tokens"], Value::Bool(false)),
     ]
 }
 
@@ -235,6 +246,10 @@ mod tests {
         assert_eq!(identity(&rules(0)), identity(&earlier));
         assert_eq!(identity(&json!({ "orchestrator": rules(0) })), identity(&json!({ "orchestrator": earlier })));
         assert_ne!(identity(&rules(1)), identity(&earlier));
+        let mut before_rollouts = rules(0);
+        let run = before_rollouts["run"].as_object_mut().unwrap();
+        ["rollouts", "rollouts_disk", "rollout_tokens"].iter().for_each(|key| drop(run.shift_remove(*key).unwrap()));
+        assert_eq!(identity(&rules(0)), identity(&before_rollouts));
         let mut lagging = rules(1);
         *lagging.get_mut("pipeline").unwrap() = json!({ "max_lag": 1 });
         assert_eq!(identity(&rules(1)), identity(&lagging), "the section had no other key at first");

@@ -44,6 +44,9 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
         findings.note(note);
     }
     findings.note(proof::foreseen(recipe));
+    if let Some(note) = recipe.run.rollouts_note(&recipe.sampling) {
+        findings.note(note);
+    }
     let model = model::look(recipe, &mut findings);
     let data = data::look(recipe, &model, &mut findings);
     note_doubts(recipe, &model, &data, &mut findings);

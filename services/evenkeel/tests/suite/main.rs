@@ -26,6 +26,7 @@ mod runs;
 mod scripted_engine;
 mod secrets;
 mod serving;
+mod show;
 mod signals;
 mod study;
 mod support;

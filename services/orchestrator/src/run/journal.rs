@@ -6,11 +6,11 @@ use std::path::Path;
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_run_files::{
     Curves, EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, MetricsLine, PROMPTS_FILE, PromptFile, PromptLine,
-    REPORT_FILE, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines, accepted_changes,
-    read_data, read_prompts,
+    REPORT_FILE, Rollout, RolloutFolder, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines,
+    accepted_changes, encode_rollouts, read_data, read_prompts,
 };
 use evenkeel_run_metrics::table;
-use evenkeel_run_report::{Audit, EventFiles, GalleryCache, RunData, run_page};
+use evenkeel_run_report::{Audit, EarlierCache, EventFiles, GalleryCache, RunData, TrainingCache, run_page};
 
 use super::position::Position;
 use crate::clients::Retrier;
@@ -28,10 +28,17 @@ pub(super) struct RunJournal {
     evaluations: MetricsFile,
     /// What became of the prompts of each step.
     prompts: PromptFile,
+    /// The samples of each step.
+    rollouts: RolloutFolder,
+    has_noted_thinning: bool,
     /// Where the settings ask for them.
     tensorboard: Option<EventFiles>,
     /// The answers that the report shows.
     gallery: GalleryCache,
+    /// The samples of training that it shows.
+    training: TrainingCache,
+    /// The run that it is compared with.
+    earlier: EarlierCache,
     /// Versions of the services, for the summary.
     versions: BTreeMap<String, String>,
     retrier: Retrier,
@@ -50,6 +57,7 @@ impl RunJournal {
         let warm_start = file(WARM_START_FILE, StepKind::WarmStart)?;
         let evaluations = file(EVALUATION_FILE, StepKind::Evaluation)?;
         let prompts = PromptFile::open(directory.path())?;
+        let rollouts = RolloutFolder::open(directory.path(), resolved.settings.run.rollouts_disk.bytes())?;
         let tensorboard = match resolved.settings.run.tensorboard {
             true => Some(shown(directory.path(), [&warm_start, &steps, &evaluations])?),
             false => None,
@@ -61,8 +69,12 @@ impl RunJournal {
             warm_start,
             evaluations,
             prompts,
+            rollouts,
+            has_noted_thinning: false,
             tensorboard,
             gallery: GalleryCache::default(),
+            training: TrainingCache::default(),
+            earlier: EarlierCache::default(),
             versions: BTreeMap::new(),
             retrier,
             events,
@@ -109,6 +121,32 @@ impl RunJournal {
             self.retrier.write(&path, || files.append(line)).await?;
         }
         instruments::line(line);
+        Ok(())
+    }
+
+    /// Keeps the samples of a step, counted from 0; before its lines, so that no step has a line without them. What a step that was done has
+    /// left is replaced when it is done again.
+    pub(super) async fn append_rollouts(&mut self, step: u64, rollouts: Vec<Rollout>) -> Result<(), Halt> {
+        self.directory.check_place()?;
+        // Compressing a large step takes a while.
+        let encoded = tokio::task::spawn_blocking(move || encode_rollouts(&rollouts)).await;
+        let bytes = encoded.map_err(|error| RunError::Defect(error.to_string()))??;
+        let (step, every, evaluations) = (step + 1, self.resolved.settings.evaluation.every, &self.evaluations);
+        let is_evaluated = |step: u64| evaluations.has(step) || (every > 0 && step.is_multiple_of(every));
+        let (path, rollouts, mut written) = (self.rollouts.path().to_owned(), &mut self.rollouts, (true, Vec::new()));
+        let write = || rollouts.write(step, &bytes, is_evaluated).map(|done| written = done);
+        self.retrier.write(&path, write).await?;
+        let (is_kept, removed) = written;
+        if !removed.is_empty() && !std::mem::replace(&mut self.has_noted_thinning, true) {
+            let bound = self.resolved.settings.run.rollouts_disk;
+            let what = match is_kept {
+                true => "samples of old steps are thinned out",
+                false => "samples of steps that are not evaluated are not kept any more",
+            };
+            let message =
+                format!("rollouts/ has reached run.rollouts_disk = {bound}: {what}; rollouts/thinned.json lists them");
+            self.events.emit(Event::Note { message });
+        }
         Ok(())
     }
 
@@ -167,6 +205,7 @@ impl RunJournal {
         for file in [&self.warm_start, &self.steps, &self.evaluations] {
             self.retrier.write(file.path(), || file.sync()).await?;
         }
+        self.retrier.write(self.rollouts.path(), || self.rollouts.sync()).await?;
         self.retrier.write(self.prompts.path(), || self.prompts.sync()).await
     }
 
@@ -186,6 +225,8 @@ impl RunJournal {
         }
         let path = self.prompts.path().to_owned();
         self.retrier.write(&path, || self.prompts.truncate(step)).await?;
+        let path = self.rollouts.path().to_owned();
+        self.retrier.write(&path, || self.rollouts.truncate(step)).await?;
         for (file, expected) in [(&self.steps, step), (&self.warm_start, warm_start_steps)] {
             if file.count() != expected {
                 let name = file.path().file_name().unwrap_or_default().to_string_lossy();
@@ -244,11 +285,13 @@ impl RunJournal {
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
         let mut summary = Summary::of(run_id, plan, rule, state, &written, &self.versions);
         summary.objective = objective.clone();
+        summary.changed_settings = self.resolved.changed.clone();
         summary.forked_from = self.directory.forked_from().cloned();
         summary.accepted_changes = accepted_changes(self.directory.path());
         self.directory.replace_json(SUMMARY_FILE, &summary)?;
         let gallery = self.gallery.get(self.directory.path(), &evaluations);
         let rows = read_data(self.directory.path());
+        let training = self.training.get(self.directory.path());
         let data = RunData {
             summary: &summary,
             config: toml,
@@ -257,6 +300,8 @@ impl RunJournal {
             evaluations: &evaluations,
             data: rows.as_ref(),
             gallery: &gallery,
+            training: &training,
+            earlier: self.earlier.get(self.directory.path()),
         };
         self.directory.replace(REPORT_FILE, &run_page(&data).to_document())?;
         Ok(summary)

@@ -27,6 +27,7 @@ use crate::run::idle_times::IdleTimes;
 use crate::run::journal::RunJournal;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
+use crate::run::rollout_record::RolloutRecord;
 use crate::run::sampler_audit::SamplerAudit;
 use crate::run::step_sampler::StepSampler;
 use crate::run::step_writer::StepWriter;
@@ -79,6 +80,7 @@ pub(in crate::run) fn prepare(
     notes.extend(directory.forked_from().into_iter().flat_map(ForkOrigin::notes));
     notes.extend(stop_at_end_of_turn(&mut settings, &tokenizer));
     notes.extend(settings.pipeline.note());
+    notes.extend(settings.run.rollouts_note(&settings.sampling));
     notes.extend(settings.sampler_audit.note(settings.pipeline.order));
     let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), benchmarks)?;
     let (settings, prompts) = (Arc::new(settings), Arc::new(prompts));
@@ -120,7 +122,7 @@ pub(in crate::run) fn prepare(
         ),
         checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory, gate),
         evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, directory.clone()),
-        writer: StepWriter::new(Arc::clone(&session), &prompts),
+        writer: StepWriter::new(Arc::clone(&session), &prompts, RolloutRecord::new(&settings, tokenizer)),
         sampler: StepSampler::new(rollouts, prompts, &settings, audit),
         idle_times: IdleTimes::default(),
         warm_start: WarmStart::new(
