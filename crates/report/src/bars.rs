@@ -9,7 +9,10 @@ use crate::palette::COLOURS;
 use crate::scale::{Scale, number};
 
 const ROW: f64 = 26.0;
-const LEFT: f64 = 150.0;
+/// Room for labels: as much as the longest needs, within these.
+const LEFT: (f64, f64) = (70.0, 230.0);
+/// Width of a character, about.
+const CHARACTER: f64 = 6.4;
 const RIGHT: f64 = 110.0;
 const TOP: f64 = 4.0;
 
@@ -103,7 +106,9 @@ impl Bars {
             [low, bar.value, high]
         });
         let scale = Scale::of(ends, Some(0.0), None, 4);
-        let x_of = |value: f64| LEFT + scale.at(value) * (WIDTH - LEFT - RIGHT);
+        let longest = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
+        let label_width = (CHARACTER * longest as f64 + 14.0).clamp(LEFT.0, LEFT.1);
+        let x_of = |value: f64| label_width + scale.at(value) * (WIDTH - label_width - RIGHT);
         let headings = self.bars.iter().filter(|bar| bar.heading.is_some()).count();
         let height = 2.0 * TOP + ROW * (self.bars.len() + headings) as f64;
         let mut row = 0.0;
@@ -124,9 +129,9 @@ impl Bars {
                 svg,
                 "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
                  <rect class=\"bar c{}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"16\" rx=\"2\"/>",
-                LEFT - 8.0,
+                label_width - 8.0,
                 middle + 3.5,
-                escape(&bar.label),
+                escape(&cut(&bar.label)),
                 bar.colour,
                 middle - 8.0,
             );
@@ -150,6 +155,15 @@ impl Bars {
     }
 }
 
+/// A label as far as there is room for it; the data has all of it.
+fn cut(label: &str) -> String {
+    let room = ((LEFT.1 - 14.0) / CHARACTER) as usize;
+    match label.char_indices().nth(room) {
+        None => label.to_owned(),
+        Some((end, _)) => format!("{}…", &label[..end]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -163,6 +177,8 @@ mod tests {
         assert_eq!((html.matches("class=\"bar c").count(), html.matches("class=\"error").count()), (2, 1));
         assert_eq!(bars.to_csv(), "name,value,low,high\ngen<eration,3,,\nloss,-1,-2,0.5\n");
         assert!(Bars::new("Time", "", [Bar::new("a", f64::NAN)]).is_empty());
+        let long = Bars::new("Time", "", [Bar::new("é".repeat(50), 1.0)]);
+        assert!(long.to_html().into_string().contains("é…</text>") && long.to_csv().contains(&"é".repeat(50)));
         let grouped = [Bar::new("a", 1.0).headed("first"), Bar::new("b", 2.0), Bar::new("a", 3.0).headed("second")];
         let grouped = Bars::new("Share", "of each", grouped);
         assert_eq!(grouped.to_html().into_string().matches("class=\"head\"").count(), 2);

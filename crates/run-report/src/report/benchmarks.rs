@@ -4,8 +4,10 @@ use evenkeel_comparison::{PeakByChance, Score};
 use evenkeel_report::{Chart, Html, Point, Series, Style, Table, percent};
 use evenkeel_run_files::{BenchmarkSummary, BenchmarkValue, MetricsLine, Summary, at_k, benchmark_names};
 
+use super::earlier::EarlierRun;
+
 /// A chart of mean@k and one of best@k, with a series for each benchmark.
-pub(super) fn charts(evaluations: &[MetricsLine]) -> Vec<Chart> {
+pub(super) fn charts(evaluations: &[MetricsLine], earlier: Option<&EarlierRun>) -> Vec<Chart> {
     let names = benchmark_names(evaluations);
     let chart = |title: &str, caption: &str, metric: &str| {
         let all = names.iter().map(|(name, k)| series(evaluations, name, *k, metric));
@@ -14,7 +16,9 @@ pub(super) fn charts(evaluations: &[MetricsLine]) -> Vec<Chart> {
     };
     let mean = "share of right answers to problems that are never trained on, with its standard error over problems";
     let best = "share of problems with a right answer among those sampled, with its standard error over problems";
-    let mut all = vec![chart("Accuracy (mean@k)", mean, "mean")];
+    let accuracies = chart("Held-out accuracy (mean@k)", mean, "mean");
+    // Of several benchmarks the earlier run may have had others.
+    let mut all = vec![EarlierRun::accuracies(earlier.filter(|_| names.len() == 1), accuracies)];
     // With one sample it is the accuracy.
     if names.iter().any(|(_, k)| *k > 1) {
         all.push(chart("Best of k samples (best@k)", best, "best"));
@@ -115,7 +119,7 @@ mod tests {
             }
             line
         };
-        let all = charts(&[line(0, None), line(20, Some(0.25))]);
+        let all = charts(&[line(0, None), line(20, Some(0.25))], None);
         let [mean, best] = all.as_slice() else { panic!("two charts, since k is 8") };
         assert!(best.is_empty());
         let csv = "steps done,average,average low,average high,aime,aime low,aime high\n0,0.5,,,0.5,,\n\

@@ -1,7 +1,7 @@
 //! The charts of a run and their captions.
 
 use evenkeel_report::{Chart, Figure, Point, Series, Style};
-use evenkeel_run_files::{Curves, MetricsLine, accuracy};
+use evenkeel_run_files::{Curves, MetricsLine};
 use evenkeel_run_metrics::{Metric, table as metric};
 
 use super::benchmarks;
@@ -26,21 +26,9 @@ pub(super) fn results(steps: &Curves, evaluations: &[MetricsLine], earlier: Opti
         "mean raw reward of the answers of a step; the bold line is the centred mean of five steps",
     );
     let reward = reward.from(0.0).up_to(1.0).measured_in("raw reward, 0 to 1");
-    let held_out = evaluations.iter().filter_map(|line| Some(Point::new(line.step as f64, accuracy(line)?)));
-    let accuracies = Chart::new(
-        "Held-out accuracy",
-        "share of right answers to problems that are never trained on, before the first step and after those that were evaluated",
-    );
-    let accuracies = accuracies.from(0.0).up_to(1.0).over("steps done").measured_in("accuracy, 0 to 1");
-    let mut all = vec![
-        EarlierRun::under(earlier, reward.with(averaged(steps, "reward", 1, SCORE)), SCORE),
-        EarlierRun::accuracies(
-            earlier,
-            accuracies.with(Series::new("held out", Style::ErrorBars, held_out).coloured(2)),
-        ),
-    ];
+    let mut all = vec![EarlierRun::under(earlier, reward.with(averaged(steps, "reward", 1, SCORE)), SCORE)];
     if !evaluations.is_empty() {
-        all.extend(benchmarks::charts(evaluations));
+        all.extend(benchmarks::charts(evaluations, earlier));
     }
     all.into_iter().map(Figure::from).collect()
 }

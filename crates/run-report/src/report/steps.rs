@@ -2,29 +2,33 @@
 
 use evenkeel_report::{Html, Table, number};
 use evenkeel_run_files::Curves;
-use evenkeel_run_metrics::{MetricName, table as metric};
+use evenkeel_run_metrics::{Metric, MetricName, Unit, table as metric};
 
 /// Rows of the table.
 const ROWS: u64 = 12;
 
 /// The columns, each with the name of its values.
-fn columns() -> [(&'static str, MetricName); 8] {
+fn columns() -> [(Metric, MetricName); 8] {
     [
-        (metric::SCORE.title, metric::SCORE.choosing("mean")),
-        (metric::RESPONSE_LENGTH.title, metric::RESPONSE_LENGTH.choosing("mean")),
-        (metric::LENGTH_GAP.title, metric::LENGTH_GAP.into()),
-        (metric::ENTROPY.title, metric::ENTROPY.into()),
-        (metric::GRADIENT_NORM.title, metric::GRADIENT_NORM.into()),
-        (metric::CLIPPED.title, metric::CLIPPED.into()),
-        (metric::STEP_TIME.title, metric::STEP_TIME.into()),
-        (metric::THROUGHPUT.title, metric::THROUGHPUT.into()),
+        (metric::SCORE, metric::SCORE.choosing("mean")),
+        (metric::RESPONSE_LENGTH, metric::RESPONSE_LENGTH.choosing("mean")),
+        (metric::LENGTH_GAP, metric::LENGTH_GAP.into()),
+        (metric::ENTROPY, metric::ENTROPY.into()),
+        (metric::GRADIENT_NORM, metric::GRADIENT_NORM.into()),
+        (metric::CLIPPED, metric::CLIPPED.into()),
+        (metric::STEP_TIME, metric::STEP_TIME.into()),
+        (metric::THROUGHPUT, metric::THROUGHPUT.into()),
     ]
 }
 
 /// Evenly spaced steps, including the first and the last.
 pub(super) fn table(steps: &Curves) -> Html {
     let columns = columns();
-    let mut table = Table::new(std::iter::once("step").chain(columns.iter().map(|(title, _)| *title)));
+    let heading = |(metric, _): &(Metric, MetricName)| match metric.unit {
+        Unit::None | Unit::Share => metric.title.to_owned(),
+        unit => format!("{}, {}", metric.title, unit.label()),
+    };
+    let mut table = Table::new(std::iter::once("step".to_owned()).chain(columns.iter().map(heading)));
     let Some(last) = steps.last_step() else { return Html::new() };
     let rows = steps.count().min(ROWS);
     let mut shown = Vec::new();

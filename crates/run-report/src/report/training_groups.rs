@@ -1,7 +1,9 @@
 //! Groups of a training step side by side, the lengths and rewards of the step, and how problems are solved over time.
 
-use evenkeel_report::{Chart, Figure, Histogram, Html, Point, Series, Style, Table, figures, number, percent};
-use evenkeel_run_files::Rollout;
+use evenkeel_report::{
+    Bar, Bars, Chart, Figure, Histogram, Html, Point, Series, Style, Table, figures, number, percent,
+};
+use evenkeel_run_files::{PromptOutcome, Rollout};
 
 use super::training_samples::{Class, Course, TrainingSamples};
 
@@ -12,6 +14,8 @@ const ANSWER: usize = 900;
 /// Problems whose course is drawn, and those that have a row.
 const DRAWN: usize = 4;
 const LISTED: usize = 12;
+/// Different rewards that have a bar each.
+const FEW: usize = 10;
 /// Times that a row lists.
 const TIMES: usize = 8;
 
@@ -42,7 +46,7 @@ fn shown(group: &[Rollout]) -> Html {
         first.index + 1,
         first.problem,
         group.len(),
-        first.group_outcome.label().replace('_', " ")
+        outcome(first)
     );
     let gold = match first.gold.is_empty() {
         true => String::new(),
@@ -54,6 +58,18 @@ fn shown(group: &[Rollout]) -> Html {
     Html::element("div", &[("class", "group")], content.with(Html::element("div", &[("class", "answers")], answers)))
 }
 
+/// What became of a group.
+fn outcome(first: &Rollout) -> &str {
+    match first.group_outcome.known() {
+        Some(PromptOutcome::Trained) => "trained on",
+        Some(PromptOutcome::TrainedZeroAdvantage) => "no advantage, since all rewards are equal",
+        Some(PromptOutcome::DroppedZeroAdvantage) => "filtered, since all rewards are equal",
+        Some(PromptOutcome::Invalid) => "no verdict",
+        Some(PromptOutcome::DroppedInvalid) => "filtered, since there is no verdict",
+        None => first.group_outcome.label(),
+    }
+}
+
 fn answer(rollout: &Rollout) -> Html {
     let class = match Class::of(rollout) {
         Class::Right => "right",
@@ -63,11 +79,13 @@ fn answer(rollout: &Rollout) -> Html {
     let reason = if rollout.reason.is_empty() { String::new() } else { format!(" ({})", rollout.reason) };
     let cut_off = if rollout.is_truncated() { ", cut off" } else { "" };
     let verdict = Html::element("b", &[], rollout.verdict.label().replace('_', " "));
-    let about = verdict.with(format!("{reason} · {} tokens{cut_off}", rollout.tokens));
+    let about = verdict.with(format!("{reason} · {}\u{a0}tokens{cut_off}", rollout.tokens));
     let mut learner: Vec<String> = Vec::new();
     learner.extend(rollout.why_not_trained().map(|why| format!("not trained on: {why}")));
-    learner.extend(rollout.advantage.map(|advantage| format!("advantage {}", number(advantage))));
-    learner.extend(rollout.weight.map(|weight| format!("weight {}", number(weight))));
+    let said = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
+    let is_trained = learner.is_empty();
+    learner.extend(rollout.advantage.filter(|value| is_trained || *value != 0.0).map(|value| said("advantage", value)));
+    learner.extend(rollout.weight.filter(|value| is_trained || *value != 0.0).map(|value| said("weight", value)));
     let content = Html::element("p", &[], about)
         .with(Html::element("p", &[("class", "soft")], learner.join(" · ")))
         .with(Html::element("pre", &[], cut(&rollout.text, ANSWER)));
@@ -97,7 +115,26 @@ fn lengths(samples: &TrainingSamples) -> Figure {
 
 fn rewards(samples: &TrainingSamples) -> Figure {
     let caption = "how many samples of the step have which shaped reward, from which advantages are computed";
-    Histogram::new("Rewards", caption, "shaped reward", "samples").with("samples", 1, samples.rewards.clone()).into()
+    let mut distinct: Vec<(f64, usize)> = Vec::new();
+    let mut sorted = samples.rewards.clone();
+    sorted.sort_by(f64::total_cmp);
+    for reward in sorted {
+        match distinct.last_mut().filter(|(value, _)| *value == reward) {
+            Some((_, count)) => *count += 1,
+            None => distinct.push((reward, 1)),
+        }
+    }
+    if distinct.len() > FEW {
+        let values = samples.rewards.clone();
+        return Histogram::new("Rewards", caption, "shaped reward", "samples").with("samples", 1, values).into();
+    }
+    // Ranges would only blur a few values.
+    let all = samples.rewards.len().max(1) as f64;
+    let bar = |(value, count): &(f64, usize)| {
+        let share = percent(*count as f64 / all, None);
+        Bar::new(number(*value), *count as f64).written(format!("{count} · {share}"))
+    };
+    Bars::new("Rewards", caption, distinct.iter().map(bar)).into()
 }
 
 /// The problems that changed most, drawn and as a table. Nothing where no problem came twice.
@@ -166,9 +203,12 @@ mod tests {
         kept(dir.path(), 3);
         let html = section(&TrainingCache::default().get(dir.path())).into_string();
         assert!(html.contains("Groups of training step 3") && html.contains("show RUN --train --step 3"), "{html}");
-        assert!(html.contains("Problem 1 · p#0 · 3 of 4 right · trained</b> Gold: 2."), "{html}");
-        assert!(html.contains("<div class=\"right\"><p><b>correct</b> (equal) · 5 tokens</p>"), "{html}");
-        assert!(html.contains("advantage 0.5 · weight 0.25") && html.contains("&lt;b&gt;2&lt;/b&gt;"), "{html}");
+        assert!(html.contains("Problem 1 · p#0 · 3 of 4 right · trained on</b> Gold: 2."), "{html}");
+        assert!(html.contains("<div class=\"right\"><p><b>correct</b> (equal) · 5\u{a0}tokens</p>"), "{html}");
+        assert!(
+            html.contains("advantage\u{a0}0.5 · weight\u{a0}0.25") && html.contains("&lt;b&gt;2&lt;/b&gt;"),
+            "{html}"
+        );
         assert!(html.contains("<h3>Answer lengths</h3>") && html.contains("<h3>Rewards</h3>"), "{html}");
     }
 

@@ -10,8 +10,8 @@ use evenkeel_run_files::{Rollout, RolloutReader, list_rollouts};
 const GROUPS: usize = 4;
 /// Samples of a group that are shown.
 const SAMPLES: usize = 16;
-/// Most samples of a step that are read.
-const MOST_SAMPLES: usize = 20_000;
+/// Bytes of texts of a step after which no more samples of it are read.
+const MOST_TEXT: usize = 16 << 20;
 /// Bytes of files that are read for the course of problems: in a longer run every so many steps are.
 const MOST_BYTES: u64 = 48 << 20;
 /// Steps that are read for it at most.
@@ -118,8 +118,11 @@ impl Cached {
         let rollouts: Vec<Rollout> = read(path).collect();
         let chosen = chosen(files);
         self.solved.retain(|step, solved| chosen.get(step) == Some(&solved.bytes));
-        for (step, bytes) in &chosen {
-            self.solved.entry(*step).or_insert_with(|| solved(*bytes, read(&files[step].0)));
+        for (other, bytes) in &chosen {
+            self.solved.entry(*other).or_insert_with(|| match *other == step {
+                true => solved(*bytes, rollouts.iter()),
+                false => solved(*bytes, read(&files[other].0).collect::<Vec<_>>().iter()),
+            });
         }
         let mut problems: BTreeMap<u64, Course> = BTreeMap::new();
         for (step, solved) in &self.solved {
@@ -142,7 +145,13 @@ impl Cached {
 
 fn read(path: &Path) -> impl Iterator<Item = Rollout> + use<> {
     let reader = RolloutReader::open(path).ok();
-    reader.into_iter().flatten().map_while(Result::ok).take(MOST_SAMPLES)
+    let mut left = MOST_TEXT;
+    let fits = move |rollout: &Rollout| {
+        let (bytes, had_room) = (rollout.text.len() + rollout.prompt.len(), left > 0);
+        left = left.saturating_sub(bytes);
+        had_room
+    };
+    reader.into_iter().flatten().map_while(Result::ok).take_while(fits)
 }
 
 /// The steps of which the courses of problems are made, with the size of each: evenly spread, and the newest. A step that was chosen stays
@@ -156,7 +165,7 @@ fn chosen(files: &BTreeMap<u64, (PathBuf, u64)>) -> BTreeMap<u64, u64> {
     files.iter().filter(|(step, _)| is_chosen(**step)).map(|(step, (_, bytes))| (*step, *bytes)).collect()
 }
 
-fn solved(bytes: u64, rollouts: impl Iterator<Item = Rollout>) -> StepSolved {
+fn solved<'a>(bytes: u64, rollouts: impl Iterator<Item = &'a Rollout>) -> StepSolved {
     let mut problems: BTreeMap<u64, (String, u32, u32)> = BTreeMap::new();
     for rollout in rollouts.filter(|rollout| rollout.verdict.is_valid()) {
         let (_, right, valid) = problems.entry(rollout.index).or_insert_with(|| (rollout.problem.clone(), 0, 0));
@@ -166,7 +175,8 @@ fn solved(bytes: u64, rollouts: impl Iterator<Item = Rollout>) -> StepSolved {
     StepSolved { bytes, problems }
 }
 
-/// The groups whose share of right answers is nearest to one half, in the order of the step; of equal ones the first.
+/// The groups whose share of right answers is nearest to one half, in the order of the step; of equal ones the first. Those that agree are
+/// not shown, unless there is no other: then one is.
 fn disagreeing(rollouts: Vec<Rollout>) -> Vec<Vec<Rollout>> {
     let mut groups: Vec<Vec<Rollout>> = Vec::new();
     for rollout in rollouts {
@@ -182,7 +192,8 @@ fn disagreeing(rollouts: Vec<Rollout>) -> Vec<Vec<Rollout>> {
     };
     let mut order: Vec<usize> = (0..groups.len()).collect();
     order.sort_by(|a, b| distance(&groups[*a]).total_cmp(&distance(&groups[*b])));
-    order.truncate(GROUPS);
+    let disagree = order.iter().filter(|at| distance(&groups[**at]) < 0.5).count();
+    order.truncate(disagree.clamp(1, GROUPS));
     order.sort_unstable();
     let mut taken = |at: usize| {
         let mut group = std::mem::take(&mut groups[at]);
@@ -235,7 +246,8 @@ pub(super) mod tests {
         assert_eq!((samples.step, samples.steps, samples.lengths.len(), samples.rewards.len()), (2, (2, 2), 12, 12));
         assert_eq!(samples.problems[&0].seen, [(1, 1, 4), (2, 2, 4)]);
         assert_eq!((samples.problems[&0].change(), samples.problems[&1].change()), (0.25, 0.0));
-        assert_eq!(samples.groups.iter().map(|group| group.len()).collect::<Vec<_>>(), [4, 4, 4]);
+        let shown: Vec<_> = samples.groups.iter().map(|group| (group[0].index, group.len())).collect();
+        assert_eq!(shown, [(0, 4)], "all other groups agree");
         assert!(Arc::ptr_eq(&samples, &cache.get(dir.path())), "nothing is read twice");
         kept(dir.path(), 3);
         assert_eq!(cache.get(dir.path()).step, 3);

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Instant;
 
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_run_files::{
@@ -128,6 +129,7 @@ impl RunJournal {
     /// left is replaced when it is done again.
     pub(super) async fn append_rollouts(&mut self, step: u64, rollouts: Vec<Rollout>) -> Result<(), Halt> {
         self.directory.check_place()?;
+        let began = Instant::now();
         // Compressing a large step takes a while.
         let encoded = tokio::task::spawn_blocking(move || encode_rollouts(&rollouts)).await;
         let bytes = encoded.map_err(|error| RunError::Defect(error.to_string()))??;
@@ -136,6 +138,7 @@ impl RunJournal {
         let (path, rollouts, mut written) = (self.rollouts.path().to_owned(), &mut self.rollouts, (true, Vec::new()));
         let write = || rollouts.write(step, &bytes, is_evaluated).map(|done| written = done);
         self.retrier.write(&path, write).await?;
+        tracing::debug!(step, bytes = bytes.len(), micros = began.elapsed().as_micros() as u64, "samples are kept");
         let (is_kept, removed) = written;
         if !removed.is_empty() && !std::mem::replace(&mut self.has_noted_thinning, true) {
             let bound = self.resolved.settings.run.rollouts_disk;
