@@ -6,11 +6,11 @@ use crate::html::escape;
 use crate::scale::{Scale, number};
 
 pub(crate) const WIDTH: f64 = 520.0;
-pub(crate) const HEIGHT: f64 = 230.0;
+pub(crate) const HEIGHT: f64 = 250.0;
 const LEFT: f64 = 54.0;
 const RIGHT: f64 = 14.0;
-const TOP: f64 = 12.0;
-const BOTTOM: f64 = 30.0;
+const TOP: f64 = 26.0;
+const BOTTOM: f64 = 36.0;
 
 /// The two axes of a drawing.
 pub(crate) struct Axes {
@@ -27,7 +27,7 @@ impl Axes {
         HEIGHT - BOTTOM - self.y.at(y) * (HEIGHT - TOP - BOTTOM)
     }
 
-    /// Lines at the ticks of y, labels at those of both, and the names of the axes.
+    /// Lines at the ticks of y, labels at those of both, and the names of the axes: that of y lies above it, where it can be read.
     pub(crate) fn grid(&self, svg: &mut String, x_label: &str, y_label: &str) {
         let (right, base) = (WIDTH - RIGHT, HEIGHT - BOTTOM);
         for tick in &self.y.ticks {
@@ -51,16 +51,11 @@ impl Axes {
             svg,
             "<text class=\"axis\" x=\"{:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
             (LEFT + right) / 2.0,
-            HEIGHT - 2.0,
+            HEIGHT - 3.0,
             escape(x_label)
         );
         if !y_label.is_empty() {
-            let _ = write!(
-                svg,
-                "<text class=\"axis\" transform=\"translate(11 {:.1}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
-                (TOP + base) / 2.0,
-                escape(y_label)
-            );
+            let _ = write!(svg, "<text class=\"axis\" x=\"4\" y=\"{:.1}\">{}</text>", TOP - 13.0, escape(y_label));
         }
     }
 }

@@ -9,13 +9,17 @@ use crate::palette::COLOURS;
 use crate::scale::{Scale, number};
 
 const ROW: f64 = 26.0;
-const LEFT: f64 = 150.0;
+/// Room for labels: as much as the longest needs, within these.
+const LEFT: (f64, f64) = (70.0, 230.0);
+/// Width of a character, about.
+const CHARACTER: f64 = 6.4;
 const RIGHT: f64 = 110.0;
 const TOP: f64 = 4.0;
 
 /// One amount.
 #[derive(Debug, Clone)]
 pub struct Bar {
+    heading: Option<String>,
     label: String,
     value: f64,
     interval: Option<(f64, f64)>,
@@ -26,7 +30,13 @@ pub struct Bar {
 impl Bar {
     /// An amount under its name.
     pub fn new(label: impl Into<String>, value: f64) -> Self {
-        Self { label: label.into(), value, interval: None, text: None, colour: 1 }
+        Self { heading: None, label: label.into(), value, interval: None, text: None, colour: 1 }
+    }
+
+    /// The first of a group of bars, under this heading.
+    #[must_use]
+    pub fn headed(self, heading: impl Into<String>) -> Self {
+        Self { heading: Some(heading.into()), ..self }
     }
 
     /// The ends of its interval.
@@ -73,10 +83,15 @@ impl Bars {
         self.bars.is_empty()
     }
 
-    /// The data as CSV: name, value, and the ends of the interval.
+    /// The data as CSV: name, value, and the ends of the interval; the name begins with the heading where there are headings.
     pub fn to_csv(&self) -> String {
         let mut text = "name,value,low,high\n".to_owned();
-        for Bar { label, value, interval, .. } in &self.bars {
+        let mut group = String::new();
+        for Bar { heading, label, value, interval, .. } in &self.bars {
+            if let Some(heading) = heading {
+                group = format!("{heading}: ");
+            }
+            let label = format!("{group}{label}");
             let value = value.to_string();
             let (low, high) = interval.map_or_else(Default::default, |(low, high)| (low.to_string(), high.to_string()));
             text.push_str(&csv::of_rows([vec![label.as_str(), &value, &low, &high]]));
@@ -91,22 +106,32 @@ impl Bars {
             [low, bar.value, high]
         });
         let scale = Scale::of(ends, Some(0.0), None, 4);
-        let x_of = |value: f64| LEFT + scale.at(value) * (WIDTH - LEFT - RIGHT);
-        let height = 2.0 * TOP + ROW * self.bars.len() as f64;
+        let longest = self.bars.iter().map(|bar| bar.label.chars().count()).max().unwrap_or(0);
+        let label_width = (CHARACTER * longest as f64 + 14.0).clamp(LEFT.0, LEFT.1);
+        let x_of = |value: f64| label_width + scale.at(value) * (WIDTH - label_width - RIGHT);
+        let headings = self.bars.iter().filter(|bar| bar.heading.is_some()).count();
+        let height = 2.0 * TOP + ROW * (self.bars.len() + headings) as f64;
+        let mut row = 0.0;
         let mut svg = String::new();
         let zero = x_of(0.0);
         let _ = write!(svg, "<line class=\"zero\" x1=\"{zero:.1}\" x2=\"{zero:.1}\" y1=\"0\" y2=\"{height}\"/>");
-        for (index, bar) in self.bars.iter().enumerate() {
-            let middle = TOP + ROW * (index as f64 + 0.5);
+        for bar in &self.bars {
+            if let Some(heading) = &bar.heading {
+                let y = TOP + ROW * (row + 0.75);
+                let _ = write!(svg, "<text class=\"head\" x=\"4\" y=\"{y:.1}\">{}</text>", escape(heading));
+                row += 1.0;
+            }
+            let middle = TOP + ROW * (row + 0.5);
+            row += 1.0;
             let end = x_of(bar.value);
             let (left, width) = (zero.min(end), (end - zero).abs().max(0.5));
             let _ = write!(
                 svg,
                 "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
                  <rect class=\"bar c{}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"16\" rx=\"2\"/>",
-                LEFT - 8.0,
+                label_width - 8.0,
                 middle + 3.5,
-                escape(&bar.label),
+                escape(&cut(&bar.label)),
                 bar.colour,
                 middle - 8.0,
             );
@@ -130,6 +155,15 @@ impl Bars {
     }
 }
 
+/// A label as far as there is room for it; the data has all of it.
+fn cut(label: &str) -> String {
+    let room = ((LEFT.1 - 14.0) / CHARACTER) as usize;
+    match label.char_indices().nth(room) {
+        None => label.to_owned(),
+        Some((end, _)) => format!("{}…", &label[..end]),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -143,5 +177,11 @@ mod tests {
         assert_eq!((html.matches("class=\"bar c").count(), html.matches("class=\"error").count()), (2, 1));
         assert_eq!(bars.to_csv(), "name,value,low,high\ngen<eration,3,,\nloss,-1,-2,0.5\n");
         assert!(Bars::new("Time", "", [Bar::new("a", f64::NAN)]).is_empty());
+        let long = Bars::new("Time", "", [Bar::new("é".repeat(50), 1.0)]);
+        assert!(long.to_html().into_string().contains("é…</text>") && long.to_csv().contains(&"é".repeat(50)));
+        let grouped = [Bar::new("a", 1.0).headed("first"), Bar::new("b", 2.0), Bar::new("a", 3.0).headed("second")];
+        let grouped = Bars::new("Share", "of each", grouped);
+        assert_eq!(grouped.to_html().into_string().matches("class=\"head\"").count(), 2);
+        assert!(grouped.to_csv().ends_with("first: b,2,,\nsecond: a,3,,\n"), "{}", grouped.to_csv());
     }
 }

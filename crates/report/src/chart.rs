@@ -13,6 +13,9 @@ use crate::series::{Series, Style};
 /// Points of a chart that answer to the mouse; more would only make the page heavy.
 const HOVER_POINTS: usize = 240;
 
+/// Points that two lines must begin with to be said to coincide for a while.
+const FEW_IN_COMMON: usize = 5;
+
 /// Series whose bands may overlap and still be told apart; those of more are fainter.
 const FEW_BANDS: usize = 3;
 
@@ -22,6 +25,7 @@ pub struct Chart {
     title: String,
     caption: String,
     x_label: String,
+    y_label: String,
     floor: Option<f64>,
     ceiling: Option<f64>,
     series: Vec<Series>,
@@ -31,13 +35,20 @@ impl Chart {
     /// A chart over steps. The caption says what it shows to people who do not know the title.
     pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
         let (title, caption) = (title.into(), caption.into());
-        Self { title, caption, x_label: "step".to_owned(), floor: None, ceiling: None, series: Vec::new() }
+        let (x_label, y_label) = ("step".to_owned(), String::new());
+        Self { title, caption, x_label, y_label, floor: None, ceiling: None, series: Vec::new() }
     }
 
     /// What is on the x axis, if not steps.
     #[must_use]
     pub fn over(self, x_label: impl Into<String>) -> Self {
         Self { x_label: x_label.into(), ..self }
+    }
+
+    /// What is on the y axis, with its unit.
+    #[must_use]
+    pub fn measured_in(self, y_label: impl Into<String>) -> Self {
+        Self { y_label: y_label.into(), ..self }
     }
 
     /// The y axis reaches down to it at least.
@@ -114,11 +125,12 @@ impl Chart {
             y: Scale::of(self.series.iter().flat_map(Series::ends), self.floor, self.ceiling, 4),
         };
         let mut svg = String::new();
-        axes.grid(&mut svg, &self.x_label, "");
-        let hover = HOVER_POINTS / self.series.len().max(1);
+        axes.grid(&mut svg, &self.x_label, &self.y_label);
+        let drawn = self.drawn();
+        let hover = HOVER_POINTS / drawn.len().max(1);
         // No band lies over a line.
-        self.series.iter().for_each(|series| draw::band(&mut svg, series, &axes));
-        self.series.iter().for_each(|series| draw::series(&mut svg, series, &axes, hover));
+        drawn.iter().for_each(|(series, _)| draw::band(&mut svg, series, &axes));
+        drawn.iter().for_each(|(series, _)| draw::series(&mut svg, series, &axes, hover));
         let many = if self.series.len() > FEW_BANDS { " class=\"many\"" } else { "" };
         let title = escape(&self.title);
         Html::built(format!(
@@ -126,15 +138,43 @@ impl Chart {
              <svg{many} viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{title}\">{svg}</svg>\
              <div class=\"legend\">{}{}</div></figure>\n",
             escape(&self.caption),
-            self.legend(),
+            self.legend(&drawn),
             csv::link(&self.title, &self.to_csv()),
         ))
     }
 
-    /// Each series with its line and its last value.
-    fn legend(&self) -> String {
-        let mut legend = String::new();
+    /// The series that are drawn, each under its label: of those that coincide the first, which says so; and one that coincides with another
+    /// for a while says until when.
+    fn drawn(&self) -> Vec<(&Series, String)> {
+        let mut drawn: Vec<(&Series, Vec<&str>, String)> = Vec::new();
         for series in &self.series {
+            let is_like = |other: &Series| {
+                let (points, others) = (series.points.len(), other.points.len());
+                points == others && series.style == other.style && series.common_with(other) == points
+            };
+            if let Some((_, labels, _)) = drawn.iter_mut().find(|(other, ..)| is_like(other)) {
+                labels.push(&series.label);
+                continue;
+            }
+            let common = drawn.iter().map(|(other, ..)| (series.common_with(other), *other));
+            let longest = common.max_by_key(|(points, _)| *points).filter(|(points, _)| *points >= FEW_IN_COMMON);
+            let note = longest.map_or_else(String::new, |(points, other)| {
+                let until = number(series.points[points - 1].x);
+                format!(", as {} up to {} {until}", other.label, self.x_label)
+            });
+            drawn.push((series, vec![&series.label], note));
+        }
+        let named = |(series, labels, note): (_, Vec<&str>, String)| match labels.as_slice() {
+            [only] => (series, format!("{only}{note}")),
+            several => (series, format!("{} (identical){note}", several.join(" and "))),
+        };
+        drawn.into_iter().map(named).collect()
+    }
+
+    /// Each series with its line and its last value.
+    fn legend(&self, drawn: &[(&Series, String)]) -> String {
+        let mut legend = String::new();
+        for (series, label) in drawn {
             let last = series.points.last().map_or(0.0, |point| point.y);
             let colour = series.colour;
             let swatch = match series.style {
@@ -144,7 +184,7 @@ impl Chart {
             let _ = write!(
                 legend,
                 "<span class=\"key\"><svg class=\"swatch\" viewBox=\"0 0 28 8\" aria-hidden=\"true\">{swatch}</svg>{} <b>{}</b></span>",
-                escape(&series.label),
+                escape(label),
                 number(last)
             );
         }
@@ -206,6 +246,22 @@ mod tests {
         assert_eq!(colours, [1, 2, 7]);
         let html = chart.to_html().into_string();
         assert!(html.contains("line c1 d1") && html.contains("line c2 d2"), "{html}");
+    }
+
+    #[test]
+    fn curves_that_coincide_are_one_line_that_names_both() {
+        let line = |label: &str, values: &[f64]| {
+            let points = (1..).zip(values).map(|(x, y)| Point::new(f64::from(x), *y));
+            Series::new(label, Style::Line, points)
+        };
+        let (a, b) = ([1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0], [1.0, 2.0, 3.0, 4.0, 5.0, 9.0]);
+        let chart = Chart::new("Pull", "of both").with(line("positive", &a)).with(line("negative", &a));
+        let html = chart.with(line("fork", &b)).measured_in("weight").to_html().into_string();
+        assert_eq!(html.matches("<path class=\"line c1 d1\"").count(), 2, "drawn once, and in the legend");
+        assert!(!html.contains("line c2 d2"), "{html}");
+        assert!(html.contains("positive and negative (identical) <b>7</b>"), "{html}");
+        assert!(html.contains("fork, as positive up to step 5 <b>9</b>"), "{html}");
+        assert!(html.contains(">weight</text>"), "{html}");
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::bars::Bars;
 use crate::chart::Chart;
+use crate::histogram::Histogram;
 use crate::html::Html;
 use crate::plane::Plane;
 
@@ -14,6 +15,8 @@ pub enum Figure {
     Plane(Plane),
     /// Amounts side by side.
     Bars(Bars),
+    /// How often values occur.
+    Histogram(Histogram),
 }
 
 impl Figure {
@@ -22,6 +25,7 @@ impl Figure {
             Self::Chart(chart) => chart.title(),
             Self::Plane(plane) => plane.title(),
             Self::Bars(bars) => bars.title(),
+            Self::Histogram(histogram) => histogram.title(),
         }
     }
 
@@ -30,6 +34,7 @@ impl Figure {
             Self::Chart(chart) => chart.is_empty(),
             Self::Plane(plane) => plane.is_empty(),
             Self::Bars(bars) => bars.is_empty(),
+            Self::Histogram(histogram) => histogram.is_empty(),
         }
     }
 
@@ -37,7 +42,7 @@ impl Figure {
     fn sentence(&self) -> Option<String> {
         match self {
             Self::Chart(chart) => chart.sentence(),
-            Self::Plane(_) | Self::Bars(_) => None,
+            Self::Plane(_) | Self::Bars(_) | Self::Histogram(_) => None,
         }
     }
 
@@ -46,6 +51,7 @@ impl Figure {
             Self::Chart(chart) => chart.to_html(),
             Self::Plane(plane) => plane.to_html(),
             Self::Bars(bars) => bars.to_html(),
+            Self::Histogram(histogram) => histogram.to_html(),
         }
     }
 }
@@ -65,6 +71,12 @@ impl From<Plane> for Figure {
 impl From<Bars> for Figure {
     fn from(bars: Bars) -> Self {
         Self::Bars(bars)
+    }
+}
+
+impl From<Histogram> for Figure {
+    fn from(histogram: Histogram) -> Self {
+        Self::Histogram(histogram)
     }
 }
 

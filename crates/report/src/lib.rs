@@ -1,7 +1,7 @@
 //! Charts as SVG and pages around them.
 //!
 //! A [`Page`] is one self-contained HTML file without scripts: [`Section`]s of text, [`Table`]s and [`Figure`]s. Figures are a [`Chart`]
-//! (lines, bands, error bars over steps), a [`Plane`] (two quantities over each other, coloured by step) or [`Bars`]; each has its data as
+//! (lines, bands, error bars over steps), a [`Plane`] (two quantities over each other, coloured by step), [`Bars`] or a [`Histogram`]; each has its data as
 //! CSV within the page. A figure without data, or whose values never change, is a sentence instead ([`figures`]).
 //!
 //! What comes from outside enters as text: [`Html`] is made of markup that this program spells out and of text that is escaped.
@@ -13,6 +13,7 @@ mod chart;
 mod csv;
 mod draw;
 mod figure;
+mod histogram;
 mod html;
 mod page;
 mod palette;
@@ -26,6 +27,7 @@ pub use bars::{Bar, Bars};
 pub use chart::Chart;
 pub use csv::csv_cell;
 pub use figure::{Figure, figures};
+pub use histogram::Histogram;
 pub use html::Html;
 pub use page::{Live, Page, Section, style};
 pub use palette::COLOURS;

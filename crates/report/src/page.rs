@@ -85,14 +85,16 @@ impl Page {
         body: &[(&'static str, &str)],
         sections: impl Iterator<Item = &'a Section>,
     ) -> String {
-        let content = sections.map(|section| Html::element("section", &[("id", section.id)], section.inner()));
+        let sections: Vec<&Section> = sections.collect();
+        let contents = contents(&sections);
+        let content = sections.iter().map(|section| Html::element("section", &[("id", section.id)], section.inner()));
         let header = Html::element("p", &[("class", "soft")], self.kicker.clone()).with(Html::element(
             "h1",
             &[],
             self.title.as_str(),
         ));
         let footer = Html::element("footer", &[], self.footer.clone());
-        let main = Html::element("main", &[], header.with(content.collect::<Html>()).with(footer));
+        let main = Html::element("main", &[], header.with(contents).with(content.collect::<Html>()).with(footer));
         let body = Html::element("body", body, main);
         format!(
             "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -102,6 +104,20 @@ impl Page {
             body.as_str()
         )
     }
+}
+
+/// Links to the sections that have a heading; nothing where there are few.
+fn contents(sections: &[&Section]) -> Html {
+    let titled: Vec<_> = sections.iter().filter(|section| !section.title.is_empty()).collect();
+    if titled.len() < 4 {
+        return Html::new();
+    }
+    let link = |section: &&&Section| {
+        let target = format!("#{}", section.id);
+        Html::element("li", &[], Html::element("a", &[("href", target.as_str())], section.title.as_str()))
+    };
+    let list = Html::element("ul", &[], titled.iter().map(link).collect::<Html>());
+    Html::element("nav", &[("aria-label", "Contents"), ("class", "contents")], list)
 }
 
 #[cfg(test)]
@@ -125,6 +141,20 @@ mod tests {
         assert!(!html.contains("<script") && !html.contains("http:") && !html.contains("https:"), "{html}");
         assert!(html.contains("<section id=\"one\"><h2>One</h2>") && !html.contains("id=\"two\""));
         assert!(html.contains("default-src 'none'") && html.contains("a&lt;script&gt;b"));
+    }
+
+    #[test]
+    fn a_long_page_begins_with_its_contents() {
+        let section = |id, title: &str| Section::new(id, title, Html::paragraph("x"));
+        let few = page(vec![section("one", "One"), section("two", "Two")]).to_document();
+        assert!(!few.contains("<nav"));
+        let sections = ["a", "b", "c", "d"].map(|id| section(id, &id.to_uppercase()));
+        let long = page(sections.into_iter().chain([section("e", ""), Section::new("f", "F", Html::new())]).collect());
+        let html = long.to_document();
+        assert!(
+            html.contains("<li><a href=\"#d\">D</a></li></ul></nav>"),
+            "nothing without a heading or content: {html}"
+        );
     }
 
     #[test]

@@ -54,6 +54,12 @@ impl Scale {
         Self { low, high, ticks }
     }
 
+    /// The same range with those of other ticks that are within it.
+    pub(crate) fn with_ticks(self, mut ticks: Vec<f64>) -> Self {
+        ticks.retain(|tick| *tick >= self.low && *tick <= self.high);
+        Self { ticks, ..self }
+    }
+
     /// 0 at the low end, 1 at the high end.
     pub(crate) fn at(&self, value: f64) -> f64 {
         (value - self.low) / (self.high - self.low)
@@ -77,6 +83,7 @@ pub fn number(value: f64) -> String {
     let text = match size {
         _ if size < ROUNDING => return "0".to_owned(),
         _ if !(1e-3..1e6).contains(&size) => return format!("{value:.1e}"),
+        _ if size >= 9_999.5 => format!("{}{}", if value < 0.0 { "-" } else { "" }, thousands(size.round() as u64)),
         _ if size >= 100.0 => format!("{value:.0}"),
         _ if size >= 10.0 => format!("{value:.1}"),
         _ if size >= 1.0 => format!("{value:.2}"),
@@ -115,10 +122,12 @@ pub fn thousands(value: u64) -> String {
     text
 }
 
-/// A duration in the two largest units that matter.
+/// A duration in the two largest units that matter; a short one in milliseconds.
 pub fn duration(seconds: f64) -> String {
     let whole = seconds.max(0.0).round() as u64;
     match whole {
+        _ if seconds <= 0.0 => "0 s".to_owned(),
+        _ if seconds < 0.0995 => format!("{:.0} ms", (1e3 * seconds).max(1.0)),
         0..60 => format!("{seconds:.1} s"),
         60..3600 => format!("{} min {:02} s", whole / 60, whole % 60),
         _ => format!("{} h {:02} min", whole / 3600, whole % 3600 / 60),
@@ -164,7 +173,10 @@ mod tests {
     fn numbers_read_well() {
         let texts = [0.0, 0.5, 0.12345, 3.24159, 42.0, 12.34, 1234.5, 1.5e-5, -0.25].map(number);
         assert_eq!(texts, ["0", "0.5", "0.123", "3.24", "42", "12.3", "1234", "1.5e-5", "-0.25"]);
-        assert_eq!([3.21, 75.0, 3_700.0].map(duration), ["3.2 s", "1 min 15 s", "1 h 01 min"]);
+        assert_eq!(
+            [0.0, 0.0123, 3.21, 75.0, 3_700.0].map(duration),
+            ["0 s", "12 ms", "3.2 s", "1 min 15 s", "1 h 01 min"]
+        );
         assert_eq!([7, 1234, 1_234_567].map(thousands), ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
         assert_eq!((percent(0.1234, Some(0.02)), percent(0.5, None)), ("12.3 ± 2.0 %".into(), "50.0 %".into()));
     }

@@ -7,7 +7,7 @@ use crate::palette::COLOURS;
 pub enum Style {
     /// As it is.
     Line,
-    /// Faint, with its average over the last steps on top.
+    /// Faint, with its average over five steps on top.
     Averaged,
     /// Points without a line.
     Points,
@@ -16,6 +16,9 @@ pub enum Style {
     /// A line within the band of its intervals.
     Band,
 }
+
+/// A difference by rounding is none, relative to the size or, near 0, to what a loss is made of.
+const SAME: f64 = 1e-9;
 
 /// One value, with the ends of its interval where it has one.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -83,10 +86,14 @@ impl Series {
         })
     }
 
+    /// How many of its first points are those of another series, but for rounding.
+    pub(crate) fn common_with(&self, other: &Self) -> usize {
+        let is_same = |(a, b): &(&Point, &Point)| a.x == b.x && (a.y - b.y).abs() <= SAME * b.y.abs().max(1e-3);
+        self.points.iter().zip(&other.points).take_while(is_same).count()
+    }
+
     /// The value that it always has; `None` where it changes or has none.
     pub(crate) fn constant(&self) -> Option<f64> {
-        /// A difference by rounding is none, relative to the size or, near 0, to what a loss is made of.
-        const SAME: f64 = 1e-9;
         let first = self.points.first()?.y;
         let same = |point: &Point| (point.y - first).abs() <= SAME * first.abs().max(1.0);
         self.points.iter().all(same).then_some(first)

@@ -6,7 +6,8 @@ use crate::html::Html;
 #[derive(Debug, Clone, Default)]
 pub struct Table {
     header: Vec<Html>,
-    rows: Vec<Vec<Html>>,
+    /// Cells, and whether they say that there is nothing.
+    rows: Vec<(Vec<Html>, bool)>,
 }
 
 impl Table {
@@ -17,7 +18,13 @@ impl Table {
 
     /// Adds a row; a cell is text, or HTML such as a link.
     pub fn row<T: Into<Html>>(&mut self, cells: impl IntoIterator<Item = T>) -> &mut Self {
-        self.rows.push(cells.into_iter().map(Into::into).collect());
+        self.rows.push((cells.into_iter().map(Into::into).collect(), false));
+        self
+    }
+
+    /// A row that says that there is nothing of something, and stands back.
+    pub fn faint_row<T: Into<Html>>(&mut self, cells: impl IntoIterator<Item = T>) -> &mut Self {
+        self.rows.push((cells.into_iter().map(Into::into).collect(), true));
         self
     }
 
@@ -31,12 +38,17 @@ impl Table {
         if self.is_empty() {
             return Html::new();
         }
-        let line = |tag: &'static str, cells: &[Html]| {
+        let line = |tag: &'static str, cells: &[Html], is_faint: bool| {
+            let class: &[_] = if is_faint { &[("class", "zeros")] } else { &[] };
             let cells = cells.iter().map(|cell| Html::element(tag, &[], cell.clone())).collect::<Html>();
-            Html::element("tr", &[], cells)
+            Html::element("tr", class, cells)
         };
-        let head = Html::element("thead", &[], line("th", &self.header));
-        let body = Html::element("tbody", &[], self.rows.iter().map(|row| line("td", row)).collect::<Html>());
+        let head = Html::element("thead", &[], line("th", &self.header, false));
+        let body = Html::element(
+            "tbody",
+            &[],
+            self.rows.iter().map(|(row, is_faint)| line("td", row, *is_faint)).collect::<Html>(),
+        );
         Html::element("div", &[("class", "scroll")], Html::element("table", &[], head.with(body)))
     }
 }

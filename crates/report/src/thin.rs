@@ -4,8 +4,8 @@ use crate::series::Point;
 
 /// Most points of a line: two for each half of a pixel.
 pub(crate) const MOST: usize = 1000;
-/// Steps over which a noisy line is averaged.
-const WINDOW: usize = 5;
+/// Steps to either side over which a noisy line is averaged.
+const RADIUS: usize = 2;
 
 /// At most about [`MOST`] points: of each stretch the lowest and the highest, so that no peak is lost.
 pub(crate) fn thinned(points: &[Point]) -> Vec<Point> {
@@ -27,10 +27,11 @@ pub(crate) fn thinned(points: &[Point]) -> Vec<Point> {
     thinned
 }
 
-/// Each point as the mean of the last few.
+/// Each point as the mean of five, itself in the middle; of fewer near the ends, so that the line neither lags nor leads.
 pub(crate) fn averaged(points: &[Point]) -> Vec<Point> {
-    let mean = |end: usize| {
-        let window = &points[(end + 1).saturating_sub(WINDOW)..=end];
+    let mean = |middle: usize| {
+        let radius = RADIUS.min(middle).min(points.len() - 1 - middle);
+        let window = &points[middle - radius..=middle + radius];
         window.iter().map(|point| point.y).sum::<f64>() / window.len() as f64
     };
     points.iter().enumerate().map(|(index, point)| Point::new(point.x, mean(index))).collect()
@@ -41,10 +42,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn averages_are_over_the_last_steps() {
+    fn averages_are_centred_so_that_a_straight_line_stays_where_it_is() {
         let points: Vec<_> = [1.0, 3.0, 5.0, 7.0, 9.0, 11.0].map(|y| Point::new(0.0, y)).to_vec();
         let averaged: Vec<f64> = averaged(&points).into_iter().map(|point| point.y).collect();
-        assert_eq!(averaged, [1.0, 2.0, 3.0, 4.0, 5.0, 7.0]);
+        assert_eq!(averaged, [1.0, 3.0, 5.0, 7.0, 9.0, 11.0]);
+        let noisy: Vec<_> = [0.0, 1.0, 0.0, 1.0, 0.0].map(|y| Point::new(0.0, y)).to_vec();
+        assert_eq!(super::averaged(&noisy)[2].y, 0.4);
     }
 
     #[test]

@@ -24,6 +24,8 @@ pub const REPORT_FILE: &str = "report.html";
 pub const BEST_FILE: &str = "best.json";
 /// Marks a directory whose run has not started: its content may be removed.
 pub(crate) const INCOMPLETE_FILE: &str = ".incomplete";
+/// The samples of training steps.
+pub const ROLLOUTS_FOLDER: &str = "rollouts";
 /// A folder for each evaluation.
 pub(crate) const EVALUATION_FOLDER: &str = "evaluation";
 /// The folder of the event files, which `tensorboard --logdir` takes.

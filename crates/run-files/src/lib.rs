@@ -8,6 +8,7 @@
 //! | `data.json` | [`read_data`]: what became of the rows of the data |
 //! | `metrics.jsonl`, `warm_start.jsonl`, `evaluation.jsonl` | [`MetricsFile`]: a line for each GRPO step, supervised step, evaluation |
 //! | `prompts.jsonl` | [`PromptFile`]: a line for each GRPO step, what became of each prompt |
+//! | `rollouts/step-N.jsonl.zst` | [`RolloutFolder`]: the samples of a GRPO step, a line for each |
 //! | `evaluation/step-N/` | [`AnswerFile`] and [`EvaluationManifest`]: the answers of an evaluation, a file for each benchmark |
 //! | `best.json` | [`BestKeeper`]: which checkpoint is the best, where the settings say by what |
 //! | `summary.json` | [`Summary`] |
@@ -28,6 +29,7 @@ mod labelled;
 mod layout;
 mod lines;
 mod metrics;
+mod rollouts;
 mod summary;
 mod whole_file;
 
@@ -46,15 +48,19 @@ pub use inputs::{
 };
 pub use labelled::Labelled;
 pub use layout::{
-    BEST_FILE, CONFIG_FILE, DATA_FILE, EVALUATION_FILE, INPUTS_FILE, METRICS_FILE, PROMPTS_FILE, REPORT_FILE, RUN_FILE,
-    SUMMARY_FILE, TENSORBOARD_FOLDER, WARM_START_FILE,
+    BEST_FILE, CONFIG_FILE, DATA_FILE, EVALUATION_FILE, INPUTS_FILE, METRICS_FILE, PROMPTS_FILE, REPORT_FILE,
+    ROLLOUTS_FOLDER, RUN_FILE, SUMMARY_FILE, TENSORBOARD_FOLDER, WARM_START_FILE,
 };
 pub use lines::{
     GroupRecord, LineMark, MetricsFile, PromptFile, PromptLine, PromptOutcome, Received, read_lines, read_prompts,
 };
 pub use metrics::{Curves, MetricsLine, Statistics, at_k};
+pub use rollouts::{
+    NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, encode_rollouts, list_rollouts, read_rollouts,
+    rollout_file, thinned_rollouts,
+};
 pub use summary::{
-    BenchmarkSummary, BenchmarkValue, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines, accuracy,
-    benchmark_names, did_all_steps,
+    BenchmarkSummary, BenchmarkValue, ChangedSetting, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines,
+    accuracy, benchmark_names, did_all_steps,
 };
 pub use whole_file::replace;

@@ -62,6 +62,9 @@ pub struct Summary {
     /// The whole objective as a formula, where the recipe names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub objective: Option<String>,
+    /// The settings that differ from their defaults, each with its value and the default.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changed_settings: Vec<ChangedSetting>,
     /// Seed of the run.
     pub seed: u64,
     /// Versions of the program and of the services.
@@ -72,6 +75,31 @@ pub struct Summary {
     /// Changes of what it reads with which it went on when it was resumed, because its user said so.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub accepted_changes: Vec<AcceptedChanges>,
+}
+
+/// A setting that differs from its default.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ChangedSetting {
+    /// Its key in a recipe.
+    pub key: String,
+    /// Its value, as TOML has it.
+    pub value: String,
+    /// The default; absent where there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub default: Option<String>,
+}
+
+impl ChangedSetting {
+    /// Those of two sets of settings, by key.
+    pub fn between(defaults: &BTreeMap<String, String>, settings: &BTreeMap<String, String>) -> Vec<Self> {
+        let differs = |(key, value): &(&String, &String)| defaults.get(*key) != Some(*value);
+        let changed = settings.iter().filter(differs).map(|(key, value)| Self {
+            key: key.clone(),
+            value: value.clone(),
+            default: defaults.get(key).cloned(),
+        });
+        changed.collect()
+    }
 }
 
 /// What is proven of the weights that the engines had: docs/orchestrator.md, "Proof of weights".
@@ -248,6 +276,7 @@ impl Summary {
             seconds,
             aggregation: aggregation.map(str::to_owned),
             objective: None,
+            changed_settings: Vec::new(),
             seed: plan.seed,
             versions,
             forked_from: None,

@@ -20,7 +20,10 @@ mod tensorboard;
 pub use audit::{Audit, LagLengths, Lengths, OvertakenLengths, audit};
 pub use overviews::{RunOverview, SkippedDirectory, overviews};
 pub use page::{RenderedPage, RenderedSection, RunView, RunsView, encoded, event};
-pub use report::{Gallery, GalleryCache, RunData, page as run_page, render as render_report};
+pub use report::{
+    EarlierCache, EarlierRun, Gallery, GalleryCache, RunData, TrainingCache, TrainingSamples, page as run_page,
+    render as render_report,
+};
 pub use run_update::{LineCursor, RunUpdate, Whereabouts, run_update};
 pub use stored::{stored_state, stored_summary};
 pub use table::MetricsTable;

@@ -20,9 +20,11 @@ pub fn stored_summary(
     let RunManifest { run_id, forked_from, aggregation, .. } = manifest.ok_or_else(missing)?;
     let stored = Summary::read(directory);
     let state = state.unwrap_or_else(|| stored_state(directory, stored.as_ref()));
-    let (versions, objective) = stored.map(|stored| (stored.versions, stored.objective)).unwrap_or_default();
+    let (versions, objective, changed_settings) =
+        stored.map(|stored| (stored.versions, stored.objective, stored.changed_settings)).unwrap_or_default();
     let summary = Summary::of(&run_id, RunPlan::of(config), aggregation.as_deref(), state, written, &versions);
-    Ok(Summary { objective, forked_from, accepted_changes: accepted_changes(directory), ..summary })
+    let accepted_changes = accepted_changes(directory);
+    Ok(Summary { objective, forked_from, accepted_changes, changed_settings, ..summary })
 }
 
 /// The state of a run of another process: what its summary says, but active only while a process has its directory.

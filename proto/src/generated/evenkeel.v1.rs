@@ -3308,6 +3308,9 @@ pub struct TrainHeader {
     /// has statistics for each lag. Absent: any number, without statistics.
     #[prost(uint32, optional, tag = "10")]
     pub max_lag: ::core::option::Option<u32>,
+    /// GRPO: whether the report says of each sample what the step did with it.
+    #[prost(bool, tag = "11")]
+    pub report_samples: bool,
 }
 /// All samples of one prompt. Never split over several messages: weights are computed from the whole group.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3490,6 +3493,31 @@ pub struct TrainReport {
     /// Where the time went.
     #[prost(message, optional, tag = "19")]
     pub timings: ::core::option::Option<TrainTimings>,
+    /// With the header's report_samples: each sample, in the order in which they were sent. Empty otherwise.
+    #[prost(message, repeated, tag = "20")]
+    pub sample_reports: ::prost::alloc::vec::Vec<SampleReport>,
+}
+/// What a training step did with a sample.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct SampleReport {
+    /// From the shaped rewards of its group; 0 for a sample that is not valid.
+    #[prost(double, tag = "1")]
+    pub advantage: f64,
+    /// What each of its trainable tokens counts in the loss of its last update, normalizer of the mini-batch included: the token's term is
+    /// weight x advantage x ratio, before clipping.
+    #[prost(double, tag = "2")]
+    pub weight: f64,
+    /// Whether it went through the model in an update that was applied. A sample whose advantage or weight is 0 does not, without a term for
+    /// KL divergence or entropy.
+    #[prost(bool, tag = "3")]
+    pub trained: bool,
+    /// Mean log-probability of its trainable tokens in its last update, under the weights before it, in nats. Absent where it did not go
+    /// through the model.
+    #[prost(double, optional, tag = "4")]
+    pub log_probability: ::core::option::Option<f64>,
+    /// Mean over the same tokens of the ratio that the objective clips: the probability there, divided by the old one. Absent likewise.
+    #[prost(double, optional, tag = "5")]
+    pub ratio: ::core::option::Option<f64>,
 }
 /// Where a training step's time went.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]

@@ -54,7 +54,7 @@ pub use settings::{
 };
 pub use skip_reason::SkipReason;
 pub use step::{
-    Example, GradientProbe, PolicyStep, RuleGradient, StepPhase, StepProgress, StepReport, SupervisedReport,
-    UpdateStats,
+    Example, GradientProbe, PolicyStep, ResponseReport, RuleGradient, StepPhase, StepProgress, StepReport,
+    SupervisedReport, UpdateStats,
 };
 pub use timeline::{Pass, PassKind, WorkDone};

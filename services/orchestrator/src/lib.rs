@@ -46,9 +46,9 @@ pub use run::{
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, DataKind, DataSettings,
-    EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, LoopSettings, Overlong, PageSettings,
-    PipelineSettings, PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings, RunSettings,
-    SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, StepOrder, TrailsSettings,
-    VerifierSettings, WarmStartSettings,
+    EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, KeptRollouts, LoopSettings, Overlong,
+    PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
+    RunSettings, SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, StepOrder,
+    TrailsSettings, VerifierSettings, WarmStartSettings,
 };
 pub use text::Tokenizer;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use evenkeel_config::{ConfigError, Loader};
 use evenkeel_hf::name;
-use evenkeel_run_files::{RecipeRecord, Rules, flat};
+use evenkeel_run_files::{ChangedSetting, RecipeRecord, Rules, flat};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -40,6 +40,8 @@ pub struct ResolvedRecipe {
     pub aggregation: Option<String>,
     /// The whole objective as a formula, for the summary.
     pub objective: Option<String>,
+    /// The settings that differ from their defaults, for the report.
+    pub changed: Vec<ChangedSetting>,
     /// What the user should know before the run starts, such as settings without effect, a sentence each.
     pub notes: Vec<String>,
 }
@@ -65,6 +67,7 @@ impl ResolvedRecipe {
             groups_of_first_update: None,
             aggregation: None,
             objective: None,
+            changed: Vec::new(),
             notes: Vec::new(),
         })
     }

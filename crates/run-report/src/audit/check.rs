@@ -120,11 +120,16 @@ impl Audit {
         }
         let count =
             |outcomes: &[PromptOutcome]| outcomes.iter().filter_map(|outcome| self.outcomes.get(outcome)).sum::<u64>();
+        let without = match count(&[PromptOutcome::TrainedZeroAdvantage]) {
+            0 => String::new(),
+            groups => format!(", of which {groups} had no advantage"),
+        };
         let mut text = format!(
-            "each of the first {} prompts of the data order was trained on ({}), filtered for lack of an advantage ({}) or invalid ({}), \
-             exactly once",
+            "each of the first {} prompts of the data order was sent to the learner ({}{}), filtered for lack of an advantage ({}) or \
+             invalid ({}), exactly once",
             self.prompts - self.waiting,
             count(&[PromptOutcome::Trained, PromptOutcome::TrainedZeroAdvantage]),
+            without,
             count(&[PromptOutcome::DroppedZeroAdvantage]),
             count(&[PromptOutcome::Invalid, PromptOutcome::DroppedInvalid]),
         );
@@ -136,8 +141,8 @@ impl Audit {
         };
         let (sampled, trained) = (answers(|of| of.sampled), answers(|of| of.trained));
         let _ = match trained == sampled {
-            true => write!(text, "; all {sampled} answers that were sampled were trained on"),
-            false => write!(text, "; {trained} of the {sampled} answers that were sampled were trained on"),
+            true => write!(text, "; all {sampled} answers that were sampled were sent to the learner"),
+            false => write!(text, "; {trained} of the {sampled} answers that were sampled were sent to the learner"),
         };
         if let Some(OvertakenLengths { taken, left }) = &self.overtaken {
             let _ = write!(

@@ -17,7 +17,7 @@ use evenkeel_run_metrics::{Metric, MetricName, table as metric};
 use super::tail::{Sink, Tail};
 use super::view::{RateLimit, RenderedPage};
 use crate::overviews::{RunOverview, overviews};
-use crate::report::capitalized;
+use crate::report::{capitalized, with_unit};
 
 /// Runs of a folder that are listed, the newest.
 const MAX_LISTED: usize = 200;
@@ -201,11 +201,11 @@ fn list(runs: &[RunOverview], drawn: &[&RunOverview]) -> Html {
 }
 
 fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
-    let over = |title: &str, caption: &str, series: &dyn Fn(&Curve) -> Vec<Point>, style: Style| {
+    let over = |(title, unit): (&str, &str), caption: &str, series: &dyn Fn(&Curve) -> Vec<Point>, style: Style| {
         let add = |chart: Chart, (index, (name, curve)): (usize, &(&str, &Curve))| {
             chart.with(Series::new(*name, style, series(curve)).coloured(index + 1))
         };
-        runs.iter().enumerate().fold(Chart::new(title, caption), add)
+        runs.iter().enumerate().fold(Chart::new(title, caption).measured_in(unit), add)
     };
     let steps = |metric: MetricName| {
         move |curve: &Curve| -> Vec<Point> {
@@ -219,10 +219,13 @@ fn drawn_over(runs: &[(&str, &Curve)]) -> Vec<Figure> {
     };
     let mut all: Vec<Figure> = drawn_metrics()
         .into_iter()
-        .map(|(metric, name)| over(&capitalized(metric.title), &metric.caption(), &steps(name), Style::Averaged).into())
+        .map(|(metric, name)| {
+            let named = (capitalized(metric.title), with_unit(metric));
+            over((&named.0, &named.1), &metric.caption(), &steps(name), Style::Averaged).into()
+        })
         .collect();
     let caption = "share of right answers to problems that are never trained on";
-    all.insert(1, over("Accuracy", caption, &evaluated, Style::Line).from(0.0).into());
+    all.insert(1, over(("Accuracy", "accuracy, 0 to 1"), caption, &evaluated, Style::Line).from(0.0).into());
     let caption =
         "the two quantities of the paper's criterion (arXiv 2605.04077), from the first step (ring) to the last (dot)";
     let plane = Plane::new("Length variation and length gap", caption, "length variation", "length gap, tokens");

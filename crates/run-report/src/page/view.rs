@@ -16,7 +16,7 @@ use evenkeel_run_files::{
 
 use super::event::section_event;
 use super::tail::Tail;
-use crate::report::{GalleryCache, RunData, page};
+use crate::report::{EarlierCache, GalleryCache, RunData, TrainingCache, page};
 use crate::stored::stored_summary;
 
 /// The pause after rendering the sections, as a multiple of the time that it took: it may cost 1 % of the time.
@@ -78,6 +78,8 @@ impl RateLimit {
 pub struct RunView {
     directory: PathBuf,
     gallery: GalleryCache,
+    training: TrainingCache,
+    earlier: EarlierCache,
     read: Mutex<Read>,
 }
 
@@ -107,7 +109,8 @@ impl RunView {
             stamp: None,
             rendered: Arc::default(),
         };
-        Self { directory, gallery: GalleryCache::default(), read: Mutex::new(read) }
+        let (gallery, training, earlier) = Default::default();
+        Self { directory, gallery, training, earlier, read: Mutex::new(read) }
     }
 
     /// The page as it is, or as it was a moment ago. Blocks. `state` is that of a run of this process.
@@ -141,7 +144,11 @@ impl RunView {
         let gallery = self.gallery.get(&self.directory, evaluations);
         let data = read_data(&self.directory);
         let data = data.as_ref();
-        let data = RunData { summary, config: &config, steps, warm_start, evaluations, data, gallery: &gallery };
+        let training = &self.training.get(&self.directory);
+        let earlier = self.earlier.get(&self.directory);
+        let config = config.as_str();
+        let gallery = &gallery;
+        let data = RunData { summary, config, steps, warm_start, evaluations, data, gallery, training, earlier };
         Ok(RenderedPage::of(with_placeholders(page(&data))))
     }
 }
@@ -153,9 +160,10 @@ fn with_placeholders(mut page: Page) -> Page {
     page.kicker = Html::text("Evenkeel · training run · ").with(link);
     page.sections.insert(0, placeholder("live"));
     page.sections.insert(2, placeholder("services"));
-    let end = page.sections.len() - 1;
-    page.sections.insert(end, placeholder("stream"));
-    page.sections.insert(end + 1, placeholder("log"));
+    // Where a reader finds them without the charts in between.
+    let answers = page.sections.iter().position(|section| section.id == "samples").unwrap_or(page.sections.len());
+    page.sections.insert(answers, placeholder("log"));
+    page.sections.insert(answers, placeholder("stream"));
     page
 }
 

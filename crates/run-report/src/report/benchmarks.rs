@@ -4,16 +4,26 @@ use evenkeel_comparison::{PeakByChance, Score};
 use evenkeel_report::{Chart, Html, Point, Series, Style, Table, percent};
 use evenkeel_run_files::{BenchmarkSummary, BenchmarkValue, MetricsLine, Summary, at_k, benchmark_names};
 
+use super::earlier::EarlierRun;
+
 /// A chart of mean@k and one of best@k, with a series for each benchmark.
-pub(super) fn charts(evaluations: &[MetricsLine]) -> [Chart; 2] {
+pub(super) fn charts(evaluations: &[MetricsLine], earlier: Option<&EarlierRun>) -> Vec<Chart> {
     let names = benchmark_names(evaluations);
     let chart = |title: &str, caption: &str, metric: &str| {
         let all = names.iter().map(|(name, k)| series(evaluations, name, *k, metric));
-        all.fold(Chart::new(title, caption).from(0.0), Chart::with)
+        let chart = Chart::new(title, caption).from(0.0).over("steps done").measured_in("share of problems, 0 to 1");
+        all.fold(chart, Chart::with)
     };
     let mean = "share of right answers to problems that are never trained on, with its standard error over problems";
     let best = "share of problems with a right answer among those sampled, with its standard error over problems";
-    [chart("Accuracy (mean@k)", mean, "mean"), chart("Best of k samples (best@k)", best, "best")]
+    let accuracies = chart("Held-out accuracy (mean@k)", mean, "mean");
+    // Of several benchmarks the earlier run may have had others.
+    let mut all = vec![EarlierRun::accuracies(earlier.filter(|_| names.len() == 1), accuracies)];
+    // With one sample it is the accuracy.
+    if names.iter().any(|(_, k)| *k > 1) {
+        all.push(chart("Best of k samples (best@k)", best, "best"));
+    }
+    all
 }
 
 fn series(evaluations: &[MetricsLine], name: &str, k: u32, metric: &str) -> Series {
@@ -52,11 +62,13 @@ pub(super) fn table(summary: &Summary, evaluations: &[MetricsLine]) -> Html {
         return Html::new();
     }
     let mut html = Html::element("h3", &[], "Benchmarks").with(table.to_html());
+    if summary.benchmarks.iter().all(|benchmark| benchmark.samples < 2) {
+        html.push(Html::element("p", &[("class", "soft")], "best@k is not shown: k = 1."));
+    }
     if evaluations.len() > 1 {
         let text = format!(
-            "In brackets: by how much the highest of {} evaluations is expected to stand above an accuracy that never changes, by their noise \
-             alone, which is also the drop that is expected. ≤ where only the standard error over problems is known, which is larger than the \
-             noise of repeated sampling.",
+            "In brackets: the peak or drop that the noise of {} evaluations alone would produce. ≤ where only the standard error over problems \
+             is known, which is larger than the noise of repeated sampling.",
             evaluations.len()
         );
         html.push(Html::element("p", &[("class", "soft")], text));
@@ -107,9 +119,10 @@ mod tests {
             }
             line
         };
-        let [mean, best] = charts(&[line(0, None), line(20, Some(0.25))]);
+        let all = charts(&[line(0, None), line(20, Some(0.25))], None);
+        let [mean, best] = all.as_slice() else { panic!("two charts, since k is 8") };
         assert!(best.is_empty());
-        let csv = "step,average,average low,average high,aime,aime low,aime high\n0,0.5,,,0.5,,\n\
+        let csv = "steps done,average,average low,average high,aime,aime low,aime high\n0,0.5,,,0.5,,\n\
                    20,0.5,0.25,0.75,0.5,0.25,0.75\n";
         assert_eq!(mean.to_csv(), csv);
     }
@@ -131,7 +144,7 @@ mod tests {
         let summary = Summary::of("a", RunPlan::default(), None, RunState::Completed, &written, &Default::default());
         let html = table(&summary, &lines).into_string();
         assert!(html.contains("<td>53.0 % at 10 [2.0 %]</td>") && html.contains("<td>3.0 % [2.0 %]</td>"), "{html}");
-        assert!(html.contains("[≤ 2.0 %]") && html.contains("the highest of 25 evaluations"), "{html}");
+        assert!(html.contains("[≤ 2.0 %]") && html.contains("the noise of 25 evaluations alone"), "{html}");
         assert!(!table(&summary, &lines[..1]).into_string().contains('['));
     }
 

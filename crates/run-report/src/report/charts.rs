@@ -1,10 +1,13 @@
 //! The charts of a run and their captions.
 
 use evenkeel_report::{Chart, Figure, Point, Series, Style};
-use evenkeel_run_files::{Curves, MetricsLine, accuracy};
+use evenkeel_run_files::{Curves, MetricsLine};
 use evenkeel_run_metrics::{Metric, table as metric};
 
 use super::benchmarks;
+use super::earlier::EarlierRun;
+
+const SCORE: &str = "critic/score/mean";
 
 /// A column as points over steps.
 pub(super) fn points(curves: &Curves, name: &str) -> impl Iterator<Item = Point> {
@@ -17,23 +20,31 @@ pub(super) fn averaged(curves: &Curves, label: &str, colour: usize, name: &str) 
 }
 
 /// Rewards and accuracies.
-pub(super) fn results(steps: &Curves, evaluations: &[MetricsLine]) -> Vec<Figure> {
-    let held_out = evaluations.iter().filter_map(|line| Some(Point::new(line.step as f64, accuracy(line)?)));
+pub(super) fn results(steps: &Curves, evaluations: &[MetricsLine], earlier: Option<&EarlierRun>) -> Vec<Figure> {
     let reward = Chart::new(
-        "Reward",
-        "mean raw reward of a step, averaged over five steps, and accuracy on problems that are never trained on",
+        "Training reward",
+        "mean raw reward of the answers of a step; the bold line is the centred mean of five steps",
     );
-    let reward = reward.from(0.0).up_to(1.0).with(averaged(steps, "reward", 1, "critic/score/mean"));
-    let mut all = vec![reward.with(Series::new("held out", Style::Points, held_out).coloured(2))];
+    let reward = reward.from(0.0).up_to(1.0).measured_in("raw reward, 0 to 1");
+    let mut all = vec![EarlierRun::under(earlier, reward.with(averaged(steps, "reward", 1, SCORE)), SCORE)];
     if !evaluations.is_empty() {
-        all.extend(benchmarks::charts(evaluations));
+        all.extend(benchmarks::charts(evaluations, earlier));
     }
     all.into_iter().map(Figure::from).collect()
 }
 
 /// A chart of a metric under its title and caption in the table.
 fn chart_of(metric: Metric) -> Chart {
-    Chart::new(capitalized(metric.title), metric.caption()).from(0.0)
+    Chart::new(capitalized(metric.title), metric.caption()).from(0.0).measured_in(with_unit(metric))
+}
+
+/// What is on the axis of a metric: its title with its unit.
+pub(crate) fn with_unit(metric: Metric) -> String {
+    let title = metric.title.to_lowercase();
+    match metric.unit.label() {
+        "" => title,
+        unit => format!("{title}, {unit}"),
+    }
 }
 
 /// A title as a heading.
@@ -43,12 +54,14 @@ pub(crate) fn capitalized(title: &str) -> String {
 }
 
 /// Lengths of answers.
-pub(super) fn lengths(steps: &Curves) -> [Figure; 3] {
-    let all = Chart::new("Response length", "tokens of correct and of incorrect answers").from(0.0);
+pub(super) fn lengths(steps: &Curves, earlier: Option<&EarlierRun>) -> [Figure; 3] {
+    let all = Chart::new("Response length", "mean tokens of correct and of incorrect answers").from(0.0);
+    let all = all.measured_in("tokens");
     let all = all
         .with(averaged(steps, "incorrect", 2, metric::INCORRECT_LENGTH.name))
         .with(averaged(steps, "correct", 3, metric::CORRECT_LENGTH.name))
         .with(averaged(steps, "all", 1, metric::RESPONSE_LENGTH.choosing("mean").as_str()));
+    let all = EarlierRun::under(earlier, all, metric::RESPONSE_LENGTH.choosing("mean").as_str());
     let gap = chart_of(metric::LENGTH_GAP).with(averaged(steps, "gap", 1, metric::LENGTH_GAP.name));
     let variation = chart_of(metric::LENGTH_VARIATION);
     let variation = variation.with(averaged(steps, "variation", 1, metric::LENGTH_VARIATION.name));
@@ -56,21 +69,25 @@ pub(super) fn lengths(steps: &Curves) -> [Figure; 3] {
 }
 
 /// What the learner reports.
-pub(super) fn training(steps: &Curves) -> Vec<Figure> {
-    let one = |metric: Metric| chart_of(metric).with(averaged(steps, &metric.title.to_lowercase(), 1, metric.name));
+pub(super) fn training(steps: &Curves, earlier: Option<&EarlierRun>) -> Vec<Figure> {
+    let one = |metric: Metric| {
+        let chart = chart_of(metric).with(averaged(steps, &metric.title.to_lowercase(), 1, metric.name));
+        EarlierRun::under(earlier, chart, metric.name)
+    };
     let mut all: Vec<Chart> =
         [metric::ENTROPY, metric::GRADIENT_NORM, metric::CLIPPED, metric::POLICY_KL, metric::TRUNCATED].map(one).into();
     let zero = "groups whose answers are all correct or all incorrect: they teach nothing";
-    let zero = Chart::new("Zero-advantage groups", zero).from(0.0);
+    let zero = Chart::new("Zero-advantage groups", zero).from(0.0).measured_in("groups of a step");
     let zero = zero.with(averaged(steps, "all correct", 3, metric::ALL_CORRECT.name));
     all.push(zero.with(averaged(steps, "all incorrect", 2, metric::ALL_INCORRECT.name)));
     let rate = Series::new(metric::LEARNING_RATE.title, Style::Line, points(steps, metric::LEARNING_RATE.name));
     all.push(chart_of(metric::LEARNING_RATE).with(rate));
-    all.into_iter().map(Figure::from).collect()
+    let [length, ..] = lengths(steps, earlier);
+    std::iter::once(length).chain(all.into_iter().map(Figure::from)).collect()
 }
 
 /// The loss of the supervised steps.
 pub(super) fn warm_start(warm_start: &Curves) -> Figure {
     let loss = Series::new("loss", Style::Line, points(warm_start, metric::WARM_START_LOSS.name));
-    chart_of(metric::WARM_START_LOSS).over("warm-start step").with(loss).into()
+    chart_of(metric::WARM_START_LOSS).over("supervised step").with(loss).into()
 }

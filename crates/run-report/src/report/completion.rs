@@ -18,6 +18,7 @@ pub(super) fn section(steps: &Curves) -> Html {
     );
     let lengths = lengths
         .from(0.0)
+        .measured_in("tokens")
         .with(averaged(steps, "taken", 1, "pipeline/completion/taken_length"))
         .with(averaged(steps, "left", 2, "pipeline/completion/left_length"));
     Html::element("h3", &[], "Order of completion")

@@ -9,41 +9,42 @@ use evenkeel_tasks::DataReport;
 
 /// Counts of samples: what it is, and its metric.
 const SAMPLES: [(&str, &str); 6] = [
-    ("left out: no verdict", "rollout/invalid_samples"),
-    ("of these not generated", "rollout/failed_samples"),
-    ("of these too late", "rollout/late_samples"),
-    ("with an answer copied from the prompt, which is no right one", "rollout/copied_samples"),
-    ("generated again", "rollout/begun_again"),
-    ("verified again", "rollout/verified_again"),
+    ("samples left out, since they have no verdict", "rollout/invalid_samples"),
+    ("… of them: could not be generated", "rollout/failed_samples"),
+    ("… of them: too late", "rollout/late_samples"),
+    ("samples whose answer is copied from the prompt: judged wrong", "rollout/copied_samples"),
+    ("samples generated again after a failure", "rollout/begun_again"),
+    ("samples verified again after a failure", "rollout/verified_again"),
 ];
 /// Counts of groups.
 const GROUPS: [(&str, &str); 5] = [
-    ("all answers correct", "rollout/groups_all_correct"),
-    ("all answers incorrect", "rollout/groups_all_incorrect"),
-    ("without a signal for the learner", "actor/groups_without_signal"),
-    ("dropped by dynamic sampling", "training/filter_groups/dropped_groups"),
-    ("dropped and taken after all", "training/filter_groups/filled_up_groups"),
+    ("groups with equal rewards, dropped by dynamic sampling", "training/filter_groups/dropped_groups"),
+    ("groups with equal rewards, kept to fill a step up", "training/filter_groups/filled_up_groups"),
+    ("groups trained on whose answers are all correct", "rollout/groups_all_correct"),
+    ("groups trained on whose answers are all incorrect", "rollout/groups_all_incorrect"),
+    ("groups trained on that gave no gradient", "actor/groups_without_signal"),
 ];
 
 pub(super) fn section(steps: &Curves, evaluations: &[MetricsLine], data: Option<&DataReport>) -> Html {
     let mut table = Table::new(["what", "count", "share"]);
-    let mut none = Vec::new();
-    let mut add = |what: String, count: f64, of: Option<f64>| match count > 0.0 {
-        false => none.push(what),
-        true => {
-            let share = of.filter(|of| *of > 0.0).map_or_else(|| "–".to_owned(), |of| percent(count / of, None));
-            table.row([what, thousands(count as u64), share]);
-        }
+    let mut add = |what: String, count: f64, of: Option<f64>| {
+        let share = of.filter(|of| *of > 0.0).map_or_else(|| "–".to_owned(), |of| percent(count / of, None));
+        let cells = [what, thousands(count as u64), share];
+        if count > 0.0 {
+            table.row(cells)
+        } else {
+            table.faint_row(cells)
+        };
     };
     if !steps.is_empty() {
         let samples = steps.sum("rollout/samples");
         for (what, name) in SAMPLES {
-            add(format!("samples {what}"), steps.sum(name), Some(samples));
+            add(what.to_owned(), steps.sum(name), Some(samples));
         }
         let tried = steps.sum("training/prompts_tried");
         for (what, name) in GROUPS {
             if !steps.column(name).is_empty() {
-                add(format!("groups {what}"), steps.sum(name), Some(tried));
+                add(what.to_owned(), steps.sum(name), Some(tried));
             }
         }
         add("updates skipped by the learner".to_owned(), steps.sum("actor/skipped"), Some(steps.count() as f64));
@@ -54,11 +55,7 @@ pub(super) fn section(steps: &Curves, evaluations: &[MetricsLine], data: Option<
     for (what, count, of) in rows(data) {
         add(what, count, Some(of));
     }
-    let mut html = table.to_html();
-    if !none.is_empty() {
-        html.push(Html::element("p", &[("class", "soft")], format!("None: {}.", none.join("; "))));
-    }
-    html
+    table.to_html()
 }
 
 /// Samples without a verdict in all evaluations.
@@ -92,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_lost_has_a_row_and_what_was_not_is_named() {
+    fn what_was_lost_has_a_row_and_what_was_not_a_faint_one() {
         let steps = Curves::of(&lines(2, |line| {
             line.set_named("rollout/samples", 100.0);
             line.set_named("rollout/invalid_samples", 3.0);
@@ -102,9 +99,13 @@ mod tests {
         }));
         let data = DataReport::of("sums", 7);
         let html = section(&steps, &[], Some(&data)).into_string();
-        assert!(html.contains("<td>samples left out: no verdict</td><td>6</td><td>3.0 %</td>"), "{html}");
-        assert!(html.contains("<td>groups all answers correct</td><td>10</td><td>50.0 %</td>"), "{html}");
-        assert!(html.contains("None: samples of these not generated;") && html.contains("rows of the data merged"));
+        assert!(
+            html.contains("<td>samples left out, since they have no verdict</td><td>6</td><td>3.0 %</td>"),
+            "{html}"
+        );
+        assert!(html.contains("whose answers are all correct</td><td>10</td><td>50.0 %</td>"), "{html}");
+        assert!(html.contains("<tr class=\"zeros\"><td>… of them: could not be generated</td><td>0</td>"), "{html}");
+        assert!(html.contains("<td>rows of the data merged"));
         assert!(section(&Curves::default(), &[], None).is_empty());
     }
 }

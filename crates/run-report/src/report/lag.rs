@@ -19,7 +19,8 @@ pub(super) fn section(steps: &Curves) -> Html {
             let name = format!("lag/{lag}/{metric}");
             Series::new(format!("lag {lag}"), Style::Averaged, points(steps, &name)).coloured(colour)
         });
-        Figure::from(series.fold(Chart::new(title, caption).from(0.0), Chart::with))
+        let unit = if metric == "kl_k3" { "nats" } else { "share, 0 to 1" };
+        Figure::from(series.fold(Chart::new(title, caption).from(0.0).measured_in(unit), Chart::with))
     };
     let all = [
         chart(

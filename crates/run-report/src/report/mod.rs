@@ -4,6 +4,7 @@ mod benchmarks;
 mod charts;
 mod completion;
 mod dropped;
+mod earlier;
 mod lag;
 mod legend;
 mod overview;
@@ -13,8 +14,11 @@ mod rule_profiles;
 mod rules;
 mod sampler_audit;
 mod samples;
+mod settings;
 mod steps;
 mod time;
+mod training_groups;
+mod training_samples;
 
 use std::path::Path;
 
@@ -28,8 +32,10 @@ use evenkeel_tasks::DataReport;
 
 use crate::stored::stored_summary;
 
-pub(crate) use charts::capitalized;
+pub(crate) use charts::{capitalized, with_unit};
+pub use earlier::{EarlierCache, EarlierRun};
 pub use samples::{Gallery, GalleryCache};
+pub use training_samples::{TrainingCache, TrainingSamples};
 
 /// All that a report is made of.
 #[derive(Debug, Clone, Copy)]
@@ -48,6 +54,10 @@ pub struct RunData<'a> {
     pub data: Option<&'a DataReport>,
     /// The answers that are worth reading.
     pub gallery: &'a Gallery,
+    /// Samples of training steps, where they are kept.
+    pub training: &'a TrainingSamples,
+    /// A run to compare it with at a glance.
+    pub earlier: Option<&'a EarlierRun>,
 }
 
 /// The page of a run.
@@ -63,38 +73,45 @@ pub fn page(data: &RunData<'_>) -> Page {
     }
 }
 
-/// The sections of the page: results, what the aggregation did, training, what was lost, time, answers, settings.
+/// The sections of the page: results, training, answers, what the aggregation did, what was lost, time, settings.
 fn sections(data: &RunData<'_>) -> Vec<Section> {
-    let RunData { summary, steps, warm_start, evaluations, .. } = *data;
+    let RunData { summary, steps, warm_start, evaluations, earlier, .. } = *data;
     let curves = match steps.is_empty() && warm_start.is_empty() && evaluations.is_empty() {
         true => Html::paragraph("No step is done yet."),
-        false => figures(charts::results(steps, evaluations)),
+        false => figures(charts::results(steps, evaluations, earlier)),
     };
-    let config = Html::element("summary", &[], "config.toml").with(Html::element("pre", &[], data.config));
-    let config = Html::element("details", &[("class", "settings"), ("data-key", "config")], config);
     vec![
         Section::new("overview", "", overview::overview(summary)),
         Section::new("results", "Results", curves.with(benchmarks::table(summary, evaluations))),
-        Section::new("aggregation", "Aggregation", rules::section(summary, steps)),
         Section::new(
             "training",
             "Training",
-            training(steps, warm_start)
+            training(steps, warm_start, earlier)
                 .with(lag::section(steps))
                 .with(completion::section(steps))
                 .with(sampler_audit::section(steps)),
         ),
+        Section::new("samples", "Answers", answers(data)),
+        Section::new("aggregation", "Aggregation", rules::section(summary, steps)),
         Section::new("weights", "Weights of the engines", proof::section(summary, steps)),
-        Section::new("dropped", "Dropped or invalid", dropped::section(steps, evaluations, data.data)),
+        Section::new(
+            "dropped",
+            "Left out, invalid, or without effect",
+            dropped::section(steps, evaluations, data.data),
+        ),
         Section::new("time", "Time", time::section(summary, steps)),
-        Section::new("samples", "Answers worth reading", data.gallery.to_html()),
         Section::new("steps", "Steps", steps::table(steps)),
-        Section::new("settings", "Settings", config),
+        Section::new("settings", "Settings", settings::section(summary, data.config)),
     ]
 }
 
-fn training(steps: &Curves, warm_start: &Curves) -> Html {
-    let mut all = if steps.is_empty() { Vec::new() } else { charts::training(steps) };
+/// Groups of training, then the answers of the last evaluation that are worth reading.
+fn answers(data: &RunData<'_>) -> Html {
+    training_groups::section(data.training).with(data.gallery.to_html())
+}
+
+fn training(steps: &Curves, warm_start: &Curves, earlier: Option<&EarlierRun>) -> Html {
+    let mut all = if steps.is_empty() { Vec::new() } else { charts::training(steps, earlier) };
     if !warm_start.is_empty() {
         all.push(charts::warm_start(warm_start));
     }
@@ -115,6 +132,7 @@ pub fn render(directory: &Path) -> Result<String, RunFilesError> {
     let summary = stored_summary(directory, &config, None, &written)?;
     let data = read_data(directory);
     let gallery = Gallery::read(directory, &evaluations);
+    let (training, earlier) = (TrainingCache::default().get(directory), EarlierCache::default());
     let data = RunData {
         summary: &summary,
         config: &config,
@@ -123,6 +141,8 @@ pub fn render(directory: &Path) -> Result<String, RunFilesError> {
         evaluations: &evaluations,
         data: data.as_ref(),
         gallery: &gallery,
+        training: &training,
+        earlier: earlier.get(directory),
     };
     Ok(page(&data).to_document())
 }
@@ -162,6 +182,8 @@ mod tests {
                 evaluations: &[],
                 data: None,
                 gallery: &Gallery::default(),
+                training: &TrainingSamples::default(),
+                earlier: None,
             };
             let html = page(&data).to_document();
             assert!(!html.contains("<script") && !html.contains("http:") && !html.contains("a<b"), "{count}");

@@ -63,7 +63,8 @@ fn lead(summary: &Summary) -> String {
 fn tiles(summary: &Summary) -> Html {
     let change = |before: Option<f64>, after: Option<f64>, show: fn(f64) -> String| match (before, after) {
         (Some(before), Some(after)) => {
-            Html::element("i", &[], format!("{} →", show(before))).with(format!(" {}", show(after)))
+            let after = Html::element("span", &[("class", "whole")], show(after));
+            Html::element("i", &[], format!("{} →", show(before))).with(" ").with(after)
         }
         (Some(only), None) | (None, Some(only)) => show(only).into(),
         (None, None) => "–".into(),

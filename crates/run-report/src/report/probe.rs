@@ -12,21 +12,23 @@ pub(super) fn section(used: Option<&str>, steps: &Curves) -> Html {
     if rules.is_empty() {
         return Html::new();
     }
-    let chart = |title: &str, caption: &str, name: &dyn Fn(&str) -> String| {
+    let chart = |(title, unit): (&str, &str), caption: &str, name: &dyn Fn(&str) -> String| {
         let series = rules.iter().map(|rule| {
             Series::new(labelled(rule, used), Style::Line, points(steps, &name(rule))).coloured(colour(rule))
         });
-        Figure::from(series.fold(Chart::new(title, caption), Chart::with))
+        Figure::from(series.fold(Chart::new(title, caption).measured_in(unit), Chart::with))
     };
     let norm = "before clipping, over the whole batch and before any update of the step";
     let rate = "at which a step in proportion to the clipped gradient would be as long as that of the rule in use";
     let mut all = vec![
-        chart("Gradient norm by rule", norm, &|rule| format!("probe/{rule}/grad_norm")),
-        chart("Learning rate for an equal step", rate, &|rule| format!("probe/{rule}/learning_rate")),
+        chart(("Gradient norm by rule", "gradient norm"), norm, &|rule| format!("probe/{rule}/grad_norm")),
+        chart(("Learning rate for an equal step", "learning rate"), rate, &|rule| {
+            format!("probe/{rule}/learning_rate")
+        }),
     ];
     if let Some(used) = used {
         let caption = format!("of the gradient of each rule to that of {used}, on the same batch");
-        all.push(chart("Cosine to the rule in use", &caption, &|rule| cosine(steps, rule, used)));
+        all.push(chart(("Cosine to the rule in use", "cosine"), &caption, &|rule| cosine(steps, rule, used)));
     }
     let text = "A rule does not only share the gradient out among answers: it also makes it longer or shorter, as if the learning rate had been \
                 changed. AdamW divides a gradient by its own running size, so that there a constant factor matters only until the moments have \

@@ -25,7 +25,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
         "Movement and noise",
         "root mean square change of a token's log-probability since the process began, and how far engines with the right weights are \
          off, in nats",
-    );
+    ).measured_in("nats");
     let lines = [("movement", "proof/movement"), ("noise", "proof/noise"), ("mean gap", "proof/mean_gap")];
     let series = lines
         .into_iter()

@@ -1,6 +1,6 @@
 //! What every aggregation rule makes of the same responses, compared with the one in use.
 
-use evenkeel_report::{Chart, Figure, Html, Point, Series, Style, Table, figures, number, percent};
+use evenkeel_report::{Bar, Bars, Chart, Figure, Html, Series, Style, Table, figures, number, percent};
 use evenkeel_run_files::Curves;
 
 use super::charts::points;
@@ -63,33 +63,44 @@ fn alike<'a>(profiles: &'a [Profile<'a>], used: Option<&str>) -> Vec<(String, &'
     all
 }
 
+/// The quarters, as headings.
+const NAMES: [&str; QUARTERS] = ["shortest quarter", "second quarter", "third quarter", "longest quarter"];
+
 fn by_quarter(
-    chart: Chart,
+    (title, caption): (&str, &str),
     profiles: &[Profile<'_>],
     used: Option<&str>,
     of: fn(&Profile<'_>) -> [f64; QUARTERS],
-) -> Chart {
-    let chart = chart.from(0.0).over("quarter of the answers, by length");
-    alike(profiles, used).into_iter().fold(chart, |chart, (label, profile)| {
-        let points = (1..).zip(of(profile)).map(|(quarter, value)| Point::new(f64::from(quarter), value));
-        chart.with(Series::new(label, Style::Line, points).coloured(colour(profile.rule)))
-    })
+) -> Bars {
+    let alike = alike(profiles, used);
+    let bar = |quarter: usize, place: usize| {
+        let (label, profile) = &alike[place];
+        let bar = Bar::new(label.as_str(), of(profile)[quarter]).coloured(colour(profile.rule));
+        if place == 0 { bar.headed(NAMES[quarter]) } else { bar }
+    };
+    Bars::new(
+        title,
+        caption,
+        (0..QUARTERS)
+            .flat_map(|quarter| (0..alike.len()).map(move |place| (quarter, place)))
+            .map(|(quarter, place)| bar(quarter, place)),
+    )
 }
 
-fn shares(profiles: &[Profile<'_>], used: Option<&str>) -> Chart {
-    let caption =
-        "how much of the gradient the shortest (1) to the longest (4) quarter of the answers gets, mean over steps";
-    by_quarter(Chart::new("Share of the gradient by answer length", caption), profiles, used, |profile| profile.share)
+fn shares(profiles: &[Profile<'_>], used: Option<&str>) -> Bars {
+    let caption = "how much of the gradient each quarter of the answers by length gets, mean over steps";
+    by_quarter(("Share of the gradient by answer length", caption), profiles, used, |profile| profile.share)
 }
 
-fn weights(profiles: &[Profile<'_>], used: Option<&str>) -> Chart {
+fn weights(profiles: &[Profile<'_>], used: Option<&str>) -> Bars {
     let caption = "of one token, relative to the mean token of the same rule, mean over steps";
-    by_quarter(Chart::new("Weight of a token by answer length", caption), profiles, used, |profile| profile.weight)
+    by_quarter(("Weight of a token by answer length", caption), profiles, used, |profile| profile.weight)
 }
 
 fn longest(profiles: &[Profile<'_>], used: Option<&str>, steps: &Curves) -> Chart {
     let chart =
         Chart::new("Share of the longest answers", "of the gradient: the longest quarter, over steps").from(0.0);
+    let chart = chart.measured_in("share of the gradient, 0 to 1");
     alike(profiles, used).into_iter().fold(chart, |chart, (label, profile)| {
         let name = format!("aggregation/{}/share_q{QUARTERS}", profile.rule);
         chart.with(Series::new(label, Style::Averaged, points(steps, &name)).coloured(colour(profile.rule)))

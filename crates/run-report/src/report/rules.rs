@@ -34,12 +34,14 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
     }
     let mut all: Vec<Figure> = vec![loss_chart(&losses, used, steps).into(), distances(&losses, used).into()];
     all.push(plane(&summary.run_id, steps).into());
-    all.extend(lengths(steps));
+    let [_, gap, variation] = lengths(steps, None);
+    all.extend([gap, variation]);
     all.push(pulls(steps).into());
     html.push(figures(all));
     html.push(rule_profiles::section(used, steps)).push(probe::section(used, steps));
     if let Some(text) = criterion(steps) {
-        html.push(Html::element("h3", &[], "What the criterion expects").with(Html::paragraph(text)));
+        let summary = Html::element("summary", &[], "What the paper's criterion expects");
+        html.push(Html::element("details", &[("data-key", "criterion")], summary.with(Html::paragraph(text))));
     }
     html
 }
@@ -84,9 +86,10 @@ fn introduction(losses: &Losses<'_>, used: Option<&str>) -> String {
 fn loss_chart(losses: &Losses<'_>, used: Option<&str>, steps: &Curves) -> Chart {
     let mut chart = Chart::new(
         "Loss on the same answers",
-        "what each rule makes of the answers of a step before the first update, averaged over five steps, compared with the loss that \
-         the learner reported (over all updates of the step)",
-    );
+        "what each rule makes of the answers of a step before the first update, compared with the loss that the learner reported (over all \
+         updates of the step); bold: centred mean of five steps",
+    )
+    .measured_in("loss");
     for (rule, points) in losses.iter().filter(|(_, points)| !is_zero(points)) {
         chart = chart
             .with(Series::new(labelled(rule, used), Style::Averaged, points.iter().copied()).coloured(colour(rule)));
@@ -121,7 +124,7 @@ fn distances(losses: &Losses<'_>, used: Option<&str>) -> Bars {
 /// Both sides under the rule in use.
 fn pulls(steps: &Curves) -> Chart {
     let caption = "sum of weight times absolute advantage over tokens with a positive and with a negative advantage, under the rule in use";
-    let chart = Chart::new("Positive and negative pull", caption).from(0.0);
+    let chart = Chart::new("Positive and negative pull", caption).from(0.0).measured_in("pull");
     chart.with(averaged(steps, "positive", 3, "aggregation/pull_positive")).with(averaged(
         steps,
         "negative",

@@ -21,7 +21,8 @@ pub(super) fn section(steps: &Curves) -> Html {
     let series = CHECKS.iter().zip(1..).map(|((label, key), colour)| {
         Series::new(*label, Style::Line, points(steps, &format!("sampler_audit/evidence/{key}"))).coloured(colour)
     });
-    let chart = series.fold(Chart::new("Evidence against the sampler", caption), Chart::with);
+    let chart = series
+        .fold(Chart::new("Evidence against the sampler", caption).measured_in("log10 of the evidence"), Chart::with);
     let sum = |name: &str| steps.column(&format!("sampler_audit/{name}")).iter().map(|(_, value)| value).sum::<f64>();
     let mut says = format!(
         "The learner scored {} samples ({} tokens) under the versions that sampled them; {} of those chosen could not be generated and {} \

@@ -102,7 +102,7 @@ impl Gallery {
         let mut html = Html::new();
         let mut part = |title: &'static str, answers: Vec<(Option<String>, &Answer)>| {
             if !answers.is_empty() {
-                html.push(Html::element("h3", &[], title));
+                html.push(Html::element("h4", &[], title));
                 html.push(
                     answers.into_iter().map(|(note, answer)| shown(title, note.as_deref(), answer)).collect::<Html>(),
                 );
@@ -123,10 +123,11 @@ impl Gallery {
         }
         let since = self.before.map_or_else(String::new, |step| format!("; changes are since the one after {step}"));
         let text = format!(
-            "From the evaluation after {} steps{since}. All answers: evenkeel show. Texts are cut at {MAX_CHARACTERS} characters.",
+            "All of them: evenkeel show RUN --step {}{since}. Texts are cut at {MAX_CHARACTERS} characters.",
             self.step
         );
-        Html::element("p", &[("class", "soft")], text).with(html)
+        let heading = Html::element("h3", &[], format!("Answers of the evaluation after {} steps", self.step));
+        heading.with(Html::element("p", &[("class", "soft")], text)).with(html)
     }
 }
 

@@ -31,7 +31,7 @@ pub(super) fn section(summary: &Summary, steps: &Curves) -> Html {
         let caption = "mean over all steps: what a step waits for, one after the other. Verification and training overlap with generation; \
                        only what they take beyond it counts here";
         let mean = Bars::new("Time of a step by service", caption, parts.enumerate().map(bar));
-        let chart = Chart::new("Seconds of a step", "the same parts over steps").from(0.0);
+        let chart = Chart::new("Seconds of a step", "the same parts over steps").from(0.0).measured_in("seconds");
         let line = |(label, name): (&str, &str)| Series::new(label, Style::Line, points(steps, name));
         html.push(figures([mean.into(), PARTS.map(line).into_iter().fold(chart, Chart::with).into()]));
     }

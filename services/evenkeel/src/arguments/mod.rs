@@ -14,8 +14,8 @@ pub(crate) use data::{DataCheckOptions, DataCommand, DataRenderOptions};
 pub(crate) use init::InitOptions;
 pub(crate) use machine::{GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, SandboxWorkerOptions};
 pub(crate) use results::{
-    AuditOptions, EvalOptions, ExportOptions, GenerateOptions, MetricsOptions, ReportOptions, RunsOptions, ShowOptions, TableFormat,
-    WatchOptions, WeightsOption,
+    AuditOptions, EvalOptions, ExportOptions, GenerateOptions, MetricsOptions, ReportOptions, RunsOptions, ShowOptions,
+    TableFormat, WatchOptions, WeightsOption,
 };
 pub(crate) use serve::{
     ConfigOptions, HealthOptions, ModelArguments, ModelCommand, ModelOptions, ServeOptions, Service, UntieOptions,

@@ -74,19 +74,24 @@ pub(crate) struct GenerateOptions {
 
 #[derive(Args)]
 pub(crate) struct ShowOptions {
-    /// Directory of a run, output folder of `evenkeel eval`, or a file of answers.
+    /// Directory of a run, output folder of `evenkeel eval`, a file of answers, or a file of a run's `rollouts`.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
-    /// The evaluation after this number of GRPO steps [default: the last one].
+    /// The evaluation after this number of GRPO steps; the training samples of this step where it was not evaluated [default: the last
+    /// evaluation].
     #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) step: Option<u64>,
+    /// The samples that the step was trained on, those that were filtered or failed included [default step: the newest one; with
+    /// --problem all].
+    #[arg(long, conflicts_with = "benchmark")]
+    pub(crate) train: bool,
     /// Only this benchmark. May be repeated [default: all].
     #[arg(long, value_name = "NAME")]
     pub(crate) benchmark: Vec<String>,
-    /// Only this problem, by its name.
-    #[arg(long, value_name = "ID")]
+    /// Only this problem, by its name or by its number as it is shown.
+    #[arg(long, value_name = "ID|N")]
     pub(crate) problem: Option<String>,
-    /// Only wrong answers; combined with --right or --invalid, those as well.
+    /// Only wrong answers; combined with another of these filters, what that one shows as well.
     #[arg(long)]
     pub(crate) wrong: bool,
     /// Only right answers.
@@ -95,6 +100,15 @@ pub(crate) struct ShowOptions {
     /// Only samples without a verdict.
     #[arg(long)]
     pub(crate) invalid: bool,
+    /// Only answers that were cut off.
+    #[arg(long)]
+    pub(crate) truncated: bool,
+    /// Only answers in which no final answer was found.
+    #[arg(long)]
+    pub(crate) no_answer: bool,
+    /// Only the K longest of those, from the longest.
+    #[arg(long, value_name = "K")]
+    pub(crate) longest: Option<usize>,
     /// Show at most this many.
     #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     pub(crate) limit: Option<usize>,

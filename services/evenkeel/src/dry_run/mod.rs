@@ -59,6 +59,9 @@ pub(crate) async fn dry_run(
         findings.note(note);
     }
     findings.note(proof::foreseen(recipe));
+    if let Some(note) = recipe.run.rollouts_note(&recipe.sampling) {
+        findings.note(note);
+    }
     let model = model::look(recipe, &mut findings);
     let data = data::look(recipe, &model, &mut findings);
     let needs = start::look(recipe, &resolved, &model, &mut findings);

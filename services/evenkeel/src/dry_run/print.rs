@@ -79,9 +79,9 @@ fn data(data: &DataFacts) -> String {
 fn prices(costs: &Costs) -> String {
     let (half, most) = (&costs.step_at_half, &costs.step_at_most);
     let row = |name: &str, of: &dyn Fn(&StepCost) -> String| [name.to_owned(), of(half), of(most)];
-    let length = |cost: &StepCost| format!("answers of {}", count(cost.answer_tokens_each as u64));
+    let length = |cost: &StepCost| count(cost.answer_tokens_each as u64);
     let mut rows = vec![
-        ["a step".to_owned(), length(half), length(most)],
+        ["a step".to_owned(), length(half) + " tokens an answer", length(most)],
         row("samples", &|cost| count(cost.samples)),
         row("tokens, prompts included", &|cost| count(cost.tokens as u64)),
         row("generation", &|cost| scaled(cost.generation_flops, "FLOP")),
@@ -95,9 +95,10 @@ fn prices(costs: &Costs) -> String {
     }
     let mut text = table(&rows);
     if let (Some(half), Some(most)) = (&costs.evaluation_at_half, &costs.evaluation_at_most) {
+        let answer = |cost: &EvaluationCost| count(cost.answer_tokens as u64 / cost.samples);
         let row = |name: &str, of: &dyn Fn(&EvaluationCost) -> String| [name.to_owned(), of(half), of(most)];
         text += &table(&[
-            row("an evaluation", &|cost| format!("answers of {}", count(cost.answer_tokens as u64 / cost.samples))),
+            ["an evaluation".to_owned(), answer(half) + " tokens an answer", answer(most)],
             row("problems", &|cost| count(cost.problems)),
             row("samples", &|cost| count(cost.samples)),
             row("tokens, prompts included", &|cost| count(cost.tokens as u64)),

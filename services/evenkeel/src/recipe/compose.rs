@@ -12,6 +12,7 @@ use evenkeel_orchestrator::{
     LoadLimits, LoopSettings, ModelSource, ProofSettings, ResolvedRecipe, RunError, identity, rules,
 };
 use evenkeel_proto::FieldError;
+use evenkeel_run_files::{ChangedSetting, flat_settings};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -102,8 +103,19 @@ impl Recipe {
                 .map(|groups| groups as u32),
             aggregation: Some(self.learner.objective.aggregation.to_string()),
             objective: Some(self.learner.formula()),
+            changed: self.changed()?,
             notes: self.notes(),
         })
+    }
+
+    /// The settings that differ from their defaults.
+    fn changed(&self) -> Result<Vec<ChangedSetting>, ConfigError> {
+        let flat = |recipe: &Self| -> Result<_, ConfigError> {
+            let table =
+                recipe.to_toml()?.parse().map_err(|error: toml::de::Error| ConfigError::Write(error.to_string()))?;
+            Ok(flat_settings(&table))
+        };
+        Ok(ChangedSetting::between(&flat(&Self::default())?, &flat(self)?))
     }
 
     /// What the user should know about the settings before the run starts.

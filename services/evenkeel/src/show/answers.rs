@@ -23,7 +23,7 @@ impl Shown {
             "──── sample {} · {} · {}\n",
             answer.sample + 1,
             multi_line(answer.verdict.label()),
-            length(answer)
+            length(answer.token_ids.len(), answer.is_truncated())
         )?;
         section(out, "answer", &answer.text)?;
         let mut line = |name: &str, value: &str| writeln!(out, "{name:<9} {}", multi_line(value));
@@ -49,23 +49,23 @@ impl Shown {
 }
 
 /// A program is shown as part of its answer; its first line says which one was judged.
-fn one_line(extracted: &str) -> &str {
+pub(super) fn one_line(extracted: &str) -> &str {
     extracted.trim().lines().next().unwrap_or_default()
 }
 
-fn length(answer: &Answer) -> String {
-    let tokens = match answer.token_ids.len() {
+pub(super) fn length(tokens: usize, is_truncated: bool) -> String {
+    let tokens = match tokens {
         1 => "1 token".to_owned(),
         tokens => format!("{tokens} tokens"),
     };
-    match answer.is_truncated() {
+    match is_truncated {
         true => format!("cut off after {tokens}"),
         false => tokens,
     }
 }
 
 /// A text of several lines, each indented, so that none can pass for a heading. White space at its end is part of a prompt and shown by marks.
-fn section(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
+pub(super) fn section(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
     writeln!(out, "{name}")?;
     let end = text.trim_end();
     let marks: String = text[end.len()..].chars().map(mark).collect();

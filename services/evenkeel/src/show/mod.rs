@@ -1,43 +1,58 @@
-//! `evenkeel show`: the answers of an evaluation, for a person to read.
+//! `evenkeel show`: the answers of an evaluation or the samples of a training step, for a person to read.
 
 mod answers;
+mod rollouts;
+mod sample;
+mod source;
 
-use std::fs::File;
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Read, Write};
-use std::path::{Path, PathBuf};
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
-use evenkeel_run_files::{Answer, AnswerReader, list_answers};
+use anyhow::Result;
+use evenkeel_run_files::{AnswerReader, RolloutReader, RunFilesError};
 
 use crate::arguments::ShowOptions;
 use crate::runs::require_run;
 use answers::Shown;
-use evenkeel_proto::FieldError;
+use rollouts::ShownRollouts;
+use sample::{Longest, Sample, is_wanted};
+use source::Source;
 
-/// How a file of answers begins.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
-
-/// Prints the answers that were requested. A reader that has seen enough ends it quietly.
+/// Prints what was requested. A reader that has seen enough ends it quietly.
 pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
-    let files = files(&options.run, options.step, &options.benchmark)?;
+    let source = Source::of(options)?;
     let stdout = io::stdout();
     let is_terminal = stdout.is_terminal();
     let mut out = BufWriter::new(stdout.lock());
-    let mut counts = Counts::default();
-    for path in &files {
-        match write(path, options, &mut out, &mut counts) {
-            Err(error) if is_broken_pipe(&error) => return Ok(ExitCode::SUCCESS),
-            written => written?,
+    let written = match &source {
+        Source::Evaluation { files, .. } => {
+            let mut shown = Shown::default();
+            let answers = files.iter().map(|path| AnswerReader::open(path));
+            write(answers, options, &mut out, |answer, out| shown.answer(answer, out))
         }
-    }
+        Source::Training(files) => {
+            let mut shown = ShownRollouts::default();
+            let rollouts = files.iter().map(|path| RolloutReader::open(path));
+            write(rollouts, options, &mut out, |rollout, out| shown.rollout(rollout, out))
+        }
+    };
+    let counts = match written {
+        Err(error) if is_broken_pipe(&error) => return Ok(ExitCode::SUCCESS),
+        written => written?,
+    };
     match out.flush() {
         Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
         flushed => flushed?,
     }
     drop(out);
     if is_terminal || counts.shown == 0 {
-        print_err!("{} of {} answers shown", counts.shown, counts.all);
+        let what = if matches!(source, Source::Training(_)) { "samples" } else { "answers" };
+        print_err!("{} of {} {what} shown", counts.shown, counts.all);
+    }
+    if let Source::Evaluation { also_trained: Some(step), .. } = source {
+        print_err!(
+            "these are answers of the evaluation after step {step}; add --train for the samples that step {step} was trained on"
+        );
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -48,79 +63,46 @@ struct Counts {
     shown: usize,
 }
 
-fn write(path: &Path, options: &ShowOptions, out: &mut impl Write, counts: &mut Counts) -> Result<()> {
-    let mut shown = Shown::default();
-    for answer in AnswerReader::open(path)? {
-        let answer = answer?;
-        counts.all += 1;
-        if counts.shown < options.limit.unwrap_or(usize::MAX) && is_wanted(&answer, options) {
-            counts.shown += 1;
-            match options.json {
-                true => writeln!(out, "{}", serde_json::to_string(&answer)?)?,
-                false => shown.answer(&answer, out)?,
+fn write<S: Sample, W: Write>(
+    files: impl Iterator<Item = Result<impl Iterator<Item = Result<S, RunFilesError>>, RunFilesError>>,
+    options: &ShowOptions,
+    out: &mut W,
+    mut print: impl FnMut(&S, &mut W) -> io::Result<()>,
+) -> Result<Counts> {
+    let mut counts = Counts::default();
+    let mut put = |sample: &S| -> Result<()> {
+        match options.json {
+            true => writeln!(out, "{}", serde_json::to_string(sample)?)?,
+            false => print(sample, out)?,
+        }
+        Ok(())
+    };
+    let most = options.limit.unwrap_or(usize::MAX);
+    let mut longest = options.longest.map(|longest| Longest::of(longest.min(most)));
+    for file in files {
+        for sample in file? {
+            let sample = sample?;
+            counts.all += 1;
+            if !is_wanted(&sample, options) {
+                continue;
+            }
+            match &mut longest {
+                Some(longest) => longest.add(sample),
+                None if counts.shown < most => {
+                    counts.shown += 1;
+                    put(&sample)?;
+                }
+                None => {}
             }
         }
     }
-    Ok(())
-}
-
-/// Without a filter all are; otherwise those that one of them takes.
-fn is_wanted(answer: &Answer, options: &ShowOptions) -> bool {
-    let (valid, right) = (answer.verdict.is_valid(), answer.is_right());
-    let all = !options.wrong && !options.right && !options.invalid;
-    let taken = all || (options.wrong && valid && !right) || (options.right && right) || (options.invalid && !valid);
-    taken && options.problem.as_ref().is_none_or(|problem| *problem == answer.problem)
+    for sample in longest.into_iter().flat_map(Longest::finish) {
+        counts.shown += 1;
+        put(&sample)?;
+    }
+    Ok(counts)
 }
 
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == ErrorKind::BrokenPipe)
-}
-
-/// The files of answers: one that is named, those of a folder, or those of the last evaluation of a run.
-fn files(run: &Path, step: Option<u64>, benchmark: &[String]) -> Result<Vec<PathBuf>> {
-    if run.is_file() {
-        let mut first = [0; 4];
-        let is_zstd = File::open(run).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == ZSTD;
-        return match is_zstd {
-            true => Ok(vec![run.to_owned()]),
-            false => {
-                let allowed = "the directory of a run, the folder of `evenkeel eval`, or one of its files of answers (.jsonl.zst)";
-                Err(FieldError::new("RUN", format!("{}, which is no file of answers", run.display()), allowed).into())
-            }
-        };
-    }
-    require_run(run)?;
-    let evaluations = run.join("evaluation");
-    let folder = match evaluations.is_dir() {
-        true => of_step(&evaluations, step)?,
-        false => run.to_owned(),
-    };
-    let found = list_answers(&folder)?;
-    if found.is_empty() {
-        let allowed = "a run that was evaluated, or the folder of `evenkeel eval`";
-        return Err(FieldError::new(run.display().to_string(), "without answers", allowed).into());
-    }
-    if let Some(unknown) = benchmark.iter().find(|name| !found.iter().any(|(known, _)| known == *name)) {
-        let known: Vec<_> = found.iter().map(|(name, _)| name.as_str()).collect();
-        return Err(FieldError::quoted("--benchmark", unknown, known.join(", ")).into());
-    }
-    let wanted = |name: &String| benchmark.is_empty() || benchmark.contains(name);
-    Ok(found.into_iter().filter(|(name, _)| wanted(name)).map(|(_, path)| path).collect())
-}
-
-fn of_step(evaluations: &Path, step: Option<u64>) -> Result<PathBuf> {
-    let entries = std::fs::read_dir(evaluations).with_context(|| evaluations.display().to_string())?;
-    let number = |name: &std::ffi::OsStr| name.to_str()?.strip_prefix("step-")?.parse::<u64>().ok();
-    let mut steps: Vec<u64> = entries.flatten().filter_map(|entry| number(&entry.file_name())).collect();
-    steps.sort_unstable();
-    let Some(chosen) = step.or(steps.last().copied()) else {
-        bail!("{} has no evaluation yet", evaluations.display());
-    };
-    if !steps.contains(&chosen) {
-        let known: Vec<_> = steps.iter().map(u64::to_string).collect();
-        return Err(
-            FieldError::new("--step", chosen, format!("a step that was evaluated: {}", known.join(", "))).into()
-        );
-    }
-    Ok(evaluations.join(format!("step-{chosen}")))
 }

@@ -181,7 +181,7 @@ fn a_run_that_can_start_says_so_and_writes_nothing() {
         "small: 6 steps of 4 prompts x 8 samples",
         "a fresh model: ",
         "training  ",
-        "answers of 40",
+        "40 tokens an answer",
         "the run: 192 training samples, 32 of 2 evaluations",
         "memory of cpu",
         "note: learner: the clip of policy = ppo never acts",

@@ -27,6 +27,7 @@ mod runs;
 mod scripted_engine;
 mod secrets;
 mod serving;
+mod show;
 mod signals;
 mod starts;
 mod study;

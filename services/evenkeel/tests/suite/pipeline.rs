@@ -137,7 +137,7 @@ fn in_order_of_completion_a_run_trains_on_each_prompt_once_however_often_it_is_k
     let mut audit = evenkeel(&["audit"]);
     audit.arg(&out);
     let said = String::from_utf8(succeed(audit).stdout).unwrap();
-    assert!(said.contains("each of the first 24 prompts of the data order was trained on (24)"), "{said}");
+    assert!(said.contains("each of the first 24 prompts of the data order was sent to the learner (24"), "{said}");
     assert!(!said.contains("still being sampled"), "{said}");
     for line in lines(&out).iter().filter(|line| line.contains_key("pipeline/lag")) {
         assert!(line["pipeline/lag"].as_f64().unwrap() <= 1.0 && line.contains_key("pipeline/completion/taken_length"));

@@ -82,3 +82,24 @@ print(json.dumps({'ids': ids[0].tolist(), 'scores': scores.tolist(), 'end': conf
         assert!((f64::from(*ours) - theirs).abs() < 1e-4, "{ours} {theirs}");
     }
 }
+
+/// With the lines of docs/results.md.
+#[test]
+#[ignore = "EVENKEEL_PANDAS_PYTHON must name a Python with the packages pandas, zstandard and duckdb"]
+fn pandas_and_duckdb_read_the_samples_of_training_steps() {
+    const SCRIPT: &str = "
+import json, os, sys
+os.chdir(os.path.dirname(sys.argv[1]))
+import pandas as pd; df = pd.read_json('run/rollouts/step-2.jsonl.zst', lines=True)
+import duckdb; table = duckdb.sql(\"SELECT step, avg(reward), avg(tokens) FROM read_json('run/rollouts/*.jsonl.zst') GROUP BY step ORDER BY step\")
+print(json.dumps({'rows': len(df), 'mean': df.reward.mean(), 'columns': list(df.columns), 'steps': table.fetchall()}))
+";
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    run(&out);
+    let read: serde_json::Value = serde_json::from_str(&python("EVENKEEL_PANDAS_PYTHON", SCRIPT, &[&out])).unwrap();
+    assert_eq!(read["rows"], 32);
+    assert!(read["columns"].as_array().unwrap().contains(&"advantage".into()), "{read}");
+    let steps = read["steps"].as_array().unwrap();
+    assert_eq!((steps.len(), &steps[1][0], &steps[1][1]), (3, &2.into(), &read["mean"]));
+}

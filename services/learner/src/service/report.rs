@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 
 use evenkeel_objective::{KlStats, MismatchByLag, PolicyStats};
-use evenkeel_proto::v1::{TrainHeader, TrainKind, TrainReport};
+use evenkeel_proto::v1::{SampleReport, TrainHeader, TrainKind, TrainReport};
 use evenkeel_run_metrics::{MetricName, table as metric};
 
-use crate::{RuleGradient, SkipReason, StepReport, SupervisedReport, UpdateStats};
+use crate::{ResponseReport, RuleGradient, SkipReason, StepReport, SupervisedReport, UpdateStats};
 
 /// Tokens received, which the learner's own report does not count.
 #[derive(Clone, Copy, Debug, Default)]
@@ -48,7 +48,16 @@ pub(super) fn grpo(header: &TrainHeader, report: &StepReport, counts: Counts) ->
         trainable_tokens: counts.trainable_tokens,
         metrics: metrics(report, mean(|update| update.policy_loss)),
         timings: None,
+        sample_reports: match header.report_samples {
+            true => report.response_reports.iter().map(sample_report).collect(),
+            false => Vec::new(),
+        },
     }
+}
+
+fn sample_report(response: &ResponseReport) -> SampleReport {
+    let ResponseReport { advantage, weight, trained, logp: log_probability, ratio } = *response;
+    SampleReport { advantage, weight, trained, log_probability, ratio }
 }
 
 pub(super) fn supervised(header: &TrainHeader, report: SupervisedReport, counts: Counts) -> TrainReport {

@@ -8,6 +8,7 @@ use super::loss::ResponseStats;
 use super::mini_batch::MiniBatches;
 use super::passes::{first_pass, regularizer_factor, run, score, update};
 use super::report::UpdateStats;
+use super::response_report::{ResponseReport, ResponseReports};
 use crate::error::Result;
 use crate::trainer::Trainer;
 
@@ -123,8 +124,9 @@ impl Batch {
         &mut self,
         trainer: &mut Trainer,
         observe: &mut dyn FnMut(StepPhase, StepProgress),
-    ) -> Result<(Vec<UpdateStats>, usize)> {
+    ) -> Result<(Vec<UpdateStats>, Vec<ResponseReport>, usize)> {
         self.complete(trainer, observe)?;
+        let mut responses = ResponseReports::of(&self.groups);
         // Stable: the responses of a group keep their order.
         self.scored.sort_by_key(|response| response.group());
         let mut updates = Vec::new();
@@ -143,9 +145,12 @@ impl Batch {
             };
             observe(StepPhase::Updating, self.progress);
             trained += stats.len();
-            updates.push(update(trainer, &stats, counts)?);
+            let updated = update(trainer, &stats, counts)?;
+            let normalizer = counts.normalizer(trainer.settings().objective.aggregation);
+            responses.update(&self.groups, &mini_batch, normalizer, &stats, updated.skipped.is_none());
+            updates.push(updated);
         }
-        Ok((updates, trained))
+        Ok((updates, responses.finish(), trained))
     }
 
     fn assign(&mut self, trainer: &mut Trainer, group: usize, planned: Vec<PlannedResponse>) -> Result<()> {

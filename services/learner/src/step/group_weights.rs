@@ -32,6 +32,11 @@ impl PlannedResponse {
         self.group
     }
 
+    /// Index of the response in its group.
+    pub(super) fn index(&self) -> usize {
+        self.index
+    }
+
     /// The engine's log-probabilities of the trainable tokens.
     pub(super) fn rollout_logp(&self) -> &[f32] {
         &self.rollout_logp
@@ -99,6 +104,8 @@ impl PlannedResponse {
 pub(super) struct GroupWeights {
     pub(super) counts: GroupCounts,
     pub(super) advantages: Vec<f64>,
+    /// The group's part of each policy weight, without the mini-batch normalizer.
+    pub(super) weights: Vec<f64>,
     trainable_tokens: Vec<usize>,
     correct: Vec<bool>,
     /// Lengths of valid responses, whatever their mask.
@@ -137,13 +144,14 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
         invalid: valid.iter().filter(|valid| !**valid).count(),
         has_signal: advantages.iter().zip(&weight).any(|(a, w)| a * w != 0.0),
         advantages,
+        weights: weight,
         trainable_tokens,
     };
     let regularized = is_regularized(settings);
     let prompt: Arc<[u32]> = group.prompt.into();
     let mut planned = Vec::new();
     for (i, response) in group.responses.into_iter().enumerate() {
-        let has_gradient = weights.advantages[i] * weight[i] != 0.0 || regularized;
+        let has_gradient = weights.advantages[i] * weights.weights[i] != 0.0 || regularized;
         if weights.trainable_tokens[i] > 0 && has_gradient {
             let of_trainable = |values: &[f32]| {
                 response.mask.iter().zip(values).filter(|(trainable, _)| **trainable).map(|(_, &value)| value).collect()
@@ -159,7 +167,7 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
                 old_logp: None,
                 reference_logp: None,
                 advantage: weights.advantages[i],
-                weight: weight[i],
+                weight: weights.weights[i],
                 regularizer_weight: regularizer_weights[i],
             });
         }

@@ -12,6 +12,11 @@ use crate::settings::OldLogp;
 /// Sums over one response, without the mini-batch normalizer.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResponseStats {
+    /// Index of its group in the step, and of the response in the group.
+    pub(super) place: (usize, usize),
+    /// Sums over trainable tokens of logp, and of the ratio exp(logp - old_logp).
+    pub(super) logp_sum: f64,
+    pub(super) ratio_sum: f64,
     pub(super) policy: PolicyStats,
     pub(super) kl: KlStats,
     pub(super) entropy_sum: f64,
@@ -98,12 +103,18 @@ impl<'a> PolicyLoss<'a> {
         let entropy_sum: f64 = entropy.iter().map(|&h| f64::from(h)).sum();
         let ratio = |(new, old): (&f32, &f32)| libm::exp(f64::from(*new) - f64::from(*old));
         let gap = |(new, old): (&f32, &f32)| (f64::from(*new) - f64::from(*old)).abs();
+        let ratios = logp.iter().zip(old_logp).map(ratio);
+        let (largest_ratio, ratio_sum) =
+            ratios.fold((0.0, 0.0), |(largest, sum), ratio| (f64::max(largest, ratio), sum + ratio));
         Ok(ResponseStats {
+            place: (planned.group(), planned.index()),
+            logp_sum: logp.iter().map(|&logp| f64::from(logp)).sum(),
+            ratio_sum,
             policy,
             kl,
             entropy_sum,
             entropy_loss: self.settings.entropy_slope(weight) * entropy_sum,
-            largest_ratio: logp.iter().zip(old_logp).map(ratio).fold(0.0, f64::max),
+            largest_ratio,
             rollout_gap: logp.iter().zip(rollout_logp).map(gap).sum(),
         })
     }

@@ -2,7 +2,8 @@
 //!
 //! [`group_weights`] turns a group into advantages and weights (the part that the group knows alone), [`mini_batch`] divides
 //! groups among updates, [`loss`] gives the model the coefficients of a micro-batch, [`passes`] are what the model runs,
-//! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, and [`report`] summarises it.
+//! [`batch`] decides which pass runs when, [`policy`] is the step as its caller sees it, [`report`] summarises it, and
+//! [`response_report`] says what it did with each response.
 //! [`lag_statistics`] measures how far samples of older versions are from the step's.
 //! [`probe`] measures the gradients of all aggregation rules in the steps that the settings choose.
 //! [`supervised`] is the step of the warm start.
@@ -16,6 +17,7 @@ mod passes;
 mod policy;
 mod probe;
 mod report;
+mod response_report;
 mod rule_gradients;
 mod supervised;
 #[cfg(test)]
@@ -24,6 +26,7 @@ mod tests;
 pub use batch::{StepPhase, StepProgress};
 pub use policy::PolicyStep;
 pub use report::{StepReport, UpdateStats};
+pub use response_report::ResponseReport;
 pub use rule_gradients::{GradientProbe, RuleGradient};
 pub(crate) use supervised::supervised_step;
 pub use supervised::{Example, SupervisedReport};

@@ -122,11 +122,11 @@ impl<'a> PolicyStep<'a> {
         let quantities = Quantities::of(&self.batch.views(), objective.constants())?;
         let several = self.batch.updates() > 1;
         let batch = &mut self.batch;
-        let ((updates, trained), version) =
+        let ((updates, responses, trained), version) =
             self.trainer.commit(TrainingPhase::Policy, several, |trainer| batch.run_updates(trainer, &mut observe))?;
         let report = StepReport::of(self.batch.groups(), aggregation, quantities, trained, updates, version);
         let lags = self.batch.take_lags();
-        Ok(StepReport { probe, lags, ..report })
+        Ok(StepReport { probe, lags, response_reports: responses, ..report })
     }
 
     /// Groups so far.

@@ -4,6 +4,7 @@ use evenkeel_objective::{Aggregation, KlStats, MismatchByLag, PolicyStats, Quant
 
 use super::group_weights::GroupWeights;
 use super::loss::ResponseStats;
+use super::response_report::ResponseReport;
 use super::rule_gradients::GradientProbe;
 use crate::optimizer::UpdateReport;
 use crate::skip_reason::SkipReason;
@@ -98,6 +99,8 @@ pub struct StepReport {
     /// Statistics for each lag of the trainable tokens that went through the model, if they were requested. Tokens of later mini-batches
     /// are measured before the first update as well, but with `old_logp = rollout` under the weights of their own first pass.
     pub lags: Option<MismatchByLag>,
+    /// What the step did with each response, in the order of the groups.
+    pub response_reports: Vec<ResponseReport>,
 }
 
 impl StepReport {
@@ -128,6 +131,7 @@ impl StepReport {
             updates,
             probe: None,
             lags: None,
+            response_reports: Vec::new(),
         }
     }
 }

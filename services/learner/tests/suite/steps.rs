@@ -340,3 +340,35 @@ fn the_papers_quantities_are_measured_under_every_rule() {
     assert!((quantities.pulls[&Aggregation::Token].bias().unwrap() - 1.0).abs() > 1e-3);
     assert!(quantities.length_variation.is_some() && quantities.length_gap.is_some());
 }
+
+/// -weight x advantage x ratio of each token, summed over everything that went through the model.
+#[test]
+fn what_is_reported_of_each_response_adds_up_to_the_policys_loss_under_every_aggregation() {
+    for aggregation in Aggregation::ALL {
+        let mut settings = settings();
+        settings.objective.aggregation = *aggregation;
+        settings.objective.max_tokens = 30;
+        settings.objective.correction = Correction::None;
+        // Two updates: in the second one the ratios are not 1.
+        settings.mini_batch_groups = 2;
+        let mut groups = groups(3, 3);
+        groups.push(without_signal(7));
+        groups[0].responses[3].valid = false;
+        let report = learner(settings).train(groups.clone()).unwrap();
+        let responses: Vec<_> = groups.iter().flat_map(|group| &group.responses).collect();
+        assert_eq!(report.response_reports.len(), responses.len());
+        let mut loss = 0.0;
+        for (response, reported) in responses.iter().zip(&report.response_reports) {
+            assert_eq!(reported.trained, reported.ratio.is_some() && reported.logp.is_some_and(|logp| logp < 0.0));
+            assert_eq!(reported.trained, reported.advantage * reported.weight != 0.0, "{reported:?}");
+            let tokens = response.mask.iter().filter(|mask| **mask).count() as f64;
+            loss -= reported.weight * reported.advantage * reported.ratio.unwrap_or(1.0) * tokens;
+        }
+        let expected: f64 = report.updates.iter().map(|update| update.policy_loss).sum();
+        assert!((loss - expected).abs() < 1e-9, "{aggregation}: {loss} is not {expected}");
+        let ratios = report.response_reports.iter().filter_map(|reported| reported.ratio);
+        assert!(ratios.clone().any(|ratio| ratio == 1.0) && ratios.clone().any(|ratio| ratio != 1.0));
+        let invalid = &report.response_reports[3];
+        assert_eq!((invalid.advantage, invalid.weight, invalid.trained), (0.0, 0.0, false));
+    }
+}

@@ -24,7 +24,7 @@ const RENDERED_TOGETHER: usize = 1024;
 #[derive(Debug, Clone)]
 pub(crate) struct Prompt {
     /// The name of its problem.
-    pub(crate) id: String,
+    pub(crate) id: Arc<str>,
     /// What answers are judged against.
     pub(crate) task: Task,
     pub(crate) token_ids: Arc<[u32]>,
@@ -194,7 +194,7 @@ pub(crate) fn encode(
         let source = problem.origin.source;
         let data_source = problem.data_source.clone().or_else(|| sources.get(source).cloned()).unwrap_or_default();
         prompts.push(Prompt {
-            id: problem.id.to_string(),
+            id: problem.id.to_string().into(),
             task: problem.task.clone(),
             token_ids: token_ids.into(),
             source,

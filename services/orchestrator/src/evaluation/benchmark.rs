@@ -192,7 +192,7 @@ impl Benchmark {
     pub(super) fn requests(&self, step: u64) -> impl Iterator<Item = (u64, GroupRequest)> {
         (0..).zip(&self.prompts).map(move |(index, prompt)| {
             let number = self.half << HALF | index;
-            (index, GroupRequest::new(Purpose::Eval, step, number, prompt, &self.sampling))
+            (index, GroupRequest::new(Purpose::Eval, step, number, (index, prompt), &self.sampling))
         })
     }
 
@@ -222,7 +222,7 @@ pub(super) mod tests {
     /// A benchmark of that many problems, one sample for each.
     pub(in crate::evaluation) fn benchmarks(name: &str, problems: u32) -> Benchmarks {
         let prompt = |number: u32| Prompt {
-            id: format!("p{number}"),
+            id: format!("p{number}").into(),
             task: Task::math(["1".to_owned()]).unwrap(),
             token_ids: vec![number].into(),
             source: 0,

@@ -31,7 +31,7 @@ pub(super) fn answers_of(
             sample: number,
             gold: gold.clone(),
             prompt: prompt.clone(),
-            text: tokenizer.decode(&token_ids)?,
+            text: sample.text.clone(),
             token_ids,
             finish_reason: sample.finish_reason.into(),
             verdict: sample.verdict().to_owned().into(),

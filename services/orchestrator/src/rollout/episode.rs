@@ -14,7 +14,7 @@ use super::context::{AttemptStart, Batch};
 use super::engine_weights::MissingWeights;
 use super::group::GroupRequest;
 use super::response_part::ResponsePart;
-use super::sample::{Sample, SampleStatus, VerdictDetail};
+use super::sample::{Sample, SampleStatus, VerdictDetail, mean_log_probability, parts_of};
 use super::spans::{record_sample, trace_of_prompt};
 use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
@@ -270,6 +270,7 @@ impl Episode {
 
     async fn score(self, Accepted { rollout, tokens }: Accepted) -> Result<Sample, Halt> {
         let request = self.batch.verify_request(&self.request, &rollout, self.span)?;
+        let text = request.completion().to_owned();
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
@@ -289,6 +290,9 @@ impl Episode {
             id: self.id(),
             engine: rollout.engine.clone(),
             finish_reason: rollout.finish_reason(),
+            text,
+            parts: parts_of(&rollout.segments),
+            mean_log_probability: mean_log_probability(&rollout.segments),
             segments: rollout.segments,
             tokens,
             status,
@@ -304,6 +308,9 @@ impl Episode {
             id: self.id(),
             engine: String::new(),
             segments: Vec::new(),
+            text: String::new(),
+            parts: Vec::new(),
+            mean_log_probability: None,
             finish_reason: FinishReason::Failed,
             tokens: 0,
             status: SampleStatus::Failed { message, late: self.attempts.late },

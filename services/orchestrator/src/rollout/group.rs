@@ -30,18 +30,20 @@ pub(crate) struct GroupRequest {
     pub(super) task: Task,
     /// What it counts as in metrics by data source.
     pub(super) data_source: Arc<str>,
+    /// Name of the problem, and its place in its set, from 0.
+    pub(super) problem: (Arc<str>, u64),
     /// The task with long tests named by their digest.
     pub(super) named: Option<Task>,
     pub(super) sampling: Arc<GroupSampling>,
 }
 
 impl GroupRequest {
-    /// The group of prompt `number` of a step; numbers count through the whole data order.
+    /// The group of prompt `number` of a step; numbers count through the whole data order. It is at `index` of its set.
     pub(crate) fn new(
         purpose: Purpose,
         step: u64,
         number: u64,
-        prompt: &Prompt,
+        (index, prompt): (u64, &Prompt),
         sampling: &Arc<GroupSampling>,
     ) -> Self {
         Self {
@@ -49,6 +51,7 @@ impl GroupRequest {
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
             data_source: Arc::clone(&prompt.data_source),
+            problem: (Arc::clone(&prompt.id), index),
             named: prompt.task.named(),
             sampling: Arc::clone(sampling),
         }
@@ -177,6 +180,12 @@ impl SampledGroup {
         &self.request.task
     }
 
+    /// Name of its problem, and the problem's place in its set, from 0.
+    pub(crate) fn problem(&self) -> (&str, u64) {
+        let (name, index) = &self.request.problem;
+        (name, *index)
+    }
+
     pub(crate) fn prompt_token_ids(&self) -> &[u32] {
         &self.request.prompt_token_ids
     }
@@ -207,14 +216,18 @@ impl SampledGroup {
     }
 
     /// The message for the learner; `index` is the group's place in the step. The tokens of its samples are in the message then, and no
-    /// longer here: many groups may wait for their step.
-    pub(crate) fn take_train(&mut self, index: u32, mask_truncated: bool) -> TrainGroup {
+    /// longer here, unless the run keeps them: many groups may wait for their step.
+    pub(crate) fn take_train(&mut self, index: u32, mask_truncated: bool, keeps_tokens: bool) -> TrainGroup {
         let placeholder = self.placeholder();
         let sample = |sample: &mut Sample| {
             let rewards = sample.rewards();
+            let segments = match keeps_tokens {
+                true => Some(sample.segments.clone()).filter(|segments| !segments.is_empty()),
+                false => sample.take_segments(),
+            };
             TrainSample {
                 sample_id: sample.id.clone(),
-                segments: sample.take_segments().unwrap_or_else(|| placeholder.clone()),
+                segments: segments.unwrap_or_else(|| placeholder.clone()),
                 raw_reward: rewards.map(|rewards| rewards.raw),
                 shaped_reward: rewards.map(|rewards| rewards.shaped),
                 valid: rewards.is_some(),
@@ -233,6 +246,11 @@ impl SampledGroup {
     /// Drops the tokens of its samples, which nobody needs any more.
     pub(crate) fn forget_tokens(&mut self) {
         self.samples.iter_mut().for_each(|sample| drop(sample.take_segments()));
+    }
+
+    /// Drops the text of its samples, where rollouts are not kept.
+    pub(crate) fn forget_text(&mut self) {
+        self.samples.iter_mut().for_each(|sample| sample.text = String::new());
     }
 
     /// The response of a sample that failed. The sample stays in its group but enters no statistic and no loss, so the content does not
@@ -259,6 +277,7 @@ pub(super) mod tests {
             task: Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
+            problem: ("sums#2".into(), 2),
             sampling: sampling.into(),
         };
         let mut group = InFlightGroup::new(request, Span::none());
@@ -268,6 +287,9 @@ pub(super) mod tests {
                 engine: "a".to_owned(),
                 segments: raw.map_or(vec![], |_| vec![Segment::sampled(vec![7], vec![-0.5], 3)]),
                 finish_reason: FinishReason::Length,
+                text: "7".to_owned(),
+                parts: vec![],
+                mean_log_probability: Some(-0.5),
                 tokens: 1,
                 status: match *raw {
                     Some(raw) => {
@@ -296,7 +318,7 @@ pub(super) mod tests {
     #[test]
     fn a_group_is_sent_whole_and_a_failed_sample_keeps_its_place() {
         let mut group = group(2, &[Some(1.0), None]);
-        let message = group.take_train(4, true);
+        let message = group.take_train(4, true, false);
         assert_eq!(group.versions(), Some(&(3..=3)), "they are known when the tokens have gone");
         assert_eq!((message.group_id.as_str(), message.index), ("train/1/2", 4));
         assert!(message.responses().is_ok());

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment};
+use evenkeel_run_files::RolloutSegment;
 
 /// The reason of verdicts on answers that are copied from their prompt.
 pub(crate) const COPIED: &str = "copied";
@@ -51,6 +52,12 @@ pub(crate) struct Sample {
     /// Empty where it failed, and once they were taken for the learner.
     pub(crate) segments: Vec<Segment>,
     pub(crate) finish_reason: FinishReason,
+    /// The response as the verifier got it; empty where it failed, and where nobody keeps it.
+    pub(crate) text: String,
+    /// Which weights sampled which part of it.
+    pub(crate) parts: Vec<RolloutSegment>,
+    /// Mean log-probability of its sampled tokens by the engine; `None` without one.
+    pub(crate) mean_log_probability: Option<f64>,
     /// Tokens of the response; 0 where it failed.
     pub(crate) tokens: usize,
     pub(crate) status: SampleStatus,
@@ -59,6 +66,22 @@ pub(crate) struct Sample {
     pub(crate) verify_retries: u32,
     /// Generations after the first, as far as this side knows.
     pub(crate) rollout_retries: u32,
+}
+
+/// Which weights sampled which part of a response.
+pub(super) fn parts_of(segments: &[Segment]) -> Vec<RolloutSegment> {
+    let part = |segment: &Segment| RolloutSegment {
+        version: segment.policy_version,
+        tokens: u32::try_from(segment.token_ids.len()).unwrap_or(u32::MAX),
+    };
+    segments.iter().map(part).collect()
+}
+
+/// Mean log-probability of the sampled tokens of a response.
+pub(super) fn mean_log_probability(segments: &[Segment]) -> Option<f64> {
+    let sampled = segments.iter().flat_map(|segment| &segment.log_probabilities);
+    let (sum, count) = sampled.fold((0.0, 0_u64), |(sum, count), logp| (sum + f64::from(*logp), count + 1));
+    Some(sum / count as f64).filter(|mean| mean.is_finite())
 }
 
 impl Sample {
@@ -78,6 +101,11 @@ impl Sample {
         }
         segments.shrink_to_fit();
         (!segments.is_empty()).then_some(segments)
+    }
+
+    /// Something of each of its tokens, in order. `None` where it has none, and once they were taken.
+    pub(crate) fn logged_tokens<T>(&self, of: impl Fn(&Segment) -> Vec<T>) -> Option<Vec<T>> {
+        (!self.segments.is_empty()).then(|| self.segments.iter().flat_map(of).collect())
     }
 
     /// The parts of its shaped reward; none without a verdict.

@@ -127,6 +127,7 @@ mod tests {
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
             named: None,
             data_source: "sums".into(),
+            problem: ("sums#0".into(), 0),
             sampling: GroupSampling { settings, samples: 1 }.into(),
         }
     }

@@ -1,6 +1,6 @@
 //! The verdict of one sample, requested again where that can help.
 
-use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem};
+use evenkeel_proto::v1::{InvalidReason, Verdict, VerifyItem, verify_item};
 use evenkeel_rpc::dispatch::{DispatchError, Dispatched};
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_tasks::Task;
@@ -24,6 +24,16 @@ pub(super) struct VerifyRequest {
     pub(super) item: VerifyItem,
     /// The task with the tests, where `item` names them: for a worker that does not know them.
     pub(super) with_tests: Option<Task>,
+}
+
+impl VerifyRequest {
+    /// The response as the verifier gets it.
+    pub(super) fn completion(&self) -> &str {
+        match &self.item.answer {
+            Some(verify_item::Answer::Completion(text)) => text,
+            _ => "",
+        }
+    }
 }
 
 /// Verifies a sample in at most `attempts` attempts, whoever repeats one: the dispatcher replaces a worker that is lost or fails; this repeats

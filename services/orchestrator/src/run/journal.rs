@@ -2,15 +2,16 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
+use std::time::Instant;
 
 use evenkeel_proto::v1::{RunState, StepKind};
 use evenkeel_run_files::{
     Curves, EVALUATION_FILE, LineMark, METRICS_FILE, MetricsFile, MetricsLine, PROMPTS_FILE, PromptFile, PromptLine,
-    REPORT_FILE, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines, accepted_changes,
-    read_data, read_prompts,
+    REPORT_FILE, Rollout, RolloutFolder, RunDirectory, RunPlan, SUMMARY_FILE, Summary, WARM_START_FILE, WrittenLines,
+    accepted_changes, encode_rollouts, read_data, read_prompts,
 };
 use evenkeel_run_metrics::table;
-use evenkeel_run_report::{Audit, EventFiles, GalleryCache, RunData, run_page};
+use evenkeel_run_report::{Audit, EarlierCache, EventFiles, GalleryCache, RunData, TrainingCache, run_page};
 
 use super::position::Position;
 use crate::clients::Retrier;
@@ -30,10 +31,17 @@ pub(super) struct RunJournal {
     prompts: PromptFile,
     /// Lines of steps that are done again, as they were the first time.
     repeated: BTreeMap<u64, MetricsLine>,
+    /// The samples of each step.
+    rollouts: RolloutFolder,
+    has_noted_thinning: bool,
     /// Where the settings ask for them.
     tensorboard: Option<EventFiles>,
     /// The answers that the report shows.
     gallery: GalleryCache,
+    /// The samples of training that it shows.
+    training: TrainingCache,
+    /// The run that it is compared with.
+    earlier: EarlierCache,
     /// Versions of the services, for the summary.
     versions: BTreeMap<String, String>,
     retrier: Retrier,
@@ -52,6 +60,7 @@ impl RunJournal {
         let warm_start = file(WARM_START_FILE, StepKind::WarmStart)?;
         let evaluations = file(EVALUATION_FILE, StepKind::Evaluation)?;
         let prompts = PromptFile::open(directory.path())?;
+        let rollouts = RolloutFolder::open(directory.path(), resolved.settings.run.rollouts_disk.bytes())?;
         let tensorboard = match resolved.settings.run.tensorboard {
             true => Some(shown(directory.path(), [&warm_start, &steps, &evaluations])?),
             false => None,
@@ -64,8 +73,12 @@ impl RunJournal {
             evaluations,
             prompts,
             repeated: BTreeMap::new(),
+            rollouts,
+            has_noted_thinning: false,
             tensorboard,
             gallery: GalleryCache::default(),
+            training: TrainingCache::default(),
+            earlier: EarlierCache::default(),
             versions: BTreeMap::new(),
             retrier,
             events,
@@ -116,6 +129,34 @@ impl RunJournal {
             self.retrier.write(&path, || files.append(line)).await?;
         }
         instruments::line(line);
+        Ok(())
+    }
+
+    /// Keeps the samples of a step; before its lines, so that no step has a line without them. What a step that was done has
+    /// left is replaced when it is done again.
+    pub(super) async fn append_rollouts(&mut self, step: u64, rollouts: Vec<Rollout>) -> Result<(), Halt> {
+        self.directory.check_place()?;
+        let began = Instant::now();
+        // Compressing a large step takes a while.
+        let encoded = tokio::task::spawn_blocking(move || encode_rollouts(&rollouts)).await;
+        let bytes = encoded.map_err(|error| RunError::Defect(error.to_string()))??;
+        let (every, evaluations) = (self.resolved.settings.evaluation.every, &self.evaluations);
+        let is_evaluated = |step: u64| evaluations.has(step) || (every > 0 && step.is_multiple_of(every));
+        let (path, rollouts, mut written) = (self.rollouts.path().to_owned(), &mut self.rollouts, (true, Vec::new()));
+        let write = || rollouts.write(step, &bytes, is_evaluated).map(|done| written = done);
+        self.retrier.write(&path, write).await?;
+        tracing::debug!(step, bytes = bytes.len(), micros = began.elapsed().as_micros() as u64, "samples are kept");
+        let (is_kept, removed) = written;
+        if !removed.is_empty() && !std::mem::replace(&mut self.has_noted_thinning, true) {
+            let bound = self.resolved.settings.run.rollouts_disk;
+            let what = match is_kept {
+                true => "samples of old steps are thinned out",
+                false => "samples of steps that are not evaluated are not kept any more",
+            };
+            let message =
+                format!("rollouts/ has reached run.rollouts_disk = {bound}: {what}; rollouts/thinned.json lists them");
+            self.events.emit(Event::Note { message });
+        }
         Ok(())
     }
 
@@ -174,6 +215,7 @@ impl RunJournal {
         for file in [&self.warm_start, &self.steps, &self.evaluations] {
             self.retrier.write(file.path(), || file.sync()).await?;
         }
+        self.retrier.write(self.rollouts.path(), || self.rollouts.sync()).await?;
         self.retrier.write(self.prompts.path(), || self.prompts.sync()).await
     }
 
@@ -197,6 +239,8 @@ impl RunJournal {
         }
         let path = self.prompts.path().to_owned();
         self.retrier.write(&path, || self.prompts.truncate(steps)).await?;
+        let path = self.rollouts.path().to_owned();
+        self.retrier.write(&path, || self.rollouts.truncate(position.step())).await?;
         let done = [(&self.steps, position.step()), (&self.warm_start, position.warm_start_steps())];
         for (file, expected) in done {
             if file.count() != expected {
@@ -256,11 +300,13 @@ impl RunJournal {
         let written = WrittenLines { steps: &steps, warm_start: &warm_start, evaluations: &evaluations };
         let mut summary = Summary::of(run_id, plan, rule, state, &written, &self.versions);
         summary.objective = objective.clone();
+        summary.changed_settings = self.resolved.changed.clone();
         summary.forked_from = self.directory.forked_from().cloned();
         summary.accepted_changes = accepted_changes(self.directory.path());
         self.directory.replace_json(SUMMARY_FILE, &summary)?;
         let gallery = self.gallery.get(self.directory.path(), &evaluations);
         let rows = read_data(self.directory.path());
+        let training = self.training.get(self.directory.path());
         let data = RunData {
             summary: &summary,
             config: toml,
@@ -269,6 +315,8 @@ impl RunJournal {
             evaluations: &evaluations,
             data: rows.as_ref(),
             gallery: &gallery,
+            training: &training,
+            earlier: self.earlier.get(self.directory.path()),
         };
         self.directory.replace(REPORT_FILE, &run_page(&data).to_document())?;
         Ok(summary)

@@ -21,6 +21,7 @@ mod preflight;
 mod prompt_record;
 mod proof;
 mod records;
+mod rollout_record;
 mod run_loop;
 mod sampler_audit;
 mod spans;

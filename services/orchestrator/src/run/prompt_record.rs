@@ -38,7 +38,8 @@ fn record(group: &SampledGroup, is_sent: bool) -> GroupRecord {
     }
 }
 
-fn outcome(group: &SampledGroup, is_sent: bool) -> PromptOutcome {
+/// What became of a group.
+pub(super) fn outcome(group: &SampledGroup, is_sent: bool) -> PromptOutcome {
     let is_judged = group.samples().iter().any(|sample| sample.rewards().is_some());
     match (is_sent, is_judged) {
         (true, false) => PromptOutcome::Invalid,

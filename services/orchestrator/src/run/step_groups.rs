@@ -11,6 +11,7 @@ use super::step_lengths::StepLengths;
 use crate::clients::TrainFeed;
 use crate::error::Halt;
 use crate::rollout::{SampledGroup, StepBatch};
+use crate::settings::{KeptRollouts, RunSettings};
 
 /// A step that is being sampled, or was.
 pub(super) struct StepGroups {
@@ -26,6 +27,7 @@ pub(super) struct StepGroups {
     pub(super) batch: StepBatch,
     rewards: (f64, u64),
     audit: Option<StepAudit>,
+    kept: KeptTokens,
     /// Nothing is left to sample, and engines sleep where they do.
     is_sampled: bool,
     /// Scoring of audited samples has begun and not ended.
@@ -41,7 +43,23 @@ pub(super) struct StepGroups {
     last_verdict: Instant,
 }
 
-/// The sampled groups of a step, and when they were complete. Their tokens are in the feed and nowhere else.
+/// What is kept of samples after the learner got them, until their step is recorded.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct KeptTokens {
+    /// Their text.
+    pub(super) text: bool,
+    /// Their tokens and log-probabilities.
+    pub(super) tokens: bool,
+}
+
+impl KeptTokens {
+    pub(super) fn of(settings: &RunSettings) -> Self {
+        let text = settings.rollouts != KeptRollouts::Off;
+        Self { text, tokens: text && settings.rollout_tokens }
+    }
+}
+
+/// The sampled groups of a step, and when they were complete. Their tokens are in the feed and nowhere else, unless the run keeps them.
 pub(super) struct SampledStep {
     pub(super) batch: StepBatch,
     /// The pass over the data that its first prompt is in, from 0.
@@ -66,6 +84,7 @@ impl StepGroups {
         version: u64,
         waited: Duration,
         audit: Option<StepAudit>,
+        kept: KeptTokens,
         engines_sleep: bool,
     ) -> Self {
         let held_by_audit = audit.as_ref().map_or(usize::MAX, StepAudit::holds_from);
@@ -86,6 +105,7 @@ impl StepGroups {
             },
             rewards: (0.0, 0),
             audit,
+            kept,
             is_sampled: false,
             is_auditing: false,
             audited: None,
@@ -116,7 +136,7 @@ impl StepGroups {
                 None => return,
             },
         };
-        let message = group.take_train(index, mask_truncated);
+        let message = group.take_train(index, mask_truncated, self.kept.tokens);
         if index as usize >= self.hold_from {
             self.held.push(message)
         } else {
@@ -131,7 +151,10 @@ impl StepGroups {
         self.batch.dropped.push(group);
     }
 
-    fn counted(&mut self, group: SampledGroup) -> SampledGroup {
+    fn counted(&mut self, mut group: SampledGroup) -> SampledGroup {
+        if !self.kept.text {
+            group.forget_text();
+        }
         for rewards in group.samples().iter().filter_map(|sample| sample.rewards()) {
             self.rewards.0 += rewards.raw;
             self.rewards.1 += 1;
@@ -144,7 +167,9 @@ impl StepGroups {
     pub(super) fn close(&mut self, closed: ClosedStep, dynamic: bool, lengths: Option<StepLengths>) {
         let (sum, count) = self.rewards;
         // Only a step that is not full may still take them.
-        self.batch.dropped.iter_mut().for_each(SampledGroup::forget_tokens);
+        if !self.kept.tokens {
+            self.batch.dropped.iter_mut().for_each(SampledGroup::forget_tokens);
+        }
         self.batch.dynamic = dynamic;
         self.batch.filled_up = closed.filled_up;
         self.batch.prompts_tried = (self.batch.groups.len() + self.batch.dropped.len()) as u64;

@@ -7,6 +7,7 @@ use evenkeel_proto::v1::FinishReason;
 use evenkeel_proto::{Purpose, SamplingSettings};
 
 use super::sampler_audit::{SamplerAudit, StepAudit};
+use super::step_groups::KeptTokens;
 use crate::data::{PromptSampler, Prompts};
 use crate::error::RunError;
 use crate::events::Event;
@@ -26,6 +27,7 @@ pub(super) struct StepSampler {
     /// How each group is drawn.
     group: Arc<GroupSampling>,
     mask_truncated: bool,
+    kept: KeptTokens,
     audit: Arc<SamplerAudit>,
     has_noted_truncated: AtomicBool,
 }
@@ -51,6 +53,7 @@ impl StepSampler {
             },
             group: Arc::new(group_sampling(&settings.sampling)),
             mask_truncated: settings.shaping.mask_truncated,
+            kept: KeptTokens::of(&settings.run),
             audit,
             has_noted_truncated: AtomicBool::new(false),
         }
@@ -107,6 +110,11 @@ impl StepSampler {
         self.mask_truncated
     }
 
+    /// What is kept of samples until their step is recorded.
+    pub(super) fn kept(&self) -> KeptTokens {
+        self.kept
+    }
+
     /// The pass over the data that a prompt is in, from 0.
     pub(super) fn epoch_of(&self, number: u64) -> u64 {
         self.order().epoch_of(number)
@@ -115,7 +123,7 @@ impl StepSampler {
     /// The group of a prompt, which is called after that step.
     pub(super) fn request(&self, step: u64, number: u64) -> GroupRequest {
         let row = self.order().at(number);
-        GroupRequest::new(Purpose::Train, step, number, &self.prompts.train[row], &self.group)
+        GroupRequest::new(Purpose::Train, step, number, (row as u64, &self.prompts.train[row]), &self.group)
     }
 
     fn order(&self) -> MutexGuard<'_, PromptSampler> {

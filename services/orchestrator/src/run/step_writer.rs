@@ -8,6 +8,7 @@ use evenkeel_run_files::MetricsLine;
 use super::journal::RunJournal;
 use super::prompt_record::prompt_line;
 use super::proof::ProofReport;
+use super::rollout_record::RolloutRecord;
 use super::spans::record_step;
 use super::step_groups::SampledStep;
 use super::step_metrics::{StepTimes, Waits, source_values, step_values};
@@ -21,6 +22,7 @@ pub(super) struct StepWriter {
     training: Arc<TrainingSteps>,
     /// What prompts count as in metrics by data source.
     data_sources: Vec<String>,
+    rollouts: RolloutRecord,
 }
 
 /// A step that was trained, with everything that its metrics line says.
@@ -37,8 +39,8 @@ pub(super) struct FinishedStep {
 }
 
 impl StepWriter {
-    pub(super) fn new(training: Arc<TrainingSteps>, prompts: &Prompts) -> Self {
-        Self { training, data_sources: prompts.data_sources() }
+    pub(super) fn new(training: Arc<TrainingSteps>, prompts: &Prompts, rollouts: RolloutRecord) -> Self {
+        Self { training, data_sources: prompts.data_sources(), rollouts }
     }
 
     /// Appends the line of a step and records its groups and spans. Returns the line, to be announced.
@@ -58,6 +60,9 @@ impl StepWriter {
             waits.add_to(&mut line);
         }
         sampled.lengths.iter().for_each(|lengths| lengths.add_to(&mut line));
+        if let Some(rollouts) = self.rollouts.rollouts(step, sampled, report)? {
+            journal.append_rollouts(step, rollouts).await?;
+        }
         journal.append_prompts(&prompt_line(step, sampled, report)).await?;
         journal.append(&line).await?;
         times.record();

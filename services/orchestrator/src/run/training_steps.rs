@@ -68,6 +68,7 @@ impl TrainingSteps {
             step,
             expected_groups: self.groups_per_step,
             max_lag: Some(self.max_lag),
+            report_samples: true,
             kind: TrainKind::Grpo.into(),
             traceparent: self.trace(step).to_string(),
             ..self.header(base_version)

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use evenkeel_config::HumanDuration;
+use evenkeel_config::{ByteSize, HumanDuration};
 use evenkeel_rpc::client::ClientSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::rollouts::KeptRollouts;
 use super::section::section;
 
 section! {
@@ -21,6 +22,14 @@ section! {
         steps: u64 = 80,
         /// Write event files for TensorBoard to `tensorboard` of the run directory.
         tensorboard: bool = true,
+        /// Keep the samples of every training step in `rollouts` of the run directory: `all`, also those that were filtered or failed; the
+        /// number of groups of which a step keeps its samples; or `off`.
+        rollouts: KeptRollouts = KeptRollouts::All,
+        /// Most that `rollouts` takes on the disk, such as `10GiB`. At this bound old steps are thinned out, never the newest one or one that
+        /// was evaluated; `rollouts/thinned.json` lists them.
+        rollouts_disk: ByteSize = ByteSize::gib(10),
+        /// Keep the token ids and the engines' log-probabilities in `rollouts` as well, some five bytes a token.
+        rollout_tokens: bool = false,
     }
 }
 

@@ -7,6 +7,7 @@ mod loop_sections;
 mod page_section;
 mod pipeline_section;
 mod proof_section;
+mod rollouts;
 mod sampler_audit_section;
 mod section;
 mod sources;
@@ -30,6 +31,7 @@ pub use loop_sections::{
 pub use page_section::PageSettings;
 pub use pipeline_section::{PipelineSettings, StepOrder};
 pub use proof_section::ProofSettings;
+pub use rollouts::KeptRollouts;
 pub use sampler_audit_section::{AuditMode, SamplerAuditSettings};
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
@@ -103,10 +105,10 @@ impl LoopSettings {
         Err(FieldError::quoted("checkpoint.keep_best", metric, allowed))
     }
 
-    /// The settings that decide what the run computes. What may change when it is resumed (`run.name`, `run.steps`, `evaluation` but
+    /// The settings that decide what the run computes. What may change when it is resumed (`run` but `seed`, `evaluation` but
     /// `problems` and the files of benchmarks, `checkpoint`, `proof`, `sampler_audit`, `services`, the addresses of verifiers) is as by default.
     pub fn result_affecting(&self) -> Self {
-        let run = RunSettings { seed: self.run.seed, name: String::new(), steps: 0, tensorboard: true };
+        let run = RunSettings { seed: self.run.seed, steps: 0, ..RunSettings::default() };
         Self {
             run,
             data: self.data.without_addresses(),

@@ -13,6 +13,7 @@ mod pipeline;
 mod proof;
 mod report;
 mod resume;
+mod rollouts;
 mod sampling;
 mod server;
 mod services;

@@ -18,7 +18,7 @@ async fn a_report_shows_every_curve_and_can_be_made_again() {
         cluster.generation.state.certain_from.store(70, std::sync::atomic::Ordering::Relaxed);
         cluster.run(&path, &recipe).await.1.unwrap();
         let html = std::fs::read_to_string(path.join("report.html")).unwrap();
-        assert_eq!(html.matches("<figure").count(), 17);
+        assert_eq!(html.matches("<figure").count(), 19);
         assert!(!html.contains("<script") && !html.contains("NaN") && !html.contains("src="));
         assert_eq!(render_report(&path).unwrap(), html);
         let summary: Summary =

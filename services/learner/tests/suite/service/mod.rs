@@ -93,6 +93,7 @@ impl TestService {
             traceparent: String::new(),
             seed: 0,
             max_lag: None,
+            report_samples: false,
         }
     }
 

@@ -29,7 +29,7 @@ impl<'a> InProgress<'a> {
         let feed = self.parts.session.open_step(step, base_version);
         let (audit, sleep) = (self.parts.sampler.audit(step, first_prompt), self.parts.weights.engines_sleep());
         let span = tracing::info_span!("step", step);
-        self.steps.insert(step, StepGroups::new(feed, span, version, waited, audit, sleep));
+        self.steps.insert(step, StepGroups::new(feed, span, version, waited, audit, self.parts.sampler.kept(), sleep));
     }
 
     /// A prompt becomes a group of episodes.
@@ -55,7 +55,7 @@ impl<'a> InProgress<'a> {
     /// The step leaves a finished group out.
     pub(in crate::run) fn leave_out(&mut self, step: u64, prompt: u64) {
         if let (Some(mut group), Some(groups)) = (self.finished.remove(&prompt), self.steps.get_mut(&step)) {
-            if self.order == StepOrder::Completion {
+            if self.order == StepOrder::Completion && !self.parts.sampler.kept().tokens {
                 group.forget_tokens();
             }
             groups.leave_out(group);

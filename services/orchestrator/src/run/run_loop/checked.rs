@@ -96,6 +96,7 @@ impl Checked {
         let notes = stop_at_end_of_turn(&mut settings, &encoder.tokenizer)
             .into_iter()
             .chain(settings.pipeline.note())
+            .chain(settings.run.rollouts_note(&settings.sampling))
             .chain(settings.sampler_audit.note(settings.pipeline.order))
             .collect();
         let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), named)?;

@@ -22,6 +22,7 @@ use crate::run::idle_times::IdleTimes;
 use crate::run::journal::RunJournal;
 use crate::run::preflight::Preflight;
 use crate::run::proof::Proof;
+use crate::run::rollout_record::RolloutRecord;
 use crate::run::sampler_audit::SamplerAudit;
 use crate::run::step_sampler::StepSampler;
 use crate::run::step_writer::StepWriter;
@@ -114,7 +115,7 @@ pub(in crate::run) fn prepare(
         ),
         checkpoints: CheckpointKeeper::new(Arc::clone(&services), &settings.checkpoint, &directory, gate),
         evaluator: Evaluator::new(Arc::clone(&rollouts), benchmarks, directory.clone()),
-        writer: StepWriter::new(Arc::clone(&session), &prompts),
+        writer: StepWriter::new(Arc::clone(&session), &prompts, RolloutRecord::new(&settings, tokenizer)),
         sampler: StepSampler::new(rollouts, prompts, &settings, audit),
         idle_times: IdleTimes::default(),
         warm_start: WarmStart::new(

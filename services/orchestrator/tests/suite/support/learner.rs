@@ -10,7 +10,7 @@ use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
-    LoadCheckpointResponse, ModelInfo, PublishRequest, PublishResponse, ResetRequest, ResetResponse,
+    LoadCheckpointResponse, ModelInfo, PublishRequest, PublishResponse, ResetRequest, ResetResponse, SampleReport,
     SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TokenStatistics,
     TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample, WeightsRef,
     score_request, train_request,
@@ -229,6 +229,7 @@ impl FakeLearner {
             samples: count(&groups, |_| true),
             invalid_samples: count(&groups, |sample| !sample.valid),
             response_tokens: tokens(&groups),
+            sample_reports: if header.report_samples { sample_reports(&groups) } else { vec![] },
             // Of a supervised step the learner reports none.
             metrics: match header.kind() {
                 TrainKind::Supervised => Default::default(),
@@ -396,6 +397,24 @@ impl Learner for FakeLearner {
             ..LearnerGetStatusResponse::default()
         }))
     }
+}
+
+/// Advantages as the reward less the mean of the group, weights as one over the number of samples.
+fn sample_reports(groups: &[TrainGroup]) -> Vec<SampleReport> {
+    let all = groups.iter().map(|group| group.samples.len()).sum::<usize>() as f64;
+    let of_group = |group: &TrainGroup| {
+        let valid: Vec<f64> = group.samples.iter().filter_map(|sample| sample.shaped_reward).collect();
+        let mean = valid.iter().sum::<f64>() / valid.len().max(1) as f64;
+        let report = |sample: &TrainSample| {
+            let advantage = sample.shaped_reward.map_or(0.0, |reward| reward - mean);
+            let trained = advantage != 0.0 && !sample.exclude_from_loss;
+            let of_trained = |value: f64| trained.then_some(value);
+            let (log_probability, ratio) = (of_trained(-0.25), of_trained(1.0));
+            SampleReport { advantage, weight: 1.0 / all, trained, log_probability, ratio }
+        };
+        group.samples.iter().map(report).collect::<Vec<_>>()
+    };
+    groups.iter().flat_map(of_group).collect()
 }
 
 fn count(groups: &[TrainGroup], which: fn(&TrainSample) -> bool) -> u32 {

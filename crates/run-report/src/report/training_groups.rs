@@ -1,0 +1,229 @@
+//! Groups of a training step side by side, the lengths and rewards of the step, and how problems are solved over time.
+
+use evenkeel_report::{
+    Bar, Bars, Chart, Figure, Histogram, Html, Point, Series, Style, Table, figures, number, percent,
+};
+use evenkeel_run_files::{PromptOutcome, Rollout};
+
+use super::training_samples::{Class, Course, TrainingSamples};
+
+/// Characters of a prompt that are shown.
+const PROMPT: usize = 1_200;
+/// Characters of an answer that are shown.
+const ANSWER: usize = 900;
+/// Problems whose course is drawn, and those that have a row.
+const DRAWN: usize = 4;
+const LISTED: usize = 12;
+/// Different rewards that have a bar each.
+const FEW: usize = 10;
+/// Times that a row lists.
+const TIMES: usize = 8;
+
+/// The part of the page; nothing where no samples are kept.
+pub(super) fn section(samples: &TrainingSamples) -> Html {
+    if samples.step == 0 {
+        return Html::new();
+    }
+    let step = samples.step;
+    let mut html = Html::element("h3", &[], format!("Groups of training step {step}"));
+    let note = format!(
+        "The groups that disagree most; all samples: evenkeel show RUN --train --step {step}. The weight is what each token of an answer counts \
+         in the loss under the run's rule."
+    );
+    html.push(Html::element("p", &[("class", "soft")], note));
+    let groups = samples.groups.iter().map(|group| shown(group)).collect::<Html>();
+    html.push(Html::element("div", &[("class", "groups")], groups));
+    html.push(Html::element("h3", &[], format!("Lengths and rewards of step {step}")));
+    html.push(figures([lengths(samples), rewards(samples)]));
+    html.with(courses(samples))
+}
+
+fn shown(group: &[Rollout]) -> Html {
+    let Some(first) = group.first() else { return Html::new() };
+    let right = group.iter().filter(|rollout| rollout.is_right()).count();
+    let title = format!(
+        "Problem {} · {} · {right} of {} right · {}",
+        first.index + 1,
+        first.problem,
+        group.len(),
+        outcome(first)
+    );
+    let gold = match first.gold.is_empty() {
+        true => String::new(),
+        false => format!(" Gold: {}.", first.gold.join(" or ")),
+    };
+    let heading = Html::element("p", &[], Html::element("b", &[], title).with(gold.as_str()));
+    let answers = group.iter().map(answer).collect::<Html>();
+    let content = heading.with(Html::element("pre", &[], cut(&first.prompt, PROMPT)));
+    Html::element("div", &[("class", "group")], content.with(Html::element("div", &[("class", "answers")], answers)))
+}
+
+/// What became of a group.
+fn outcome(first: &Rollout) -> &str {
+    match first.group_outcome.known() {
+        Some(PromptOutcome::Trained) => "trained on",
+        Some(PromptOutcome::TrainedZeroAdvantage) => "no advantage, since all rewards are equal",
+        Some(PromptOutcome::DroppedZeroAdvantage) => "filtered, since all rewards are equal",
+        Some(PromptOutcome::Invalid) => "no verdict",
+        Some(PromptOutcome::DroppedInvalid) => "filtered, since there is no verdict",
+        None => first.group_outcome.label(),
+    }
+}
+
+fn answer(rollout: &Rollout) -> Html {
+    let class = match Class::of(rollout) {
+        Class::Right => "right",
+        Class::Wrong => "wrong",
+        Class::Unjudged => "unjudged",
+    };
+    let reason = if rollout.reason.is_empty() { String::new() } else { format!(" ({})", rollout.reason) };
+    let cut_off = if rollout.is_truncated() { ", cut off" } else { "" };
+    let verdict = Html::element("b", &[], rollout.verdict.label().replace('_', " "));
+    let about = verdict.with(format!("{reason} · {}\u{a0}tokens{cut_off}", rollout.tokens));
+    let mut learner: Vec<String> = Vec::new();
+    learner.extend(rollout.why_not_trained().map(|why| format!("not trained on: {why}")));
+    let said = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
+    let is_trained = learner.is_empty();
+    learner.extend(rollout.advantage.filter(|value| is_trained || *value != 0.0).map(|value| said("advantage", value)));
+    learner.extend(rollout.weight.filter(|value| is_trained || *value != 0.0).map(|value| said("weight", value)));
+    let content = Html::element("p", &[], about)
+        .with(Html::element("p", &[("class", "soft")], learner.join(" · ")))
+        .with(Html::element("pre", &[], cut(&rollout.text, ANSWER)));
+    Html::element("div", &[("class", class)], content)
+}
+
+/// The beginning of a text, with how much is missing.
+fn cut(text: &str, most: usize) -> String {
+    match text.char_indices().nth(most) {
+        None => text.to_owned(),
+        Some((end, _)) => format!("{} … ({} more characters)", &text[..end], text[end..].chars().count()),
+    }
+}
+
+fn lengths(samples: &TrainingSamples) -> Figure {
+    let of = |class: Class| {
+        let lengths = samples.lengths.iter().filter(move |(found, _)| *found == class);
+        lengths.map(|(_, tokens)| f64::from(*tokens)).collect::<Vec<_>>()
+    };
+    let caption = "how many answers of the step have which length, right and wrong ones stacked";
+    Histogram::new("Answer lengths", caption, "tokens", "answers")
+        .with("right", 3, of(Class::Right))
+        .with("wrong", 2, of(Class::Wrong))
+        .with("without a verdict", 8, of(Class::Unjudged))
+        .into()
+}
+
+fn rewards(samples: &TrainingSamples) -> Figure {
+    let caption = "how many samples of the step have which shaped reward, from which advantages are computed";
+    let mut distinct: Vec<(f64, usize)> = Vec::new();
+    let mut sorted = samples.rewards.clone();
+    sorted.sort_by(f64::total_cmp);
+    for reward in sorted {
+        match distinct.last_mut().filter(|(value, _)| *value == reward) {
+            Some((_, count)) => *count += 1,
+            None => distinct.push((reward, 1)),
+        }
+    }
+    if distinct.len() > FEW {
+        let values = samples.rewards.clone();
+        return Histogram::new("Rewards", caption, "shaped reward", "samples").with("samples", 1, values).into();
+    }
+    // Ranges would only blur a few values.
+    let all = samples.rewards.len().max(1) as f64;
+    let bar = |(value, count): &(f64, usize)| {
+        let share = percent(*count as f64 / all, None);
+        Bar::new(number(*value), *count as f64).written(format!("{count} · {share}"))
+    };
+    Bars::new("Rewards", caption, distinct.iter().map(bar)).into()
+}
+
+/// The problems that changed most, drawn and as a table. Nothing where no problem came twice.
+fn courses(samples: &TrainingSamples) -> Html {
+    let mut again: Vec<(&u64, &Course)> = samples.problems.iter().filter(|(_, course)| course.seen.len() > 1).collect();
+    if again.is_empty() {
+        return Html::new();
+    }
+    let all = again.len();
+    // A stable order: of equal changes the problem that comes first in the data.
+    again.sort_by(|(_, a), (_, b)| b.change().abs().total_cmp(&a.change().abs()).then(b.seen.len().cmp(&a.seen.len())));
+    let rates = |course: &Course| course.seen.iter().map(|seen| Course::rate(*seen)).collect::<Vec<_>>();
+    let mean =
+        |of: &dyn Fn(&[f64]) -> f64| again.iter().map(|(_, course)| of(&rates(course))).sum::<f64>() / all as f64;
+    let (first, last) = (mean(&|rates| rates[0]), mean(&|rates| rates[rates.len() - 1]));
+    let count = |of: &dyn Fn(f64) -> bool| again.iter().filter(|(_, course)| of(course.change())).count();
+    let (kept, read) = samples.steps;
+    let of_steps = match kept == read {
+        true => format!("{kept} steps"),
+        false => format!("{read} of {kept} steps, evenly spread"),
+    };
+    let text = format!(
+        "{all} problems came more than once in {of_steps}: on average {} of the answers were right at the first time and {} at the last; {} \
+         problems got better and {} worse. One of them over all steps: evenkeel show RUN --train --problem N.",
+        percent(first, None),
+        percent(last, None),
+        count(&|change| change > 0.0),
+        count(&|change| change < 0.0),
+    );
+    let caption = "share of right answers each time that the problem came, of those that changed most from the first to the last time";
+    let chart = Chart::new("Solve rate of single problems", caption).from(0.0).up_to(1.0);
+    let line = |(index, course): &(&u64, &Course)| {
+        let points = course.seen.iter().map(|seen| Point::new(seen.0 as f64, Course::rate(*seen)));
+        Series::new(format!("problem {}", *index + 1), Style::ErrorBars, points)
+    };
+    let chart = again.iter().take(DRAWN).map(line).fold(chart.measured_in("solve rate, 0 to 1"), Chart::with);
+    let mut table = Table::new(["problem", "name", "times", "right answers by step"]);
+    for (index, course) in again.iter().take(LISTED) {
+        let skipped = course.seen.len().saturating_sub(TIMES);
+        let mut times: Vec<String> = Vec::new();
+        for (place, (step, right, valid)) in course.seen.iter().enumerate() {
+            // The first and the last ones.
+            if place == 0 || place > skipped {
+                times.push(format!("{step}: {right}/{valid}"));
+            } else if place == 1 {
+                times.push("…".to_owned());
+            }
+        }
+        table.row([(*index + 1).to_string(), course.name.clone(), course.seen.len().to_string(), times.join(", ")]);
+    }
+    Html::element("h3", &[], "Problems over time")
+        .with(Html::paragraph(text))
+        .with(figures([chart.into()]))
+        .with(table.to_html())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::training_samples::TrainingCache;
+    use super::super::training_samples::tests::kept;
+    use super::*;
+
+    #[test]
+    fn groups_stand_side_by_side_with_verdict_length_and_weight_and_stay_text() {
+        let dir = tempfile::tempdir().unwrap();
+        kept(dir.path(), 3);
+        let html = section(&TrainingCache::default().get(dir.path())).into_string();
+        assert!(html.contains("Groups of training step 3") && html.contains("show RUN --train --step 3"), "{html}");
+        assert!(html.contains("Problem 1 · p#0 · 3 of 4 right · trained on</b> Gold: 2."), "{html}");
+        assert!(html.contains("<div class=\"right\"><p><b>correct</b> (equal) · 5\u{a0}tokens</p>"), "{html}");
+        assert!(
+            html.contains("advantage\u{a0}0.5 · weight\u{a0}0.25") && html.contains("&lt;b&gt;2&lt;/b&gt;"),
+            "{html}"
+        );
+        assert!(html.contains("<h3>Answer lengths</h3>") && html.contains("<h3>Rewards</h3>"), "{html}");
+    }
+
+    #[test]
+    fn the_course_of_a_problem_is_drawn_and_listed() {
+        let dir = tempfile::tempdir().unwrap();
+        kept(dir.path(), 3);
+        let html = section(&TrainingCache::default().get(dir.path())).into_string();
+        assert!(html.contains("3 problems came more than once in 3 steps"), "{html}");
+        assert!(html.contains("1 problems got better and 0 worse"), "{html}");
+        assert!(html.contains("<td>1: 1/4, 2: 2/4, 3: 3/4</td>"), "{html}");
+        assert!(html.contains("Solve rate of single problems"), "{html}");
+        let once = tempfile::tempdir().unwrap();
+        kept(once.path(), 1);
+        assert!(!section(&TrainingCache::default().get(once.path())).into_string().contains("over time"));
+        assert!(section(&TrainingSamples::default()).is_empty());
+    }
+}
