@@ -202,8 +202,8 @@ fn the_rules_may_be_chosen_and_the_one_in_use_is_always_there() {
 #[test]
 fn it_is_due_from_the_first_step_on_and_no_part_of_what_decides_results() {
     let every = |every| ProbeSettings { every, rules: Vec::new() };
-    let due = |settings: ProbeSettings| (0..7).filter(|step| settings.is_due(*step)).collect::<Vec<_>>();
-    assert_eq!((due(every(3)), due(every(0))), (vec![0, 3, 6], Vec::new()));
+    let due = |settings: ProbeSettings| (1..8).filter(|step| settings.is_due(*step)).collect::<Vec<_>>();
+    assert_eq!((due(every(3)), due(every(0))), (vec![1, 4, 7], Vec::new()));
     let asked = TrainingSettings { probe_gradients: every(3), ..settings() };
     assert_eq!((asked.hash(), asked.result_affecting()), (settings().hash(), settings().result_affecting()));
 }
