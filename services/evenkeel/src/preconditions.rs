@@ -3,14 +3,18 @@
 
 use std::path::Path;
 
+use anyhow::Result;
 use evenkeel_config::Loaded;
 use evenkeel_engine::{EngineError, EngineSettings, context_tokens};
 use evenkeel_math::Profile;
 use evenkeel_model::Config;
-use evenkeel_orchestrator::EnginesWhileTraining;
+use evenkeel_orchestrator::{Endpoints, EnginesWhileTraining, LoadLimits, ResolvedRecipe, StartNeeds, check_start};
 use evenkeel_proto::FieldError;
 
 use crate::recipe::Recipe;
+
+/// Nobody is connected to.
+const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// Settings that say which fresh model is meant. `model.fresh.context_tokens` is not among them: recipes without a model have it to go with
 /// their longest answers.
@@ -34,6 +38,22 @@ pub(crate) fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldE
         return Err(FieldError::missing("data.files", allowed));
     }
     Ok(())
+}
+
+/// Reads everything that the run would read, and checks it as the run itself does. A fresh model is created below `folder`.
+///
+/// # Errors
+/// What the run would refuse.
+pub(crate) fn check_inputs(recipe: &Recipe, resolved: &ResolvedRecipe, folder: &Path) -> Result<StartNeeds> {
+    let named = |name: &String| (name.clone(), vec![NOWHERE.to_owned()]);
+    let started = recipe.data.verifiers.iter().filter(|(_, verifier)| verifier.is_started()).map(|(name, _)| name);
+    let endpoints = Endpoints {
+        generation: NOWHERE.to_owned(),
+        reward: vec![NOWHERE.to_owned()],
+        learner: NOWHERE.to_owned(),
+        verifiers: started.map(named).collect(),
+    };
+    Ok(check_start(resolved, folder, &endpoints, &LoadLimits::unbounded())?)
 }
 
 /// What the services of this process would refuse once they start.

@@ -8,8 +8,8 @@ use std::time::Duration;
 use anyhow::{Context, Result, bail};
 use evenkeel_model::Config;
 use evenkeel_orchestrator::{
-    Endpoints, Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen, check_model,
-    start_run,
+    Endpoints, Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen,
+    VerifierSettings, check_model, start_run,
 };
 use evenkeel_run_files::RunDirectory;
 use tokio::sync::mpsc;
@@ -259,6 +259,10 @@ async fn start(
     let (config, _) = Config::load(&model).context("model.path")?;
     if let Some(refused) = preconditions::refused_by_services(&recipe, &model, &config).into_iter().next() {
         return Err(refused.into());
+    }
+    // Before a function of the user's own is called; a run that is resumed is checked against its record as well, when it starts.
+    if !directory.is_resumed() && recipe.data.verifiers.values().any(VerifierSettings::is_started) {
+        preconditions::check_inputs(&recipe, &resolved, directory.path())?;
     }
     let verifiers = VerifierProcesses::start(&recipe.data.verifiers, directory.path()).await?;
     let cluster = Cluster::start(&recipe, &model, &directory).await?;

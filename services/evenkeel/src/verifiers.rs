@@ -13,7 +13,7 @@ use evenkeel_orchestrator::VerifierSettings;
 use evenkeel_tasks::read::printable;
 use tokio::io::{AsyncBufRead, AsyncBufReadExt, BufReader};
 use tokio::net::TcpStream;
-use tokio::process::{Child, Command};
+use tokio::process::{Child, ChildStdin, Command};
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, sleep, timeout};
 
@@ -81,6 +81,8 @@ struct Program {
 /// A process, and the task that reads what it says.
 struct Running {
     child: Child,
+    /// Open as long as the process is wanted: waiting for it would close its own handle.
+    _stdin: Option<ChildStdin>,
     said: JoinHandle<VecDeque<String>>,
 }
 
@@ -156,7 +158,8 @@ impl Program {
             out.extend(err);
             out
         });
-        Ok(Running { child, said })
+        let stdin = child.stdin.take();
+        Ok(Running { child, _stdin: stdin, said })
     }
 
     /// Restarts the process whenever it ends.

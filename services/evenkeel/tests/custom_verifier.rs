@@ -9,6 +9,7 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
+use std::time::{Duration, Instant};
 
 use evenkeel_testing::{Trial, run, test};
 use serde_json::Value;
@@ -18,10 +19,11 @@ const PACKAGES: [&str; 2] = ["grpcio==1.85.1", "grpcio-tools==1.85.1"];
 
 fn main() -> ExitCode {
     type Check = fn(&Path);
-    let runs: [(&str, Check); 3] = [
+    let runs: [(&str, Check); 4] = [
         ("a_run_learns_from_the_verdicts_of_the_example_and_logs_its_component", trains),
         ("a_run_starts_a_file_of_reward_functions_and_logs_each_of_them", trains_on_functions),
         ("a_run_whose_reward_functions_are_others_is_not_gone_on_with", other_functions),
+        ("a_file_of_reward_functions_that_dies_is_started_again_and_ends_with_its_run", restarted),
     ];
     let trials = match python() {
         Ok(python) => {
@@ -209,4 +211,43 @@ fn trains(python: &Path) {
         assert!(brevity > 0.0 && brevity <= 1.0, "{line}");
         assert!((value("critic/rewards/mean") - (score + 0.5 * brevity)).abs() < 1e-9, "{line}");
     }
+}
+
+/// Processes whose command line has a text.
+fn processes(text: &str) -> Vec<String> {
+    let output = Command::new("pgrep").args(["-f", text]).output().unwrap();
+    String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect()
+}
+
+fn restarted(python: &Path) {
+    let dir = tempfile::tempdir().unwrap();
+    let wait_for = |what: &str, holds: &dyn Fn() -> bool| {
+        let began = Instant::now();
+        while !holds() {
+            assert!(began.elapsed() < Duration::from_secs(300), "{what}");
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    };
+    let mut command = run_with_functions(dir.path(), python);
+    command
+        .args(["--set", "run.steps=100000", "--set", "warm_start.steps=0"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
+    let mut run = Verifier(command.spawn().unwrap());
+    let lines = || std::fs::read_to_string(dir.path().join("run/metrics.jsonl")).unwrap_or_default();
+    let bridge = std::fs::canonicalize(dir.path()).unwrap().join("run/evenkeel_verifier.py").display().to_string();
+    wait_for("the first step", &|| lines().lines().count() > 0);
+    let before = processes(&bridge);
+    assert!(!before.is_empty());
+    assert!(Command::new("kill").arg("-9").args(&before).status().unwrap().success());
+    let done = lines().lines().count();
+    wait_for("steps after it", &|| lines().lines().count() > done + 2);
+    assert!(processes(&bridge).iter().all(|id| !before.contains(id)));
+    let text = lines();
+    // The last one may not be whole yet.
+    let whole: Vec<Value> = text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect();
+    assert!(whole.iter().all(|line| line["rollout/invalid_samples"] == 0.0), "no answer is lost");
+    run.0.kill().unwrap();
+    run.0.wait().unwrap();
+    wait_for("the end of the verifier", &|| processes(&bridge).is_empty());
 }

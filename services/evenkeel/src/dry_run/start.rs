@@ -1,18 +1,14 @@
 //! Whether the run would start: what `train` checks before its first step, by the same functions.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 
 use evenkeel_engine::{EngineSettings, context_tokens};
-use evenkeel_orchestrator::{Dependency, Endpoints, Incompatible, LoadLimits, ResolvedRecipe, StartNeeds, check_start};
+use evenkeel_orchestrator::{Dependency, Incompatible, ResolvedRecipe, StartNeeds};
 
 use super::findings::Findings;
 use super::model::ModelFacts;
 use crate::preconditions;
 use crate::recipe::Recipe;
-
-/// Nobody is connected to.
-const NOWHERE: &str = "http://127.0.0.1:1";
 
 /// Reads everything that the run would read, and looks for what its services would refuse. Files that were found to be missing or wrong
 /// before say so themselves. Returns what the run would ask of its services, where it could be read.
@@ -31,7 +27,11 @@ pub(super) fn look(
     if !is_readable || findings.is_data_incomplete {
         return None;
     }
-    let needs = match check(recipe, resolved) {
+    let checked = tempfile::tempdir().map_err(anyhow::Error::from).and_then(|folder| {
+        // A fresh model is created there.
+        preconditions::check_inputs(recipe, resolved, folder.path())
+    });
+    let needs = match checked {
         Ok(needs) => needs,
         Err(error) => {
             findings.problem(crate::terminal::in_words(&error));
@@ -46,18 +46,4 @@ pub(super) fn look(
         }
     }
     Some(needs)
-}
-
-/// A fresh model is created in a temporary folder.
-fn check(recipe: &Recipe, resolved: &ResolvedRecipe) -> anyhow::Result<StartNeeds> {
-    let folder = tempfile::tempdir()?;
-    let named = |name: &String| (name.clone(), vec![NOWHERE.to_owned()]);
-    let started = recipe.data.verifiers.iter().filter(|(_, verifier)| verifier.is_started()).map(|(name, _)| name);
-    let endpoints = Endpoints {
-        generation: NOWHERE.to_owned(),
-        reward: vec![NOWHERE.to_owned()],
-        learner: NOWHERE.to_owned(),
-        verifiers: started.map(named).collect::<BTreeMap<_, _>>(),
-    };
-    Ok(check_start(resolved, folder.path(), &endpoints, &LoadLimits::unbounded())?)
 }

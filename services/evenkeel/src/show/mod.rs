@@ -12,7 +12,6 @@ use anyhow::Result;
 use evenkeel_run_files::{AnswerReader, RolloutReader, RunFilesError};
 
 use crate::arguments::ShowOptions;
-use crate::runs::require_run;
 use answers::Shown;
 use rollouts::ShownRollouts;
 use sample::{Longest, Sample, is_wanted};

@@ -84,7 +84,7 @@ fn rows_are_checked_without_a_model_and_what_is_dropped_is_summed_up() {
     let output = within(dir.path(), &["data", "check", "rows.jsonl"]).output().unwrap();
     let (said, shown) = (String::from_utf8_lossy(&output.stderr), String::from_utf8_lossy(&output.stdout));
     assert!(output.status.success(), "{said}");
-    assert!(said.contains("2 of 4 rows give no prompt: 1 missing-gold, 1 invalid-row"), "{said}");
+    assert!(said.contains("2 of 4 rows give no prompt: 1 invalid-row, 1 missing-gold"), "{said}");
     assert!(said.contains("warning: no prompt asks for a marked answer") && said.contains("data.suffix"), "{said}");
     assert!(
         shown.contains("rows.jsonl#4, without a model") && shown.contains("line 3"),
@@ -147,7 +147,7 @@ fn runs_have_sizes_and_are_removed_by_name_unless_they_are_in_progress() {
     assert!(refused(within(dir.path(), &["runs", "--prune", "one"])).contains("--yes is absent, required"));
     assert!(runs.join("one").exists(), "nobody was asked");
     let said = refused(within(dir.path(), &["runs", "--prune", "three", "--yes"]));
-    assert!(said.contains("--prune is \"three\", allowed: one of one, two"), "{said}");
+    assert!(said.contains("--prune is \"three\", allowed: one of two, one"), "{said}");
     let lock = evenkeel_run_files::Lock::take(&runs.join("two")).unwrap();
     let said = refused(within(dir.path(), &["runs", "--prune", "two", "--yes"]));
     assert!(said.contains("which is in progress") && runs.join("two").exists(), "{said}");

@@ -56,7 +56,7 @@ fn an_update_that_blows_the_weights_up_ends_the_run_at_once_and_is_blamed() {
         let began = Instant::now();
         let message = refused(command);
         let is_blamed = message.contains("has blown the weights up") || message.contains("values of `");
-        assert!(is_blamed && !message.contains("outage") && message.contains("--resume"), "{rate}: {message}");
+        assert!(is_blamed && !message.contains("outage") && message.contains("evenkeel resume"), "{rate}: {message}");
         assert!(began.elapsed() < Duration::from_secs(120), "{rate}: {:?}", began.elapsed());
         assert!(count_lines(&out.join("metrics.jsonl")) <= 1, "no step with such weights counts");
     }

@@ -71,7 +71,8 @@ impl DataSettings {
     /// An error of a file that is not there, with the setting that names the file.
     fn named(&self, error: DataError) -> RunError {
         let DataError::File { path, .. } = &error else { return error.into() };
-        if path.exists() {
+        let is_missing = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        if !std::fs::metadata(path).is_err_and(is_missing) {
             return error.into();
         }
         let of_sources = self
