@@ -165,7 +165,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let job = job(dir.path().join("task/token-seed-1"));
         let mut steps = Vec::new();
-        let lines = r#"echo '{"kind":"train","step":0}'; echo '{"kind":"evaluation","step":1}'; echo '{"kind":"train","step":1}'"#;
+        let lines = r#"echo '{"kind":"train","step":1}'; echo '{"kind":"evaluation","step":1}'; echo '{"kind":"train","step":2}'"#;
         let done = program(lines);
         assert_eq!(run(&job, &done, never(), |step| steps.push(step)).await.unwrap(), JobOutcome::Finished);
         assert_eq!(steps, [1, 2]);
