@@ -127,7 +127,7 @@ impl Bars {
             let (left, width) = (zero.min(end), (end - zero).abs().max(0.5));
             let _ = write!(
                 svg,
-                "<text x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
+                "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>\
                  <rect class=\"bar c{}\" x=\"{left:.1}\" y=\"{:.1}\" width=\"{width:.1}\" height=\"16\" rx=\"2\"/>",
                 label_width - 8.0,
                 middle + 3.5,

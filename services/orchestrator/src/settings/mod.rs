@@ -8,6 +8,7 @@ mod page_section;
 mod pipeline_section;
 mod proof_section;
 mod rollouts;
+mod rollouts_room;
 mod sampler_audit_section;
 mod section;
 mod sources;
