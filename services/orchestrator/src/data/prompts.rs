@@ -12,7 +12,7 @@ use rand::Rng;
 
 use super::renderer::Encoder;
 use crate::error::RunError;
-use crate::settings::{InvalidRows, Overlong};
+use crate::settings::{InvalidRows, Overlong, PolicySamplingSettings};
 
 /// Most data sources that metrics are kept apart for.
 const MAX_DATA_SOURCES: usize = 32;
@@ -66,6 +66,12 @@ impl Prompts {
                  times"
             )
         })
+    }
+
+    /// Longest prompt and response together that are trained on, in tokens.
+    pub(crate) fn training_context(&self, sampling: &PolicySamplingSettings) -> usize {
+        let longest = self.train.iter().map(|prompt| prompt.token_ids.len()).max();
+        longest.unwrap_or(0) + sampling.max_tokens as usize
     }
 
     /// The kinds of tasks in it, in the order of kinds.

@@ -10,7 +10,6 @@ use evenkeel_proto::v1::{
 use evenkeel_tasks::TaskKind;
 
 use super::head;
-use super::run_loop::training_context;
 use super::training_steps::TrainingSteps;
 use crate::clients::Services;
 use crate::data::Prompts;
@@ -56,7 +55,7 @@ impl Preflight {
             session: Some(session),
             vocabulary_size,
             tokenizer_digest: tokenizer.digest().to_owned(),
-            context_tokens: training_context(prompts, settings),
+            context_tokens: prompts.training_context(&settings.sampling),
             evaluation_tokens: benchmarks.context_tokens(),
             math_profile: settings.data.math_profile.clone(),
             task_kinds: task_kinds.into_iter().collect(),

@@ -138,17 +138,11 @@ impl Checked {
         kinds.extend(prompts.kinds());
         let verifiers = &prompts.verifiers() | &benchmarks.verifiers();
         StartNeeds {
-            context_tokens: training_context(prompts, &self.settings).max(benchmarks.context_tokens()),
+            context_tokens: prompts.training_context(&self.settings.sampling).max(benchmarks.context_tokens()),
             kinds: kinds.into_iter().collect(),
             verifiers: verifiers.into_iter().map(str::to_owned).collect(),
         }
     }
-}
-
-/// Longest prompt and response together that are trained on, in tokens.
-pub(in crate::run) fn training_context(prompts: &Prompts, settings: &LoopSettings) -> usize {
-    let longest = prompts.train.iter().map(|prompt| prompt.token_ids.len()).max();
-    longest.unwrap_or(0) + settings.sampling.max_tokens as usize
 }
 
 /// A verifier that judges nothing was declared for something.
