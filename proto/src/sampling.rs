@@ -175,10 +175,10 @@ mod tests {
 
     #[test]
     fn nothing_may_be_left_to_the_engine() {
-        assert_eq!(refused(|s| s.temperature = None), "temperature is absent, allowed: a finite number, at least 0");
-        assert_eq!(refused(|s| s.top_k = None), "top_k is absent, allowed: an integer, 0 keeps all tokens");
-        assert_eq!(refused(|s| s.seed = None), "seed is absent, allowed: 0 to 2^63 - 1");
-        assert_eq!(refused(|s| s.ignore_eos = None), "ignore_eos is absent, allowed: true or false");
+        assert_eq!(refused(|s| s.temperature = None), "temperature is absent, required: a finite number, at least 0");
+        assert_eq!(refused(|s| s.top_k = None), "top_k is absent, required: an integer, 0 keeps all tokens");
+        assert_eq!(refused(|s| s.seed = None), "seed is absent, required: 0 to 2^63 - 1");
+        assert_eq!(refused(|s| s.ignore_eos = None), "ignore_eos is absent, required: true or false");
     }
 
     #[test]

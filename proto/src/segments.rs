@@ -198,7 +198,7 @@ mod tests {
         );
         assert_eq!(
             refused(Segment { policy_version: None, ..good.clone() }),
-            "segments[1].policy_version is absent, allowed: the version that sampled the segment"
+            "segments[1].policy_version is absent, required: the version that sampled the segment"
         );
         assert_eq!(
             refused(Segment { source: 9, ..good.clone() }),

@@ -122,7 +122,7 @@ mod tests {
         let refused = |sample: TrainSample| sample.response().unwrap_err().to_string();
         assert_eq!(
             refused(TrainSample { shaped_reward: None, ..sample() }),
-            "shaped_reward is absent, allowed: a finite number where the sample is valid"
+            "shaped_reward is absent, required: a finite number where the sample is valid"
         );
         assert_eq!(
             refused(TrainSample { raw_reward: Some(f64::NAN), ..sample() }),

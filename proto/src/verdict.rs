@@ -192,7 +192,7 @@ mod tests {
     #[test]
     fn a_refusal_carries_its_field() {
         let verdict = Verdict::refused("a", FieldError::missing("math.gold", "a gold answer"));
-        assert_eq!(verdict.detail, "math.gold is absent, allowed: a gold answer");
+        assert_eq!(verdict.detail, "math.gold is absent, required: a gold answer");
         assert_eq!(verdict.violations[0].field, "math.gold");
     }
 }

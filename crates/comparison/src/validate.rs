@@ -39,10 +39,18 @@ fn settings(run: &Run, other: &Run) -> Result<(), FieldError> {
     FieldError::ensure(run.arm.0.keys().eq(other.arm.0.keys()), "arm", names(run), allowed())
 }
 
+/// How the names of data files begin.
+const DATA: &str = "data.json: ";
+
 fn identity(run: &Run, other: &Run) -> Result<(), FieldError> {
     let parts: BTreeSet<&String> = run.identity.keys().chain(other.identity.keys()).collect();
     for part in parts {
         let (own, known) = (run.identity.get(part), other.identity.get(part));
+        if own != known && part.starts_with(DATA) {
+            let file = part.strip_prefix(DATA).unwrap_or_default();
+            let allowed = format!("the same data as {}: runs of one task are compared on the same terms", other.name);
+            return Err(FieldError::new("what it was trained on", format!("other data ({file})"), allowed));
+        }
         if own != known {
             let shown = |value: Option<&String>| value.map_or_else(|| "absent".to_owned(), Clone::clone);
             let allowed =

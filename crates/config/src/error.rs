@@ -2,6 +2,12 @@
 
 use std::path::PathBuf;
 
+use crate::merged::DEFAULTS;
+
+/// Values of settings that have none.
+const ABSENT: &str = "absent";
+const EMPTY: &str = "empty";
+
 /// Why settings were refused.
 #[derive(Debug, thiserror::Error)]
 pub enum ConfigError {
@@ -44,7 +50,7 @@ pub enum ConfigError {
         allowed: Vec<String>,
     },
     /// A value of the wrong type or out of range.
-    #[error("`{key}` is {value} in {origin}, allowed: {allowed}")]
+    #[error("`{key}` is {value}{}, {}: {allowed}", place(value, origin), demand(value))]
     Invalid {
         /// The key with its path.
         key: String,
@@ -58,6 +64,17 @@ pub enum ConfigError {
     /// Settings that cannot be written as TOML.
     #[error("cannot write settings as TOML: {0}")]
     Write(String),
+}
+
+/// Where a value was written. The defaults are no place to look at where they have none.
+fn place(value: &str, origin: &str) -> String {
+    let is_nowhere = origin == DEFAULTS && matches!(value, ABSENT | EMPTY);
+    if is_nowhere { String::new() } else { format!(" in {origin}") }
+}
+
+/// Whether a value is one of those that are allowed, or one that must be there.
+fn demand(value: &str) -> &'static str {
+    if matches!(value, ABSENT | EMPTY) { "required" } else { "allowed" }
 }
 
 fn hint(renamed: Option<&str>, nearest: Option<&str>) -> String {

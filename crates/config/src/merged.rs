@@ -103,7 +103,7 @@ impl Merged {
     }
 }
 
-const DEFAULTS: &str = "defaults";
+pub(crate) const DEFAULTS: &str = "defaults";
 
 /// The layer of defaults. Settings become a value at once, so that figment's functions are not compiled again for each type of settings.
 struct Defaults(Result<Value, Error>);

@@ -21,6 +21,10 @@ pub fn nearest<'a>(name: &str, candidates: impl IntoIterator<Item = &'a str>) ->
 /// What is allowed in place of a refused value. `None` if the error is about something else.
 pub(super) fn allowed(kind: &Kind) -> Option<String> {
     match kind {
+        // Of what is no integer at all nothing is said of bounds: the setting may have narrower ones than its type.
+        Kind::InvalidType(found, expected) if is_unsigned(expected) && !matches!(found, Actual::Signed(_)) => {
+            Some("an integer".to_owned())
+        }
         Kind::InvalidType(_, expected) | Kind::InvalidValue(_, expected) => Some(type_in_words(expected)),
         Kind::InvalidLength(length, expected) => {
             Some(format!("{} instead of {length} entries", type_in_words(expected)))
@@ -32,7 +36,11 @@ pub(super) fn allowed(kind: &Kind) -> Option<String> {
                 None => format!("one of {list}"),
             })
         }
-        Kind::Message(message) => Some(message.clone()),
+        // A part that is read from a text says itself what is wrong with it, in the same form: `aggregation is 'x', allowed: token`.
+        Kind::Message(message) => Some(match message.split_once(", allowed: ") {
+            Some((_, allowed)) => allowed.to_owned(),
+            None => message.clone(),
+        }),
         Kind::ISizeOutOfRange(_) | Kind::USizeOutOfRange(_) => Some("a number that fits".to_owned()),
         _ => None,
     }
@@ -49,6 +57,10 @@ pub(super) fn wants_text(error: &Error) -> bool {
 /// Whether the setting is a list and the value is a text.
 pub(super) fn wants_list(error: &Error) -> bool {
     matches!(&error.kind, Kind::InvalidType(Actual::Str(_), expected) if expected.contains("sequence"))
+}
+
+fn is_unsigned(expected: &str) -> bool {
+    matches!(expected, "u8" | "u16" | "u32" | "u64" | "usize")
 }
 
 fn type_in_words(expected: &str) -> String {
@@ -79,6 +91,13 @@ mod tests {
         assert_eq!(nearest("lisen", keys), Some("listen"));
         assert_eq!(nearest("max_mesage_byte", keys), Some("max_message_bytes"));
         assert_eq!(nearest("drain_timeout_ms", keys), Some("drain_ms"));
+    }
+
+    #[test]
+    fn what_a_part_says_is_allowed_is_said_once() {
+        let message = "aggregation is 'grpo2', allowed: token, balanced";
+        assert_eq!(allowed(&Kind::Message(message.to_owned())).unwrap(), "token, balanced");
+        assert_eq!(allowed(&Kind::Message("no such day".to_owned())).unwrap(), "no such day");
     }
 
     #[test]

@@ -159,10 +159,7 @@ fn keys_of_lenient_structs_are_refused_too() {
 
 #[test]
 fn a_wrong_type_names_key_value_and_what_is_allowed() {
-    assert_eq!(
-        message(from_text("seed = \"many\"")),
-        "`seed` is \"many\" in recipe.toml, allowed: an integer, at least 0"
-    );
+    assert_eq!(message(from_text("seed = \"many\"")), "`seed` is \"many\" in recipe.toml, allowed: an integer");
     assert_eq!(message(from_text("seed = -1")), "`seed` is -1 in recipe.toml, allowed: an integer, at least 0");
     assert_eq!(message(from_text("server = 3")), "`server` is 3 in recipe.toml, allowed: a table");
     assert_eq!(

@@ -13,7 +13,7 @@ const MAX_ALLOWED_CHARS: usize = 1000;
 
 /// A field that was refused.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{field} is {value}, allowed: {allowed}")]
+#[error("{field} is {value}, {}: {allowed}", demand(.value))]
 pub struct FieldError {
     /// Path of the field within the checked value, with indices: `segments[2].log_probabilities[5]`.
     pub field: String,
@@ -21,6 +21,14 @@ pub struct FieldError {
     pub value: String,
     /// What is allowed.
     pub allowed: String,
+}
+
+/// The value of a field that is not there.
+const ABSENT: &str = "absent";
+
+/// What messages call the values that a field may have: where it has none, one of them is required.
+pub fn demand(value: &str) -> &'static str {
+    if value == ABSENT { "required" } else { "allowed" }
 }
 
 impl FieldError {
@@ -46,7 +54,7 @@ impl FieldError {
 
     /// `field` is required and absent.
     pub fn missing(field: impl Into<String>, allowed: impl Into<String>) -> Self {
-        Self::new(field, "absent", allowed)
+        Self::new(field, ABSENT, allowed)
     }
 
     /// `Ok` if `holds`, else the error of [`new`](Self::new).
@@ -78,6 +86,12 @@ mod tests {
     fn says_field_value_and_allowed() {
         let error = FieldError::new("temperature", -1.0, "a finite number, at least 0").within("sampling");
         assert_eq!(error.to_string(), "sampling.temperature is -1, allowed: a finite number, at least 0");
+    }
+
+    #[test]
+    fn what_is_missing_is_required() {
+        let error = FieldError::missing("--vary", "KEY=VALUE");
+        assert_eq!(error.to_string(), "--vary is absent, required: KEY=VALUE");
     }
 
     #[test]

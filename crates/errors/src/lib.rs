@@ -4,4 +4,4 @@
 mod field_error;
 pub mod shown;
 
-pub use field_error::FieldError;
+pub use field_error::{FieldError, demand};

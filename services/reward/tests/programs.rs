@@ -235,7 +235,7 @@ fn an_invalid_task_is_refused_by_field_and_does_not_affect_others() {
             CodeTask { tests_source: Some(TestsSource::LiveCodeBench(cases)), ..CodeTask::default() }
         };
         let broken = [
-            (CodeTask::default(), "code.tests_source is absent, allowed: tests, live_code_bench or tests_digest"),
+            (CodeTask::default(), "code.tests_source is absent, required: tests, live_code_bench or tests_digest"),
             (CodeTask { mode: 7, ..doubles() }, "code.mode is 7, allowed: a value of CodeMode"),
             (CodeTask { limits: Some(limits), ..doubles() }, "code.limits.cpu_ms is 0, allowed: 1 to 60000"),
             (CodeTask { tests_source: Some(tests(&[])), ..CodeTask::default() }, "code.tests: no tests"),

@@ -149,7 +149,7 @@ fn the_verdict_on_an_invalid_item_names_the_field() {
         let status = worker.client().await.verify_one(VerifyOneRequest { item: None }).await.unwrap_err();
         assert_eq!(
             (status.code(), status.message()),
-            (Code::InvalidArgument, "item is absent, allowed: an item to judge")
+            (Code::InvalidArgument, "item is absent, required: an item to judge")
         );
     });
 }

@@ -25,7 +25,7 @@ fn runs_of_other_data_are_named() {
         runs[2].identity.remove("model");
     });
     assert!(
-        error.starts_with("runs[runs/token-0].identity.model is absent, allowed: tiny, as in runs/balanced-0"),
+        error.starts_with("runs[runs/token-0].identity.model is absent, required: tiny, as in runs/balanced-0"),
         "{error}"
     );
 }

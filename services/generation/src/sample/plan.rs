@@ -105,7 +105,7 @@ mod tests {
             refused(|i| i.prompt_token_ids = vec![1; 10]),
             "prompt_token_ids is 10 ids with prefix_segments, allowed: at most 9, since the context is 10"
         );
-        assert_eq!(refused(|i| i.sampling = None), "sampling is absent, allowed: settings");
+        assert_eq!(refused(|i| i.sampling = None), "sampling is absent, required: settings");
         assert_eq!(
             refused(|i| i.sampling.as_mut().unwrap().max_tokens = Some(0)),
             "sampling.max_tokens is 0, allowed: at least 1"

@@ -78,7 +78,9 @@ async fn an_incompatible_engine_is_refused_by_name() {
         assert!(refused(other).await.ends_with("model is qwen, allowed: a model that it serves: fake"));
         engine.fail("/version", 404, 100);
         assert!(
-            refused(settings(&[&engine])).await.ends_with("/version is absent, allowed: a server compatible with vLLM")
+            refused(settings(&[&engine]))
+                .await
+                .ends_with("/version is absent, required: a server compatible with vLLM")
         );
     })
     .await;

@@ -371,7 +371,7 @@ async fn unimplemented_sources_are_refused_by_name() {
         let nothing = service.update(UpdateWeightsRequest::default()).await.unwrap_err();
         assert_eq!(
             (nothing.code(), nothing.message()),
-            (Code::InvalidArgument, "weights is absent, allowed: a reference to weights")
+            (Code::InvalidArgument, "weights is absent, required: a reference to weights")
         );
         assert!(engine.take_log().is_empty());
     })

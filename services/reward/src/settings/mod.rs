@@ -234,7 +234,7 @@ mod tests {
         assert_eq!(refused(|settings| settings.name.clear()), "name is \"\", allowed: a name");
         assert_eq!(
             refused(|settings| settings.code.max_limits.program_cpu = Some(Duration::from_secs(5))),
-            "code.limits.program_cpu is absent, allowed: 1ms to max_limits.program_cpu, which is 5s"
+            "code.limits.program_cpu is absent, required: 1ms to max_limits.program_cpu, which is 5s"
         );
         assert_eq!(
             refused(|settings| settings.code.tests_memory = ByteSize::gib(1)),
