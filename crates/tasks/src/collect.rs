@@ -64,7 +64,8 @@ impl<'a> Collector<'a> {
             let (place, problem) = match row {
                 Ok(row) => {
                     self.report.files[file].shape.get_or_insert_with(|| rules.fields.shape(&row));
-                    (row.location(), read_row(&row, rules, origin, || format!("{shown}#{index}")))
+                    let place = row.location();
+                    (place, read_row(&row, rules, origin, || format!("{shown}#{}", place.number())))
                 }
                 Err(ReadError::Row(place, error)) => (place, Err(error)),
                 Err(ReadError::File(error)) => {
@@ -173,9 +174,9 @@ mod tests {
         let none = BTreeMap::new;
         assert_eq!(counts(&report), [(3, 2, 1, none()), (2, 1, 1, none())]);
         let ids: Vec<_> = problems.iter().map(|problem| problem.id.to_string()).collect();
-        assert!(ids[0].ends_with("0.jsonl#0") && ids[1].ends_with("0.jsonl#1") && ids[2].ends_with("1.jsonl#1"));
+        assert!(ids[0].ends_with("0.jsonl#1") && ids[1].ends_with("0.jsonl#2") && ids[2].ends_with("1.jsonl#2"));
         assert_eq!(problems[2].origin, Origin { source: 1, file: 1 });
-        assert!(report.examples["duplicate"][0].message.ends_with("0.jsonl#0"));
+        assert!(report.examples["duplicate"][0].message.ends_with("0.jsonl#1"));
     }
 
     #[test]

@@ -266,7 +266,7 @@ mod tests {
             ("{\"prompt\": [], \"answer\": \"1\"}", "/rows.jsonl: line 2: prompt is messages of []"),
             ("{\"prompt\": \"b\", \"answer\": {}}", "/rows.jsonl: line 2: `answer` is an object, allowed: a text"),
             ("{\"prompt\": \"b\", \"answer\": \"\"}", "/rows.jsonl: line 2: the gold answer is empty, allowed: a text"),
-            ("{\"prompt\": \"a\", \"answer\": \"2\"}", "/rows.jsonl: line 2: has the messages of `/rows.jsonl#0` and"),
+            ("{\"prompt\": \"a\", \"answer\": \"2\"}", "/rows.jsonl: line 2: has the messages of `/rows.jsonl#1` and"),
         ];
         for (row, words) in cases {
             let error = read(&format!("{good}{row}\n"), |_| {}).unwrap_err();

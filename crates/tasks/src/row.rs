@@ -80,15 +80,24 @@ pub(crate) fn refused(name: impl Display, value: impl Display, allowed: impl Int
 pub enum RowLocation {
     /// A line of a text file, from 1 on.
     Line(usize),
-    /// A row of a table, from 0 on.
+    /// A row of a table or an element of a JSON array, from 1 on.
     Row(usize),
+}
+
+impl RowLocation {
+    /// Its number, by which rows without a name of their own are called: `FILE#NUMBER`.
+    pub fn number(self) -> usize {
+        match self {
+            Self::Line(number) | Self::Row(number) => number,
+        }
+    }
 }
 
 impl Display for RowLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Line(number) => write!(f, "line {number}"),
-            Self::Row(index) => write!(f, "row {index}"),
+            Self::Row(number) => write!(f, "row {number}"),
         }
     }
 }
@@ -106,8 +115,8 @@ pub struct Row {
 
 impl Row {
     /// The row at a place of a table, of whose columns only some were read; `columns` names all of them.
-    pub(crate) fn of_table(index: usize, values: Map<String, Value>, columns: Arc<str>) -> Self {
-        Self { place: RowLocation::Row(index), values, text: None, columns: Some(columns) }
+    pub(crate) fn of_table(place: RowLocation, values: Map<String, Value>, columns: Arc<str>) -> Self {
+        Self { place, values, text: None, columns: Some(columns) }
     }
 
     /// The row on line `number` of a file, from 1 on, written as JSON.
@@ -115,6 +124,11 @@ impl Row {
     /// # Errors
     /// Text that is not a JSON object.
     pub fn parse(number: usize, text: impl Into<String>) -> Result<Self, RowError> {
+        Self::parse_at(RowLocation::Line(number), text)
+    }
+
+    /// The row at a place of a file, written as JSON.
+    pub(crate) fn parse_at(place: RowLocation, text: impl Into<String>) -> Result<Self, RowError> {
         let mut text = text.into();
         let mut parsed = serde_json::from_str(&text);
         if parsed.is_err()
@@ -123,9 +137,7 @@ impl Row {
             (parsed, text) = (serde_json::from_str(&nulls), nulls);
         }
         match parsed {
-            Ok(Value::Object(values)) => {
-                Ok(Self { place: RowLocation::Line(number), values, text: Some(text), columns: None })
-            }
+            Ok(Value::Object(values)) => Ok(Self { place, values, text: Some(text), columns: None }),
             Ok(other) => {
                 let error = FieldError::new("the row", kind(&other), "a JSON object");
                 Err(RowError::field(Reason::InvalidRow, error))
@@ -144,11 +156,9 @@ impl Row {
         self.place
     }
 
-    /// The number of its line from 1 on, or of its row from 0 on.
+    /// The number of its line or row, from 1 on.
     pub fn number(&self) -> usize {
-        match self.place {
-            RowLocation::Line(number) | RowLocation::Row(number) => number,
-        }
+        self.place.number()
     }
 
     /// The value at a path of names between dots; null counts as absent.

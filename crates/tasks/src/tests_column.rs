@@ -322,7 +322,7 @@ mod tests {
         }
         let functional = r#"[{"input": "1", "output": "2", "testtype": "functional"}]"#;
         let error = read(functional, None).unwrap_err();
-        assert_eq!(error, "`tests[0].fn_name` is absent, allowed: the name of the function that the test calls");
+        assert_eq!(error, "`tests[0].fn_name` is absent, required: the name of the function that the test calls");
         assert_eq!(read(functional, Some("g")).unwrap().1, json!({"func_name": "g"}));
         let two = r#"[{"input": "1", "output": "2", "fn_name": "f"}, {"input": "1", "output": "2", "fn_name": "g"}]"#;
         assert_eq!(read(two, None).unwrap_err(), "`tests[1].fn_name` is g, allowed: f");

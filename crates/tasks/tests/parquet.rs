@@ -135,7 +135,7 @@ fn no_damaged_byte_ends_the_process() {
 fn limits_hold_for_tables() {
     let path = golden("parquet/verl.parquet");
     let error = collect_within(&path, &Limits { max_rows: 2, ..Limits::default() }).unwrap_err();
-    assert!(error.contains("row 2: is one more than 2 rows (limits.max_rows)"), "{error}");
+    assert!(error.contains("row 3: is one more than 2 rows (limits.max_rows)"), "{error}");
     let error = collect_within(&path, &Limits { max_bytes: 100, ..Limits::default() }).unwrap_err();
     assert!(error.contains("allowed: at most 100"), "{error}");
     let (problems, report) = collect_within(&path, &Limits { max_row_bytes: 60, ..Limits::default() }).unwrap();
@@ -150,7 +150,7 @@ fn a_table_without_a_column_says_which_it_has() {
     let rules = RowRules { fields, ..RowRules::default() };
     collector.read_file(&path, (0, "golden"), Part::Training, &rules).unwrap();
     let error = collector.require_prompts().unwrap_err().to_string();
-    let words = "yields no prompts: 3 rows, 0 prompts, 3 missing-prompt; row 0: has no field `extra_info.text`, it has: \
+    let words = "yields no prompts: 3 rows, 0 prompts, 3 missing-prompt; row 1: has no field `extra_info.text`, it has: \
                  data_source, prompt, ability, reward_model, extra_info";
     assert!(error.ends_with(words), "{error}");
 }

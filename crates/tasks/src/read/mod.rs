@@ -1,6 +1,8 @@
 //! Files of rows. A format is one reader that gives [`Row`]s; everything after it is the same for all of them.
 
+mod array;
 mod columns;
+mod csv;
 mod files;
 mod jsonl;
 mod lines;
@@ -89,8 +91,9 @@ impl Iterator for Rows<'_> {
 const PARQUET: [&[u8; 4]; 2] = [b"PAR1", b"PARE"];
 
 /// The rows of a data file, one after the other, so that rows that are not kept are never in memory together: a parquet file, recognised
-/// by its first bytes or its name, or else a JSON object on each line, also compressed with gzip or zstd. Of a parquet file only `columns` are read. Ends at the first
-/// [`ReadError::File`].
+/// by its first bytes or its name; comma-separated values, recognised by the name (`.csv`, `.tsv`); the elements of a JSON array, recognised by
+/// its bracket; or else a JSON object on each line. Texts may be compressed with gzip or zstd. Of a parquet file only `columns` are read. Ends at
+/// the first [`ReadError::File`].
 ///
 /// # Errors
 /// A file that cannot be opened, is no regular file, is larger than the limit, or is a parquet file that is cut off or damaged.
@@ -105,7 +108,14 @@ pub fn rows<'a>(
     if is_parquet(path, &mut file).map_err(|error| DataError::file(path, format!("cannot be read: {error}")))? {
         return Ok(Rows::of(parquet::Table::open(path, file, columns, limits, cancel)?));
     }
-    Ok(Rows::of(jsonl::JsonLines::open(path, file, limits, cancel)?))
+    if csv::is_csv(path) {
+        return Ok(Rows::of(csv::Csv::open(path, file, limits, cancel)?));
+    }
+    let first = opened::first_mark(&file).map_err(|error| DataError::file(path, error.to_string()))?;
+    match first {
+        Some(b'[') => Ok(Rows::of(array::JsonArray::open(path, file, limits, cancel)?)),
+        _ => Ok(Rows::of(jsonl::JsonLines::open(path, file, limits, cancel)?)),
+    }
 }
 
 fn is_parquet(path: &Path, file: &mut File) -> std::io::Result<bool> {
@@ -114,4 +124,53 @@ fn is_parquet(path: &Path, file: &mut File) -> std::io::Result<bool> {
     file.rewind()?;
     let named = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("parquet"));
     Ok(named || PARQUET.iter().any(|magic| first == *magic))
+}
+
+/// What the tests of the formats read.
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The rows of a file of these bytes, with the place of each and why it is none.
+    fn read(name: &str, bytes: &[u8], limits: &Limits) -> Result<Vec<(RowLocation, Result<Row, RowError>)>, String> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
+        std::fs::write(&path, bytes).unwrap();
+        let cancel = || false;
+        let mut found = Vec::new();
+        for row in rows(&path, &Columns::default(), limits, &cancel).map_err(|error| error.to_string())? {
+            match row {
+                Ok(row) => found.push((row.location(), Ok(row))),
+                Err(ReadError::Row(place, error)) => found.push((place, Err(error))),
+                Err(ReadError::File(error)) => return Err(error.to_string()),
+            }
+        }
+        Ok(found)
+    }
+
+    /// The numbers `a` of the rows.
+    pub(super) fn answers(name: &str, bytes: &[u8], limits: &Limits) -> Result<Vec<u64>, String> {
+        let rows = read(name, bytes, limits)?.into_iter().filter_map(|(_, row)| row.ok());
+        Ok(rows.map(|row| row.get("a").and_then(serde_json::Value::as_u64).unwrap_or_default()).collect())
+    }
+
+    /// The texts of a column.
+    pub(super) fn texts(
+        name: &str,
+        bytes: &[u8],
+        column: &str,
+        limits: &Limits,
+    ) -> Result<Vec<Option<String>>, String> {
+        let rows = read(name, bytes, limits)?.into_iter().filter_map(|(_, row)| row.ok());
+        Ok(rows.map(|row| row.get(column).and_then(|value| value.as_str()).map(str::to_owned)).collect())
+    }
+
+    /// Where the rows stand, with what is wrong with those that are none.
+    pub(super) fn places(name: &str, bytes: &[u8]) -> Vec<String> {
+        let place = |(place, row): (RowLocation, Result<Row, RowError>)| match row {
+            Ok(_) => place.to_string(),
+            Err(error) => format!("{place}: {error}"),
+        };
+        read(name, bytes, &Limits::default()).unwrap().into_iter().map(place).collect()
+    }
 }

@@ -50,18 +50,68 @@ pub(super) fn text_of(mut file: File, max_bytes: u64) -> Result<Text, OpenError>
     Ok(text)
 }
 
+/// The bytes of a text, one after the other, and how many there were.
+pub(super) struct Bytes<R> {
+    text: R,
+    read: u64,
+}
+
+impl<R: BufRead> Bytes<R> {
+    pub(super) fn of(text: R) -> Self {
+        Self { text, read: 0 }
+    }
+
+    /// The next byte; `None` at the end.
+    pub(super) fn next(&mut self) -> io::Result<Option<u8>> {
+        let next = loop {
+            match self.text.fill_buf() {
+                Ok(bytes) => break bytes.first().copied(),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        };
+        if next.is_some() {
+            self.text.consume(1);
+            self.read += 1;
+        }
+        Ok(next)
+    }
+
+    /// The bytes that come next, as many as are there.
+    pub(super) fn peek(&mut self) -> io::Result<&[u8]> {
+        self.text.fill_buf()
+    }
+
+    /// Bytes that were read.
+    pub(super) fn read(&self) -> u64 {
+        self.read
+    }
+}
+
+/// The first byte of a text that is no white space, within what is read of a file at first. The file is at its beginning afterwards.
+///
+/// # Errors
+/// As [`text_of`].
+pub(super) fn first_mark(file: &File) -> Result<Option<u8>, OpenError> {
+    let mut text = text_of(file.try_clone()?, u64::MAX)?;
+    let first = text.fill_buf()?.iter().copied().find(|byte| !byte.is_ascii_whitespace());
+    drop(text);
+    let mut file = file;
+    file.rewind()?;
+    Ok(first)
+}
+
 /// What a text seems to be whose first line is not JSON; `None` if that is unknown.
 pub(super) fn seems(first_line: &str) -> Option<&'static str> {
     let line = first_line.trim();
     let inner = first_line.trim_end_matches('\r');
     match line.chars().next()? {
-        '[' => Some("a JSON array, allowed: one JSON object on each line (jq -c '.[]' FILE)"),
         _ if inner.contains('\r') => Some("text whose lines end in CR alone, allowed: LF or CR LF"),
         '{' if line == "{" => Some("JSON on several lines, allowed: one JSON object on each line (jq -c . FILE)"),
         '{' if line.ends_with("},") => Some("lines of a JSON array, allowed: JSON objects without commas between them"),
         '{' => None,
         _ if line.contains(',') || line.contains('\t') => {
-            Some("CSV, allowed: one JSON object on each line, or parquet")
+            Some("CSV, allowed: a name that ends in .csv or .tsv for CSV; one JSON object on each line; parquet")
         }
         _ => None,
     }

@@ -99,9 +99,10 @@ impl RowReader for Table<'_> {
         Cancelled::check(self.cancel).map_err(DataError::from)?;
         let record = guarded(|| self.record()).map_err(|error| self.refused(undecodable(&error)))?;
         let Some(record) = record else { return Ok(None) };
-        let (index, most_rows) = (self.next_row, self.limits.max_rows);
-        if index >= most_rows {
-            let message = format!("row {index}: is one more than {most_rows} rows (limits.max_rows)");
+        let most_rows = self.limits.max_rows;
+        let place = RowLocation::Row(self.next_row + 1);
+        if self.next_row >= most_rows {
+            let message = format!("{place}: is one more than {most_rows} rows (limits.max_rows)");
             return Err(self.refused(message).into());
         }
         self.next_row += 1;
@@ -109,9 +110,9 @@ impl RowReader for Table<'_> {
         let most_bytes = self.limits.max_row_bytes;
         if most_bytes < usize::MAX && row.values().map(text_bytes).sum::<usize>() > most_bytes {
             let message = format!("longer than {most_bytes} bytes, allowed: at most {most_bytes}");
-            return Err(ReadError::Row(RowLocation::Row(index), RowError::new(Reason::InvalidRow, message)));
+            return Err(ReadError::Row(place, RowError::new(Reason::InvalidRow, message)));
         }
-        Ok(Some(Row::of_table(index, row, Arc::clone(&self.names))))
+        Ok(Some(Row::of_table(place, row, Arc::clone(&self.names))))
     }
 }
 
