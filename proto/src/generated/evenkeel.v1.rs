@@ -1784,6 +1784,12 @@ pub struct VerifyItem {
     /// The prompt's template opened `<think>`, so that the completion begins within it: without `</think>` it has no answer.
     #[prost(bool, tag = "9")]
     pub opened_thinking: bool,
+    /// The tokens that the completion was sampled as, for a custom verifier. Empty: unknown.
+    #[prost(uint32, repeated, tag = "10")]
+    pub token_ids: ::prost::alloc::vec::Vec<u32>,
+    /// Why the completion ended, for a custom verifier. Not set: unknown.
+    #[prost(enumeration = "FinishReason", tag = "11")]
+    pub finish_reason: i32,
     /// The policy's output. Required.
     #[prost(oneof = "verify_item::Answer", tags = "3, 4")]
     pub answer: ::core::option::Option<verify_item::Answer>,

@@ -45,7 +45,7 @@ impl Model {
             );
         }
         let tokenizer = tokenizer.map(|tokenizer| Arc::new(Tokenizer::new(tokenizer, config.vocab_size)));
-        let context = context(settings, &config)?;
+        let context = context_tokens(settings, &config)?;
         Ok(Self {
             folder: settings.model.clone(),
             name: settings.model_name(),
@@ -79,7 +79,10 @@ impl Model {
 }
 
 /// The longest sequence, which must fit in the cache.
-fn context(settings: &EngineSettings, config: &Config) -> Result<usize, EngineError> {
+///
+/// # Errors
+/// A context that is longer than the model's, or than the cache.
+pub fn context_tokens(settings: &EngineSettings, config: &Config) -> Result<usize, EngineError> {
     let longest = config.max_position_embeddings;
     let context = settings.max_model_len.unwrap_or(longest);
     let wrong = |field: &str, value: usize, allowed: String| evenkeel_errors::FieldError::new(field, value, allowed);

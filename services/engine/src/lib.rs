@@ -24,6 +24,7 @@ mod text;
 pub use engine::{Engine, RunningEngine, Shutdown, validate_model_folder};
 pub use error::EngineError;
 pub use evenkeel_model::sampling::LogprobsMode;
+pub use folder::context_tokens;
 pub use http::VLLM_VERSION;
 pub use metrics::SERIES;
 pub use settings::{EngineSettings, EngineTlsSettings};

@@ -34,7 +34,7 @@ use crate::settings::GenerationSettings;
 const ANSWER_GRACE: Duration = Duration::from_secs(1);
 
 /// When it is said for the first time that no engine is up, and how often from then on.
-const FIRST_NOTE: Duration = Duration::from_secs(5);
+const FIRST_NOTE: Duration = Duration::from_millis(800);
 const NEXT_NOTES: Duration = Duration::from_secs(20);
 
 /// Binds the port, probes the engines and returns a server that does not serve yet: [`Server::spawn`] or [`Server::run`] does.
@@ -149,9 +149,9 @@ async fn wait_for_engines(pool: &Arc<EnginePool>) -> Result<(), GenerationError>
         let ended = match tokio::time::timeout_at(until.min(note), tasks.join_next()).await {
             Ok(Some(ended)) => ended,
             Err(_) if note < until => {
-                let (waited, limit) = (since(started), settings.startup_timeout);
+                let left = Duration::from_secs(settings.startup_timeout.saturating_sub(since(started)).as_secs());
                 let waiting_for = last_errors(pool);
-                tracing::warn!(waited = %human(waited), limit = %human(limit), "waiting for an engine: {waiting_for}");
+                tracing::warn!("waiting for an engine: {waiting_for}; gives up in {}", human(left));
                 note += NEXT_NOTES;
                 continue;
             }

@@ -39,7 +39,10 @@ pub use live::LiveRun;
 pub use load::LoadLimits;
 pub use page::PageServer;
 pub use recipe::{ModelSource, RecipeReader, ResolvedRecipe, identity, recipe_stem, rules};
-pub use run::{EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StopWhen, Stopper, check_model, start_run};
+pub use run::{
+    EvaluationHandle, EvaluationRequest, RunHandle, RunOptions, StartNeeds, StopWhen, Stopper, check_model,
+    check_start, start_run,
+};
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, DataKind, DataSettings,

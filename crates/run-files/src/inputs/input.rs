@@ -15,6 +15,8 @@ pub enum InputKind {
     EvaluationData,
     /// A part of the model's folder: what the run begins with, and what a KL term refers to.
     Model,
+    /// A file with functions that give rewards.
+    Reward,
 }
 
 impl InputKind {
@@ -24,6 +26,7 @@ impl InputKind {
             Self::TrainingData => "data file",
             Self::EvaluationData => "evaluation file",
             Self::Model => "model",
+            Self::Reward => "file of reward functions",
         }
     }
 }

@@ -112,7 +112,7 @@ impl Compute {
         match self.ordinal()? {
             None => Ok(Device::Cpu),
             Some(_) if !cfg!(feature = "cuda") => {
-                let allowed = "cpu in this build; cuda in a build with --features cuda";
+                let allowed = "cpu in this build; cuda in a build with --features cuda (docs/gpu.md)";
                 Err(FieldError::new("compute.device", &self.device, allowed))
             }
             Some(number) => cuda_device(number).map_err(|error| {

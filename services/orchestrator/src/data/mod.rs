@@ -4,8 +4,9 @@ mod prompts;
 mod renderer;
 mod sampler;
 
+use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, Dataset, Problem, arithmetic, programs, trails};
+use evenkeel_tasks::{Cancel, DataError, Dataset, Problem, arithmetic, programs, trails};
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings};
@@ -27,13 +28,28 @@ pub(crate) fn dataset(
 ) -> Result<Dataset, RunError> {
     let dataset = match settings.built_in(seed, held_out) {
         Some(dataset) => dataset,
-        None => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)?,
+        None => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)
+            .map_err(|error| settings.named(error))?,
     };
-    if dataset.train.is_empty() {
-        let allowed = "at least one problem to train on besides those that are held out";
-        return Err(evenkeel_proto::FieldError::new("data", "0 problems", allowed).into());
+    match dataset.train.is_empty() {
+        true => Err(nothing_to_train_on(settings, held_out, &dataset).into()),
+        false => Ok(dataset),
     }
-    Ok(dataset)
+}
+
+/// Which setting leaves no problem to train on.
+fn nothing_to_train_on(settings: &DataSettings, held_out: u32, dataset: &Dataset) -> FieldError {
+    let problems = dataset.held_out.len();
+    if !settings.held_out_files.is_empty() {
+        let found = "files with every problem that is trained on";
+        return FieldError::new(
+            "data.held_out_files",
+            found,
+            "files with other problems, so that some are left to train on",
+        );
+    }
+    let found = format!("{held_out}, of {problems} problems that could be trained on");
+    FieldError::new("evaluation.problems", found, format!("below {problems}, so that some are left to train on"))
 }
 
 /// The problems of the named benchmarks, in their order; those with the same text are no longer trained on.
@@ -52,6 +68,28 @@ pub(crate) fn benchmark_problems(
 }
 
 impl DataSettings {
+    /// An error of a file that is not there, with the setting that names the file.
+    fn named(&self, error: DataError) -> RunError {
+        let DataError::File { path, .. } = &error else { return error.into() };
+        let is_missing = |error: std::io::Error| error.kind() == std::io::ErrorKind::NotFound;
+        if !std::fs::metadata(path).is_err_and(is_missing) {
+            return error.into();
+        }
+        let of_sources = self
+            .sources
+            .iter()
+            .enumerate()
+            .map(|(index, source)| (format!("data.sources[{index}].files"), &source.files));
+        let lists = [("data.files".to_owned(), &self.files), ("data.held_out_files".to_owned(), &self.held_out_files)];
+        match lists.into_iter().chain(of_sources).find(|(_, files)| files.contains(path)) {
+            Some((field, _)) => {
+                let found = format!("{}, which does not exist", path.display());
+                FieldError::new(field, found, "files that can be read, or patterns that match some").into()
+            }
+            None => error.into(),
+        }
+    }
+
     /// The data set that these settings make themselves; `None` where they name files.
     pub fn built_in(&self, seed: u64, held_out: u32) -> Option<Dataset> {
         let mut dataset = match self.kind() {

@@ -12,7 +12,7 @@ use rand::Rng;
 
 use super::renderer::Encoder;
 use crate::error::RunError;
-use crate::settings::{InvalidRows, Overlong};
+use crate::settings::{InvalidRows, Overlong, PolicySamplingSettings};
 
 /// Most data sources that metrics are kept apart for.
 const MAX_DATA_SOURCES: usize = 32;
@@ -66,6 +66,12 @@ impl Prompts {
                  times"
             )
         })
+    }
+
+    /// Longest prompt and response together that are trained on, in tokens.
+    pub(crate) fn training_context(&self, sampling: &PolicySamplingSettings) -> usize {
+        let longest = self.train.iter().map(|prompt| prompt.token_ids.len()).max();
+        longest.unwrap_or(0) + sampling.max_tokens as usize
     }
 
     /// The kinds of tasks in it, in the order of kinds.
@@ -225,12 +231,12 @@ impl Demonstrations {
     ///
     /// # Errors
     /// Files without a single one, where the warm start needs them.
-    pub(crate) fn of(dataset: &Dataset, seed: u64) -> Result<Self, RunError> {
+    pub(crate) fn of(dataset: &Dataset, seed: u64, steps: u64) -> Result<Self, RunError> {
         let usable = |problem: &Problem| Some((problem.clone(), problem.demonstration.clone()?));
         let problems: Vec<_> = dataset.train.iter().filter_map(usable).collect();
         if problems.is_empty() {
             let allowed = "0, or rows of data.files with a demonstration (data.demonstration_field)";
-            return Err(FieldError::new("warm_start.steps", "above 0", allowed).into());
+            return Err(FieldError::new("warm_start.steps", steps, allowed).into());
         }
         Ok(Self { seed, problems })
     }

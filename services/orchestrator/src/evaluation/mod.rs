@@ -10,4 +10,4 @@ mod scores;
 
 pub(crate) use benchmark::{Benchmarks, named_prompts};
 pub(crate) use pool::{EvaluationTarget, evaluate, refuse_other};
-pub(crate) use scores::write_scores;
+pub(crate) use scores::{advice, write_scores};

@@ -3,8 +3,9 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_proto::v1::Outcome;
 use evenkeel_run_files::at_k::AVERAGE;
-use evenkeel_run_files::{Answer, MetricsLine, Statistics, at_k};
+use evenkeel_run_files::{Answer, AnswerVerdict, MetricsLine, Statistics, at_k};
 use evenkeel_run_metrics::{MetricName, table as metric};
 use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
 
@@ -29,7 +30,13 @@ struct ProblemScores {
     copied: Vec<bool>,
     /// Samples without a verdict.
     invalid: usize,
+    /// Answers in which the verifier found nothing to judge, and those of them that were cut off.
+    unanswered: usize,
+    cut_off: usize,
 }
+
+/// Most answers of an evaluation have nothing that a verifier finds.
+const MOST: f64 = 0.8;
 
 /// Values in addition to the accuracies, by name.
 type ExtraMetrics = Vec<(MetricName, Option<f64>)>;
@@ -42,7 +49,10 @@ impl Scores {
     /// Adds the answers to a problem.
     pub(super) fn add(&mut self, index: u64, answers: &[Answer]) {
         let generated = answers.iter().filter(|answer| !answer.token_ids.is_empty());
+        let unanswered = answers.iter().filter(|answer| answer.verdict == AnswerVerdict::Outcome(Outcome::NoAnswer));
         let scores = ProblemScores {
+            unanswered: unanswered.clone().count(),
+            cut_off: unanswered.filter(|answer| answer.is_truncated()).count(),
             attempts: answers.iter().filter_map(attempt).collect(),
             copied: answers.iter().filter(|answer| answer.score.is_some()).map(is_copied).collect(),
             lengths: generated.map(|answer| (answer.token_ids.len() as f64, answer.is_truncated())).collect(),
@@ -111,6 +121,23 @@ impl Scores {
     }
 }
 
+/// What to do where most answers have nothing that a verifier finds; `None` where they do.
+pub(crate) fn advice(all: &[Scores]) -> Option<String> {
+    let problems = || all.iter().flat_map(|scores| scores.problems.values());
+    let sum = |of: fn(&ProblemScores) -> usize| problems().map(of).sum::<usize>();
+    let (answers, unanswered) = (sum(|problem| problem.attempts.len()), sum(|problem| problem.unanswered));
+    if answers == 0 || unanswered as f64 <= MOST * answers as f64 {
+        return None;
+    }
+    let setting = match 2 * sum(|problem| problem.cut_off) > unanswered {
+        true => "most of them are cut off (sampling.max_tokens, evaluation.max_tokens)",
+        false => "ask for a marked answer with data.suffix, or choose another data.math_profile",
+    };
+    Some(format!(
+        "{unanswered} of {answers} answers have nothing that the verifier judges (no_answer), so that their reward says nothing: {setting}"
+    ))
+}
+
 /// What accuracies count of an answer; `None` without a verdict.
 fn attempt(answer: &Answer) -> Option<Attempt> {
     Some(Attempt { score: answer.score?, answer: answer.answer.clone() })
@@ -173,6 +200,31 @@ mod tests {
             scores.add(index, &answers);
         }
         scores
+    }
+
+    #[test]
+    fn an_evaluation_in_which_most_have_no_answer_says_which_setting_to_change() {
+        let verdict = |verdict: &str, finish: &str| -> Answer {
+            let of = answer(0, Some(0.0), None);
+            let mut value = serde_json::to_value(of).unwrap();
+            (value["verdict"], value["finish_reason"]) = (verdict.into(), finish.into());
+            serde_json::from_value(value).unwrap()
+        };
+        let said = |answers: Vec<Answer>| {
+            let mut scores = Scores::new("a", 1, true);
+            answers
+                .iter()
+                .enumerate()
+                .for_each(|(index, answer)| scores.add(index as u64, std::slice::from_ref(answer)));
+            advice(&[scores])
+        };
+        let none = |count: usize, finish: &str| vec![verdict("no_answer", finish); count];
+        let right = |count: usize| vec![verdict("correct", "stop"); count];
+        let text = said([none(9, "stop"), right(1)].concat()).unwrap();
+        assert!(text.starts_with("9 of 10 answers") && text.contains("data.suffix"), "{text}");
+        assert!(said([none(9, "length"), right(1)].concat()).unwrap().contains("cut off (sampling.max_tokens"));
+        assert_eq!(said([none(8, "stop"), right(2)].concat()), None);
+        assert_eq!(said(Vec::new()), None);
     }
 
     #[test]

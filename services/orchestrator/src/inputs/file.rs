@@ -68,6 +68,19 @@ pub(crate) fn of_data(report: &mut DataReport, known: Known<'_>) -> Result<Vec<I
     inputs.collect()
 }
 
+/// The files with reward functions that a run calls, in the order of the names of verifiers.
+///
+/// # Errors
+/// A file that cannot be read.
+pub(crate) fn of_rewards<'a>(files: impl Iterator<Item = &'a Path>, known: Known<'_>) -> Result<Vec<Input>, RunError> {
+    let inputs = files.map(|file| {
+        let path = std::path::absolute(file).map_err(RunError::file(file))?;
+        let read = || FileDigest::of(&path).map(|digest| digest.to_string()).map_err(RunError::file(&path));
+        input(InputKind::Reward, &file_name(&path), &path, std::slice::from_ref(&path), known, read)
+    });
+    inputs.collect()
+}
+
 fn kind_of(part: Part) -> InputKind {
     match part {
         Part::Training => InputKind::TrainingData,

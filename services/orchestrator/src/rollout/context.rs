@@ -220,7 +220,10 @@ impl Batch {
     ) -> Result<VerifyRequest, RunError> {
         let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
         let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
+        let is_custom = request.task.verifier().is_some();
         let item = VerifyItem {
+            token_ids: if is_custom { ids } else { Vec::new() },
+            finish_reason: if is_custom { rollout.finish_reason().into() } else { 0 },
             opened_thinking: self.opens_thinking(&request.prompt_token_ids),
             deadline_ms: Some(self.services().settings().verify_deadline.as_millis() as u64),
             traceparent: span.to_string(),

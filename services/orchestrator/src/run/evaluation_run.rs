@@ -87,7 +87,7 @@ impl EvaluationRequest {
         let (events, stop) = (Events::new(0), Stop::new());
         let endpoints = Endpoints { generation, reward, learner: String::new(), verifiers: BTreeMap::new() };
         let needed = benchmarks.verifiers();
-        let (endpoints, _) = with_verifiers(&endpoints, &settings.data, &needed, &LoadLimits::unbounded())?;
+        let endpoints = with_verifiers(&endpoints, &settings.data, &needed, &LoadLimits::unbounded())?;
         let services = Services::without_learner(&endpoints, &settings.services, events.clone(), stop.clone())?;
         let services = Arc::new(services);
         let preflight =

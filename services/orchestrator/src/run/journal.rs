@@ -28,6 +28,8 @@ pub(super) struct RunJournal {
     evaluations: MetricsFile,
     /// What became of the prompts of each step.
     prompts: PromptFile,
+    /// Lines of steps that are done again, as they were the first time.
+    repeated: BTreeMap<u64, MetricsLine>,
     /// Where the settings ask for them.
     tensorboard: Option<EventFiles>,
     /// The answers that the report shows.
@@ -61,6 +63,7 @@ impl RunJournal {
             warm_start,
             evaluations,
             prompts,
+            repeated: BTreeMap::new(),
             tensorboard,
             gallery: GalleryCache::default(),
             versions: BTreeMap::new(),
@@ -104,6 +107,10 @@ impl RunJournal {
         };
         let path = file.path().to_owned();
         self.retrier.write(&path, || file.append(line)).await?;
+        let before = if line.kind == StepKind::Train { self.repeated.remove(&line.step) } else { None };
+        if let Some(message) = before.and_then(|before| other_rewards(&before, line)) {
+            self.events.emit(Event::Warning { message });
+        }
         if let Some(files) = &mut self.tensorboard {
             let path = files.path(line.kind).to_owned();
             self.retrier.write(&path, || files.append(line)).await?;
@@ -174,6 +181,10 @@ impl RunJournal {
     /// checkpoint was requested.
     pub(super) async fn truncate(&mut self, position: &Position) -> Result<(), Halt> {
         let [step, warm_start_steps, evaluations] = self.bounds(position);
+        if self.steps.count() > step {
+            let again = self.steps.read()?.into_iter().filter(|line| line.step >= step);
+            self.repeated = again.map(|line| (line.step, line)).collect();
+        }
         let files =
             [(&mut self.steps, step), (&mut self.warm_start, warm_start_steps), (&mut self.evaluations, evaluations)];
         for (file, step) in files {
@@ -270,4 +281,41 @@ fn shown(directory: &Path, files: [&MetricsFile; 3]) -> Result<EventFiles, RunEr
         file.read()?.iter().try_for_each(|line| shown.append(line))?;
     }
     Ok(shown)
+}
+
+/// What tells the answers of a step from others.
+const LENGTHS: [&str; 3] = ["response_length/mean", "response_length/max", "response_length/min"];
+/// The mean of its raw rewards.
+const SCORE: &str = "critic/score/mean";
+
+/// That a step which was done again has the answers that it had and other rewards: a verifier that is no function of the answer, or another one.
+fn other_rewards(before: &MetricsLine, now: &MetricsLine) -> Option<String> {
+    let has_same_answers = LENGTHS.iter().all(|name| before.get(name) == now.get(name));
+    let (was, is) = (before.get(SCORE)?, now.get(SCORE)?);
+    (has_same_answers && was != is).then(|| {
+        format!(
+            "step {} was done before, with answers of the same lengths and a mean reward of {was} instead of {is}: the same answers do not get \
+             the same rewards",
+            now.step + 1
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_that_is_done_again_with_other_rewards_for_its_answers_is_noticed() {
+        let line = |length: f64, score: f64| {
+            let mut line = MetricsLine::new(StepKind::Train, 6, 7);
+            line.values.extend(LENGTHS.map(|name| (name.to_owned(), length)));
+            line.values.insert(SCORE.to_owned(), score);
+            line
+        };
+        let said = other_rewards(&line(20.0, 0.5), &line(20.0, 0.25)).unwrap();
+        assert!(said.starts_with("step 7 was done before") && said.contains("0.5 instead of 0.25"), "{said}");
+        assert_eq!(other_rewards(&line(20.0, 0.5), &line(20.0, 0.5)), None);
+        assert_eq!(other_rewards(&line(20.0, 0.5), &line(21.0, 0.25)), None, "other answers may get other rewards");
+    }
 }

@@ -35,7 +35,7 @@ mod training_steps;
 mod warm_start;
 mod weight_sync;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use evenkeel_tasks::Cancelled;
@@ -56,6 +56,8 @@ use crate::recipe::ResolvedRecipe;
 use changes::ChangeGate;
 pub use evaluation_run::{EvaluationHandle, EvaluationRequest};
 use evenkeel_run_files::{InputKind, RunDirectory, Summary};
+use run_loop::Checked;
+pub use run_loop::StartNeeds;
 
 /// How soon a run stops.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -157,6 +159,21 @@ pub fn start_run(
     Ok(RunHandle { run_id, directory: path, subscription, live, events, stop: StopOnDrop(stop), task })
 }
 
+/// Checks everything of a recipe that [`start_run`] checks before it starts, and starts nothing: what it refuses is refused here, by the same
+/// code. A fresh model is created below `folder`. The addresses in `endpoints` are not connected to.
+///
+/// # Errors
+/// As [`start_run`].
+pub fn check_start(
+    recipe: &ResolvedRecipe,
+    folder: &Path,
+    endpoints: &Endpoints,
+    limits: &LoadLimits,
+) -> Result<StartNeeds, RunError> {
+    let loading = Loading { limits: limits.clone(), cancel: CancellationToken::new() };
+    Ok(Checked::of(recipe, folder, endpoints, &loading)?.needs())
+}
+
 /// Compares the model of a run that is resumed with the one that it was begun with, before a service loads it. [`start_run`] does so as well.
 ///
 /// # Errors
@@ -178,7 +195,7 @@ impl RunHandle {
     }
 
     /// Its directory.
-    pub fn directory(&self) -> &std::path::Path {
+    pub fn directory(&self) -> &Path {
         &self.directory
     }
 

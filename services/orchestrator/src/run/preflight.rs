@@ -1,6 +1,6 @@
 //! Checks of the services before the first step: whether they fit each other and the settings.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_proto::FieldError;
@@ -17,7 +17,7 @@ use crate::dependency::Dependency;
 use crate::error::{Halt, Incompatible, RunError};
 use crate::evaluation::Benchmarks;
 use crate::events::Event;
-use crate::settings::{COMPONENTS, LoopSettings, ShapingSettings};
+use crate::settings::{LoopSettings, ShapingSettings};
 use crate::text::Tokenizer;
 
 /// What the services must provide.
@@ -48,7 +48,6 @@ impl Preflight {
         benchmarks: &Benchmarks,
         settings: &LoopSettings,
     ) -> Self {
-        let longest = prompts.train.iter().map(|prompt| prompt.token_ids.len()).max();
         let mut task_kinds = benchmarks.kinds();
         task_kinds.extend(prompts.kinds());
         Self {
@@ -56,7 +55,7 @@ impl Preflight {
             session: Some(session),
             vocabulary_size,
             tokenizer_digest: tokenizer.digest().to_owned(),
-            context_tokens: longest.unwrap_or(0) + settings.sampling.max_tokens as usize,
+            context_tokens: prompts.training_context(&settings.sampling),
             evaluation_tokens: benchmarks.context_tokens(),
             math_profile: settings.data.math_profile.clone(),
             task_kinds: task_kinds.into_iter().collect(),
@@ -178,17 +177,8 @@ impl Preflight {
 fn check_components<'a>(
     shaping: &ShapingSettings,
     judges: impl Iterator<Item = &'a RewardGetStatusResponse>,
-) -> Result<(), RunError> {
-    let known: BTreeSet<&str> =
-        COMPONENTS.into_iter().chain(judges.flat_map(|judge| judge.components.iter().map(String::as_str))).collect();
-    match shaping.weights.iter().find(|(name, _)| !known.contains(name.as_str())) {
-        None => Ok(()),
-        Some((name, weight)) => {
-            let known = known.into_iter().collect::<Vec<_>>().join(", ");
-            let allowed = format!("weights of {known} (the status of a custom verifier names its components)");
-            Err(FieldError::new(format!("shaping.weights.{name}"), weight, allowed).into())
-        }
-    }
+) -> Result<(), FieldError> {
+    shaping.check_components(judges.flat_map(|judge| judge.components.iter().map(String::as_str)))
 }
 
 /// The versions of services and engines, as far as they are known.

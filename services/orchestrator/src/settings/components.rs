@@ -1,5 +1,7 @@
 //! The weights of the components of a reward.
 
+use std::collections::BTreeSet;
+
 use evenkeel_proto::FieldError;
 
 use super::{PolicySamplingSettings, ShapingSettings};
@@ -12,7 +14,7 @@ pub(crate) const LENGTH: &str = "length";
 pub(crate) const FORMAT: &str = "format";
 
 /// The components that every run has.
-pub(crate) const COMPONENTS: [&str; 3] = [CORRECTNESS, LENGTH, FORMAT];
+const COMPONENTS: [&str; 3] = [CORRECTNESS, LENGTH, FORMAT];
 
 impl ShapingSettings {
     /// The weight of a component.
@@ -39,6 +41,23 @@ impl ShapingSettings {
             other => (format!("shaping.weights.{other}"), weight, weight),
         };
         self.weighted().map(of_weight).collect()
+    }
+
+    /// Refuses weights of components that nobody has. `others` are those that the verifiers of the run have besides the components of every
+    /// run.
+    ///
+    /// # Errors
+    /// The first such weight, with the components that there are.
+    pub fn check_components<'a>(&self, others: impl Iterator<Item = &'a str>) -> Result<(), FieldError> {
+        let known: BTreeSet<&str> = COMPONENTS.into_iter().chain(others).collect();
+        match self.weights.iter().find(|(name, _)| !known.contains(name.as_str())) {
+            None => Ok(()),
+            Some((name, weight)) => {
+                let known = known.into_iter().collect::<Vec<_>>().join(", ");
+                let allowed = format!("weights of {known} (the status of a custom verifier names its components)");
+                Err(FieldError::new(format!("shaping.weights.{name}"), weight, allowed))
+            }
+        }
     }
 
     /// Checks the section against the one that it refers to.

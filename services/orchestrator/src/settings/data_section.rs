@@ -109,7 +109,8 @@ section! {
         kind: Option<DataKind> = None,
         /// Filler tokens after the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`, `after_wrong`.
         trails: TrailsSettings = TrailsSettings::default(),
-        /// The files with the problems that are trained on, or patterns (`train-*.parquet`): Parquet, or one JSON object per line.
+        /// The files with the problems that are trained on, or patterns (`train-*.parquet`): Parquet, CSV, a JSON array,
+        /// or one JSON object per line.
         files: Vec<PathBuf> = Vec::new(),
         /// Instead of `files`: sources with a weight each, as `[[data.sources]]` with `name` (default: that of the first file), `files`,
         /// `weight` (default: 1), `filters`, `prompt_field`, `answer_field`, `demonstration_field`, `id_field`, `verifier`, `suffix`. Every
@@ -151,8 +152,9 @@ section! {
         math_profile: String = String::new(),
         /// What a mathematical answer copied from its prompt is worth, in training and evaluations alike.
         math_copied: CopiedAnswers = CopiedAnswers::Refuse,
-        /// Custom verifiers by name, as `[data.verifiers.NAME]` with `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`) and
-        /// `data_sources`: the rows that each judges in addition to those that name it in their column `verifier`.
+        /// Custom verifiers by name, as `[data.verifiers.NAME]` with `path` (a Python file with reward functions, which the run starts) or
+        /// `endpoints` (`http://HOST:PORT` each, or `dns://HOST:PORT`), and `data_sources`: the rows that each judges in addition to those that
+        /// name it in their column `verifier`. The guide to verifiers lists the other settings.
         verifiers: BTreeMap<String, VerifierSettings> = BTreeMap::new(),
         /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math` or `code`. Empty:
         /// mathematics or code, as their columns say.
@@ -247,7 +249,7 @@ impl DataSettings {
     /// The same settings without addresses: what decides how rows are judged.
     pub(super) fn without_addresses(&self) -> Self {
         let verifiers = self.verifiers.clone().into_iter();
-        let without = |(name, verifier)| (name, VerifierSettings { endpoints: Vec::new(), ..verifier });
+        let without = |(name, verifier): (String, VerifierSettings)| (name, verifier.without_place());
         Self { verifiers: verifiers.map(without).collect(), ..self.clone() }
     }
 

@@ -36,7 +36,7 @@ pub use trails_section::TrailsSettings;
 pub use verifier_section::VerifierSettings;
 
 pub(crate) use benchmarks::EvaluationSteps;
-pub(crate) use components::{COMPONENTS, CORRECTNESS, FORMAT, LENGTH};
+pub(crate) use components::{CORRECTNESS, FORMAT, LENGTH};
 
 /// The orchestrator's sections of a recipe: what its training loop does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

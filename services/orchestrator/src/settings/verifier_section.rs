@@ -1,10 +1,16 @@
 //! A custom verifier, as settings declare it.
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_config::{ByteSize, HumanDuration};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A custom verifier: anything that speaks `evenkeel.v1.Reward` and judges custom tasks.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// A custom verifier: anything that speaks `evenkeel.v1.Reward` and judges custom tasks, or a Python file with reward functions, which the run
+/// starts, watches and stops. It has one of `endpoints`, `path` and `command`.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierSettings {
     /// Its workers: `http://HOST:PORT` or `https://HOST:PORT` each, or `dns://HOST:PORT` for every address behind a name.
@@ -12,4 +18,94 @@ pub struct VerifierSettings {
     /// Which rows it judges in addition to those that name it: those whose column `data_source` is one of these, or begins with the part
     /// before the `*` of one that ends in `*`.
     pub data_sources: Vec<String>,
+    /// A Python file with reward functions. It is trusted code: it runs as a program of the user's own, with the user's rights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub path: Option<PathBuf>,
+    /// A program that listens at the address in the variable `EVENKEEL_VERIFIER_LISTEN` of its environment, with its arguments.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub command: Vec<String>,
+    /// The interpreter of `path`; it has grpcio and protobuf.
+    #[serde(skip_serializing_if = "is_python")]
+    pub python: PathBuf,
+    /// The functions of `path` and the weight of each in the reward. Empty: `reward`, `reward_batch` or `compute_score`, whichever the file has.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub functions: BTreeMap<String, f64>,
+    /// The lowest and the highest reward that a function may give; they count as 0 and 1.
+    #[serde(skip_serializing_if = "is_unit")]
+    pub range: [f64; 2],
+    /// Whether a sample has no reward as soon as one of several functions gives none. Otherwise that component is left out.
+    #[serde(skip_serializing_if = "is_false")]
+    pub require_all: bool,
+    /// The longest that a call of a function may take.
+    #[serde(with = "HumanDuration", skip_serializing_if = "is_usual_time")]
+    #[schemars(with = "HumanDuration")]
+    pub timeout: Duration,
+    /// Address space of each process that calls the functions.
+    #[serde(skip_serializing_if = "is_usual_memory")]
+    pub max_memory: ByteSize,
+    /// Processes that call the functions side by side.
+    #[serde(skip_serializing_if = "is_one")]
+    pub processes: u32,
+}
+
+const PYTHON: &str = "python3";
+const UNIT: [f64; 2] = [0.0, 1.0];
+const TIMEOUT: Duration = Duration::from_secs(10);
+const MAX_MEMORY: ByteSize = ByteSize::gib(8);
+
+impl Default for VerifierSettings {
+    fn default() -> Self {
+        Self {
+            endpoints: Vec::new(),
+            data_sources: Vec::new(),
+            path: None,
+            command: Vec::new(),
+            python: PYTHON.into(),
+            functions: BTreeMap::new(),
+            range: UNIT,
+            require_all: false,
+            timeout: TIMEOUT,
+            max_memory: MAX_MEMORY,
+            processes: 1,
+        }
+    }
+}
+
+impl VerifierSettings {
+    /// Whether the run starts it.
+    pub fn is_started(&self) -> bool {
+        self.path.is_some() || !self.command.is_empty()
+    }
+
+    /// What decides which rows it judges and what they are worth, without where it is and what it may take.
+    pub(super) fn without_place(&self) -> Self {
+        let Self { data_sources, functions, range, require_all, .. } = self.clone();
+        Self { data_sources, functions, range, require_all, ..Self::default() }
+    }
+}
+
+// A verifier that sets none of them is recorded as it was before there were any.
+
+fn is_python(python: &PathBuf) -> bool {
+    python.as_os_str() == PYTHON
+}
+
+fn is_unit(range: &[f64; 2]) -> bool {
+    *range == UNIT
+}
+
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
+fn is_usual_time(timeout: &Duration) -> bool {
+    *timeout == TIMEOUT
+}
+
+fn is_usual_memory(memory: &ByteSize) -> bool {
+    *memory == MAX_MEMORY
+}
+
+fn is_one(processes: &u32) -> bool {
+    *processes == 1
 }

@@ -2,11 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use evenkeel_config::human;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_run_files::is_run_name;
 use evenkeel_tasks::Verifiers;
 
+use super::components::{CORRECTNESS, FORMAT, LENGTH};
 use super::data_section::DataSettings;
 use super::verifier_section::VerifierSettings;
 
@@ -42,6 +44,11 @@ impl VerifierSettings {
         if !self.endpoints.is_empty() {
             Workers::parse(&self.endpoints)?;
         }
+        let places = [!self.endpoints.is_empty(), self.path.is_some(), !self.command.is_empty()];
+        if places.into_iter().filter(|is_set| *is_set).count() > 1 {
+            return Err(FieldError::new("", "in several places", "one of `endpoints`, `path` and `command`"));
+        }
+        self.validate_functions()?;
         for (index, source) in self.data_sources.iter().enumerate() {
             let field = format!("data_sources[{index}]");
             let inner = source.strip_suffix('*').unwrap_or(source);
@@ -53,6 +60,30 @@ impl VerifierSettings {
             }
         }
         Ok(())
+    }
+}
+
+impl VerifierSettings {
+    fn validate_functions(&self) -> Result<(), FieldError> {
+        if self.path.is_none() {
+            let allowed = "absent without `path`";
+            FieldError::ensure(self.functions.is_empty(), "functions", "present", allowed)?;
+        }
+        for (name, weight) in &self.functions {
+            let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+            let field = || format!("functions.{name}");
+            FieldError::ensure(plain, "functions", format_args!("{name:?}"), "the name of a function in the file")?;
+            let reserved = [CORRECTNESS, LENGTH, FORMAT].contains(&name.as_str());
+            let allowed = "a name other than correctness, length and format, which are components of every reward";
+            FieldError::ensure(!reserved, "functions", format_args!("{name:?}"), allowed)?;
+            FieldError::ensure(weight.is_finite() && *weight > 0.0, field(), weight, "a finite number above 0")?;
+        }
+        let [low, high] = self.range;
+        let good = low.is_finite() && high.is_finite() && low < high;
+        FieldError::ensure(good, "range", format_args!("[{low}, {high}]"), "two finite numbers, the lower one first")?;
+        FieldError::ensure(!self.timeout.is_zero(), "timeout", human(self.timeout), "above 0")?;
+        FieldError::ensure(self.max_memory.bytes() >= 1 << 26, "max_memory", self.max_memory, "at least 64MiB")?;
+        FieldError::ensure((1..=64).contains(&self.processes), "processes", self.processes, "1 to 64")
     }
 }
 
@@ -76,6 +107,19 @@ mod tests {
                 "[data.verifiers.games]\nendpoint = \"http://a:1\"",
                 "unknown key `data.verifiers.games.endpoint` in test",
             ),
+            (
+                "[data.verifiers.games]\npath = \"a.py\"\nendpoints = [\"http://a:1\"]",
+                "`data.verifiers.games` is in several places in",
+            ),
+            (
+                "[data.verifiers.games]\npath = \"a.py\"\nfunctions = { length = 1.0 }",
+                "`data.verifiers.games.functions` is \"length\" in",
+            ),
+            (
+                "[data.verifiers.games]\npath = \"a.py\"\nrange = [1.0, 0.0]",
+                "`data.verifiers.games.range` is [1, 0] in",
+            ),
+            ("[data.verifiers.games]\nfunctions = { a = 1.0 }", "`data.verifiers.games.functions` is present in"),
             (
                 "[data.verifiers.games]\ndata_sources = [\"a*b\"]",
                 "`data.verifiers.games.data_sources[0]` is \"a*b\" in",

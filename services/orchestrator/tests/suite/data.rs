@@ -152,7 +152,7 @@ async fn rows_at_fault_refuse_the_run_where_that_is_set_and_where_nothing_is_lef
                 &drop,
                 "rows.jsonl: yields no prompts: 1 rows, 0 prompts, 1 missing-prompt; line 1:",
             ),
-            (&[good], &|recipe| recipe.evaluation.problems = 1, "data is 0 problems"),
+            (&[good], &|recipe| recipe.evaluation.problems = 1, "evaluation.problems is 1, of 1 problems"),
         ];
         for (rows, change, words) in cases {
             let file = write(dir.path(), "rows.jsonl", rows);

@@ -65,7 +65,7 @@ async fn a_refused_start_leaves_nothing_behind_and_is_refused_again() {
             with("x", &[&rows, "data.verifier=games", elsewhere, "evaluation.problems=0", "warm_start.steps=0"]);
         let jsonl = |path: &str| with("x", &[&format!("data.files={path}")]);
         let cases = [
-            (jsonl("/nowhere/rows.jsonl"), "No such file"),
+            (jsonl("/nowhere/rows.jsonl"), "does not exist"),
             (jsonl("/dev/zero"), "allowed: a regular file"),
             (jsonl("/dev/stdin/../zero"), "cannot be read"),
             (jsonl(fifo.to_str().unwrap()), "allowed: a regular file"),

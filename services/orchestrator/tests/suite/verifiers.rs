@@ -85,6 +85,7 @@ impl Running {
         VerifierSettings {
             endpoints: vec![self.server.endpoint().to_owned()],
             data_sources: data_sources.iter().map(|&source| source.to_owned()).collect(),
+            ..VerifierSettings::default()
         }
     }
 }
@@ -220,7 +221,7 @@ async fn what_no_verifier_judges_is_refused_before_the_first_sample() {
         });
         assert!(unknown.contains("line 1") && unknown.contains("`verifier` is `checkers`"), "{unknown}");
         let without_address = refused(&|_, recipe| {
-            let settings = VerifierSettings { endpoints: vec![], data_sources: vec!["game/sums".into()] };
+            let settings = VerifierSettings { data_sources: vec!["game/sums".into()], ..VerifierSettings::default() };
             recipe.data.verifiers.insert("games".into(), settings);
         });
         assert!(without_address.starts_with("data.verifiers.games.endpoints is absent"), "{without_address}");

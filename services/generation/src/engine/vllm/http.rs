@@ -3,6 +3,7 @@
 use std::error::Error;
 use std::time::Duration;
 
+use evenkeel_proto::shown::one_line;
 use evenkeel_rpc::error::millis;
 use evenkeel_rpc::reload::BearerTokens;
 use reqwest::header::{CONTENT_TYPE, HeaderValue};
@@ -15,6 +16,8 @@ use crate::engine::EngineClientError;
 const SMALL: usize = 1 << 20;
 /// Longest engine message that is passed on, in characters.
 const MAX_MESSAGE_CHARS: usize = 400;
+/// Longest part of a page that is passed on, in characters.
+const MAX_PAGE_CHARS: usize = 80;
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 /// One server.
@@ -134,7 +137,15 @@ pub(super) fn message_of(body: &[u8]) -> String {
         let error = value.get("error").or_else(|| value.get("detail")).or_else(|| value.get("message"))?;
         error.get("message").unwrap_or(error).as_str().map(str::to_owned).or_else(|| Some(error.to_string()))
     });
-    let text = message.unwrap_or_else(|| String::from_utf8_lossy(body).trim().to_owned());
+    // A page of a server that is no engine says little, on many lines.
+    let text = message.unwrap_or_else(|| {
+        let page = String::from_utf8_lossy(body);
+        let is_page = page.trim_start().starts_with('<');
+        match is_page {
+            true => format!("{} (a page, as of a server that is no engine)", one_line(page.trim(), MAX_PAGE_CHARS)),
+            false => page.trim().to_owned(),
+        }
+    });
     match text.char_indices().nth(MAX_MESSAGE_CHARS) {
         None if text.is_empty() => "without a message".to_owned(),
         None => text,

@@ -1,5 +1,6 @@
 //! A run, from preflight to summary: what comes before and after its training loop, and its returns to the last checkpoint.
 
+mod checked;
 mod setup;
 mod start_files;
 
@@ -37,7 +38,9 @@ use crate::settings::LoopSettings;
 use evenkeel_run_files::{RunDirectory, Summary};
 use start_files::StartFiles;
 
-pub(super) use setup::{prepare, stop_at_end_of_turn, with_verifiers};
+pub use checked::StartNeeds;
+pub(super) use checked::{Checked, stop_at_end_of_turn, with_verifiers};
+pub(super) use setup::prepare;
 
 /// How often the learner may lose the run at one and the same step.
 const MAX_REWINDS_PER_STEP: u32 = 5;

@@ -1,0 +1,195 @@
+//! What a recipe needs to start, as far as it can be told without a service: one function, which a run and its dry run call.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_proto::FieldError;
+use evenkeel_run_files::Input;
+use evenkeel_tasks::{Cancel, Cancelled, DataReport, TaskKind};
+
+use crate::clients::Endpoints;
+use crate::data::{Demonstrations, Encoder, Fit, Prompts, benchmark_problems, dataset};
+use crate::error::RunError;
+use crate::evaluation::{Benchmarks, named_prompts};
+use crate::inputs::{Known, of_data, of_model, of_rewards};
+use crate::load::{LoadLimits, Loading};
+use crate::recipe::ResolvedRecipe;
+use crate::settings::{DataSettings, LoopSettings};
+use crate::text::Tokenizer;
+
+/// A recipe whose files are read and fit each other.
+pub(in crate::run) struct Checked {
+    /// With the token at which a turn of the chat template ends.
+    pub(super) settings: LoopSettings,
+    /// What the user should know about settings and data.
+    pub(super) notes: Vec<String>,
+    pub(super) encoder: Encoder,
+    pub(super) vocabulary_size: u32,
+    /// Tokens that the model can take at once.
+    pub(super) context: usize,
+    pub(super) prompts: Prompts,
+    pub(super) benchmarks: Benchmarks,
+    pub(super) demonstrations: Option<Demonstrations>,
+    /// What became of the rows of the data.
+    pub(super) report: DataReport,
+    /// With those of the custom verifiers that the data needs.
+    pub(super) endpoints: Endpoints,
+    folder: Folder,
+}
+
+/// What a run would ask of its services.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct StartNeeds {
+    /// Longest prompt and response together, in tokens, of training and of evaluations.
+    pub context_tokens: usize,
+    /// Kinds of tasks in the data.
+    pub kinds: Vec<TaskKind>,
+    /// Custom verifiers that judge any of it.
+    pub verifiers: BTreeSet<String>,
+}
+
+impl Checked {
+    /// Reads everything that a recipe names but the weights of its model. A fresh model is created below `folder`.
+    ///
+    /// # Errors
+    /// Whatever is wrong with it: settings, data, benchmarks, tokenizer, prompts, demonstrations, verifiers.
+    pub(in crate::run) fn of(
+        resolved: &ResolvedRecipe,
+        folder: &Path,
+        endpoints: &Endpoints,
+        loading: &Loading,
+    ) -> Result<Self, RunError> {
+        let mut settings = resolved.settings.clone();
+        evenkeel_config::Settings::validate(&settings)?;
+        loading.limits.validate_run(&settings)?;
+        let (seed, held_out) = (settings.run.seed, settings.evaluation.problems);
+        let limits = loading.limits.data();
+        let cancel: Cancel<'_> = &|| loading.cancel.is_cancelled();
+        let mut dataset = dataset(&settings.data, seed, held_out, &limits, cancel)?;
+        let asked = benchmark_problems(&settings, &mut dataset, &limits, cancel)?;
+        Cancelled::check(cancel)?;
+        let folder = resolved.model_folder(folder, &loading.limits)?;
+        let folder = loading.model_folder(&folder);
+        let config = ConfigFile::read(&folder)?;
+        let tokenizer = Tokenizer::of(&folder, &config)?;
+        let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
+        if let Some(id) = settings.sampling.stop_token_ids.iter().find(|&&id| id >= vocabulary_size) {
+            let allowed = format!("ids below vocab_size of config.json, which is {vocabulary_size}");
+            return Err(FieldError::new("sampling.stop_token_ids", id, allowed).into());
+        }
+        let max_tokens = settings.sampling.max_tokens as usize;
+        let fit =
+            Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
+        let encoder = Encoder::new(&folder, tokenizer, &settings.data)?;
+        let held_out_tokens = settings.evaluation.sampling(&settings.sampling).max_tokens as usize;
+        let prompts = Prompts::encode(&mut dataset, &encoder, fit, held_out_tokens, cancel)?;
+        let named = named_prompts(&asked, &settings, &mut dataset, &encoder, context, cancel)?;
+        let demonstrations = match settings.warm_start.steps {
+            0 => None,
+            steps => {
+                let demonstrations = Demonstrations::of(&dataset, seed, steps)?;
+                demonstrations.check(&encoder, context, cancel)?;
+                Some(demonstrations)
+            }
+        };
+        let notes = stop_at_end_of_turn(&mut settings, &encoder.tokenizer)
+            .into_iter()
+            .chain(settings.pipeline.note())
+            .chain(settings.sampler_audit.note(settings.pipeline.order))
+            .collect();
+        let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), named)?;
+        let needed = &prompts.verifiers() | &benchmarks.verifiers();
+        refuse_idle_verifiers(&settings.data, &needed)?;
+        let endpoints = with_verifiers(endpoints, &settings.data, &needed, &loading.limits)?;
+        let report = dataset.report;
+        Ok(Self {
+            settings,
+            notes,
+            encoder,
+            vocabulary_size,
+            context,
+            prompts,
+            benchmarks,
+            demonstrations,
+            report,
+            endpoints,
+            folder,
+        })
+    }
+
+    /// What is in the files, by their digests, which are noted in the report of the data as well.
+    ///
+    /// # Errors
+    /// A file that cannot be read any more; no longer wanted.
+    pub(super) fn inputs(&mut self, known: Known<'_>) -> Result<Vec<Input>, RunError> {
+        let mut found = of_data(&mut self.report, known)?;
+        found.extend(of_model(&self.folder, known)?);
+        let verifiers = self.settings.data.verifiers.values();
+        found.extend(of_rewards(verifiers.filter_map(|verifier| verifier.path.as_deref()), known)?);
+        Ok(found)
+    }
+
+    /// What the run would ask of its services.
+    pub(in crate::run) fn needs(&self) -> StartNeeds {
+        let (prompts, benchmarks) = (&self.prompts, &self.benchmarks);
+        let mut kinds: BTreeSet<_> = benchmarks.kinds().into_iter().collect();
+        kinds.extend(prompts.kinds());
+        let verifiers = &prompts.verifiers() | &benchmarks.verifiers();
+        StartNeeds {
+            context_tokens: prompts.training_context(&self.settings.sampling).max(benchmarks.context_tokens()),
+            kinds: kinds.into_iter().collect(),
+            verifiers: verifiers.into_iter().map(str::to_owned).collect(),
+        }
+    }
+}
+
+/// A verifier that judges nothing was declared for something.
+fn refuse_idle_verifiers(data: &DataSettings, needed: &BTreeSet<&str>) -> Result<(), RunError> {
+    match data.verifiers.keys().find(|name| !needed.contains(name.as_str())) {
+        None => Ok(()),
+        Some(name) => {
+            let allowed = format!(
+                "one that judges some: data.verifier = \"{name}\" for all rows, data.verifiers.{name}.data_sources for those of a \
+                 `data_source`, or \"verifier\": \"{name}\" in the rows themselves"
+            );
+            Err(FieldError::new(format!("data.verifiers.{name}"), "a verifier of no row of the data", allowed).into())
+        }
+    }
+}
+
+/// The addresses of the custom verifiers that the data needs, in addition to those of the services.
+pub(in crate::run) fn with_verifiers(
+    endpoints: &Endpoints,
+    data: &DataSettings,
+    needed: &BTreeSet<&str>,
+    limits: &LoadLimits,
+) -> Result<Endpoints, RunError> {
+    let mut verifiers = BTreeMap::new();
+    for &name in needed {
+        let field = || format!("data.verifiers.{name}.endpoints");
+        let in_recipe = data.verifiers.get(name).map(|verifier| &verifier.endpoints).filter(|urls| !urls.is_empty());
+        let urls = match (endpoints.verifiers.get(name), in_recipe) {
+            (Some(urls), _) => urls,
+            (None, Some(urls)) if limits.verifier_addresses => urls,
+            (None, Some(urls)) => {
+                let allowed = "absent: this server takes no addresses from recipes (limits.verifier_addresses), and its endpoints.verifiers has no such name";
+                return Err(FieldError::new(field(), urls.join(", "), allowed).into());
+            }
+            (None, None) => return Err(FieldError::missing(field(), "the addresses of its workers").into()),
+        };
+        verifiers.insert(name.to_owned(), urls.clone());
+    }
+    Ok(Endpoints { verifiers, ..endpoints.clone() })
+}
+
+/// Engines that read the model's files do not know where a turn of its chat template ends. Says so where it makes a difference.
+pub(in crate::run) fn stop_at_end_of_turn(settings: &mut LoopSettings, tokenizer: &Tokenizer) -> Option<String> {
+    let stops = &mut settings.sampling.stop_token_ids;
+    let id = tokenizer.end_of_turn().filter(|id| !stops.contains(id))?;
+    stops.push(id);
+    let token = tokenizer.token(id);
+    Some(format!(
+        "responses also end at {token} ({id}), where a turn of the chat template ends; eos_token and eos_token_id do not name it"
+    ))
+}
