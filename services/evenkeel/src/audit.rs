@@ -9,10 +9,12 @@ use evenkeel_run_report::{Audit, LagLengths, Lengths, OvertakenLengths, audit};
 
 use crate::arguments::AuditOptions;
 use crate::columns::aligned;
+use crate::runs::require_run;
 use crate::terminal::print_result;
 
 /// Prints the audit; the exit status is 1 where something is missing, doubled or otherwise wrong.
 pub(crate) fn print(options: &AuditOptions) -> Result<ExitCode> {
+    require_run(&options.run)?;
     let audit = audit(&RunRecord::read(&options.run)?)?;
     let faults: String = audit.faults().iter().map(|fault| format!("{fault}\n")).collect();
     print_result(&format!("{}{faults}{}\n", table(&audit), audit.sentence()))?;

@@ -3,8 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use evenkeel_config::{Loaded, nearest};
+use evenkeel_proto::FieldError;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
+use toml::Table;
 
 use crate::arguments::ConfigOptions;
 use crate::recipe::{self, Recipe};
@@ -21,21 +24,106 @@ pub(crate) fn print(options: &ConfigOptions) -> Result<ExitCode> {
         print_result(&recipes.into_iter().map(line).collect::<String>())?;
         return Ok(ExitCode::SUCCESS);
     }
-    let recipe = recipe::load(&options.recipe, &options.set)?.settings;
+    let loaded = recipe::load(&options.recipe, &options.set)?;
+    if options.changed {
+        print_result(&changed(&loaded.settings)?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if !options.keys.is_empty() {
+        let texts = options.keys.iter().map(|key| one(key, &loaded)).collect::<Result<Vec<_>>>()?;
+        print_result(&texts.join("\n"))?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let recipe = loaded.settings;
     let mut objective = String::new();
     comment(&Some(format!("What the learner computes: {}", recipe.learner.formula())), &mut objective);
     print_result(&format!("{objective}\n{}", documented(&recipe.to_toml()?)))?;
     Ok(ExitCode::SUCCESS)
 }
 
-/// A recipe's TOML with a comment over every key: the doc comment of the field that it is read into. Keys without a value stand as comments
-/// at the end of their section.
-fn documented(toml: &str) -> String {
-    let schema = SchemaSettings::draft2020_12()
+/// The settings of a recipe that differ from the defaults, as TOML. Nothing where none does.
+pub(crate) fn changed(recipe: &Recipe) -> Result<String> {
+    let tables = [recipe.to_toml()?, Recipe::default().to_toml()?];
+    let [ours, theirs] = tables.map(|toml| toml.parse::<Table>());
+    Ok(differing(ours?, &theirs?).to_string())
+}
+
+/// What one table says otherwise than another.
+fn differing(ours: Table, theirs: &Table) -> Table {
+    let differs = |(key, value): (String, toml::Value)| match (value, theirs.get(&key)) {
+        (toml::Value::Table(ours), Some(toml::Value::Table(theirs))) => {
+            let found = differing(ours, theirs);
+            (!found.is_empty()).then(|| (key, found.into()))
+        }
+        (value, found) => (found != Some(&value)).then_some((key, value)),
+    };
+    ours.into_iter().filter_map(differs).collect()
+}
+
+/// A setting with its value, where it was written and what it is; of a section each of its keys.
+fn one(key: &str, loaded: &Loaded<Recipe>) -> Result<String> {
+    let at = |toml: &str| -> Result<Option<toml::Value>> {
+        let table = toml::Value::Table(toml.parse()?);
+        Ok(key.split('.').try_fold(&table, |place, part| place.get(part)).cloned())
+    };
+    // With what other settings derive, such as the learner's temperature.
+    let (value, default) = (at(&loaded.to_toml()?)?, at(&Recipe::default().to_toml()?)?);
+    let schema = schema();
+    let field = key.split('.').try_fold(&schema, |place, part| property(place, part));
+    let (None, None) = (&value, field) else {
+        let mut text = String::new();
+        if let Some(toml::Value::Table(table)) = &value {
+            comment(&field.and_then(described), &mut text);
+            for (name, value) in table.iter().filter(|(_, value)| !value.is_table()) {
+                let path = format!("{key}.{name}");
+                text += &format!("{path} = {value}  # {}\n", loaded.origin(&path));
+            }
+            return Ok(text);
+        }
+        comment(&field.and_then(described), &mut text);
+        match &value {
+            Some(value) => text += &format!("{key} = {value}\n"),
+            None => text += &format!("# {key} = (absent)\n"),
+        }
+        text += &format!("# written in: {}\n", loaded.origin(key));
+        if default != value {
+            text += &format!(
+                "# default: {}\n",
+                default.map_or_else(|| "(absent)".to_owned(), |default| default.to_string())
+            );
+        }
+        return Ok(text);
+    };
+    let known = all_keys(&schema, "");
+    let near = nearest(key, known.iter().map(String::as_str)).map(|near| format!(", such as {near}"));
+    let allowed = format!("a setting or a section{} (evenkeel config prints all)", near.unwrap_or_default());
+    Err(FieldError::quoted("KEY", key, allowed).into())
+}
+
+/// The paths of all settings and sections.
+fn all_keys(schema: &Value, path: &str) -> Vec<String> {
+    let properties = options(schema).filter_map(|option| option["properties"].as_object()).flatten();
+    let within = |(key, field): (&String, &Value)| {
+        let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+        let inner = all_keys(field, &path);
+        std::iter::once(path).chain(inner).collect::<Vec<_>>()
+    };
+    properties.flat_map(within).collect()
+}
+
+/// What the settings of a recipe are read into.
+fn schema() -> Value {
+    SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator()
         .into_root_schema_for::<Recipe>()
-        .to_value();
+        .to_value()
+}
+
+/// A recipe's TOML with a comment over every key: the doc comment of the field that it is read into. Keys without a value stand as comments
+/// at the end of their section.
+fn documented(toml: &str) -> String {
+    let schema = schema();
     let (mut text, mut section, mut keys) = (String::new(), Section::default(), Vec::new());
     for line in toml.lines() {
         if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
@@ -172,6 +260,35 @@ mod tests {
             }
         }
         assert!(text.contains("# How token terms are summed: the weight of a token."), "{text}");
+    }
+
+    #[test]
+    fn what_differs_from_the_defaults_is_a_recipe_that_says_the_same() {
+        let set = ["sampling.group_size=4".to_owned(), "evaluation.benchmarks=[{files=['a.jsonl']}]".to_owned()];
+        let loaded = recipe::load(&["dapo".to_owned()], &set).unwrap();
+        let text = changed(&loaded.settings).unwrap();
+        assert!(text.lines().count() < 60 && text.contains("group_size = 4"), "{text}");
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("again.toml");
+        std::fs::write(&path, text).unwrap();
+        let again = recipe::load(&[path.display().to_string()], &[]).unwrap();
+        assert_eq!(again.settings, loaded.settings);
+        assert_eq!(changed(&Recipe::default()).unwrap(), "");
+    }
+
+    #[test]
+    fn a_setting_is_printed_with_where_it_was_written_its_default_and_what_it_is() {
+        let loaded = recipe::load(&["dapo".to_owned()], &["sampling.group_size=4".to_owned()]).unwrap();
+        let text = one("sampling.group_size", &loaded).unwrap();
+        for words in ["# ", "\nsampling.group_size = 4\n", "# written in: --set sampling.group_size=4", "# default: "] {
+            assert!(text.contains(words), "{words}: {text}");
+        }
+        assert!(one("sampling.max_tokens", &loaded).unwrap().contains("# written in: recipe dapo"));
+        assert!(one("model.path", &loaded).unwrap().contains("# model.path = (absent)\n# written in: defaults"));
+        let section = one("sampling", &loaded).unwrap();
+        assert!(section.contains("sampling.dynamic = true  # recipe dapo"), "{section}");
+        let error = one("sampling.group_sise", &loaded).unwrap_err().to_string();
+        assert!(error.contains("such as sampling.group_size"), "{error}");
     }
 
     #[test]

@@ -24,14 +24,13 @@ pub(crate) fn sandbox_worker(options: &SandboxWorkerOptions) -> Result<ExitCode>
 }
 
 /// Has the interpreter built and prints its folder.
-#[expect(clippy::print_stderr, clippy::print_stdout, reason = "what a person and a script read")]
 pub(crate) fn make(options: &GuestOptions) -> Result<ExitCode> {
     let folder = match &options.dir {
         Some(folder) => folder.clone(),
         None => guest::default_folder()?,
     };
-    let progress = |line: &str| eprintln!("{line}");
+    let progress = |line: &str| print_err!("{line}");
     Interpreter::load(&folder, 1, &progress)?;
-    println!("{}", folder.display());
+    print_out!("{}", folder.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,9 @@
 //! `evenkeel`: trains a model, serves each service, judges answers and programs, shows settings.
 #![deny(unsafe_code)]
 
+#[macro_use]
+mod terminal;
+
 mod allocator;
 mod arguments;
 mod audit;
@@ -14,18 +17,21 @@ mod eval;
 mod export;
 mod fork;
 mod free_directory;
+mod generate;
 mod gpu;
 mod guest;
 mod health;
+mod init;
 mod metrics;
 mod model;
+mod preconditions;
 mod recipe;
 mod runs;
 mod serve;
 mod show;
 mod signals;
-mod terminal;
 mod train;
+mod verifiers;
 mod verify;
 mod watch;
 
@@ -33,11 +39,23 @@ use std::process::ExitCode;
 
 use arguments::{Arguments, Command, Format};
 use clap::Parser;
+use clap::error::ErrorKind;
 use evenkeel_rpc::server::exit_on_early_signal;
 use evenkeel_telemetry::{LogFormat, TelemetrySettings, init_logging};
 
 fn main() -> ExitCode {
-    let arguments = Arguments::parse();
+    let arguments = match Arguments::try_parse() {
+        Ok(arguments) => arguments,
+        Err(error) => {
+            let named = std::env::args().skip(1).find(|word| !word.starts_with('-'));
+            let tip =
+                named.filter(|_| error.kind() == ErrorKind::InvalidSubcommand).and_then(|name| arguments::tip(&name));
+            // A reader that is gone is no error.
+            let _ = error.print();
+            tip.into_iter().for_each(terminal::note);
+            return u8::try_from(error.exit_code()).map_or(ExitCode::FAILURE, ExitCode::from);
+        }
+    };
     let result = logging(&arguments).and_then(|()| {
         allocator::return_freed_memory()?;
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -46,7 +64,9 @@ fn main() -> ExitCode {
                 exit_on_early_signal()?;
             }
             match arguments.command {
-                Command::Train(options) => train::train(options).await,
+                Command::Train(options) => train::train(*options).await,
+                Command::Resume(options) => train::train(options.into()).await,
+                Command::Init(options) => init::init(&options),
                 Command::Compare(options) => compare::compare(options).await,
                 Command::Serve(options) => serve::serve(options).await,
                 Command::Health(options) => health::check(&options).await,
@@ -59,6 +79,7 @@ fn main() -> ExitCode {
                 Command::Audit(options) => audit::print(&options),
                 Command::Verify(command) => verify::verify(command).await,
                 Command::Eval(options) => eval::eval(options).await,
+                Command::Generate(options) => generate::generate(options).await,
                 Command::Show(options) => show::show(&options),
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),

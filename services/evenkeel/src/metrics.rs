@@ -8,10 +8,12 @@ use evenkeel_run_files::RunRecord;
 use evenkeel_run_report::MetricsTable;
 
 use crate::arguments::{MetricsOptions, TableFormat};
+use crate::runs::require_run;
 use crate::terminal::unless_reader_left;
 
 /// Prints the table.
 pub(crate) fn print(options: &MetricsOptions) -> Result<ExitCode> {
+    require_run(&options.run)?;
     let table = MetricsTable::of(&RunRecord::read(&options.run)?);
     let out = BufWriter::new(io::stdout().lock());
     let written = match options.format {

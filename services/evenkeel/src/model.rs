@@ -1,6 +1,5 @@
 //! `evenkeel model`: the model that a recipe begins with, in a folder that services can be given before any run starts; copies of models for
 //! vLLM, and the worker extension with which vLLM proves what it has loaded.
-#![expect(clippy::print_stdout, reason = "it says what it wrote")]
 
 use std::fs;
 use std::io::ErrorKind;
@@ -37,11 +36,11 @@ fn untie(options: &UntieOptions) -> Result<ExitCode> {
             let UntiedCopy { head_bytes, written } = write_untied(&source, to)?;
             let (to, size) = (to.display(), Size(head_bytes));
             let done = if written { "written" } else { "complete already" };
-            println!("{to}: {done}; its head takes {size} more than in {}, also in vLLM's memory", model.display());
+            print_out!("{to}: {done}; its head takes {size} more than in {}, also in vLLM's memory", model.display());
         }
         HeadForm::Own | HeadForm::WrittenOut => {
             link(model, to)?;
-            println!("{}: a link to {}, whose head is in its files", to.display(), model.display());
+            print_out!("{}: a link to {}, whose head is in its files", to.display(), model.display());
         }
     }
     Ok(ExitCode::SUCCESS)
@@ -66,7 +65,7 @@ fn write_extension(options: &WorkerExtensionOptions) -> Result<ExitCode> {
         .with_context(|| format!("cannot write {}", file.display()))?;
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let folder = fs::canonicalize(folder).with_context(|| format!("cannot find {}", folder.display()))?;
-    println!("PYTHONPATH={} vllm serve … --worker-extension-cls {module}.WeightDigests", folder.display());
+    print_out!("PYTHONPATH={} vllm serve … --worker-extension-cls {module}.WeightDigests", folder.display());
     Ok(ExitCode::SUCCESS)
 }
 

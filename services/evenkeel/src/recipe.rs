@@ -26,7 +26,7 @@ use evenkeel_reward::RewardSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub(crate) use compose::ModelSettings;
+pub(crate) use compose::{ModelSettings, is_formula};
 use layers::Layers;
 
 /// The recipe where none is named.
@@ -96,6 +96,11 @@ pub(crate) fn load(recipes: &[String], set: &[String]) -> Result<Loaded<Recipe>>
 /// The same without the environment, which in a process of one service has that service's settings.
 pub(crate) fn load_alone(recipes: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(Layers::of(recipes)?.loader()?)?)
+}
+
+/// The recipes that have no effect, in words: each of their keys is set by one that comes after them.
+pub(crate) fn without_effect(recipes: &[String]) -> Result<Vec<String>> {
+    Ok(Layers::of(recipes)?.without_effect())
 }
 
 /// What a run of these recipes is called after: `dapo-verl-exact`.

@@ -13,6 +13,7 @@ use evenkeel_run_files::{MetricsLine, Summary};
 use indicatif::{HumanDuration, MultiProgress, ProgressBar, ProgressDrawTarget, ProgressState, ProgressStyle};
 use tokio::sync::watch;
 
+use crate::recipe;
 use crate::signals::Received;
 
 /// Silence after which the progress within a step is printed where there are no bars.
@@ -27,7 +28,7 @@ pub(crate) fn print_error(error: &anyhow::Error) {
 }
 
 /// An error with its causes, without the passwords of URLs. Some errors have their cause in their own words: it is not repeated.
-fn in_words(error: &anyhow::Error) -> String {
+pub(crate) fn in_words(error: &anyhow::Error) -> String {
     let causes = error.chain().skip(1).map(ToString::to_string);
     let text = causes.fold(error.to_string(), |text, cause| match text.ends_with(&cause) {
         true => text,
@@ -50,6 +51,16 @@ pub(crate) fn unless_reader_left(written: io::Result<()>) -> io::Result<()> {
     }
 }
 
+/// A line on stdout. A reader that is gone is no error.
+macro_rules! print_out {
+    ($($text:tt)*) => { $crate::terminal::print_line(&format!($($text)*)) };
+}
+
+/// A line on stderr, of which the same holds.
+macro_rules! print_err {
+    ($($text:tt)*) => { $crate::terminal::note(&format!($($text)*)) };
+}
+
 /// Prints what the user should know.
 pub(crate) fn note(text: &str) {
     say_line(text);
@@ -61,13 +72,15 @@ fn say_line(text: &str) {
 }
 
 /// A line on stdout, of which the same holds.
-fn print_line(text: &str) {
+pub(crate) fn print_line(text: &str) {
     let _ = writeln!(io::stdout(), "{text}");
 }
 
 /// The output of one run.
 pub(crate) struct Screen {
     json: bool,
+    /// Whether it is said what the learner computes.
+    verbose: bool,
     progress: watch::Receiver<RunProgress>,
     /// Both bars, drawn together, so that text above them does not leave copies behind.
     bars: MultiProgress,
@@ -80,12 +93,12 @@ pub(crate) struct Screen {
 }
 
 impl Screen {
-    pub(crate) fn new(json: bool, progress: watch::Receiver<RunProgress>) -> Self {
+    pub(crate) fn new(json: bool, verbose: bool, progress: watch::Receiver<RunProgress>) -> Self {
         let live = io::stderr().is_terminal();
         let target = if live { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         let bars = MultiProgress::with_draw_target(target);
         let (warm_start, steps) = (bars.add(bar("warm start")), bars.add(bar("training")));
-        Self { json, progress, bars, warm_start, steps, live, said: Instant::now() }
+        Self { json, verbose, progress, bars, warm_start, steps, live, said: Instant::now() }
     }
 
     /// Waits for the next redraw and draws.
@@ -113,6 +126,8 @@ impl Screen {
             }
             Event::Line(line) => self.line(line),
             Event::Checkpoint { .. } => {}
+            // The report has it as well.
+            Event::Note { message } if !self.verbose && recipe::is_formula(message) => {}
             Event::Finished { .. } | Event::Failed { .. } => self.clear(),
             other => other.in_words().into_iter().for_each(|words| self.say(&words)),
         }
@@ -135,11 +150,11 @@ impl Screen {
                     self.warm_start.finish();
                 }
                 self.steps.set_position(line.step + 1);
+                // Not the loss: rules that balance both sides have none.
                 let message = format!(
-                    "reward {}  length {}  loss {}  gradient {}",
+                    "reward {}  length {}  gradient {}",
                     text("critic/rewards/mean", 3),
                     text("response_length/mean", 1),
-                    text("actor/pg_loss", 4),
                     text("actor/grad_norm", 3)
                 );
                 self.steps.set_message(message.clone());
@@ -197,7 +212,7 @@ impl Screen {
     /// Says that the process ends without waiting for anything.
     pub(crate) fn out_of_grace(&mut self, grace: Duration, path: &Path) {
         self.say(&format!(
-            "checkpoint.grace ({}) is over; continue from the last checkpoint with evenkeel train --resume {}",
+            "checkpoint.grace ({}) is over; continue from the last checkpoint with evenkeel resume {}",
             human(grace),
             path.display()
         ));
@@ -240,7 +255,7 @@ impl Screen {
         }
         text += &format!("  report                             {}\n", path.join("report.html").display());
         if outcome == RunOutcome::Stopped {
-            text += &format!("  continue with                      evenkeel train --resume {}\n", path.display());
+            text += &format!("  continue with                      evenkeel resume {}\n", path.display());
         }
         let _ = match self.json {
             true => io::stderr().write_all(text.as_bytes()),

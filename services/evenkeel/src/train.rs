@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
+use evenkeel_model::Config;
 use evenkeel_orchestrator::{
-    Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen, check_model, start_run,
+    Endpoints, Event, LoadLimits, PageServer, ResolvedRecipe, RunHandle, RunOptions, RunOutcome, StopWhen,
+    VerifierSettings, check_model, start_run,
 };
 use evenkeel_run_files::RunDirectory;
 use tokio::sync::mpsc;
@@ -18,35 +20,50 @@ use crate::cluster::Cluster;
 use crate::dry_run::dry_run;
 use crate::fork;
 use crate::free_directory::free_directory;
+use crate::preconditions;
 use crate::recipe::{self, Recipe};
+use crate::runs::require_run;
 use crate::signals::{Received, Signals};
-use crate::terminal::Screen;
+use crate::terminal::{self, Screen};
+use crate::verifiers::VerifierProcesses;
 
 /// Where a run's page is served if nothing else is set.
 const FREE_PORT: &str = "127.0.0.1:0";
+
+/// What is said of a run that is told to end before its first step.
+const NOTHING_LEFT: &str = "stopped before it began: nothing is left of it";
 
 /// Share of the grace after which a step that is not trained is given up.
 const GRACE_OF_STEP: f64 = 0.75;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     if options.dry_run {
-        let recipe = recipe::load(&options.recipe, &settings(&options))?.settings;
-        return dry_run(&recipe, &recipe::stem(&options.recipe), options.out.as_deref(), options.json).await;
+        let loaded = recipe::load(options.recipes(), &settings(&options))?;
+        return dry_run(&loaded, options.recipes(), options.out.as_deref(), options.json).await;
     }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
     let run_options = RunOptions { accept_changed_inputs: options.accept_changed_inputs, ..RunOptions::default() };
-    let (_cluster, mut run, page) = match start(&recipe, resolved, &directory, run_options).await {
+    let mut signals = Signals::listen().context("cannot listen for signals")?;
+    // A task of its own: what reads files and waits for engines does not keep a signal waiting.
+    let starting = start(recipe.clone(), resolved, directory.clone(), run_options);
+    let started = tokio::select! {
+        started = tokio::spawn(starting) => started.context("the start")?,
+        received = signals.next() => {
+            directory.discard();
+            terminal::note(NOTHING_LEFT);
+            std::process::exit(received.exit_status().into());
+        }
+    };
+    let Started { _cluster, _verifiers, mut run, page } = match started {
         Ok(started) => started,
         Err(refused) => {
             directory.discard();
             return Err(refused);
         }
     };
-    drop(directory);
-    let mut signals = Signals::listen().context("cannot listen for signals")?;
     let mut has_begun = false;
-    let mut screen = Screen::new(options.json, run.progress());
+    let mut screen = Screen::new(options.json, options.verbose, run.progress());
     if let Some(page) = &page {
         screen.page(&page.url_of(&run.live()));
     }
@@ -96,11 +113,20 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
         page.wait_for_followers().await;
     }
     let (outcome, summary) = match joined {
+        Ok((RunOutcome::Stopped, _)) if !has_begun && !directory.is_resumed() => {
+            directory.discard();
+            terminal::note(NOTHING_LEFT);
+            return Ok(ExitCode::from(ending.exit_status()));
+        }
         Ok(joined) => joined,
-        Err(error) if has_begun => return Err(anyhow::Error::from(error).context(resume_hint(&path))),
-        // It was refused before its first step: what it says is what is to be changed.
-        Err(error) => return Err(error.into()),
+        Err(error) if has_begun => bail!("{}\n{}", terminal::in_words(&error.into()), resume_hint(&path)),
+        // It was refused before its first step: what it says is what is to be changed, and nothing stands in the way of the next try.
+        Err(error) => {
+            directory.discard();
+            return Err(error.into());
+        }
     };
+    drop(directory);
     screen.last(outcome, &summary, &path);
     Ok(match outcome {
         RunOutcome::Completed => ExitCode::SUCCESS,
@@ -207,13 +233,21 @@ impl Parent {
     }
 }
 
+/// A run with its services, which end with it.
+struct Started {
+    _cluster: Cluster,
+    _verifiers: VerifierProcesses,
+    run: RunHandle,
+    page: Option<PageServer>,
+}
+
 /// Starts the services, the run and its page; all refusals come before the first step.
 async fn start(
-    recipe: &Recipe,
+    recipe: Recipe,
     resolved: ResolvedRecipe,
-    directory: &RunDirectory,
+    directory: RunDirectory,
     options: RunOptions,
-) -> Result<(Cluster, RunHandle, Option<PageServer>)> {
+) -> Result<Started> {
     // First: a port that is taken costs nothing.
     let page = match recipe.page.address(Some(FREE_PORT))? {
         Some(address) => Some(PageServer::bind(&address, runs_folder(directory.path()), &recipe.page).await?),
@@ -221,13 +255,23 @@ async fn start(
     };
     let model = resolved.model_folder(directory.path(), &LoadLimits::unbounded())?;
     // The services load it before the run is prepared.
-    check_model(&resolved, directory, &options)?;
-    let cluster = Cluster::start(recipe, &model, directory).await?;
-    let run = start_run(resolved, directory.clone(), cluster.endpoints.clone(), options)?;
+    check_model(&resolved, &directory, &options)?;
+    let (config, _) = Config::load(&model).context("model.path")?;
+    if let Some(refused) = preconditions::refused_by_services(&recipe, &model, &config).into_iter().next() {
+        return Err(refused.into());
+    }
+    // Before a function of the user's own is called; a run that is resumed is checked against its record as well, when it starts.
+    if !directory.is_resumed() && recipe.data.verifiers.values().any(VerifierSettings::is_started) {
+        preconditions::check_inputs(&recipe, &resolved, directory.path())?;
+    }
+    let verifiers = VerifierProcesses::start(&recipe.data.verifiers, directory.path()).await?;
+    let cluster = Cluster::start(&recipe, &model, &directory).await?;
+    let endpoints = Endpoints { verifiers: verifiers.endpoints(), ..cluster.endpoints.clone() };
+    let run = start_run(resolved, directory, endpoints, options)?;
     if let Some(page) = &page {
         page.attach(run.live());
     }
-    Ok((cluster, run, page))
+    Ok(Started { _cluster: cluster, _verifiers: verifiers, run, page })
 }
 
 /// The folder that a run's directory is in, with the runs next to it.
@@ -240,22 +284,27 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
     match (&options.resume, &options.from) {
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
+            require_run(path)?;
             let loaded = recipe::finish(RunDirectory::settings_of(path)?, &set)?;
             let resolved = recipe::with_origins(&loaded, loaded.settings.resolved_for_this_process()?);
             let directory = RunDirectory::resume(path, resolved.record())?;
             Ok((loaded.settings, resolved, directory))
         }
         (None, None) => {
-            let recipe = recipe::load(&options.recipe, &set)?.settings;
+            let names = options.recipes();
+            let loaded = recipe::load(names, &set)?;
+            preconditions::names_model_and_data(&loaded)?;
+            let recipe = loaded.settings;
             let path = match &options.out {
                 Some(path) => path.clone(),
                 None => {
-                    let stem = recipe::stem(&options.recipe);
+                    let stem = recipe::stem(names);
                     free_directory(Path::new("runs"), &format!("{stem}-{}", recipe.run.seed))?
                 }
             };
-            let resolved = recipe.resolved_for_this_process()?;
-            let directory = RunDirectory::create(&path, resolved.record())?;
+            let mut resolved = recipe.resolved_for_this_process()?;
+            resolved.notes.extend(recipe::without_effect(names)?);
+            let directory = RunDirectory::create(&path, resolved.record()).context("--out")?;
             Ok((recipe, resolved, directory))
         }
     }
@@ -268,5 +317,5 @@ fn settings(options: &TrainOptions) -> Vec<String> {
 }
 
 fn resume_hint(path: &Path) -> String {
-    format!("the run ended; every finished step is kept. Continue with: evenkeel train --resume {}", path.display())
+    format!("every finished step is kept; continue with: evenkeel resume {}", path.display())
 }

@@ -25,8 +25,9 @@ pub(crate) struct DataRenderOptions {
 
 #[derive(Args)]
 pub(crate) struct DataCheckOptions {
-    /// Folder with a tokenizer and its chat template; no model is needed [default: model.path of the recipe].
-    #[arg(long, value_name = "FOLDER", required_unless_present = "recipe")]
+    /// Folder with a tokenizer and its chat template [default: model.path of the recipe; without it rows are checked and prompts are shown as
+    /// they are written].
+    #[arg(long, value_name = "FOLDER")]
     pub(crate) model: Option<PathBuf>,
     /// Print one JSON object per line: each prompt, then a summary of all files.
     #[arg(long)]
@@ -37,7 +38,7 @@ pub(crate) struct DataCheckOptions {
     /// Override one setting, such as `data.answer_field=extra.gold`. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
-    /// Parquet, or one JSON object per line; or patterns that match files [default: the files of the recipe].
+    /// Parquet, CSV, a JSON array, or one JSON object per line; or patterns that match files [default: the files of the recipe].
     #[arg(value_name = "FILE", required_unless_present = "recipe")]
     pub(crate) files: Vec<PathBuf>,
 }

@@ -1,6 +1,7 @@
 //! The command line.
 
 mod data;
+mod init;
 mod machine;
 mod results;
 mod serve;
@@ -10,16 +11,17 @@ mod verify;
 use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use data::{DataCheckOptions, DataCommand, DataRenderOptions};
+pub(crate) use init::InitOptions;
 pub(crate) use machine::{GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, SandboxWorkerOptions};
 pub(crate) use results::{
-    AuditOptions, EvalOptions, ExportOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat, WatchOptions,
-    WeightsOption,
+    AuditOptions, EvalOptions, ExportOptions, GenerateOptions, MetricsOptions, RunsOptions, ShowOptions, TableFormat,
+    WatchOptions, WeightsOption,
 };
 pub(crate) use serve::{
     ConfigOptions, HealthOptions, ModelArguments, ModelCommand, ModelOptions, ServeOptions, Service, UntieOptions,
     WorkerExtensionOptions,
 };
-pub(crate) use train::{CompareOptions, TrainOptions, probe_setting};
+pub(crate) use train::{CompareOptions, ResumeOptions, TrainOptions, probe_setting};
 pub(crate) use verify::{CodeModeOption, VerifyCodeOptions, VerifyCommand, VerifyMathOptions};
 
 /// Reinforcement learning with verifiable rewards, with balanced aggregation.
@@ -39,7 +41,11 @@ pub(crate) struct Arguments {
 #[derive(Subcommand)]
 pub(crate) enum Command {
     /// Train a model: every service in this process, over loopback gRPC.
-    Train(TrainOptions),
+    Train(Box<TrainOptions>),
+    /// Go on with a run from its last checkpoint, or extend it: short for `train --resume`.
+    Resume(ResumeOptions),
+    /// Write a recipe for own rows and an own model, commented, and the files of an own reward function.
+    Init(InitOptions),
     /// Compare settings over several seeds, with the statistics to judge differences: run every combination, or use existing runs.
     Compare(CompareOptions),
     /// Run one service until a signal stops it.
@@ -67,6 +73,8 @@ pub(crate) enum Command {
     Verify(VerifyCommand),
     /// Evaluate a model on benchmarks, without a run: k samples per problem, every answer kept.
     Eval(EvalOptions),
+    /// Ask a model something, on the embedded engine.
+    Generate(GenerateOptions),
     /// Show the answers of an evaluation: prompt, answer, gold answer, verdict and the reason for it.
     Show(ShowOptions),
     /// Inspect data sets as a run would read them, without starting a run.
@@ -80,6 +88,24 @@ pub(crate) enum Command {
     /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
     SandboxWorker(SandboxWorkerOptions),
+}
+
+/// A number without a fraction, as an argument.
+fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
+    text.trim().parse().map_err(|_| "allowed: a whole number that is not negative".to_owned())
+}
+
+/// What to do instead of a command that there is not, where it is known what was wanted.
+pub(crate) fn tip(command: &str) -> Option<&'static str> {
+    match command {
+        "report" => Some("a run writes its report itself: report.html in its directory"),
+        "delete" | "rm" | "remove" | "prune" | "clean" => Some("evenkeel runs --prune NAME removes a run"),
+        "continue" => Some("evenkeel resume DIR goes on with a run"),
+        "fork" => Some("evenkeel train --from DIR@N starts a run from a checkpoint of another one"),
+        "chat" | "infer" | "sample" | "predict" => Some("evenkeel generate MODEL PROMPT asks a model"),
+        "list" | "ls" | "status" => Some("evenkeel runs lists the runs of a folder"),
+        _ => None,
+    }
 }
 
 #[derive(Clone, Copy, ValueEnum)]

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 
+use super::whole;
+
 #[derive(Args)]
 pub(crate) struct EvalOptions {
     /// Folder with the model's tokenizer and chat template; also with its weights if no engine is named.
@@ -16,7 +18,7 @@ pub(crate) struct EvalOptions {
     #[arg(long, value_name = "NAME=PATH")]
     pub(crate) benchmark: Vec<String>,
     /// Samples per problem [default: the recipe's, or 8 without a recipe].
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = whole::<u32>)]
     pub(crate) samples: Option<u32>,
     /// Sampling temperature; 0 is greedy decoding [default: the recipe's, or 1 without a recipe].
     #[arg(long, value_name = "T")]
@@ -26,10 +28,10 @@ pub(crate) struct EvalOptions {
     #[arg(long, value_name = "P")]
     pub(crate) top_p: Option<f32>,
     /// Maximum response length [default: the recipe's, or 2048 without a recipe].
-    #[arg(long, value_name = "TOKENS")]
+    #[arg(long, value_name = "TOKENS", value_parser = whole::<u32>)]
     pub(crate) max_tokens: Option<u32>,
     /// Seed for all sampling [default: the recipe's, or 0 without a recipe].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) seed: Option<u64>,
     /// Folder for the answers; running the same command again continues the evaluation [default: evaluations/MODEL].
     #[arg(long, value_name = "DIR")]
@@ -46,12 +48,37 @@ pub(crate) struct EvalOptions {
 }
 
 #[derive(Args)]
+pub(crate) struct GenerateOptions {
+    /// Folder of a model, such as one that `evenkeel export` wrote.
+    #[arg(value_name = "MODEL")]
+    pub(crate) model: PathBuf,
+    /// What it is asked: a user message where the model has a chat template, otherwise the text to go on from. `-` reads standard input.
+    #[arg(value_name = "PROMPT")]
+    pub(crate) prompt: String,
+    /// System message before it.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) system: Option<String>,
+    /// Pass the prompt on as it is, even if the model has a chat template.
+    #[arg(long)]
+    pub(crate) raw: bool,
+    /// Longest answer, in tokens.
+    #[arg(long, value_name = "TOKENS", default_value_t = 64, value_parser = whole::<u32>)]
+    pub(crate) max_tokens: u32,
+    /// Sampling temperature; 0 is greedy decoding.
+    #[arg(long, value_name = "T", default_value_t = 0.0)]
+    pub(crate) temperature: f32,
+    /// Seed of the sampling.
+    #[arg(long, value_name = "N", default_value_t = 0, value_parser = whole::<u64>)]
+    pub(crate) seed: u64,
+}
+
+#[derive(Args)]
 pub(crate) struct ShowOptions {
     /// Directory of a run, output folder of `evenkeel eval`, or a file of answers.
     #[arg(value_name = "RUN")]
     pub(crate) run: PathBuf,
     /// The evaluation after this number of GRPO steps [default: the last one].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) step: Option<u64>,
     /// Only this benchmark. May be repeated [default: all].
     #[arg(long, value_name = "NAME")]
@@ -69,7 +96,7 @@ pub(crate) struct ShowOptions {
     #[arg(long)]
     pub(crate) invalid: bool,
     /// Show at most this many.
-    #[arg(long, value_name = "K")]
+    #[arg(long, value_name = "K", value_parser = whole::<usize>)]
     pub(crate) limit: Option<usize>,
     /// Print one JSON object per line, with token ids.
     #[arg(long)]
@@ -81,6 +108,12 @@ pub(crate) struct RunsOptions {
     /// Folder with a directory for each run.
     #[arg(value_name = "DIR", default_value = "runs")]
     pub(crate) folder: PathBuf,
+    /// Remove these runs, after asking; without names those that have done no step. A run in progress is never removed.
+    #[arg(long, value_name = "NAME", num_args = 0..)]
+    pub(crate) prune: Option<Vec<String>>,
+    /// Remove them without asking.
+    #[arg(long, requires = "prune")]
+    pub(crate) yes: bool,
 }
 
 #[derive(Args)]
@@ -122,7 +155,7 @@ pub(crate) struct ExportOptions {
     #[arg(long, value_name = "FOLDER")]
     pub(crate) to: PathBuf,
     /// Number of GRPO steps done: selects a checkpoint, or published weights that the run still has [default: the newest checkpoint].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) step: Option<u64>,
     /// Data type of the weights [default: that of the model that the run started from].
     #[arg(long = "type", value_name = "TYPE")]

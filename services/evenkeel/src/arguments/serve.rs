@@ -103,12 +103,18 @@ pub(crate) struct ModelOptions {
 
 #[derive(Args)]
 pub(crate) struct ConfigOptions {
+    /// Only these settings or sections, such as `sampling.max_tokens`: the value, where it was written, its default and what it is.
+    #[arg(value_name = "KEY", conflicts_with = "list")]
+    pub(crate) keys: Vec<String>,
     /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml")]
     pub(crate) recipe: Vec<String>,
     /// Override one setting. May be repeated.
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
+    /// Only settings that differ from the defaults: a recipe that says the same in a few lines.
+    #[arg(long, conflicts_with_all = ["keys", "list"])]
+    pub(crate) changed: bool,
     /// List the built-in recipes instead.
     #[arg(long, conflicts_with_all = ["recipe", "set"])]
     pub(crate) list: bool,

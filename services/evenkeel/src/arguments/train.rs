@@ -4,8 +4,13 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-#[derive(Args)]
+use super::whole;
+
+#[derive(Args, Default)]
 pub(crate) struct TrainOptions {
+    /// Built-in recipes or TOML files, as --recipe names them.
+    #[arg(value_name = "RECIPE", conflicts_with_all = ["recipe", "from", "resume"])]
+    pub(crate) recipes: Vec<String>,
     /// A built-in recipe or a TOML file; several are merged, later ones win [default: arithmetic].
     #[arg(long, value_name = "NAME|FILE.toml", conflicts_with = "resume")]
     pub(crate) recipe: Vec<String>,
@@ -16,7 +21,7 @@ pub(crate) struct TrainOptions {
     #[arg(long, value_name = "KEY=VALUE")]
     pub(crate) set: Vec<String>,
     /// Total number of GRPO steps.
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) steps: Option<u64>,
     /// Compute the gradient of every aggregation rule on the batch of the first step and every N-th after it; this changes no result.
     #[arg(long, value_name = "every=N", value_parser = every)]
@@ -38,9 +43,49 @@ pub(crate) struct TrainOptions {
     /// from starting. Fails if the run cannot start.
     #[arg(long, conflicts_with_all = ["from", "resume"])]
     pub(crate) dry_run: bool,
+    /// Say also what the learner computes.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
     /// Exit when standard input closes: for a process that starts runs, so that none outlives it.
     #[arg(long, hide = true)]
     pub(crate) with_parent: bool,
+}
+
+#[derive(Args)]
+pub(crate) struct ResumeOptions {
+    /// Directory of the run.
+    #[arg(value_name = "DIR")]
+    pub(crate) run: PathBuf,
+    /// Override one setting that may change when a run goes on, such as `model.path=...`. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Total number of GRPO steps, with those that are done: more than the run had extend it.
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
+    pub(crate) steps: Option<u64>,
+    /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its record, its summary and
+    /// its report.
+    #[arg(long)]
+    pub(crate) accept_changed_inputs: bool,
+    /// Print one JSON line per step on stdout, and nothing else.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Say also what the learner computes.
+    #[arg(long, short)]
+    pub(crate) verbose: bool,
+}
+
+impl From<ResumeOptions> for TrainOptions {
+    fn from(options: ResumeOptions) -> Self {
+        let ResumeOptions { run, set, steps, accept_changed_inputs, json, verbose } = options;
+        Self { resume: Some(run), set, steps, accept_changed_inputs, json, verbose, ..Self::default() }
+    }
+}
+
+impl TrainOptions {
+    /// The recipes, wherever they stand on the command line.
+    pub(crate) fn recipes(&self) -> &[String] {
+        if self.recipes.is_empty() { &self.recipe } else { &self.recipes }
+    }
 }
 
 #[derive(Args, Clone, Debug, Default)]
@@ -55,13 +100,13 @@ pub(crate) struct CompareOptions {
     #[arg(long)]
     pub(crate) quick: bool,
     /// Runs per combination, with the seeds 0 to N - 1; fewer than 8 give no verdict [default: 8].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<u64>)]
     pub(crate) seeds: Option<u64>,
     /// Number of runs at once; does not affect results [default: cores divided by threads per run].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) jobs: Option<usize>,
     /// Threads per run; results are bit-identical only for the same number [default: 1].
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = whole::<usize>)]
     pub(crate) threads: Option<usize>,
     /// Compute the gradient of every aggregation rule in all runs, as `evenkeel train` does.
     #[arg(long, value_name = "every=N", value_parser = every)]

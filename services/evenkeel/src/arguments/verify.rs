@@ -4,6 +4,8 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 
+use super::whole;
+
 #[derive(Subcommand)]
 pub(crate) enum VerifyCommand {
     /// Judge mathematical answers: JSON rows {id, gold, prediction or completion, and optionally prompt}, with a verdict row for each on stdout.
@@ -49,7 +51,7 @@ pub(crate) struct VerifyCodeOptions {
     #[arg(long, value_name = "MODE")]
     pub(crate) mode: Option<CodeModeOption>,
     /// CPU time limit of a test [default: 18000, or that of the service].
-    #[arg(long, value_name = "MILLISECONDS")]
+    #[arg(long, value_name = "MILLISECONDS", value_parser = whole::<u64>)]
     pub(crate) cpu_ms: Option<u64>,
     /// Count instructions instead of time, so that no verdict depends on the machine.
     #[arg(long)]

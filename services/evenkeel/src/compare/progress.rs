@@ -84,11 +84,10 @@ impl<'a> ProgressTable<'a> {
         self.say(&format!("{task:<0$}  {arm:<1$}  {cells}", self.task_width, self.arm_width));
     }
 
-    #[expect(clippy::print_stderr, reason = "progress, for a person to read")]
     fn say(&self, text: &str) {
         match self.live {
             true => self.bar.println(text),
-            false => eprintln!("{text}"),
+            false => print_err!("{text}"),
         }
     }
 }

@@ -1,5 +1,4 @@
 //! What a comparison writes: `compare.json`, `compare.html`, `compare.md`, `compare.csv`, and its text on stdout.
-#![expect(clippy::print_stderr, reason = "what the person who started the command should know")]
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -109,7 +108,7 @@ pub(super) fn print(comparison: &Comparison, folder: &Path, json: bool) -> Resul
 
 /// Says something to the person who started the command.
 pub(super) fn say(text: &str) {
-    eprintln!("{text}");
+    print_err!("{text}");
 }
 
 #[cfg(test)]

@@ -1,5 +1,4 @@
 //! `evenkeel data render`: conversations as `apply_chat_template` of transformers renders them.
-#![expect(clippy::print_stderr, reason = "rows that cannot be read, for a person")]
 
 use std::borrow::Cow;
 use std::fs::File;
@@ -77,7 +76,7 @@ pub(super) fn render(options: &DataRenderOptions) -> Result<ExitCode> {
                 Ok(None) => {}
                 Err(error) => {
                     unreadable = true;
-                    eprintln!("{} line {}: {}", path.display(), line.number, printable(format_args!("{error:#}")));
+                    print_err!("{} line {}: {}", path.display(), line.number, printable(format_args!("{error:#}")));
                 }
             }
         }

@@ -10,6 +10,7 @@ use super::findings::Findings;
 use super::model::ModelFacts;
 use super::published;
 use super::sets::{DataFacts, EvaluationVolume, PromptSet, Refused, prompt_set};
+use crate::data::MarkedPrompts;
 use crate::recipe::Recipe;
 
 /// A name in the settings and how its rows are read.
@@ -31,7 +32,8 @@ pub(super) fn look(recipe: &Recipe, model: &ModelFacts, findings: &mut Findings)
     let mut facts = DataFacts::default();
     if let Some(dataset) = settings.built_in(recipe.run.seed, held_out) {
         for (part, problems) in [(Part::Training, &dataset.train), (Part::Evaluation, &dataset.held_out)] {
-            let set = prompt_set(dataset.name.clone(), part, problems, model, &settings.suffix, room);
+            let profile = recipe.reward.math.profile;
+            let set = prompt_set(dataset.name.clone(), part, problems, model, &settings.suffix, room, profile);
             facts.sets.extend((set.prompts > 0).then_some(set));
         }
     }
@@ -103,16 +105,16 @@ fn files_of(named: &Named<'_>, findings: &mut Findings) -> Vec<PathBuf> {
         Ok(files) => {
             let absent = files.iter().any(|file| !file.exists());
             if absent {
-                findings.problem(missing("does not exist"));
+                findings.data_problem(missing("does not exist"));
             }
             files.into_iter().filter(|file| file.exists()).collect()
         }
         Err(_) if named.file.display().to_string().contains(['*', '?', '[']) => {
-            findings.problem(missing("matches no file"));
+            findings.data_problem(missing("matches no file"));
             Vec::new()
         }
         Err(error) => {
-            findings.problem(format!("{}: {error}", named.key));
+            findings.data_problem(format!("{}: {error}", named.key));
             Vec::new()
         }
     }
@@ -131,19 +133,20 @@ fn read(
     let mut collector = Collector::new(&limits, &cancel, refuse);
     let name = path.display().to_string();
     if let Err(error) = collector.read_file(path, (0, &name), named.part, &named.rules) {
-        findings.problem(format!("{}: {error}", named.key));
+        findings.data_problem(format!("{}: {error}", named.key));
         return None;
     }
     let (problems, report) = collector.finish();
     for file in &report.files {
         if let Some(reason) = report.no_prompt(file) {
-            findings.problem(format!("{}: {name} {reason}", named.key));
+            findings.data_problem(format!("{}: {name} {reason}", named.key));
         }
     }
     if let Some(warning) = report.warning() {
         findings.note(format!("{name}: {warning}"));
     }
-    let mut set = prompt_set(name, named.part, &problems, model, &recipe.data.suffix, room);
+    let profile = recipe.reward.math.profile;
+    let mut set = prompt_set(name, named.part, &problems, model, &recipe.data.suffix, room, profile);
     set.rows = rows(&report);
     set.asked = named.sampling.map(|(samples, answer_tokens)| EvaluationVolume {
         problems: set.prompts - set.too_long,
@@ -152,6 +155,10 @@ fn read(
     });
     judge_lengths(recipe, named, &set, room, findings);
     judge_template(named, &set, findings);
+    // Those who imitate demonstrations first know the form from them.
+    if let Some(advice) = set.marked.advice().filter(|_| recipe.warm_start.steps == 0) {
+        findings.note(format!("{}: {}: {advice}", named.key, set.name));
+    }
     Some(set)
 }
 
@@ -164,11 +171,11 @@ fn judge_lengths(recipe: &Recipe, named: &Named<'_>, set: &PromptSet, room: Opti
     let found = format!("{}: {} has {} prompts of more than {room} tokens", named.key, set.name, set.too_long);
     let most = named.sampling.map_or(recipe.sampling.max_tokens, |(_, answer)| answer);
     match recipe.data.overlong {
-        Overlong::Refuse => findings.problem(format!(
+        Overlong::Refuse => findings.data_problem(format!(
             "{found}, which leave no room for a response of {most}, allowed: data.overlong = \"skip\" or \"cut\", or shorter \
              answers"
         )),
-        Overlong::Skip if set.too_long == set.prompts => findings.problem(format!("{found}: none is left")),
+        Overlong::Skip if set.too_long == set.prompts => findings.data_problem(format!("{found}: none is left")),
         Overlong::Skip => findings.note(format!("{found}, which are left out")),
         Overlong::Cut => findings.note(format!("{found}, whose first tokens are cut off")),
     }
@@ -178,7 +185,7 @@ fn judge_lengths(recipe: &Recipe, named: &Named<'_>, set: &PromptSet, room: Opti
 fn judge_template(named: &Named<'_>, set: &PromptSet, findings: &mut Findings) {
     let Some((id, error)) = &set.refused.first else { return };
     let found = format!("{}: {} prompts cannot be rendered ({id}: {error})", named.key, set.refused.count);
-    if set.refused.count == set.prompts { findings.problem(found) } else { findings.note(found) }
+    if set.refused.count == set.prompts { findings.data_problem(found) } else { findings.note(found) }
 }
 
 /// Without files for evaluation problems are taken out of those to train on.
@@ -202,6 +209,7 @@ fn take_out_of_training(recipe: &Recipe, facts: &mut DataFacts) {
             longest_tokens: None,
             kinds: Vec::new(),
             refused: Refused::default(),
+            marked: MarkedPrompts::default(),
         });
     }
 }

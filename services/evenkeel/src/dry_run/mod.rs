@@ -14,6 +14,7 @@ mod published;
 mod report;
 mod services;
 mod sets;
+mod start;
 mod units;
 
 use std::path::Path;
@@ -21,10 +22,11 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use evenkeel_chat::PromptRenderer;
-use evenkeel_config::human;
+use evenkeel_config::{Loaded, human};
 use evenkeel_files::{Size, check_writable};
 use evenkeel_run_files::RunDirectory;
 
+use crate::preconditions;
 use crate::recipe::Recipe;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::Part;
@@ -34,18 +36,32 @@ use report::Report;
 use sets::DataFacts;
 
 /// Looks at everything that a run needs. The exit code is a failure if the run cannot start.
-pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, json: bool) -> Result<ExitCode> {
+pub(crate) async fn dry_run(
+    loaded: &Loaded<Recipe>,
+    recipes: &[String],
+    out: Option<&Path>,
+    json: bool,
+) -> Result<ExitCode> {
+    let (recipe, name) = (&loaded.settings, &crate::recipe::stem(recipes));
+    let resolved = recipe.resolved_for_this_process()?;
     let mut findings = Findings::default();
+    if let Err(missing) = preconditions::names_model_and_data(loaded) {
+        findings.problem(missing);
+    }
+    for note in crate::recipe::without_effect(recipes)? {
+        findings.note(note);
+    }
     if let Some(out) = out {
         check_directory(out, &mut findings);
     }
     check_place(out, &mut findings);
-    for note in recipe.notes() {
+    for note in &resolved.notes {
         findings.note(note);
     }
     findings.note(proof::foreseen(recipe));
     let model = model::look(recipe, &mut findings);
     let data = data::look(recipe, &model, &mut findings);
+    let needs = start::look(recipe, &resolved, &model, &mut findings);
     note_doubts(recipe, &model, &data, &mut findings);
     let costs = model.config.as_ref().map(|config| cost::of_run(recipe, config, &data));
     let memory = model.config.as_ref().map(|config| memory::of_run(recipe, config, &data));
@@ -64,7 +80,7 @@ pub(crate) async fn dry_run(recipe: &Recipe, name: &str, out: Option<&Path>, jso
             Size(bytes)
         ));
     }
-    services::look(recipe, &data, &mut findings).await;
+    services::look(recipe, &data, needs.as_ref(), &mut findings).await;
     let report = Report::new(recipe, name, model, data, costs, memory, findings);
     print::print(&report, json)?;
     Ok(if report.can_start { ExitCode::SUCCESS } else { ExitCode::FAILURE })

@@ -1,10 +1,12 @@
 //! What a run needs besides this process: engines, custom verifiers, and the interpreter of the sandbox.
 
+use std::collections::BTreeMap;
 use std::fmt;
 use std::time::Duration;
 
 use evenkeel_config::human;
 use evenkeel_generation::GenerationSettings;
+use evenkeel_orchestrator::{StartNeeds, VerifierSettings};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::RewardGetStatusRequest;
 use evenkeel_proto::v1::reward_client::RewardClient;
@@ -14,15 +16,19 @@ use evenkeel_rpc::server::ServerSettings;
 use evenkeel_sandbox::guest::{self, Form};
 use evenkeel_tasks::{Part, TaskKind};
 
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
 use super::findings::Findings;
 use super::sets::DataFacts;
 use crate::recipe::Recipe;
+use crate::verifiers::VerifierProcesses;
 
 /// How long an engine or a verifier may take to answer.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// Asks every engine and verifier that the recipe names, and looks for the sandbox where there are programs.
-pub(super) async fn look(recipe: &Recipe, data: &DataFacts, findings: &mut Findings) {
+pub(super) async fn look(recipe: &Recipe, data: &DataFacts, needs: Option<&StartNeeds>, findings: &mut Findings) {
     let evaluated = data.of(Part::Evaluation).filter_map(|set| set.asked).map(|asked| asked.answer_tokens);
     let longest_answer = evaluated.chain([recipe.sampling.max_tokens]).max().unwrap_or(0);
     let needed = data.longest_tokens() + u64::from(longest_answer);
@@ -43,39 +49,82 @@ pub(super) async fn look(recipe: &Recipe, data: &DataFacts, findings: &mut Findi
             Err(error) => findings.problem(format!("generation.endpoints[{index}]: {error}")),
         }
     }
-    look_for_verifiers(recipe, findings).await;
+    let components = look_for_verifiers(recipe, findings).await;
+    // Of a verifier that is not needed no weight is accepted, and of one that did not answer nothing is known.
+    let nobody = needs.is_some_and(|needs| needs.verifiers.is_empty());
+    if let Some(components) = components.or_else(|| nobody.then(Vec::new))
+        && let Err(error) = recipe.shaping.check_components(components.iter().map(String::as_str))
+    {
+        findings.problem(error);
+    }
     if data.has(TaskKind::Code) {
         look_for_sandbox(recipe, findings);
     }
 }
 
-/// Asks every worker of every custom verifier what it judges.
-async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) {
+/// Asks every worker of every custom verifier what it judges; those that the run starts are started for that, as `train` does. Returns the
+/// components of all of them; `None` where one could not be asked.
+async fn look_for_verifiers(recipe: &Recipe, findings: &mut Findings) -> Option<Vec<String>> {
     let connector = match Connector::new("services.client", recipe.services.client.clone()) {
         Ok(connector) => connector,
-        Err(error) => return findings.problem(error),
-    };
-    for (name, verifier) in &recipe.data.verifiers {
-        if verifier.endpoints.is_empty() {
-            let field = format!("data.verifiers.{name}.endpoints");
-            findings.problem(FieldError::new(field, "empty", "at least one address"));
+        Err(error) => {
+            findings.problem(error);
+            return None;
         }
-        for (index, endpoint) in verifier.endpoints.iter().enumerate() {
+    };
+    let (mut components, mut all) = (Vec::new(), true);
+    for (name, verifier) in &recipe.data.verifiers {
+        let mut started = None;
+        let (mut endpoints, mut field) = (verifier.endpoints.clone(), "endpoints");
+        if verifier.is_started() {
+            field = if verifier.path.is_some() { "path" } else { "command" };
+            match start_one(name, verifier).await {
+                Ok(process) => {
+                    endpoints = process.endpoints().into_values().flatten().collect();
+                    started = Some(process);
+                }
+                Err(error) => {
+                    findings.problem(crate::terminal::in_words(&error));
+                    all = false;
+                    continue;
+                }
+            }
+        } else if endpoints.is_empty() {
+            let field = format!("data.verifiers.{name}.endpoints");
+            let allowed = "at least one address, or `path`, a Python file with a reward function";
+            findings.problem(FieldError::new(field, "empty", allowed));
+            all = false;
+        }
+        for (index, endpoint) in endpoints.iter().enumerate() {
             // What a name resolves to changes: the run waits for a first worker behind it.
             if !endpoint.starts_with("http") {
+                all = false;
                 continue;
             }
-            if let Err(wrong) = require_custom_tasks(&connector, endpoint).await {
-                findings.problem(format!("data.verifiers.{name}.endpoints[{index}]: {endpoint} {wrong}"));
+            match require_custom_tasks(&connector, endpoint).await {
+                Ok(theirs) => components.extend(theirs),
+                Err(wrong) => {
+                    let place = if started.is_some() { String::new() } else { format!("[{index}]") };
+                    findings.problem(format!("data.verifiers.{name}.{field}{place}: {endpoint} {wrong}"));
+                    all = false;
+                }
             }
         }
     }
+    all.then_some(components)
+}
+
+async fn start_one(name: &str, settings: &VerifierSettings) -> anyhow::Result<VerifierProcesses> {
+    let folder = tempfile::tempdir()?;
+    VerifierProcesses::start(&BTreeMap::from([(name.to_owned(), settings.clone())]), folder.path()).await
 }
 
 /// Why a worker cannot verify for a custom verifier.
 #[derive(Debug)]
 enum VerifierFault {
     Unreachable(String),
+    /// Something listens there that is no gRPC server.
+    NotGrpc,
     NoCustomTasks,
 }
 
@@ -83,24 +132,43 @@ impl fmt::Display for VerifierFault {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Unreachable(message) => write!(formatter, "cannot be reached: {message}"),
+            Self::NotGrpc => formatter.write_str("answers, but does not speak gRPC"),
             Self::NoCustomTasks => formatter.write_str("judges no custom tasks (`custom` of its status is false)"),
         }
     }
 }
 
-async fn require_custom_tasks(connector: &Connector, endpoint: &str) -> Result<(), VerifierFault> {
+async fn require_custom_tasks(connector: &Connector, endpoint: &str) -> Result<Vec<String>, VerifierFault> {
     let asked = async {
         let channel = connector.connect(&ServerAddress::new(endpoint)).await;
         let channel = channel.map_err(|error| VerifierFault::Unreachable(error.to_string()))?;
         let status = RewardClient::new(channel).get_status(RewardGetStatusRequest {}).await;
         let status = status.map_err(|status| VerifierFault::Unreachable(status.message().to_owned()))?;
-        match status.into_inner().custom {
-            true => Ok(()),
+        let status = status.into_inner();
+        match status.custom {
+            true => Ok(status.components),
             false => Err(VerifierFault::NoCustomTasks),
         }
     };
     let late = || VerifierFault::Unreachable(format!("no answer within {}", human(TIMEOUT)));
-    tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(late()))
+    let found = tokio::time::timeout(TIMEOUT, asked).await.unwrap_or_else(|_| Err(late()));
+    match found {
+        Err(VerifierFault::Unreachable(_)) if speaks_http(endpoint).await => Err(VerifierFault::NotGrpc),
+        found => found,
+    }
+}
+
+/// Whether an address answers an old request of the web, which no gRPC server does.
+async fn speaks_http(endpoint: &str) -> bool {
+    let Some(address) = endpoint.strip_prefix("http://") else { return false };
+    let asked = async {
+        let mut stream = TcpStream::connect(address.trim_end_matches('/')).await?;
+        stream.write_all(b"GET / HTTP/1.0\r\n\r\n").await?;
+        let mut first = [0; 5];
+        stream.read_exact(&mut first).await?;
+        std::io::Result::Ok(first == *b"HTTP/")
+    };
+    matches!(tokio::time::timeout(Duration::from_secs(1), asked).await, Ok(Ok(true)))
 }
 
 /// The settings for one of the engines, which must answer soon.

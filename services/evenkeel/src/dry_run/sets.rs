@@ -1,10 +1,12 @@
 //! What a run would ask: prompts by file, counted, with their lengths.
 
 use evenkeel_chat::Prompt;
+use evenkeel_math::Profile;
 use evenkeel_tasks::{Part, Problem, TaskKind};
 use serde::Serialize;
 
 use super::model::ModelFacts;
+use crate::data::{MarkedPrompts, plain_text};
 
 /// Prompts that are rendered together, on all cores.
 const RENDERED_TOGETHER: usize = 1024;
@@ -33,6 +35,9 @@ pub(super) struct PromptSet {
     pub(super) kinds: Vec<TaskKind>,
     #[serde(skip)]
     pub(super) refused: Refused,
+    /// Whether its prompts ask for an answer that the verifier finds.
+    #[serde(skip)]
+    pub(super) marked: MarkedPrompts,
 }
 
 /// What an evaluation asks of a set.
@@ -92,15 +97,20 @@ pub(super) fn prompt_set(
     model: &ModelFacts,
     suffix: &str,
     room: Option<u64>,
+    profile: Profile,
 ) -> PromptSet {
     let (mut lengths, mut refused) = (Vec::with_capacity(problems.len()), Refused::default());
+    let mut marked = MarkedPrompts::default();
     for problems in problems.chunks(RENDERED_TOGETHER) {
         match (&model.renderer, &model.folder) {
             (Some(renderer), _) => {
                 let prompts: Vec<_> = problems.iter().map(Problem::asked).collect();
                 for (problem, rendered) in problems.iter().zip(renderer.render_all(&prompts)) {
                     match rendered {
-                        Ok(rendered) => lengths.push(rendered.token_ids.len() as u64),
+                        Ok(rendered) => {
+                            marked.add(problem, &rendered.text, profile);
+                            lengths.push(rendered.token_ids.len() as u64);
+                        }
                         Err(error) => {
                             refused.count += 1;
                             refused.first.get_or_insert_with(|| (problem.id.to_string(), error.to_string()));
@@ -108,12 +118,14 @@ pub(super) fn prompt_set(
                     }
                 }
             }
-            (None, None) => lengths.extend(problems.iter().filter_map(|problem| match &problem.prompt {
-                Prompt::Text(text) | Prompt::Either { text, .. } => {
-                    Some((text.chars().count() + problem.suffix.as_deref().unwrap_or(suffix).chars().count()) as u64)
+            (None, None) => {
+                for problem in problems {
+                    let text = plain_text(&problem.prompt, problem.suffix.as_deref().unwrap_or(suffix));
+                    marked.add(problem, &text, profile);
+                    lengths
+                        .extend((!matches!(problem.prompt, Prompt::Messages(_))).then(|| text.chars().count() as u64));
                 }
-                Prompt::Messages(_) => None,
-            })),
+            }
             (None, Some(_)) => {}
         }
     }
@@ -132,5 +144,6 @@ pub(super) fn prompt_set(
         longest_tokens: lengths.iter().max().copied(),
         kinds,
         refused,
+        marked,
     }
 }

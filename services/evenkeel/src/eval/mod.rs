@@ -11,7 +11,8 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
-use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunProgress};
+use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunError, RunProgress};
+use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run_files::MetricsLine;
@@ -19,6 +20,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 
 use crate::arguments::EvalOptions;
+use crate::generate::refuse_run;
 use crate::recipe::Recipe;
 use crate::signals::{Received, Signals};
 use crate::terminal::print_result;
@@ -36,6 +38,7 @@ struct Services {
 }
 
 pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
+    refuse_run(&options.model).map_err(|error| FieldError { field: "--model".to_owned(), ..error })?;
     let recipe = request::recipe(&options)?;
     let output = request::output(&options)?;
     let services = Services::start(&recipe, &options).await?;
@@ -46,7 +49,7 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
         generation: services.generation.endpoint().to_owned(),
         reward: vec![services.reward.endpoint().to_owned()],
     };
-    let handle = request.start()?;
+    let handle = request.start().map_err(by_option)?;
     for note in handle.notes() {
         crate::terminal::note(note);
     }
@@ -59,6 +62,18 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
     };
     report(&line, &output, options.json)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// A setting that an option of this command sets is named by the option.
+fn by_option(error: RunError) -> anyhow::Error {
+    match error {
+        RunError::Setting(error)
+            if error.field.starts_with("evaluation.benchmarks[") && error.field.ends_with(".max_tokens") =>
+        {
+            FieldError { field: "--max-tokens".to_owned(), ..error }.into()
+        }
+        other => other.into(),
+    }
 }
 
 fn hint(output: &Path) -> String {

@@ -6,7 +6,9 @@ use anyhow::Result;
 use evenkeel_learner::PublishType;
 use evenkeel_run_files::{ForkOrigin, MetricsLine, RunRecord, WeightsProof, at_k};
 
+use super::prompting::how_to_prompt;
 use super::source::Source;
+use crate::documentation::changed;
 use crate::recipe::Recipe;
 
 /// Steps whose mean is the final value of a metric.
@@ -27,10 +29,16 @@ pub(super) fn model_card(run: &RunRecord, recipe: &Recipe, source: &Source, weig
     let base = recipe.model.path.as_deref().map(super::name);
     header(&mut text, base.as_deref())?;
     training(&mut text, run, recipe, source, base.as_deref(), weights)?;
+    how_to_prompt(&mut text, run, recipe)?;
     data(&mut text, run)?;
     metrics(&mut text, run, source.step)?;
-    let settings = recipe.to_toml()?;
-    write!(text, "\n## Recipe\n\n```toml\n{}\n```\n", settings.trim_end())?;
+    let settings = changed(recipe)?;
+    write!(
+        text,
+        "\n## Recipe\n\nThe settings that differ from the defaults of Evenkeel {}.\n\n```toml\n{}\n```\n",
+        run.program_version,
+        settings.trim_end()
+    )?;
     Ok(text)
 }
 

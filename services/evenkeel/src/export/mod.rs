@@ -1,8 +1,8 @@
 //! `evenkeel export`: the model of a run as a Hugging Face folder that transformers and every engine can open.
-#![expect(clippy::print_stdout, reason = "it says what it wrote")]
 
 mod card;
 mod generation;
+mod prompting;
 mod source;
 
 use std::path::{Path, PathBuf};
@@ -20,10 +20,12 @@ use serde_json::Value;
 
 use crate::arguments::{ExportOptions, WeightsOption};
 use crate::recipe::{self, Recipe};
+use crate::runs::require_run;
 use source::Source;
 
 /// Writes the folder.
 pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
+    require_run(&options.run)?;
     let run = RunRecord::read(&options.run)?;
     let recipe = recipe::finish(run.settings()?, &[])?.settings;
     let source = Source::find(&run, &recipe, options.step)?;
@@ -45,7 +47,7 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
         files: &files,
     };
     evenkeel_learner::export(&export, &options.to)?;
-    println!("{} after step {} in {}", run.run_id, source.step, options.to.display());
+    print_out!("{} after step {} in {}", run.run_id, source.step, options.to.display());
     Ok(ExitCode::SUCCESS)
 }
 

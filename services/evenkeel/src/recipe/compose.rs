@@ -47,6 +47,14 @@ struct RunIdentity<'a> {
     reward: evenkeel_reward::RewardSettings,
 }
 
+/// How the note with the learner's formula begins.
+const FORMULA: &str = "objective: ";
+
+/// Whether a note is the formula that the learner computes, or what it does not act on: both belong to every recipe, not to a mistake in one.
+pub(crate) fn is_formula(note: &str) -> bool {
+    note.starts_with(FORMULA) || note.starts_with("learner: the clip of")
+}
+
 impl Recipe {
     /// The orchestrator's sections.
     pub(crate) fn loop_settings(&self) -> LoopSettings {
@@ -101,7 +109,7 @@ impl Recipe {
     /// What the user should know about the settings before the run starts.
     pub(crate) fn notes(&self) -> Vec<String> {
         let of_learner = self.learner.notes().into_iter().map(|note| format!("learner: {note}"));
-        std::iter::once(format!("objective: {}", self.learner.formula()))
+        std::iter::once(format!("{FORMULA}{}", self.learner.formula()))
             .chain(of_learner)
             .chain(super::lag::note(self))
             .chain(super::doubts::notes(self))
@@ -113,6 +121,7 @@ impl Recipe {
     pub(crate) fn resolved_for_this_process(&self) -> Result<ResolvedRecipe, ConfigError> {
         let mut resolved = self.resolved()?;
         resolved.settings.proof.tolerance = Some(self.proof_tolerance());
+        resolved.notes.extend(super::doubts::without_effect(self));
         Ok(resolved)
     }
 

@@ -1,6 +1,12 @@
 //! Settings that are allowed and that hardly anybody means: runs that can never learn, and those whose gradient is biased.
 
+use evenkeel_engine::EngineSettings;
+use evenkeel_objective::PolicyTerm;
+
 use super::Recipe;
+
+/// From here on a learning rate is hardly meant.
+const LARGE_RATE: f64 = 0.02;
 
 /// What the user should know about them before the run starts.
 pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
@@ -37,6 +43,50 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
             ));
         }
     }
+    let objective = &recipe.learner.objective;
+    let usual = &evenkeel_objective::Settings::default();
+    if objective.policy != PolicyTerm::DualClip && objective.dual_clip != usual.dual_clip {
+        notes.push(format!(
+            "learner.objective.dual_clip = {} has no effect with policy = {} (policy = dual-clip has it)",
+            objective.dual_clip, objective.policy
+        ));
+    }
+    let rate = recipe.learner.optimizer.learning_rate;
+    if rate >= LARGE_RATE {
+        notes.push(format!(
+            "learner.optimizer.learning_rate = {rate}: a model is trained with 1e-7 to 1e-4 as a rule; above it forgets what it knows"
+        ));
+    }
+    notes
+}
+
+/// Settings that have no effect where all services are in this process.
+pub(super) fn without_effect(recipe: &Recipe) -> Vec<String> {
+    let usual = Recipe::default();
+    let mut keys = Vec::new();
+    let engine = EngineSettings {
+        listen: recipe.engine.listen.clone(),
+        model: recipe.engine.model.clone(),
+        ..usual.engine.clone()
+    };
+    keys.extend((engine.listen != usual.engine.listen).then_some("engine.listen"));
+    keys.extend((engine.model != usual.engine.model).then_some("engine.model"));
+    keys.extend((recipe.reward.server != usual.reward.server).then_some("reward.server"));
+    keys.extend((recipe.generation.server != usual.generation.server).then_some("generation.server"));
+    let named = !recipe.generation.endpoints.is_empty();
+    let ours = EngineSettings {
+        listen: usual.engine.listen.clone(),
+        model: usual.engine.model.clone(),
+        seed: usual.engine.seed,
+        ..recipe.engine.clone()
+    };
+    let mut notes = Vec::new();
+    if !keys.is_empty() {
+        notes.push(format!("no effect, since this process starts its services itself: {}", keys.join(", ")));
+    }
+    if named && ours != usual.engine {
+        notes.push("section engine has no effect: generation.endpoints names other engines".to_owned());
+    }
     notes
 }
 
@@ -56,6 +106,20 @@ mod tests {
         assert!(found(|recipe| recipe.sampling.group_size = 1)[0].contains("every advantage is 0"));
         assert!(found(|recipe| recipe.sampling.top_k = 1)[0].contains("all samples of a group are equal"));
         assert!(found(|recipe| recipe.sampling.min_p = 1.0)[0].contains("all samples of a group are equal"));
+    }
+
+    #[test]
+    fn settings_without_effect_and_rates_that_nobody_means_are_said() {
+        assert!(found(|recipe| recipe.learner.objective.dual_clip = 5.0)[0].contains("dual_clip = 5 has no effect"));
+        assert!(found(|recipe| recipe.learner.optimizer.learning_rate = 1.0)[0].contains("learning_rate = 1:"));
+        let mut recipe = Recipe::default();
+        assert_eq!(without_effect(&recipe), [""; 0]);
+        recipe.engine.listen = "127.0.0.1:9".to_owned();
+        recipe.reward.server.listen = "127.0.0.1:9".to_owned();
+        assert!(without_effect(&recipe)[0].ends_with("itself: engine.listen, reward.server"));
+        recipe.generation.endpoints = vec!["http://127.0.0.1:1".to_owned()];
+        recipe.engine.max_sequences = 3;
+        assert!(without_effect(&recipe)[1].starts_with("section engine has no effect"));
     }
 
     #[test]

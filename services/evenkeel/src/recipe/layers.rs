@@ -4,6 +4,7 @@
 //! recipe comes over its bases. One that is reached twice counts once, where it is reached first, so that two overlays may build on
 //! the same base and the second one undoes nothing of the first.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use evenkeel_config::{ConfigError, Loader, nearest, parse, parse_file};
@@ -83,6 +84,25 @@ impl Layers {
         })
     }
 
+    /// What is to be said of recipes that the later ones override key by key, as a full listing of settings does that is put over them.
+    pub(super) fn without_effect(&self) -> Vec<String> {
+        let mut said = Vec::new();
+        for (index, layer) in self.layers.iter().enumerate() {
+            let keys = keys(&layer.table);
+            let over = |other: &&Layer| {
+                let theirs = self::keys(&other.table);
+                !keys.is_empty() && keys.iter().all(|key| theirs.contains(key))
+            };
+            if let Some(over) = self.layers[index + 1..].iter().find(over) {
+                said.push(format!(
+                    "{} has no effect: {} sets every key of it (evenkeel config --changed prints only what differs from the defaults)",
+                    layer.source.origin, over.source.origin
+                ));
+            }
+        }
+        said
+    }
+
     /// Adds a recipe after its bases. `asked` is the key that names it, and where that was written.
     fn add(&mut self, name: &str, within: Within<'_>, asked: (&str, &str)) -> Result<(), ConfigError> {
         if let Some(text) = built_in::text(name) {
@@ -146,13 +166,35 @@ fn bases(value: Option<Value>, origin: &str) -> Result<Vec<String>, ConfigError>
 
 fn unknown(name: &str, (key, origin): (&str, &str), or: &str) -> ConfigError {
     let names = built_in::names();
-    let near = nearest(name, names.iter().map(String::as_str)).map(|near| format!(" (nearest: {near})"));
+    let near = nearest(name, names.iter().map(String::as_str));
     ConfigError::Invalid {
         key: key.to_owned(),
         value: format!("\"{name}\""),
         origin: origin.to_owned(),
-        allowed: format!("one of {}{or}{}", names.join(", "), near.unwrap_or_default()),
+        allowed: match near {
+            // The whole list would hide it.
+            Some(near) => format!("{near} is the nearest recipe{or} (evenkeel config --list prints all)"),
+            None => format!("one of {}{or}", names.join(", ")),
+        },
     }
+}
+
+/// The keys of a table with their paths, without the tables that they are in.
+fn keys(table: &Table) -> BTreeSet<String> {
+    fn collect(table: &Table, path: &str, into: &mut BTreeSet<String>) {
+        for (key, value) in table {
+            let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+            match value {
+                Value::Table(table) if !table.is_empty() => collect(table, &path, into),
+                _ => {
+                    into.insert(path);
+                }
+            }
+        }
+    }
+    let mut found = BTreeSet::new();
+    collect(table, "", &mut found);
+    found
 }
 
 /// Puts a table over another: tables are merged key by key, everything else is replaced.
@@ -222,6 +264,25 @@ mod tests {
     }
 
     #[test]
+    fn a_recipe_that_is_overridden_key_by_key_is_said_to_have_no_effect() {
+        let dir = files(&[
+            ("a.toml", "[run]\nsteps = 1\n[sampling]\ngroup_size = 2"),
+            ("all.toml", "[run]\nsteps = 2\nseed = 1\n[sampling]\ngroup_size = 3"),
+            ("part.toml", "[run]\nsteps = 2"),
+        ]);
+        let said = |names: &[&str]| {
+            let names: Vec<_> = names.iter().map(|name| dir.path().join(name).display().to_string()).collect();
+            Layers::of(&names).unwrap().without_effect()
+        };
+        let found = said(&["a.toml", "all.toml"]);
+        assert!(
+            found[0].contains("a.toml has no effect: ") && found[0].contains("all.toml sets every key"),
+            "{found:?}"
+        );
+        assert!(said(&["a.toml", "part.toml"]).is_empty() && said(&["all.toml", "a.toml"]).is_empty());
+    }
+
+    #[test]
     fn what_is_no_recipe_is_named_with_where_it_was_written() {
         let dir = files(&[
             ("a.toml", "base = \"b.toml\""),
@@ -232,10 +293,7 @@ mod tests {
         ]);
         for (name, words) in [
             ("a.toml", &["`base` is", "./a.toml in", "b.toml, allowed: a recipe that does not build on this one"][..]),
-            (
-                "c.toml",
-                &["`base` is \"dappo\" in", "c.toml, allowed: one of arithmetic, code, dapo", "(nearest: dapo)"],
-            ),
+            ("c.toml", &["`base` is \"dappo\" in", "c.toml, allowed: dapo is the nearest recipe", "config --list"]),
             ("d.toml", &["`base` is 3 in", "a list of names"]),
             ("e.toml", &["cannot read settings from", "none.toml"]),
         ] {

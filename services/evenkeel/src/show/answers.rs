@@ -64,11 +64,39 @@ fn length(answer: &Answer) -> String {
     }
 }
 
-/// A text of several lines, each indented, so that none can pass for a heading.
+/// A text of several lines, each indented, so that none can pass for a heading. White space at its end is part of a prompt and shown by marks.
 fn section(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
     writeln!(out, "{name}")?;
-    for line in multi_line(text).lines() {
+    let end = text.trim_end();
+    let marks: String = text[end.len()..].chars().map(mark).collect();
+    for line in (multi_line(end).into_owned() + &marks).lines() {
         writeln!(out, "  {line}")?;
     }
     writeln!(out)
+}
+
+/// What stands for white space.
+fn mark(space: char) -> char {
+    match space {
+        '\n' => '⏎',
+        '\t' => '⇥',
+        _ => '␣',
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn white_space_at_the_end_of_a_text_is_visible() {
+        let shown = |text: &str| {
+            let mut out = Vec::new();
+            section(&mut out, "prompt", text).unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        assert_eq!(shown("1+1=\n"), "prompt\n  1+1=⏎\n\n");
+        assert_eq!(shown("a\nb \t"), "prompt\n  a\n  b␣⇥\n\n");
+        assert_eq!(shown("a"), "prompt\n  a\n\n");
+    }
 }

@@ -1,9 +1,9 @@
 //! `evenkeel show`: the answers of an evaluation, for a person to read.
-#![expect(clippy::print_stderr, reason = "what was shown and what was not")]
 
 mod answers;
 
-use std::io::{self, BufWriter, ErrorKind, IsTerminal, Write};
+use std::fs::File;
+use std::io::{self, BufWriter, ErrorKind, IsTerminal, Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -11,8 +11,12 @@ use anyhow::{Context, Result, bail};
 use evenkeel_run_files::{Answer, AnswerReader, list_answers};
 
 use crate::arguments::ShowOptions;
+use crate::runs::require_run;
 use answers::Shown;
 use evenkeel_proto::FieldError;
+
+/// How a file of answers begins.
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Prints the answers that were requested. A reader that has seen enough ends it quietly.
 pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
@@ -33,7 +37,7 @@ pub(crate) fn show(options: &ShowOptions) -> Result<ExitCode> {
     }
     drop(out);
     if is_terminal || counts.shown == 0 {
-        eprintln!("{} of {} answers shown", counts.shown, counts.all);
+        print_err!("{} of {} answers shown", counts.shown, counts.all);
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -75,8 +79,17 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
 /// The files of answers: one that is named, those of a folder, or those of the last evaluation of a run.
 fn files(run: &Path, step: Option<u64>, benchmark: &[String]) -> Result<Vec<PathBuf>> {
     if run.is_file() {
-        return Ok(vec![run.to_owned()]);
+        let mut first = [0; 4];
+        let is_zstd = File::open(run).and_then(|mut file| file.read_exact(&mut first)).is_ok() && first == ZSTD;
+        return match is_zstd {
+            true => Ok(vec![run.to_owned()]),
+            false => {
+                let allowed = "the directory of a run, the folder of `evenkeel eval`, or one of its files of answers (.jsonl.zst)";
+                Err(FieldError::new("RUN", format!("{}, which is no file of answers", run.display()), allowed).into())
+            }
+        };
     }
+    require_run(run)?;
     let evaluations = run.join("evaluation");
     let folder = match evaluations.is_dir() {
         true => of_step(&evaluations, step)?,

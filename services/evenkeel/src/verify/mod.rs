@@ -1,5 +1,4 @@
 //! `evenkeel verify`: judges the rows of a file, in this process or with running services.
-#![expect(clippy::print_stderr, reason = "the summary and invalid rows are reported to the user")]
 
 mod code;
 mod counts;
@@ -33,9 +32,32 @@ fn open_lines(path: &Path, flag: &str) -> Result<Lines<Box<dyn BufRead>>> {
     Ok(Lines::new(Box::new(BufReader::new(file))))
 }
 
-/// Reports an invalid line on stderr.
-fn report_line(path: &Path, number: usize, error: &anyhow::Error) {
-    eprintln!("{} line {number}: {}", path.display(), printable(format_args!("{error:#}")));
+/// Reports invalid lines on stderr: each reason once, and how many further lines it holds for.
+#[derive(Default)]
+struct InvalidLines {
+    last: Option<String>,
+    others: u64,
+}
+
+impl InvalidLines {
+    fn report(&mut self, path: &Path, number: usize, error: &anyhow::Error) {
+        let reason = printable(format_args!("{error:#}"));
+        if self.last.as_ref() == Some(&reason) {
+            self.others += 1;
+            return;
+        }
+        self.end();
+        print_err!("{} line {number}: {reason}", path.display());
+        self.last = Some(reason);
+    }
+
+    /// Says for how many further lines the last reason holds.
+    fn end(&mut self) {
+        let others = std::mem::take(&mut self.others);
+        if others > 0 {
+            print_err!("and {others} more lines for the same reason");
+        }
+    }
 }
 
 /// Parses a line as a row.

@@ -1,8 +1,8 @@
 //! `evenkeel watch`: a run in the terminal, by its page or by its directory.
-#![expect(clippy::print_stdout, reason = "this is the terminal")]
 
 mod page;
 
+use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -92,7 +92,11 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
             retries.reset();
         }
         total_steps = update.total_steps;
-        let lines = print(&update, &mut from);
+        let lines = match print(&update, &mut from) {
+            // The reader has seen enough, such as `head`.
+            Err(error) if error.kind() == ErrorKind::BrokenPipe => return Ok(ExitCode::SUCCESS),
+            lines => lines?,
+        };
         let ended = update.state.known().is_some_and(RunState::has_ended);
         if update.doing != said {
             // Counts within a step change all the time; what is printed is what a person would miss.
@@ -113,20 +117,21 @@ pub(crate) async fn watch(options: &WatchOptions) -> Result<ExitCode> {
 }
 
 /// Prints new lines. Returns how many there were.
-fn print(update: &RunUpdate, from: &mut LineCursor) -> usize {
+fn print(update: &RunUpdate, from: &mut LineCursor) -> io::Result<usize> {
+    let mut out = io::stdout().lock();
     for line in &update.steps {
         if let Some(line) = MetricsLine::from_json(StepKind::Train, line.get()) {
-            println!("{}", step(&line, update.total_steps));
+            writeln!(out, "{}", step(&line, update.total_steps))?;
         }
     }
     for line in &update.evaluations {
         let line = MetricsLine::from_json(StepKind::Evaluation, line.get());
         if let Some((line, accuracy)) = line.and_then(|line| Some((line.step, columns::accuracy(&line)?))) {
-            println!("evaluation after {line} steps: {}", printable(&accuracy));
+            writeln!(out, "evaluation after {line} steps: {}", printable(&accuracy))?;
         }
     }
     *from = update.next;
-    update.steps.len() + update.evaluations.len()
+    Ok(update.steps.len() + update.evaluations.len())
 }
 
 fn step(line: &MetricsLine, total: u64) -> String {

@@ -75,7 +75,14 @@ fn the_learner_agrees_with_a_real_vllm_before_and_after_five_updates() {
     let out = dir.path().join("run");
     let mut command = evenkeel(&["train", "--recipe"]);
     command.arg(small()).arg("--out").arg(&out);
-    command.args(["--set", &format!("model.path={model}"), "--set", &format!("generation.endpoints=[\"{url}\"]")]);
+    command.args([
+        "--set",
+        "data.kind=arithmetic",
+        "--set",
+        &format!("model.path={model}"),
+        "--set",
+        &format!("generation.endpoints=[\"{url}\"]"),
+    ]);
     succeed(with_large_steps(command));
     agrees(&out);
     stale_weights_would_show(&out);

@@ -123,7 +123,7 @@ fn what_cannot_be_compared_is_refused_before_any_run() {
         command.arg(dir.path().join("c")).arg(small()).args(arguments);
         refused(command)
     };
-    assert!(said(&[]).contains("--vary is absent, allowed: KEY=VALUE,VALUE"));
+    assert!(said(&[]).contains("--vary is absent, required: KEY=VALUE,VALUE"));
     assert!(said(&["--vary", "learner.objective.agregation=token,balanced"]).contains("nearest allowed"));
     assert!(said(&["--vary", RULES, "--primary", "best"]).contains("last-accuracy, peak-accuracy"));
     assert!(!dir.path().join("c").exists());

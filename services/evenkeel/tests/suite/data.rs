@@ -56,10 +56,10 @@ fn each_prompt_is_a_line_as_the_model_sees_it_and_a_summary_ends_them() {
     let seen = |line: &Value| [&line["source"], &line["id"], &line["text"], &line["gold"]].map(Value::clone);
     assert_eq!(seen(&found[0]), [json!(a), json!(7), json!("[user]1+1?[assistant]"), json!("2.5")]);
     let chat = "[system]s[user]1+2?[assistant]";
-    assert_eq!(seen(&found[1]), [json!(a), json!(format!("{a}#1")), json!(chat), json!(["3", "4"])]);
+    assert_eq!(seen(&found[1]), [json!(a), json!(format!("{a}#2")), json!(chat), json!(["3", "4"])]);
     assert_eq!(found[1]["token_ids"].as_array().unwrap().len(), chat.len(), "a token for each character");
     assert_eq!(found[2]["gold"], Value::Null, "a program has tests");
-    assert_eq!(seen(&found[3]), [json!(b), json!(format!("{b}#1")), json!("[user]1+4?[assistant]"), json!("5")]);
+    assert_eq!(seen(&found[3]), [json!(b), json!(format!("{b}#2")), json!("[user]1+4?[assistant]"), json!("5")]);
     let summary = json!({"summary": {
         a: {"rows": 5, "prompts": 3, "duplicates": 1, "dropped": {"empty-gold": 1}},
         b: {"rows": 2, "prompts": 1, "duplicates": 1, "dropped": {}},
@@ -115,7 +115,7 @@ fn a_person_sees_a_table_prompts_and_golds() {
         "7 prompts, 27 tokens on average, 27 in the longest",
         "1 duplicate\n  ",
         "line 9: no prompt, allowed: one of prompt",
-        "rows.jsonl#0 (27 tokens), as the model sees it\n[user]half of 0?[assistant]",
+        "rows.jsonl#1 (27 tokens), as the model sees it\n[user]half of 0?[assistant]",
         "\\frac{3}{2}  →  3/2",
     ] {
         assert!(text.contains(words), "{words}: {text}");

@@ -147,7 +147,7 @@ fn what_cannot_be_evaluated_is_refused_by_name() {
     let (model, output) = (written_model(dir.path()), dir.path().join("answers"));
     let ones = sums(dir.path(), "ones", 1, 2);
     let cases: [(&[&str], &[&str], &str); 4] = [
-        (&[], &[], "--benchmark is absent, allowed: NAME=PATH"),
+        (&[], &[], "--benchmark is absent, required: NAME=PATH"),
         (&["x=/nowhere/x.jsonl"], &[], "/nowhere/x.jsonl"),
         (&[&ones, &ones], &[], "`evaluation.benchmarks[1].name` is \"ones\" in "),
         (&[&ones], &["--temperature", "0"], "`evaluation.samples` is 4 in "),

@@ -73,7 +73,7 @@ fn large_models_are_written_in_several_files_and_a_run_begins_with_them() {
     // Learner and engine open it.
     let mut command = train(&dir.path().join("next"));
     let model = format!("model.path={}", to.display());
-    command.args(["--steps", "1", "--set", "warm_start.steps=0", "--set", &model]);
+    command.args(["--steps", "1", "--set", "data.kind=arithmetic", "--set", "warm_start.steps=0", "--set", &model]);
     succeed(command);
 }
 

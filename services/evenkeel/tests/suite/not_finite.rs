@@ -21,13 +21,13 @@ fn a_nan_weight_is_named_by_the_dry_run_the_run_the_engine_and_an_evaluation() {
     poison(&model);
     let setting = format!("model.path={}", model.display());
     let mut dry_run = train(&dir.path().join("dry"));
-    dry_run.args(["--dry-run", "--set", &setting]);
+    dry_run.args(["--dry-run", "--set", "data.kind=arithmetic", "--set", &setting]);
     let output = dry_run.output().unwrap();
     let said = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(!output.status.success() && said.contains("tensor `model.norm.weight`: 1 values are not finite"), "{said}");
 
     let mut run = train(&dir.path().join("run"));
-    run.args(["--set", &setting]);
+    run.args(["--set", "data.kind=arithmetic", "--set", &setting]);
     let engine =
         evenkeel(&["serve", "engine", "--set", "listen=127.0.0.1:0", "--set", &format!("model={}", model.display())]);
     let eval = {
@@ -56,7 +56,7 @@ fn an_update_that_blows_the_weights_up_ends_the_run_at_once_and_is_blamed() {
         let began = Instant::now();
         let message = refused(command);
         let is_blamed = message.contains("has blown the weights up") || message.contains("values of `");
-        assert!(is_blamed && !message.contains("outage") && message.contains("--resume"), "{rate}: {message}");
+        assert!(is_blamed && !message.contains("outage") && message.contains("evenkeel resume"), "{rate}: {message}");
         assert!(began.elapsed() < Duration::from_secs(120), "{rate}: {:?}", began.elapsed());
         assert!(count_lines(&out.join("metrics.jsonl")) <= 1, "no step with such weights counts");
     }

@@ -68,7 +68,7 @@ fn a_recipe_that_names_a_base_that_is_none_is_refused_with_those_that_are() {
     command.arg(&mine);
     let message = refused(command);
     assert!(
-        message.contains("`base` is") && message.contains("(nearest: paper/qwen3-1.7b-dapo-balanced)"),
+        message.contains("`base` is") && message.contains("paper/qwen3-1.7b-dapo-balanced is the nearest recipe"),
         "{message}"
     );
 }

@@ -106,7 +106,7 @@ fn a_wrong_type_and_an_impossible_value_are_refused_with_what_is_allowed() {
 #[test]
 fn a_folder_that_is_no_model_is_refused() {
     let dir = tempfile::tempdir().unwrap();
-    let message = refusal(&[&format!("model.path={}", dir.path().display())]);
+    let message = refusal(&["data.kind=arithmetic", &format!("model.path={}", dir.path().display())]);
     assert!(message.contains("config.json"), "{message}");
 }
 
@@ -121,7 +121,7 @@ fn a_tokenizer_with_more_tokens_than_the_model_is_refused() {
         vocabulary.insert(format!("<extra-{id}>"), id.into());
     }
     std::fs::write(&tokenizer, value.to_string()).unwrap();
-    let message = refusal(&[&format!("model.path={}", model.display())]);
+    let message = refusal(&["data.kind=arithmetic", &format!("model.path={}", model.display())]);
     assert!(
         message.contains("tokenizer.json") && message.contains("vocab_size") && message.contains("127"),
         "{message}"
@@ -215,5 +215,5 @@ fn a_token_that_can_be_guessed_is_refused_without_being_shown() {
 #[test]
 fn a_recipe_that_is_not_there_is_refused_with_those_that_are() {
     let message = refused(evenkeel(&["train", "--recipe", "arithmetics"]));
-    assert!(message.contains("arithmetics") && message.contains("one of arithmetic"), "{message}");
+    assert!(message.contains("arithmetics") && message.contains("arithmetic is the nearest recipe"), "{message}");
 }

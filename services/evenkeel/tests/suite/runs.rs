@@ -82,7 +82,7 @@ fn a_clip_that_can_never_act_is_said_at_the_start() {
     let dir = tempfile::tempdir().unwrap();
     let notes = |settings: &[&str]| {
         let mut command = train(&dir.path().join(settings.len().to_string()));
-        command.args(["--steps", "1", "--set", "warm_start.steps=0", "--set", "evaluation.problems=0"]);
+        command.args(["--verbose", "--steps", "1", "--set", "warm_start.steps=0", "--set", "evaluation.problems=0"]);
         command.args(settings.iter().flat_map(|setting| ["--set", setting]));
         String::from_utf8(succeed(command).stderr).unwrap()
     };

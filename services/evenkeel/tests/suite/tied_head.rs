@@ -68,6 +68,7 @@ fn a_run_that_starts_from_a_copy_is_the_run_that_starts_from_the_model() {
         let mut command = train(&out);
         let settings = [
             "run.steps=2",
+            "data.kind=arithmetic",
             "warm_start.steps=2",
             "evaluation.problems=0",
             "checkpoint.keep_weights=0",

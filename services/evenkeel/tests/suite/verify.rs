@@ -61,7 +61,7 @@ fn a_row_that_is_none_is_named_and_stops_no_other() {
     command.arg(&input).arg("--output").arg(&output);
     let said = refused(command);
     assert!(
-        said.contains("rows.jsonl line 2: not JSON") && said.contains("line 3: the answer is absent, allowed:"),
+        said.contains("rows.jsonl line 2: not JSON") && said.contains("line 3: the answer is absent, required:"),
         "{said}"
     );
     assert!(said.contains("1 checks, 1 equal") && said.contains("2 rows could not be read"), "{said}");

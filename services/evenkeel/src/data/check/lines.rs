@@ -3,11 +3,10 @@
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 
-use evenkeel_chat::RenderedPrompt;
 use evenkeel_tasks::{DataReport, FileReport, Id, Problem, Reason};
 use serde::Serialize;
 
-use super::Output;
+use super::{Checked, Output};
 
 /// A prompt.
 #[derive(Serialize)]
@@ -15,7 +14,9 @@ struct PromptLine<'a> {
     source: &'a str,
     id: &'a Id,
     text: &'a str,
-    token_ids: &'a [u32],
+    /// Absent without a model.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    token_ids: Option<&'a [u32]>,
     gold: Option<Gold<'a>>,
 }
 
@@ -66,7 +67,7 @@ impl<W: Write> Lines<W> {
 }
 
 impl<W: Write> Output for Lines<W> {
-    fn prompt(&mut self, problem: &Problem, rendered: &RenderedPrompt, report: &DataReport) -> io::Result<()> {
+    fn prompt(&mut self, problem: &Problem, prompt: &Checked, report: &DataReport) -> io::Result<()> {
         let golds: Vec<_> = problem.task.golds().collect();
         let gold = match golds[..] {
             [] => None,
@@ -74,7 +75,13 @@ impl<W: Write> Output for Lines<W> {
             _ => Some(Gold::Several(golds)),
         };
         let source = &report.files[problem.origin.file].file;
-        self.line(&PromptLine { source, id: &problem.id, text: &rendered.text, token_ids: &rendered.token_ids, gold })
+        self.line(&PromptLine {
+            source,
+            id: &problem.id,
+            text: &prompt.text,
+            token_ids: prompt.token_ids.as_deref(),
+            gold,
+        })
     }
 
     fn finish(&mut self, report: &DataReport) -> io::Result<()> {

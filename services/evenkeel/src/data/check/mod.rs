@@ -1,22 +1,24 @@
 //! `evenkeel data check`: what a run would make of files.
-#![expect(clippy::print_stderr, reason = "the reasons why files give no prompt")]
 
 mod lines;
 mod programs;
 mod table;
 
+use std::collections::BTreeMap;
 use std::io::{self, BufWriter, ErrorKind};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
-use evenkeel_chat::{PromptRenderer, RenderedPrompt};
+use anyhow::Result;
+use evenkeel_chat::{Prompt, PromptError, PromptRenderer, RenderedPrompt};
 use evenkeel_hf::Folder;
+use evenkeel_math::Profile;
 use evenkeel_orchestrator::DataSettings;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::{Limits, expand, printable};
 use evenkeel_tasks::{Collector, DataReport, Part, Problem, Reason, RowRules};
 
+use super::{MarkedPrompts, plain_text};
 use crate::arguments::DataCheckOptions;
 use crate::recipe;
 
@@ -26,25 +28,31 @@ const RENDERED_TOGETHER: usize = 1024;
 /// Where the prompts of a check go.
 trait Output {
     /// One prompt that a run would ask.
-    fn prompt(&mut self, problem: &Problem, rendered: &RenderedPrompt, report: &DataReport) -> io::Result<()>;
+    fn prompt(&mut self, problem: &Problem, prompt: &Checked, report: &DataReport) -> io::Result<()>;
 
     /// The end: what became of every row.
     fn finish(&mut self, report: &DataReport) -> io::Result<()>;
 }
 
 /// A file to check, and how its rows are read.
-struct Checked {
+struct File {
     path: PathBuf,
     rules: RowRules,
 }
 
-/// Prints every prompt and a summary. Fails where a file yields no prompts, and says why on stderr.
+/// A prompt: as the model sees it, or without a model as the row has it.
+struct Checked {
+    text: String,
+    /// Absent without a model.
+    token_ids: Option<Vec<u32>>,
+}
+
+/// Prints every prompt and a summary. Fails where a file yields no prompts or a verifier judges none of them, and says why on stderr.
 pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     let settings = &recipe.data;
     let folder = options.model.as_ref().or(recipe.model.path.as_ref());
-    let folder = folder.context("--model is missing, and the recipe has no model.path")?;
-    let renderer = settings.prompt_renderer(&Folder::new(folder))?;
+    let renderer = folder.map(|folder| settings.prompt_renderer(&Folder::new(folder))).transpose()?;
     let files = files(options, settings)?;
 
     let (limits, cancel) = (Limits::default(), || false);
@@ -53,7 +61,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     for (index, file) in files.iter().enumerate() {
         let name = file.path.display().to_string();
         if let Err(error) = collector.read_file(&file.path, (index, &name), Part::Training, &file.rules) {
-            eprintln!("{}", printable(error));
+            print_err!("{}", printable(error));
             failed = true;
         }
     }
@@ -66,9 +74,15 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
         }
     });
     let stdout = BufWriter::new(io::stdout().lock());
+    let mut checks = Checks {
+        renderer,
+        suffix: &settings.suffix,
+        profile: recipe.reward.math.profile,
+        marked: MarkedPrompts::default(),
+    };
     let written = match options.json {
-        true => write(&mut lines::Lines::new(stdout), &problems, &mut report, &renderer),
-        false => write(&mut table::Table::new(stdout), &problems, &mut report, &renderer),
+        true => checks.write(&mut lines::Lines::new(stdout), &problems, &mut report),
+        false => checks.write(&mut table::Table::new(stdout), &problems, &mut report),
     };
     match written {
         // The reader has seen enough.
@@ -77,20 +91,47 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     }
     for file in &report.files {
         if let Some(reason) = report.no_prompt(file) {
-            eprintln!("{}: {reason}", printable(&file.file));
+            print_err!("{}: {reason}", printable(&file.file));
             failed = true;
         }
+    }
+    if let Some(summary) = dropped(&report) {
+        print_err!("{summary}");
+    }
+    if let Some(advice) = checks.marked.advice() {
+        print_err!("warning: {advice}");
+    }
+    let is_needed = |name: &String| problems.iter().any(|problem| problem.task.verifier() == Some(name));
+    for name in settings.verifiers.keys().filter(|name| !is_needed(name)) {
+        print_err!("data.verifiers.{name} judges no row; data.verifier = \"{name}\" has it judge all");
+        failed = true;
     }
     Ok(if failed { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
+/// How many rows give no prompt, in a sentence; `None` where all but duplicates do.
+fn dropped(report: &DataReport) -> Option<String> {
+    let mut reasons = BTreeMap::<Reason, u64>::new();
+    for (reason, count) in report.files.iter().flat_map(|file| &file.dropped) {
+        *reasons.entry(*reason).or_default() += count;
+    }
+    let (rows, dropped) = (report.files.iter().map(|file| file.rows).sum::<u64>(), reasons.values().sum::<u64>());
+    let reasons: Vec<String> = reasons.iter().map(|(reason, count)| format!("{count} {reason}")).collect();
+    (dropped > 0).then(|| {
+        format!(
+            "{dropped} of {rows} rows give no prompt: {} (a run leaves them out; data.invalid_rows = \"refuse\" ends it instead)",
+            reasons.join(", ")
+        )
+    })
+}
+
 /// The files of the command line, or those of the recipe.
-fn files(options: &DataCheckOptions, settings: &DataSettings) -> Result<Vec<Checked>> {
-    let (mut files, cancel) = (Vec::<Checked>::new(), || false);
+fn files(options: &DataCheckOptions, settings: &DataSettings) -> Result<Vec<File>> {
+    let (mut files, cancel) = (Vec::<File>::new(), || false);
     let named = |names: &[PathBuf], rules: RowRules| {
         let paths: Vec<_> = names.iter().map(|name| expand(name, &cancel)).collect::<Result<_, _>>()?;
-        let checked = |path| Checked { path, rules: rules.clone() };
-        anyhow::Ok(paths.into_iter().flatten().map(checked).collect::<Vec<_>>())
+        let file = |path| File { path, rules: rules.clone() };
+        anyhow::Ok(paths.into_iter().flatten().map(file).collect::<Vec<_>>())
     };
     if options.files.is_empty() {
         files.extend(named(&settings.files, settings.row_rules(None))?);
@@ -111,21 +152,44 @@ fn files(options: &DataCheckOptions, settings: &DataSettings) -> Result<Vec<Chec
     Ok(files)
 }
 
-/// Renders and writes every prompt; those that cannot be rendered are dropped and counted.
-fn write(
-    output: &mut impl Output,
-    problems: &[Problem],
-    report: &mut DataReport,
-    renderer: &PromptRenderer,
-) -> io::Result<()> {
-    for problems in problems.chunks(RENDERED_TOGETHER) {
-        let prompts: Vec<_> = problems.iter().map(Problem::asked).collect();
-        for (problem, rendered) in problems.iter().zip(renderer.render_all(&prompts)) {
-            match rendered {
-                Ok(rendered) => output.prompt(problem, &rendered, report)?,
-                Err(error) => report.drop_prompt(problem.origin.file, Reason::Unrenderable, &problem.id, error),
+/// What is looked at in each prompt.
+struct Checks<'a> {
+    renderer: Option<PromptRenderer>,
+    suffix: &'a str,
+    profile: Profile,
+    marked: MarkedPrompts,
+}
+
+impl Checks<'_> {
+    /// Renders and writes every prompt; those that cannot be rendered are dropped and counted.
+    fn write(&mut self, output: &mut impl Output, problems: &[Problem], report: &mut DataReport) -> io::Result<()> {
+        for problems in problems.chunks(RENDERED_TOGETHER) {
+            for (problem, checked) in problems.iter().zip(self.rendered(problems)) {
+                match checked {
+                    Ok(checked) => {
+                        self.marked.add(problem, &checked.text, self.profile);
+                        output.prompt(problem, &checked, report)?;
+                    }
+                    Err(error) => report.drop_prompt(problem.origin.file, Reason::Unrenderable, &problem.id, error),
+                }
+            }
+        }
+        output.finish(report)
+    }
+
+    fn rendered(&self, problems: &[Problem]) -> Vec<Result<Checked, PromptError>> {
+        let asked: Vec<_> = problems.iter().map(Problem::asked).collect();
+        match &self.renderer {
+            Some(renderer) => {
+                let checked =
+                    |rendered: RenderedPrompt| Checked { text: rendered.text, token_ids: Some(rendered.token_ids) };
+                renderer.render_all(&asked).into_iter().map(|rendered| rendered.map(checked)).collect()
+            }
+            None => {
+                let text =
+                    |(prompt, suffix): &(&Prompt, Option<&str>)| plain_text(prompt, suffix.unwrap_or(self.suffix));
+                asked.iter().map(|asked| Ok(Checked { text: text(asked), token_ids: None })).collect()
             }
         }
     }
-    output.finish(report)
 }

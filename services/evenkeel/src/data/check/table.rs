@@ -2,13 +2,12 @@
 
 use std::io::{self, Write};
 
-use evenkeel_chat::RenderedPrompt;
 use evenkeel_math::{CheckInput, Gold, Profile, Rules};
 use evenkeel_proto::shown::multi_line;
 use evenkeel_tasks::read::printable;
 use evenkeel_tasks::{DataReport, Problem, Reason};
 
-use super::Output;
+use super::{Checked, Output};
 
 /// How many prompts are shown.
 const PROMPTS: usize = 5;
@@ -29,7 +28,8 @@ pub(super) struct Table<W> {
 struct Shown {
     name: String,
     text: String,
-    tokens: usize,
+    /// Absent without a model.
+    tokens: Option<usize>,
 }
 
 /// Lengths of the prompts.
@@ -88,13 +88,15 @@ impl<W: Write> Table<W> {
 }
 
 impl<W: Write> Output for Table<W> {
-    fn prompt(&mut self, problem: &Problem, rendered: &RenderedPrompt, _: &DataReport) -> io::Result<()> {
-        let tokens = rendered.token_ids.len();
-        self.tokens.prompts += 1;
-        self.tokens.sum += tokens;
-        self.tokens.longest = self.tokens.longest.max(tokens);
+    fn prompt(&mut self, problem: &Problem, prompt: &Checked, _: &DataReport) -> io::Result<()> {
+        let tokens = prompt.token_ids.as_ref().map(Vec::len);
+        if let Some(tokens) = tokens {
+            self.tokens.prompts += 1;
+            self.tokens.sum += tokens;
+            self.tokens.longest = self.tokens.longest.max(tokens);
+        }
         if self.prompts.len() < PROMPTS {
-            self.prompts.push(Shown { name: problem.id.to_string(), text: rendered.text.clone(), tokens });
+            self.prompts.push(Shown { name: problem.id.to_string(), text: prompt.text.clone(), tokens });
         }
         for gold in problem.task.golds() {
             if self.golds.len() < GOLDS && !self.golds.iter().any(|(known, _)| known == gold) {
@@ -112,7 +114,12 @@ impl<W: Write> Output for Table<W> {
         }
         self.examples(report)?;
         for shown in &self.prompts {
-            writeln!(self.output, "\n--- {} ({} tokens), as the model sees it", printable(&shown.name), shown.tokens)?;
+            match shown.tokens {
+                Some(tokens) => {
+                    writeln!(self.output, "\n--- {} ({tokens} tokens), as the model sees it", printable(&shown.name))?;
+                }
+                None => writeln!(self.output, "\n--- {}, without a model (--model)", printable(&shown.name))?,
+            }
             writeln!(self.output, "{}", multi_line(&shown.text))?;
         }
         if !self.golds.is_empty() {

@@ -6,7 +6,7 @@ use evenkeel_proto::FieldError;
 
 use super::super::findings::Findings;
 use super::super::units::gib;
-use super::{Memory, shares_its_gpu};
+use super::{BATCH, Memory, shares_its_gpu};
 use crate::recipe::Recipe;
 
 /// What is wrong with the device, or with the memory that it or the host has.
@@ -28,7 +28,16 @@ pub(in crate::dry_run) fn check(recipe: &Recipe, memory: &Memory, findings: &mut
             }
         }
         (_, Some(available)) if memory.needed_bytes > available => {
-            let (needed, available) = (gib(memory.needed_bytes), gib(available));
+            let (needed, room) = (gib(memory.needed_bytes), available);
+            let available = gib(available);
+            let batch = memory.parts.iter().filter(|part| part.what == BATCH).map(|part| part.bytes).sum::<u64>();
+            if batch > room / 2 {
+                let found = format!("{} for the samples of a step, of {available} in all", gib(batch));
+                let allowed =
+                    "fewer sampling.prompts_per_step, sampling.group_size or sampling.max_tokens, or more memory";
+                findings.problem(FieldError::new("samples of a step", found, allowed));
+                return;
+            }
             let way_out = match recipe.learner.compute.recompute {
                 Recompute::Full => "fewer learner.compute.micro_batch_tokens, a smaller model, or more memory",
                 _ => {

@@ -21,6 +21,8 @@ pub(super) use check::check;
 const STATE_BYTES: u64 = 16;
 /// What a step of several updates keeps of weights and moments until it is complete.
 const COPY_BYTES: u64 = 12;
+/// What the samples of a step take, by its name in the table.
+const BATCH: &str = "the batch";
 /// What an engine keeps of a GPU while it sleeps, for its context and libraries: an estimate.
 const ASLEEP: u64 = 2 << 30;
 
@@ -102,7 +104,7 @@ fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Need> {
     let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;
     let has_reference = recipe.learner.objective.kl_coefficient > 0.0;
     // What arrives, and what passes work on: see docs/learner.md.
-    let mut parts = vec![need("the batch", tokens * (9 + if has_reference { 17 } else { 13 }))];
+    let mut parts = vec![need(BATCH, tokens * (9 + if has_reference { 17 } else { 13 }))];
     if recipe.generation.endpoints.is_empty() {
         let cache = recipe.engine.kv_cache_tokens as u64 * cache_bytes_a_token(config, 4);
         parts.push(need("embedded engine", 4 * parameters(config) + cache));

@@ -16,7 +16,7 @@ use evenkeel_tasks::read::printable;
 use tokio::task::JoinHandle;
 
 use super::judges::Judges;
-use super::{open_lines, open_output, parse_row, report_line};
+use super::{InvalidLines, open_lines, open_output, parse_row};
 use crate::arguments::VerifyCodeOptions;
 use rows::{Program, Question, Row, rules};
 use summary::Summary;
@@ -33,10 +33,10 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
     judges.ready().await?;
     if let Judges::Local(judge) = &judges {
         let judge = Arc::clone(judge);
-        tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| eprintln!("{line}"))).await??;
+        tokio::task::spawn_blocking(move || judge.prepare_sandbox(&|line| print_err!("{line}"))).await??;
     }
     let began = Instant::now();
-    let mut summary = Summary::default();
+    let (mut summary, mut invalid) = (Summary::default(), InvalidLines::default());
     let mut pending: VecDeque<(Program, JoinHandle<Result<Verdict>>)> = VecDeque::new();
     let mut lines = open_lines(&options.input, "--input")?;
     let end = loop {
@@ -50,7 +50,7 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
             Ok(row) => row,
             Err(error) => {
                 summary.invalid_rows += 1;
-                report_line(&options.input, number, &error);
+                invalid.report(&options.input, number, &error);
                 continue;
             }
         };
@@ -70,7 +70,8 @@ pub(super) async fn verify(options: VerifyCodeOptions) -> Result<ExitCode> {
     }
     output.flush()?;
     summary.seconds = began.elapsed().as_secs_f64();
-    eprintln!("{summary}");
+    invalid.end();
+    print_err!("{summary}");
     end.with_context(|| options.input.display().to_string())?;
     Ok(if summary.invalid_rows == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

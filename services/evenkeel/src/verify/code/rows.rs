@@ -176,7 +176,7 @@ mod tests {
         assert!(refused(r#"{"completion": "x"}"#).starts_with("no tests, allowed: the columns of a LiveCodeBench row"));
         assert_eq!(
             refused(&format!("{{{QUESTION}}}")),
-            "question `q`: program is absent, allowed: `completion`, `program` or `programs`"
+            "question `q`: program is absent, required: `completion`, `program` or `programs`"
         );
         let error = refused(r#"{"question": {"question_id": "q"}, "completion": "x"}"#);
         assert!(error.starts_with("question `q`: `public_test_cases` is empty, allowed: at least one test"), "{error}");

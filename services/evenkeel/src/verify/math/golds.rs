@@ -45,7 +45,7 @@ pub(super) fn lint_golds(path: &Path, fields: &Fields, rules: &Rules, output: &m
         }
     }
     output.flush()?;
-    eprintln!("{count} gold answers, {unsound} unsound");
+    print_err!("{count} gold answers, {unsound} unsound");
     Ok(if unsound == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 

@@ -15,7 +15,7 @@ use evenkeel_reward::RewardSettings;
 use evenkeel_tasks::{Fields, Rules};
 
 use super::judges::{BATCH, Judges};
-use super::{open_lines, open_output, parse_row, report_line};
+use super::{InvalidLines, open_lines, open_output, parse_row};
 use crate::arguments::VerifyMathOptions;
 use rows::Row;
 use summary::Summary;
@@ -38,7 +38,7 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
         profile(&options.profile)?;
     }
     let judges = Judges::new(&options.endpoint, &RewardSettings::default())?;
-    let mut summary = Summary::default();
+    let (mut summary, mut invalid) = (Summary::default(), InvalidLines::default());
     let mut lines = open_lines(input, "--input")?;
     let mut end = None;
     while end.is_none() {
@@ -58,7 +58,7 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
                 Ok(row) => rows.push(row),
                 Err(error) => {
                     summary.invalid_rows += 1;
-                    report_line(input, number, &error);
+                    invalid.report(input, number, &error);
                 }
             }
         }
@@ -73,7 +73,8 @@ pub(super) async fn verify(options: VerifyMathOptions) -> Result<ExitCode> {
         }
     }
     output.flush()?;
-    eprintln!("{summary}");
+    invalid.end();
+    print_err!("{summary}");
     end.transpose().with_context(|| input.display().to_string())?;
     Ok(if summary.invalid_rows == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }

@@ -1,8 +1,12 @@
-//! `evenkeel runs`: the runs of a folder, each in a line.
+//! `evenkeel runs`: the runs of a folder, each in a line; or their removal.
 
+mod prune;
+
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use evenkeel_files::Size;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::Label;
 use evenkeel_report::percent;
@@ -24,6 +28,9 @@ pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
     for SkippedDirectory { name, reason } in &skipped {
         note(&format!("skipped: {}: {}", printable(name), printable(reason)));
     }
+    if let Some(names) = &options.prune {
+        return prune::prune(options, names, &runs);
+    }
     if runs.is_empty() {
         note(&format!("{} has no run", folder.display()));
         return Ok(ExitCode::SUCCESS);
@@ -32,8 +39,22 @@ pub(crate) fn list(options: &RunsOptions) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Names the argument where there is no such directory.
+///
+/// # Errors
+/// It does not exist.
+pub(crate) fn require_run(path: &Path) -> Result<(), FieldError> {
+    match path.exists() {
+        true => Ok(()),
+        false => {
+            let found = format!("{}, which does not exist", path.display());
+            Err(FieldError::new("RUN", found, "the directory of a run (evenkeel runs lists them)"))
+        }
+    }
+}
+
 fn table(runs: &[RunOverview]) -> String {
-    let header = ["run", "state", "steps", "reward", "accuracy", "rule"].map(str::to_owned).to_vec();
+    let header = ["run", "state", "steps", "reward", "accuracy", "size", "rule"].map(str::to_owned).to_vec();
     let row = |run: &RunOverview| {
         let unknown = || "–".to_owned();
         vec![
@@ -42,6 +63,7 @@ fn table(runs: &[RunOverview]) -> String {
             format!("{}/{}", run.steps, run.total_steps),
             run.reward().map_or_else(unknown, |reward| format!("{reward:.3}")),
             run.accuracy().map_or_else(unknown, |accuracy| percent(accuracy, None)),
+            Size(prune::size_of(&run.path)).to_string(),
             run.aggregation.as_ref().map_or_else(unknown, printable),
         ]
     };

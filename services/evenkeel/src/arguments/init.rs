@@ -1,0 +1,21 @@
+//! The command that writes files to begin with.
+
+use std::path::PathBuf;
+
+use clap::Args;
+
+#[derive(Args)]
+pub(crate) struct InitOptions {
+    /// Files with problems: Parquet, CSV, a JSON array, or one JSON object per line; or patterns. May be repeated.
+    #[arg(long, value_name = "FILE", requires = "model")]
+    pub(crate) data: Vec<PathBuf>,
+    /// Folder of the Hugging Face model to train.
+    #[arg(long, value_name = "DIR", requires = "data")]
+    pub(crate) model: Option<PathBuf>,
+    /// Write also a reward function, reward.py, and the file that serves it, evenkeel_verifier.py, beside the recipe.
+    #[arg(long)]
+    pub(crate) verifier: bool,
+    /// The recipe.
+    #[arg(long, value_name = "FILE.toml", default_value = "recipe.toml")]
+    pub(crate) out: PathBuf,
+}

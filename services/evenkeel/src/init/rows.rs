@@ -1,0 +1,118 @@
+//! What rows suggest for a recipe.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
+use evenkeel_chat::{Prompt, PromptError, PromptRenderer};
+use evenkeel_hf::{ConfigFile, Folder};
+use evenkeel_math::Profile;
+use evenkeel_orchestrator::{DataSettings, VerifierSettings};
+use evenkeel_tasks::read::{Limits, expand};
+use evenkeel_tasks::{Collector, Part, Problem, Reason, TaskKind};
+
+use super::VERIFIER;
+use crate::data::{MarkedPrompts, SUFFIX};
+
+/// Prompts that are rendered together, on all cores.
+const RENDERED_TOGETHER: usize = 1024;
+
+/// What is known of rows and of the model that they are for.
+#[derive(Debug)]
+pub(super) struct Rows {
+    pub(super) problems: u64,
+    pub(super) dropped: BTreeMap<Reason, u64>,
+    kinds: Vec<TaskKind>,
+    pub(super) marked: MarkedPrompts,
+    /// The longest prompt.
+    pub(super) longest_tokens: u64,
+    /// What the model takes at once, in tokens.
+    pub(super) context: u64,
+}
+
+impl Rows {
+    /// Reads the rows as a run with default settings would, or as one in which a verifier judges all of them.
+    ///
+    /// # Errors
+    /// Files and a model that cannot be read; files without a problem, with what would help.
+    pub(super) fn read(files: &[PathBuf], model: &Path, has_verifier: bool) -> Result<Self> {
+        let mut settings = DataSettings { files: files.to_vec(), ..DataSettings::default() };
+        if has_verifier {
+            settings.verifiers.insert(VERIFIER.to_owned(), VerifierSettings::default());
+            VERIFIER.clone_into(&mut settings.verifier);
+        }
+        let folder = Folder::new(model);
+        let context = u64::from(ConfigFile::read(&folder)?.max_position_embeddings()?);
+        let renderer = settings.prompt_renderer(&folder)?;
+        let (limits, cancel) = (Limits::default(), || false);
+        let mut collector = Collector::new(&limits, &cancel, false);
+        for name in files {
+            for path in expand(name, &cancel)? {
+                let source = path.display().to_string();
+                collector.read_file(&path, (0, &source), Part::Training, &settings.row_rules(None))?;
+            }
+        }
+        let (problems, report) = collector.finish();
+        if problems.is_empty() {
+            let why = report.files.iter().find_map(|file| Some(format!("{} {}", file.file, report.no_prompt(file)?)));
+            let is_without_gold = report.files.iter().any(|file| file.dropped.contains_key(&Reason::MissingGold));
+            let help = match is_without_gold && !has_verifier {
+                true => "; --verifier writes a reward function, which needs no gold answer",
+                false => "",
+            };
+            bail!("--data: {}{help}", why.unwrap_or_else(|| "no rows".to_owned()));
+        }
+        let mut rows = Self {
+            problems: problems.len() as u64,
+            dropped: BTreeMap::new(),
+            kinds: problems.iter().map(|problem| problem.task.kind()).collect(),
+            marked: MarkedPrompts::default(),
+            longest_tokens: 0,
+            context,
+        };
+        for (reason, count) in report.files.iter().flat_map(|file| &file.dropped) {
+            *rows.dropped.entry(*reason).or_default() += count;
+        }
+        rows.look(&problems, &renderer)?;
+        if rows.marked.advice().is_some() && !has_verifier {
+            // The recipe asks for it after each prompt.
+            SUFFIX.clone_into(&mut settings.suffix);
+            let marked = std::mem::take(&mut rows.marked);
+            rows.look(&problems, &settings.prompt_renderer(&folder)?)?;
+            rows.marked = marked;
+        }
+        rows.kinds.sort_unstable();
+        rows.kinds.dedup();
+        Ok(rows)
+    }
+
+    /// Renders every prompt.
+    fn look(&mut self, problems: &[Problem], renderer: &PromptRenderer) -> Result<(), PromptError> {
+        for problems in problems.chunks(RENDERED_TOGETHER) {
+            let asked: Vec<(&Prompt, Option<&str>)> = problems.iter().map(Problem::asked).collect();
+            for (problem, rendered) in problems.iter().zip(renderer.render_all(&asked)) {
+                let rendered = rendered?;
+                self.marked.add(problem, &rendered.text, Profile::default());
+                self.longest_tokens = self.longest_tokens.max(rendered.token_ids.len() as u64);
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn has(&self, kind: TaskKind) -> bool {
+        self.kinds.contains(&kind)
+    }
+
+    /// In one sentence.
+    pub(super) fn summary(&self) -> String {
+        let kinds: Vec<&str> = self.kinds.iter().map(|kind| kind.name()).collect();
+        let left_out = self.dropped.values().sum::<u64>();
+        let left_out = if left_out > 0 { format!(", {left_out} rows left out") } else { String::new() };
+        format!(
+            "{} problems ({}), at most {} tokens in a prompt{left_out}",
+            self.problems,
+            kinds.join(", "),
+            self.longest_tokens
+        )
+    }
+}
