@@ -2,8 +2,8 @@
 
 use std::path::PathBuf;
 
-use crate::merged::DEFAULTS;
-
+/// What messages call the layer of defaults.
+pub(crate) const DEFAULTS: &str = "defaults";
 /// Values of settings that have none.
 const ABSENT: &str = "absent";
 const EMPTY: &str = "empty";

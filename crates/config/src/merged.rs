@@ -6,6 +6,7 @@ use figment::{Error, Figment, Metadata, Profile, Provider, Source};
 use serde::Serialize;
 
 use crate::deserializer::ValueDeserializer;
+use crate::error::DEFAULTS;
 use crate::refusal::Refusal;
 use crate::renamed::{now_called, without_unit};
 use crate::{ConfigError, Renamed, Settings, wording};
@@ -102,8 +103,6 @@ impl Merged {
         table.unwrap_or_default().into_keys().collect()
     }
 }
-
-pub(crate) const DEFAULTS: &str = "defaults";
 
 /// The layer of defaults. Settings become a value at once, so that figment's functions are not compiled again for each type of settings.
 struct Defaults(Result<Value, Error>);
