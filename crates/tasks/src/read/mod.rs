@@ -131,8 +131,11 @@ fn is_parquet(path: &Path, file: &mut File) -> std::io::Result<bool> {
 mod tests {
     use super::*;
 
-    /// The rows of a file of these bytes, with the place of each and why it is none.
-    fn read(name: &str, bytes: &[u8], limits: &Limits) -> Result<Vec<(RowLocation, Result<Row, RowError>)>, String> {
+    /// Rows with the place of each, or why it is none.
+    type Found = Vec<(RowLocation, Result<Row, RowError>)>;
+
+    /// The rows of a file of these bytes.
+    fn read(name: &str, bytes: &[u8], limits: &Limits) -> Result<Found, String> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join(name);
         std::fs::write(&path, bytes).unwrap();

@@ -84,9 +84,8 @@ impl VerifierSettings {
     }
 }
 
-// A verifier that sets none of them is recorded as it was before there were any.
-
-fn is_python(python: &PathBuf) -> bool {
+/// A verifier that sets none of these is recorded as one was before there were any.
+fn is_python(python: &std::path::Path) -> bool {
     python.as_os_str() == PYTHON
 }
 
