@@ -10,7 +10,7 @@ use super::evaluator::Evaluator;
 use super::position::Position;
 use super::proof::{Proof, ProofReport};
 use super::records::Records;
-use super::sampler_audit::{AuditReport, Scoring};
+use super::sampler_audit::{Scored, Scoring};
 use super::state::{LoopEvent, Next};
 use super::step_sampler::StepSampler;
 use super::step_writer::FinishedStep;
@@ -44,7 +44,9 @@ pub(super) enum Done {
     /// All groups of the step are there, and engines sleep where they do while the learner trains.
     Sampled(u64),
     /// The audit of the samples of the step is over.
-    Audited(u64, AuditReport),
+    Audited(u64, Scored),
+    /// What the learner gets of the step may be ended, now that the steps before it are.
+    RestDue(u64),
     /// The engines have these weights.
     Updated(u64, EnginesUpdated),
     /// The learner's report of the step.

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use evenkeel_proto::v1::TrainGroup;
 use tracing::Span;
 
-use super::sampler_audit::{AuditReport, Scoring, StepAudit};
+use super::sampler_audit::{AuditReport, Scored, Scoring, StepAudit};
 use super::state::ClosedStep;
 use super::step_lengths::StepLengths;
 use crate::clients::TrainFeed;
@@ -32,7 +32,8 @@ pub(super) struct StepGroups {
     is_sampled: bool,
     /// Scoring of audited samples has begun and not ended.
     is_auditing: bool,
-    audited: Option<AuditReport>,
+    is_ended: bool,
+    audited: Option<Scored>,
     /// What the audit of its samples saw, up to its end.
     audit_report: Option<AuditReport>,
     /// Groups from this one on wait for the audit, or for engines that share the learner's memory to sleep.
@@ -108,6 +109,7 @@ impl StepGroups {
             kept,
             is_sampled: false,
             is_auditing: false,
+            is_ended: false,
             audited: None,
             audit_report: None,
             hold_from: if engines_sleep { 0 } else { held_by_audit },
@@ -187,26 +189,32 @@ impl StepGroups {
     }
 
     /// The audit of its samples is over.
-    pub(super) fn audited(&mut self, report: AuditReport) {
-        self.audited = Some(report);
+    pub(super) fn audited(&mut self, scored: Scored) {
+        self.audited = Some(scored);
         self.is_auditing = false;
         self.hold_from = usize::MAX;
         self.held.drain(..).for_each(|group| self.feed.push(group));
     }
 
-    /// Ends what the learner gets, after every check: without its end it keeps nothing of a step. Returns false where something is left to wait
-    /// for.
-    pub(super) fn send_rest(&mut self) -> bool {
-        if self.is_auditing || !self.is_sampled {
-            return false;
+    /// Whether nothing of it is left to wait for, and the learner has not been told so.
+    pub(super) fn is_complete(&self) -> bool {
+        self.is_sampled && !self.is_auditing && !self.is_ended
+    }
+
+    /// Whether its samples are still to be added to what the audit knows.
+    pub(super) fn awaits_audit(&self) -> bool {
+        self.audit.is_some()
+    }
+
+    /// Ends what the learner gets of a complete step, after every check: without its end it keeps nothing of a step.
+    pub(super) fn send_rest(&mut self) -> Result<(), Halt> {
+        if let Some(audit) = self.audit.take() {
+            self.audit_report = audit.finish(self.audited.take())?;
         }
         self.held.drain(..).for_each(|group| self.feed.push(group));
         self.feed.close();
-        // Samples of later steps are still to be added to what is known of the engines.
-        if let Some(audit) = self.audit.take() {
-            self.audit_report = audit.finish(self.audited.take());
-        }
-        true
+        self.is_ended = true;
+        Ok(())
     }
 
     /// Everything about it; `epoch_of` says in which pass over the data a prompt is.

@@ -157,14 +157,15 @@ impl<'a> InProgress<'a> {
                 if let Some(scoring) = scoring {
                     self.spawn_within(step, self.parts.audit(step, scoring));
                 }
-                Ok(self.send_rest(step))
+                self.send_rest(step)
             }
-            Done::Audited(step, report) => {
+            Done::Audited(step, scored) => {
                 if let Some(groups) = self.steps.get_mut(&step) {
-                    groups.audited(report);
+                    groups.audited(scored);
                 }
-                Ok(self.send_rest(step))
+                self.send_rest(step)
             }
+            Done::RestDue(step) => self.send_rest(step),
             Done::Updated(version, updated) => {
                 self.updates.insert(version, updated);
                 Ok(Some(LoopEvent::EnginesReady { version }))
@@ -197,10 +198,24 @@ impl<'a> InProgress<'a> {
         }
     }
 
-    /// Ends what the learner gets of a step, once everything of it is sampled and audited.
-    fn send_rest(&mut self, step: u64) -> Option<LoopEvent> {
-        let is_closed = self.steps.get_mut(&step).is_some_and(StepGroups::send_rest);
-        is_closed.then_some(LoopEvent::StepClosed(step))
+    /// Ends what the learner gets of a step, once everything of it is sampled and audited, and what the audit saw of the steps before it is
+    /// counted.
+    fn send_rest(&mut self, step: u64) -> Result<Option<LoopEvent>, Halt> {
+        if self.steps.range(..step).any(|(_, earlier)| earlier.awaits_audit()) {
+            return Ok(None);
+        }
+        match self.steps.get_mut(&step) {
+            Some(groups) if groups.is_complete() => groups.send_rest()?,
+            _ => return Ok(None),
+        }
+        // It may have waited for this one.
+        let mut later = self.steps.range(step + 1..);
+        if let Some((&next, groups)) = later.next()
+            && groups.is_complete()
+        {
+            self.work.push(Box::pin(std::future::ready(Ok(Done::RestDue(next)))));
+        }
+        Ok(Some(LoopEvent::StepClosed(step)))
     }
 
     /// Ends the run, which could only wait for ever.

@@ -6,6 +6,9 @@
 //! they count whatever becomes of them, since a choice by outcome would accuse an honest engine. Copies need no scores: every group is tested.
 //!
 //! The first update of a step waits for the verdict: its last group is held back from the learner until then.
+//!
+//! What the samples of a step show is judged as soon as it is there, and added to what is known of the engines when it is the step's turn, in the
+//! order of prompts and samples: no value depends on which group or step is complete first.
 
 mod checks;
 mod report;
@@ -20,7 +23,7 @@ use std::time::Instant;
 
 use evenkeel_proto::v1::{SamplingDistribution, ScoreWeights};
 use evenkeel_seeds::Uniforms;
-use evenkeel_statistics::evidence::copies;
+use evenkeel_statistics::evidence::{CopyEvidence, copies};
 
 use crate::clients::{NotScored, ScoreQuery, Services};
 use crate::error::{Halt, RunError};
@@ -28,10 +31,10 @@ use crate::events::{Activity, Event};
 use crate::rollout::SampledGroup;
 use crate::run::proof::Proof;
 use crate::settings::{AuditMode, LoopSettings, PolicySamplingSettings, ProofSettings, SamplerAuditSettings};
-use checks::{Check, EngineChecks, Tolerances};
+use checks::{Check, EngineChecks, Token, Tolerances};
 pub(super) use report::AuditReport;
 use sequence::{AuditedSample, ties};
-pub(super) use step::{Scoring, StepAudit};
+pub(super) use step::{Scored, Scoring, StepAudit};
 
 /// Audits the samples of a run.
 pub(super) struct SamplerAudit {
@@ -52,10 +55,22 @@ pub(super) struct SamplerAudit {
     state: Mutex<State>,
 }
 
+/// What is known of engines, in the order in which they first appeared.
+type Engines = Vec<(String, EngineChecks)>;
+
+/// What the samples of one step show.
+#[derive(Debug, Default)]
+struct Additions {
+    /// By prompt: of each answer its engine, and what it says about copies.
+    copies: BTreeMap<u64, Vec<(String, CopyEvidence)>>,
+    /// Of each scored sample its engine and its tokens.
+    sequences: Vec<(String, Vec<Token>)>,
+}
+
 #[derive(Default)]
 struct State {
-    /// In the order in which they first appeared, which decides their share of the budget.
-    engines: Vec<(String, EngineChecks)>,
+    /// Their order decides their share of the budget.
+    engines: Engines,
     /// Steps before this one have been counted: they count once, also where a run returns to a checkpoint.
     next_step: u64,
     /// What was said already, with `mode = "warn"`.
@@ -108,20 +123,16 @@ impl SamplerAudit {
         let is_new = step >= state.next_step;
         if is_new {
             state.next_step = step + 1;
-            for (name, engine) in &mut state.engines {
-                engine.tolerate(self.tolerances(name));
-                engine.begin_round();
-            }
         }
         StepAudit::new(Arc::clone(self), step, is_new, chosen, used)
     }
 
-    /// Tests the samples of a group for copies, in the order of their numbers.
-    fn add_copies(&self, step: u64, group: &SampledGroup) -> Result<(), Halt> {
+    /// What the samples of a group say about copies, in the order of their numbers.
+    fn copies_of(&self, group: &SampledGroup) -> Vec<(String, CopyEvidence)> {
         // Only answers that one version drew as a whole are drawn from one distribution.
         let is_one = group.versions().is_some_and(|versions| versions.start() == versions.end());
         if !is_one {
-            return Ok(());
+            return Vec::new();
         }
         let drawn: Vec<_> = group.samples().iter().filter(|sample| !sample.segments.is_empty()).collect();
         let answers: Vec<Vec<(u32, f64)>> = drawn
@@ -133,22 +144,40 @@ impl SamplerAudit {
                 tokens.collect()
             })
             .collect();
-        let found = copies(&answers);
-        let mut state = self.state();
-        for (sample, evidence) in drawn.iter().zip(&found) {
-            self.engine(&mut state, &sample.engine).add_copy(evidence);
-        }
-        self.judge(&mut state, step)
+        drawn.iter().map(|sample| sample.engine.clone()).zip(copies(&answers)).collect()
     }
 
-    /// Scores the chosen samples of a step, and judges them.
-    async fn score(
-        &self,
-        step: u64,
-        samples: &[AuditedSample],
-        used: u64,
-        report: &mut AuditReport,
-    ) -> Result<(), Halt> {
+    /// Judges what is known of the engines together with what a step shows, before it is that step's turn.
+    fn foresee(&self, step: u64, additions: &Additions) -> Result<(), Halt> {
+        let mut state = self.state();
+        let mut engines = state.engines.clone();
+        self.add(&mut engines, additions);
+        self.judge(&engines, &mut state.said, step)
+    }
+
+    /// Adds what a step shows to what is known of the engines, and judges them.
+    fn commit(&self, step: u64, additions: &Additions) -> Result<(), Halt> {
+        let mut state = self.state();
+        let State { engines, said, .. } = &mut *state;
+        self.add(engines, additions);
+        self.judge(engines, said, step)
+    }
+
+    fn add(&self, engines: &mut Engines, additions: &Additions) {
+        for (name, engine) in engines.iter_mut() {
+            engine.tolerate(self.tolerances(name));
+            engine.begin_round();
+        }
+        for (name, evidence) in additions.copies.values().flatten() {
+            self.engine(engines, name).add_copy(evidence);
+        }
+        for (name, tokens) in &additions.sequences {
+            self.engine(engines, name).add_sequence(tokens);
+        }
+    }
+
+    /// Scores the chosen samples of a step, and judges what they show.
+    async fn score(&self, step: u64, samples: &[AuditedSample], used: u64, scored: &mut Scored) -> Result<(), Halt> {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
         let mut by_version: BTreeMap<u64, Vec<&AuditedSample>> = BTreeMap::new();
@@ -159,26 +188,25 @@ impl SamplerAudit {
         for (version, samples) in by_version {
             let weights = ScoreWeights { version, ..ScoreWeights::default() };
             let queries: Vec<_> = samples.iter().map(|sample| self.query(sample)).collect();
-            let scored = match self.services.learner().score_published(&queries, &weights).await? {
-                Ok(scored) => scored,
+            let scores = match self.services.learner().score_published(&queries, &weights).await? {
+                Ok(scores) => scores,
                 Err(not_scored) => {
-                    report.not_possible += samples.len() as u64;
+                    scored.report.not_possible += samples.len() as u64;
                     self.say_not_possible(version, &not_scored);
                     continue;
                 }
             };
-            let mut state = self.state();
-            for (sample, scores) in samples.iter().zip(&scored) {
+            for (sample, scores) in samples.iter().zip(&scores) {
                 let Some(statistics) = &scores.tokens else { continue };
                 // The engine may not end a response before these, so that it draws from another distribution.
                 let first = self.sampling.min_tokens as usize;
                 let tokens = sample.tokens(version, first, statistics, &self.ends, &mut tie);
-                self.engine(&mut state, &sample.engine).add_sequence(&tokens);
-                report.sequences += 1;
+                scored.additions.sequences.push((sample.engine.clone(), tokens));
+                scored.report.sequences += 1;
             }
         }
-        report.took = began.elapsed();
-        self.judge(&mut self.state(), step)
+        scored.report.took = began.elapsed();
+        self.foresee(step, &scored.additions)
     }
 
     fn query(&self, sample: &AuditedSample) -> ScoreQuery {
@@ -197,17 +225,17 @@ impl SamplerAudit {
     }
 
     /// The checks of an engine, which begin where it first appears.
-    fn engine<'a>(&self, state: &'a mut State, name: &str) -> &'a mut EngineChecks {
-        let at = match state.engines.iter().position(|(known, _)| known == name) {
+    fn engine<'a>(&self, engines: &'a mut Engines, name: &str) -> &'a mut EngineChecks {
+        let at = match engines.iter().position(|(known, _)| known == name) {
             Some(at) => at,
             None => {
                 let mut checks = EngineChecks::new(self.tolerances(name));
                 checks.begin_round();
-                state.engines.push((name.to_owned(), checks));
-                state.engines.len() - 1
+                engines.push((name.to_owned(), checks));
+                engines.len() - 1
             }
         };
-        &mut state.engines[at].1
+        &mut engines[at].1
     }
 
     /// How far an honest engine may be from the learner.
@@ -225,8 +253,7 @@ impl SamplerAudit {
         engine * Check::ALL.len() as f64 / self.settings.alpha
     }
 
-    fn judge(&self, state: &mut State, step: u64) -> Result<(), Halt> {
-        let State { engines, said, .. } = state;
+    fn judge(&self, engines: &Engines, said: &mut BTreeSet<(String, Check)>, step: u64) -> Result<(), Halt> {
         for (at, (name, engine)) in engines.iter().enumerate() {
             let threshold = self.threshold(at);
             for check in Check::ALL.into_iter().filter(|check| engine.evidence(*check) >= threshold) {

@@ -3,10 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-use super::SamplerAudit;
 use super::report::AuditReport;
 use super::selection::Chosen;
 use super::sequence::AuditedSample;
+use super::{Additions, SamplerAudit};
 use crate::error::Halt;
 use crate::rollout::SampledGroup;
 
@@ -21,6 +21,15 @@ pub(in crate::run) struct StepAudit {
     missing: BTreeSet<u64>,
     /// Absent once it has begun.
     scoring: Option<Scoring>,
+    /// What its samples say about copies.
+    additions: Additions,
+}
+
+/// What scoring found.
+#[derive(Debug, Default)]
+pub(in crate::run) struct Scored {
+    pub(super) report: AuditReport,
+    pub(super) additions: Additions,
 }
 
 /// The chosen samples of a step, to be scored.
@@ -31,15 +40,15 @@ pub(in crate::run) struct Scoring {
     samples: BTreeMap<(u64, u32), AuditedSample>,
     /// Numbers of the step's random stream that the choice took.
     used: u64,
-    report: AuditReport,
+    found: Scored,
 }
 
 impl StepAudit {
     pub(super) fn new(audit: Arc<SamplerAudit>, step: u64, is_new: bool, chosen: Chosen, used: u64) -> Self {
         let missing = chosen.iter().map(|(prompt, _)| *prompt).collect();
-        let (samples, report) = (BTreeMap::new(), AuditReport::default());
-        let scoring = Scoring { audit: Arc::clone(&audit), step, samples, used, report };
-        Self { audit, step, is_new, chosen, missing, scoring: Some(scoring) }
+        let scoring =
+            Scoring { audit: Arc::clone(&audit), step, samples: BTreeMap::new(), used, found: Scored::default() };
+        Self { audit, step, is_new, chosen, missing, scoring: Some(scoring), additions: Additions::default() }
     }
 
     /// A group is complete: its chosen samples are taken, whatever their verdicts, and all of them are tested for copies.
@@ -53,14 +62,20 @@ impl StepAudit {
                 let sample = group.samples().get(number as usize);
                 match sample.and_then(|sample| AuditedSample::of(group.prompt_token_ids(), sample)) {
                     Some(sample) => drop(scoring.samples.insert((prompt, number), sample)),
-                    None => scoring.report.missing += 1,
+                    None => scoring.found.report.missing += 1,
                 }
             }
         }
-        match self.is_new && self.audit.is_on() {
-            true => self.audit.add_copies(self.step, group),
-            false => Ok(()),
+        if !self.is_counted() {
+            return Ok(());
         }
+        self.additions.copies.insert(prompt, self.audit.copies_of(group));
+        self.audit.foresee(self.step, &self.additions)
+    }
+
+    /// Whether what its samples show is added to what is known of the engines.
+    fn is_counted(&self) -> bool {
+        self.is_new && self.audit.is_on()
     }
 
     /// The chosen samples, once and as soon as every one is there; at the end of the step (`at_end`) those that are.
@@ -77,13 +92,22 @@ impl StepAudit {
         }
     }
 
-    /// The step is over. `scored` is what scoring found. `None` where nothing is checked.
-    pub(in crate::run) fn finish(self, scored: Option<AuditReport>) -> Option<AuditReport> {
+    /// It is the step's turn, in the order of steps: everything of it is sampled, and `scored` is what scoring found. `None` where nothing is
+    /// checked.
+    ///
+    /// # Errors
+    /// [`crate::RunError::Sampler`].
+    pub(in crate::run) fn finish(mut self, scored: Option<Scored>) -> Result<Option<AuditReport>, Halt> {
         if !self.audit.is_on() {
-            return None;
+            return Ok(None);
+        }
+        let Scored { report, additions } = scored.unwrap_or_default();
+        if self.is_counted() {
+            self.additions.sequences = additions.sequences;
+            self.audit.commit(self.step, &self.additions)?;
         }
         let state = self.audit.state();
-        Some(scored.unwrap_or_default().with_engines(state.engines.iter().map(|(_, engine)| engine)))
+        Ok(Some(report.with_engines(state.engines.iter().map(|(_, engine)| engine))))
     }
 }
 
@@ -92,9 +116,9 @@ impl Scoring {
     ///
     /// # Errors
     /// [`crate::RunError::Sampler`]; what ends the whole run.
-    pub(in crate::run) async fn run(mut self) -> Result<AuditReport, Halt> {
+    pub(in crate::run) async fn run(mut self) -> Result<Scored, Halt> {
         let samples: Vec<_> = self.samples.into_values().collect();
-        self.audit.score(self.step, &samples, self.used, &mut self.report).await?;
-        Ok(self.report)
+        self.audit.score(self.step, &samples, self.used, &mut self.found).await?;
+        Ok(self.found)
     }
 }
