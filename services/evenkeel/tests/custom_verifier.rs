@@ -78,8 +78,9 @@ fn run_with_functions(folder: &Path, python: &Path) -> Command {
     std::fs::write(folder.join("reward.py"), FUNCTIONS).unwrap();
     let mut command = Command::new(env!("CARGO_BIN_EXE_evenkeel"));
     let recipe = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/suite/small.toml");
-    command.args(["train", "--steps", "2", "--out", "run"]).arg("--recipe").arg(recipe).current_dir(folder);
+    command.args(["train", "--out", "run"]).arg("--recipe").arg(recipe).current_dir(folder);
     let settings = [
+        "run.steps=2".to_owned(),
         "data.files=rows.jsonl".to_owned(),
         "data.verifier=words".to_owned(),
         "data.verifiers.words.path=reward.py".to_owned(),
