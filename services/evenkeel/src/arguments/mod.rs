@@ -100,7 +100,6 @@ fn whole<T: std::str::FromStr>(text: &str) -> Result<T, String> {
 /// What to do instead of a command that there is not, where it is known what was wanted.
 pub(crate) fn tip(command: &str) -> Option<&'static str> {
     match command {
-        "report" => Some("a run writes its report itself: report.html in its directory"),
         "delete" | "rm" | "remove" | "prune" | "clean" => Some("evenkeel runs --prune NAME removes a run"),
         "continue" => Some("evenkeel resume DIR goes on with a run"),
         "fork" => Some("evenkeel train --from DIR@N starts a run from a checkpoint of another one"),

@@ -88,9 +88,9 @@ fn a_signal_that_was_ignored_at_the_start_stays_ignored() {
 /// Answers of so many tokens that a step takes far longer than the grace.
 const LONG_STEP: [&str; 5] = [
     "warm_start.steps=2",
-    "sampling.prompts_per_step=400",
+    "sampling.prompts_per_step=2000",
     "sampling.min_tokens=12",
-    "checkpoint.grace=4s",
+    "checkpoint.grace=2s",
     "evaluation.problems=0",
 ];
 

@@ -183,7 +183,8 @@ mod tests {
         assert_eq!(message_of(br#"{"error":{"message":"too long","code":400}}"#), "too long");
         assert_eq!(message_of(br#"{"error":"cannot pause"}"#), "cannot pause");
         assert_eq!(message_of(br#"{"detail":"Not Found"}"#), "Not Found");
-        assert_eq!(message_of(b"<html>bad gateway"), "<html>bad gateway");
+        let page = "<html>bad gateway (a page, as of a server that is no engine)";
+        assert_eq!(message_of(b"<html>bad gateway"), page);
         assert_eq!(message_of(b""), "without a message");
         assert!(message_of("ä".repeat(10_000).as_bytes()).len() < 1000);
     }

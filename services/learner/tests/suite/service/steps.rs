@@ -134,13 +134,13 @@ async fn the_order_of_groups_follows_the_seed_of_the_run() {
 #[tokio::test]
 async fn a_report_says_what_became_of_each_sample_where_the_header_asks_for_it() {
     let mut service = start().await;
-    let header = service.header(TrainKind::Grpo, 0, 0, 2);
+    let header = service.header(TrainKind::Grpo, 1, 0, 2);
     let asked = TrainHeader { report_samples: true, ..header.clone() };
     let groups = || vec![message(0, 0), message(1, 1)];
     let first = report(&service.train(asked.clone(), groups()).await.unwrap());
     assert_eq!(first.sample_reports.len(), 8);
     assert!(first.sample_reports.iter().any(|sample| sample.trained && sample.log_probability.is_some()));
     assert_eq!(report(&service.train(asked, Vec::new()).await.unwrap()), first, "a repeated call has them again");
-    let second = service.step(1, 1).await.unwrap();
+    let second = service.step(2, 1).await.unwrap();
     assert!(second.sample_reports.is_empty());
 }
