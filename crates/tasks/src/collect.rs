@@ -230,7 +230,7 @@ mod tests {
             + "{\"prompt\": \"a\", \"public_test_cases\": \"[\"}\n"
             + &row("b", "1");
         let (problems, report) = collect(&[&rows], &RowRules::default());
-        assert!(problems[0].id.to_string().ends_with("#7"), "blank lines are not rows: {}", problems[0].id);
+        assert!(problems[0].id.to_string().ends_with("#9"), "by its line, blank ones counted: {}", problems[0].id);
         let dropped = [
             (Reason::InvalidRow, 2),
             (Reason::MissingGold, 1),
