@@ -363,7 +363,7 @@ mod tests {
             line
         };
         let said = other_rewards(&line(20.0, 0.5), &line(20.0, 0.25)).unwrap();
-        assert!(said.starts_with("step 7 was done before") && said.contains("0.5 instead of 0.25"), "{said}");
+        assert!(said.starts_with("step 6 was done before") && said.contains("0.5 instead of 0.25"), "{said}");
         assert_eq!(other_rewards(&line(20.0, 0.5), &line(20.0, 0.5)), None);
         assert_eq!(other_rewards(&line(20.0, 0.5), &line(21.0, 0.25)), None, "other answers may get other rewards");
     }

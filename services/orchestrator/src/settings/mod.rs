@@ -222,7 +222,7 @@ mod tests {
                 "`checkpoint.keep_best` is \"val-core/arithmetic/acc/mean@8\" in test, allowed: empty, or one of \
                  val-core/arithmetic/acc/mean@1",
             ),
-            ("[data]\nkind = \"files\"", "`data.files` is absent in"),
+            ("[data]\nkind = \"files\"", "`data.files` is absent, required: at least one file"),
             ("[data]\nkind = \"jsonl\"", "`data.kind` is \"jsonl\" in test, allowed: "),
             ("[data]\npath = \"x\"", "unknown key `data.path` in test, now called `data.files`"),
             (

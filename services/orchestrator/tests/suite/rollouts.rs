@@ -32,7 +32,7 @@ async fn every_sample_of_a_step_is_kept_with_what_the_learner_did_with_it() {
         let (kept, sent) = (kept(&path), cluster.learner.state.groups.lock().unwrap());
         assert_eq!(kept.keys().copied().collect::<Vec<_>>(), [1, 2, 3], "steps count from 1");
         for (step, rollouts) in &kept {
-            let samples: Vec<_> = sent[&(step - 1)].iter().flat_map(|group| &group.samples).collect();
+            let samples: Vec<_> = sent[step].iter().flat_map(|group| &group.samples).collect();
             assert_eq!(rollouts.len(), samples.len());
             for (rollout, sample) in rollouts.iter().zip(samples) {
                 assert_eq!(rollout.reward, sample.raw_reward);
@@ -63,11 +63,11 @@ async fn samples_that_were_not_trained_on_are_kept_with_the_reason() {
         // Every third prompt of the data order teaches nothing.
         let identical = |group: &str| group.rsplit('/').next().unwrap().parse::<u64>().unwrap().is_multiple_of(3);
         *cluster.generation.state.identical.lock().unwrap() = Some(Box::new(identical));
-        let fails = |id: &str, _| (id == "train/0/1/0").then_some(FailureCode::Cancelled);
+        let fails = |id: &str, _| (id == "train/1/1/0").then_some(FailureCode::Cancelled);
         *cluster.generation.state.script.lock().unwrap() = Some(Box::new(fails));
         let judged = |id: &str, _| match id {
-            "train/0/1/1" => Some(InvalidReason::Deadline),
-            "train/0/2/2" => Some(InvalidReason::BadGold),
+            "train/1/1/1" => Some(InvalidReason::Deadline),
+            "train/1/2/2" => Some(InvalidReason::BadGold),
             _ => None,
         };
         *cluster.reward.state.script.lock().unwrap() = Some(Box::new(judged));
@@ -78,7 +78,7 @@ async fn samples_that_were_not_trained_on_are_kept_with_the_reason() {
         let kept = kept(&path);
         for line in metrics(&path) {
             let tried = line.get("training/prompts_tried").unwrap() as usize;
-            assert_eq!(kept[&(line.step + 1)].len(), 4 * tried, "with those that were filtered");
+            assert_eq!(kept[&line.step].len(), 4 * tried, "with those that were filtered");
         }
         let why = |group: u64, sample: u32| {
             let found = kept[&1].iter().find(|rollout| (rollout.group, rollout.sample) == (group, sample)).unwrap();
