@@ -71,8 +71,8 @@ mod tests {
     #[test]
     fn numbers_of_a_column_have_as_many_decimals() {
         let steps = Curves::of(&lines(2, |line| {
-            line.set_named("critic/score/mean", [0.04, 0.042][line.step as usize]);
-            line.set_named("response_length/mean", [120.0, 7.5][line.step as usize]);
+            line.set_named("critic/score/mean", [0.04, 0.042][line.step as usize - 1]);
+            line.set_named("response_length/mean", [120.0, 7.5][line.step as usize - 1]);
         }));
         let html = table(&steps).into_string();
         assert!(html.contains("<td>0.040</td><td>120.0</td>") && html.contains("<td>0.042</td><td>7.5</td>"), "{html}");
