@@ -253,7 +253,7 @@ mod tests {
             ),
             (
                 "[data]\nfiles = [\"x\"]\nfilters = [{ field = \"level\" }]",
-                "`data.filters[0].values` is absent in test, allowed: `values`, or",
+                "`data.filters[0].values` is absent in test, required: `values`, or",
             ),
             (
                 "[data]\nprogram_mode = \"livecodebench\"\nprogram_reward = \"passed-fraction\"",
