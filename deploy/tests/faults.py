@@ -1,7 +1,6 @@
 """Faults on the real stack: a run ends with the metrics of the undisturbed one, or with one clear message."""
 import contextlib, os, signal, time
 
-import hostile
 from stack import Stack, check, command
 
 SERVICES = ["engine", "generation", "reward", "gateway", "learner", "orchestrator"]
@@ -158,22 +157,6 @@ def stopped_and_started():
     return disturbed(prepare)
 
 
-def hostile_clients():
-    """Idle connections, half a beginning, streams that nobody reads, messages that are too large."""
-    def prepare(stack):
-        inner = [("generation", 50051), ("reward", 50052), ("learner", 50053)]
-        def fault():
-            published = [stack.address(), stack.address("EVENKEEL_REWARD_PORT")]
-            everywhere = [*published, *(address for service, port in inner for address in stack.inner(service, port))]
-            # Both are held until the run has ended.
-            stack.held = [hostile.connections(everywhere, hostile.IDLE), hostile.unread(stack.address(), "small")]
-            goes_on(stack)
-            said = {hostile.too_large(address) for address in (published[1], *stack.inner("reward", 50052))}
-            return f"; {hostile.IDLE} idle connections and {hostile.UNREAD} streams that were not read; 100 MiB: {', '.join(said)}"
-        return fault
-    return disturbed(prepare)
-
-
 FAULTS = {
     **{f"kill_{service}": kill(service) for service in SERVICES},
     "pause_engine": pause("engine", 60),
@@ -189,7 +172,6 @@ FAULTS = {
     "scaled": scaled,
     "replaced": replaced,
     "stopped_and_started": stopped_and_started,
-    "hostile_clients": hostile_clients,
 }
 
 

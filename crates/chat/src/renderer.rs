@@ -44,7 +44,7 @@ pub enum PromptError {
     /// More text than any context holds; its tokens would take a hundred times its bytes.
     #[error("the prompt has {bytes} bytes of text, allowed: at most {MAX_TEXT}")]
     TooLong {
-        /// Its length.
+        /// The length of the text.
         bytes: usize,
     },
     /// The tokenizer failed.
@@ -57,7 +57,7 @@ pub enum PromptError {
 pub struct RenderedPrompt {
     /// The text.
     pub text: String,
-    /// Its tokens: those that the text spells out, and no others.
+    /// The tokens of the text: those that it spells out, and no others.
     pub token_ids: Vec<u32>,
 }
 
@@ -121,7 +121,7 @@ impl PromptRenderer {
         self.render_with(prompt, None)
     }
 
-    /// The same with a suffix in place of that of the settings.
+    /// Renders with a suffix in place of that of the settings.
     ///
     /// # Errors
     /// As [`render`](Self::render).

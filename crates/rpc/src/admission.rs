@@ -118,7 +118,7 @@ impl Reservation {
     /// Reserves more.
     ///
     /// # Errors
-    /// Those of [`Admission::try_reserve`]; the reservation stays as it was.
+    /// As [`Admission::try_reserve`]; the reservation stays as it was.
     pub fn try_grow(&mut self, by: u64) -> Result<(), ServiceError> {
         let queue = &*self.queue;
         let mut state = queue.state();

@@ -5,7 +5,7 @@
 pub struct Candidate<K> {
     /// Identifies it.
     pub key: K,
-    /// Its unfinished work, in the same unit for all.
+    /// Unfinished work, in the same unit for all.
     pub outstanding: u64,
     /// The number of its last assignment: equally loaded candidates take turns.
     pub last_assigned: u64,

@@ -5,15 +5,15 @@ evenkeel_telemetry::labels! {
     pub(crate) enum ItemEnd {
         /// A worker answered it.
         Answered = "answered",
-        /// Its last worker failed and said so.
+        /// The last worker failed and said so.
         Failed = "failed",
-        /// Its last worker was lost.
+        /// The last worker was lost.
         Lost = "lost",
-        /// Its deadline passed.
+        /// The deadline passed.
         Deadline = "deadline",
-        /// Its caller does not wait for it any more.
+        /// The caller no longer waits for it.
         Withdrawn = "withdrawn",
-        /// Its worker answered under another id.
+        /// The worker answered under another id.
         UnexpectedId = "unexpected_id",
     }
 
@@ -23,7 +23,7 @@ evenkeel_telemetry::labels! {
         Answered = "answered",
         /// The client cancelled it.
         Cancelled = "cancelled",
-        /// Its deadline passed.
+        /// The deadline passed.
         Deadline = "deadline",
         /// The server stopped.
         Aborted = "aborted",
@@ -37,9 +37,9 @@ evenkeel_telemetry::labels! {
 
     /// Why a server closed a connection.
     pub(crate) enum CloseReason {
-        /// It was opened and not used.
+        /// The connection was opened and not used.
         NeverUsed = "no call was begun in time",
-        /// It was not used any more.
+        /// The connection was no longer used.
         Idle = "no call for long",
         /// Another connection needed its place.
         Evicted = "room was needed",

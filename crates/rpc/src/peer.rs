@@ -55,7 +55,7 @@ impl ClientId {
         NEXT.fetch_add(1, Ordering::Relaxed)
     }
 
-    /// Its host.
+    /// The client's host.
     pub fn host(self) -> Host {
         self.host
     }

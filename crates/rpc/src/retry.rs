@@ -80,7 +80,7 @@ impl RetryPolicy {
         Retries { policy: *self, backoff: self.backoff(), failures: 0, since: None }
     }
 
-    /// Its pauses alone, without its limits.
+    /// The pauses of the policy, without its limits.
     pub fn backoff(&self) -> Backoff {
         Backoff { policy: *self, delays: self.delays() }
     }

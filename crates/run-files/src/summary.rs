@@ -80,9 +80,9 @@ pub struct Summary {
 /// A setting that differs from its default.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChangedSetting {
-    /// Its key in a recipe.
+    /// The setting's key in a recipe.
     pub key: String,
-    /// Its value, as TOML has it.
+    /// The value, as TOML has it.
     pub value: String,
     /// The default; absent where there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -90,7 +90,7 @@ pub struct ChangedSetting {
 }
 
 impl ChangedSetting {
-    /// Those of two sets of settings, by key.
+    /// The settings of one set that differ from another, by key.
     pub fn between(defaults: &BTreeMap<String, String>, settings: &BTreeMap<String, String>) -> Vec<Self> {
         let differs = |(key, value): &(&String, &String)| defaults.get(*key) != Some(*value);
         let changed = settings.iter().filter(differs).map(|(key, value)| Self {

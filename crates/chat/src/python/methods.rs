@@ -14,9 +14,6 @@ use super::text;
 pub(super) const DICT: &[&str] =
     &["clear", "copy", "fromkeys", "get", "items", "keys", "pop", "popitem", "setdefault", "update", "values"];
 
-/// Bytes of the longest character.
-const LONGEST_CHARACTER: usize = 4;
-
 /// Calls a method of a value that the engine does not know itself.
 pub(crate) fn call_method(state: &mut State, value: &Value, method: &str, args: &[Value]) -> Result<Value, Error> {
     limits::charge(state, value, args)?;
@@ -178,22 +175,12 @@ fn string(value: &str, method: &str, args: &[Value]) -> Result<Value, Error> {
             }
             Value::from(joined.join(value))
         }
-        "ljust" | "rjust" | "center" | "zfill" => {
-            let width = call.optional_int("width")?.unwrap_or_default();
-            limits::check_length(usize::try_from(width).unwrap_or_default().saturating_mul(LONGEST_CHARACTER))?;
-            let fill = call.optional_text("fillchar")?.and_then(|fill| fill.chars().next());
-            Value::from(padded(value, method, usize::try_from(width).unwrap_or_default(), fill.unwrap_or(' ')))
-        }
         "title" => Value::from(titled(value)),
         "capitalize" => {
             let mut characters = value.chars();
             let first = characters.next().map(title_of).unwrap_or_default();
             Value::from(first + &characters.as_str().to_lowercase())
         }
-        "casefold" => Value::from(value.to_lowercase()),
-        "swapcase" => Value::from(value.chars().map(swapped).collect::<String>()),
-        "isspace" => Value::from(!value.is_empty() && value.chars().all(strings::is_space)),
-        "isdecimal" => Value::from(!value.is_empty() && value.chars().all(|digit| digit.is_ascii_digit())),
         _ => return Err(Error::from(ErrorKind::UnknownMethod)),
     };
     call.finish()?;
@@ -231,29 +218,6 @@ fn search(part: Option<(&str, usize)>, method: &str, wanted: &str) -> Result<Val
         None if method.ends_with("index") => Err(exception("substring not found")),
         None => Ok(Value::from(-1)),
     }
-}
-
-fn padded(value: &str, method: &str, width: usize, fill: char) -> String {
-    let missing = width.saturating_sub(value.chars().count());
-    let run = |count: usize| fill.to_string().repeat(count);
-    match method {
-        "ljust" => value.to_owned() + &run(missing),
-        "rjust" => run(missing) + value,
-        "zfill" => {
-            let digits = value.strip_prefix(['+', '-']);
-            let sign = digits.map_or("", |_| &value[..1]);
-            format!("{sign}{}{}", "0".repeat(missing), digits.unwrap_or(value))
-        }
-        // Python puts the odd one on the left where the width is odd.
-        _ => {
-            let left = missing / 2 + (missing & width & 1);
-            run(left) + value + &run(missing - left)
-        }
-    }
-}
-
-fn swapped(character: char) -> String {
-    if character.is_uppercase() { character.to_lowercase().collect() } else { character.to_uppercase().collect() }
 }
 
 /// `str.title`: letters after letters are lower case, all others upper case.

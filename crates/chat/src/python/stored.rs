@@ -16,7 +16,7 @@ pub(crate) fn stored(state: &mut State, value: &Value) -> Result<Value, Error> {
     Ok(value.clone())
 }
 
-/// The same for what becomes an attribute of a namespace, which may be nothing that could hold the namespace.
+/// [`stored`] for what becomes an attribute of a namespace, which may be nothing that could hold the namespace.
 pub(crate) fn stored_in_namespace(state: &mut State, value: &Value) -> Result<Value, Error> {
     let mut walk = Walk { state, top: 0, nested: 0, holder: Holder::Namespace };
     walk.value(value, 0)?;

@@ -46,7 +46,7 @@ impl TemplateArguments {
         Ok(read)
     }
 
-    /// The same with one argument more, or with another value.
+    /// These arguments with one more, or with another value of one.
     ///
     /// # Errors
     /// As [`new`](Self::new).

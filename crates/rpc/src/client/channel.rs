@@ -20,7 +20,7 @@ pub type ClientChannel = InterceptedService<Channel, Headers>;
 /// The address of one server.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ServerAddress {
-    /// Its URL, `http://HOST:PORT` or `https://HOST:PORT`.
+    /// The URL, `http://HOST:PORT` or `https://HOST:PORT`.
     pub url: String,
     /// The name that the address in the URL was resolved from; its certificate must be issued for it.
     pub host: Option<String>,

@@ -11,11 +11,11 @@ use crate::BoxFuture;
 /// The health of a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Health {
-    /// It serves.
+    /// The service answers calls.
     Serving,
-    /// It answers and does not serve, for example because it drains.
+    /// The server answers and does not serve, for example because it drains.
     NotServing,
-    /// It has no service of that name.
+    /// The server has no service of that name.
     UnknownService,
     /// The call failed.
     Failed(String),

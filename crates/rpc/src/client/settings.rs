@@ -42,7 +42,7 @@ pub struct ClientTlsSettings {
     pub server_name: Option<String>,
     /// The client's own certificate, if the server requires one; together with `key_file`.
     pub certificate_file: Option<PathBuf>,
-    /// Its private key.
+    /// The certificate's private key.
     pub key_file: Option<PathBuf>,
 }
 

@@ -22,7 +22,7 @@ pub(super) struct Capacity {
     responses: usize,
     /// Pauses while it is full without any of our items.
     backoff: Backoff,
-    /// It was full with items of other clients: no items until then.
+    /// Until when the worker gets no items, having been full with those of other clients.
     full_until: Option<Instant>,
 }
 

@@ -19,7 +19,7 @@ pub enum DisconnectReason {
     Status {
         /// The gRPC code.
         code: Code,
-        /// Its message.
+        /// The message of the status.
         message: String,
     },
     /// The worker ended the stream.

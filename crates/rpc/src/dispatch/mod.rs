@@ -46,7 +46,7 @@ pub enum DispatchError {
         /// Why the last worker was lost.
         last: DisconnectReason,
     },
-    /// Its deadline passed.
+    /// The item's deadline passed.
     #[error("the deadline of item `{id}` expired after {waited_ms} ms")]
     Deadline {
         /// The item.
@@ -54,7 +54,7 @@ pub enum DispatchError {
         /// How long it waited.
         waited_ms: u64,
     },
-    /// Its worker answered under an id that it did not have.
+    /// The worker answered under an id that it was not given.
     #[error("a worker answered item `{id}` as `{answered}`, an id that it was not given")]
     UnexpectedId {
         /// The item, as far as can be known.
@@ -110,7 +110,7 @@ impl<R> Dispatched<R> {
 /// One worker as the dispatcher sees it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct WorkerStatus {
-    /// Its URL.
+    /// The worker's URL.
     pub name: String,
     /// Whether its stream is open.
     pub connected: bool,

@@ -22,14 +22,14 @@ pub(super) enum Slot {
 /// One worker.
 pub(super) struct Worker<P: DispatchItems> {
     name: String,
-    /// Its request stream. `None` while it is not connected.
+    /// The stream of requests to the worker. `None` while it is not connected.
     requests: Option<mpsc::Sender<P::Request>>,
     slots: HashMap<String, Slot>,
     capacity: Capacity,
     answers: Answers,
-    /// It is shutting down: no items before its stream is reopened.
+    /// The worker is shutting down: no items before its stream is reopened.
     is_draining: bool,
-    /// It is no longer among the endpoints and only finishes its items.
+    /// No longer among the endpoints, the worker only finishes its items.
     is_leaving: bool,
     /// Number of its last assignment, so that equally loaded workers take turns.
     last_assigned: u64,
@@ -67,7 +67,7 @@ impl<P: DispatchItems> Worker<P> {
         self.answers.restart();
     }
 
-    /// Its stream was lost.
+    /// The stream was lost.
     pub(super) fn disconnect(&mut self) {
         self.requests = None;
     }
@@ -132,7 +132,7 @@ impl<P: DispatchItems> Worker<P> {
         self.send(P::cancel(id));
     }
 
-    /// It answered an item, which it has no longer. `None` if it did not have it.
+    /// Frees an item that the worker answered. `None` if it did not have that item.
     pub(super) fn answered(&mut self, id: &str) -> Option<Slot> {
         let slot = self.slots.remove(id)?;
         if matches!(slot, Slot::Active(_)) {
@@ -141,7 +141,8 @@ impl<P: DispatchItems> Worker<P> {
         Some(slot)
     }
 
-    /// It answered under an id that it does not have. Returns the tickets of all its items if they must have been answered under other ids.
+    /// Counts an answer under an id that the worker does not have. Returns the tickets of all its items if they must have been answered
+    /// under other ids.
     pub(super) fn strayed(&mut self, id: &str, now: Instant) -> Vec<u64> {
         match self.answers.stray(id, self.slots.len(), now) {
             true => self.take_active(),
@@ -154,17 +155,17 @@ impl<P: DispatchItems> Worker<P> {
         self.answers.stray_since(then)
     }
 
-    /// It completed an item.
+    /// The worker completed an item.
     pub(super) fn succeeded(&mut self) {
         self.capacity.succeeded();
     }
 
-    /// It refused an item as full.
+    /// The worker refused an item as full.
     pub(super) fn refused(&mut self, retry_after_ms: Option<u64>, now: Instant) {
         self.capacity.refused(self.slots.len(), retry_after_ms, now);
     }
 
-    /// It refused an item because it is shutting down.
+    /// The worker refused an item because it is shutting down.
     pub(super) fn drain(&mut self) {
         self.is_draining = true;
     }

@@ -28,7 +28,7 @@ impl Unit {
     /// The names of both.
     pub(crate) const NAMES: &'static [&'static str] = &[Self::Items.name(), Self::Bytes.name()];
 
-    /// Its plural.
+    /// The plural of the unit's name.
     pub const fn name(self) -> &'static str {
         match self {
             Self::Items => "items",
@@ -51,7 +51,7 @@ pub enum ServiceError {
         /// The message.
         message: String,
     },
-    /// It refers to something that does not exist.
+    /// The request refers to something that does not exist.
     #[error("{what} not found")]
     NotFound {
         /// What was requested.
@@ -70,7 +70,7 @@ pub enum ServiceError {
         queue: &'static str,
         /// What it counts.
         unit: Unit,
-        /// Its capacity.
+        /// The queue's capacity.
         capacity: u64,
         /// Delay before a retry.
         retry_after: Option<Duration>,
@@ -82,7 +82,7 @@ pub enum ServiceError {
         queue: &'static str,
         /// What it counts.
         unit: Unit,
-        /// Its capacity.
+        /// The queue's capacity.
         capacity: u64,
         /// What the client or its host holds.
         held: u64,

@@ -15,7 +15,7 @@ use evenkeel_telemetry::TraceContext;
 pub enum StopReason {
     /// The client cancelled it.
     Cancelled,
-    /// Its deadline or that of its call passed.
+    /// The deadline of the item or of its call passed.
     Deadline,
     /// The server is shutting down.
     Aborted,

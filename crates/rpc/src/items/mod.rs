@@ -46,7 +46,7 @@ pub enum Incoming<Item> {
 /// What a client does with a response.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Disposition {
-    /// It is the result.
+    /// The failure is the result.
     Final,
     /// The worker failed; another may succeed. Counts as an attempt.
     Failed,

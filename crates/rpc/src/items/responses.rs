@@ -17,7 +17,7 @@ use crate::admission::Reservation;
 
 /// Unread responses at which the stream accepts no more items.
 const MAX_UNREAD: usize = 1024;
-/// The same in bytes.
+/// Bytes that may be unread.
 const MAX_UNREAD_BYTES: u64 = 4 << 20;
 /// How long a stream may go unread before it is aborted.
 pub(crate) const READ_TIMEOUT: Duration = Duration::from_secs(120);

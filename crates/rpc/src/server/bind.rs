@@ -16,7 +16,7 @@ pub enum ServerError {
     Listen {
         /// The setting with its path.
         setting: String,
-        /// Its value.
+        /// The setting's value.
         address: String,
         /// The error of the system.
         source: io::Error,

@@ -21,7 +21,7 @@ impl ServerInfo {
         Self { name: name.into(), started: Instant::now(), drain }
     }
 
-    /// Its status as of now. All crates share one version, which is the program's.
+    /// The server's status as of now. All crates share one version, which is the program's.
     pub fn status(&self) -> ServerStatus {
         ServerStatus {
             name: self.name.clone(),

@@ -147,7 +147,7 @@ impl Server {
         self.settings.max_message.bytes_usize()
     }
 
-    /// Its URL for clients on the same machine.
+    /// The URL for clients on the same machine.
     pub fn endpoint(&self) -> String {
         let mut address = self.address;
         if address.ip().is_unspecified() {

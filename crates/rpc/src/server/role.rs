@@ -20,7 +20,7 @@ pub enum Role {
 }
 
 impl Role {
-    /// Its name in settings.
+    /// The name in settings.
     pub fn name(self) -> &'static str {
         match self {
             Self::Service => "service",

@@ -29,7 +29,7 @@ impl RunningServer {
         self.address
     }
 
-    /// Its URL for clients on the same machine.
+    /// The server's URL for clients on the same machine.
     pub fn endpoint(&self) -> &str {
         &self.endpoint
     }

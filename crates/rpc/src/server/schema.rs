@@ -31,7 +31,7 @@ pub(super) type MessageIndex = usize;
 pub(super) enum Field {
     /// A message: an element of a list, or part of the enclosing message.
     Message {
-        /// Its type.
+        /// The type of the message.
         of: MessageIndex,
         /// Bytes of a new element.
         element: u64,

@@ -54,7 +54,7 @@ impl RolloutFolder {
         Ok(Self { folder, bound, steps, thinned, unsynced: Mutex::default() })
     }
 
-    /// Its place.
+    /// Where the folder is.
     pub fn path(&self) -> &Path {
         &self.folder
     }

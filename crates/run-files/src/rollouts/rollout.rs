@@ -68,13 +68,13 @@ pub struct Rollout {
     pub group_outcome: Labelled<PromptOutcome>,
     /// Mean log-probability of its tokens by the engine that sampled them, in nats; null where there is no token.
     pub rollout_log_probability: Option<f64>,
-    /// The same by the learner, in the last update that took it; null where it did not go through the model.
+    /// Mean log-probability by the learner, in the last update that took it; null where it did not go through the model.
     pub log_probability: Option<f64>,
     /// Mean over its tokens of the ratio that the objective clips, in the same update; null likewise.
     pub ratio: Option<f64>,
     /// Which weights sampled which part of it.
     pub segments: Vec<RolloutSegment>,
-    /// Its tokens, with `run.rollout_tokens`.
+    /// Token ids, with `run.rollout_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<u32>>,
     /// The engine's log-probability of each, with `run.rollout_tokens`; 0 for a token that was not sampled.
@@ -87,7 +87,7 @@ pub struct Rollout {
 pub struct RolloutSegment {
     /// Version of the weights that sampled it; null for tokens that were put there.
     pub version: Option<u64>,
-    /// Its tokens.
+    /// Number of tokens.
     pub tokens: u32,
 }
 
@@ -96,13 +96,13 @@ pub struct RolloutSegment {
 pub enum NotTrained {
     /// Dynamic sampling dropped its group.
     Filtered,
-    /// It was generated and has no verdict.
+    /// The sample was generated and has no verdict.
     Invalid,
-    /// It, or its verdict, took too long.
+    /// The sample or its verdict took too long.
     Late,
-    /// It could not be generated.
+    /// The sample could not be generated.
     Failed,
-    /// It was cut off, and `shaping.mask_truncated` leaves such samples out.
+    /// The sample was cut off, and `shaping.mask_truncated` leaves such samples out.
     Masked,
     /// All rewards of its group are equal, or its own is the group's mean.
     ZeroAdvantage,

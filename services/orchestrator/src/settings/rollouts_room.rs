@@ -6,7 +6,7 @@ use super::{KeptRollouts, PolicySamplingSettings, RunSettings};
 
 /// Bytes of an answer's token in a file of rollouts, compressed; about four of its text before.
 const BYTES_PER_TOKEN: f64 = 1.4;
-/// The same of its id and log-probability.
+/// Bytes of a token's id and log-probability.
 const BYTES_PER_LOGGED_TOKEN: f64 = 5.0;
 /// Bytes of a sample besides its tokens.
 const BYTES_PER_SAMPLE: f64 = 90.0;

@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct VerifierSettings {
-    /// Its workers: `http://HOST:PORT` or `https://HOST:PORT` each, or `dns://HOST:PORT` for every address behind a name.
+    /// The workers: `http://HOST:PORT` or `https://HOST:PORT` each, or `dns://HOST:PORT` for every address behind a name.
     pub endpoints: Vec<String>,
     /// Which rows it judges in addition to those that name it: those whose column `data_source` is one of these, or begins with the part
     /// before the `*` of one that ends in `*`.

@@ -1,9 +1,9 @@
 //! Sampling ahead of training: which weights sample which step, and that nothing else decides it.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use crate::support::generation::Fate;
 use crate::support::{
@@ -305,6 +305,29 @@ async fn a_fork_begins_without_a_lag() {
         let handle = start_run(resolved, directory, cluster.endpoints(), RunOptions::default()).unwrap();
         assert_eq!(finish(handle).await.1.unwrap().0, RunOutcome::Completed);
         assert_versions(&cluster, &forked, 4);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sampling_does_not_wait_for_weights_while_the_engines_evaluate() {
+    const EVALUATION: Duration = Duration::from_millis(300);
+    bounded(async {
+        let (_dir, path) = temp();
+        let (cluster, mut recipe) = (Cluster::start().await, lagging(1));
+        (recipe.run.steps, recipe.evaluation.every) = (4, 1);
+        let begun = Mutex::new(BTreeMap::<u64, Instant>::new());
+        *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, _| {
+            let id: SampleId = id.parse().unwrap();
+            let evaluates = id.group.purpose == Purpose::Eval;
+            let since = || begun.lock().unwrap().entry(id.group.step).or_insert_with(Instant::now).elapsed();
+            if evaluates && since() < EVALUATION { Fate::Waits } else { Fate::Answered }
+        }));
+        let began = Instant::now();
+        cluster.run(&path, &recipe).await.1.unwrap();
+        assert!(began.elapsed() > 4 * EVALUATION, "each step was evaluated");
+        let waited: f64 = metrics(&path).iter().filter_map(|line| line.get("pipeline/sampling_waited_s")).sum();
+        assert!(waited < EVALUATION.as_secs_f64(), "{waited} s");
     })
     .await;
 }

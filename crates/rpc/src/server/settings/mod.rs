@@ -77,7 +77,7 @@ pub struct ServerSettings {
 pub struct ServerTlsSettings {
     /// The certificate, followed by its intermediate certificates.
     pub certificate_file: PathBuf,
-    /// Its private key.
+    /// The certificate's private key.
     pub key_file: PathBuf,
     /// Authority that client certificates must be signed by. Absent: clients need no certificate. A client without one is refused, unless
     /// `auth.certificates` has roles and there are tokens, either of which authenticates a client.

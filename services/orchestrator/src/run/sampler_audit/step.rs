@@ -92,8 +92,8 @@ impl StepAudit {
         }
     }
 
-    /// It is the step's turn, in the order of steps: everything of it is sampled, and `scored` is what scoring found. `None` where nothing is
-    /// checked.
+    /// Counts what the step has shown, when it is the step's turn: everything of it is sampled, and `scored` is what scoring found. `None`
+    /// where nothing is checked.
     ///
     /// # Errors
     /// [`crate::RunError::Sampler`].
