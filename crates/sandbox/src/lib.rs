@@ -53,5 +53,5 @@ pub use outcome::{Invalid, ProgramOutcome};
 pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
 pub use reason::Reason;
 pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
-pub use verdict::{EXCERPT_BYTES, GraderResult, ProgramVerdict};
+pub use verdict::{EXCERPT_BYTES, GraderResult, ProgramOutput, ProgramVerdict};
 pub use worker_process::{WorkerProcessCommand, run_worker_process};

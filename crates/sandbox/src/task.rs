@@ -55,6 +55,9 @@ pub struct ProgramTask {
     pub run_all_tests: bool,
     /// How far floats may be from what a test expects: see [`Tolerance`]. No effect in LiveCodeBench mode.
     pub tolerance: Tolerance,
+    /// Return everything that the program wrote and compare none of it, for callers that judge outputs themselves: the tests are one input.
+    /// No effect in LiveCodeBench mode.
+    pub keep_output: bool,
 }
 
 impl ProgramTask {
@@ -70,6 +73,7 @@ impl ProgramTask {
             reward: RewardRule::default(),
             run_all_tests: false,
             tolerance: Tolerance::default(),
+            keep_output: false,
         }
     }
 

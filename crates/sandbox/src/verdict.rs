@@ -18,6 +18,17 @@ pub struct GraderResult {
     pub error: Option<i32>,
 }
 
+/// What a program wrote and how it ended, for [`ProgramTask::keep_output`](crate::ProgramTask::keep_output).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProgramOutput {
+    /// Standard output, up to the limit on output.
+    pub stdout: Vec<u8>,
+    /// Standard error, with the traceback of an uncaught exception.
+    pub stderr: Vec<u8>,
+    /// The exit code of a process that ends like this, negative for a signal; `None` where the program was stopped.
+    pub exit_code: Option<i32>,
+}
+
 /// The verdict on one program.
 #[derive(Clone, Debug)]
 pub struct ProgramVerdict {
@@ -52,6 +63,8 @@ pub struct ProgramVerdict {
     pub grader: Option<GraderResult>,
     /// The program that was run.
     pub program: Option<String>,
+    /// What it wrote, where all of it is kept.
+    pub output: Option<ProgramOutput>,
 }
 
 impl ProgramVerdict {
@@ -74,6 +87,7 @@ impl ProgramVerdict {
             peak_memory_bytes: 0,
             grader: None,
             program: None,
+            output: None,
         }
     }
 

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Result;
+use anyhow::{Result, bail};
 use evenkeel_config::{Loader, Settings, to_table};
 use evenkeel_engine::{Engine, EngineSettings};
 use evenkeel_generation::GenerationSettings;
@@ -24,7 +24,13 @@ const METRICS_VARIABLE: &str = "EVENKEEL_METRICS";
 const TRACES_VARIABLE: &str = "EVENKEEL_TRACES";
 
 pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
+    let http = options.http.iter().map(|address| format!("http.listen={address}"));
+    let set = options.set.iter().cloned().chain(http).collect();
+    if options.http.is_some() && options.service != Service::Reward {
+        bail!("--http is for `evenkeel serve reward`, not for `{}`", options.service.name());
+    }
     let options = ServeOptions {
+        set,
         metrics: options.metrics.or_else(|| variable(METRICS_VARIABLE)),
         traces: options.traces.or_else(|| variable(TRACES_VARIABLE)),
         ..options

@@ -23,6 +23,7 @@
 mod counts;
 mod error;
 pub mod gateway;
+mod run_code;
 mod serial_thread;
 mod series;
 mod service;
@@ -34,7 +35,8 @@ mod verifier;
 pub use error::RewardError;
 pub use series::SERIES;
 pub use settings::{
-    CodeSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart, UnsupportedSetting,
+    CodeSettings, HttpSettings, LimitSettings, MathDefaults, ModeSetting, RewardSettings, SandboxStart,
+    UnsupportedSetting,
 };
 pub use start::{bind, bind_with_worker_processes, serve};
 pub use verifier::{CodeWork, MathWork, ReadProgram, SandboxError, Verifier, Work, WorkerProcesses};

@@ -15,6 +15,9 @@ pub const SERIES: &[Series] = &[
     ]),
     Series::histogram("evenkeel_verdict_seconds", "time of judging alone").by(&[TASK, OUTCOME]),
     Series::counter("evenkeel_unsupported_programs_total", "programs that need what the sandbox does not have"),
+    Series::counter("evenkeel_run_code_total", "requests to `/run_code`; `late` says nothing about the program")
+        .by(&[("status", Values::Of(&["Success", "Failed", "SandboxError", "invalid", "late"]))])
+        .only("programs over HTTP"),
     Series::gauge("evenkeel_sandbox_programs", "programs that are queued or running").only("programs"),
     Series::gauge("evenkeel_sandbox_worker_processes", "processes that run programs").only("programs"),
     Series::counter("evenkeel_sandbox_process_starts_total", "worker processes that were started").only("programs"),

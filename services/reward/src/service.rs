@@ -33,7 +33,7 @@ pub(crate) struct RewardService {
 
 /// Judges items.
 struct Worker {
-    verifier: Verifier,
+    verifier: Arc<Verifier>,
     counts: VerdictCounts,
     /// Reads tests, one row at a time: decompressing takes a multiple of their memory.
     reading: SerialThread,
@@ -63,7 +63,7 @@ impl RewardService {
     /// The system cannot start a thread.
     pub(crate) fn new(
         settings: RewardSettings,
-        verifier: Verifier,
+        verifier: Arc<Verifier>,
         items: ItemServer<VerifyItems>,
         drain: Drain,
     ) -> std::io::Result<Self> {

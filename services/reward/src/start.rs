@@ -1,15 +1,18 @@
 //! Starts the server. All errors in settings are reported before anything is served.
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_config::Settings;
 use evenkeel_proto::v1::reward_server::RewardServer;
 use evenkeel_rpc::BoxFuture;
+use evenkeel_rpc::exposure::warn_of_plaintext;
 use evenkeel_rpc::items::{ItemLimits, ItemServer};
-use evenkeel_rpc::server::{Server, ShutdownOutcome};
+use evenkeel_rpc::server::{HttpTokenAuth, Server, ServerError, ShutdownOutcome};
 
 use crate::error::RewardError;
+use crate::run_code;
 use crate::service::RewardService;
 use crate::settings::{RewardSettings, SandboxStart};
 use crate::verifier::{Verifier, WorkerProcesses};
@@ -35,8 +38,11 @@ pub fn bind_with_worker_processes(
 
 async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> Result<Server, RewardError> {
     settings.validate().map_err(RewardError::Setting)?;
-    let verifier = verifier(&settings, processes).await?;
-    let server = Server::bind(&settings.name, "reward.server", settings.server.clone()).await?;
+    let verifier = Arc::new(verifier(&settings, processes).await?);
+    let mut server = Server::bind(&settings.name, "reward.server", settings.server.clone()).await?;
+    if !settings.http.listen.is_empty() {
+        server = with_run_code(server, &settings, Arc::clone(&verifier)).await?;
+    }
     let limits = ItemLimits {
         max_items: settings.max_items,
         max_memory: settings.max_memory,
@@ -49,6 +55,23 @@ async fn start(settings: RewardSettings, processes: Option<WorkerProcesses>) -> 
     let limit = server.max_message();
     let service = RewardServer::new(service).max_decoding_message_size(limit).max_encoding_message_size(limit);
     Ok(server.with_service(service))
+}
+
+/// Adds the port for programs over HTTP.
+async fn with_run_code(
+    server: Server,
+    settings: &RewardSettings,
+    verifier: Arc<Verifier>,
+) -> Result<Server, RewardError> {
+    let http = settings.http.clone();
+    let auth =
+        HttpTokenAuth::of_file("reward.http.token_file", http.token_file.as_deref()).map_err(ServerError::from)?;
+    let (listen, connections) = (http.listen.clone(), http.max_connections);
+    let router = run_code::router(verifier, http, settings.name.clone(), auth);
+    let (server, address) = server.with_http("reward.http.listen", &listen, router, connections).await?;
+    tracing::info!(server = settings.name, %address, "programs over HTTP at /run_code");
+    warn_of_plaintext("/run_code", address, "reward.http.insecure");
+    Ok(server)
 }
 
 /// The verifier of a worker. Prepares the sandbox if the settings require that before anything is served.

@@ -21,9 +21,6 @@ pub(crate) fn add_filters(environment: &mut Environment) {
     environment.add_filter("wordcount", |value: &Value| {
         str_of(value).map(|text| strings::split(&text, None, -1, false).len())
     });
-    environment.add_filter("center", |state: &mut State, value: &Value, width: Option<i64>| {
-        on_text(state, "center", &[value.clone(), Value::from(width.unwrap_or(80))])
-    });
     environment.add_filter("title", |value: &Value| str_of(value).map(|text| title(&text)));
     for method in ["replace", "capitalize"] {
         let on_text =

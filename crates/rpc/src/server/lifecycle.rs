@@ -6,6 +6,7 @@ use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::pin::pin;
 use std::time::Duration;
 
+use axum::Router;
 use axum::middleware::from_fn_with_state;
 use evenkeel_config::{Settings, human};
 use http::Request;
@@ -23,6 +24,7 @@ use super::access::{AccessLayer, HttpTokenAuth};
 use super::bind::bind;
 use super::calls::CallLayer;
 use super::connections::Connections;
+use super::http_port::HttpPort;
 use super::incoming::accept_all;
 use super::metrics_port;
 use super::tls::ServerCertificates;
@@ -56,6 +58,7 @@ pub struct Server {
     listener: TcpListener,
     address: SocketAddr,
     metrics: Option<(TcpListener, MetricsHandle)>,
+    http: Option<HttpPort>,
     tls: Option<ServerCertificates>,
     access: AccessLayer,
     routes: RoutesBuilder,
@@ -88,6 +91,7 @@ impl Server {
             listener,
             address,
             metrics: None,
+            http: None,
             tls,
             access,
             routes: Routes::builder(),
@@ -117,6 +121,23 @@ impl Server {
             }
         }
         Ok(self)
+    }
+
+    /// Also serves routes over HTTP/1 on another port, in plaintext, on at most `connections` connections; further ones wait. When the server
+    /// drains, the responses in progress are finished.
+    ///
+    /// # Errors
+    /// [`ServerError::Listen`].
+    pub async fn with_http(
+        mut self,
+        setting: &str,
+        address: &str,
+        router: Router,
+        connections: usize,
+    ) -> Result<(Self, SocketAddr), ServerError> {
+        let (listener, address) = bind(setting.to_owned(), address).await?;
+        self.http = Some(HttpPort { listener, router, connections });
+        Ok((self, address))
     }
 
     /// Adds a service. Set its message limits to [`Server::max_message`] first: generated servers have defaults of their own.
@@ -182,7 +203,7 @@ impl Server {
         helpers: &mut JoinSet<()>,
         shutdown: BoxFuture<'static, ()>,
     ) -> Result<ShutdownOutcome, ServerError> {
-        let Self { name, settings, listener, address, metrics, tls, access, mut routes, services, drain } = self;
+        let Self { name, settings, listener, address, metrics, http, tls, access, mut routes, services, drain } = self;
         if let Some((listener, handle)) = metrics {
             let auth = if settings.auth.tokens.is_empty() { HttpTokenAuth::disabled() } else { access.auth() };
             serve_metrics(helpers, listener, handle, auth);
@@ -197,6 +218,10 @@ impl Server {
         set_health(&health, &services, ServingStatus::Serving).await;
 
         let stop = CancellationToken::new();
+        let mut http_port = JoinSet::new();
+        if let Some(http) = http {
+            http_port.spawn(http.serve(stop.clone()));
+        }
         let connections = Connections::new(&settings);
         helpers.spawn(connections.clone().close_expired());
         let incoming = accept_all(helpers, listener, tls, stop.clone(), drain.aborting_token(), connections);
@@ -242,7 +267,11 @@ impl Server {
             tokio::select! {
                 biased;
                 () = drain.aborting() => None,
-                result = tokio::time::timeout(settings.drain, &mut serving) => result.ok(),
+                result = tokio::time::timeout(settings.drain, async {
+                    let result = (&mut serving).await;
+                    while http_port.join_next().await.is_some() {}
+                    result
+                }) => result.ok(),
             }
         };
         if let Some(result) = drained.await {

@@ -12,6 +12,7 @@ mod calls;
 mod connections;
 mod decoded_size;
 mod drain;
+mod http_port;
 mod incoming;
 mod info;
 mod lifecycle;

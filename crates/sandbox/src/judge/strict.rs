@@ -12,7 +12,10 @@ use crate::outcome::ProgramOutcome;
 use crate::reason::Reason;
 use crate::rows::Tests;
 use crate::sandbox::{Budget, ExitStatus, Run, Source};
-use crate::verdict::excerpt;
+use crate::verdict::{ProgramOutput, excerpt};
+
+/// The signal that ends a process whose stack overflows.
+const SIGSEGV: i32 = 11;
 
 /// The result of one test.
 #[derive(Clone, Debug)]
@@ -25,6 +28,8 @@ pub(crate) struct Report {
     pub stderr: String,
     pub cpu: Duration,
     pub memory: u64,
+    /// All that the program wrote, where it is kept.
+    pub output: Option<ProgramOutput>,
 }
 
 impl Report {
@@ -38,6 +43,7 @@ impl Report {
             stderr: String::new(),
             cpu: Duration::ZERO,
             memory: 0,
+            output: None,
         }
     }
 
@@ -75,6 +81,43 @@ pub(crate) fn judge(
         stderr: kept(&run.stderr),
         cpu: run.cpu,
         memory: run.memory,
+        output: None,
+    }
+}
+
+/// Runs a program on its only input, and keeps what it writes.
+pub(crate) fn run_and_keep(
+    executor: &mut dyn Executor,
+    program: Source<'_>,
+    input: &[u8],
+    budget: &Budget,
+    cancel: &CancellationToken,
+) -> Report {
+    let mut run = executor.process(program, input, budget, cancel);
+    let (reason, detail) = reason_of(&run);
+    let (stdout, stderr) = (std::mem::take(&mut run.stdout), std::mem::take(&mut run.stderr));
+    Report {
+        unsupported: is_unsupported(&run),
+        cpu: run.cpu,
+        memory: run.memory,
+        output: Some(ProgramOutput { stdout, stderr, exit_code: exit_code(&run.status) }),
+        ..Report::without_run(reason, detail)
+    }
+}
+
+/// As a process of CPython would end.
+fn exit_code(status: &ExitStatus) -> Option<i32> {
+    match status {
+        ExitStatus::Returned(_) => Some(0),
+        ExitStatus::Exited(code) => Some(*code),
+        // The stack overflowed, or the interpreter aborted.
+        ExitStatus::Trapped(_) => Some(-SIGSEGV),
+        ExitStatus::TimeLimit
+        | ExitStatus::Starved
+        | ExitStatus::NeedsMemory
+        | ExitStatus::Cancelled
+        | ExitStatus::Internal(_) => None,
+        _ => Some(1),
     }
 }
 

@@ -216,6 +216,7 @@ impl Job {
             verdict.stdout_excerpt.clone_from(&report.stdout);
             verdict.stderr_excerpt.clone_from(&report.stderr);
         }
+        verdict.output = reports.into_iter().next().and_then(|report| report.output);
         let program = self.program.as_ref().as_ref().ok();
         verdict.program = program.and_then(Program::chosen).map(str::to_owned);
         verdict.rewarded(self.task.reward)

@@ -180,6 +180,10 @@ fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) -> UnitResult
         Mode::Strict => {
             let code = compiled(executor, program, unit, &budget);
             let program = Source { text: program.as_bytes(), code, many_tests: task.tests.len() >= MIN_SERIES_TESTS };
+            if task.keep_output {
+                let input = task.tests.tests()[unit.test].input.as_bytes();
+                return UnitResult::Test(judge::run_and_keep(executor, program, input, &budget, &unit.cancel));
+            }
             let test = (&*task.tests, unit.test);
             UnitResult::Test(judge::judge_strictly(executor, program, test, task.tolerance, &budget, &unit.cancel))
         }

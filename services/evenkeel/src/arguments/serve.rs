@@ -46,6 +46,9 @@ pub(crate) struct ServeOptions {
     /// to the environment variable EVENKEEL_METRICS.
     #[arg(long, value_name = "ADDRESS")]
     pub(crate) metrics: Option<String>,
+    /// Serve programs over HTTP as SandboxFusion does, at http://ADDRESS/run_code: short for `--set http.listen=ADDRESS`. Reward workers only.
+    #[arg(long, value_name = "ADDRESS")]
+    pub(crate) http: Option<String>,
     /// Send spans to an OpenTelemetry collector (OTLP over gRPC), such as http://127.0.0.1:4317: one trace per prompt
     /// and per step. Defaults to the environment variable EVENKEEL_TRACES.
     #[arg(long, value_name = "URL")]

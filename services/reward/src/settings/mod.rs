@@ -1,6 +1,7 @@
 //! Settings `reward`: server, limits, and defaults for judging.
 
 mod code;
+mod http;
 
 use evenkeel_config::{ByteSize, Renamed, Settings, resolved_threads};
 use evenkeel_math::{Limits, Profile};
@@ -9,6 +10,8 @@ use evenkeel_rpc::items::ItemLimits;
 use evenkeel_rpc::server::ServerSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+pub use http::HttpSettings;
 
 pub use code::{CodeSettings, LimitSettings, ModeSetting, SandboxStart, UnsupportedSetting};
 
@@ -45,6 +48,8 @@ pub struct RewardSettings {
     pub math: MathDefaults,
     /// How programs are judged.
     pub code: CodeSettings,
+    /// Programs over HTTP, for trainers that have a client of SandboxFusion.
+    pub http: HttpSettings,
 }
 
 /// How mathematical answers are judged, unless the task says otherwise.
@@ -74,6 +79,7 @@ impl Default for RewardSettings {
             max_text: ByteSize::kib(4),
             math: MathDefaults::default(),
             code: CodeSettings::default(),
+            http: HttpSettings::default(),
         }
     }
 }
@@ -154,6 +160,7 @@ impl Settings for RewardSettings {
             let allowed = format!("at least math.fuel, which is {}", self.math.fuel);
             return Err(FieldError::new("math.max_fuel", self.math.max_fuel, allowed));
         }
+        self.http.validate().map_err(|error| error.within("http"))?;
         self.code.validate().map_err(|error| error.within("code"))
     }
 }

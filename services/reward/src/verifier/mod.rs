@@ -10,12 +10,14 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     CodeTask, FieldViolation, InvalidReason, MathTask, Verdict, VerifyItem, verify_item::Answer, verify_item::Task,
 };
+use evenkeel_sandbox::{Limits, ProgramTask, ProgramVerdict};
 use tokio_util::sync::CancellationToken;
 
 use crate::settings::RewardSettings;
 use code::CodeVerifier;
 use math::MathVerifier;
 
+pub(crate) use code::NotSubmitted;
 pub use code::{ReadProgram, SandboxError, WorkerProcesses};
 
 /// Verifies items. Can be used without a server.
@@ -172,6 +174,25 @@ impl Verifier {
             Ok(program) => self.run_code(program, cancel, done),
             Err(verdict) => done(*verdict),
         }
+    }
+
+    /// The limits on a program that names only its memory in bytes: the highest that the settings allow.
+    pub(crate) fn limits_up_to(&self, memory: Option<u64>) -> Limits {
+        self.code.limits_up_to(memory)
+    }
+
+    /// Submits a program that is not an item. Blocks while the sandbox is being prepared. `done` is called once, on a thread of the sandbox,
+    /// unless this fails; it must not block. Cancelling ends the program at once.
+    ///
+    /// # Errors
+    /// Why the program was not submitted.
+    pub(crate) fn run_program(
+        &self,
+        task: ProgramTask,
+        cancel: CancellationToken,
+        done: impl FnOnce(ProgramVerdict) + Send + 'static,
+    ) -> Result<(), NotSubmitted> {
+        self.code.run_program(task, cancel, done)
     }
 
     /// Judges an item and waits for the verdict.

@@ -7,7 +7,7 @@ mod test_cache;
 
 use evenkeel_proto::v1::{CodeTask, InvalidReason, Verdict, verify_item::Answer};
 use evenkeel_sandbox::rows::{Erratum, erratum};
-use evenkeel_sandbox::{ProgramSubmission, ProgramTask};
+use evenkeel_sandbox::{Limits, ProgramSubmission, ProgramTask, ProgramVerdict};
 
 use super::CodeWork;
 use crate::settings::{CodeSettings, RewardSettings, SandboxStart};
@@ -78,6 +78,35 @@ impl CodeVerifier {
         });
     }
 
+    /// The limits on a program that names only its memory in bytes: the highest that the settings allow.
+    pub(super) fn limits_up_to(&self, memory: Option<u64>) -> Limits {
+        let (default, max) = (&self.settings.limits, &self.settings.max_limits);
+        Limits {
+            cpu: max.cpu,
+            program_cpu: max.program_cpu,
+            wall: max.wall,
+            memory_bytes: rules::memory_of(memory.unwrap_or(default.memory.bytes()), max.memory),
+            output_bytes: default.output.bytes(),
+            source_bytes: max.source.bytes(),
+            deterministic: self.settings.deterministic,
+        }
+    }
+
+    /// Submits a program that is not an item.
+    pub(super) fn run_program(
+        &self,
+        task: ProgramTask,
+        cancel: CancellationToken,
+        done: impl FnOnce(ProgramVerdict) + Send + 'static,
+    ) -> Result<(), NotSubmitted> {
+        if !self.is_on() {
+            return Err(NotSubmitted::Unavailable(OFF.to_owned()));
+        }
+        let pool = self.pool.get(&|line| tracing::info!("{line}"));
+        let pool = pool.map_err(|error| NotSubmitted::Unavailable(error.to_string()))?;
+        pool.submit(task, cancel, done).map_err(|_| NotSubmitted::QueueFull)
+    }
+
     /// The task for the pool.
     fn task(
         &self,
@@ -87,8 +116,7 @@ impl CodeVerifier {
         cancel: &CancellationToken,
     ) -> Result<ProgramTask, Box<Verdict>> {
         if !self.is_on() {
-            let off = "this worker runs no programs: reward.code.sandbox is off";
-            return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, off)));
+            return Err(Box::new(Verdict::invalid(id, InvalidReason::Unimplemented, OFF)));
         }
         let rules = rules::rules(&task, &self.settings)
             .map_err(|error| Box::new(Verdict::refused(id, error.within("code"))))?;
@@ -99,6 +127,18 @@ impl CodeVerifier {
         };
         Ok(rules.task(submission, tests))
     }
+}
+
+/// Why a worker without a sandbox runs nothing.
+const OFF: &str = "this worker runs no programs: reward.code.sandbox is off";
+
+/// Why a program was not submitted to the sandbox.
+#[derive(Debug)]
+pub(crate) enum NotSubmitted {
+    /// Something is missing on the machine, or the settings turn programs off.
+    Unavailable(String),
+    /// The sandbox has as many programs as it takes.
+    QueueFull,
 }
 
 /// A program with its tests and rules.

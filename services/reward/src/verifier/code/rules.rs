@@ -96,6 +96,11 @@ fn limits(requested: &CodeLimits, settings: &CodeSettings) -> Result<Limits, Fie
     })
 }
 
+/// An amount of memory between what the interpreter needs and what is allowed.
+pub(super) fn memory_of(bytes: u64, max: ByteSize) -> u64 {
+    bytes.max(MIN_MEMORY.bytes()).min(max.bytes())
+}
+
 /// A requested number of milliseconds, or the default.
 fn duration(field: &str, requested: Option<u64>, default: Duration, max: Duration) -> Result<Duration, FieldError> {
     let Some(milliseconds) = requested else { return Ok(default) };
