@@ -43,9 +43,14 @@ class Terminal:
             elif part == "\r":
                 self.column = 0
             elif part[0] != "\x1b":
-                line = self.lines[self.row].ljust(self.column)
-                self.lines[self.row] = line[: self.column] + part + line[self.column + len(part):]
-                self.column += len(part)
+                for character in part:
+                    # A line that is full goes on in the next one.
+                    if self.column == COLUMNS:
+                        self.row, self.column = self.row + 1, 0
+                        self.lines += [""] * (self.row + 1 - len(self.lines))
+                    line = self.lines[self.row].ljust(self.column)
+                    self.lines[self.row] = line[: self.column] + character + line[self.column + 1:]
+                    self.column += 1
             elif part[-1] in "AB":
                 count = int(part[2:-1] or 1)
                 self.row = max(0, self.row - count if part[-1] == "A" else self.row + count)
@@ -77,7 +82,7 @@ def screenshot(url, name, size, scheme, folder, top=0):
     subprocess.run(
         ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
          f"--user-data-dir={folder}/chromium", f"--window-size={width},{height + top}",
-         f"--blink-settings=preferredColorScheme={scheme}", "--virtual-time-budget=3000", f"--screenshot={whole}", url],
+         f"--blink-settings=preferredColorScheme={scheme}", "--timeout=4000", f"--screenshot={whole}", url],
         check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180,
     )
     path = TO / f"{name}.png"

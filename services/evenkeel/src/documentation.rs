@@ -207,6 +207,8 @@ pub(crate) fn is_table(schema: &Value) -> bool {
 pub(crate) fn described(field: &Value) -> Option<String> {
     let text = field["description"].as_str()?;
     let text = text.replace("\n\n", "\u{2029}").replace('\n', " ").replace('\u{2029}', "\n");
+    // Links of the code's own documentation lead nowhere here.
+    let text = text.replace("[`", "`").replace("`]", "`");
     let choices = choices(field);
     Some(if choices.is_empty() { text } else { format!("{text}\n{}", choices.join("\n")) })
 }
@@ -229,7 +231,7 @@ fn choices(schema: &Value) -> Vec<String> {
 /// A value of an enumeration and what it stands for.
 fn choice(schema: &Value) -> Option<String> {
     let (name, meaning) = (schema["const"].as_str()?, schema["description"].as_str()?);
-    Some(format!("- \"{name}\": {}", meaning.replace('\n', " ")))
+    Some(format!("- \"{name}\": {}", meaning.replace('\n', " ").replace("[`", "`").replace("`]", "`")))
 }
 
 /// Lines of at most [`WIDTH`] columns.

@@ -97,7 +97,7 @@ fn rows_with_tests_are_programs_and_nobody_looks_for_a_mark() {
 fn rows_are_checked_without_a_model_and_what_is_dropped_is_summed_up() {
     let dir = tempfile::tempdir().unwrap();
     let text = [
-        json!({"prompt": "How many?", "answer": 4}).to_string(),
+        json!({"prompt": "How many?\n", "answer": 4}).to_string(),
         json!({"prompt": "Without an answer"}).to_string(),
         "{".to_owned(),
         json!({"prompt": "How many more?", "answer": 5}).to_string(),
@@ -111,7 +111,7 @@ fn rows_are_checked_without_a_model_and_what_is_dropped_is_summed_up() {
     assert!(said.contains("2 of 4 rows give no prompt: 1 invalid-row, 1 missing-gold"), "{said}");
     assert!(said.contains("warning: no prompt asks for a marked answer") && said.contains("data.suffix"), "{said}");
     assert!(
-        shown.contains("rows.jsonl#4, without a model") && shown.contains("line 3"),
+        shown.contains("rows.jsonl#4, without a model") && shown.contains("line 3") && shown.contains("How many?⏎"),
         "one way to number rows: {shown}"
     );
     for name in ["rows.json", "rows.csv"] {
