@@ -23,7 +23,7 @@ import urllib.request
 from PIL import Image
 
 TO = pathlib.Path(__file__).parents[1] / "docs/pictures"
-COLUMNS, PORT = 108, 18439
+COLUMNS, PORT = 132, 18439
 MOST_BYTES = 150_000
 # Colour scheme, width, height.
 LIGHT, DARK = 1, 0
@@ -116,6 +116,7 @@ def main(program):
         reader = threading.Thread(target=read)
         reader.start()
         while not during:
+            assert reader.is_alive(), f"it ended without having trained: {terminal.text()}"
             time.sleep(0.2)
         address = f"http://127.0.0.1:{PORT}/run/arithmetic-0"
         urllib.request.urlopen(address).read()

@@ -17,6 +17,7 @@ const TYPED: [&str; 3] = ["sh", "bash", "console"];
 /// What others' programs take is theirs to say.
 const OTHERS: &[&str] = &[
     "apt-get",
+    "cat",
     "cp",
     "curl",
     "export",

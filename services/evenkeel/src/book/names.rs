@@ -1,4 +1,4 @@
-//! Names in running text: settings, commands and flags between backticks are ones that there are.
+//! Names in running text: settings, metrics, commands and flags between backticks are ones that there are.
 
 use std::collections::BTreeSet;
 
@@ -10,6 +10,7 @@ use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::GatewaySettings;
+use evenkeel_run_metrics::table;
 
 use super::pages::{self, Page};
 use crate::arguments::Arguments;
@@ -19,8 +20,8 @@ use crate::documentation::{all_keys, schema, schema_of};
 const FILES: [&str; 9] = [".rs", ".proto", ".json", ".jsonl", ".py", ".md", ".toml", ".html", ".safetensors"];
 /// Pages on which names of other systems stand beside ours.
 const COMPARED: [&str; 2] = ["docs/verl.md", "docs/glossary.md"];
-/// A field of a message that looks like a setting.
-const FIELDS: [&str; 1] = ["model.head"];
+/// What looks like a setting or a metric and is none: a field of a message, modules, the axis of W&B's curves.
+const OTHERS: [&str; 4] = ["model.head", "rollout/verification", "rollout/episode", "training/step"];
 
 /// Text between backticks, outside of blocks.
 fn code(page: &Page) -> Vec<(usize, String)> {
@@ -93,6 +94,7 @@ fn faults(pages: &[Page]) -> Vec<String> {
     ] {
         keys.extend(all_keys(&schema, ""));
     }
+    let roots: BTreeSet<&str> = table::all().filter_map(|metric| metric.name.split('/').next()).collect();
     let mut root = Arguments::command();
     root.build();
     let mut faults = Vec::new();
@@ -110,7 +112,12 @@ fn faults(pages: &[Page]) -> Vec<String> {
                 && key.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '.'))
                 && !key.ends_with('.')
                 && !FILES.iter().any(|ending| key.ends_with(ending));
-            let is_foreign = COMPARED.contains(&page.name.as_str()) || FIELDS.contains(&key);
+            let is_foreign = COMPARED.contains(&page.name.as_str()) || OTHERS.contains(&key);
+            let is_metric = text.split_once('/').is_some_and(|(root, rest)| roots.contains(root) && !rest.is_empty())
+                && text.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '_' | '/' | '@'));
+            if is_metric && !is_foreign && table::find(&text).is_none() {
+                fault(format!("no metric is called {text}"));
+            }
             if is_key && !is_foreign && !keys.contains(key) && !is_within_a_list(key) {
                 fault(format!("no setting is called {key}"));
             }
@@ -129,6 +136,8 @@ fn every_setting_and_command_in_running_text_exists() {
 fn a_name_that_is_not_is_found() {
     let found = |text: &str| faults(&[Page::new("a.md", text)]).len();
     assert_eq!(found("`sampling.group_size = 4`, `evenkeel data check --json FILE`, `data.json`, `engine.rs`"), 0);
+    assert_eq!(found("`critic/score/mean`, `actor/grad_norm`, `docs/data.md`"), 0);
+    assert_eq!(found("`critic/scores/mean`"), 1);
     assert_eq!(found("`sampling.group_sise`"), 1);
     assert_eq!(found("`evenkeel data chek`"), 1);
     assert_eq!(found("`evenkeel show RUN --wrongs`"), 1);
