@@ -34,11 +34,11 @@ impl CheckOutcome {
 }
 
 macro_rules! reasons {
-    ($($outcome:ident { $($(#[$doc:meta])+ $reason:ident => $code:literal,)+ })+) => {
+    ($($outcome:ident { $($(#[doc = $doc:literal])+ $reason:ident => $code:literal,)+ })+) => {
         /// Why a check ended as it did; determines the [`CheckOutcome`].
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Reason {
-            $($($(#[$doc])+ $reason,)+)+
+            $($($(#[doc = $doc])+ $reason,)+)+
         }
 
         impl Reason {
@@ -48,6 +48,11 @@ macro_rules! reasons {
             /// Its stable name.
             pub fn code(self) -> &'static str {
                 match self { $($(Self::$reason => $code,)+)+ }
+            }
+
+            /// What it stands for, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $($(Self::$reason => concat!($($doc),+).trim_ascii(),)+)+ }
             }
 
             /// The outcome that it stands for.

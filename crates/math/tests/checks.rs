@@ -135,10 +135,6 @@ fn one_gold_answer_serves_many_checks() {
 }
 
 #[test]
-fn every_reason_is_documented() {
-    let page = include_str!("../../../docs/math.md");
-    for reason in Reason::ALL {
-        let row = format!("| `{}` | `{}` |", reason.code(), reason.outcome().name());
-        assert!(page.contains(&row), "{row}");
-    }
+fn every_reason_has_a_meaning() {
+    assert!(Reason::ALL.iter().all(|reason| reason.meaning().ends_with('.')));
 }

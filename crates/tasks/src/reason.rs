@@ -4,64 +4,66 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Why a row yields no prompts.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reason {
+macro_rules! reasons {
+    ($($(#[doc = $doc:literal])+ $reason:ident => $name:literal,)+) => {
+        /// Why a row yields no prompts.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+        #[serde(rename_all = "kebab-case")]
+        pub enum Reason {
+            $($(#[doc = $doc])+ $reason,)+
+        }
+
+        impl Reason {
+            /// All of them, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$reason,)+];
+
+            /// Its name in reports.
+            pub fn name(self) -> &'static str {
+                match self { $(Self::$reason => $name,)+ }
+            }
+
+            /// What it stands for, in a sentence.
+            pub fn meaning(self) -> &'static str {
+                match self { $(Self::$reason => concat!($($doc),+).trim_ascii(),)+ }
+            }
+        }
+    };
+}
+
+reasons! {
     /// The row cannot be read: not JSON, no object, not UTF-8, too long, or a field of the wrong type.
-    InvalidRow,
+    InvalidRow => "invalid-row",
     /// None of the columns that hold a prompt.
-    MissingPrompt,
+    MissingPrompt => "missing-prompt",
     /// A prompt without a text.
-    EmptyPrompt,
+    EmptyPrompt => "empty-prompt",
     /// Messages that are not a conversation: no user message, an unknown role, no content.
-    InvalidMessages,
+    InvalidMessages => "invalid-messages",
     /// Nothing to judge an answer against.
-    MissingGold,
+    MissingGold => "missing-gold",
     /// A gold answer without a text.
-    EmptyGold,
+    EmptyGold => "empty-gold",
     /// A gold answer that the verifier cannot read.
-    UnreadableGold,
+    UnreadableGold => "unreadable-gold",
     /// Tests that are absent, not JSON, or without outputs.
-    InvalidTests,
+    InvalidTests => "invalid-tests",
     /// A programming question that asks for another language than Python.
-    OtherLanguage,
+    OtherLanguage => "other-language",
     /// It goes to a verifier that nobody declared. Always refuses the data set: other rows would be no substitute.
-    UnknownVerifier,
+    UnknownVerifier => "unknown-verifier",
     /// Another row has the same messages and another gold answer.
-    Conflict,
+    Conflict => "conflict",
     /// A filter of the settings leaves it out.
-    Filtered,
+    Filtered => "filtered",
     /// The chat template refuses it, or there is none for its messages.
-    Unrenderable,
+    Unrenderable => "unrenderable",
     /// It leaves no room for a response.
-    TooLong,
+    TooLong => "too-long",
     /// The same text is among the problems for evaluation.
-    InEvaluation,
+    InEvaluation => "in-evaluation",
 }
 
 impl Reason {
-    /// Its name in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::InvalidRow => "invalid-row",
-            Self::MissingPrompt => "missing-prompt",
-            Self::EmptyPrompt => "empty-prompt",
-            Self::InvalidMessages => "invalid-messages",
-            Self::MissingGold => "missing-gold",
-            Self::EmptyGold => "empty-gold",
-            Self::UnreadableGold => "unreadable-gold",
-            Self::InvalidTests => "invalid-tests",
-            Self::OtherLanguage => "other-language",
-            Self::UnknownVerifier => "unknown-verifier",
-            Self::Conflict => "conflict",
-            Self::Filtered => "filtered",
-            Self::Unrenderable => "unrenderable",
-            Self::TooLong => "too-long",
-            Self::InEvaluation => "in-evaluation",
-        }
-    }
-
     /// Whether the row is at fault, and not only unwanted: such rows are refused where the settings say so.
     pub fn is_fault(self) -> bool {
         !matches!(self, Self::Filtered | Self::TooLong | Self::InEvaluation)

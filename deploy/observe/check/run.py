@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Runs a short training with every service as a process, and holds what it shows against what is promised: every series that
-docs/observability.md lists, every query of every dashboard and every rule, against a real Prometheus. No result may be empty, except of what
+docs/reference/series.md lists, every query of every dashboard and every rule, against a real Prometheus. No result may be empty, except of what
 needs something that this run has not (marked "only with"). Needs `prometheus` and `promtool` (Debian: apt-get install prometheus).
 
     cargo build --release -p evenkeel
@@ -21,7 +21,7 @@ from stack import SERVICES, Prometheus, Processes, Stack, get
 
 ROOT = Path(__file__).resolve().parents[3]
 OBSERVE = ROOT / "deploy/observe"
-PAGE = ROOT / "docs/observability.md"
+PAGE = ROOT / "docs/reference/series.md"
 # Tables of the page that hold for a process.
 TABLES = {
     "engine": ["Every process", "Engine"],
@@ -45,8 +45,8 @@ def tables():
     """Names by heading, and whether each is there in every run."""
     found, heading = {}, ""
     for line in PAGE.read_text().splitlines():
-        if line.startswith("### "):
-            heading = line[4:]
+        if line.startswith("## "):
+            heading = line[3:]
         elif row := re.match(r"\| `([a-z_:]+)` \|", line):
             found.setdefault(heading, {})[row[1]] = "(only with" not in line
     return found

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use evenkeel_config::{Loaded, nearest};
 use evenkeel_proto::FieldError;
+use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde_json::Value;
 use toml::Table;
@@ -61,7 +62,7 @@ fn differing(ours: Table, theirs: &Table) -> Table {
 }
 
 /// A setting with its value, where it was written and what it is; of a section each of its keys.
-fn one(key: &str, loaded: &Loaded<Recipe>) -> Result<String> {
+pub(crate) fn one(key: &str, loaded: &Loaded<Recipe>) -> Result<String> {
     let at = |toml: &str| -> Result<Option<toml::Value>> {
         let table = toml::Value::Table(toml.parse()?);
         Ok(key.split('.').try_fold(&table, |place, part| place.get(part)).cloned())
@@ -101,7 +102,7 @@ fn one(key: &str, loaded: &Loaded<Recipe>) -> Result<String> {
 }
 
 /// The paths of all settings and sections.
-fn all_keys(schema: &Value, path: &str) -> Vec<String> {
+pub(crate) fn all_keys(schema: &Value, path: &str) -> Vec<String> {
     let properties = options(schema).filter_map(|option| option["properties"].as_object()).flatten();
     let within = |(key, field): (&String, &Value)| {
         let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
@@ -112,11 +113,16 @@ fn all_keys(schema: &Value, path: &str) -> Vec<String> {
 }
 
 /// What the settings of a recipe are read into.
-fn schema() -> Value {
+pub(crate) fn schema() -> Value {
+    schema_of::<Recipe>()
+}
+
+/// What settings are read into.
+pub(crate) fn schema_of<T: JsonSchema>() -> Value {
     SchemaSettings::draft2020_12()
         .with(|settings| settings.inline_subschemas = true)
         .into_generator()
-        .into_root_schema_for::<Recipe>()
+        .into_root_schema_for::<T>()
         .to_value()
 }
 
@@ -184,7 +190,7 @@ fn comment(described: &Option<String>, text: &mut String) {
 }
 
 /// A schema, and what it may be instead: an optional table is one of itself and null.
-fn options(schema: &Value) -> impl Iterator<Item = &Value> {
+pub(crate) fn options(schema: &Value) -> impl Iterator<Item = &Value> {
     std::iter::once(schema).chain(schema["anyOf"].as_array().into_iter().flatten())
 }
 
@@ -192,15 +198,17 @@ fn property<'a>(schema: &'a Value, key: &str) -> Option<&'a Value> {
     options(schema).map(|option| &option["properties"][key]).find(|found| !found.is_null())
 }
 
-fn is_table(schema: &Value) -> bool {
+pub(crate) fn is_table(schema: &Value) -> bool {
     // With keys of its own, or with any.
     options(schema).any(|option| option["type"].as_str() == Some("object"))
 }
 
 /// What a schema says about a field.
-fn described(field: &Value) -> Option<String> {
+pub(crate) fn described(field: &Value) -> Option<String> {
     let text = field["description"].as_str()?;
     let text = text.replace("\n\n", "\u{2029}").replace('\n', " ").replace('\u{2029}', "\n");
+    // Links of the code's own documentation lead nowhere here.
+    let text = text.replace("[`", "`").replace("`]", "`");
     let choices = choices(field);
     Some(if choices.is_empty() { text } else { format!("{text}\n{}", choices.join("\n")) })
 }
@@ -223,7 +231,7 @@ fn choices(schema: &Value) -> Vec<String> {
 /// A value of an enumeration and what it stands for.
 fn choice(schema: &Value) -> Option<String> {
     let (name, meaning) = (schema["const"].as_str()?, schema["description"].as_str()?);
-    Some(format!("- \"{name}\": {}", meaning.replace('\n', " ")))
+    Some(format!("- \"{name}\": {}", meaning.replace('\n', " ").replace("[`", "`").replace("`]", "`")))
 }
 
 /// Lines of at most [`WIDTH`] columns.

@@ -7,6 +7,8 @@ mod terminal;
 mod allocator;
 mod arguments;
 mod audit;
+#[cfg(test)]
+mod book;
 mod cluster;
 mod columns;
 mod compare;

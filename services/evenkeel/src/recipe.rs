@@ -98,6 +98,12 @@ pub(crate) fn load_alone(recipes: &[String]) -> Result<Loaded<Recipe>> {
     Ok(resolve(Layers::of(recipes)?.loader()?)?)
 }
 
+/// The settings that recipes write, of the right types, whether or not they fit together.
+#[cfg(test)]
+pub(crate) fn read<T: Settings>(recipes: &[String]) -> Result<Loaded<T>, ConfigError> {
+    Layers::of(recipes)?.loader()?.load()
+}
+
 /// The recipes that have no effect, in words: each of their keys is set by one that comes after them.
 pub(crate) fn without_effect(recipes: &[String]) -> Result<Vec<String>> {
     Ok(Layers::of(recipes)?.without_effect())

@@ -1,10 +1,13 @@
-//! The verifier of `examples/` in a run, and reward functions that a run starts itself. They need grpcio, which is installed once into the target directory; where no package index can be
-//! reached the test is reported as ignored.
+//! The verifier of `examples/` in a run, reward functions that a run starts itself, and the commands of the documentation. They need grpcio,
+//! which is installed once into the target directory; where no package index can be reached the tests are reported as ignored.
 #![allow(
     clippy::unwrap_used,
     clippy::print_stderr,
     reason = "a test that cannot go on may panic, and says why it is ignored"
 )]
+
+#[path = "custom_verifier/pages.rs"]
+mod pages;
 
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
@@ -19,7 +22,8 @@ const PACKAGES: [&str; 2] = ["grpcio==1.85.1", "grpcio-tools==1.85.1"];
 
 fn main() -> ExitCode {
     type Check = fn(&Path);
-    let runs: [(&str, Check); 4] = [
+    let runs: [(&str, Check); 5] = [
+        ("the_commands_of_the_documentation_that_are_marked_run_succeed", pages::succeed),
         ("a_run_learns_from_the_verdicts_of_the_example_and_logs_its_component", trains),
         ("a_run_starts_a_file_of_reward_functions_and_logs_each_of_them", trains_on_functions),
         ("a_run_whose_reward_functions_are_others_is_not_gone_on_with", other_functions),

@@ -17,7 +17,7 @@ use crate::settings::LoopSettings;
 const MAX_SECRET_BYTES: u64 = 1 << 20;
 
 /// Limits on what a recipe may load. The server sets them, since recipes come from its clients.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LoadLimits {
     /// Largest data file (`data.files` and the like).

@@ -4,14 +4,24 @@ use std::fmt;
 use std::str::FromStr;
 
 macro_rules! reasons {
-    ($($(#[$doc:meta])* $reason:ident = $name:literal,)+) => {
+    ($($(#[doc = $doc:literal])+ $reason:ident = $name:literal,)+) => {
         /// Why a call or an item failed, finer than its code, as `google.rpc.ErrorInfo` and `Failure` carry it.
         #[derive(Debug, Clone, Copy, PartialEq, Eq)]
         pub enum Reason {
-            $($(#[$doc])* $reason,)+
+            $($(#[doc = $doc])+ $reason,)+
         }
 
         impl Reason {
+            /// All of them, in the order of the documentation.
+            pub const ALL: &[Self] = &[$(Self::$reason,)+];
+
+            /// What it stands for, in a sentence.
+            pub const fn meaning(self) -> &'static str {
+                match self {
+                    $(Self::$reason => concat!($($doc),+).trim_ascii(),)+
+                }
+            }
+
             /// As messages carry it.
             pub const fn as_str(self) -> &'static str {
                 match self {

@@ -50,10 +50,10 @@ fn shown(group: &[Rollout]) -> Html {
     );
     let gold = match first.gold.is_empty() {
         true => String::new(),
-        false => format!(" Gold: {}.", first.gold.join(" or ")),
+        false => format!(" · gold {}", first.gold.join(" or ")),
     };
     let heading = Html::element("p", &[], Html::element("b", &[], title).with(gold.as_str()));
-    let answers = group.iter().map(answer).collect::<Html>();
+    let answers = distinct(group).into_iter().map(|(rollout, count)| answer(rollout, count)).collect::<Html>();
     let content = heading.with(Html::element("pre", &[], cut(&first.prompt, PROMPT)));
     Html::element("div", &[("class", "group")], content.with(Html::element("div", &[("class", "answers")], answers)))
 }
@@ -70,7 +70,23 @@ fn outcome(first: &Rollout) -> &str {
     }
 }
 
-fn answer(rollout: &Rollout) -> Html {
+/// Answers of a group, those that look the same once, with how many they are.
+fn distinct(group: &[Rollout]) -> Vec<(&Rollout, usize)> {
+    let mut found: Vec<(&Rollout, usize)> = Vec::new();
+    let is_same = |a: &Rollout, b: &Rollout| {
+        (&a.text, a.tokens, a.verdict.label(), &a.reason) == (&b.text, b.tokens, b.verdict.label(), &b.reason)
+            && (a.advantage, a.weight, a.why_not_trained()) == (b.advantage, b.weight, b.why_not_trained())
+    };
+    for rollout in group {
+        match found.iter_mut().find(|(other, _)| is_same(other, rollout)) {
+            Some((_, count)) => *count += 1,
+            None => found.push((rollout, 1)),
+        }
+    }
+    found
+}
+
+fn answer(rollout: &Rollout, count: usize) -> Html {
     let class = match Class::of(rollout) {
         Class::Right => "right",
         Class::Wrong => "wrong",
@@ -79,7 +95,8 @@ fn answer(rollout: &Rollout) -> Html {
     let reason = if rollout.reason.is_empty() { String::new() } else { format!(" ({})", rollout.reason) };
     let cut_off = if rollout.is_truncated() { ", cut off" } else { "" };
     let verdict = Html::element("b", &[], rollout.verdict.label().replace('_', " "));
-    let about = verdict.with(format!("{reason} · {}\u{a0}tokens{cut_off}", rollout.tokens));
+    let times = if count > 1 { format!(" · {count}\u{a0}times") } else { String::new() };
+    let about = verdict.with(format!("{reason} · {}\u{a0}tokens{cut_off}{times}", rollout.tokens));
     let mut learner: Vec<String> = Vec::new();
     learner.extend(rollout.why_not_trained().map(|why| format!("not trained on: {why}")));
     let said = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
@@ -194,7 +211,7 @@ fn courses(samples: &TrainingSamples) -> Html {
 #[cfg(test)]
 mod tests {
     use super::super::training_samples::TrainingCache;
-    use super::super::training_samples::tests::kept;
+    use super::super::training_samples::tests::{kept, rollout};
     use super::*;
 
     #[test]
@@ -203,13 +220,21 @@ mod tests {
         kept(dir.path(), 3);
         let html = section(&TrainingCache::default().get(dir.path())).into_string();
         assert!(html.contains("Groups of training step 3") && html.contains("show RUN --train --step 3"), "{html}");
-        assert!(html.contains("Problem 1 · p#0 · 3 of 4 right · trained on</b> Gold: 2."), "{html}");
+        assert!(html.contains("Problem 1 · p#0 · 3 of 4 right · trained on</b> · gold 2"), "{html}");
         assert!(html.contains("<div class=\"right\"><p><b>correct</b> (equal) · 5\u{a0}tokens</p>"), "{html}");
         assert!(
             html.contains("advantage\u{a0}0.5 · weight\u{a0}0.25") && html.contains("&lt;b&gt;2&lt;/b&gt;"),
             "{html}"
         );
         assert!(html.contains("<h3>Answer lengths</h3>") && html.contains("<h3>Rewards</h3>"), "{html}");
+    }
+
+    #[test]
+    fn answers_that_are_the_same_stand_there_once_with_how_many_they_are() {
+        let group = [(0, true), (0, true), (0, false), (1, true)].map(|(sample, right)| rollout(1, 0, sample, right));
+        let html = shown(&group).into_string();
+        assert!(html.contains("3 of 4 right") && html.matches("class=\"soft\"").count() == 3, "{html}");
+        assert_eq!(html.matches("tokens · 2\u{a0}times").count(), 1, "{html}");
     }
 
     #[test]

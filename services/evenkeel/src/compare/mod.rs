@@ -42,6 +42,12 @@ const FOLDER: &str = "comparisons";
 const INTERRUPTED: u8 = 130;
 const SEEDS: u64 = 8;
 
+/// Whether a file is a study, which is read as one.
+#[cfg(test)]
+pub(crate) fn is_study(path: &str) -> Result<bool> {
+    Ok(Study::find(path)?.is_some())
+}
+
 pub(crate) async fn compare(options: CompareOptions) -> Result<ExitCode> {
     let is_run = |name: &String| RunRecord::read(Path::new(name)).is_ok();
     match options.names.iter().filter(|name| is_run(name)).count() {

@@ -64,15 +64,19 @@ pub(super) fn length(tokens: usize, is_truncated: bool) -> String {
     }
 }
 
-/// A text of several lines, each indented, so that none can pass for a heading. White space at its end is part of a prompt and shown by marks.
+/// A text of several lines, each indented, so that none can pass for a heading.
 pub(super) fn section(out: &mut impl Write, name: &str, text: &str) -> io::Result<()> {
     writeln!(out, "{name}")?;
-    let end = text.trim_end();
-    let marks: String = text[end.len()..].chars().map(mark).collect();
-    for line in (multi_line(end).into_owned() + &marks).lines() {
+    for line in with_visible_end(text).lines() {
         writeln!(out, "  {line}")?;
     }
     writeln!(out)
+}
+
+/// A text for a terminal. White space at its end, which is part of a prompt, is shown by marks.
+pub(crate) fn with_visible_end(text: &str) -> String {
+    let end = text.trim_end();
+    multi_line(end).chars().chain(text[end.len()..].chars().map(mark)).collect()
 }
 
 /// What stands for white space.

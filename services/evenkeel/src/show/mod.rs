@@ -13,6 +13,7 @@ use evenkeel_run_files::{AnswerReader, RolloutReader, RunFilesError};
 
 use crate::arguments::ShowOptions;
 use answers::Shown;
+pub(crate) use answers::with_visible_end;
 use rollouts::ShownRollouts;
 use sample::{Longest, Sample, is_wanted};
 use source::Source;

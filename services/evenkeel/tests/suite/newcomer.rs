@@ -70,10 +70,34 @@ fn rows_without_gold_answers_get_a_reward_function() {
 }
 
 #[test]
+fn rows_with_tests_are_programs_and_nobody_looks_for_a_mark() {
+    let dir = tempfile::tempdir().unwrap();
+    // The words in which programs are asked for do not fit the small recipe's context.
+    let mut model =
+        within(dir.path(), &["model", "--out", "model", "--set", "model.fresh.context_tokens=4096", "--recipe"]);
+    model.arg(small());
+    succeed(model);
+    let row = |n: usize| {
+        let tests = json!([{"input": "1", "output": (n + 1).to_string()}]);
+        format!("{}\n", json!({"prompt": format!("Read x and print x + {n}."), "tests": tests}))
+    };
+    std::fs::write(dir.path().join("rows.jsonl"), (0..30).map(row).collect::<String>()).unwrap();
+    let said = stdout(within(dir.path(), &["init", "--data", "rows.jsonl", "--model", "model"]));
+    assert!(said.contains("30 problems (code)"), "{said}");
+    let recipe = std::fs::read_to_string(dir.path().join("recipe.toml")).unwrap();
+    assert!(recipe.contains("# Rows with tests are programs: the sandbox runs them."), "{recipe}");
+    assert!(!recipe.contains("suffix") && !recipe.contains("overlong"), "{recipe}");
+    let output = within(dir.path(), &["train", "--dry-run", "--json", "recipe.toml"]).output().unwrap();
+    let report: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((&report["can_start"], &report["problems"]), (&json!(true), &json!([])), "{report}");
+    assert_eq!(report["data"]["sets"][1]["rows"], 3, "held out of 30: {report}");
+}
+
+#[test]
 fn rows_are_checked_without_a_model_and_what_is_dropped_is_summed_up() {
     let dir = tempfile::tempdir().unwrap();
     let text = [
-        json!({"prompt": "How many?", "answer": 4}).to_string(),
+        json!({"prompt": "How many?\n", "answer": 4}).to_string(),
         json!({"prompt": "Without an answer"}).to_string(),
         "{".to_owned(),
         json!({"prompt": "How many more?", "answer": 5}).to_string(),
@@ -87,7 +111,7 @@ fn rows_are_checked_without_a_model_and_what_is_dropped_is_summed_up() {
     assert!(said.contains("2 of 4 rows give no prompt: 1 invalid-row, 1 missing-gold"), "{said}");
     assert!(said.contains("warning: no prompt asks for a marked answer") && said.contains("data.suffix"), "{said}");
     assert!(
-        shown.contains("rows.jsonl#4, without a model") && shown.contains("line 3"),
+        shown.contains("rows.jsonl#4, without a model") && shown.contains("line 3") && shown.contains("How many?⏎"),
         "one way to number rows: {shown}"
     );
     for name in ["rows.json", "rows.csv"] {

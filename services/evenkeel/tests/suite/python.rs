@@ -103,3 +103,42 @@ print(json.dumps({'rows': len(df), 'mean': df.reward.mean(), 'columns': list(df.
     let steps = read["steps"].as_array().unwrap();
     assert_eq!((steps.len(), &steps[1][0], &steps[1][1]), (3, &2.into(), &read["mean"]));
 }
+
+/// `examples/follow_wandb.py` with the package itself, which writes what it would send into a log of LevelDB's format.
+#[test]
+#[ignore = "EVENKEEL_WANDB_PYTHON must name a Python with the package wandb"]
+fn weights_and_biases_gets_every_line_of_a_run_and_none_twice() {
+    const SCRIPT: &str = "
+import glob, json, os, struct, subprocess, sys
+from wandb.proto import wandb_internal_pb2
+os.environ['WANDB_MODE'] = 'offline'
+os.environ['WANDB_DIR'] = os.path.dirname(sys.argv[1])
+subprocess.run([sys.executable, sys.argv[2], sys.argv[1]], check=True, stdout=subprocess.DEVNULL)
+data = open(glob.glob(os.environ['WANDB_DIR'] + '/wandb/offline-run-*/*.wandb')[0], 'rb').read()
+at, record, rows = 7, b'', []
+while at + 7 <= len(data):
+    if 32768 - at % 32768 < 7:
+        at += 32768 - at % 32768
+        continue
+    length, kind = struct.unpack('<HB', data[at + 4 : at + 7])
+    record = (record if kind in (3, 4) else b'') + data[at + 7 : at + 7 + length]
+    at += 7 + length
+    if kind in (1, 4):
+        message = wandb_internal_pb2.Record.FromString(record)
+        if message.WhichOneof('record_type') == 'history':
+            rows.append({item.key or '/'.join(item.nested_key): json.loads(item.value_json) for item in message.history.item})
+print(json.dumps(rows))
+";
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("run");
+    run(&out);
+    let follower = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/follow_wandb.py");
+    let sent = python("EVENKEEL_WANDB_PYTHON", SCRIPT, &[&out, &follower]);
+    let sent: Vec<serde_json::Value> = serde_json::from_str(sent.trim()).unwrap();
+    let steps = |name: &str| -> Vec<u64> {
+        sent.iter().filter(|row| row.get(name).is_some()).map(|row| row["training/step"].as_u64().unwrap()).collect()
+    };
+    assert_eq!(steps("warm_start/loss"), [1, 2]);
+    assert_eq!(steps("critic/score/mean"), [1, 2, 3]);
+    assert_eq!(steps("val-core/arithmetic/acc/mean@1"), [0, 3]);
+}

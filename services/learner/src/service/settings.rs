@@ -59,7 +59,7 @@ impl From<PublishType> for DType {
 }
 
 /// The settings of the service.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct LearnerSettings {
     /// The gRPC server.

@@ -33,7 +33,7 @@ pub(crate) use train_feed::TrainFeed;
 pub(crate) use verifier::{AwaitedVerdict, VerifierClient};
 
 /// Where the services are. All of them speak gRPC, also within one process.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Endpoints {
     /// The generation service, `http://HOST:PORT` or `https://HOST:PORT`; it represents all engines behind it.

@@ -15,7 +15,7 @@ use crate::load::LoadLimits;
 use crate::settings::PageSettings;
 
 /// Settings of `evenkeel serve orchestrator`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct OrchestratorSettings {
     /// How it listens.
@@ -36,7 +36,7 @@ pub struct OrchestratorSettings {
 }
 
 /// A run that a server starts by itself, or resumes where it exists: for clusters that are started for a single run.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct StartSettings {
     /// A built-in recipe or a TOML file, or a list of them, each overriding the ones before. Empty: runs are started over gRPC only.

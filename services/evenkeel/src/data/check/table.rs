@@ -3,11 +3,11 @@
 use std::io::{self, Write};
 
 use evenkeel_math::{CheckInput, Gold, Profile, Rules};
-use evenkeel_proto::shown::multi_line;
 use evenkeel_tasks::read::printable;
 use evenkeel_tasks::{DataReport, Problem, Reason};
 
 use super::{Checked, Output};
+use crate::show::with_visible_end;
 
 /// How many prompts are shown.
 const PROMPTS: usize = 5;
@@ -120,7 +120,7 @@ impl<W: Write> Output for Table<W> {
                 }
                 None => writeln!(self.output, "\n--- {}, without a model (--model)", printable(&shown.name))?,
             }
-            writeln!(self.output, "{}", multi_line(&shown.text))?;
+            writeln!(self.output, "{}", with_visible_end(&shown.text))?;
         }
         if !self.golds.is_empty() {
             writeln!(self.output, "\ngold answers and how they are understood")?;
