@@ -1,4 +1,4 @@
-//! Dense decoders (Qwen2, Qwen3), for training and for sampling.
+//! Dense decoders (Llama, Mistral, Qwen2, Qwen3, SmolLM3), for training and for sampling.
 //!
 //! - [`Config`], [`Parameters`], [`folder`]: reading and writing Hugging Face folders.
 //! - [`Packed`] and [`TrainableModel`]: packed sequences through a forward and a backward pass written by hand over a few kernels
@@ -29,7 +29,7 @@ pub mod sampling;
 mod staging;
 mod tensor_groups;
 
-pub use config::{Architecture, Biases, Config, Rope, RopeScaling};
+pub use config::{Architecture, Biases, Config, Rope, RopeScaling, Yarn};
 pub use count::{count_pass, count_update_from_host};
 pub use decode::{Decoder, KvCache};
 pub use device::{GpuMemory, attention_library, cuda_device, empty_cache, gpu_memory, reset_peak_memory};
