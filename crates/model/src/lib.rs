@@ -5,6 +5,7 @@
 //!   ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
 //! - [`Decoder`]: decodes many sequences of different lengths at once over a KV cache.
 //! - [`sampling`]: draws a token from a row of logits.
+//! - [`gguf`]: models of llama.cpp as such folders.
 //! - [`fresh`]: a new model with random weights and a character tokenizer.
 //!
 //! The crate knows nothing of rewards, groups or services.
@@ -17,6 +18,7 @@ mod error;
 mod failure;
 pub mod folder;
 pub mod fresh;
+pub mod gguf;
 pub mod kernels;
 mod network;
 mod pack;
