@@ -27,10 +27,10 @@ pub enum HeadForm {
 }
 
 impl HeadForm {
-    /// As a parsed `config.json` says. Without a word on it, a model of the supported families has a head of its own.
+    /// As a parsed `config.json` says. Without a word on it, a model of the supported families has a head of its own, but for SmolLM3.
     pub fn of(config: &Value) -> Self {
-        let is = |field| config.get(field).and_then(Value::as_bool) == Some(true);
-        match (is(TIE), is(WRITTEN_OUT)) {
+        let is = |field| config.get(field).and_then(Value::as_bool);
+        match (is(TIE).unwrap_or_else(|| is_tied_by_default(config)), is(WRITTEN_OUT) == Some(true)) {
             (true, _) => Self::Tied,
             (false, true) => Self::WrittenOut,
             (false, false) => Self::Own,
@@ -40,6 +40,14 @@ impl HeadForm {
     /// Whether head and embedding are one tensor of the model, whatever the files have.
     pub fn is_tied(self) -> bool {
         self != Self::Own
+    }
+}
+
+/// What transformers takes where the file says nothing.
+fn is_tied_by_default(config: &Value) -> bool {
+    match config.get("architectures").and_then(|names| names.get(0)) {
+        Some(class) => class == "SmolLM3ForCausalLM",
+        None => config.get("model_type").is_some_and(|kind| kind == "smollm3"),
     }
 }
 
@@ -85,6 +93,16 @@ mod tests {
         for own in [json!({}), json!({"tie_word_embeddings": false}), json!({"tied_head_written_out": "yes"})] {
             assert_eq!(HeadForm::of(&own), HeadForm::Own);
             assert!(!HeadForm::of(&own).is_tied());
+        }
+    }
+
+    #[test]
+    fn smollm3_is_tied_unless_it_says_otherwise() {
+        for config in [json!({"architectures": ["SmolLM3ForCausalLM"]}), json!({"model_type": "smollm3"})] {
+            assert_eq!(HeadForm::of(&config), HeadForm::Tied);
+            let mut own = config;
+            own["tie_word_embeddings"] = json!(false);
+            assert_eq!(HeadForm::of(&own), HeadForm::Own);
         }
     }
 }

@@ -81,14 +81,25 @@ fn relative(a: &[Tensor], b: &[Tensor]) -> f32 {
 
 /// A whole forward and backward pass on the runner, with all that is launched between the host's values.
 pub(crate) fn passes(runner: &dyn Runner) {
-    for architecture in [Architecture::QWEN2, Architecture::QWEN3] {
+    let llama = Config {
+        architecture: Architecture::LLAMA,
+        biases: Biases { mlp: true, ..Biases::ATTENTION },
+        ..config(Architecture::QWEN2)
+    };
+    let smollm3 = Config {
+        architecture: Architecture::SMOLLM3,
+        biases: Biases::NONE,
+        tie_word_embeddings: true,
+        layers_without_rope: vec![1],
+        ..config(Architecture::QWEN2)
+    };
+    for config in [config(Architecture::QWEN2), config(Architecture::QWEN3), llama, smollm3] {
         for (compute, score_limit, gradient_limit) in [(DType::F32, 1e-5, 1e-5), (DType::BF16, 0.05, 0.05)] {
             let mut kept = None;
             // Everything is recomputed by the same code in either type.
             let all = [Recompute::None, Recompute::Selective, Recompute::Full];
             for &recompute in if compute == DType::F32 { &all[..] } else { &all[..2] } {
                 let mut case = Case::new(5);
-                let config = config(architecture);
                 let parameters = parameters(&config, &mut case);
                 let batches = [batch(&config, &mut case)];
                 // Chunks of the head that do not divide its rows.
@@ -96,9 +107,9 @@ pub(crate) fn passes(runner: &dyn Runner) {
                 let kernels = Cuda::new(Host::new(runner), compute).unwrap().with_attention_block(8).unwrap();
                 let copy = parameters.deep_copy().unwrap();
                 let mut found = Network::new(config.clone(), copy, kernels, options).unwrap();
-                let mut wanted = Network::new(config, parameters, cpu(), options).unwrap();
+                let mut wanted = Network::new(config.clone(), parameters, cpu(), options).unwrap();
 
-                let name = format!("{architecture:?} {compute:?} recompute {recompute:?}");
+                let name = format!("{:?} {compute:?} recompute {recompute:?}", config.architecture);
                 let [a, b] = [found.score(&batches, 0.8).unwrap(), wanted.score(&batches, 0.8).unwrap()];
                 for (found, wanted) in a[0].logp.iter().chain(&a[0].entropy).zip(b[0].logp.iter().chain(&b[0].entropy))
                 {

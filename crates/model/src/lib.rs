@@ -1,10 +1,11 @@
-//! Dense decoders (Qwen2, Qwen3), for training and for sampling.
+//! Dense decoders (Llama, Mistral, Qwen2, Qwen3, SmolLM3), for training and for sampling.
 //!
 //! - [`Config`], [`Parameters`], [`folder`]: reading and writing Hugging Face folders.
 //! - [`Packed`] and [`TrainableModel`]: packed sequences through a forward and a backward pass written by hand over a few kernels
 //!   ([`kernels`]); the caller's [`TokenLoss`] turns log-probabilities and entropies into coefficients.
 //! - [`Decoder`]: decodes many sequences of different lengths at once over a KV cache.
 //! - [`sampling`]: draws a token from a row of logits.
+//! - [`gguf`]: models of llama.cpp as such folders.
 //! - [`fresh`]: a new model with random weights and a character tokenizer.
 //!
 //! The crate knows nothing of rewards, groups or services.
@@ -17,6 +18,7 @@ mod error;
 mod failure;
 pub mod folder;
 pub mod fresh;
+pub mod gguf;
 pub mod kernels;
 mod network;
 mod pack;
@@ -29,7 +31,7 @@ pub mod sampling;
 mod staging;
 mod tensor_groups;
 
-pub use config::{Architecture, Biases, Config, Rope, RopeScaling};
+pub use config::{Architecture, Biases, Config, Rope, RopeScaling, Yarn};
 pub use count::{count_pass, count_update_from_host};
 pub use decode::{Decoder, KvCache};
 pub use device::{GpuMemory, attention_library, cuda_device, empty_cache, gpu_memory, reset_peak_memory};

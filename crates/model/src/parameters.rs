@@ -123,9 +123,9 @@ pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
             key_norm: config.query_key_norm.then(|| list.norm(name(names.key_norm), config.head_dim)),
             output: list.linear(name(names.output), hidden, query, biases.output),
             post_norm: list.norm(name(names.post_norm), hidden),
-            gate: list.linear(name(names.gate), inner, hidden, false),
-            up: list.linear(name(names.up), inner, hidden, false),
-            down: list.linear(name(names.down), hidden, inner, false),
+            gate: list.linear(name(names.gate), inner, hidden, biases.mlp),
+            up: list.linear(name(names.up), inner, hidden, biases.mlp),
+            down: list.linear(name(names.down), hidden, inner, biases.mlp),
         }
     });
     let layers = layers.collect();

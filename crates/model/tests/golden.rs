@@ -16,8 +16,13 @@ use evenkeel_model::{
     BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, TrainableModel,
     cuda_device,
 };
-use evenkeel_testing::{GoldenCheck, golden, run};
+use evenkeel_testing::{GoldenCheck, golden, run, test};
 use support::{gradients, host, largest_difference, relative};
+
+const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
+/// Those of which there are no larger ones outside the repository.
+const SMALL: [&str; 8] =
+    ["llama", "mistral", "smollm2", "smollm3", "qwen2_yarn", "qwen2_dynamic", "qwen3_yarn", "qwen3_linear"];
 
 fn main() -> ExitCode {
     let checks: [GoldenCheck; 3] = [
@@ -27,7 +32,14 @@ fn main() -> ExitCode {
     ];
     let families = ["qwen2", "qwen3"].into_iter();
     let each = |family| checks.map(|(name, check)| golden(&format!("{family}::{name}"), family, check));
-    run(families.flat_map(each).flatten().collect())
+    let small = SMALL.into_iter().flat_map(|family| {
+        let committed = Path::new(GOLDEN).join(family);
+        checks.map(|(name, check)| {
+            let committed = committed.clone();
+            test(&format!("{family}::{name}"), move || check(&committed))
+        })
+    });
+    run(families.flat_map(each).flatten().chain(small).collect())
 }
 
 struct Weighted(Vec<f32>);

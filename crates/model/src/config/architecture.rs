@@ -7,9 +7,10 @@ use std::fmt;
 use serde_json::Value;
 
 use super::capabilities::Capabilities;
-use super::mapping::Mapping;
+use super::mapping::{Defaults, Mapping};
 use super::names::TensorNames;
-use super::{Config, qwen2, qwen3, refused};
+use super::window::Window;
+use super::{Config, llama, mistral, qwen2, qwen3, refused, smollm3};
 use crate::error::Result;
 
 /// An architecture that this crate reads and writes.
@@ -21,8 +22,14 @@ impl Architecture {
     pub const QWEN2: Self = Self(&qwen2::MAPPING);
     /// Qwen3.
     pub const QWEN3: Self = Self(&qwen3::MAPPING);
+    /// Llama 2 and 3, and what has its layers.
+    pub const LLAMA: Self = Self(&llama::MAPPING);
+    /// Mistral without a sliding window.
+    pub const MISTRAL: Self = Self(&mistral::MAPPING);
+    /// SmolLM3.
+    pub const SMOLLM3: Self = Self(&smollm3::MAPPING);
     /// All of them.
-    pub const ALL: &[Self] = &[Self::QWEN2, Self::QWEN3];
+    pub const ALL: &[Self] = &[Self::LLAMA, Self::MISTRAL, Self::QWEN2, Self::QWEN3, Self::SMOLLM3];
 
     /// The value of `architectures` in `config.json`.
     pub fn class(self) -> &'static str {
@@ -43,13 +50,26 @@ impl Architecture {
         (self.0.read)(json)
     }
 
+    pub(super) fn defaults(self) -> &'static Defaults {
+        &self.0.defaults
+    }
+
+    /// Whether it reads a key that not every architecture has.
+    pub(super) fn reads(self, key: &str) -> bool {
+        self.0.keys.contains(&key)
+    }
+
+    pub(super) fn window(self, json: &Value) -> Result<Option<Window>> {
+        (self.0.window)(json)
+    }
+
     pub(super) fn write(self, config: &Config, json: &mut Value) {
         (self.0.write)(config, json);
     }
 
     /// The one that `architectures` names; without it, `model_type` does.
     pub(super) fn named_in(json: &Value) -> Result<Self> {
-        let list = |name: fn(&Self) -> &'static str| Self::ALL.iter().map(name).collect::<Vec<_>>().join(" or ");
+        let list = |name: fn(&Self) -> &'static str| Self::ALL.iter().map(name).collect::<Vec<_>>().join(", ");
         let allowed = || list(|each| each.class());
         let named = match json.get("architectures") {
             Some(Value::Array(names)) if !names.is_empty() => &names[0],

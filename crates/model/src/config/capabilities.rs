@@ -11,13 +11,15 @@ pub struct Biases {
     pub value: bool,
     /// The projection of the attention's output.
     pub output: bool,
+    /// All three projections of the feed-forward block.
+    pub mlp: bool,
 }
 
 impl Biases {
     /// No projection.
-    pub const NONE: Self = Self { query: false, key: false, value: false, output: false };
+    pub const NONE: Self = Self { query: false, key: false, value: false, output: false, mlp: false };
     /// Queries, keys and values.
-    pub const QKV: Self = Self { query: true, key: true, value: true, output: false };
+    pub const QKV: Self = Self { query: true, key: true, value: true, ..Self::NONE };
     /// All of attention.
     pub const ATTENTION: Self = Self { output: true, ..Self::QKV };
 }

@@ -33,3 +33,15 @@ pub(super) fn flag(json: &Value, field: &str, default: bool) -> Result<bool> {
         Some(value) => value.as_bool().ok_or_else(|| refused(field, value, "true or false")),
     }
 }
+
+/// `head_dim`, or the width divided among the heads.
+pub(super) fn head_dim(json: &Value) -> Result<usize> {
+    if let Some(dim) = optional_size(json, "head_dim")? {
+        return Ok(dim);
+    }
+    let (hidden, heads) = (size(json, "hidden_size")?, size(json, "num_attention_heads")?);
+    match heads > 0 && hidden.is_multiple_of(heads) {
+        true => Ok(hidden / heads),
+        false => Err(refused("hidden_size", hidden, format!("a multiple of num_attention_heads = {heads}"))),
+    }
+}

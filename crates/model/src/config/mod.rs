@@ -7,13 +7,17 @@
 mod architecture;
 mod capabilities;
 mod fields;
+mod llama;
 mod mapping;
+mod mistral;
 mod names;
 mod qwen2;
 mod qwen3;
 mod read;
 mod rope;
+mod smollm3;
 mod unsupported;
+mod window;
 
 use std::fmt::Display;
 use std::path::Path;
@@ -25,7 +29,7 @@ use serde_json::{Value, json};
 use crate::error::{ModelError, Result};
 pub use architecture::Architecture;
 pub use capabilities::Biases;
-pub use rope::{Rope, RopeScaling};
+pub use rope::{Rope, RopeScaling, Yarn};
 
 /// The sizes and capabilities of a model.
 #[derive(Clone, Debug, PartialEq)]
@@ -119,7 +123,7 @@ impl Config {
         if !(self.rms_norm_eps.is_finite() && self.rms_norm_eps > 0.0) {
             return Err(refused("rms_norm_eps", self.rms_norm_eps, "a number above 0"));
         }
-        self.rope.validate()?;
+        self.rope.validate(self.head_dim)?;
         let layers = &self.layers_without_rope;
         if !layers.is_sorted_by(|layer, next| layer < next)
             || layers.last().is_some_and(|&last| last >= self.num_layers)

@@ -1,6 +1,6 @@
 use serde_json::{Value, json};
 
-use super::{Architecture, Biases, Config, Rope, RopeScaling};
+use super::{Architecture, Biases, Config};
 
 fn qwen3() -> Value {
     json!({
@@ -80,75 +80,13 @@ fn capabilities_that_an_architecture_has_no_words_for_are_not_written() {
 }
 
 #[test]
-fn scaled_rotary_positions_are_read_in_both_spellings() {
-    let llama3 = RopeScaling::Llama3 {
-        factor: 8.0,
-        low_freq_factor: 1.0,
-        high_freq_factor: 4.0,
-        original_max_position_embeddings: 8192.0,
-    };
-    let written = json!({
-        "rope_type": "llama3", "factor": 8.0, "low_freq_factor": 1.0, "high_freq_factor": 4.0,
-        "original_max_position_embeddings": 8192
-    });
-    let linear = RopeScaling::Linear { factor: 2.0 };
-    for (key, value, scaling) in [
-        ("rope_scaling", json!({"type": "linear", "factor": 2.0}), linear),
-        ("rope_parameters", json!({"rope_type": "linear", "factor": 2, "rope_theta": 1e6}), linear),
-        ("rope_scaling", written.clone(), llama3),
-        ("rope_parameters", written, llama3),
-        ("rope_scaling", json!({"rope_type": "default"}), RopeScaling::None),
-        ("rope_scaling", Value::Null, RopeScaling::None),
-    ] {
-        let config = Config::from_json(&with(key, value)).unwrap();
-        assert_eq!(config.rope, Rope { theta: 1e6, scaling }, "{key}");
-        assert_eq!(Config::from_json(&config.to_json().unwrap()).unwrap(), config);
-    }
-    let mut both = with("rope_scaling", json!({"type": "linear", "factor": 2.0}));
-    both["rope_parameters"] = json!({"rope_type": "linear", "factor": 4.0});
-    let error = Config::from_json(&both).unwrap_err().to_string();
-    assert!(error.contains("rope_scaling is {") && error.contains("what rope_parameters says"), "{error}");
-}
-
-#[test]
-fn frequencies_are_divided_as_their_scaling_says() {
-    let of = |scaling| Rope { theta: 500_000.0, scaling }.frequencies(128);
-    let plain = of(RopeScaling::None);
-    assert!(of(RopeScaling::Linear { factor: 4.0 }).iter().zip(&plain).all(|(found, plain)| *found == plain / 4.0));
-    // Llama 3.1: waves of up to 2,048 positions are kept, those of more than 8,192 get eight times as long.
-    let found = of(RopeScaling::Llama3 {
-        factor: 8.0,
-        low_freq_factor: 1.0,
-        high_freq_factor: 4.0,
-        original_max_position_embeddings: 8192.0,
-    });
-    let mut kinds = [0; 3];
-    for (i, (found, plain)) in found.iter().zip(&plain).enumerate() {
-        // In f64, from the definition: between the two the frequency goes linearly from one to the other with the number of waves.
-        let exact = 500_000f64.powf(-2.0 * i as f64 / 128.0);
-        let waves = 8192.0 * exact / std::f64::consts::TAU;
-        let share = ((waves - 1.0) / 3.0).clamp(0.0, 1.0);
-        let wanted = exact / 8.0 + share * (exact - exact / 8.0);
-        assert!((f64::from(*found) / wanted - 1.0).abs() < 1e-5, "{i}: {found} for {wanted}");
-        assert!(share < 1.0 || found == plain);
-        kinds[if share == 0.0 {
-            0
-        } else if share == 1.0 {
-            2
-        } else {
-            1
-        }] += 1;
-    }
-    assert!(kinds.iter().all(|&count| count > 3), "{kinds:?}");
-}
-
-#[test]
 fn what_is_not_computed_is_refused_by_name() {
     let refused = [
-        ("use_sliding_window", json!(true)),
         ("layer_types", json!(["full_attention", "sliding_attention"])),
-        ("rope_scaling", json!({"rope_type": "yarn", "factor": 4.0})),
-        ("rope_scaling", json!({"type": "dynamic", "factor": 2.0})),
+        ("layer_types", json!(["full_attention", "linear_attention"])),
+        ("mlp_bias", json!(true)),
+        ("no_rope_layers", json!([1, 0])),
+        ("rope_interleaved", json!(true)),
         ("rope_parameters", json!({"rope_type": "longrope", "rope_theta": 1e6})),
         ("rope_scaling", json!({"factor": 2.0})),
         ("num_experts", json!(128)),
@@ -161,8 +99,9 @@ fn what_is_not_computed_is_refused_by_name() {
         let error = Config::from_json(&with(key, value.clone())).unwrap_err().to_string();
         assert!(error.contains(key) && error.contains(&value.to_string()), "{key} = {value}: {error}");
     }
-    let error = Config::from_json(&with("architectures", json!(["LlamaForCausalLM"]))).unwrap_err().to_string();
-    let words = "config.json: architectures is \"LlamaForCausalLM\", allowed: Qwen2ForCausalLM or Qwen3ForCausalLM";
+    let error = Config::from_json(&with("architectures", json!(["MixtralForCausalLM"]))).unwrap_err().to_string();
+    let words = "config.json: architectures is \"MixtralForCausalLM\", allowed: LlamaForCausalLM, MistralForCausalLM, \
+                 Qwen2ForCausalLM, Qwen3ForCausalLM, SmolLM3ForCausalLM";
     assert_eq!(error, words);
 }
 
@@ -184,6 +123,10 @@ fn senseless_numbers_are_refused_by_name() {
             json!({"rope_type": "llama3", "factor": 8.0, "low_freq_factor": 4.0, "high_freq_factor": 4.0,
             "original_max_position_embeddings": 8192}),
         ),
+        ("rope_parameters", json!({"rope_type": "yarn", "factor": 2.0, "beta_fast": 1.0, "beta_slow": 2.0})),
+        ("rope_parameters", json!({"rope_type": "yarn", "factor": 2.0, "original_max_position_embeddings": 0})),
+        ("rope_parameters", json!({"rope_type": "yarn", "factor": 2.0, "attention_factor": 0.0})),
+        ("rope_parameters", json!({"rope_type": "yarn", "factor": 2.0, "truncate": "no"})),
     ];
     for (key, value) in refused {
         let error = Config::from_json(&with(key, value.clone())).unwrap_err().to_string();

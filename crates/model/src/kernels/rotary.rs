@@ -9,13 +9,13 @@ use crate::error::Result;
 pub enum RotaryDirection {
     /// By the position's angle.
     Forward,
-    /// By its negative: the backward pass of a rotation is its inverse.
+    /// By its negative: the backward pass of a rotation is its inverse, with the same amplitude.
     Backward,
 }
 
 /// Rotary position embedding in the halves layout of Hugging Face (`rotate_half`).
 pub trait Rotary: Arrays {
-    /// Cosines and sines of every position and pair.
+    /// Cosines and sines of every position and pair, times the amplitude of the rotation.
     type Table: Send + Sync;
     /// The table for a model, up to its longest context.
     fn rotary_table(&self, config: &Config) -> Result<Self::Table>;
@@ -29,12 +29,13 @@ pub trait Rotary: Arrays {
     ) -> Result<Self::Matrix>;
 }
 
-/// cos and sin of position * frequency, (positions, d / 2) each: angles in f32 as in transformers and
+/// cos and sin of position * frequency, (positions, d / 2) each, times the amplitude: angles in f32 as in transformers and
 /// vLLM (the rounding of a large angle is part of the model).
 pub(crate) fn rotary_angles(config: &Config) -> (Vec<f32>, Vec<f32>) {
     let half = config.head_dim / 2;
     let frequencies = config.rope.frequencies(config.head_dim);
+    let amplitude = config.rope.amplitude();
     let angle = |position: usize, i: usize| f64::from(position as f32 * frequencies[i]);
-    let angles = (0..config.max_position_embeddings).flat_map(|p| (0..half).map(move |i| (p, i)));
-    angles.map(|(p, i)| (libm::cos(angle(p, i)) as f32, libm::sin(angle(p, i)) as f32)).unzip()
+    let angles = (0..config.max_position_embeddings).flat_map(|p| (0..half).map(move |i| angle(p, i)));
+    angles.map(|angle| (libm::cos(angle) as f32 * amplitude, libm::sin(angle) as f32 * amplitude)).unzip()
 }

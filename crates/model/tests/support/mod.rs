@@ -6,7 +6,7 @@ use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
     Architecture, Biases, BoxError, Coefficients, Config, Network, NetworkOptions, Packed, Parameters, Rope,
-    RopeScaling, Scores, TokenLoss, TrainableModel,
+    RopeScaling, Scores, TokenLoss, TrainableModel, Yarn,
 };
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
@@ -46,6 +46,19 @@ fn scaled() -> Rope {
     Rope { theta: 1e4, scaling }
 }
 
+/// With a ramp over several pairs, and an amplitude.
+fn yarn() -> Rope {
+    let scaling = RopeScaling::Yarn(Yarn {
+        factor: 4.0,
+        original_max_position_embeddings: 40.0,
+        beta_fast: 5.0,
+        beta_slow: 0.5,
+        attention_factor: 1.2,
+        is_truncated: false,
+    });
+    Rope { theta: 100.0, scaling }
+}
+
 /// Every shape of layer that a config allows.
 pub fn variants() -> Vec<Config> {
     let (qwen2, qwen3) = (config(Architecture::QWEN2), config(Architecture::QWEN3));
@@ -56,6 +69,9 @@ pub fn variants() -> Vec<Config> {
         Config { num_kv_heads: 1, head_dim: 40, tie_word_embeddings: false, ..qwen3.clone() },
         qwen2.clone(),
         qwen3.clone(),
+        // Llama with all biases.
+        Config { biases: Biases { mlp: true, ..Biases::ATTENTION }, rope: yarn(), ..qwen2.clone() },
+        Config { rope: yarn(), ..qwen3.clone() },
         // What no architecture of today has: capabilities do not depend on each other.
         Config {
             layers_without_rope: vec![1],

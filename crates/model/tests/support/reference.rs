@@ -90,9 +90,15 @@ impl Reference {
             return x.contiguous().unwrap();
         }
         let half = dim / 2;
+        let amplitude = match self.config.rope.scaling {
+            RopeScaling::Yarn(yarn) => yarn.attention_factor,
+            _ => 1.0,
+        };
         let angle = |p: usize, i: usize| p as f64 * self.frequency(2.0 * i as f64 / dim as f64);
         let table = |f: fn(f64) -> f64| {
-            let values = (0..rows).flat_map(|p| (0..half).map(move |i| (p, i))).map(|(p, i)| f(angle(p, i)) as f32);
+            let values = (0..rows)
+                .flat_map(|p| (0..half).map(move |i| (p, i)))
+                .map(|(p, i)| (amplitude * f(angle(p, i))) as f32);
             Tensor::from_vec(values.collect::<Vec<_>>(), (rows, half), &Device::Cpu).unwrap()
         };
         let (cos, sin) = (table(f64::cos), table(f64::sin));
@@ -106,12 +112,25 @@ impl Reference {
     fn frequency(&self, part: f64) -> f64 {
         let plain = self.config.rope.theta.powf(-part);
         match self.config.rope.scaling {
-            RopeScaling::None => plain,
+            RopeScaling::None | RopeScaling::Dynamic { .. } => plain,
             RopeScaling::Linear { factor } => plain / factor,
             RopeScaling::Llama3 { factor, low_freq_factor, high_freq_factor, original_max_position_embeddings } => {
                 let waves = original_max_position_embeddings * plain / std::f64::consts::TAU;
                 let kept = ((waves - low_freq_factor) / (high_freq_factor - low_freq_factor)).clamp(0.0, 1.0);
                 plain * (kept + (1.0 - kept) / factor)
+            }
+            RopeScaling::Yarn(yarn) => {
+                // The part of a head whose pairs turn that often within the original context.
+                let turning = |turns: f64| {
+                    let waves = yarn.original_max_position_embeddings / (turns * std::f64::consts::TAU);
+                    waves.ln() / self.config.rope.theta.ln()
+                };
+                // In pairs: where the ramp is clamped is not a matter of the part.
+                let pairs = self.config.head_dim as f64 / 2.0;
+                let (first, last) = ((pairs * turning(yarn.beta_fast)).max(0.0), pairs * turning(yarn.beta_slow));
+                assert!(last < 2.0 * pairs - 1.0 && !yarn.is_truncated);
+                let divided = ((pairs * part - first) / (last - first)).clamp(0.0, 1.0);
+                plain * (1.0 - divided) + plain / yarn.factor * divided
             }
         }
     }
