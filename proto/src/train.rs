@@ -1,8 +1,13 @@
 //! Checks of a training request that need nothing but the request.
 
+use std::collections::BTreeSet;
+
 use crate::FieldError;
 use crate::segments::{FlatResponse, flatten};
-use crate::v1::{TrainGroup, TrainHeader, TrainKind, TrainSample};
+use crate::v1::{RewardComponent, TrainGroup, TrainHeader, TrainKind, TrainSample};
+
+/// Most components of a reward.
+const MAX_COMPONENTS: usize = 64;
 
 impl TrainHeader {
     /// Refuses a header that can belong to no step.
@@ -73,11 +78,31 @@ impl TrainSample {
                 Some(_) | None => {}
             }
         }
+        self.validate_components()?;
         let response = flatten(&self.segments)?;
         if response.token_ids.is_empty() {
             return Err(FieldError::new("segments", "empty", "at least one token"));
         }
         Ok(response)
+    }
+
+    fn validate_components(&self) -> Result<(), FieldError> {
+        let count = self.components.len();
+        FieldError::ensure(count <= MAX_COMPONENTS, "components", count, format!("at most {MAX_COMPONENTS}"))?;
+        let mut names = BTreeSet::new();
+        for (index, RewardComponent { name, weight, value }) in self.components.iter().enumerate() {
+            let within = |error: FieldError| error.within(format_args!("components[{index}]"));
+            if name.is_empty() {
+                return Err(within(FieldError::missing("name", "the name of the component")));
+            }
+            if !names.insert(name) {
+                return Err(within(FieldError::quoted("name", name, "a name that no other component has")));
+            }
+            for (field, number) in [("weight", *weight), ("value", *value)] {
+                FieldError::ensure(number.is_finite(), field, number, "a finite number").map_err(within)?;
+            }
+        }
+        Ok(())
     }
 }
 
@@ -119,6 +144,23 @@ mod tests {
         assert_eq!(refused(TrainHeader { step: 0, ..header() }), "step");
         assert_eq!(refused(TrainHeader { kind: 0, ..header() }), "kind");
         assert_eq!(refused(TrainHeader { kind: TrainKind::Supervised.into(), ..header() }), "expected_examples");
+    }
+
+    #[test]
+    fn components_have_names_and_numbers_of_their_own() {
+        let component = |name: &str, weight, value| RewardComponent { name: name.to_owned(), weight, value };
+        let with = |components: Vec<RewardComponent>| TrainSample { components, ..sample() }.response();
+        assert!(with(vec![component("a", 1.0, 0.5), component("b", 2.0, -1.0)]).is_ok());
+        for (components, words) in [
+            (vec![component("a", 1.0, 0.5), component("a", 1.0, 0.5)], "components[1].name is \"a\""),
+            (vec![component("", 1.0, 0.5)], "components[0].name is absent"),
+            (vec![component("a", f64::NAN, 0.5)], "components[0].weight is NaN"),
+            (vec![component("a", 1.0, f64::INFINITY)], "components[0].value is inf"),
+            ((0..65).map(|at| component(&at.to_string(), 1.0, 0.0)).collect(), "components is 65, allowed: at most 64"),
+        ] {
+            let error = with(components).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{error}");
+        }
     }
 
     #[test]

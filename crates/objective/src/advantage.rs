@@ -1,6 +1,7 @@
 //! Sequence-level advantages of a group: how much better a response is than its group.
 
 use crate::error::{Error, Location, validate_length};
+use crate::maxrl;
 use crate::names::{Refused, named};
 
 /// Added to the variance (`grpo`) or to the standard deviation (`grpo-sample`).
@@ -17,7 +18,7 @@ const REFUSED: &[Refused] = &[
         "grpo, or mean for the group's baseline alone",
     ),
     (&["grpo-passk"], "it rewards the best response of a group alone", "grpo, with the reward shaped before"),
-    (&["gdpo", "opo", "gpg"], "an estimator of verl that is not one of these", "grpo, grpo-sample, mean or rloo"),
+    (&["opo", "gpg"], "an estimator of verl that is not one of these", "grpo, grpo-sample, mean or rloo"),
 ];
 
 named! {
@@ -31,6 +32,11 @@ named! {
         Mean = "mean" ["dr-grpo", "drgrpo"],
         /// `r` minus the mean of the others (RLOO, arXiv 2402.14740); a lone response has 0.
         Rloo = "rloo" ["rloo-vectorized"],
+        /// `(r - mean) / mean` (MaxRL, arXiv 2602.02710); rewards are at least 0.
+        MaxRl = "maxrl" ["max-rl"],
+        /// The weighted sum of `(r_k - mean_k) / (sample deviation of r_k + 1e-6)` over the components of the reward, over the
+        /// deviation of that sum in the mini-batch (GDPO, arXiv 2601.05242).
+        Gdpo = "gdpo",
     }
 }
 
@@ -43,21 +49,26 @@ impl Advantage {
             Self::GrpoSample => "(r - mean) / (sample deviation + 1e-6)",
             Self::Mean => "r - mean",
             Self::Rloo => "r - mean of the others",
+            Self::MaxRl => "(r - mean) / mean",
+            Self::Gdpo => {
+                "a / (deviation of a in the mini-batch + 1e-6), a = sum of w_k (r_k - mean_k) / (sample deviation of r_k + 1e-6)"
+            }
         }
     }
 
     /// The smallest group that the estimator is defined for: 2 if it divides by the deviation within the group
-    /// (`grpo`), otherwise 1.
+    /// (`grpo`, `gdpo`), otherwise 1.
     #[must_use]
     pub const fn smallest_group(self) -> usize {
         match self {
-            Self::Grpo => 2,
-            Self::GrpoSample | Self::Mean | Self::Rloo => 1,
+            Self::Grpo | Self::Gdpo => 2,
+            Self::GrpoSample | Self::Mean | Self::Rloo | Self::MaxRl => 1,
         }
     }
 }
 
-/// Writes the advantage of each response of one group.
+/// Writes the advantage of each response of one group. Under `gdpo` the reward is its only component, and the factor of the
+/// mini-batch is left out: see [`component_advantages`](crate::component_advantages).
 ///
 /// `rewards`, `valid` and `out` have one element for each response. An invalid response (its verification failed for a
 /// reason that is not its own) enters no statistic and gets 0; its reward is not read. If there are two or more valid
@@ -76,6 +87,9 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
             .map_err(|value| Error::refused("reward", value, REWARDS).within(Location::response(i)))?;
         (count, sum, largest) = (count + 1, sum + reward, largest.max(reward.abs()));
         range = Some(range.map_or((reward, reward), |(low, high)| (low.min(reward), high.max(reward))));
+    }
+    if mode == Advantage::MaxRl {
+        maxrl::validate(rewards, valid)?;
     }
     out.fill(0.0);
     let Some((low, high)) = range else { return Ok(()) };
@@ -96,10 +110,15 @@ pub fn advantages(mode: Advantage, rewards: &[f64], valid: &[bool], out: &mut [f
     let squares: f64 = rewards.iter().zip(valid).filter(|(_, v)| **v).map(|(&r, _)| deviation(r).powi(2)).sum();
     let scale = match mode {
         Advantage::Grpo => 1.0 / (squares / n + EPSILON).sqrt(),
-        Advantage::GrpoSample => 1.0 / ((squares / (n - 1.0)).sqrt() + EPSILON),
+        // Of one component; several are added up in `gdpo.rs`.
+        Advantage::GrpoSample | Advantage::Gdpo => 1.0 / ((squares / (n - 1.0)).sqrt() + EPSILON),
         Advantage::Mean => 1.0,
         // r - (sum - r) / (n - 1), written so that it shares the rounding of the mean.
         Advantage::Rloo => n / (n - 1.0),
+        Advantage::MaxRl => {
+            set_valid(out, rewards, valid, |reward| maxrl::advantage(deviation(reward), mean));
+            return Ok(());
+        }
     };
     set_valid(out, rewards, valid, |reward| deviation(reward) * scale);
     Ok(())

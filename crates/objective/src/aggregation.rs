@@ -22,16 +22,12 @@ const REFUSED: &[Refused] = &[
     ),
     (&["token-sum"], "nothing divides, so that the learning rate depends on the size of a step", "batch-token"),
     (
-        &["luspo"],
-        "TRL multiplies each response's mean by its length and takes the ratio of the sequence",
-        "policy = gspo with aggregation = sequence-sum and max_tokens = 1",
-    ),
-    (
         &["cispo", "gspo", "gmpo"],
         "the name of a policy term and not of an aggregation",
         "it as the policy, with aggregation = batch-token (cispo) or sequence (gspo, gmpo)",
     ),
-    (&["sapo", "vespo"], "a policy term of TRL that is not one of ours", "aggregation = sequence or batch-token"),
+    (&["sapo"], "the name of a policy term and not of an aggregation", "it as the policy, with aggregation = sequence"),
+    (&["vespo"], "a policy term of TRL that is not one of ours", "aggregation = sequence or batch-token"),
 ];
 
 named! {
@@ -55,6 +51,9 @@ named! {
         /// length (`vl_norm_alpha` = 1), or between it and `sequence-sum` (0): VL Norm, at first called Delta L
         /// Normalization.
         VlNorm = "vl-norm" ["delta-l-norm", "delta-l-normalization"],
+        /// The sum over the tokens of each response, then the mean over responses, then over groups: GSPO with weights by
+        /// length; only with `policy = "gspo"`.
+        Luspo = "luspo",
     }
 }
 
@@ -152,6 +151,10 @@ impl Aggregation {
                 constants: &[Constant::MaxTokens, Constant::VlNormAlpha],
                 part: |member| member.constants.length_power(member.tokens) / member.constants.max_tokens as f64,
             },
+            // LUSPO, arXiv 2602.05261: `luspo.rs` says why the length of a response is a weight.
+            Self::Luspo => {
+                Rule { formula: "1 / (P G)", normalizer: Groups, constants: &[], part: |member| 1.0 / member.responses }
+            }
         }
     }
 

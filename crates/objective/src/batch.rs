@@ -3,8 +3,8 @@
 
 use crate::error::Error;
 use crate::{
-    Aggregation, GroupTerms, KlStats, MiniBatchCounts, PolicyStats, Real, ResponseTokens, Settings, response_kl,
-    response_loss,
+    Aggregation, GroupTerms, KlStats, MiniBatchCounts, PolicyStats, Real, ResponseTokens, RewardComponent, Settings,
+    response_kl, response_loss,
 };
 
 /// A response of a group.
@@ -50,6 +50,19 @@ pub struct BatchLoss<T> {
 /// Settings out of range; an entropy coefficient; slices of different lengths; a reward that is not finite; a missing
 /// `rollout_logp` or `reference_logp`.
 pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>]) -> Result<BatchLoss<T>, Error> {
+    batch_loss_of_components(settings, groups, &[])
+}
+
+/// The same where rewards are sums of components, which `gdpo` normalises one by one: those of each group, in the order of
+/// `groups`. A group without any has its reward as the only one.
+///
+/// # Errors
+/// As [`batch_loss`]; a component with another number of values than its group has responses, or out of range.
+pub fn batch_loss_of_components<T: Real>(
+    settings: &Settings,
+    groups: &[Vec<Response<'_, T>>],
+    components: &[Vec<RewardComponent>],
+) -> Result<BatchLoss<T>, Error> {
     settings.validate()?;
     if settings.entropy_coefficient != 0.0 {
         let allowed = "0 for batch_loss, which has no entropies; add the term with entropy_slope";
@@ -66,13 +79,14 @@ pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>])
         counts: MiniBatchCounts::default(),
     };
     for (g, group) in groups.iter().enumerate() {
-        let terms = weigh(settings, group).map_err(|error| error.at(g, None))?;
+        let of_group = components.get(g).map_or(&[][..], Vec::as_slice);
+        let terms = weigh(settings, group, of_group).map_err(|error| error.at(g, None))?;
         out.counts.add(terms.counts);
         out.advantages.push(terms.advantages);
         out.weights.push(terms.weights);
         out.regularizer_weights.push(terms.regularizer_weights);
     }
-    let normalizer = out.counts.normalizer(settings.aggregation);
+    let normalizer = out.counts.policy_scale(settings.aggregation, settings.advantage);
     let regularizer_normalizer = out.counts.normalizer(Aggregation::Token);
     out.weights.iter_mut().flatten().for_each(|w| *w *= normalizer);
     out.regularizer_weights.iter_mut().flatten().for_each(|w| *w *= regularizer_normalizer);
@@ -96,11 +110,15 @@ pub fn batch_loss<T: Real>(settings: &Settings, groups: &[Vec<Response<'_, T>>])
     Ok(out)
 }
 
-fn weigh<T: Real>(settings: &Settings, group: &[Response<'_, T>]) -> Result<GroupTerms, Error> {
+fn weigh<T: Real>(
+    settings: &Settings,
+    group: &[Response<'_, T>],
+    components: &[RewardComponent],
+) -> Result<GroupTerms, Error> {
     let rewards: Vec<f64> = group.iter().map(|response| response.reward).collect();
     let valid: Vec<bool> = group.iter().map(|response| response.valid).collect();
     let trainable: Vec<usize> = group.iter().map(|r| if r.valid { r.tokens.trainable() } else { 0 }).collect();
-    GroupTerms::of(settings, &rewards, &valid, &trainable)
+    GroupTerms::with_components(settings, &rewards, components, &valid, &trainable)
 }
 
 fn kl_term<T: Real>(

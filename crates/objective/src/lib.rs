@@ -18,7 +18,7 @@
 //!
 //! Each family of formulas is one file, with every formula next to its gradient and its source: advantages in `advantage.rs`,
 //! aggregation rules in `aggregation.rs`, policy terms in `policy.rs`, corrections in `correction.rs`, KL estimators in
-//! `kl.rs`.
+//! `kl.rs`; what has a file of its own is named there (`dppo.rs`, `gdpo.rs`, `luspo.rs`, `maxrl.rs`, `sapo.rs`).
 //!
 //! ```
 //! use evenkeel_objective::{Aggregation, Response, ResponseTokens, Settings, batch_loss, validate_batch};
@@ -51,12 +51,16 @@ mod aggregation;
 mod batch;
 mod by_length;
 mod correction;
+mod dppo;
 mod error;
 mod exp;
+mod gdpo;
 mod histogram;
 mod kl;
 mod log_ratio;
 mod loss;
+mod luspo;
+mod maxrl;
 mod mismatch;
 mod names;
 mod phi;
@@ -64,6 +68,7 @@ mod policy;
 mod quantities;
 mod real;
 mod regularizer;
+mod sapo;
 mod settings;
 mod tokens;
 mod validate;
@@ -71,10 +76,11 @@ mod weights;
 
 pub use advantage::{Advantage, MAX_REWARD, advantages};
 pub use aggregation::{Aggregation, Constants, Normalizer};
-pub use batch::{BatchLoss, Response, batch_loss};
+pub use batch::{BatchLoss, Response, batch_loss, batch_loss_of_components};
 pub use by_length::{ByLength, QUARTERS};
 pub use correction::Correction;
 pub use error::{Error, Location, validate_length};
+pub use gdpo::{RewardComponent, component_advantages};
 pub use kl::KlEstimator;
 pub use log_ratio::MAX_LOG_RATIO;
 pub use loss::{PolicyStats, response_loss};

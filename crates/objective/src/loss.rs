@@ -125,7 +125,7 @@ pub fn response_loss<T: Real>(
         }
         factors.evaluate(block, &old_logp, &mut factor, &mut factor_sums);
         let Some(term) = &term else { return };
-        term.evaluate(&log_ratio, &logp, &mut terms);
+        term.evaluate(&log_ratio, &logp, &old_logp, &mut terms);
         for i in 0..BLOCK {
             objective[i] += factor[i] * terms.value[i];
             slope[i] = -weighted_advantage * (factor[i] * terms.slope[i]);

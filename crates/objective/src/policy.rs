@@ -5,17 +5,22 @@
 //! written for `phi / A`: for A > 0 a minimum stays a minimum, for A < 0 it becomes a maximum. rho is the ratio
 //! `exp(logp - old_logp)`; l, h and c are the settings `clip_low`, `clip_high` and `dual_clip`.
 //!
-//! A new term is a variant of [`PolicyTerm`], an arm in each `match` of this file and a row in `docs/objective.md`.
+//! A new term is a file with its formula and its phi, a variant of [`PolicyTerm`], an arm in each `match` of this file and a row in
+//! `docs/objective.md`.
 
+use crate::dppo::{self, Divergence};
 use crate::exp::exp;
-use crate::log_ratio::saturate;
+use crate::log_ratio::{MAX_RATIO, saturate};
 use crate::names::{Refused, named};
 use crate::phi::{Phi, Terms, bound, zero_outside};
+use crate::sapo::{self, Gate};
 use crate::tokens::{Lanes, sum_of_differences};
 use crate::{Real, ResponseTokens};
 
 const REFUSED: &[Refused] = &[
-    (&["sapo", "vespo", "clip-cov", "kl-cov", "dppo", "dppo-tv", "dppo-kl", "dro"], "not one of ours", "ppo or cispo"),
+    (&["vespo", "clip-cov", "kl-cov", "dro"], "not one of ours", "ppo or cispo"),
+    (&["dppo"], "DPPO without the measure of divergence", "dppo-tv (total variation) or dppo-kl"),
+    (&["luspo"], "GSPO's term with weights by length", "gspo, with aggregation = luspo"),
     (
         &["gpg", "reinforce"],
         "the log-probability without a ratio",
@@ -25,7 +30,7 @@ const REFUSED: &[Refused] = &[
 ];
 
 named! {
-    /// The policy term phi; its formula and its source are next to its gradient in `policy.rs`.
+    /// The policy term phi; formula and source are next to its gradient, in `policy.rs` or the file of its name.
     PolicyTerm, field "policy", refused REFUSED, formula |term: Self| term.formula(&Clip::DEFAULT), {
         /// PPO's clipped ratio, with a bound on each side (clip-higher).
         Ppo = "ppo" ["ppo-clip", "regular"],
@@ -39,6 +44,12 @@ named! {
         Gmpo = "gmpo" ["geo-mean"],
         /// The log-probability times a ratio that is flipped for A > 0, a constant for the gradient.
         Aspo = "aspo",
+        /// A soft gate in place of the clip.
+        Sapo = "sapo",
+        /// The ratio, masked where the total variation of the token's probability exceeds `clip_low` or `clip_high`.
+        DppoTv = "dppo-tv",
+        /// The same by the Kullback-Leibler divergence.
+        DppoKl = "dppo-kl",
     }
 }
 
@@ -52,12 +63,27 @@ impl PolicyTerm {
             Self::Cispo => cispo_formula(clip),
             Self::Gmpo => gmpo_formula(clip),
             Self::Aspo => aspo_formula(clip),
+            Self::Sapo => sapo::formula(clip.gate),
+            Self::DppoTv => dppo::formula(Divergence::TotalVariation, clip.low, clip.high),
+            Self::DppoKl => dppo::formula(Divergence::Kl, clip.low, clip.high),
         }
     }
 
     /// Whether `clip_low` and `clip_high` bound a ratio.
     pub(crate) const fn bounds_ratio(self) -> bool {
-        !matches!(self, Self::Gmpo)
+        !matches!(self, Self::Gmpo | Self::Sapo | Self::DppoTv | Self::DppoKl)
+    }
+
+    /// Whether `dual_clip` is in the term.
+    #[must_use]
+    pub const fn uses_dual_clip(self) -> bool {
+        matches!(self, Self::DualClip | Self::Aspo)
+    }
+
+    /// Whether `clip_low` and `clip_high` are in the term.
+    #[must_use]
+    pub const fn uses_clip(self) -> bool {
+        !matches!(self, Self::Gmpo | Self::Sapo)
     }
 
     /// Whether phi is one value for the whole response, so that its derivative is spread over all tokens.
@@ -77,20 +103,20 @@ pub(crate) struct Clip {
     pub(crate) dual: f64,
     /// `gmpo_clip`.
     pub(crate) gmpo: f64,
+    /// `sapo_tau_pos` and `sapo_tau_neg`.
+    pub(crate) gate: Gate,
 }
 
 impl Clip {
     /// The bounds of the default settings.
-    pub(crate) const DEFAULT: Self = Self { low: 0.2, high: 0.28, dual: 3.0, gmpo: 0.4 };
+    pub(crate) const DEFAULT: Self =
+        Self { low: 0.2, high: 0.28, dual: 3.0, gmpo: 0.4, gate: Gate { positive: 1.0, negative: 1.05 } };
 
     /// The ends of the ratio's range as formulas show them: 1 - l and 1 + h.
     fn range(&self) -> (f64, f64) {
         (1.0 - self.low, 1.0 + self.high)
     }
 }
-
-/// Just below `exp(MAX_LOG_RATIO)`: a saturated ratio exceeds it, so its slope is 0, in line with its constant value.
-const MAX_RATIO: f64 = 485_165_195.0;
 
 /// PPO, arXiv 1707.06347, eq. 7, with the two bounds of DAPO's clip-higher, arXiv 2503.14476, eq. 10.
 fn ppo_formula(clip: &Clip) -> String {
@@ -237,10 +263,11 @@ impl Term {
         self.policy.is_response_level()
     }
 
-    /// Evaluates the term at each token of a block, given saturated log-ratios and log-probabilities.
+    /// Evaluates the term at each token of a block, given saturated log-ratios and the log-probabilities that they are of.
     #[inline]
-    pub(crate) fn evaluate(&self, log_ratio: &Lanes, logp: &Lanes, out: &mut Terms) {
+    pub(crate) fn evaluate(&self, log_ratio: &Lanes, logp: &Lanes, old_logp: &Lanes, out: &mut Terms) {
         let Self { clip, positive, response, .. } = *self;
+        let limits = (clip.low, clip.high);
         match self.policy {
             PolicyTerm::Ppo => out.fill(positive, |i, positive| ppo(exp(log_ratio[i]), positive, &clip)),
             PolicyTerm::DualClip => out.fill(positive, |i, positive| dual_clip(exp(log_ratio[i]), positive, &clip)),
@@ -248,6 +275,15 @@ impl Term {
             PolicyTerm::Cispo => out.fill(positive, |i, _| cispo(exp(log_ratio[i]), logp[i], &clip)),
             PolicyTerm::Gmpo => out.fill(positive, |i, positive| gmpo(log_ratio[i], response, positive, &clip)),
             PolicyTerm::Aspo => out.fill(positive, |i, positive| aspo(exp(log_ratio[i]), positive, &clip)),
+            PolicyTerm::Sapo => out.fill(positive, |i, positive| sapo::phi(exp(log_ratio[i]), positive, clip.gate)),
+            PolicyTerm::DppoTv => {
+                let of = Divergence::TotalVariation;
+                out.fill(positive, |i, positive| dppo::phi(of, log_ratio[i], (logp[i], old_logp[i]), positive, limits));
+            }
+            PolicyTerm::DppoKl => {
+                let of = Divergence::Kl;
+                out.fill(positive, |i, positive| dppo::phi(of, log_ratio[i], (logp[i], old_logp[i]), positive, limits));
+            }
         }
     }
 }

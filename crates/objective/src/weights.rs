@@ -2,7 +2,8 @@
 
 use crate::aggregation::{Member, Side};
 use crate::error::{Error, Location, validate_length};
-use crate::{Aggregation, Constants, Normalizer, Settings, advantages};
+use crate::gdpo::{self, RewardComponent, component_advantages};
+use crate::{Advantage, Aggregation, Constants, Normalizer, Settings, advantages};
 
 /// The largest absolute value of an advantage, far above what any allowed reward leads to.
 const MAX_ADVANTAGE: f64 = 1e30;
@@ -16,13 +17,18 @@ pub struct GroupCounts {
     pub tokens: usize,
     /// The sum of T^-alpha over its responses, its part of Q.
     pub length_powers: f64,
+    /// The sum of A^2 over its responses with a trainable token.
+    pub advantage_squares: f64,
 }
 
 impl GroupCounts {
-    /// Counts a group. `trainable_tokens` has one number for each response, 0 for an invalid one.
+    /// Counts a group. `advantages` and `trainable_tokens` have one number for each response; `trainable_tokens` is 0 for an
+    /// invalid one.
     #[must_use]
-    pub fn of(trainable_tokens: &[usize], constants: Constants) -> Self {
+    pub fn of(advantages: &[f64], trainable_tokens: &[usize], constants: Constants) -> Self {
+        let trained = advantages.iter().zip(trainable_tokens).filter(|(_, tokens)| **tokens > 0);
         Self {
+            advantage_squares: trained.map(|(advantage, _)| advantage * advantage).sum(),
             responses: trainable_tokens.iter().filter(|tokens| **tokens > 0).count(),
             tokens: trainable_tokens.iter().sum(),
             length_powers: trainable_tokens.iter().map(|&tokens| constants.length_power(tokens)).sum(),
@@ -41,6 +47,8 @@ pub struct MiniBatchCounts {
     pub tokens: usize,
     /// The sum of T^-alpha over the responses, Q.
     pub length_powers: f64,
+    /// The sum of A^2 over the responses.
+    pub advantage_squares: f64,
 }
 
 impl MiniBatchCounts {
@@ -50,6 +58,7 @@ impl MiniBatchCounts {
         self.responses += group.responses;
         self.tokens += group.tokens;
         self.length_powers += group.length_powers;
+        self.advantage_squares += group.advantage_squares;
     }
 
     /// The mini-batch normalizer of a rule: 1 over the count that its [`Normalizer`] names; 0 if nothing is trainable.
@@ -63,6 +72,17 @@ impl MiniBatchCounts {
             Normalizer::Lengths => self.length_powers,
         };
         if count == 0.0 { 0.0 } else { 1.0 / count }
+    }
+
+    /// What the parts of policy weights are multiplied by once the mini-batch is complete: its normalizer, and under `gdpo`
+    /// the factor of its advantages.
+    #[must_use]
+    pub fn policy_scale(&self, aggregation: Aggregation, advantage: Advantage) -> f64 {
+        let of_advantages = match advantage {
+            Advantage::Gdpo => gdpo::scale(self.responses, self.advantage_squares),
+            _ => 1.0,
+        };
+        self.normalizer(aggregation) * of_advantages
     }
 }
 
@@ -100,8 +120,26 @@ impl GroupTerms {
     /// # Errors
     /// Slices of different lengths; a valid reward that is out of range; `max_tokens` 0 with a rule that divides by it.
     pub fn of(settings: &Settings, rewards: &[f64], valid: &[bool], trainable_tokens: &[usize]) -> Result<Self, Error> {
+        Self::with_components(settings, rewards, &[], valid, trainable_tokens)
+    }
+
+    /// The same of a group whose rewards are sums of components, which `gdpo` normalises one by one. Without any, the reward is the
+    /// only one.
+    ///
+    /// # Errors
+    /// As [`Self::of`]; a component of another length, or out of range.
+    pub fn with_components(
+        settings: &Settings,
+        rewards: &[f64],
+        components: &[RewardComponent],
+        valid: &[bool],
+        trainable_tokens: &[usize],
+    ) -> Result<Self, Error> {
         let [mut advantage, mut weights, mut regularizer] = [(); 3].map(|()| vec![0.0; rewards.len()]);
-        advantages(settings.advantage, rewards, valid, &mut advantage)?;
+        match settings.advantage {
+            Advantage::Gdpo if !components.is_empty() => component_advantages(components, valid, &mut advantage)?,
+            mode => advantages(mode, rewards, valid, &mut advantage)?,
+        }
         let constants = settings.constants();
         let counts = group_weights(settings.aggregation, &advantage, trainable_tokens, constants, &mut weights)?;
         regularizer_weights(trainable_tokens, &mut regularizer)?;
@@ -141,7 +179,7 @@ pub fn group_weights(
             if advantage > 0.0 { &mut positive } else { &mut negative }.add(advantage, tokens);
         }
     }
-    let counts = GroupCounts::of(trainable_tokens, constants);
+    let counts = GroupCounts::of(advantages, trainable_tokens, constants);
     let (responses, group_tokens) = (counts.responses as f64, counts.tokens as f64);
     let part = aggregation.rule().part;
     for ((out, &advantage), &tokens) in out.iter_mut().zip(advantages).zip(trainable_tokens) {

@@ -9,10 +9,10 @@ mod support;
 use std::path::Path;
 use std::process::ExitCode;
 
-use evenkeel_objective::{Settings, batch_loss};
+use evenkeel_objective::{BatchLoss, RewardComponent, Settings, batch_loss_of_components};
 use evenkeel_testing::{GoldenCheck, golden, run};
 use serde_json::Value;
-use support::{Owned, Step, close, compute, views};
+use support::{Owned, Step, close, views};
 
 fn main() -> ExitCode {
     let checks: [GoldenCheck; 5] = [
@@ -22,7 +22,12 @@ fn main() -> ExitCode {
         ("gradients", gradients),
         ("losses_and_gradients_in_f32_differ_by_no_more_than_their_rounding", single_precision),
     ];
-    run(checks.into_iter().flat_map(|(name, check)| golden(name, "objective.json", check)).collect())
+    let all = checks.into_iter().flat_map(|(name, check)| golden(name, "objective.json", check));
+    // There is no larger set of these.
+    let since = checks
+        .into_iter()
+        .flat_map(|(name, check)| golden(&format!("since::{name}"), "objective_since.json", check).into_iter().take(1));
+    run(all.chain(since).collect())
 }
 
 fn list(value: &Value) -> &[Value] {
@@ -55,16 +60,30 @@ fn settings(case: &Value, entry: &Value) -> Settings {
     serde_json::from_value(Value::Object(written)).unwrap()
 }
 
-/// Calls `check` with every entry of every case: what it is, its settings, the step, what is expected.
-fn for_each_entry(file: &Path, mut check: impl FnMut(&str, &Settings, &Step, &Value)) {
+/// What the rewards of each group are made of, where a case says.
+fn components(case: &Value) -> Vec<Vec<RewardComponent>> {
+    let component = |value: &Value| RewardComponent {
+        weight: value["weight"].as_f64().unwrap(),
+        values: list(&value["values"]).iter().map(|x| x.as_f64().unwrap_or(f64::NAN)).collect(),
+    };
+    let groups = case["components"].as_array().map_or(&[][..], Vec::as_slice);
+    groups.iter().map(|group| list(group).iter().map(component).collect()).collect()
+}
+
+/// Calls `check` with every entry of every case: what it is, its settings, the step with its components, what is expected.
+fn for_each_entry(file: &Path, mut check: impl FnMut(&str, &Settings, (&Step, &[Vec<RewardComponent>]), &Value)) {
     let golden: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
     for (index, case) in list(&golden["cases"]).iter().enumerate() {
-        let step = step(case);
+        let (step, components) = (step(case), components(case));
         for entry in list(&case["expected"]) {
             let what = format!("case {index} ({}), {}", case["kind"], settings(case, entry));
-            check(&what, &settings(case, entry), &step, entry);
+            check(&what, &settings(case, entry), (&step, &components), entry);
         }
     }
+}
+
+fn compute(settings: &Settings, (step, components): (&Step, &[Vec<RewardComponent>])) -> BatchLoss<f64> {
+    batch_loss_of_components(settings, &views(step), components).unwrap()
 }
 
 fn assert_nested(what: &str, ours: &[Vec<f64>], expected: &Value) {
@@ -108,7 +127,7 @@ fn gradients(file: &Path) {
 }
 
 fn single_precision(file: &Path) {
-    for_each_entry(file, |what, settings, step, entry| {
+    for_each_entry(file, |what, settings, (step, components), entry| {
         let narrow = |values: &[f64]| values.iter().map(|&x| x as f32).collect::<Vec<f32>>();
         let narrowed = |r: &Owned| Owned {
             reward: r.reward,
@@ -120,7 +139,7 @@ fn single_precision(file: &Path) {
             reference_logp: narrow(&r.reference_logp),
         };
         let step: Step<f32> = step.iter().map(|group| group.iter().map(narrowed).collect()).collect();
-        let batch = batch_loss(settings, &views(&step)).unwrap();
+        let batch = batch_loss_of_components(settings, &views(&step), components).unwrap();
         let expected = entry["loss"].as_f64().unwrap();
         assert!((batch.loss - expected).abs() < 1e-5, "{what}: {} and not {expected}", batch.loss);
         let gradients = batch.gradients.iter().flatten().flatten();

@@ -84,6 +84,13 @@ pub enum Stream {
     Bootstrap,
     /// The signs of a sign-flip test with too many pairs to try all. From the comparison's seed.
     SignFlips,
+    /// A generated problem. From the run's seed.
+    WordProblem {
+        /// Position of its kind in the list of kinds.
+        kind: u64,
+        /// Its number within the kind.
+        number: u64,
+    },
 }
 
 impl Stream {
@@ -106,6 +113,7 @@ impl Stream {
             Self::SamplerAudit { .. } => "sampler-audit",
             Self::Bootstrap => "bootstrap",
             Self::SignFlips => "sign-flips",
+            Self::WordProblem { .. } => "word-problem",
         }
     }
 
@@ -115,6 +123,7 @@ impl Stream {
             Self::TrainingSample { step, prompt, sample } | Self::EvaluationSample { step, prompt, sample } => {
                 ([step, prompt, sample], 3)
             }
+            Self::WordProblem { kind, number } => ([kind, number, 0], 2),
             Self::SourceOrder { source, epoch } => ([source, epoch, 0], 2),
             Self::Demonstration { step, row } => ([step, row, 0], 2),
             Self::GroupOrder { step, epoch } => ([step, epoch, 0], 2),

@@ -62,6 +62,7 @@ STREAMS = [
     (8, "sampler-audit", 9),
     (8, "bootstrap"),
     (8, "sign-flips"),
+    (5, "word-problem", 3, 17),
 ]
 for seed, name, *indices in STREAMS:
     bytes_ = key(seed, name, *indices)

@@ -4,13 +4,15 @@
 //!   user's own. One value, unchanged from the row of a data set to the reward service's request.
 //! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify` read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the counts and examples.
-//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`], [`trails`]).
+//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`], [`trails`],
+//!   [`word_problems`]).
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
 pub mod programs;
 pub mod read;
 pub mod trails;
+pub mod word_problems;
 
 mod benchmark;
 mod code;
@@ -28,6 +30,7 @@ mod names;
 mod other_language;
 mod problem;
 mod program;
+mod question;
 mod reason;
 mod report;
 mod row;
@@ -47,6 +50,7 @@ pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
 pub use problem::{Demonstration, Id, Origin, Problem};
 pub use program::Program;
+pub use question::{Difficulty, Kind};
 pub use reason::Reason;
 pub use report::{DataReport, Example, FileReport, Part};
 pub use row::{Row, RowError, RowLocation, RowProblem};

@@ -3352,6 +3352,23 @@ pub struct TrainSample {
     /// Train on none of its tokens, but count its reward in mean and deviation (masked overlong answers).
     #[prost(bool, tag = "7")]
     pub exclude_from_loss: bool,
+    /// What shaped_reward is the weighted sum of, where it has two or more parts: advantages may normalise each on its own (`gdpo`). At most
+    /// 64, each name once, and the same weights in all samples of a group; a sample may lack some.
+    #[prost(message, repeated, tag = "8")]
+    pub components: ::prost::alloc::vec::Vec<RewardComponent>,
+}
+/// A part of a reward.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RewardComponent {
+    /// Required.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Its weight in the sum. Finite.
+    #[prost(double, tag = "2")]
+    pub weight: f64,
+    /// The value before the weight. Finite.
+    #[prost(double, tag = "3")]
+    pub value: f64,
 }
 /// Part of the examples of a supervised step.
 #[derive(Clone, PartialEq, ::prost::Message)]

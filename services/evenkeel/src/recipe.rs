@@ -16,6 +16,7 @@ use evenkeel_engine::EngineSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, TrainingSettings};
 use evenkeel_model::ModelError;
+use evenkeel_objective::Advantage;
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings,
     PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplerAuditSettings,
@@ -191,6 +192,7 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     engine.validate().map_err(|error| error.within("engine"))?;
     validate_lengths(recipe)?;
     validate_batch(recipe)?;
+    validate_advantage(recipe)?;
     lag::validate(recipe)
 }
 
@@ -228,6 +230,25 @@ fn validate_batch(recipe: &Recipe) -> Result<(), FieldError> {
     })?;
     let groups = recipe.sampling.prompts_per_step as usize;
     recipe.learner.validate_groups(groups).map_err(|error| error.within("learner"))
+}
+
+/// Refuses rewards that the advantages are not made for.
+fn validate_advantage(recipe: &Recipe) -> Result<(), FieldError> {
+    let advantage = recipe.learner.objective.advantage;
+    match advantage {
+        Advantage::MaxRl => match recipe.shaping.below_zero() {
+            Some((setting, value)) => {
+                let allowed = "a value with which no reward is below 0, with learner.objective.advantage = maxrl";
+                Err(FieldError::new(setting, value, allowed))
+            }
+            None => Ok(()),
+        },
+        Advantage::Gdpo if recipe.shaping.counted_components() < 2 => {
+            let allowed = "another one where the reward has a single component (shaping.weights gives weights to several, such as format)";
+            Err(FieldError::quoted("learner.objective.advantage", advantage.name(), allowed))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Reads recipes for the orchestrator's server.

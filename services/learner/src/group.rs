@@ -1,5 +1,7 @@
 //! The input of a step: groups of responses to one prompt, sampled and verified.
 
+use std::collections::BTreeMap;
+
 use evenkeel_model::Config;
 use evenkeel_objective::{LagRun, MAX_REWARD, validate_logp};
 use evenkeel_proto::FieldError;
@@ -36,9 +38,21 @@ pub struct Response {
     pub raw_reward: f64,
     /// The reward that advantages are computed from.
     pub reward: f64,
+    /// What it is the weighted sum of, by name, for advantages that normalise each on its own; empty where it is of one piece.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub components: BTreeMap<String, RewardPart>,
     /// False if verification failed for a reason that is not the response's own. It is then left out of mean, deviation,
     /// weights and loss.
     pub valid: bool,
+}
+
+/// A component of a response's reward.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct RewardPart {
+    /// Its weight in the sum; the same in all responses of a group.
+    pub weight: f64,
+    /// The value before the weight.
+    pub value: f64,
 }
 
 impl Response {
@@ -99,14 +113,14 @@ impl Response {
             let allowed = format!("those of {trainable}, all trainable ones");
             FieldError::ensure(lags == trainable, "lags", format_args!("those of {lags} tokens"), allowed)?;
         }
+        let allowed = || format!("a finite number up to {MAX_REWARD:e} in magnitude");
         for (field, reward) in [("reward", self.reward), ("raw_reward", self.raw_reward)] {
-            let is_allowed = reward.abs() <= MAX_REWARD;
-            FieldError::ensure(
-                is_allowed,
-                field,
-                reward,
-                format!("a finite number up to {MAX_REWARD:e} in magnitude"),
-            )?;
+            FieldError::ensure(reward.abs() <= MAX_REWARD, field, reward, allowed())?;
+        }
+        for (name, part) in &self.components {
+            for (field, value) in [("weight", part.weight), ("value", part.value)] {
+                FieldError::ensure(value.abs() <= MAX_REWARD, format!("components.{name}.{field}"), value, allowed())?;
+            }
         }
         Ok(())
     }

@@ -38,7 +38,7 @@ mod trainer;
 
 pub use error::{LearnerError, Result};
 pub use export::{Export, export};
-pub use group::{Group, Response};
+pub use group::{Group, Response, RewardPart};
 pub use learner::Learner;
 pub use memory::{
     Advice, Change, DiskPlan, FirstFit, MeasuredMemory, MemoryKind, MemoryPart, MemoryPhase, MemoryPlan, MemoryUse,

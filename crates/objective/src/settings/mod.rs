@@ -6,8 +6,13 @@ use evenkeel_errors::FieldError;
 use serde::{Deserialize, Serialize};
 
 use crate::correction::Bounds;
+use crate::luspo;
 use crate::policy::Clip;
+use crate::sapo::Gate;
 use crate::{Advantage, Aggregation, Constants, Correction, Error, KlEstimator, MAX_LOG_RATIO, PolicyTerm};
+
+/// Beyond it the gate of `sapo` is a step.
+const MAX_TAU: f64 = 100.0;
 
 /// Everything that decides what is computed. The defaults are those of the paper (arXiv 2605.04077): normalised
 /// advantages, balanced aggregation, clip-higher 0.2 / 0.28, no KL, no entropy term, no correction.
@@ -25,14 +30,20 @@ pub struct Settings {
     pub aggregation: Aggregation,
     /// The policy term; rho is exp(logp - old_logp), A the advantage. Formulas have the default bounds.
     pub policy: PolicyTerm,
-    /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Used by the terms that bound the ratio.
+    /// How far below 1 the ratio may fall, 0 to 1; 1 is no bound. Under `dppo-tv` and `dppo-kl` the largest divergence of a
+    /// token with A < 0. Not used by `gmpo` and `sapo`.
     pub clip_low: f64,
-    /// How far above 1 the ratio may rise, at least 0. Used by the terms that bound the ratio.
+    /// How far above 1 the ratio may rise, at least 0. Under `dppo-tv` and `dppo-kl` the largest divergence of a token with
+    /// A > 0. Not used by `gmpo` and `sapo`.
     pub clip_high: f64,
     /// The cap c of the terms that bound the ratio a second time, at least 1.
     pub dual_clip: f64,
     /// The bound of the terms that clip log-ratios, 0 to [`MAX_LOG_RATIO`].
     pub gmpo_clip: f64,
+    /// The temperature of the gate of `sapo` for A > 0, above 0 and up to 100.
+    pub sapo_tau_pos: f64,
+    /// The same for A < 0.
+    pub sapo_tau_neg: f64,
     /// The correction for the mismatch between the engine's policy and the learner's.
     pub correction: Correction,
     /// The smallest ratio that the mask corrections keep, from 0 to `correction_high`.
@@ -61,6 +72,8 @@ impl Default for Settings {
             clip_high: Clip::DEFAULT.high,
             dual_clip: Clip::DEFAULT.dual,
             gmpo_clip: Clip::DEFAULT.gmpo,
+            sapo_tau_pos: Clip::DEFAULT.gate.positive,
+            sapo_tau_neg: Clip::DEFAULT.gate.negative,
             correction: Correction::None,
             correction_low: 0.5,
             correction_high: 2.0,
@@ -90,6 +103,9 @@ impl Settings {
         )?;
         let clip = self.gmpo_clip;
         require("gmpo_clip", clip, (0.0..=MAX_LOG_RATIO).contains(&clip), "0 to 20, where log-ratios saturate")?;
+        for (field, tau) in [("sapo_tau_pos", self.sapo_tau_pos), ("sapo_tau_neg", self.sapo_tau_neg)] {
+            require(field, tau, tau > 0.0 && tau <= MAX_TAU, "above 0 and up to 100")?;
+        }
         let high = self.correction_high;
         require("correction_high", high, high > 0.0 && high <= 1e6, "above 0 and up to 1e6")?;
         let low_in_order = self.correction_low >= 0.0 && self.correction_low <= high;
@@ -98,6 +114,7 @@ impl Settings {
             let allowed = format!("at least 1 with aggregation = {}", self.aggregation);
             return Err(Error::refused("max_tokens", 0, allowed));
         }
+        luspo::validate(self.aggregation, self.policy)?;
         let alpha = self.vl_norm_alpha;
         require("vl_norm_alpha", alpha, (0.0..=1.0).contains(&alpha), "0 to 1")?;
         require(
@@ -120,7 +137,7 @@ impl Settings {
     /// requested responses: fewer may be valid, which is no error.
     ///
     /// # Errors
-    /// 0 for every estimator, 1 for `grpo`.
+    /// 0 for every estimator, 1 for `grpo` and `gdpo`.
     pub fn validate_group_size(&self, group_size: usize) -> Result<(), FieldError> {
         let smallest = self.advantage.smallest_group();
         if group_size >= smallest {
@@ -134,7 +151,13 @@ impl Settings {
 impl Settings {
     /// The bounds of the policy term.
     pub(crate) fn clip(&self) -> Clip {
-        Clip { low: self.clip_low, high: self.clip_high, dual: self.dual_clip, gmpo: self.gmpo_clip }
+        Clip {
+            low: self.clip_low,
+            high: self.clip_high,
+            dual: self.dual_clip,
+            gmpo: self.gmpo_clip,
+            gate: Gate { positive: self.sapo_tau_pos, negative: self.sapo_tau_neg },
+        }
     }
 
     /// The bounds of the correction.

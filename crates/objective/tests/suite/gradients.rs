@@ -29,7 +29,7 @@ proptest! {
     fn the_gradient_is_the_difference_quotient_of_the_loss(
         response in one_response(),
         advantage in -2.0..2.0,
-        p in prop::sample::select(&[PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gmpo][..]),
+        p in prop::sample::select(&[PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gmpo, PolicyTerm::Sapo][..]),
         c in prop::sample::select(Correction::ALL),
     ) {
         let settings = policy(p, c);

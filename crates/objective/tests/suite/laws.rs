@@ -179,10 +179,10 @@ proptest! {
     #[test]
     fn the_loss_before_the_first_update_is_zero_under_sequence_and_balanced(
         step in steps(Rewards::Any, Holes::None).prop_map(on_policy),
-        advantage in prop::sample::select(Advantage::ALL),
+        advantage in prop::sample::select(&[Advantage::Grpo, Advantage::GrpoSample, Advantage::Mean, Advantage::Rloo, Advantage::Gdpo][..]),
     ) {
         for aggregation in [Aggregation::Sequence, Aggregation::Balanced] {
-            for policy in [PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gspo] {
+            for policy in [PolicyTerm::Ppo, PolicyTerm::DualClip, PolicyTerm::Gspo, PolicyTerm::DppoTv, PolicyTerm::DppoKl] {
                 let loss = compute(&Settings { advantage, ..with(aggregation, policy) }, &step).loss;
                 prop_assert!(loss.abs() < 1e-12, "{aggregation}, {policy}: {loss:e}");
             }
@@ -255,13 +255,15 @@ proptest! {
                     let reference = &response.reference_logp;
                     kl_sum += response_kl(&settings, *k, &response.mask, &response.logp, reference, &mut kl).unwrap().loss;
                 }
-                let (scale, kl_scale) = (counts.normalizer(settings.aggregation), counts.normalizer(Aggregation::Token));
+                let scale = counts.policy_scale(settings.aggregation, settings.advantage);
+                let kl_scale = counts.normalizer(Aggregation::Token);
                 gradient.extend(policy.iter().zip(&kl).map(|(p, k)| p * scale + k * kl_scale));
             }
             policy_loss += policy_sum;
             kl_loss += kl_sum;
         }
-        let loss = policy_loss * counts.normalizer(settings.aggregation) + kl_loss * counts.normalizer(Aggregation::Token);
+        let scale = counts.policy_scale(settings.aggregation, settings.advantage);
+        let loss = policy_loss * scale + kl_loss * counts.normalizer(Aggregation::Token);
         prop_assert!(close(loss, whole.loss), "{loss} and not {}", whole.loss);
         prop_assert!(all_close(&gradient, &flat(&whole)));
     }
@@ -335,7 +337,9 @@ proptest! {
         step in steps(Rewards::Any, Holes::Some),
         settings in any_settings(),
     ) {
-        let token = compute(&Settings { aggregation: Aggregation::Token, ..settings.clone() }, &step);
+        // Policy weights under gdpo have a factor of the mini-batch besides.
+        let (aggregation, advantage) = (Aggregation::Token, Advantage::Mean);
+        let token = compute(&Settings { aggregation, advantage, ..settings.clone() }, &step);
         prop_assert_eq!(compute(&settings, &step).regularizer_weights, token.weights);
     }
 
@@ -375,6 +379,7 @@ fn the_rules_differ_where_lengths_do() {
     assert!(close(loss(Aggregation::Balanced), 0.0));
     assert!(close(loss(Aggregation::BalancedCount), 1.0 / 9.0));
     assert!(close(loss(Aggregation::VlNorm), 0.0));
+    assert!(close(loss(Aggregation::Luspo), 7.0 / 3.0));
 }
 
 #[test]

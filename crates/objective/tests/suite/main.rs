@@ -11,5 +11,6 @@ mod mismatch;
 mod overflow;
 mod quantities;
 mod settings;
+mod since;
 mod support;
 mod who_counts;

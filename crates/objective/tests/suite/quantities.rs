@@ -1,6 +1,6 @@
 //! The paper's quantities of a step.
 
-use evenkeel_objective::{Aggregation, GroupView, Pull, Quantities, Settings};
+use evenkeel_objective::{Aggregation, GroupView, PolicyTerm, Pull, Quantities, Settings};
 use proptest::prelude::*;
 
 use crate::support::{Holes, Owned, Rewards, Step, all_close, close, compute, constants, steps};
@@ -108,7 +108,8 @@ proptest! {
     #[test]
     fn the_pulls_of_the_rule_that_trains_are_those_of_its_weights(step in steps(Rewards::Binary, Holes::Some)) {
         for &aggregation in Aggregation::ALL {
-            let settings = Settings { aggregation, max_tokens: 100, ..Settings::default() };
+            let policy = if aggregation == Aggregation::Luspo { PolicyTerm::Gspo } else { PolicyTerm::Ppo };
+            let settings = Settings { aggregation, policy, max_tokens: 100, ..Settings::default() };
             let batch = compute(&settings, &step);
             let mut expected = Pull::default();
             for (g, group) in step.iter().enumerate() {

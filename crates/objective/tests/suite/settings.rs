@@ -77,7 +77,8 @@ fn names_of_trl_mean_what_trl_computes() {
 fn an_alias_of_another_formula_is_refused_with_what_to_use() {
     let bnpo = refusal::<Aggregation>("bnpo");
     assert!(bnpo.contains("aggregation is 'bnpo'") && bnpo.contains("micro-batch") && bnpo.contains("use batch-token"));
-    assert!(refusal::<Aggregation>("luspo").contains("use policy = gspo"));
+    assert!(refusal::<PolicyTerm>("luspo").contains("use gspo, with aggregation = luspo"));
+    assert!(refusal::<PolicyTerm>("dppo").contains("use dppo-tv (total variation) or dppo-kl"));
     assert!(
         refusal::<Aggregation>("seq-mean-token-sum").contains("use aggregation = sequence-sum with max_tokens = 1")
     );
@@ -125,6 +126,9 @@ fn a_setting_out_of_range_is_refused_with_its_range() {
         (json!({"clip_high": -1e-9}), "clip_high is -0.000000001, allowed: a finite number, at least 0"),
         (json!({"dual_clip": 0.5}), "dual_clip is 0.5, allowed: a finite number, at least 1"),
         (json!({"gmpo_clip": -0.4}), "gmpo_clip is -0.4"),
+        (json!({"sapo_tau_pos": 0.0}), "sapo_tau_pos is 0, allowed: above 0 and up to 100"),
+        (json!({"sapo_tau_neg": 101.0}), "sapo_tau_neg is 101, allowed: above 0 and up to 100"),
+        (json!({"aggregation": "luspo"}), "policy is 'ppo', allowed: gspo with aggregation = luspo"),
         (json!({"correction_low": 3.0}), "correction_low is 3, allowed: 0 to correction_high, which is 2"),
         (json!({"correction_low": -1.0}), "correction_low is -1"),
         (json!({"correction_high": 0.0}), "correction_high is 0, allowed: above 0"),

@@ -138,11 +138,12 @@ pub(crate) fn steps(rewards: Rewards, holes: Holes) -> impl Strategy<Value = Ste
     vec(vec(response(rewards, holes), 2..7), 1..5)
 }
 
-/// Settings with any advantage, aggregation, policy and correction, and a KL term.
+/// Settings with any advantage, aggregation, policy and correction, and a KL term. `maxrl` refuses rewards below 0 and has laws of its
+/// own; `luspo` goes with one policy term.
 pub(crate) fn any_settings() -> impl Strategy<Value = Settings> {
     use evenkeel_objective::{Advantage, Aggregation, Correction, KlEstimator, PolicyTerm};
     let choices = (
-        prop::sample::select(Advantage::ALL),
+        prop::sample::select(Advantage::ALL).prop_filter("rewards below 0", |mode| *mode != Advantage::MaxRl),
         prop::sample::select(Aggregation::ALL),
         prop::sample::select(PolicyTerm::ALL),
         prop::sample::select(Correction::ALL),
@@ -151,7 +152,7 @@ pub(crate) fn any_settings() -> impl Strategy<Value = Settings> {
     choices.prop_map(|(advantage, aggregation, policy, correction, kl_estimator)| Settings {
         advantage,
         aggregation,
-        policy,
+        policy: if aggregation == Aggregation::Luspo { PolicyTerm::Gspo } else { policy },
         correction,
         kl_estimator,
         kl_coefficient: 0.1,

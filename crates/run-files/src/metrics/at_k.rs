@@ -20,6 +20,31 @@ pub fn standard_error(benchmark: &str, metric: &str) -> String {
     table::ACCURACY_ERROR.of([&benchmark, &metric]).into()
 }
 
+/// The mean accuracy of a benchmark's problems of one data source, by `mean@8`.
+pub fn of_source(benchmark: &str, source: &str, metric: &str) -> String {
+    table::SOURCE_ACCURACY.of([&benchmark, &source, &metric]).into()
+}
+
+/// The standard error of [`of_source`] over problems.
+pub fn error_of_source(benchmark: &str, source: &str, metric: &str) -> String {
+    table::SOURCE_ACCURACY_ERROR.of([&benchmark, &source, &metric]).into()
+}
+
+/// How many problems of one data source a benchmark has.
+pub fn problems_of_source(benchmark: &str, source: &str) -> String {
+    table::SOURCE_PROBLEMS.of([&benchmark, &source]).into()
+}
+
+/// The mean length of the responses to them.
+pub fn length_of_source(benchmark: &str, source: &str) -> String {
+    table::SOURCE_EVALUATED_LENGTH.of([&benchmark, &source]).into()
+}
+
+/// The data source of a name by [`problems_of_source`].
+pub fn parse_source<'a>(benchmark: &str, name: &'a str) -> Option<&'a str> {
+    name.strip_prefix("val-source/")?.strip_prefix(benchmark)?.strip_prefix('/')?.strip_suffix("/problems")
+}
+
 /// The numbers of samples for which pass@n is reported: powers of 2 up to `k`, and `k`.
 pub fn pass_numbers(k: u32) -> Vec<u32> {
     let powers = std::iter::successors(Some(2_u32), |n| n.checked_mul(2)).take_while(|n| *n < k);
@@ -56,6 +81,9 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_apart_where_it_was_put_together() {
+        assert_eq!(parse_source("aime", &problems_of_source("aime", "a/b")), Some("a/b"));
+        assert_eq!(parse_source("aim", &problems_of_source("aime", "a")), None);
+        assert_eq!(parse_source("aime", &of_source("aime", "a", "mean@8")), None);
         assert_eq!(parse_core(&core("aime", "best@8/mean")), Some(("aime", "best@8/mean")));
         assert_eq!(parse_core("val-aux/aime/acc/mean@8/standard_error"), None);
     }

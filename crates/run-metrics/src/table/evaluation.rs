@@ -11,6 +11,8 @@ const ACCURACY_GAUGE: Gauge = Gauge::by_parts(
     "accuracy in the newest evaluation, 0 to 1",
 );
 
+const SOURCES: &str = "the benchmark has two or more data sources";
+
 rows! {
     ACCURACY = Metric::value(
         "val-core/{benchmark}/acc/{metric}",
@@ -35,5 +37,21 @@ rows! {
     EVALUATED_TRUNCATED = Metric::value("val-aux/{benchmark}/response_length/clip_ratio", Unit::Share, "share of responses that were cut off").of_lines(EVALUATION);
     EVALUATED_PROBLEMS = Metric::value("val-aux/{benchmark}/problems", Unit::None, "problems that were evaluated").of_lines(EVALUATION);
     EVALUATED_INVALID = Metric::value("val-aux/{benchmark}/invalid_samples", Unit::None, "samples without a verdict").of_lines(EVALUATION);
+    SOURCE_ACCURACY = Metric::value(
+        "val-source/{benchmark}/{source}/acc/{metric}",
+        Unit::Share,
+        "mean accuracy over the problems of one data source: of the row's column `data_source`, or of the name of its source (at most 32)",
+    )
+    .of_lines(EVALUATION)
+    .only(SOURCES);
+    SOURCE_ACCURACY_ERROR = Metric::value("val-source/{benchmark}/{source}/standard_error/{metric}", Unit::None, "standard error of that accuracy over problems")
+        .of_lines(EVALUATION)
+        .only(SOURCES);
+    SOURCE_EVALUATED_LENGTH = Metric::value("val-source/{benchmark}/{source}/response_length/mean", Unit::Tokens, "mean length of the responses to problems of one data source")
+        .of_lines(EVALUATION)
+        .only(SOURCES);
+    SOURCE_PROBLEMS = Metric::value("val-source/{benchmark}/{source}/problems", Unit::None, "problems of one data source that were evaluated")
+        .of_lines(EVALUATION)
+        .only(SOURCES);
     EVALUATED_COPIED = Metric::value("val-aux/{benchmark}/copied_samples", Unit::None, "samples whose answer was refused because it is copied from the prompt").of_lines(EVALUATION);
 }

@@ -3,6 +3,7 @@
 mod benchmarks;
 mod charts;
 mod completion;
+mod data_sources;
 mod dropped;
 mod earlier;
 mod lag;
@@ -82,7 +83,11 @@ fn sections(data: &RunData<'_>) -> Vec<Section> {
     };
     vec![
         Section::new("overview", "", overview::overview(summary)),
-        Section::new("results", "Results", curves.with(benchmarks::table(summary, evaluations))),
+        Section::new(
+            "results",
+            "Results",
+            curves.with(benchmarks::table(summary, evaluations)).with(data_sources::table(evaluations)),
+        ),
         Section::new(
             "training",
             "Training",

@@ -15,8 +15,10 @@ use crate::arguments::{CompareOptions, probe_setting};
 use crate::recipe;
 
 /// The built-in studies.
-const BUILT_IN: &[(&str, &str)] =
-    &[("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml"))];
+const BUILT_IN: &[(&str, &str)] = &[
+    ("studies/four-regimes", include_str!("../../../../deploy/studies/four-regimes.toml")),
+    ("studies/real-model", include_str!("../../../../deploy/studies/real-model.toml")),
+];
 const FOLDER: &str = "studies/";
 /// The section by which a file is known as a study, which no recipe has.
 const SECTION: &str = "study";

@@ -22,7 +22,34 @@ pub(super) fn table(line: &MetricsLine) -> String {
     ];
     let mut rows = vec![TITLES.map(str::to_owned).to_vec()];
     rows.extend(evaluated(line).into_iter().map(|(_, name, k)| row(line, name, k).to_vec()));
-    aligned(&rows)
+    let mut text = aligned(&rows);
+    for (_, name, k) in evaluated(line) {
+        text += &of_sources(line, name, k);
+    }
+    text
+}
+
+/// A row for each data source of a benchmark that has several; empty where it has not.
+fn of_sources(line: &MetricsLine, name: &str, k: u32) -> String {
+    let sources = line.values.keys().filter_map(|key| at_k::parse_source(name, key));
+    let mean = format!("mean@{k}");
+    let row = |source: &str| {
+        let accuracy = line.get(&at_k::of_source(name, source, &mean));
+        let error = line.get(&at_k::error_of_source(name, source, &mean));
+        let number = |key: String| line.get(&key).map_or_else(|| "–".to_owned(), |value| format!("{value:.0}"));
+        vec![
+            format!("{name}: {source}"),
+            number(at_k::problems_of_source(name, source)),
+            accuracy.map_or_else(|| "–".to_owned(), |value| percentage(value, error)),
+            number(at_k::length_of_source(name, source)),
+        ]
+    };
+    let mut rows: Vec<Vec<String>> = sources.map(row).collect();
+    if rows.is_empty() {
+        return String::new();
+    }
+    rows.insert(0, ["data source", "problems", "mean@k", "tokens"].map(str::to_owned).to_vec());
+    format!("\n{}", aligned(&rows))
 }
 
 fn row(line: &MetricsLine, name: &str, k: u32) -> [String; 11] {
@@ -65,5 +92,16 @@ mod tests {
         assert_eq!(lines[1], ["math", "500", "8", "50.0", "±", "2.1", "51.2", "75.0", "–", "–", "–", "–", "–"]);
         assert_eq!(lines[2][..4], ["average", "–", "8", "50.0"]);
         assert_eq!(lines.len(), 3);
+    }
+
+    #[test]
+    fn data_sources_of_a_benchmark_follow_in_a_table_of_their_own() {
+        let json = r#"{"kind":"evaluation","step": 0, "policy_version": 0, "val-core/words/acc/mean@1": 0.5, "val-source/words/sum/acc/mean@1": 0.25,
+            "val-source/words/sum/problems": 125, "val-source/words/gain/problems": 124}"#;
+        let text = table(&MetricsLine::from_json(StepKind::Evaluation, json).unwrap());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[2], "");
+        assert!(lines[4].starts_with("words: gain") && lines[5].starts_with("words: sum"), "{text}");
+        assert!(lines[5].contains("125") && lines[5].contains("25.0"), "{text}");
     }
 }

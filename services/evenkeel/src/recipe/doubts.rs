@@ -45,11 +45,20 @@ pub(super) fn notes(recipe: &Recipe) -> Vec<String> {
     }
     let objective = &recipe.learner.objective;
     let usual = &evenkeel_objective::Settings::default();
-    if objective.policy != PolicyTerm::DualClip && objective.dual_clip != usual.dual_clip {
-        notes.push(format!(
-            "learner.objective.dual_clip = {} has no effect with policy = {} (policy = dual-clip has it)",
-            objective.dual_clip, objective.policy
-        ));
+    let policy = objective.policy;
+    let is_sapo = policy == PolicyTerm::Sapo;
+    for (field, value, usual, is_used, used_by) in [
+        ("dual_clip", objective.dual_clip, usual.dual_clip, policy.uses_dual_clip(), "dual-clip or aspo"),
+        ("clip_low", objective.clip_low, usual.clip_low, policy.uses_clip(), "ppo"),
+        ("clip_high", objective.clip_high, usual.clip_high, policy.uses_clip(), "ppo"),
+        ("sapo_tau_pos", objective.sapo_tau_pos, usual.sapo_tau_pos, is_sapo, "sapo"),
+        ("sapo_tau_neg", objective.sapo_tau_neg, usual.sapo_tau_neg, is_sapo, "sapo"),
+    ] {
+        if !is_used && value != usual {
+            notes.push(format!(
+                "learner.objective.{field} = {value} has no effect with policy = {policy} (policy = {used_by} has it)"
+            ));
+        }
     }
     let rate = recipe.learner.optimizer.learning_rate;
     if rate >= LARGE_RATE {
@@ -111,6 +120,15 @@ mod tests {
     #[test]
     fn settings_without_effect_and_rates_that_nobody_means_are_said() {
         assert!(found(|recipe| recipe.learner.objective.dual_clip = 5.0)[0].contains("dual_clip = 5 has no effect"));
+        let of = |policy| {
+            found(|recipe| {
+                let objective = &mut recipe.learner.objective;
+                (objective.policy, objective.dual_clip, objective.clip_low) = (policy, 5.0, 0.1);
+            })
+        };
+        assert_eq!(of(PolicyTerm::Aspo), [""; 0]);
+        assert_eq!(of(PolicyTerm::Sapo).len(), 2, "its gate has neither");
+        assert!(of(PolicyTerm::DppoTv)[0].contains("dual_clip") && of(PolicyTerm::DppoTv).len() == 1);
         assert!(found(|recipe| recipe.learner.optimizer.learning_rate = 1.0)[0].contains("learning_rate = 1:"));
         let mut recipe = Recipe::default();
         assert_eq!(without_effect(&recipe), [""; 0]);

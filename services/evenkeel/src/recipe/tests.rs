@@ -142,10 +142,49 @@ fn impossible_settings_of_any_section_name_key_value_and_origin() {
             "[sampling]\nmax_tokens = 100\n[shaping]\noverlong_buffer_tokens = 101",
             "`shaping.overlong_buffer_tokens` is 101 in test, allowed: 0 to sampling.max_tokens, which is 100",
         ),
+        (
+            "[shaping]\nwrong = -1.0\n[learner.objective]\nadvantage = \"maxrl\"",
+            "`shaping.wrong` is -1 in test, allowed: a value with which no reward is below 0, with learner.objective.advantage = maxrl",
+        ),
+        (
+            "[shaping]\noverlong_buffer_tokens = 8\n[learner.objective]\nadvantage = \"maxrl\"",
+            "`shaping.overlong_penalty` is 1 in defaults, allowed: a value with which no reward is below 0",
+        ),
+        (
+            "[learner.objective]\nadvantage = \"gdpo\"",
+            "`learner.objective.advantage` is \"gdpo\" in test, allowed: another one where the reward has a single component",
+        ),
+        (
+            "[learner.objective]\naggregation = \"luspo\"",
+            "`learner.objective.policy` is 'ppo' in defaults, allowed: gspo with aggregation = luspo",
+        ),
+        (
+            "[data.word_problems]\ndifficulty = \"hard\"",
+            "`data.word_problems.difficulty` is set in test, allowed: absent without data.kind = \"word-problems\"",
+        ),
     ] {
         let error = loaded(text).unwrap_err();
         assert!(error.starts_with(words), "{text}: {error}");
     }
+    for text in [
+        "[shaping]\nweights = { format = 0.2 }\n[learner.objective]\nadvantage = \"gdpo\"",
+        "[learner.objective]\nadvantage = \"maxrl\"",
+        "[learner.objective]\naggregation = \"luspo\"\npolicy = \"gspo\"",
+        "[learner.objective]\naggregation = \"sequence\"\npolicy = \"sapo\"",
+    ] {
+        assert!(loaded(text).is_ok(), "{text}: {:?}", loaded(text).err());
+    }
+}
+
+#[test]
+fn smollm2_asks_seven_kinds_of_problems_and_its_steps_reward_bare_answers() {
+    let plain = built_in(&["smollm2"]);
+    let data = plain.data.built_in(plain.run.seed, plain.evaluation.problems).unwrap();
+    assert_eq!((data.held_out.len(), data.sources.len()), (1_000, 7));
+    assert!(plain.data.suffix.ends_with("\\boxed{}."), "{}", plain.data.suffix);
+    let steps = built_in(&["smollm2-steps"]);
+    assert_eq!(steps.model.path, plain.model.path);
+    assert!(steps.shaping.weights["bare"] > 0.0 && !plain.shaping.weights.contains_key("bare"));
 }
 
 #[test]

@@ -69,6 +69,7 @@ mod tests {
             lags: Vec::new(),
             raw_reward: f64::from(number % 2),
             reward: f64::from(number % 2),
+            components: Default::default(),
             valid: true,
         };
         let group = |number: u32| Group {

@@ -3,11 +3,11 @@
 use evenkeel_model::ModelError;
 use evenkeel_model::sampling::TokenStatistics as ModelStatistics;
 use evenkeel_objective::LagRun;
-use evenkeel_proto::v1::{SupervisedExample, TokenStatistics, TrainGroup, TrainHeader};
+use evenkeel_proto::v1::{RewardComponent, SupervisedExample, TokenStatistics, TrainGroup, TrainHeader};
 use evenkeel_proto::{FieldError, FlatResponse};
 use evenkeel_rpc::error::{Reason, ServiceError};
 
-use crate::{Example, Group, LearnerError, Response};
+use crate::{Example, Group, LearnerError, Response, RewardPart};
 
 /// The group of a message of this step; `index` counts the groups received before.
 pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Result<Group, FieldError> {
@@ -23,10 +23,15 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
         rollout_logp: tokens.log_probabilities,
         raw_reward: sample.raw_reward.unwrap_or(0.0),
         reward: sample.shaped_reward.unwrap_or(0.0),
+        components: sample.components.iter().map(part).collect(),
         valid: sample.valid,
     });
     let responses = responses.collect();
     Ok(Group { id: message.group_id, prompt: message.prompt_token_ids, responses })
+}
+
+fn part(component: &RewardComponent) -> (String, RewardPart) {
+    (component.name.clone(), RewardPart { weight: component.weight, value: component.value })
 }
 
 /// Refuses tokens of versions that the step may not have.

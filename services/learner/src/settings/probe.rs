@@ -12,7 +12,8 @@ pub struct ProbeSettings {
     /// Interval in steps between measurements, from the first step on; 0 for none. Costs a backward pass over the batch for each rule, and
     /// 4 bytes of host memory for each rule and parameter.
     pub every: u64,
-    /// The rules besides the one in use; empty is all (those that divide by `max_tokens` only if `objective.max_tokens` is set).
+    /// The rules besides the one in use; empty is all (those that divide by `max_tokens` only if `objective.max_tokens` is set, and not
+    /// `luspo`, whose gradient is that of `sequence-sum` at another scale).
     pub rules: Vec<Aggregation>,
 }
 
@@ -25,7 +26,7 @@ impl ProbeSettings {
     /// The rules that are computed, that in use among them.
     pub(crate) fn rules(&self, objective: &Settings) -> Vec<Aggregation> {
         let is_meant = |rule: &Aggregation| match self.rules.is_empty() {
-            true => !rule.uses_max_tokens() || objective.max_tokens > 0,
+            true => *rule != Aggregation::Luspo && (!rule.uses_max_tokens() || objective.max_tokens > 0),
             false => self.rules.contains(rule),
         };
         Aggregation::ALL.iter().copied().filter(|rule| *rule == objective.aggregation || is_meant(rule)).collect()

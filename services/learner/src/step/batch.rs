@@ -1,6 +1,6 @@
 //! The groups of a step on their way to its updates.
 
-use evenkeel_objective::{GroupCounts, GroupView, MiniBatchCounts, MismatchByLag, Normalizer};
+use evenkeel_objective::{Advantage, GroupCounts, GroupView, MiniBatchCounts, MismatchByLag, Normalizer};
 
 use super::group_weights::{GroupWeights, PlannedResponse, is_regularized};
 use super::lag_statistics::LagStatistics;
@@ -146,7 +146,8 @@ impl Batch {
             observe(StepPhase::Updating, self.progress);
             trained += stats.len();
             let updated = update(trainer, &stats, counts)?;
-            let normalizer = counts.normalizer(trainer.settings().objective.aggregation);
+            let objective = &trainer.settings().objective;
+            let normalizer = counts.policy_scale(objective.aggregation, objective.advantage);
             responses.update(&self.groups, &mini_batch, normalizer, &stats, updated.skipped.is_none());
             updates.push(updated);
         }
@@ -272,10 +273,12 @@ impl Batch {
     }
 
     /// The factor of the regularizer in the first update, once it is known: it is the ratio of two mini-batch
-    /// normalizers, which is 1 for every rule that divides by P.
+    /// normalizers, which is 1 for every rule that divides by P alone.
     fn first_factor(&self, trainer: &Trainer, received: usize) -> Option<f64> {
         let objective = &trainer.settings().objective;
-        if objective.aggregation.normalizer() == Normalizer::Groups || !is_regularized(objective) {
+        let by_groups =
+            objective.aggregation.normalizer() == Normalizer::Groups && objective.advantage != Advantage::Gdpo;
+        if by_groups || !is_regularized(objective) {
             return Some(1.0);
         }
         self.mini_batches.has_first(received).then(|| regularizer_factor(trainer, self.first_counts()))

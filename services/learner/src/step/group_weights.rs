@@ -1,11 +1,12 @@
 //! Advantages and weights of a group's responses, computed as soon as the group is complete.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_objective::{GroupCounts, GroupTerms, GroupView, LagRun, Settings};
+use evenkeel_objective::{GroupCounts, GroupTerms, GroupView, LagRun, RewardComponent, Settings};
 
 use crate::error::Result;
-use crate::group::{Group, Response};
+use crate::group::{Group, Response, RewardPart};
 use crate::micro_batch::Sequence;
 
 /// A response that will go through the model. Token values are those of trainable tokens only.
@@ -131,7 +132,9 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
     let rewards: Vec<f64> = group.responses.iter().map(|r| r.reward).collect();
     let valid: Vec<bool> = group.responses.iter().map(|r| r.valid).collect();
     let trainable_tokens: Vec<usize> = group.responses.iter().map(Response::trainable).collect();
-    let terms = GroupTerms::of(settings, &rewards, &valid, &trainable_tokens).map_err(|error| error.at(index, None))?;
+    let components = components(&group.responses);
+    let terms = GroupTerms::with_components(settings, &rewards, &components, &valid, &trainable_tokens)
+        .map_err(|error| error.at(index, None))?;
     let GroupTerms { advantages, weights: weight, regularizer_weights, counts } = terms;
 
     let of_valid = |value: fn(&Response) -> f64| group.responses.iter().filter(|r| r.valid).map(value).collect();
@@ -173,6 +176,18 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
         }
     }
     Ok((weights, planned))
+}
+
+/// The components of the group's rewards, in the order of names.
+fn components(responses: &[Response]) -> Vec<RewardComponent> {
+    let mut by_name: BTreeMap<&str, RewardComponent> = BTreeMap::new();
+    for (index, response) in responses.iter().enumerate().filter(|(_, response)| response.valid) {
+        for (name, RewardPart { weight, value }) in &response.components {
+            let none = || RewardComponent { weight: *weight, values: vec![f64::NAN; responses.len()] };
+            by_name.entry(name).or_insert_with(none).values[index] = *value;
+        }
+    }
+    by_name.into_values().collect()
 }
 
 /// Whether a KL or entropy term gives zero-advantage responses a gradient.

@@ -1,7 +1,7 @@
 //! The passes of a step: scoring under the weights before its first update, gradients, updates.
 
 use candle_core::Tensor;
-use evenkeel_objective::{Aggregation, MiniBatchCounts};
+use evenkeel_objective::{Advantage, Aggregation, MiniBatchCounts};
 
 use super::group_weights::PlannedResponse;
 use super::loss::{PolicyLoss, ResponseStats};
@@ -41,7 +41,8 @@ pub(super) fn first_pass(
 
 /// Applies the mini-batch normalizer to the summed gradient and updates.
 pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: MiniBatchCounts) -> Result<UpdateStats> {
-    let scale = counts.normalizer(trainer.settings().objective.aggregation);
+    let objective = &trainer.settings().objective;
+    let scale = counts.policy_scale(objective.aggregation, objective.advantage);
     let gradient = gradient_after(stats.len());
     let finite = stats.iter().all(ResponseStats::is_finite);
     let report = trainer.update(TrainingPhase::Policy, gradient, scale, finite)?;
@@ -73,12 +74,13 @@ pub(super) fn gradient_of(
 
 /// The regularizer's mini-batch normalizer divided by the policy's.
 pub(super) fn regularizer_factor(trainer: &Trainer, counts: MiniBatchCounts) -> f64 {
-    factor_of(trainer.settings().objective.aggregation, counts)
+    let objective = &trainer.settings().objective;
+    factor_of(objective.aggregation, objective.advantage, counts)
 }
 
 /// The regularizer's mini-batch normalizer divided by that of any rule.
-pub(super) fn factor_of(aggregation: Aggregation, counts: MiniBatchCounts) -> f64 {
-    let policy = counts.normalizer(aggregation);
+pub(super) fn factor_of(aggregation: Aggregation, advantage: Advantage, counts: MiniBatchCounts) -> f64 {
+    let policy = counts.policy_scale(aggregation, advantage);
     if policy == 0.0 { 1.0 } else { counts.normalizer(Aggregation::Token) / policy }
 }
 

@@ -34,7 +34,8 @@ pub(super) fn probe(
     for rule in rules {
         observe(StepPhase::Accumulating, StepProgress::default());
         weigh(&objective, *rule, groups, &mut responses)?;
-        let gradient = gradient_of(trainer, &responses, |group| blocks.of(group), factor_of(*rule, counts))?;
+        let gradient =
+            gradient_of(trainer, &responses, |group| blocks.of(group), factor_of(*rule, objective.advantage, counts))?;
         // Elsewhere there is seldom room for so many.
         gradients.push(gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<_, _>>()?);
     }
@@ -42,7 +43,7 @@ pub(super) fn probe(
     let limit = trainer.settings().optimizer.max_grad_norm;
     let mut of_rules = Vec::with_capacity(rules.len());
     for (index, aggregation) in rules.iter().enumerate() {
-        let norm = counts.normalizer(*aggregation) * norms[index];
+        let norm = counts.policy_scale(*aggregation, objective.advantage) * norms[index];
         let cosine = |other: usize| -> Result<Option<f64>> {
             let of_both = norms[index] * norms[other];
             let cosine = dot(&gradients[index], &gradients[other])? / of_both;

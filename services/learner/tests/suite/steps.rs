@@ -3,13 +3,24 @@
 use crate::support::{bits, groups, host, learner, settings, update_difference, weights, without_signal};
 use candle_core::Device;
 use evenkeel_config::Settings;
-use evenkeel_learner::{BatchShape, Example, Group, OldLogp, StepReport, SupervisedReport, TrainingSettings};
+use evenkeel_learner::{
+    BatchShape, Example, Group, OldLogp, RewardPart, StepReport, SupervisedReport, TrainingSettings,
+};
 use evenkeel_objective::{Advantage, Aggregation, Correction, PolicyTerm};
 
 fn trained(settings: TrainingSettings, groups: Vec<Group>) -> (StepReport, Vec<f32>) {
     let mut learner = learner(settings);
     let report = learner.train(groups).unwrap();
     (report, weights(&learner))
+}
+
+/// A rule with what it needs.
+fn under(settings: &mut TrainingSettings, aggregation: Aggregation) {
+    settings.objective.aggregation = aggregation;
+    settings.objective.max_tokens = 30;
+    if aggregation == Aggregation::Luspo {
+        settings.objective.policy = PolicyTerm::Gspo;
+    }
 }
 
 fn assert_same_update(a: &[f32], b: &[f32]) {
@@ -47,8 +58,7 @@ fn three_token_budgets_give_the_same_gradient_to_the_bit_under_every_aggregation
     for aggregation in Aggregation::ALL {
         let run = |tokens| {
             let mut settings = settings();
-            settings.objective.aggregation = *aggregation;
-            settings.objective.max_tokens = 30;
+            under(&mut settings, *aggregation);
             settings.compute.micro_batch_tokens = tokens;
             gradient(settings, groups(1, 6))
         };
@@ -317,6 +327,52 @@ fn corrections_weigh_the_gap_between_engine_and_learner() {
     assert!(run(Correction::TokenTruncate).correction_bounded > 0);
 }
 
+/// Groups whose rewards have a second component, of this size.
+fn with_components(scale: f64) -> Vec<Group> {
+    let mut groups = groups(14, 4);
+    for (number, response) in groups.iter_mut().flat_map(|group| &mut group.responses).enumerate() {
+        let part = |weight, value| RewardPart { weight, value };
+        let second = scale * [0.25, 1.0, 0.5][number % 3];
+        response.components =
+            [("right".to_owned(), part(1.0, response.reward)), ("short".to_owned(), part(0.5, second))].into();
+        response.reward += 0.5 * second;
+    }
+    groups
+}
+
+#[test]
+fn gdpo_normalises_each_component_whatever_its_size() {
+    for kl in [0.0, 0.1] {
+        let run = |scale| {
+            let mut settings = linear();
+            settings.objective.advantage = Advantage::Gdpo;
+            settings.objective.kl_coefficient = kl;
+            trained(settings, with_components(scale))
+        };
+        let ((report, plain), (_, larger)) = (run(1.0), run(100.0));
+        assert_same_update(&plain, &larger);
+        let mut alone = with_components(1.0);
+        alone.iter_mut().flat_map(|group| &mut group.responses).for_each(|response| response.components.clear());
+        let mut settings = linear();
+        settings.objective.advantage = Advantage::Gdpo;
+        settings.objective.kl_coefficient = kl;
+        let (_, of_sums) = trained(settings, alone);
+        assert!(update_difference(&plain, &of_sums, &weights(&learner(linear()))) > 0.01, "sums are another reward");
+        // The factor of the mini-batch is in the weights: reported advantages are those before it.
+        let scaled: Vec<f64> = report.response_reports.iter().map(|of| of.weight * of.advantage).collect();
+        assert!(scaled.iter().all(|pull| pull.is_finite()) && scaled.iter().any(|pull| *pull != 0.0));
+    }
+}
+
+#[test]
+fn a_component_that_is_no_number_is_refused() {
+    let mut groups = with_components(1.0);
+    let part = RewardPart { weight: 1.0, value: f64::NAN };
+    groups[1].responses[2].components.insert("style".to_owned(), part);
+    let error = learner(settings()).train(groups).unwrap_err().to_string();
+    assert!(error.contains("groups[1].responses[2].components.style.value is NaN"), "{error}");
+}
+
 #[test]
 fn a_dropped_step_changes_nothing() {
     let mut first = learner(settings());
@@ -346,8 +402,7 @@ fn the_papers_quantities_are_measured_under_every_rule() {
 fn what_is_reported_of_each_response_adds_up_to_the_policys_loss_under_every_aggregation() {
     for aggregation in Aggregation::ALL {
         let mut settings = settings();
-        settings.objective.aggregation = *aggregation;
-        settings.objective.max_tokens = 30;
+        under(&mut settings, *aggregation);
         settings.objective.correction = Correction::None;
         // Two updates: in the second one the ratios are not 1.
         settings.mini_batch_groups = 2;

@@ -6,12 +6,12 @@ mod sampler;
 
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, DataError, Dataset, Problem, arithmetic, programs, trails};
+use evenkeel_tasks::{Cancel, DataError, Dataset, Problem, arithmetic, programs, trails, word_problems};
 
 use crate::error::RunError;
-use crate::settings::{DataKind, DataSettings, LoopSettings};
+use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings};
 
-pub(crate) use prompts::{Demonstrations, Fit, Prompt, Prompts, encode};
+pub(crate) use prompts::{Demonstrations, Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode};
 pub(crate) use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
 
@@ -96,6 +96,11 @@ impl DataSettings {
             DataKind::Arithmetic => arithmetic::dataset(seed, held_out, &self.rules()),
             DataKind::Programs => programs::dataset(seed, held_out, &self.rules()),
             DataKind::Trails => trails::dataset(seed, held_out, self.trails.of_demonstrations(), &self.rules()),
+            DataKind::WordProblems => {
+                let WordProblemsSettings { kinds, difficulty } = &self.word_problems;
+                let kinds: Vec<_> = kinds.iter().map(|kind| kind.of_tasks()).collect();
+                word_problems::dataset(seed, held_out, &kinds, difficulty.of_tasks(), &self.rules())
+            }
             DataKind::Files => return None,
         };
         if !self.source.is_empty() {

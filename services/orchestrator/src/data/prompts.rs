@@ -15,7 +15,7 @@ use crate::error::RunError;
 use crate::settings::{InvalidRows, Overlong, PolicySamplingSettings};
 
 /// Most data sources that metrics are kept apart for.
-const MAX_DATA_SOURCES: usize = 32;
+pub(crate) const MAX_DATA_SOURCES: usize = 32;
 
 /// Prompts that are rendered between two checks for cancellation.
 const RENDERED_TOGETHER: usize = 1024;

@@ -183,6 +183,11 @@ impl Benchmark {
         usize::try_from(index).ok().and_then(|index| self.prompts.get(index)).map_or("", |prompt| &prompt.id)
     }
 
+    /// What each problem counts as in metrics by data source.
+    pub(super) fn sources(&self) -> Vec<Arc<str>> {
+        self.prompts.iter().map(|prompt| Arc::clone(&prompt.data_source)).collect()
+    }
+
     /// The name as a file may have it: data may have any name without a slash.
     pub(super) fn file(&self) -> String {
         file_name(&self.name)

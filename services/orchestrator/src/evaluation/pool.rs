@@ -124,7 +124,8 @@ fn open(
             file.clear()?;
             groups.clear();
         }
-        let mut scores = Scores::new(&benchmark.name, benchmark.samples(), benchmark.in_average);
+        let scores = Scores::new(&benchmark.name, benchmark.samples(), benchmark.in_average);
+        let mut scores = scores.by_source(benchmark.sources());
         let is_whole = |answers: &[Answer]| answers.iter().all(|answer| answer.verdict.is_valid());
         for (index, answers) in groups.iter().filter(|(_, answers)| is_whole(answers)) {
             scores.add(*index, answers);

@@ -1,6 +1,7 @@
 //! The accuracies of an evaluation, and what else its metrics say.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 use evenkeel_proto::v1::Outcome;
@@ -9,6 +10,7 @@ use evenkeel_run_files::{Answer, AnswerVerdict, MetricsLine, Statistics, at_k};
 use evenkeel_run_metrics::{MetricName, table as metric};
 use evenkeel_statistics::{Accuracies, Attempt, Estimate, pass_at};
 
+use crate::data::MAX_DATA_SOURCES;
 use crate::rollout::COPIED;
 
 /// What became of the answers to one benchmark.
@@ -17,6 +19,8 @@ pub(crate) struct Scores {
     name: String,
     samples: u32,
     in_average: bool,
+    /// What each problem counts as, by its place; empty where all are of one data source.
+    sources: Vec<Arc<str>>,
     problems: BTreeMap<u64, ProblemScores>,
 }
 
@@ -43,7 +47,16 @@ type ExtraMetrics = Vec<(MetricName, Option<f64>)>;
 
 impl Scores {
     pub(super) fn new(name: &str, samples: u32, in_average: bool) -> Self {
-        Self { name: name.to_owned(), samples, in_average, problems: BTreeMap::new() }
+        Self { name: name.to_owned(), samples, in_average, sources: Vec::new(), problems: BTreeMap::new() }
+    }
+
+    /// Keeps the accuracies of data sources apart, where there are several and not too many. `sources`: of each problem.
+    pub(super) fn by_source(mut self, sources: Vec<Arc<str>>) -> Self {
+        let different: BTreeSet<&str> = sources.iter().map(|source| &**source).collect();
+        if (2..=MAX_DATA_SOURCES).contains(&different.len()) {
+            self.sources = sources;
+        }
+        self
     }
 
     /// Adds the answers to a problem.
@@ -118,6 +131,27 @@ impl Scores {
         line.set(metric::EVALUATED_INVALID.of([name]), invalid as f64);
         let copied = self.problems.values().flat_map(|problem| &problem.copied).filter(|copied| **copied).count();
         line.set(metric::EVALUATED_COPIED.of([name]), copied as f64);
+        self.values_of_sources(line);
+    }
+
+    fn values_of_sources(&self, line: &mut MetricsLine) {
+        let mut by_source: BTreeMap<&str, Vec<&ProblemScores>> = BTreeMap::new();
+        for (index, problem) in &self.problems {
+            if let Some(source) = usize::try_from(*index).ok().and_then(|index| self.sources.get(index)) {
+                by_source.entry(source).or_default().push(problem);
+            }
+        }
+        let (name, mean) = (&self.name, format!("mean@{}", self.samples));
+        for (source, problems) in by_source {
+            let attempts: Vec<Vec<Attempt>> = problems.iter().map(|problem| problem.attempts.clone()).collect();
+            if let Some(found) = Accuracies::of(&attempts) {
+                line.set(metric::SOURCE_ACCURACY.of([name, &source, &mean]), found.mean.value);
+                line.set(metric::SOURCE_ACCURACY_ERROR.of([name, &source, &mean]), found.mean.standard_error);
+            }
+            let lengths = problems.iter().flat_map(|problem| &problem.lengths).map(|(tokens, _)| *tokens);
+            line.set(metric::SOURCE_EVALUATED_LENGTH.of([name, &source]), Statistics::of(lengths).mean());
+            line.set(metric::SOURCE_PROBLEMS.of([name, &source]), problems.len() as f64);
+        }
     }
 }
 
@@ -256,6 +290,29 @@ mod tests {
         assert_eq!(line.get("val-core/a/acc/mean@2"), Some(0.25));
         assert_eq!(line.get("val-aux/a/acc/mean@2/with_copied"), Some(0.5));
         assert_eq!(line.get("val-aux/a/copied_samples"), Some(1.0));
+    }
+
+    #[test]
+    fn several_data_sources_have_accuracies_of_their_own() {
+        let sources = |names: &[&str]| names.iter().map(|name| Arc::from(*name)).collect::<Vec<Arc<str>>>();
+        let of = |names: &[&str]| {
+            let problems: [&[(f64, &str)]; 3] =
+                [&[(1.0, "1"); 4], &[(1.0, "1"), (0.0, "2"), (0.0, "2"), (0.0, "3")], &[(0.0, "5"); 4]];
+            let mut line = MetricsLine::new(StepKind::Evaluation, 0, 0);
+            write_scores(&mut line, &[scores("a", &problems).by_source(sources(names))], Duration::ZERO);
+            line
+        };
+        let line = of(&["sum", "gain", "sum"]);
+        assert_eq!(line.get(&at_k::of_source("a", "sum", "mean@4")), Some(0.5));
+        assert_eq!(line.get(&at_k::of_source("a", "gain", "mean@4")), Some(0.25));
+        assert_eq!(line.get(&at_k::problems_of_source("a", "sum")), Some(2.0));
+        assert_eq!(line.get(&at_k::length_of_source("a", "gain")), Some(2.0));
+        assert!(
+            line.get(&at_k::error_of_source("a", "sum", "mean@4")).is_some_and(|error| (error - 0.5).abs() < 1e-12)
+        );
+        for one in [of(&["sum"; 3]), of(&[])] {
+            assert!(one.values.keys().all(|name| !name.starts_with("val-source/")), "a single source is the benchmark");
+        }
     }
 
     #[test]

@@ -143,8 +143,8 @@ impl Batch {
         &self.requirements
     }
 
-    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize) -> (Rewards, Components) {
-        self.context.shaping.rewards(verdict, tokens)
+    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize, bare: bool) -> (Rewards, Components) {
+        self.context.shaping.rewards(verdict, tokens, bare)
     }
 
     /// How the next segment of a response is drawn that has `sampled` tokens so far, of which `whole` is drawn in all.

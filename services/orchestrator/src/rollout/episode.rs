@@ -10,6 +10,7 @@ use evenkeel_rpc::dispatch::DispatchError;
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
 
+use super::bare::is_bare;
 use super::context::{AttemptStart, Batch};
 use super::engine_weights::MissingWeights;
 use super::group::GroupRequest;
@@ -278,7 +279,8 @@ impl Episode {
         let outcome = verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await;
         let (status, verdict_detail, verify_retries) = match outcome {
             VerificationOutcome::Verdict { reward, detail, retries } => {
-                let (rewards, components) = self.batch.rewards(&reward, tokens);
+                let bare = is_bare(&text, detail.extracted.as_deref());
+                let (rewards, components) = self.batch.rewards(&reward, tokens, bare);
                 (SampleStatus::Valid { outcome: reward.outcome, rewards, components }, detail, retries)
             }
             VerificationOutcome::Invalid { reason, retries, late } => {

@@ -1,15 +1,16 @@
 //! A group: all samples of one prompt in one step, from its request to the message for the learner.
 
+use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
 use std::sync::Arc;
 use std::time::{Instant, SystemTime};
 
-use evenkeel_proto::v1::{FinishReason, Segment, TrainGroup, TrainSample};
+use evenkeel_proto::v1::{FinishReason, RewardComponent, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
 use evenkeel_tasks::Task;
 use tracing::Span;
 
-use super::sample::Sample;
+use super::sample::{RewardPart, Sample};
 use crate::data::Prompt;
 
 /// How the samples of a group are drawn.
@@ -219,6 +220,10 @@ impl SampledGroup {
     /// longer here, unless the run keeps them: many groups may wait for their step.
     pub(crate) fn take_train(&mut self, index: u32, mask_truncated: bool, keeps_tokens: bool) -> TrainGroup {
         let placeholder = self.placeholder();
+        // Of one part a reward is the whole.
+        let parts: BTreeSet<&str> =
+            self.samples.iter().flat_map(Sample::weighted_components).map(|(name, _)| name).collect();
+        let has_parts = parts.len() > 1;
         let sample = |sample: &mut Sample| {
             let rewards = sample.rewards();
             let segments = match keeps_tokens {
@@ -233,6 +238,7 @@ impl SampledGroup {
                 valid: rewards.is_some(),
                 finish_reason: sample.finish_reason.into(),
                 exclude_from_loss: mask_truncated && sample.finish_reason == FinishReason::Length,
+                components: if has_parts { sample.weighted_components().map(component).collect() } else { Vec::new() },
             }
         };
         TrainGroup {
@@ -258,6 +264,10 @@ impl SampledGroup {
     fn placeholder(&self) -> Vec<Segment> {
         vec![Segment::injected(self.request.prompt_token_ids.iter().rev().take(1).copied().collect())]
     }
+}
+
+fn component((name, RewardPart { weight, value }): (&str, RewardPart)) -> RewardComponent {
+    RewardComponent { name: name.to_owned(), weight, value }
 }
 
 #[cfg(test)]
@@ -328,6 +338,29 @@ pub(super) mod tests {
         assert!(!message.responses().unwrap()[1].trainable.contains(&true));
         let tokens: Vec<_> = group.samples().iter().map(|sample| (sample.segments.len(), sample.tokens)).collect();
         assert_eq!(tokens, [(0, 1), (0, 1)], "its tokens are in the message alone, its lengths stay");
+    }
+
+    #[test]
+    fn a_reward_of_several_parts_is_sent_with_them_and_one_of_one_part_alone() {
+        let with = |parts: &[(&str, f64)]| {
+            let mut group = group(2, &[Some(1.0), None]);
+            if let SampleStatus::Valid { components, .. } = &mut group.samples[0].status {
+                *components = parts
+                    .iter()
+                    .map(|(name, weight)| ((*name).to_owned(), RewardPart { weight: *weight, value: 0.5 }))
+                    .collect();
+            }
+            let message = group.take_train(0, false, false);
+            assert!(message.samples[1].components.is_empty(), "it has no verdict");
+            message.samples[0]
+                .components
+                .iter()
+                .map(|part| (part.name.clone(), part.weight, part.value))
+                .collect::<Vec<_>>()
+        };
+        assert_eq!(with(&[("correctness", 1.0), ("format", 0.0)]), []);
+        let both = with(&[("correctness", 1.0), ("format", 0.0), ("style", 0.25)]);
+        assert_eq!(both, [("correctness".to_owned(), 1.0, 0.5), ("style".to_owned(), 0.25, 0.5)]);
     }
 
     #[test]

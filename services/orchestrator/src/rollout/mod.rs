@@ -3,6 +3,7 @@
 //! [`Rollouts`] has a task for each segment that is sampled and each response that is verified, and assembles their results into groups;
 //! an `episode` takes its sample from the request to the reward. [`RolloutScheduler`] is the same for samples that are not trained on.
 
+mod bare;
 mod context;
 mod dropped_samples;
 mod engine_weights;

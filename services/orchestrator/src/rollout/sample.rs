@@ -9,8 +9,17 @@ use evenkeel_run_files::RolloutSegment;
 /// The reason of verdicts on answers that are copied from their prompt.
 pub(crate) const COPIED: &str = "copied";
 
-/// The parts of a shaped reward by name, before their weights.
-pub(crate) type Components = BTreeMap<String, f64>;
+/// The parts of a shaped reward by name.
+pub(crate) type Components = BTreeMap<String, RewardPart>;
+
+/// A part of a shaped reward.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) struct RewardPart {
+    /// Its weight in the sum; 0 where it is only measured.
+    pub(crate) weight: f64,
+    /// The value before the weight.
+    pub(crate) value: f64,
+}
 
 /// What became of a sample.
 #[derive(Debug, Clone, PartialEq)]
@@ -108,13 +117,22 @@ impl Sample {
         (!self.segments.is_empty()).then(|| self.segments.iter().flat_map(of).collect())
     }
 
-    /// The parts of its shaped reward; none without a verdict.
+    /// The parts of its shaped reward before their weights; none without a verdict.
     pub(crate) fn components(&self) -> impl Iterator<Item = (&str, f64)> {
+        self.parts_of_reward().map(|(name, part)| (name, part.value))
+    }
+
+    /// The parts that its shaped reward is the weighted sum of; none without a verdict.
+    pub(super) fn weighted_components(&self) -> impl Iterator<Item = (&str, RewardPart)> {
+        self.parts_of_reward().filter(|(_, part)| part.weight != 0.0)
+    }
+
+    fn parts_of_reward(&self) -> impl Iterator<Item = (&str, RewardPart)> {
         let components = match &self.status {
             SampleStatus::Valid { components, .. } => Some(components),
             _ => None,
         };
-        components.into_iter().flatten().map(|(name, value)| (name.as_str(), *value))
+        components.into_iter().flatten().map(|(name, part)| (name.as_str(), *part))
     }
 
     /// Whether its answer was refused because it is copied from the prompt.

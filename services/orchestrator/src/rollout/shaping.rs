@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use evenkeel_proto::v1::Outcome;
 
-use super::sample::{Components, Rewards};
-use crate::settings::{CORRECTNESS, FORMAT, LENGTH, PolicySamplingSettings, ShapingSettings};
+use super::sample::{Components, RewardPart, Rewards};
+use crate::settings::{BARE, CORRECTNESS, FORMAT, LENGTH, PolicySamplingSettings, ShapingSettings};
 
 /// The part of a verdict that rewards are made of.
 #[derive(Debug, Clone, PartialEq)]
@@ -33,8 +33,9 @@ impl Shaping {
         }
     }
 
-    /// The rewards of a response of that many tokens, and the components that the shaped one is the weighted sum of.
-    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize) -> (Rewards, Components) {
+    /// The rewards of a response of that many tokens, and the components that the shaped one is the weighted sum of. `bare`: the response is
+    /// its answer and nothing besides.
+    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize, bare: bool) -> (Rewards, Components) {
         let raw = verdict.raw;
         let ShapingSettings { correct, wrong, .. } = self.settings;
         let mut components = verdict.components.clone();
@@ -42,12 +43,20 @@ impl Shaping {
         components.insert(CORRECTNESS.to_owned(), raw * correct + (1.0 - raw) * wrong);
         let has_answer = f64::from(u8::from(verdict.outcome != Outcome::NoAnswer));
         components.entry(FORMAT.to_owned()).or_insert(has_answer);
+        if self.settings.weight(BARE) > 0.0 {
+            components.insert(BARE.to_owned(), if bare { raw } else { 0.0 });
+        }
         if self.buffer > 0.0 {
             components.insert(LENGTH.to_owned(), -self.penalty(tokens));
         }
-        let weighted = components.iter().map(|(name, value)| (self.settings.weight(name), value));
-        let shaped = weighted.filter(|(weight, _)| *weight != 0.0).map(|(weight, value)| weight * value).sum();
-        (Rewards { raw, shaped }, components)
+        let part = |(name, value): (String, f64)| {
+            let weight = self.settings.weight(&name);
+            (name, RewardPart { weight, value })
+        };
+        let parts: Components = components.into_iter().map(part).collect();
+        let weighted = parts.values().filter(|part| part.weight != 0.0);
+        let shaped = weighted.map(|RewardPart { weight, value }| weight * value).sum();
+        (Rewards { raw, shaped }, parts)
     }
 
     /// None up to the buffer, the whole of it from `max_tokens` on.
@@ -75,7 +84,8 @@ mod tests {
         let settings =
             ShapingSettings { overlong_buffer_tokens: 20, overlong_penalty: 0.5, ..ShapingSettings::default() };
         let shaping = shaping(settings);
-        let penalties = [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(&verdict(1.0), tokens).0.shaped);
+        let penalties =
+            [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(&verdict(1.0), tokens, false).0.shaped);
         assert_eq!(penalties, [0.0, 0.0, 0.25, 0.5, 0.5]);
     }
 
@@ -83,7 +93,7 @@ mod tests {
     fn by_default_the_shaped_reward_is_the_raw_one_to_the_bit() {
         let shaping = shaping(ShapingSettings::default());
         for raw in [0.0, 1.0, 1.0 / 3.0, 0.1 + 0.2] {
-            assert_eq!(shaping.rewards(&verdict(raw), 100).0, Rewards { raw, shaped: raw });
+            assert_eq!(shaping.rewards(&verdict(raw), 100, false).0, Rewards { raw, shaped: raw });
         }
     }
 
@@ -91,7 +101,7 @@ mod tests {
     fn raw_rewards_are_between_wrong_and_correct_and_the_penalty_is_relative_to_that() {
         let settings = ShapingSettings { correct: 1.0, wrong: -1.0, ..ShapingSettings::default() };
         let penalised = ShapingSettings { overlong_buffer_tokens: 20, ..settings.clone() };
-        let of = |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&verdict(raw), 100).0;
+        let of = |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&verdict(raw), 100, false).0;
         assert_eq!([0.0, 0.25, 1.0].map(|raw| of(&settings, raw).shaped), [-1.0, -0.5, 1.0]);
         assert_eq!(
             [0.0, 1.0].map(|raw| of(&penalised, raw)),
@@ -102,17 +112,32 @@ mod tests {
     }
 
     #[test]
+    fn a_right_answer_with_nothing_besides_is_worth_more_where_that_has_a_weight() {
+        let weights =
+            |weights: &[(&str, f64)]| weights.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect();
+        let with = shaping(ShapingSettings { weights: weights(&[("bare", 0.25)]), ..ShapingSettings::default() });
+        let shaped = |raw: f64, bare: bool| with.rewards(&verdict(raw), 10, bare).0.shaped;
+        assert_eq!(
+            [shaped(1.0, true), shaped(1.0, false), shaped(0.0, true), shaped(0.0, false)],
+            [1.25, 1.0, 0.0, 0.0]
+        );
+        let without = shaping(ShapingSettings::default());
+        assert!(!without.rewards(&verdict(1.0), 10, true).1.contains_key("bare"), "nobody asked");
+    }
+
+    #[test]
     fn a_reward_is_the_weighted_sum_of_its_components() {
         let weights = [("correctness", 0.5), ("format", 0.25), ("style", 2.0)];
         let weights = weights.map(|(name, weight)| (name.to_owned(), weight)).into();
         let shaping = shaping(ShapingSettings { weights, ..ShapingSettings::default() });
         let components = BTreeMap::from([("style".to_owned(), -0.25), ("unweighted".to_owned(), 1.0)]);
-        let (rewards, parts) = shaping.rewards(&VerdictReward { components, ..verdict(1.0) }, 10);
+        let (rewards, parts) = shaping.rewards(&VerdictReward { components, ..verdict(1.0) }, 10, false);
         assert_eq!(rewards, Rewards { raw: 1.0, shaped: 0.5 + 0.25 - 0.5 });
-        assert_eq!(parts["style"], -0.25);
+        assert_eq!(parts["style"], RewardPart { weight: 2.0, value: -0.25 });
+        assert_eq!(parts["unweighted"].weight, 0.0);
         let missing = VerdictReward { outcome: Outcome::NoAnswer, ..verdict(0.0) };
-        assert_eq!(shaping.rewards(&missing, 10).1["format"], 0.0);
+        assert_eq!(shaping.rewards(&missing, 10, false).1["format"].value, 0.0);
         let own = VerdictReward { components: [("format".to_owned(), 0.5)].into(), ..missing };
-        assert_eq!(shaping.rewards(&own, 10).1["format"], 0.5, "the verifier knows better");
+        assert_eq!(shaping.rewards(&own, 10, false).1["format"].value, 0.5, "the verifier knows better");
     }
 }

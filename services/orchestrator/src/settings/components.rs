@@ -13,8 +13,11 @@ pub(crate) const LENGTH: &str = "length";
 /// Whether the response has the form in which a verifier finds what it judges.
 pub(crate) const FORMAT: &str = "format";
 
-/// The components that every run has.
-const COMPONENTS: [&str; 3] = [CORRECTNESS, LENGTH, FORMAT];
+/// The verifier's reward where the response is its answer and nothing besides, otherwise 0; only where it has a weight.
+pub(crate) const BARE: &str = "bare";
+
+/// The components that every run has or may have.
+const COMPONENTS: [&str; 4] = [CORRECTNESS, LENGTH, FORMAT, BARE];
 
 impl ShapingSettings {
     /// The weight of a component.
@@ -41,6 +44,26 @@ impl ShapingSettings {
             other => (format!("shaping.weights.{other}"), weight, weight),
         };
         self.weighted().map(of_weight).collect()
+    }
+
+    /// How many components a shaped reward is the weighted sum of at least.
+    pub fn counted_components(&self) -> usize {
+        let counts = |(name, weight): (&str, f64)| weight > 0.0 && self.counts(name);
+        self.weighted().filter(|component| counts(*component)).count()
+    }
+
+    /// The setting that makes rewards of answers negative, with its value; custom verifiers may do so besides.
+    pub fn below_zero(&self) -> Option<(&'static str, f64)> {
+        if self.wrong < 0.0 {
+            return Some(("shaping.wrong", self.wrong));
+        }
+        let penalised = self.weight(LENGTH) > 0.0 && self.counts(LENGTH);
+        penalised.then_some(("shaping.overlong_penalty", self.overlong_penalty))
+    }
+
+    /// Without a buffer the length of a response counts nothing, whatever it weighs.
+    fn counts(&self, name: &str) -> bool {
+        name != LENGTH || (self.overlong_buffer_tokens > 0 && self.overlong_penalty > 0.0)
     }
 
     /// Refuses weights of components that nobody has. `others` are those that the verifiers of the run have besides the components of every
@@ -81,9 +104,7 @@ impl ShapingSettings {
             let good = weight.is_finite() && weight >= 0.0;
             FieldError::ensure(good, format!("weights.{name}"), weight, "a finite number, at least 0")?;
         }
-        // Without a buffer the length of a response counts nothing, whatever it weighs.
-        let counts = |name: &str| name != LENGTH || (buffer > 0 && penalty > 0.0);
-        let sum: f64 = self.weighted().filter(|(name, _)| counts(name)).map(|(_, weight)| weight).sum();
+        let sum: f64 = self.weighted().filter(|(name, _)| self.counts(name)).map(|(_, weight)| weight).sum();
         let allowed = "a sum above 0 (of components that can differ between answers), or every reward would be 0";
         FieldError::ensure(sum > 0.0, "weights", format_args!("{sum} in all"), allowed)
     }

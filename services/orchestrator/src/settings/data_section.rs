@@ -15,6 +15,7 @@ use super::section::section;
 use super::sources::{DATA, FilterSettings, SourceSettings, stem};
 use super::trails_section::TrailsSettings;
 use super::verifier_section::VerifierSettings;
+use super::word_problems_section::WordProblemsSettings;
 
 /// Where problems come from.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -27,6 +28,8 @@ pub enum DataKind {
     Programs,
     /// Sums of four digits, also generated, whose demonstrations end with filler tokens as `trails` says.
     Trails,
+    /// Sums as they stand and in words, also generated, for pretrained models; `word_problems` says which.
+    WordProblems,
     /// Parquet files, and files with one JSON object per line.
     Files,
 }
@@ -109,6 +112,8 @@ section! {
         kind: Option<DataKind> = None,
         /// Filler tokens after the answers of demonstrations with `kind = "trails"`: `wrong`, `after_right`, `after_wrong`.
         trails: TrailsSettings = TrailsSettings::default(),
+        /// The problems of `kind = "word-problems"`: `kinds` and `difficulty`.
+        word_problems: WordProblemsSettings = WordProblemsSettings::default(),
         /// The files with the problems that are trained on, or patterns (`train-*.parquet`): Parquet, CSV, a JSON array,
         /// or one JSON object per line.
         files: Vec<PathBuf> = Vec::new(),
@@ -131,7 +136,7 @@ section! {
         demonstration_field: String = String::new(),
         /// Field with a name for use in messages. Empty: the first of `id`, `question_id`. Rows without it are named by file and row.
         id_field: String = String::new(),
-        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: `arithmetic`, `programs` or `trails`, the name of the only file
+        /// Name of the data in metrics (`val-core/NAME/acc/mean@1`). Empty: that of the kind (`arithmetic`, `word-problems`), the name of the only file
         /// without extension or of the only source, or `data`.
         source: String = String::new(),
         /// Shuffle each epoch, derived from the seed. Off: the order of the files in every epoch.
@@ -188,6 +193,7 @@ impl DataSettings {
                 DataKind::Arithmetic => "arithmetic",
                 DataKind::Programs => "programs",
                 DataKind::Trails => "trails",
+                DataKind::WordProblems => "word-problems",
                 DataKind::Files => DATA,
             }
             .to_owned(),

@@ -93,8 +93,9 @@ section! {
         /// Train on no token of a truncated response; its reward still counts in its group.
         mask_truncated: bool = false,
         /// Weight of each component, at least 0: `correctness` (1 if absent; between `wrong` and `correct`), `length` (1; minus the
-        /// overlong penalty), `format` (0; 1 for a response in which a final answer or a program is found, otherwise 0), and the components
-        /// of custom verifiers by their names (0).
+        /// overlong penalty), `format` (0; 1 for a response in which a final answer or a program is found, otherwise 0), `bare` (0; the raw
+        /// reward of a response that is its final answer and nothing besides, otherwise 0), and the components of custom verifiers by their
+        /// names (0).
         weights: BTreeMap<String, f64> = BTreeMap::new(),
     }
 }

@@ -16,6 +16,7 @@ mod trails_section;
 mod validate;
 mod verifier_section;
 mod verifiers;
+mod word_problems_section;
 
 use evenkeel_config::{Renamed, Settings};
 use evenkeel_proto::FieldError;
@@ -37,9 +38,10 @@ pub use sampler_audit_section::{AuditMode, SamplerAuditSettings};
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
 pub use verifier_section::VerifierSettings;
+pub use word_problems_section::{ProblemDifficulty, ProblemKind, WordProblemsSettings};
 
 pub(crate) use benchmarks::EvaluationSteps;
-pub(crate) use components::{CORRECTNESS, FORMAT, LENGTH};
+pub(crate) use components::{BARE, CORRECTNESS, FORMAT, LENGTH};
 
 /// The orchestrator's sections of a recipe: what its training loop does.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]

@@ -74,6 +74,8 @@ impl Settings for DataSettings {
         self.validate_files()?;
         self.validate_verifiers()?;
         self.trails.validate_with(self.kind() == DataKind::Trails).map_err(|error| error.within("trails"))?;
+        let is_asked = self.kind() == DataKind::WordProblems;
+        self.word_problems.validate_with(is_asked).map_err(|error| error.within("word_problems"))?;
         // A name with a slash would make other metric names than those that are documented.
         let plain = !self.source.contains(['/', '\n']);
         FieldError::ensure(plain, "source", format_args!("{:?}", self.source), "a name without `/`")?;
@@ -99,7 +101,7 @@ impl DataSettings {
                 return Err(FieldError::new("sources", "present", "absent if data.files is set"));
             }
             DataKind::Files => {}
-            DataKind::Arithmetic | DataKind::Programs | DataKind::Trails => {
+            DataKind::Arithmetic | DataKind::Programs | DataKind::Trails | DataKind::WordProblems => {
                 const ALLOWED: &str = "absent with this data.kind, which makes its own problems";
                 for (field, files) in lists {
                     if let Some(first) = files.first() {

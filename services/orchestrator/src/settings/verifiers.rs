@@ -8,7 +8,7 @@ use evenkeel_rpc::dispatch::Endpoints as Workers;
 use evenkeel_run_files::is_run_name;
 use evenkeel_tasks::Verifiers;
 
-use super::components::{CORRECTNESS, FORMAT, LENGTH};
+use super::components::{BARE, CORRECTNESS, FORMAT, LENGTH};
 use super::data_section::DataSettings;
 use super::verifier_section::VerifierSettings;
 
@@ -73,8 +73,9 @@ impl VerifierSettings {
             let plain = name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
             let field = || format!("functions.{name}");
             FieldError::ensure(plain, "functions", format_args!("{name:?}"), "the name of a function in the file")?;
-            let reserved = [CORRECTNESS, LENGTH, FORMAT].contains(&name.as_str());
-            let allowed = "a name other than correctness, length and format, which are components of every reward";
+            let reserved = [CORRECTNESS, LENGTH, FORMAT, BARE].contains(&name.as_str());
+            let allowed =
+                "a name other than correctness, length, format and bare, which are components of every reward";
             FieldError::ensure(!reserved, "functions", format_args!("{name:?}"), allowed)?;
             FieldError::ensure(weight.is_finite() && *weight > 0.0, field(), weight, "a finite number above 0")?;
         }
