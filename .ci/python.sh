@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Builds the wheel of the Python package and tests it as a user has it: installed in a new environment, without a network, and outside the
+# source tree. Needs Python 3.10 or later; what builds and tests comes from PyPI, once for each target folder.
+#
+#   .ci/python.sh                 the whole check
+#   .ci/python.sh --pythons LIST  the same wheel also by other interpreters, which need not be installed where CI runs
+set -euo pipefail
+cd "$(dirname "$0")/.."
+others=()
+if [ "${1:-}" = --pythons ]; then
+  shift
+  others=("$@")
+fi
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target/python"
+target=$(cd "$target" && pwd)
+export CARGO_TARGET_DIR=$target PIP_DISABLE_PIP_VERSION_CHECK=1
+work=$target/python
+
+tools=$work/tools
+if [ ! -x "$tools/bin/maturin" ]; then
+  rm -rf "$tools"
+  python3 -m venv "$tools"
+  "$tools/bin/pip" install --quiet 'maturin>=1.16,<2' abi3audit
+fi
+
+began=$SECONDS
+rm -rf "$work/dist"
+PATH=$tools/bin:$PATH pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" ./python
+wheel=$(ls "$work"/dist/*.whl)
+printf 'wheel    %s, %.1f MB, in %d s\n' "$(basename "$wheel")" "$(awk "BEGIN{print $(stat -c %s "$wheel") / 1e6}")" $((SECONDS - began))
+case $wheel in *-cp310-abi3-*) ;; *) echo "it is not for the stable ABI of 3.10" && exit 1 ;; esac
+"$tools/bin/abi3audit" --strict "$wheel"
+
+# Installed and tested by one interpreter.
+check() {
+  local python=$1 environment=$work/test-$2
+  rm -rf "$environment"
+  "$python" -m venv "$environment"
+  # Nothing that it needs itself.
+  "$environment/bin/pip" install --quiet --no-index "$wheel"
+  "$environment/bin/python" -I -m evenkeel_rlvr verify '\boxed{0.75}' '\frac{3}{4}'
+  "$environment/bin/pip" install --quiet numpy pytest hypothesis mypy
+  (cd python/tests && "$environment/bin/python" -m pytest -q -p no:cacheprovider .)
+  # The stubs say what there is; the package and the tests of its types pass.
+  "$environment/bin/python" -P -m mypy.stubtest evenkeel_rlvr._native
+  "$environment/bin/python" -P -m mypy --config-file python/pyproject.toml -p evenkeel_rlvr
+}
+
+check python3 default
+for python in "${others[@]}"; do
+  check "$python" "$(basename "$(dirname "$(dirname "$(command -v "$python")")")")"
+done

@@ -1,0 +1,111 @@
+from collections.abc import Sequence
+from typing import Literal, TypedDict, final
+
+from typing_extensions import Unpack
+
+__all__ = [
+    "GoldIssue",
+    "lint_golds",
+    "Verdict",
+    "reason_codes",
+    "_restore_verdict",
+    "extract_answer",
+    "verify_math",
+    "verify_math_batch",
+    "_balanced_weights",
+    "__version__",
+]
+
+__version__: str
+
+_Outcome = Literal["correct", "incorrect", "no_answer", "undecided", "invalid"]
+_Profile = Literal["default", "exact", "gsm8k", "dapo", "unmarked"]
+_Marker = Literal["boxed", "hashes", "answer_line", "unmarked"]
+
+class _Policy(TypedDict, total=False):
+    markers: Sequence[_Marker]
+    thinking: Literal["tail", "ignore"]
+    decimals: Literal["exact", "rounded"]
+    percent: Literal["hundredth", "either"]
+    units: Literal["compare", "ignore", "require"]
+    order: Literal["free", "strict"]
+    text_case: Literal["fold", "exact"]
+    equations: Literal["names", "strict"]
+    decimal_comma: Literal["point", "list"]
+    copied: Literal["refuse", "accept"]
+    max_answer_bytes: int
+    fuel: int
+
+@final
+class Verdict:
+    @property
+    def outcome(self) -> _Outcome: ...
+    @property
+    def reason(self) -> str: ...
+    @property
+    def correct(self) -> bool | None: ...
+    @property
+    def reward(self) -> float | None: ...
+    @property
+    def is_invalid(self) -> bool: ...
+    @property
+    def extracted(self) -> str | None: ...
+    @property
+    def canonical(self) -> str | None: ...
+    @property
+    def copies_checked(self) -> bool: ...
+    @property
+    def detail(self) -> str | None: ...
+    def __bool__(self) -> bool: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]: ...
+
+@final
+class GoldIssue:
+    def __new__(cls, index: int, code: str, message: str) -> GoldIssue: ...
+    @property
+    def index(self) -> int: ...
+    @property
+    def code(self) -> str: ...
+    @property
+    def message(self) -> str: ...
+    def __eq__(self, other: object, /) -> bool: ...
+    def __hash__(self) -> int: ...
+    def __reduce__(self) -> tuple[object, tuple[object, ...]]: ...
+
+def verify_math(
+    completion: str,
+    gold: str | Sequence[str],
+    *,
+    prompt: str | None = None,
+    profile: _Profile | None = None,
+    **policy: Unpack[_Policy],
+) -> Verdict: ...
+def verify_math_batch(
+    completions: Sequence[str],
+    golds: Sequence[str | Sequence[str]],
+    *,
+    prompts: Sequence[str | None] | None = None,
+    profile: _Profile | None = None,
+    threads: int | None = None,
+    **policy: Unpack[_Policy],
+) -> list[Verdict]: ...
+def extract_answer(
+    completion: str, *, profile: _Profile | None = None, **policy: Unpack[_Policy]
+) -> str | None: ...
+def lint_golds(
+    golds: Sequence[object],
+    *,
+    prompts: Sequence[str | None] | None = None,
+    profile: _Profile | None = None,
+    threads: int | None = None,
+    **policy: Unpack[_Policy],
+) -> list[GoldIssue]: ...
+def reason_codes() -> list[tuple[str, _Outcome]]: ...
+def _balanced_weights(
+    advantages: Sequence[float], tokens: Sequence[int], groups: Sequence[int]
+) -> tuple[list[float], int]: ...
+def _restore_verdict(
+    reason: str, extracted: str | None, canonical: str | None, copies_checked: bool, detail: str | None
+) -> Verdict: ...

@@ -1,0 +1,33 @@
+"""The package's exceptions. Each is an `EvenkeelError`."""
+
+
+class EvenkeelError(Exception):
+    """The base of all exceptions of this package."""
+
+
+class ArgumentTypeError(EvenkeelError, TypeError):
+    """An argument has a type that is not allowed."""
+
+
+class ArgumentValueError(EvenkeelError, ValueError):
+    """An argument has a value that is not allowed."""
+
+
+class InvalidVerdict(EvenkeelError):
+    """A sample could not be judged, through no fault of its own; or an invalid verdict was used as if it were right or wrong."""
+
+
+class InternalError(EvenkeelError):
+    """A fault of this package."""
+
+
+class MissingPackage(EvenkeelError, ImportError):
+    """Another package is needed for this and is not installed."""
+
+
+class UnsupportedVersion(EvenkeelError):
+    """A trainer's version was not tested with this package."""
+
+
+class UnsupportedSetting(EvenkeelError, ValueError):
+    """A setting of a trainer with which the result would not be what was asked for."""
