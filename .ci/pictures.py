@@ -82,7 +82,7 @@ def screenshot(url, name, size, scheme, folder, top=0):
     subprocess.run(
         ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
          f"--user-data-dir={folder}/chromium", f"--window-size={width},{height + top}",
-         f"--blink-settings=preferredColorScheme={scheme}", "--timeout=4000", f"--screenshot={whole}", url],
+         f"--blink-settings=preferredColorScheme={scheme}", "--timeout=15000", f"--screenshot={whole}", url],
         check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180,
     )
     path = TO / f"{name}.png"
@@ -122,7 +122,7 @@ def main(program):
         urllib.request.urlopen(address).read()
         screenshot(address, "page", (1440, 900), LIGHT, folder)
         reader.join()
-        bars = [line for line in during if re.match(r"(warm start|training) ", line)]
+        bars = [re.sub(r"( samples).*", r"\1", line) for line in during if re.match(r"(warm start|training) ", line)]
         result = terminal.text()
         begin = next(index for index, line in enumerate(result) if re.match(r"80 steps in", line))
         said = [line.replace(f"{os.path.realpath(folder)}/", "") for line in result[begin:]]

@@ -19,13 +19,12 @@ fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The blocks of a page that are marked `run`, one after the other.
-fn marked(page: &str) -> String {
+/// The blocks of a page whose first line, after the fence, is this, one after the other.
+fn blocks(page: &str, info: &str) -> String {
     let (mut text, mut is_open) = (String::new(), false);
     for line in page.lines() {
-        if line.starts_with("```") {
-            let mut words = line.trim_start_matches('`').split_whitespace();
-            is_open = !is_open && words.next() == Some("sh") && words.any(|word| word == "run");
+        if let Some(found) = line.strip_prefix("```") {
+            is_open = !is_open && found.trim() == info;
         } else if is_open {
             writeln!(text, "{line}").unwrap();
         }
@@ -33,9 +32,20 @@ fn marked(page: &str) -> String {
     text
 }
 
+/// Whether the blocks in Python are Python.
+fn check_python(name: &str, page: &str, python: &Path) -> Result<(), String> {
+    const PARSE: &str = "import ast, sys; ast.parse(sys.argv[1])";
+    let output = Command::new(python).args(["-c", PARSE, &blocks(page, "python")]).output().unwrap();
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(format!("{name}: {}", String::from_utf8_lossy(&output.stderr))),
+    }
+}
+
 /// Runs the marked blocks of a page; returns what was said where one fails.
 fn run(name: &str, page: &str, python: &Path) -> Result<(), String> {
-    let script = marked(page);
+    check_python(name, page, python)?;
+    let script = blocks(page, "sh run");
     if script.is_empty() {
         return Ok(());
     }
@@ -68,10 +78,11 @@ pub(super) fn succeed(python: &Path) {
     let (mut count, mut faults) = (0, Vec::new());
     for path in paths {
         let page = std::fs::read_to_string(&path).unwrap();
-        count += usize::from(!marked(&page).is_empty());
+        count += usize::from(!blocks(&page, "sh run").is_empty());
         faults.extend(run(&path.display().to_string(), &page, python).err());
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
     assert!(count >= 2, "{count} pages have blocks that are marked `run`");
+    assert!(run("planted", "```python\ndef reward(:\n```\n", python).is_err());
     assert!(run("planted", "```sh run\nevenkeel config --list\nevenkeel config --lists\n```\n", python).is_err());
 }

@@ -82,7 +82,7 @@ fn page() -> String {
     table(
         &mut text,
         "Failed calls and items",
-        "`google.rpc.ErrorInfo.reason` of a call, `Failure.reason` of an item ([which code each has](../protocol.md#errors-of-calls)).",
+        "`google.rpc.ErrorInfo.reason` of a call, `Failure.reason` of an item ([what each code means](../protocol.md#errors-of-calls)).",
         "| reason | |",
         evenkeel_rpc::error::Reason::ALL.iter().map(|reason| vec![code(reason.as_str()), cell(reason.meaning())]),
     );

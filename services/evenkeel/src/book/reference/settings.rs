@@ -2,9 +2,9 @@
 
 use std::fmt::Write;
 
-use evenkeel_config::to_table;
+use evenkeel_config::{human, to_table};
 use evenkeel_learner::LearnerSettings;
-use evenkeel_orchestrator::OrchestratorSettings;
+use evenkeel_orchestrator::{OrchestratorSettings, VerifierSettings};
 use evenkeel_reward::gateway::GatewaySettings;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -72,10 +72,29 @@ impl Tables<'_> {
     fn default(&self, path: &[&str], key: &str, field: &Value) -> String {
         let table = path.iter().try_fold(&self.defaults, |table, part| table.get(part));
         let value = table.and_then(|table| table.get(key)).map(toml::Value::to_string);
+        let value = value.or_else(|| (path == VERIFIER).then(|| of_verifier(key)).flatten());
         // Within lists there is no default table; the schema knows what an absent key is.
         let of_schema = || field.get("default").filter(|value| !value.is_null()).map(Value::to_string);
         value.or_else(of_schema).map_or_else(|| "absent".to_owned(), |value| format!("`{}`", value.replace('\n', " ")))
     }
+}
+
+/// Where verifiers are declared.
+const VERIFIER: [&str; 2] = ["data", "verifiers"];
+
+/// The defaults of a verifier that are left out where settings are printed.
+fn of_verifier(key: &str) -> Option<String> {
+    let VerifierSettings { python, range, require_all, timeout, max_memory, processes, .. } =
+        VerifierSettings::default();
+    Some(match key {
+        "python" => format!("\"{}\"", python.display()),
+        "range" => format!("{range:?}"),
+        "require_all" => require_all.to_string(),
+        "timeout" => format!("\"{}\"", human(timeout)),
+        "max_memory" => format!("\"{max_memory}\""),
+        "processes" => processes.to_string(),
+        _ => return None,
+    })
 }
 
 /// The table that a field is, or has in a list or under any name, and how that is written.
@@ -136,5 +155,6 @@ fn no_setting_is_left_out_and_none_is_without_a_word() {
     }
     let silent: Vec<_> = page.lines().filter(|line| line.starts_with("| `") && line.ends_with("|  |")).collect();
     assert!(silent.is_empty(), "{silent:?}");
+    assert!(page.contains("| `data.verifiers.NAME.timeout` | `\"10s\"` | "), "{page}");
     assert!(is_table(&schema_of::<Recipe>()["properties"]["run"]));
 }
