@@ -1,4 +1,5 @@
 use evenkeel_kernels::{HeadRows, ScoreBlock, Type, add, add_bias};
+use evenkeel_model::Segment;
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::kernels::{Arrays, Attention, AttentionForward, HeadShape, Rows};
 
@@ -40,15 +41,16 @@ pub(crate) fn whole(runner: &dyn Runner) {
             let upload = |values: &[f32], width: usize| cuda.embed(&tensor(values, &[rows, width]), &ids).unwrap();
             let [q_at, dout_at] = [upload(&q, width), upload(&dout, width)];
             let [k_at, v_at] = [upload(&k, kv_width), upload(&v, kv_width)];
-            let (out, log_sum) = cuda.attention(&q_at, &k_at, &v_at, shape, starts).unwrap();
+            let segments = Segment::whole_sequences(starts);
+            let (out, log_sum) = cuda.attention(&q_at, &k_at, &v_at, shape, &segments).unwrap();
             let forward = AttentionForward { q: &q_at, k: &k_at, v: &v_at, out: &out, log_sum: &log_sum };
-            let found = cuda.attention_backward(&dout_at, forward, shape, starts).unwrap();
+            let found = cuda.attention_backward(&dout_at, forward, shape, &segments).unwrap();
 
             let [q, dout] = [matrix(&q, width), matrix(&dout, width)];
             let [k, v] = [matrix(&k, kv_width), matrix(&v, kv_width)];
-            let (wanted_out, wanted_sum) = cpu().attention(&q, &k, &v, shape, starts).unwrap();
+            let (wanted_out, wanted_sum) = cpu().attention(&q, &k, &v, shape, &segments).unwrap();
             let forward = AttentionForward { q: &q, k: &k, v: &v, out: &wanted_out, log_sum: &wanted_sum };
-            let wanted = cpu().attention_backward(&dout, forward, shape, starts).unwrap();
+            let wanted = cpu().attention_backward(&dout, forward, shape, &segments).unwrap();
             let name = format!("{shape:?} {starts:?} {kind:?}");
             // Scores, and so logarithms of their sums, are fp32 in both types.
             let sums = (cuda.to_host(&log_sum).unwrap(), values(&wanted_sum));

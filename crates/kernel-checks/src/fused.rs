@@ -1,6 +1,7 @@
 //! Attention in one call against the CPU's.
 
 use evenkeel_kernels::Type;
+use evenkeel_model::Segment;
 use evenkeel_model::kernels::cuda::Cuda;
 use evenkeel_model::kernels::{Arrays, Attention, AttentionForward, AttentionOptions, HeadShape, Rows};
 
@@ -52,9 +53,10 @@ impl Inputs {
         let ids: Vec<u32> = (0..rows as u32).collect();
         let upload = |values: &[f32]| cuda.embed(&tensor(values, &[rows, values.len() / rows]), &ids).unwrap();
         let [q, k, v, dout] = [&self.q, &self.k, &self.v, &self.dout].map(|values| upload(values));
-        let (out, log_sum) = cuda.attention(&q, &k, &v, self.shape, &self.starts).unwrap();
+        let (out, log_sum) = cuda.attention(&q, &k, &v, self.shape, &Segment::whole_sequences(&self.starts)).unwrap();
         let forward = AttentionForward { q: &q, k: &k, v: &v, out: &out, log_sum: &log_sum };
-        let gradients = cuda.attention_backward(&dout, forward, self.shape, &self.starts).unwrap();
+        let gradients =
+            cuda.attention_backward(&dout, forward, self.shape, &Segment::whole_sequences(&self.starts)).unwrap();
         let [dq, dk, dv] = gradients.map(|matrix| cuda.to_host(&matrix).unwrap());
         [cuda.to_host(&out).unwrap(), cuda.to_host(&log_sum).unwrap(), dq, dk, dv]
     }
@@ -62,9 +64,10 @@ impl Inputs {
     fn on_the_cpu(&self) -> Results {
         let rows = self.starts[self.starts.len() - 1];
         let [q, k, v, dout] = [&self.q, &self.k, &self.v, &self.dout].map(|x| matrix(x, x.len() / rows));
-        let (out, log_sum) = cpu().attention(&q, &k, &v, self.shape, &self.starts).unwrap();
+        let (out, log_sum) = cpu().attention(&q, &k, &v, self.shape, &Segment::whole_sequences(&self.starts)).unwrap();
         let forward = AttentionForward { q: &q, k: &k, v: &v, out: &out, log_sum: &log_sum };
-        let [dq, dk, dv] = cpu().attention_backward(&dout, forward, self.shape, &self.starts).unwrap();
+        let [dq, dk, dv] =
+            cpu().attention_backward(&dout, forward, self.shape, &Segment::whole_sequences(&self.starts)).unwrap();
         [&out, &log_sum, &dq, &dk, &dv].map(values)
     }
 }

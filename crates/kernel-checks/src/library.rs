@@ -206,6 +206,7 @@ fn write(kind: Type, Pointer(at): Pointer, index: usize, value: f64) {
 #[cfg(test)]
 mod tests {
     use evenkeel_kernels::{FusedArrays, FusedGradients, FusedLayout};
+    use evenkeel_model::Segment;
     use evenkeel_model::kernels::{Attention, AttentionForward, HeadShape};
 
     use super::*;
@@ -268,11 +269,11 @@ mod tests {
         attend(&attention, factors);
         let found = [&out, &dq, &dk, &dv].map(|buffer| buffer.read(Type::Bf16));
 
-        let starts = [0, 65, 66, 256];
+        let segments = Segment::whole_sequences(&[0, 65, 66, 256]);
         let [q, k, v, dout] = [&q, &k, &v, &dout].map(|list| matrix(list, list.len() / rows));
-        let (out, log_sum) = cpu().attention(&q, &k, &v, heads, &starts).unwrap();
+        let (out, log_sum) = cpu().attention(&q, &k, &v, heads, &segments).unwrap();
         let forward = AttentionForward { q: &q, k: &k, v: &v, out: &out, log_sum: &log_sum };
-        let [dq, dk, dv] = cpu().attention_backward(&dout, forward, heads, &starts).unwrap();
+        let [dq, dk, dv] = cpu().attention_backward(&dout, forward, heads, &segments).unwrap();
         let wanted = [&out, &dq, &dk, &dv].map(values);
         std::array::from_fn(|at| relative(&found[at], &wanted[at]))
     }

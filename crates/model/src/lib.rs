@@ -28,6 +28,7 @@ mod pinned;
 #[cfg(feature = "cuda")]
 mod pool;
 pub mod sampling;
+mod segment;
 mod staging;
 mod tensor_groups;
 
@@ -46,4 +47,5 @@ pub use pack::{Packed, validate_ids};
 pub use parameters::{
     LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,
 };
+pub use segment::{RowSpan, Segment};
 pub use tensor_groups::{TensorGroup, tensor_groups};

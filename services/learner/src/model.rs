@@ -6,8 +6,9 @@ use evenkeel_model::{Config, NetworkOptions, Parameters, Scores, TokenLoss, Trai
 
 use crate::blocks::Place;
 use crate::error::Result;
-use crate::micro_batch::{MicroBatches, Sequence};
+use crate::micro_batch::MicroBatches;
 use crate::optimizer::UpdateTarget;
+use crate::sequence::Sequence;
 use crate::settings::{GradientPacking, TrainingSettings};
 
 /// The policy and its reference.
@@ -72,7 +73,8 @@ impl Model {
 
     /// Packs sequences to be scored by the micro-batch budget.
     pub(crate) fn pack(&self, sequences: &[Sequence]) -> Result<MicroBatches> {
-        MicroBatches::pack(self.config(), sequences, self.micro_batch_tokens)
+        let shares_prompts = matches!(self.gradient_packing, GradientPacking::InOrder(_));
+        MicroBatches::pack(self.config(), sequences, self.micro_batch_tokens, shares_prompts)
     }
 
     /// Packs sequences whose gradient is summed, at their places in the update.

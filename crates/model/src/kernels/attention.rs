@@ -3,6 +3,7 @@
 use super::Arrays;
 use crate::config::Config;
 use crate::error::Result;
+use crate::segment::Segment;
 
 /// How query heads share key and value heads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,23 +45,27 @@ impl Default for AttentionOptions {
 
 /// Causal attention within each of the packed sequences, softmax(q kᵀ / sqrt(d)) v.
 pub trait Attention: Arrays {
-    /// q (n, heads * d), k and v (n, kv_heads * d), `starts` as [`crate::Packed::starts`]. Returns the output
+    /// q (n, heads * d), k and v (n, kv_heads * d), `segments` as [`crate::Packed::segments`]. Returns the output
     /// (n, heads * d) and the logarithm of each softmax's denominator, (n, heads), for the backward pass.
+    ///
+    /// # Errors
+    /// A shared prefix, by kernels that have none.
     fn attention(
         &self,
         q: &Self::Matrix,
         k: &Self::Matrix,
         v: &Self::Matrix,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<(Self::Matrix, Self::Matrix)>;
-    /// The gradients of q, k and v; the probabilities are recomputed, so that memory stays linear in length.
+    /// The gradients of q, k and v; the probabilities are recomputed, so that memory stays linear in length. What reaches the keys and values
+    /// of a shared prefix is summed over its own rows and then over the segments that continue it, in their order.
     fn attention_backward(
         &self,
         dout: &Self::Matrix,
         forward: AttentionForward<'_, Self::Matrix>,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<[Self::Matrix; 3]>;
 }
 

@@ -65,7 +65,8 @@ pub trait Rows: Arrays {
     fn embed_backward(&self, dy: &Self::Matrix, ids: &[u32], table: &mut Self::Gradient) -> Result<()>;
     /// Rows `rows` of `x`.
     fn select_rows(&self, x: &Self::Matrix, rows: &[u32]) -> Result<Self::Matrix>;
-    /// The transpose of [`Rows::select_rows`]: a matrix of `total` rows that is 0 except at the distinct rows `rows`.
+    /// The transpose of [`Rows::select_rows`]: a matrix of `total` rows that is 0 except at `rows`. A row that is given several times, as those
+    /// before a shared prefix's end may be, takes their sum, by kernels that take shared prefixes.
     fn scatter_rows(&self, dy: &Self::Matrix, rows: &[u32], total: usize) -> Result<Self::Matrix>;
 }
 

@@ -5,6 +5,7 @@ use crate::config::Config;
 use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadNormInput, HeadShape, Kernels, RotaryDirection};
 use crate::parameters::{LayerIds, LinearIds, ParameterId};
+use crate::segment::Segment;
 use candle_core::Tensor;
 
 /// Shared by all layers of a pass.
@@ -122,14 +123,14 @@ impl<K: Kernels> Pass<'_, K> {
         &self,
         x: &K::Matrix,
         ids: &LayerIds,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<(K::Matrix, Saved<K::Matrix>)> {
         let kernels = self.kernels;
         let normed = self.norm(x, ids.input_norm)?;
         let queries = self.rotated(self.linear(&normed, ids.query, None)?, ids.query_norm, ids.is_rotated)?;
         let keys = self.rotated(self.linear(&normed, ids.key, None)?, ids.key_norm, ids.is_rotated)?;
         let v = self.linear(&normed, ids.value, None)?;
-        let (attended, log_sum) = kernels.attention(&queries.0, &keys.0, &v, HeadShape::of(self.config), starts)?;
+        let (attended, log_sum) = kernels.attention(&queries.0, &keys.0, &v, HeadShape::of(self.config), segments)?;
         let middle = self.linear(&attended, ids.output, Some(x))?;
         let post_normed = self.norm(&middle, ids.post_norm)?;
         let gate = self.linear(&post_normed, ids.gate, None)?;
@@ -148,7 +149,7 @@ impl<K: Kernels> Pass<'_, K> {
         x: &K::Matrix,
         saved: Saved<K::Matrix>,
         ids: &LayerIds,
-        starts: &[usize],
+        segments: &[Segment],
         gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
         let kernels = self.kernels;
@@ -176,7 +177,7 @@ impl<K: Kernels> Pass<'_, K> {
         let (q, raw_queries) = self.rotated_again(queries, ids.query_norm, ids.is_rotated)?;
         let (k, raw_keys) = self.rotated_again(keys, ids.key_norm, ids.is_rotated)?;
         let forward = AttentionForward { q: &q, k: &k, v: &v, out: &attended, log_sum: &log_sum };
-        let [dq, dk, dv] = kernels.attention_backward(&dattended, forward, shape, starts)?;
+        let [dq, dk, dv] = kernels.attention_backward(&dattended, forward, shape, segments)?;
         drop((dattended, q, k, v, attended, log_sum));
         let dq = self.rotated_backward(dq, raw_queries, ids.query_norm, ids.is_rotated, gradients)?;
         let dk = self.rotated_backward(dk, raw_keys, ids.key_norm, ids.is_rotated, gradients)?;

@@ -21,6 +21,7 @@ use crate::kernels::{AttentionOptions, Coefficients, Kernels, OptimizerKernels, 
 use crate::pack::Packed;
 use crate::parameters::Parameters;
 use crate::sampling::{SampledFrom, SampledToken};
+use crate::segment::Segment;
 use gradients::GradientSet;
 pub use recompute::Recompute;
 use sums::{Sums, validate_blocks};
@@ -231,6 +232,6 @@ fn validate_temperature(temperature: f32) -> Result<()> {
 
 /// The cost of a micro-batch for a thread: its tokens and its attention scores, in about the same unit.
 fn cost(batch: &Packed) -> u64 {
-    let squares: usize = batch.starts().windows(2).map(|ends| (ends[1] - ends[0]).pow(2)).sum();
-    (256 * batch.ids().len() + squares) as u64
+    let scores = |segment: &Segment| segment.rows.length * (segment.keys() + segment.prefix.length);
+    (256 * batch.ids().len() + batch.segments().iter().map(scores).sum::<usize>()) as u64
 }

@@ -7,6 +7,7 @@ use crate::error::{ModelError, Result};
 use crate::kernels::{HeadInput, Kernels, Scores, chunks};
 use crate::pack::{Packed, validate_ids};
 use crate::sampling::{NotFinite, SampledFrom, SampledToken, Sampler};
+use crate::segment::Segment;
 
 /// Rows whose logits are on the host at once: enough to share among threads, few enough to stay small (75 MB at most vocabularies).
 const STATISTICS_ROWS: usize = 128;
@@ -53,7 +54,7 @@ impl<K: Kernels> Network<K> {
     fn last_layer(&self, pass: &Pass<'_, K>, batch: &Packed) -> Result<K::Matrix> {
         let mut x = self.kernels.embed(self.parameters.get(self.parameters.ids().embedding), batch.ids())?;
         for ids in &self.parameters.ids().layers {
-            x = pass.forward(&x, ids, batch.starts())?.0;
+            x = pass.forward(&x, ids, batch.segments())?.0;
         }
         Ok(x)
     }
@@ -93,9 +94,9 @@ impl<K: Kernels> Network<K> {
             let x = inputs.pop().expect("one input for each layer");
             let saved = match saved.pop() {
                 Some(saved) => saved,
-                None => pass.forward(&x, layer, batch.starts())?.1,
+                None => pass.forward(&x, layer, batch.segments())?.1,
             };
-            dx = pass.backward(dx, &x, saved, layer, batch.starts(), gradients)?;
+            dx = pass.backward(dx, &x, saved, layer, batch.segments(), gradients)?;
         }
         self.kernels.embed_backward(&dx, batch.ids(), &mut *gradients.of_embedding()?)
     }
@@ -107,7 +108,7 @@ impl<K: Kernels> Network<K> {
         let model = self.parameters.ids();
         let mut x = self.kernels.embed(self.parameters.get(model.embedding), ids)?;
         for layer in &model.layers {
-            x = pass.forward(&x, layer, &[0, ids.len()])?.0;
+            x = pass.forward(&x, layer, &[Segment::whole(0, ids.len())])?.0;
         }
         let hidden = pass.norm(&x, model.norm)?;
         self.kernels.to_host(&self.kernels.linear(&hidden, self.parameters.get(model.head), None, None)?)
@@ -118,7 +119,7 @@ impl<K: Kernels> Network<K> {
         let mut inputs = vec![self.kernels.embed(self.parameters.get(ids.embedding), batch.ids())?];
         let mut saved = Vec::new();
         for layer in &ids.layers {
-            let (y, activations) = pass.forward(&inputs[inputs.len() - 1], layer, batch.starts())?;
+            let (y, activations) = pass.forward(&inputs[inputs.len() - 1], layer, batch.segments())?;
             inputs.push(y);
             match self.options.recompute {
                 Recompute::None => saved.push(activations),

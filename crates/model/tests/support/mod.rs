@@ -11,6 +11,7 @@ use evenkeel_model::{
 use rand::{Rng, SeedableRng};
 use rand_chacha::ChaCha8Rng;
 
+pub mod faulty;
 pub mod reference;
 
 pub fn config(architecture: Architecture) -> Config {

@@ -2,7 +2,7 @@
 //! time: the hand-written backward pass is compared with it.
 
 use candle_core::{D, DType, Device, Tensor, Var};
-use evenkeel_model::{Config, Packed, Parameters, RopeScaling, Scores, TokenLoss};
+use evenkeel_model::{Config, Packed, Parameters, RopeScaling, RowSpan, Scores, TokenLoss};
 
 pub struct Reference {
     config: Config,
@@ -16,12 +16,12 @@ impl Reference {
         Self { config: config.clone(), parameters: parameters.clone(), vars }
     }
 
-    /// Gradients in the order of the parameters.
+    /// Gradients in the order of the parameters, of sequences that share no prefix.
     pub fn gradients(&self, batch: &Packed, temperature: f32, loss: &dyn TokenLoss) -> (Scores, Vec<Tensor>) {
         let (mut logps, mut entropies) = (Vec::new(), Vec::new());
         for sequence in 0..batch.sequences() {
-            let first = batch.starts()[sequence];
-            let hidden = self.hidden(&batch.ids()[first..batch.starts()[sequence + 1]]);
+            let RowSpan { first, length } = batch.segments()[sequence].rows;
+            let hidden = self.hidden(&batch.ids()[first..first + length]);
             let scored = batch.scored(sequence);
             let rows: Vec<u32> = batch.rows()[scored.clone()].iter().map(|row| row - first as u32).collect();
             let hidden = hidden.index_select(&Tensor::new(rows, &Device::Cpu).unwrap(), 0).unwrap();

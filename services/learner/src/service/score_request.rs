@@ -9,8 +9,8 @@ use evenkeel_rpc::error::{Reason, ServiceError};
 
 use crate::error::LearnerError;
 use crate::memory::{MemoryPhase, OutOfMemory};
-use crate::micro_batch::Sequence;
 use crate::published_model::PublishedWeights;
+use crate::sequence::Sequence;
 use crate::tokens::{validate_ids, validate_length};
 use crate::trainer::Trainer;
 
@@ -64,7 +64,7 @@ impl ScoreTask {
         validate_length(trainer.config(), "response_token_ids", prompt.len() + response.len(), " with the prompt")?;
         let ids = [&prompt[..], response].concat();
         let scored = (prompt.len()..ids.len()).collect();
-        Ok(Sequence::new(ids, scored))
+        Ok(Sequence::new(ids, prompt.len(), scored))
     }
 
     /// The distribution whose statistics are wanted, if any are.

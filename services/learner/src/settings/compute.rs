@@ -61,7 +61,7 @@ pub struct Compute {
     pub gradient_blocks: usize,
     /// Tokens in a micro-batch, prompts included; 0 chooses for the device. A sequence is never split: a longer one is its
     /// own micro-batch. On a CPU this decides how sequences are scored and after how many tokens passes begin; gradients are summed in
-    /// micro-batches of 256 tokens, so that it decides no bit.
+    /// micro-batches of 256 tokens after a prompt, so that it decides no bit.
     pub micro_batch_tokens: usize,
     /// What the backward pass recomputes instead of keeping it, with the same bits: `none`, `selective` (norms and the gated activation) or
     /// `full` (everything of a layer but its input).
@@ -159,9 +159,17 @@ impl Compute {
         micro_batches * self.resolved_micro_batch_tokens()
     }
 
-    /// Most tokens of a micro-batch whose gradient is summed, but for one longer sequence.
-    pub fn gradient_tokens(&self) -> usize {
+    /// Tokens of a micro-batch whose gradient is summed, but for one longer sequence; on a CPU those after a prompt, which comes once in addition
+    /// and has as many after it if it is longer.
+    fn gradient_tokens(&self) -> usize {
         if self.is_cpu() { CPU_TOKENS } else { self.resolved_micro_batch_tokens() }
+    }
+
+    /// Most tokens of a micro-batch whose gradient is summed, where prompts have up to `prompt` tokens and sequences up to `longest`.
+    pub fn most_gradient_tokens(&self, prompt: usize, longest: usize) -> usize {
+        let tokens = self.gradient_tokens();
+        let full = if self.is_cpu() { prompt.saturating_add(tokens.max(prompt)) } else { tokens };
+        full.max(longest)
     }
 
     /// How sequences are packed whose gradient is summed.

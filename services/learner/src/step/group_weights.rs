@@ -7,7 +7,7 @@ use evenkeel_objective::{GroupCounts, GroupTerms, GroupView, LagRun, RewardCompo
 
 use crate::error::Result;
 use crate::group::{Group, Response, RewardPart};
-use crate::micro_batch::Sequence;
+use crate::sequence::Sequence;
 
 /// A response that will go through the model. Token values are those of trainable tokens only.
 #[derive(Clone, Debug)]
@@ -96,7 +96,7 @@ impl PlannedResponse {
     pub(super) fn sequence(&self) -> Sequence {
         let trainable = self.mask.iter().enumerate().filter(|(_, trainable)| **trainable);
         let scored = trainable.map(|(position, _)| self.prompt.len() + position).collect();
-        Sequence::new([&*self.prompt, &self.tokens].concat(), scored)
+        Sequence::new([&*self.prompt, &self.tokens].concat(), self.prompt.len(), scored)
     }
 }
 

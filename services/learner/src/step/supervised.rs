@@ -7,8 +7,8 @@ use serde::Serialize;
 
 use crate::blocks::Place;
 use crate::error::{LearnerError, Result};
-use crate::micro_batch::Sequence;
 use crate::optimizer::TrainingPhase;
+use crate::sequence::Sequence;
 use crate::skip_reason::SkipReason;
 use crate::trainer::{Gradient, Trainer};
 
@@ -71,7 +71,7 @@ pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Re
     }
     trainer.begin_step();
     let sequences = examples.iter().enumerate().map(|(index, Example { prompt, response })| {
-        Sequence::of_pair(trainer.config(), &format!("examples[{index}]"), prompt, response)
+        Sequence::of_pair(trainer.config(), &format!("examples[{index}]"), prompt, response).map(Sequence::alone)
     });
     // An example is a group of one; those of a block share micro-batches.
     let blocks = trainer.blocks(examples.len());

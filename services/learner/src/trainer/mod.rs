@@ -10,9 +10,10 @@ use evenkeel_model::{Config, Parameters, Scores, TokenLoss, TrainableModel};
 use crate::blocks::{Blocks, Place};
 use crate::error::{LearnerError, Result};
 use crate::memory::{MemoryPhase, MemoryPlan};
-use crate::micro_batch::{MicroBatches, Sequence};
+use crate::micro_batch::MicroBatches;
 use crate::model::Model;
 use crate::optimizer::Optimizer;
+use crate::sequence::Sequence;
 use crate::settings::TrainingSettings;
 use crate::timeline::{Pass, PassKind, Timeline, WorkDone};
 

@@ -1,6 +1,9 @@
 //! Causal attention over packed sequences, one block of queries at a time against the keys that it may see. Only the
 //! logarithm of each softmax's denominator is kept, so memory is linear in length; the backward pass recomputes the
 //! probabilities (as FlashAttention does, arXiv 2205.14135).
+//!
+//! A segment that continues a prefix has the bits of a sequence of its own. The gradients of a prefix's keys and values are summed over its own
+//! queries and then over those of the segments that continue it, in their order.
 
 use multiversion::multiversion;
 
@@ -10,6 +13,7 @@ use super::view::{Store, View};
 use super::{Cpu, Matrix};
 use crate::error::Result;
 use crate::kernels::{Attention, AttentionForward, HeadShape, chunks};
+use crate::segment::{RowSpan, Segment};
 
 /// Queries in a block: a block of scores over a few hundred keys stays in the second-level cache, and the half
 /// block on the diagonal that is computed and thrown away is small.
@@ -22,32 +26,35 @@ impl Attention for Cpu {
         k: &Matrix,
         v: &Matrix,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<(Matrix, Matrix)> {
         let mut out = Matrix::uninitialized(q.rows(), q.width());
         let mut log_sum = Matrix::uninitialized(q.rows(), shape.heads);
-        for block in blocks(starts) {
-            let mut scores = Matrix::uninitialized(block.queries, block.keys);
-            for head in 0..shape.heads {
-                score(&mut scores, q, k, shape, head, block);
-                softmax(
-                    &mut scores,
-                    block.keys,
-                    block.offset,
-                    &mut log_sum[block.row * shape.heads + head..],
-                    shape.heads,
-                );
-                let width = q.width();
-                let values = kv_view(v, shape, head, block);
-                let out = &mut out[block.row * width + head * shape.dim..];
-                matmul(
-                    out,
-                    width,
-                    View::rows_of(&scores, block.queries, block.keys, block.keys),
-                    values,
-                    1.0,
-                    Store::Set,
-                );
+        let width = q.width();
+        let (mut all_keys, mut all_values) = (Seen::new(k, segments), Seen::new(v, segments));
+        for segment in segments {
+            let (k, v) = (all_keys.by(segment), all_values.by(segment));
+            for block in blocks(segment) {
+                let mut scores = Matrix::uninitialized(block.queries, block.keys);
+                for head in 0..shape.heads {
+                    score(&mut scores, q, k, shape, head, block);
+                    softmax(
+                        &mut scores,
+                        block.keys,
+                        block.offset,
+                        &mut log_sum[block.row * shape.heads + head..],
+                        shape.heads,
+                    );
+                    let out = &mut out[block.row * width + head * shape.dim..];
+                    matmul(
+                        out,
+                        width,
+                        View::rows_of(&scores, block.queries, block.keys, block.keys),
+                        kv_view(v, shape, head, block),
+                        1.0,
+                        Store::Set,
+                    );
+                }
             }
         }
         Ok((out, log_sum))
@@ -58,42 +65,54 @@ impl Attention for Cpu {
         dout: &Matrix,
         forward: AttentionForward<'_, Matrix>,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<[Matrix; 3]> {
         let AttentionForward { q, k, v, out, log_sum } = forward;
         let (width, kv_width) = (q.width(), k.width());
         let mut dq = Matrix::uninitialized(q.rows(), width);
         let (mut dk, mut dv) = (Matrix::zeros(k.rows(), kv_width), Matrix::zeros(v.rows(), kv_width));
-        for block in blocks(starts) {
-            let Block { row, first, queries, keys, .. } = block;
-            let mut scores = Matrix::uninitialized(queries, keys);
-            let mut dscores = Matrix::uninitialized(queries, keys);
-            for head in 0..shape.heads {
-                let at = row * width + head * shape.dim;
-                let kv_at = first * kv_width + kv_head(shape, head) * shape.dim;
-                score(&mut scores, q, k, shape, head, block);
-                let dout_view = View::rows_of(&dout[at..], queries, shape.dim, width);
-                matmul(&mut dscores, keys, dout_view, kv_view(v, shape, head, block).t(), 1.0, Store::Set);
-                softmax_backward(
-                    &mut scores,
-                    &mut dscores,
-                    SoftmaxRows {
-                        keys,
-                        offset: block.offset,
-                        log_sum: &log_sum[row * shape.heads + head..],
-                        heads: shape.heads,
-                        dout: &dout[at..],
-                        out: &out[at..],
-                        width,
-                        dim: shape.dim,
-                    },
-                );
-                let probabilities = View::rows_of(&scores, queries, keys, keys);
-                let dscores = View::rows_of(&dscores, queries, keys, keys);
-                let query_view = View::rows_of(&q[at..], queries, shape.dim, width);
-                matmul(&mut dv[kv_at..], kv_width, probabilities.t(), dout_view, 1.0, Store::Add);
-                matmul(&mut dk[kv_at..], kv_width, dscores.t(), query_view, shape.scale(), Store::Add);
-                matmul(&mut dq[at..], width, dscores, kv_view(k, shape, head, block), shape.scale(), Store::Set);
+        let (mut all_keys, mut all_values) = (Seen::new(k, segments), Seen::new(v, segments));
+        for segment in segments {
+            let (k, v) = (all_keys.by(segment), all_values.by(segment));
+            for block in blocks(segment) {
+                let Block { row, queries, keys, .. } = block;
+                let mut scores = Matrix::uninitialized(queries, keys);
+                let mut dscores = Matrix::uninitialized(queries, keys);
+                for head in 0..shape.heads {
+                    let at = row * width + head * shape.dim;
+                    score(&mut scores, q, k, shape, head, block);
+                    let dout_view = View::rows_of(&dout[at..], queries, shape.dim, width);
+                    matmul(&mut dscores, keys, dout_view, kv_view(v, shape, head, block).t(), 1.0, Store::Set);
+                    softmax_backward(
+                        &mut scores,
+                        &mut dscores,
+                        SoftmaxRows {
+                            keys,
+                            offset: block.offset,
+                            log_sum: &log_sum[row * shape.heads + head..],
+                            heads: shape.heads,
+                            dout: &dout[at..],
+                            out: &out[at..],
+                            width,
+                            dim: shape.dim,
+                        },
+                    );
+                    let probabilities = View::rows_of(&scores, queries, keys, keys);
+                    let dscores = View::rows_of(&dscores, queries, keys, keys);
+                    let query_view = View::rows_of(&q[at..], queries, shape.dim, width);
+                    let prefix = segment.prefix;
+                    for (first, rows, seen) in
+                        [(prefix.first, 0..prefix.length), (segment.rows.first, prefix.length..keys)]
+                            .map(|(first, keys)| (first, keys.len(), keys.start))
+                    {
+                        let at = first * kv_width + kv_head(shape, head) * shape.dim;
+                        let probabilities = probabilities.t().rows(seen, rows);
+                        matmul(&mut dv[at..], kv_width, probabilities, dout_view, 1.0, Store::Add);
+                        let dscores = dscores.t().rows(seen, rows);
+                        matmul(&mut dk[at..], kv_width, dscores, query_view, shape.scale(), Store::Add);
+                    }
+                    matmul(&mut dq[at..], width, dscores, kv_view(k, shape, head, block), shape.scale(), Store::Set);
+                }
             }
         }
         Ok([dq, dk, dv])
@@ -103,40 +122,70 @@ impl Attention for Cpu {
 /// A block of queries and the keys that it may see.
 #[derive(Clone, Copy)]
 struct Block {
-    /// First row of the sequence.
-    first: usize,
     /// First row of the block.
     row: usize,
-    /// The block's position in its sequence: its first query sees offset + 1 keys.
+    /// Keys before the first query: it sees offset + 1.
     offset: usize,
     queries: usize,
     keys: usize,
 }
 
-fn blocks(starts: &[usize]) -> impl Iterator<Item = Block> {
-    starts.windows(2).flat_map(|ends| {
-        let (first, length) = (ends[0], ends[1] - ends[0]);
-        let block =
-            move |(offset, queries)| Block { first, row: first + offset, offset, queries, keys: offset + queries };
-        chunks(length, BLOCK).map(block)
+fn blocks(segment: &Segment) -> impl Iterator<Item = Block> {
+    let Segment { rows, prefix } = *segment;
+    chunks(rows.length, BLOCK).map(move |(first, queries)| {
+        let offset = prefix.length + first;
+        Block { row: rows.first + first, offset, queries, keys: offset + queries }
     })
+}
+
+/// Keys or values as segments see them: those of the prefix, and then the segment's own, in consecutive rows. So a sum over keys is the chain
+/// that it is in a sequence of its own.
+struct Seen<'a> {
+    all: &'a Matrix,
+    /// The prefix that was last continued, and a segment's own rows after it.
+    joined: Option<Matrix>,
+    prefix: RowSpan,
+}
+
+impl<'a> Seen<'a> {
+    fn new(all: &'a Matrix, segments: &[Segment]) -> Self {
+        let continued = segments.iter().filter(|segment| segment.prefix.length > 0);
+        let joined = continued.map(Segment::keys).max().map(|keys| Matrix::uninitialized(keys, all.width()));
+        Self { all, joined, prefix: RowSpan::default() }
+    }
+
+    /// From the first key that the segment sees.
+    fn by(&mut self, segment: &Segment) -> &[f32] {
+        let Segment { rows, prefix } = *segment;
+        let width = self.all.width();
+        let of = |rows: RowSpan| &self.all[rows.first * width..][..rows.length * width];
+        let Some(joined) = self.joined.as_mut().filter(|_| prefix.length > 0) else {
+            return &self.all[rows.first * width..];
+        };
+        if self.prefix != prefix {
+            joined[..prefix.length * width].copy_from_slice(of(prefix));
+            self.prefix = prefix;
+        }
+        joined[prefix.length * width..][..rows.length * width].copy_from_slice(of(rows));
+        joined
+    }
 }
 
 fn kv_head(shape: HeadShape, head: usize) -> usize {
     head / (shape.heads / shape.kv_heads)
 }
 
-/// The keys or values that a block's queries of one head see, (keys, dim).
-fn kv_view(kv: &Matrix, shape: HeadShape, head: usize, block: Block) -> View<'_> {
-    let at = block.first * kv.width() + kv_head(shape, head) * shape.dim;
-    View::rows_of(&kv[at..], block.keys, shape.dim, kv.width())
+/// The keys or values that a block's queries of one head see, (keys, dim), of those that the segment sees.
+fn kv_view(seen: &[f32], shape: HeadShape, head: usize, block: Block) -> View<'_> {
+    let at = kv_head(shape, head) * shape.dim;
+    View::rows_of(&seen[at..], block.keys, shape.dim, shape.kv_heads * shape.dim)
 }
 
 /// scores = q kᵀ / sqrt(d) for one block and head.
-fn score(scores: &mut Matrix, q: &Matrix, k: &Matrix, shape: HeadShape, head: usize, block: Block) {
+fn score(scores: &mut Matrix, q: &Matrix, keys: &[f32], shape: HeadShape, head: usize, block: Block) {
     let q_at = block.row * q.width() + head * shape.dim;
     let queries = View::rows_of(&q[q_at..], block.queries, shape.dim, q.width());
-    matmul(scores, block.keys, queries, kv_view(k, shape, head, block).t(), shape.scale(), Store::Set);
+    matmul(scores, block.keys, queries, kv_view(keys, shape, head, block).t(), shape.scale(), Store::Set);
 }
 
 /// Row i becomes the softmax of its first offset + i + 1 scores, followed by zeros.

@@ -37,7 +37,7 @@ impl Rows for Cpu {
     fn scatter_rows(&self, dy: &Matrix, rows: &[u32], total: usize) -> Result<Matrix> {
         let mut dx = Matrix::zeros(total, dy.width());
         for (from, &to) in rows.iter().enumerate() {
-            dx.row_mut(to as usize).copy_from_slice(dy.row(from));
+            simd::add(dx.row_mut(to as usize), dy.row(from));
         }
         Ok(dx)
     }

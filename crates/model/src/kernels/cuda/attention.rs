@@ -2,9 +2,11 @@
 
 use evenkeel_kernels::{FusedPass, FusedShape, Type};
 
+use super::sequences::starts;
 use super::{AttentionFallback, AttentionLibrary, Cuda, Device};
 use crate::error::Result;
 use crate::kernels::{Attention, AttentionForward, AttentionOptions, HeadShape};
+use crate::segment::Segment;
 
 impl<D: Device> Cuda<D> {
     /// With other ways of attention than the library where it can and whatever order its sums have.
@@ -38,8 +40,9 @@ impl<D: Device> Attention for Cuda<D> {
         k: &Self::Matrix,
         v: &Self::Matrix,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<(Self::Matrix, Self::Matrix)> {
+        let starts = &starts(segments)?;
         let [out, log_sum] = match self.fused(shape, starts, FusedPass::Forward)? {
             Some(fused) => self.fused_attention(q, k, v, &fused)?,
             None => self.attention_in_blocks(q, k, v, shape, starts)?,
@@ -52,8 +55,9 @@ impl<D: Device> Attention for Cuda<D> {
         dout: &Self::Matrix,
         forward: AttentionForward<'_, Self::Matrix>,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<[Self::Matrix; 3]> {
+        let starts = &starts(segments)?;
         let pass = if self.attention.deterministic { FusedPass::DeterministicBackward } else { FusedPass::Backward };
         match self.fused(shape, starts, pass)? {
             Some(fused) => self.fused_attention_backward(dout, forward, &fused),
@@ -79,9 +83,10 @@ mod tests {
         let of = |heads: usize| cuda.blank(rows, heads * shape.dim).unwrap();
         let [q, k, v, dout] = [shape.heads, shape.kv_heads, shape.kv_heads, shape.heads].map(of);
         cuda.device().take();
-        let (out, log_sum) = cuda.attention(&q, &k, &v, shape, starts).unwrap();
+        let segments = Segment::whole_sequences(starts);
+        let (out, log_sum) = cuda.attention(&q, &k, &v, shape, &segments).unwrap();
         let forward = AttentionForward { q: &q, k: &k, v: &v, out: &out, log_sum: &log_sum };
-        cuda.attention_backward(&dout, forward, shape, starts).unwrap();
+        cuda.attention_backward(&dout, forward, shape, &segments).unwrap();
         cuda.device().take()
     }
 

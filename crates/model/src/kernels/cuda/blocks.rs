@@ -3,10 +3,11 @@
 
 use evenkeel_kernels::{HeadRows, Operand, Pointer, Product, ScoreBlock, Type};
 
-use super::sequences::{Rows, sequences};
+use super::sequences::sequences;
 use super::{Cuda, Device, Matrix};
 use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadShape, chunks};
+use crate::segment::RowSpan;
 
 /// The keys or the values of a sequence as every query head reads them, (length, heads * dim): repeated, or the rows of the matrix itself.
 struct Shared<M> {
@@ -97,7 +98,7 @@ impl<D: Device> Cuda<D> {
         HeadRows { kind: self.kind, rows, heads: shape.heads, kv_heads: shape.kv_heads, dim: shape.dim }
     }
 
-    fn shared(&self, x: &Matrix<D::Memory>, rows: Rows, shape: HeadShape) -> Result<Shared<D::Memory>> {
+    fn shared(&self, x: &Matrix<D::Memory>, rows: RowSpan, shape: HeadShape) -> Result<Shared<D::Memory>> {
         if shape.heads == shape.kv_heads {
             return Ok(Shared { operand: x.operand(rows.first).every(shape.dim), _memory: None });
         }
@@ -108,19 +109,19 @@ impl<D: Device> Cuda<D> {
     }
 
     /// Memory for the scores of the largest block of a sequence.
-    fn scores(&self, rows: Rows, shape: HeadShape, kind: Type) -> Result<Matrix<D::Memory>> {
+    fn scores(&self, rows: RowSpan, shape: HeadShape, kind: Type) -> Result<Matrix<D::Memory>> {
         let queries = self.attention_block.min(rows.length);
         let last = self.block(shape, rows.length - queries, queries);
         self.blank_of(kind, shape.heads * queries, last.stride())
     }
 
     /// The same in the compute type, if that is not the scores' own.
-    fn narrow(&self, rows: Rows, shape: HeadShape) -> Result<Option<Matrix<D::Memory>>> {
+    fn narrow(&self, rows: RowSpan, shape: HeadShape) -> Result<Option<Matrix<D::Memory>>> {
         (self.kind != Type::F32).then(|| self.scores(rows, shape, self.kind)).transpose()
     }
 
     /// fp32 zeros, (length, heads * dim).
-    fn sums(&self, rows: Rows, shape: HeadShape) -> Result<Matrix<D::Memory>> {
+    fn sums(&self, rows: RowSpan, shape: HeadShape) -> Result<Matrix<D::Memory>> {
         let width = shape.heads * shape.dim;
         let memory = self.device.zeros(4 * rows.length * width)?;
         Ok(Matrix::new(self.device.address(&memory), memory, Type::F32, [rows.length, width]))

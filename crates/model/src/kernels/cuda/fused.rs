@@ -6,10 +6,11 @@ use evenkeel_kernels::{
     FusedArrays, FusedAttention, FusedGradients, FusedLayout, FusedPass, FusedShape, Pointer, Type,
 };
 
-use super::sequences::{Rows, sequences};
+use super::sequences::sequences;
 use super::{Cuda, Device, Matrix};
 use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadShape};
+use crate::segment::RowSpan;
 
 /// Bytes of workspace that a deterministic backward pass may take: a sequence of 8,192 tokens with 28 heads, or six of 4,096 with 16.
 const DETERMINISTIC_WORKSPACE: usize = 4 << 30;
@@ -52,7 +53,7 @@ impl<D: Device> Cuda<D> {
         pass: FusedPass,
     ) -> Result<Option<Fused<D::Memory>>> {
         let Ok(library) = self.attention_library(shape.dim) else { return Ok(None) };
-        let all: Vec<Rows> = sequences(starts).collect();
+        let all: Vec<RowSpan> = sequences(starts).collect();
         let room = room(shape, &all);
         let most = match pass {
             FusedPass::Forward | FusedPass::Backward => all.len(),
@@ -62,7 +63,7 @@ impl<D: Device> Cuda<D> {
             return Ok(None);
         }
         let counts = match library.takes_empty_sequences() {
-            true => all.chunks(most).map(<[Rows]>::len).collect(),
+            true => all.chunks(most).map(<[RowSpan]>::len).collect(),
             false => FusedShape::calls_without_empty_sequences(all.len(), most),
         };
         let Some(layout) = self.layout(shape, starts, &all, counts)? else { return Ok(None) };
@@ -81,7 +82,7 @@ impl<D: Device> Cuda<D> {
         &self,
         shape: HeadShape,
         starts: &[usize],
-        all: &[Rows],
+        all: &[RowSpan],
         counts: Vec<usize>,
     ) -> Result<Option<Arc<Layout<D::Memory>>>> {
         let mut layouts = self.layouts.lock().unwrap_or_else(PoisonError::into_inner);
@@ -205,7 +206,7 @@ impl<D: Device> Cuda<D> {
 }
 
 /// The shape of a plan for these sequences.
-fn room(shape: HeadShape, rows: &[Rows]) -> FusedShape {
+fn room(shape: HeadShape, rows: &[RowSpan]) -> FusedShape {
     let longest = rows.iter().map(|rows| rows.length).max().unwrap_or(0);
     let HeadShape { heads, kv_heads, dim } = shape;
     FusedShape { sequences: rows.len(), longest, heads, kv_heads, dim }.rounded_up()

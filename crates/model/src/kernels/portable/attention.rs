@@ -1,10 +1,11 @@
-//! Causal attention as batched products over heads, for one sequence and one block of queries at a time.
+//! Causal attention as batched products over heads, for one segment and one block of queries at a time.
 
 use candle_core::{D, DType, Device, Tensor};
 
 use super::Portable;
 use crate::error::Result;
 use crate::kernels::{Attention, AttentionForward, HeadShape, chunks};
+use crate::segment::Segment;
 
 /// Queries in a block: bounds the scores of one product to heads * 512 * keys.
 const BLOCK: usize = 512;
@@ -16,14 +17,15 @@ impl Attention for Portable {
         k: &Tensor,
         v: &Tensor,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<(Tensor, Tensor)> {
         let (mut outs, mut log_sums) = (Vec::new(), Vec::new());
-        for (first, length) in sequences(starts) {
-            let (k, v) = (shared_heads(k, first, length, shape)?, shared_heads(v, first, length, shape)?);
-            for (offset, queries) in chunks(length, BLOCK) {
+        for segment in segments.iter().filter(|segment| segment.rows.length > 0) {
+            let (k, v) = (seen(k, segment, shape)?, seen(v, segment, shape)?);
+            for (first, queries) in chunks(segment.rows.length, BLOCK) {
+                let offset = segment.prefix.length + first;
                 let keys = offset + queries;
-                let q = heads(q, first + offset, queries, shape)?;
+                let q = heads(q, segment.rows.first + first, queries, shape)?;
                 let scores = scores(&q, &k.narrow(1, 0, keys)?, shape, offset)?;
                 let largest = scores.max_keepdim(D::Minus1)?;
                 let weights = scores.broadcast_sub(&largest)?.exp()?;
@@ -41,16 +43,18 @@ impl Attention for Portable {
         dout: &Tensor,
         forward: AttentionForward<'_, Tensor>,
         shape: HeadShape,
-        starts: &[usize],
+        segments: &[Segment],
     ) -> Result<[Tensor; 3]> {
         let AttentionForward { q, k, v, out, log_sum } = forward;
-        let (mut dqs, mut dks, mut dvs) = (Vec::new(), Vec::new(), Vec::new());
-        for (first, length) in sequences(starts) {
-            let (k, v) = (shared_heads(k, first, length, shape)?, shared_heads(v, first, length, shape)?);
+        let mut dqs = Vec::new();
+        let (mut dks, mut dvs) = (SeenGradients::new(segments), SeenGradients::new(segments));
+        for (number, segment) in segments.iter().enumerate().filter(|(_, segment)| segment.rows.length > 0) {
+            let (k, v) = (seen(k, segment, shape)?, seen(v, segment, shape)?);
             let mut dk = Tensor::zeros(k.shape(), DType::F32, &self.device)?;
             let mut dv = dk.clone();
-            for (offset, queries) in chunks(length, BLOCK) {
-                let (row, keys) = (first + offset, offset + queries);
+            for (first, queries) in chunks(segment.rows.length, BLOCK) {
+                let (row, offset) = (segment.rows.first + first, segment.prefix.length + first);
+                let keys = offset + queries;
                 let (q, dout) = (heads(q, row, queries, shape)?, heads(dout, row, queries, shape)?);
                 let out = heads(out, row, queries, shape)?;
                 let (k, v) = (k.narrow(1, 0, keys)?.contiguous()?, v.narrow(1, 0, keys)?.contiguous()?);
@@ -61,16 +65,43 @@ impl Attention for Portable {
                 let ds = ((&p * dp.broadcast_sub(&along)?)? * f64::from(shape.scale()))?.to_dtype(self.dtype)?;
                 let p = p.to_dtype(self.dtype)?;
                 dqs.push(join(&ds.matmul(&k)?)?);
-                let rest = length - keys;
+                let rest = segment.keys() - keys;
                 let widen =
                     |part: Tensor| -> Result<Tensor> { Ok(part.to_dtype(DType::F32)?.pad_with_zeros(1, 0, rest)?) };
                 dk = (dk + widen(ds.transpose(1, 2)?.matmul(&q)?)?)?;
                 dv = (dv + widen(p.transpose(1, 2)?.matmul(&dout)?)?)?;
             }
-            dks.push(self.sum_shared(&dk, shape)?);
-            dvs.push(self.sum_shared(&dv, shape)?);
+            dks.add(segments, number, dk)?;
+            dvs.add(segments, number, dv)?;
         }
-        Ok([Tensor::cat(&dqs, 0)?, Tensor::cat(&dks, 0)?, Tensor::cat(&dvs, 0)?])
+        let sums = |gradients: SeenGradients| -> Result<Tensor> {
+            let of_segments = gradients.0.into_iter().flatten().map(|sum| self.sum_shared(&sum, shape));
+            Ok(Tensor::cat(&of_segments.collect::<Result<Vec<_>>>()?, 0)?)
+        };
+        Ok([Tensor::cat(&dqs, 0)?, sums(dks)?, sums(dvs)?])
+    }
+}
+
+/// The gradients of each segment's own keys or values, fp32 (heads, rows, d); none where it has no rows.
+struct SeenGradients(Vec<Option<Tensor>>);
+
+impl SeenGradients {
+    fn new(segments: &[Segment]) -> Self {
+        Self(vec![None; segments.len()])
+    }
+
+    /// Adds what a segment that has rows gives those that it sees.
+    fn add(&mut self, segments: &[Segment], number: usize, seen: Tensor) -> Result<()> {
+        let Segment { rows, prefix } = segments[number];
+        if prefix.length > 0 {
+            let of_prefix = seen.narrow(1, 0, prefix.length)?;
+            let before = segments.iter().position(|segment| segment.rows == prefix).and_then(|at| self.0[at].as_mut());
+            if let Some(before) = before {
+                *before = (&*before + of_prefix)?;
+            }
+        }
+        self.0[number] = Some(seen.narrow(1, prefix.length, rows.length)?);
+        Ok(())
     }
 }
 
@@ -83,19 +114,20 @@ impl Portable {
     }
 }
 
-/// (first row, length) of each sequence.
-fn sequences(starts: &[usize]) -> impl Iterator<Item = (usize, usize)> {
-    starts.windows(2).map(|ends| (ends[0], ends[1] - ends[0]))
-}
-
 /// Rows of (n, heads * d) as (heads, rows, d).
 pub(super) fn heads(x: &Tensor, first: usize, rows: usize, shape: HeadShape) -> Result<Tensor> {
     Ok(x.narrow(0, first, rows)?.reshape((rows, (), shape.dim))?.transpose(0, 1)?.contiguous()?)
 }
 
-/// Rows of (n, kv_heads * d) as (heads, rows, d), each key head repeated for the query heads that share it.
-fn shared_heads(x: &Tensor, first: usize, rows: usize, shape: HeadShape) -> Result<Tensor> {
-    repeat(&heads(x, first, rows, shape)?, shape)
+/// Keys or values that a segment sees, those of its prefix first, as (heads, keys, d): each key head repeated for the query heads that share it.
+fn seen(x: &Tensor, segment: &Segment, shape: HeadShape) -> Result<Tensor> {
+    let Segment { rows, prefix } = *segment;
+    let own = x.narrow(0, rows.first, rows.length)?;
+    let x = match prefix.length {
+        0 => own,
+        length => Tensor::cat(&[x.narrow(0, prefix.first, length)?, own], 0)?,
+    };
+    repeat(&heads(&x, 0, segment.keys(), shape)?, shape)
 }
 
 /// (kv_heads, n, d) to (heads, n, d).

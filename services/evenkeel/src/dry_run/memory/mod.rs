@@ -78,8 +78,8 @@ fn need(what: impl Into<String>, bytes: u64) -> Need {
 pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memory {
     let compute = &recipe.learner.compute;
     let longest = data.longest_tokens() + u64::from(recipe.sampling.max_tokens);
-    // A sequence is never split: a longer one is its own micro-batch.
-    let micro_batch_tokens = (compute.gradient_tokens() as u64).max(longest);
+    let size = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
+    let micro_batch_tokens = compute.most_gradient_tokens(size(data.longest_tokens()), size(longest)) as u64;
     let mut memory = Memory {
         device: compute.device.clone(),
         micro_batch_tokens,

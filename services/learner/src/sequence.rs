@@ -1,0 +1,62 @@
+//! A prompt with a response, as the model takes it.
+
+use evenkeel_model::Config;
+
+use crate::error::{LearnerError, Result};
+use crate::tokens::{validate_ids, validate_length};
+
+/// A sequence for the model: its token ids and the positions of the tokens to score.
+#[derive(Clone, Debug)]
+pub(crate) struct Sequence {
+    ids: Vec<u32>,
+    scored: Vec<usize>,
+    /// How many of its first tokens may be computed once for it and others that begin with them.
+    prompt: usize,
+}
+
+impl Sequence {
+    /// `scored`: positions in `ids` after the first `prompt` ones, from 1, ascending. The prompt may be computed once for all sequences that begin
+    /// with it.
+    pub(crate) fn new(ids: Vec<u32>, prompt: usize, scored: Vec<usize>) -> Self {
+        Self { ids, scored, prompt }
+    }
+
+    /// A prompt with a response whose tokens are all scored. `path` is that of the pair in errors.
+    ///
+    /// # Errors
+    /// An empty prompt or response, an id outside the vocabulary, a sequence longer than the context.
+    pub(crate) fn of_pair(config: &Config, path: &str, prompt: &[u32], response: &[u32]) -> Result<Self> {
+        for (field, ids) in [("prompt", prompt), ("response", response)] {
+            validate_ids(config, &format!("{path}.{field}"), ids).map_err(LearnerError::Input)?;
+        }
+        let ids = [prompt, response].concat();
+        validate_length(config, path, ids.len(), "").map_err(LearnerError::Input)?;
+        let scored = (prompt.len()..ids.len()).collect();
+        Ok(Self { ids, scored, prompt: prompt.len() })
+    }
+
+    /// The same, computed with rows of its own only.
+    pub(crate) fn alone(self) -> Self {
+        Self { prompt: 0, ..self }
+    }
+
+    /// The tokens that may be computed once for several sequences.
+    pub(crate) fn prompt(&self) -> &[u32] {
+        &self.ids[..self.prompt]
+    }
+
+    /// The tokens after the prompt.
+    pub(crate) fn own(&self) -> &[u32] {
+        &self.ids[self.prompt..]
+    }
+
+    /// The ids, those of the prompt first.
+    pub(crate) fn ids(&self) -> &[u32] {
+        &self.ids
+    }
+
+    /// Positions in the ids of the tokens to score.
+    pub(crate) fn scored(&self) -> &[usize] {
+        &self.scored
+    }
+}
