@@ -8,8 +8,8 @@ limits). Compared are status, state, return code, standard output, and the last 
 paths). The programs are written here: what answers of models do, right and wrong, in plain form and within verl's prelude, and what a sandbox
 has otherwise than a process, by kind. A difference of a kind that docs/run-code.md lists is counted; any other ends this with 1.
 
-Where the Python that runs this has `sandbox_fusion` (PyPI: sandbox-fusion), its client sends some of them, too. The guest is CPython 3.14; an
-older --python words some errors differently.
+Where the Python that runs this has `sandbox_fusion` (PyPI: sandbox-fusion) or verl, their clients send some of them, too, unmodified. The guest is
+CPython 3.14; an older --python words some errors differently.
 """
 
 import argparse
@@ -46,7 +46,7 @@ def plain():
         yield "exit", f"import sys\nprint('x')\nsys.exit({n})", ""
         yield "unicode", f"print(input().upper(), {n}, 'é', '積分', '🙂')", "straße ñ"
     for error in ("1 / 0", "[][1]", "{}['k']", "int('x')", "None.x", "open", "undefined", "'a' + 1", "raise ValueError('é')", "assert False, 'no'",
-                  "import nothing", "raise KeyboardInterrupt", "raise SystemExit('why')", "raise SystemExit", "sys", "next(iter([]))", "input()", "x: int = 'a'; print(x)",
+                  "import nothing", "raise KeyboardInterrupt", "raise SystemExit('why')", "raise SystemExit", "print(abs)", "next(iter([]))", "input()", "x: int = 'a'; print(x)",
                   "def f(): yield 1\nlist(f())[2]", "print(*range(10 ** 5))"):
         yield "error", "print('before')\n" + error, ""
         yield "error in prelude", PRELUDE + "print('before')\n" + error, ""
@@ -62,7 +62,7 @@ def plain():
     yield "atexit", "import atexit\natexit.register(print, 'bye')\nprint('hi')", ""
     yield "deep", "import sys\nsys.setrecursionlimit(20000)\ndef f(n): return 0 if n == 0 else 1 + f(n - 1)\nprint(f(10000))", ""
     yield "recursion", "def f(n): return f(n + 1)\nf(0)", ""
-    yield "memory", "x = bytearray(10 ** 10)", ""
+    yield "memory", "x = bytearray(10 ** 9)", ""
     yield "time limit", "print('a', flush=True)\nwhile True: pass", ""
 
 
@@ -129,6 +129,24 @@ def with_sdk(url):
     return "SandboxFusion's client: as expected"
 
 
+def with_verl(url):
+    """verl's own client, unmodified: a result for each test."""
+    try:
+        from verl.utils.reward_score.sandbox_fusion.utils import check_correctness
+    except ImportError:
+        return "verl's client is not installed"
+    tests = {"inputs": ["2", "3"], "outputs": ["4", "6"]}
+    function = {"inputs": ["1\n2"], "outputs": ["[1, 2]"], "fn_name": "f"}
+    for code, asked, expected in (
+        ("print(int(input()) * 2)", tests, [True, True]), ("print(4)", tests, [True, False]), ("1 / 0", tests, [-2, -2]),
+        ("while True: pass", tests, [-3, -3]), ("def f(a, b): return [a, b]", function, [True]),
+    ):
+        found = check_correctness(f"{url}/run_code", asked, code, timeout=2, memory_limit_mb=256)[0]
+        if found != expected:
+            sys.exit(f"verl's client: {code!r}: {found}, not {expected}")
+    return "verl's client: as expected"
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--binary")
@@ -156,7 +174,7 @@ def main():
             # All at once, as verl sends the tests of a batch.
             with concurrent.futures.ThreadPoolExecutor(64) as pool:
                 ours = list(pool.map(lambda program: served(url, *program[1:]), programs))
-            client = with_sdk(url)
+            clients = with_sdk(url), with_verl(url)
         finally:
             server.terminate()
             server.wait(60)
@@ -175,7 +193,7 @@ def main():
     print(f"{len(programs) - len(KNOWN)} programs, {unexpected} with a difference{''.join(f', {n} in {field}' for field, n in fields.items())}")
     for kind, differs in known:
         print(f"known, {kind}: {', '.join(differs) or 'no difference'}")
-    print(client)
+    print(*clients, sep="\n")
     sys.exit(unexpected > 0)
 
 

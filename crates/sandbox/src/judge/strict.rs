@@ -14,7 +14,8 @@ use crate::rows::Tests;
 use crate::sandbox::{Budget, ExitStatus, Run, Source};
 use crate::verdict::{ProgramOutput, excerpt};
 
-/// The signal that ends a process whose stack overflows.
+/// The signals that end a process after an interrupt, and one whose stack overflows.
+const SIGINT: i32 = 2;
 const SIGSEGV: i32 = 11;
 
 /// The result of one test.
@@ -110,6 +111,7 @@ fn exit_code(status: &ExitStatus) -> Option<i32> {
     match status {
         ExitStatus::Returned(_) => Some(0),
         ExitStatus::Exited(code) => Some(*code),
+        ExitStatus::Raised(text) if text.starts_with("KeyboardInterrupt") => Some(-SIGINT),
         // The stack overflowed, or the interpreter aborted.
         ExitStatus::Trapped(_) => Some(-SIGSEGV),
         ExitStatus::TimeLimit
