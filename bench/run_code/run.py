@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import urllib.error
 import urllib.request
 from pathlib import Path
 
@@ -108,8 +109,15 @@ def served(url, code, stdin):
     limits = dict(LIMITS, run_timeout=1) if "while True" in code else LIMITS
     request = {"code": code, "stdin": stdin, "language": "python", "files": {}, "fetch_files": [], **limits}
     request = urllib.request.Request(f"{url}/run_code", json.dumps(request).encode(), {"Content-Type": "application/json"})
-    with urllib.request.urlopen(request, timeout=60) as answer:
-        answer = json.load(answer)
+    # Three times after 504, as verl's client: on a busy machine a program may get no turn.
+    for last_try in (False, False, True):
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                answer = json.load(answer)
+            break
+        except urllib.error.HTTPError as error:
+            if error.code != 504 or last_try:
+                raise
     ran = answer["run_result"] or {}
     stderr = "" if ran.get("status") == "TimeLimitExceeded" else last(ran.get("stderr") or "")
     return {"status": answer["status"], "state": ran.get("status"), "return_code": ran.get("return_code"), "stdout": ran.get("stdout"), "stderr": stderr}
