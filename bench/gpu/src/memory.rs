@@ -71,11 +71,11 @@ fn full_groups(case: &Case) -> Vec<Group> {
             Response {
                 mask: vec![true; tokens.len()],
                 rollout_logp: vec![-1.0; tokens.len()],
-                lags: Vec::new(),
                 tokens,
                 raw_reward: reward,
                 reward,
                 valid: true,
+                ..Response::default()
             }
         });
         Group { id: number.to_string(), prompt: vec![1], responses: responses.collect() }
