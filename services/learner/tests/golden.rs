@@ -167,7 +167,7 @@ fn verl_groups(batch: &Value) -> Vec<Group> {
             let (tokens, reward) = (ids(&row["response"]), row["reward"].as_f64().unwrap());
             // The engine's log-probabilities are in no term.
             let (mask, rollout_logp) = (vec![true; tokens.len()], vec![-1.0; tokens.len()]);
-            Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true, lags: Vec::new() }
+            Response { tokens, mask, rollout_logp, raw_reward: reward, reward, valid: true, ..Response::default() }
         });
         Group { id: number.to_string(), prompt: ids(&group[0]["prompt"]), responses: responses.collect() }
     };
