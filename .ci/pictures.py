@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """Makes the pictures of the documentation (docs/pictures) from a real run: the README's first command, in a folder of its own.
 
-    cargo build --release && pip install pillow && .ci/pictures.py target/release/evenkeel
+    cargo build --release && pip install pillow websocket-client && .ci/pictures.py target/release/evenkeel
 
 Needs chromium. The terminal is an SVG of what the command prints, the rest are screenshots with few colours.
 """
+import base64
 import fcntl
 import html
+import json
 import os
 import pathlib
 import pty
@@ -20,6 +22,7 @@ import threading
 import time
 import urllib.request
 
+import websocket
 from PIL import Image
 
 TO = pathlib.Path(__file__).parents[1] / "docs/pictures"
@@ -76,18 +79,63 @@ def svg(lines, path):
     )
 
 
-def screenshot(url, name, size, scheme, folder, top=0):
-    width, height = size
-    whole = pathlib.Path(folder) / "shot.png"
-    subprocess.run(
-        ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
-         f"--user-data-dir={folder}/chromium", f"--window-size={width},{height + top}",
-         f"--blink-settings=preferredColorScheme={scheme}", "--timeout=15000", f"--screenshot={whole}", url],
-        check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180,
-    )
+def keep(whole, name, box):
+    """A part of a picture in few colours."""
     path = TO / f"{name}.png"
-    Image.open(whole).crop((0, top, width, height + top)).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path, optimize=True)
+    Image.open(whole).crop(box).convert("RGB").quantize(48, dither=Image.Dither.NONE).save(path, optimize=True)
     assert path.stat().st_size < MOST_BYTES, f"{path} has {path.stat().st_size} bytes"
+
+
+def chromium(folder, *arguments):
+    return ["chromium", "--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--no-first-run",
+            f"--user-data-dir={folder}/chromium", *arguments]
+
+
+def screenshot(url, name, size, scheme, folder):
+    """Of a page that is complete once it is loaded."""
+    whole = pathlib.Path(folder) / "shot.png"
+    command = chromium(
+        folder, f"--window-size={size[0]},{size[1]}", f"--blink-settings=preferredColorScheme={scheme}", f"--screenshot={whole}", url
+    )
+    subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, timeout=180)
+    keep(whole, name, (0, 0, *size))
+
+
+def screenshot_of_live(url, name, size, folder):
+    """Of a page whose stream of events never ends: as soon as its services are there, over the DevTools protocol."""
+    command = chromium(folder, f"--window-size={size[0]},{size[1]}", f"--remote-debugging-port={PORT + 1}", url)
+    browser = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            assert time.monotonic() < deadline, "the page does not come"
+            time.sleep(0.5)
+            try:
+                pages = json.load(urllib.request.urlopen(f"http://127.0.0.1:{PORT + 1}/json/list", timeout=5))
+            except OSError:
+                continue
+            pages = [page for page in pages if page["url"] == url]
+            if pages:
+                break
+        socket = websocket.create_connection(pages[0]["webSocketDebuggerUrl"], suppress_origin=True, timeout=120)
+
+        def call(method, **parameters):
+            socket.send(json.dumps({"id": 1, "method": method, "params": parameters}))
+            while (answer := json.loads(socket.recv())).get("id") != 1:
+                pass
+            return answer["result"]
+
+        call("Emulation.setDeviceMetricsOverride", width=size[0], height=size[1], deviceScaleFactor=1, mobile=False)
+        while "Services" not in call("Runtime.evaluate", expression="document.body.innerText")["result"].get("value", ""):
+            assert time.monotonic() < deadline, "no services come"
+            time.sleep(0.5)
+        whole = pathlib.Path(folder) / "live.png"
+        whole.write_bytes(base64.b64decode(call("Page.captureScreenshot")["data"]))
+        socket.close()
+        keep(whole, name, (0, 0, *size))
+    finally:
+        browser.terminate()
+        browser.wait()
 
 
 def main(program):
@@ -120,7 +168,7 @@ def main(program):
             time.sleep(0.2)
         address = f"http://127.0.0.1:{PORT}/run/arithmetic-0"
         urllib.request.urlopen(address).read()
-        screenshot(address, "page", (1440, 900), LIGHT, folder)
+        screenshot_of_live(address, "page", (1440, 900), folder)
         reader.join()
         bars = [re.sub(r"( samples).*", r"\1", line) for line in during if re.match(r"(warm start|training) ", line)]
         result = terminal.text()

@@ -1,14 +1,14 @@
 //! Commands on the pages: each is one that the program, Cargo, Docker or grpcurl takes, with settings, recipes, files, packages, tests,
 //! services and calls that exist.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use clap::Parser;
 
 use super::blocks::{Block, blocks, typed};
 use super::pages::{self, Page};
 use super::settings::of_service;
-use super::{root, shell};
+use super::{root, shell, tools};
 use crate::arguments::{Arguments, Command, DataCommand};
 use crate::{documentation, recipe};
 
@@ -56,12 +56,12 @@ fn check(words: &[String]) -> Result<(), String> {
     words.iter().try_for_each(|word| exists(word))?;
     match program.as_str() {
         "evenkeel" | "target/release/evenkeel" => evenkeel(&words),
-        "cargo" => cargo(&words),
-        "docker" => docker(&words),
-        "grpcurl" => grpcurl(&words),
+        "cargo" => tools::cargo(&words)?.map_or(Ok(()), |program| evenkeel(&program)),
+        "docker" => tools::docker(&words),
+        "grpcurl" => tools::grpcurl(&words),
         "python" | "python3" => Ok(()),
         program if OTHERS.contains(&program) || FOLDERS.iter().any(|folder| program.starts_with(folder)) => Ok(()),
-        program if packages().iter().any(|(name, _)| name == program) => Ok(()),
+        program if tools::packages().iter().any(|(name, _)| name == program) => Ok(()),
         program => Err(format!("{program}: a program that is not known here")),
     }
 }
@@ -82,7 +82,7 @@ fn evenkeel(words: &[String]) -> Result<(), String> {
         Command::Train(options) => settings(options.recipes(), &options.set),
         Command::Resume(options) => settings(&[], &options.set),
         Command::Compare(options) => {
-            let varied = options.vary.iter().flat_map(|vary| {
+            let mut varied = options.vary.iter().flat_map(|vary| {
                 let (key, values) = vary.split_once('=').unwrap_or((vary, ""));
                 values.split(',').map(|value| format!("{key}={value}")).collect::<Vec<_>>()
             });
@@ -95,7 +95,7 @@ fn evenkeel(words: &[String]) -> Result<(), String> {
             if let Some(name) = options.names.iter().find(|name| !is_known(name)) {
                 return Err(format!("{name} is no recipe"));
             }
-            varied.map(|set| settings(&names, &[set])).collect()
+            varied.try_for_each(|set| settings(&names, &[set]))
         }
         Command::Serve(options) => {
             recipes(&options.recipe)?;
@@ -126,7 +126,7 @@ fn recipes(names: &[String]) -> Result<Vec<String>, String> {
             found.push(name.clone());
         } else if root().join(name).exists() {
             found.push(root().join(name).display().to_string());
-        } else if !Path::new(name).extension().is_some_and(|extension| extension == "toml") {
+        } else if Path::new(name).extension().is_none_or(|extension| extension != "toml") {
             return Err(format!("{name} is no recipe"));
         }
     }
@@ -137,124 +137,6 @@ fn settings(names: &[String], set: &[String]) -> Result<(), String> {
     let names = recipes(names)?;
     let loaded = recipe::load(&names, set);
     loaded.map(drop).map_err(|error| error.to_string())
-}
-
-/// The packages of the workspace: name and folder.
-fn packages() -> Vec<(String, PathBuf)> {
-    let manifest: toml::Table = std::fs::read_to_string(root().join("Cargo.toml")).unwrap().parse().unwrap();
-    let mut found = Vec::new();
-    for folder in ["crates", "services", "bench", "proto"] {
-        for path in pages::files(&root().join(folder), "Cargo.toml") {
-            let text: toml::Table = std::fs::read_to_string(&path).unwrap().parse().unwrap();
-            if let Some(name) = text.get("package").and_then(|package| package["name"].as_str()) {
-                found.push((name.to_owned(), path.parent().unwrap().to_owned()));
-            }
-        }
-    }
-    assert!(found.len() >= manifest["workspace"]["members"].as_array().unwrap().len());
-    found
-}
-
-fn value<'a>(words: &'a [String], flag: &str) -> Option<&'a String> {
-    words.iter().position(|word| word == flag).and_then(|at| words.get(at + 1))
-}
-
-/// The files of a package's test target; none where it has no such target.
-fn sources_of_test(package: &Path, test: &str) -> Vec<PathBuf> {
-    let tests = package.join("tests");
-    let (file, folder) = (tests.join(format!("{test}.rs")), tests.join(test));
-    match (file.exists(), folder.join("main.rs").exists()) {
-        (true, _) => vec![file],
-        (false, true) => pages::files(&folder, ".rs"),
-        (false, false) => Vec::new(),
-    }
-}
-
-/// Packages, targets and tests that exist; what `cargo run` starts.
-fn cargo(words: &[String]) -> Result<(), String> {
-    let (own, theirs) = match words.iter().position(|word| word == "--") {
-        Some(at) => (&words[..at], &words[at + 1..]),
-        None => (words, &[][..]),
-    };
-    let package = value(own, "-p");
-    let all = packages();
-    let folder = match package {
-        Some(name) => match all.iter().find(|(found, _)| found == name) {
-            Some((_, folder)) => Some(folder.clone()),
-            None => return Err(format!("no package is called {name}")),
-        },
-        None => None,
-    };
-    if own.get(1).is_some_and(|word| word == "run") && package.is_none() {
-        let program = ["evenkeel".to_owned()];
-        return evenkeel(&[&program[..], theirs].concat());
-    }
-    if let Some(test) = value(own, "--test") {
-        let folders: Vec<&PathBuf> = match &folder {
-            Some(folder) => vec![folder],
-            None => all.iter().map(|(_, folder)| folder).collect(),
-        };
-        let sources: Vec<PathBuf> = folders.iter().flat_map(|folder| sources_of_test(folder, test)).collect();
-        if sources.is_empty() {
-            return Err(format!("no test target is called {test}"));
-        }
-        let at = own.iter().position(|word| word == test).unwrap_or(0);
-        if let Some(filter) = own[at + 1..].iter().chain(theirs.first()).find(|word| !word.starts_with('-')) {
-            let text: String = sources.iter().map(|path| std::fs::read_to_string(path).unwrap()).collect();
-            if !filter.split("::").all(|part| text.contains(part)) {
-                return Err(format!("no test of {test} is called {filter}"));
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Files and services of compose.
-fn docker(words: &[String]) -> Result<(), String> {
-    let compose = std::fs::read_to_string(root().join("docker-compose.yml")).unwrap();
-    if !words.get(1).is_some_and(|word| word == "compose") {
-        return Ok(());
-    }
-    for pair in words.windows(2).filter(|pair| pair[0] == "-f") {
-        if !root().join(&pair[1]).exists() {
-            return Err(format!("{} is not in the repository", pair[1]));
-        }
-    }
-    let scaled = value(words, "--scale").and_then(|scale| scale.split_once('=')).map(|(service, _)| service);
-    let copied = words.iter().filter_map(|word| word.split_once(":/")).map(|(service, _)| service);
-    for service in scaled.into_iter().chain(copied) {
-        if !compose.contains(&format!("\n  {service}:")) {
-            return Err(format!("docker-compose.yml has no service {service}"));
-        }
-    }
-    Ok(())
-}
-
-/// Calls and types of the protocol.
-fn grpcurl(words: &[String]) -> Result<(), String> {
-    let proto: String = pages::files(&root().join("proto/evenkeel"), ".proto")
-        .iter()
-        .map(|path| std::fs::read_to_string(path).unwrap())
-        .collect();
-    for name in words.iter().filter_map(|word| word.strip_prefix("evenkeel.v1.")) {
-        let is_there = match name.split_once('/') {
-            Some((service, call)) => {
-                let body =
-                    proto.split_once(&format!("\nservice {service} {{")).and_then(|(_, rest)| rest.split_once("\n}"));
-                body.is_some_and(|(body, _)| body.contains(&format!("rpc {call}(")))
-            }
-            None => ["message", "service", "enum"].iter().any(|kind| proto.contains(&format!("\n{kind} {name} {{"))),
-        };
-        if !is_there {
-            return Err(format!("the protocol has no {name}"));
-        }
-    }
-    if let Some(Err(error)) =
-        value(words, "-d").filter(|json| *json != "@").map(|json| serde_json::from_str::<serde_json::Value>(json))
-    {
-        return Err(format!("-d is not JSON: {error}"));
-    }
-    Ok(())
 }
 
 fn is_untested(block: &Block) -> bool {

@@ -9,6 +9,7 @@ mod pages;
 mod reference;
 mod settings;
 mod shell;
+mod tools;
 
 use std::path::{Path, PathBuf};
 
