@@ -40,12 +40,17 @@ check() {
   # Nothing that it needs itself.
   "$environment/bin/pip" install --quiet --no-index "$wheel"
   "$environment/bin/python" -I -m evenkeel_rlvr verify '\boxed{0.75}' '\frac{3}{4}'
-  "$environment/bin/pip" install --quiet numpy pytest hypothesis mypy
+  "$environment/bin/pip" install --quiet numpy pytest hypothesis mypy grpcio protobuf
   (cd python/tests && "$environment/bin/python" -m pytest -q -p no:cacheprovider .)
   # The stubs say what there is; the package and the tests of its types pass.
   "$environment/bin/python" -P -m mypy.stubtest evenkeel_rlvr._native
   "$environment/bin/python" -P -m mypy --config-file python/pyproject.toml -p evenkeel_rlvr
 }
+
+# The real reward service, where it was built.
+if [ -x "$target/release/evenkeel" ]; then
+  export EVENKEEL_PROGRAM=$target/release/evenkeel EVENKEEL_TEST_PROGRAMS=1
+fi
 
 check python3 default
 for python in "${others[@]}"; do
