@@ -31,6 +31,7 @@ wheel=$(ls "$work"/dist/*.whl)
 printf 'wheel    %s, %.1f MB, in %d s\n' "$(basename "$wheel")" "$(awk "BEGIN{print $(stat -c %s "$wheel") / 1e6}")" $((SECONDS - began))
 case $wheel in *-cp310-abi3-*) ;; *) echo "it is not for the stable ABI of 3.10" && exit 1 ;; esac
 "$tools/bin/abi3audit" --strict "$wheel"
+.ci/python_licences.py
 
 # Installed and tested by one interpreter.
 check() {

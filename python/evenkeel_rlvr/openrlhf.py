@@ -18,10 +18,19 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
     """Rewards of responses; a query is the prompt and the response, decoded with special tokens."""
     import torch
 
-    responses = [query[len(prompt) :] if query.startswith(prompt) else query for query, prompt in zip(queries, prompts)]
+    responses = [_response(query, prompt) for query, prompt in zip(queries, prompts)]
     golds = [gold_answer(label, f"labels[{row}]") for row, label in enumerate(labels)]
-    verdicts = verify_math_batch(responses, golds, prompts=list(prompts))
+    verdicts = verify_math_batch([response or "" for response in responses], golds, prompts=list(prompts))
+    given = [None if response is None else verdict.reward for response, verdict in zip(responses, verdicts)]
     invalid = float(os.environ.get("EVENKEEL_INVALID_REWARD", "0"))
-    rewards = torch.tensor([invalid if verdict.reward is None else verdict.reward for verdict in verdicts])
-    counted = torch.tensor([float(verdict.is_invalid) for verdict in verdicts])
+    rewards = torch.tensor([invalid if reward is None else reward for reward in given])
+    counted = torch.tensor([float(reward is None) for reward in given])
     return {"rewards": rewards, "scores": rewards, "extra_logs": {"invalid": counted}}
+
+
+def _response(query: str, prompt: str) -> str | None:
+    """What follows the prompt, before which there may be a token that begins the text. None if the prompt is not there as it was: an answer within it
+    must not count as one of the response.
+    """
+    _, found, response = query.partition(prompt) if prompt else ("", "", query)
+    return response if found == prompt else None

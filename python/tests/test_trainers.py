@@ -251,9 +251,11 @@ def test_openrlhfs_reward_is_a_file_that_cuts_the_prompt_and_counts_invalid_verd
     monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(tensor=np.array))
     monkeypatch.setenv("EVENKEEL_INVALID_REWARD", "-0.5")
     prompt = r"Say \boxed{4}. "
-    result = module.reward_func([prompt + "no", prompt + r"\boxed{4}<|im_end|>", "x"], [prompt, prompt, ""], ["4", "4", ""])
-    assert result["rewards"].tolist() == [0.0, 1.0, -0.5] == result["scores"].tolist()
-    assert result["extra_logs"]["invalid"].tolist() == [0.0, 0.0, 1.0]
+    queries = [prompt + "no", "<s>" + prompt + r"\boxed{4}<|im_end|>", "x", prompt.replace(" ", "  ") + "no"]
+    result = module.reward_func(queries, [prompt, prompt, "", prompt], ["4", "4", "", "4"])
+    # The last prompt is not there as it was: what is in it must not count as the answer.
+    assert result["rewards"].tolist() == [0.0, 1.0, -0.5, -0.5] == result["scores"].tolist()
+    assert result["extra_logs"]["invalid"].tolist() == [0.0, 0.0, 1.0, 1.0]
 
 
 def test_gold_answers_and_conversations_of_data_sets():
