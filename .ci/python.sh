@@ -31,6 +31,7 @@ wheel=$(ls "$work"/dist/*.whl)
 printf 'wheel    %s, %.1f MB, in %d s\n' "$(basename "$wheel")" "$(awk "BEGIN{print $(stat -c %s "$wheel") / 1e6}")" $((SECONDS - began))
 case $wheel in *-cp310-abi3-*) ;; *) echo "it is not for the stable ABI of 3.10" && exit 1 ;; esac
 "$tools/bin/abi3audit" --strict "$wheel"
+.ci/python_licences.py
 
 # Installed and tested by one interpreter.
 check() {
@@ -40,12 +41,17 @@ check() {
   # Nothing that it needs itself.
   "$environment/bin/pip" install --quiet --no-index "$wheel"
   "$environment/bin/python" -I -m evenkeel_rlvr verify '\boxed{0.75}' '\frac{3}{4}'
-  "$environment/bin/pip" install --quiet numpy pytest hypothesis mypy
+  "$environment/bin/pip" install --quiet numpy pytest hypothesis mypy grpcio protobuf
   (cd python/tests && "$environment/bin/python" -m pytest -q -p no:cacheprovider .)
   # The stubs say what there is; the package and the tests of its types pass.
   "$environment/bin/python" -P -m mypy.stubtest evenkeel_rlvr._native
   "$environment/bin/python" -P -m mypy --config-file python/pyproject.toml -p evenkeel_rlvr
 }
+
+# The real reward service, where it was built.
+if [ -x "$target/release/evenkeel" ]; then
+  export EVENKEEL_PROGRAM=$target/release/evenkeel EVENKEEL_TEST_PROGRAMS=1
+fi
 
 check python3 default
 for python in "${others[@]}"; do

@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 
 from . import __version__, verify_math
+from ._doctor import TRAINERS, doctor, plugin_path
 from .errors import EvenkeelError
 
 
@@ -18,7 +19,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     verify.add_argument("completion")
     verify.add_argument("gold")
     verify.add_argument("--profile", default="default")
+    check = commands.add_parser("doctor", help="whether trainers find this package, and why not; the exit status is 1 if one does not")
+    check.add_argument("trainer", nargs="*", metavar="TRAINER", help=f"{', '.join(TRAINERS)}; all that are installed by default")
+    path = commands.add_parser("path", help="the file of a trainer's module, for trainers that take a path")
+    path.add_argument("trainer", choices=TRAINERS)
     chosen = parser.parse_args(arguments)
+    if chosen.command == "doctor":
+        unknown = set(chosen.trainer) - set(TRAINERS)
+        if unknown:
+            parser.error(f"TRAINER is {unknown.pop()!r}, allowed: {', '.join(TRAINERS)}")
+        return doctor(chosen.trainer)
+    if chosen.command == "path":
+        print(plugin_path(chosen.trainer))
+        return 0
     try:
         verdict = verify_math(chosen.completion, chosen.gold, profile=chosen.profile)
     except EvenkeelError as error:

@@ -31,3 +31,11 @@ class UnsupportedVersion(EvenkeelError):
 
 class UnsupportedSetting(EvenkeelError, ValueError):
     """A setting of a trainer with which the result would not be what was asked for."""
+
+
+class ServiceError(EvenkeelError):
+    """A reward service refused a call, or answered what it was not asked."""
+
+
+class ClientClosed(EvenkeelError):
+    """A client was used after it was closed."""

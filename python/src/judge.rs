@@ -24,18 +24,6 @@ impl Judged {
     fn bad_gold(reason: Reason, detail: &str) -> Self {
         Self { reason, extracted: None, value: None, copies_checked: false, detail: Some(detail.into()) }
     }
-
-    /// What decides between gold answers: an equal one, then one that could not be read, since the answer may have been that one.
-    fn rank(&self) -> u8 {
-        match self.reason.outcome() {
-            CheckOutcome::Equal => 4,
-            CheckOutcome::BadGold => 3,
-            CheckOutcome::Undecided => 2,
-            // It equals this gold answer.
-            _ if self.reason == Reason::Copied => 1,
-            CheckOutcome::NotEqual | CheckOutcome::NoAnswer => 0,
-        }
-    }
 }
 
 /// One gold answer; `None` if it has a lone surrogate.
@@ -46,11 +34,15 @@ pub(crate) fn judge(completion: &str, golds: &[GoldText<'_>], prompt: Option<&st
     let mut best: Option<Judged> = None;
     for gold in golds {
         let judged = judge_one(completion, *gold, prompt, rules);
-        if judged.reason.outcome() == CheckOutcome::Equal {
-            return judged;
-        }
-        if best.as_ref().is_none_or(|best| judged.rank() > best.rank()) {
+        let is_correct = judged.reason.outcome() == CheckOutcome::Equal;
+        let is_invalid = |judged: &Judged| judged.reason.outcome() == CheckOutcome::BadGold;
+        // As the reward service decides: an unreadable gold answer is irrelevant if there is a readable one, and a copy says more than a
+        // difference.
+        if is_correct || judged.reason == Reason::Copied || best.as_ref().is_none_or(is_invalid) {
             best = Some(judged);
+        }
+        if is_correct {
+            break;
         }
     }
     best.unwrap_or_else(|| Judged::bad_gold(Reason::GoldEmpty, "there is no gold answer"))

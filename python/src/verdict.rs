@@ -136,7 +136,7 @@ impl Verdict {
     }
 
     fn __repr__(&self) -> String {
-        let extracted = self.extracted.as_deref().map_or_else(|| "None".to_owned(), |text| shortened(text));
+        let extracted = self.extracted.as_deref().map_or_else(|| "None".to_owned(), shortened);
         format!("Verdict({}, reason={}, extracted={extracted})", self.outcome(), self.reason)
     }
 

@@ -63,9 +63,15 @@ def test_of_several_gold_answers_any_is_right():
     assert verify_math(r"\boxed{4}", ("3", "5")).reason == "different_number"
 
 
-def test_an_answer_that_may_have_been_an_unreadable_gold_answer_is_invalid():
+def test_several_gold_answers_are_invalid_only_if_none_can_be_read():
     assert verify_math(r"\boxed{4}", ["", "4"]).correct
-    assert verify_math(r"\boxed{4}", ["3", ""]).is_invalid
+    assert verify_math(r"\boxed{4}", ["3", ""]).reason == verify_math(r"\boxed{4}", ["", "3"]).reason == "different_number"
+    assert verify_math(r"\boxed{4}", ["", "{"]).is_invalid
+
+
+def test_a_copy_of_one_gold_answer_says_more_than_a_difference_from_another():
+    verdict = verify_math(r"\boxed{12 \cdot 7}", ["84", "5"], prompt=r"What is $12 \cdot 7$?")
+    assert verdict.reason == "copied"
 
 
 def test_verdicts_are_those_of_the_crate():

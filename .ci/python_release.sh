@@ -1,0 +1,43 @@
+#!/usr/bin/env bash
+# The wheel and the source distribution as they are published, in target/python/release: for every Linux from glibc 2.17 on, linked by zig, which
+# comes from PyPI; checked by auditwheel and abi3audit; installed without a network by every interpreter that is named.
+#
+#   .ci/python_release.sh [PYTHON...]
+#
+# Publishing is a person's: `twine upload target/python/release/*`.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+target=${CARGO_TARGET_DIR:-target}
+mkdir -p "$target/python"
+target=$(cd "$target" && pwd)
+export CARGO_TARGET_DIR=$target PIP_DISABLE_PIP_VERSION_CHECK=1
+tools=$target/python/release-tools
+out=$target/python/release
+
+if [ ! -x "$tools/bin/twine" ]; then
+  rm -rf "$tools"
+  python3 -m venv "$tools"
+  "$tools/bin/pip" install --quiet 'maturin>=1.16,<2' ziglang auditwheel abi3audit twine
+fi
+export PATH=$tools/bin:$PATH
+
+.ci/python_licences.py
+rm -rf "$out"
+maturin build --release --strip --zig --compatibility manylinux_2_17 --manifest-path python/Cargo.toml --out "$out"
+maturin sdist --manifest-path python/Cargo.toml --out "$out"
+wheel=$(ls "$out"/*-cp310-abi3-manylinux_2_17_x86_64*.whl)
+auditwheel show "$wheel" | tee "$target/python/auditwheel.txt"
+grep -qE 'manylinux_2_17_x86_64|manylinux2014_x86_64' "$target/python/auditwheel.txt"
+abi3audit --strict "$wheel"
+twine check --strict "$out"/*
+unzip -l "$wheel" | grep -q 'sboms/.*cyclonedx.json' || { echo "the wheel has no bill of materials" && exit 1; }
+
+for python in "${@:-python3}"; do
+  environment=$(mktemp -d)
+  "$python" -m venv "$environment"
+  "$environment/bin/pip" install --quiet --no-index "$wheel"
+  "$environment/bin/python" --version
+  "$environment/bin/python" -I -m evenkeel_rlvr verify '\boxed{0.75}' '\frac{3}{4}'
+  rm -rf "$environment"
+done
+ls -l "$out"

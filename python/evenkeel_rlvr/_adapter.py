@@ -1,0 +1,93 @@
+"""What the modules for trainers share: gold answers and completions as trainers have them, and the versions that were tested."""
+
+from __future__ import annotations
+
+import importlib.metadata
+from typing import Any
+
+from .errors import ArgumentTypeError, UnsupportedVersion
+
+#: The versions of each trainer's distribution whose private parts were tested: from, and up to but not including.
+TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
+    "trl": ((1, 16), (1, 17)),
+    "verl": ((0, 9), (0, 10)),
+    "skyrl": ((0, 3), (0, 4)),
+    "skyrl-gym": ((0, 4), (0, 5)),
+    "verifiers": ((0, 4), (0, 5)),
+    "openrlhf": ((0, 11), (0, 12)),
+}
+
+
+def version(distribution: str) -> str | None:
+    """The installed version, or None."""
+    try:
+        return importlib.metadata.version(distribution)
+    except importlib.metadata.PackageNotFoundError:
+        return None
+
+
+def untested(distribution: str) -> str | None:
+    """Why the installed version is not one that was tested, or None."""
+    installed = version(distribution)
+    first, end = TESTED[distribution]
+    span = f"{_dotted(first)} or later, before {_dotted(end)}"
+    if installed is None:
+        return f"{distribution} is not installed, required: {span}"
+    if not first <= _numbers(installed) < end:
+        return f"{distribution} is {installed}, allowed: {span}"
+    return None
+
+
+def require_tested(distribution: str) -> None:
+    """Refuses a version whose private parts may be other ones."""
+    why = untested(distribution)
+    if why:
+        raise UnsupportedVersion(why)
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    numbers: list[int] = []
+    for part in text.split("+")[0].split("."):
+        digits = part[: next((i for i, sign in enumerate(part) if not sign.isdigit()), len(part))]
+        if not digits:
+            break
+        numbers.append(int(digits))
+    return tuple(numbers)
+
+
+def _dotted(numbers: tuple[int, ...]) -> str:
+    return ".".join(map(str, numbers))
+
+
+def gold_answer(value: Any, name: str) -> Any:
+    """A gold answer of a data set's column: integers are written out, a list holds several right answers, and None is no answer."""
+    if value is None:
+        return ""
+    if isinstance(value, int) and not isinstance(value, bool):
+        return str(value)
+    if isinstance(value, (list, tuple)):
+        return [gold_answer(item, name) for item in value]
+    if not isinstance(value, str) and type(value).__module__ == "numpy":
+        return gold_answer(value.tolist(), name)
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: str, int, None, or a list of them")
+    return value
+
+
+def completion_text(completion: Any) -> str:
+    """A completion as text: it is one, or a conversation whose last message is the answer."""
+    return completion if isinstance(completion, str) else _content(completion[-1]) if completion else ""
+
+
+def prompt_text(prompt: Any) -> str | None:
+    """The text of a task: a text, or what the user says in a conversation. None if it has none."""
+    if prompt is None or isinstance(prompt, str):
+        return prompt
+    return "\n".join(_content(message) for message in prompt if message.get("role") == "user") or None
+
+
+def _content(message: Any) -> str:
+    content = message.get("content")
+    if isinstance(content, list):
+        return "".join(part.get("text") or "" for part in content if part.get("type") == "text")
+    return content or ""

@@ -1,0 +1,211 @@
+"""What a reward service judges, and its verdicts: plain values."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from ._messages import message, names_of
+from .errors import ArgumentTypeError, ArgumentValueError, InvalidVerdict
+
+__all__ = ["CodeItem", "CodeReport", "MathItem", "ServiceVerdict"]
+
+_COLUMNS = ("public_test_cases", "private_test_cases", "metadata")
+
+
+@dataclass(frozen=True)
+class MathItem:
+    """A completion against a gold answer, or against several of which any is right."""
+
+    completion: str
+    gold: str | Sequence[str]
+    prompt: str | None = None
+    profile: str = "default"
+
+    def fill(self, item: Any) -> None:
+        golds = [self.gold] if isinstance(self.gold, str) else list(self.gold)
+        item.completion = _text("completion", self.completion)
+        item.math.gold = _text("gold", golds[0]) if golds else ""
+        item.math.alternatives.extend(_text("gold", gold) for gold in golds[1:])
+        item.math.profile = _text("profile", self.profile)
+        if self.prompt:
+            item.math.prompt = _text("prompt", self.prompt)
+
+
+@dataclass(frozen=True)
+class CodeItem:
+    """A completion with a program against tests.
+
+    `tests` is a row of LiveCodeBench (`public_test_cases`, `private_test_cases`, `metadata`), or has `inputs`, `outputs` and, for functions,
+    `fn_name`, as APPS and verl have them. `partial` rewards the share of tests that passed. `cpu_s` and `memory_mb` are limits of one test, by
+    default those of the service.
+    """
+
+    completion: str
+    tests: Mapping[str, Any]
+    question_id: str = ""
+    partial: bool = False
+    cpu_s: float | None = None
+    memory_mb: float | None = None
+
+    def fill(self, item: Any) -> None:
+        item.completion = _text("completion", self.completion)
+        task = item.code
+        task.question_id = _text("question_id", self.question_id)
+        if self.partial:
+            task.reward = 2
+        if self.cpu_s is not None:
+            task.limits.cpu_ms = round(_positive("cpu_s", self.cpu_s) * 1000) or 1
+        if self.memory_mb is not None:
+            task.limits.memory_bytes = round(_positive("memory_mb", self.memory_mb) * 2**20)
+        if not isinstance(self.tests, Mapping):
+            raise ArgumentTypeError(f"tests is of type {type(self.tests).__name__}, allowed: a mapping")
+        if any(column in self.tests for column in _COLUMNS):
+            for column in _COLUMNS:
+                setattr(task.live_code_bench, column, _text(column, self.tests.get(column) or ""))
+        elif "inputs" in self.tests and "outputs" in self.tests:
+            _fill_tests(task, self.tests)
+        else:
+            raise ArgumentValueError(f"tests has {sorted(self.tests)}, allowed: inputs and outputs, or {', '.join(_COLUMNS)}")
+
+
+def _fill_tests(task: Any, row: Mapping[str, Any]) -> None:
+    inputs, outputs, function = list(row["inputs"]), list(row["outputs"]), row.get("fn_name") or ""
+    if len(inputs) != len(outputs):
+        raise ArgumentValueError(f"length of outputs is {len(outputs)}, allowed: {len(inputs)}, the length of inputs")
+    if _text("fn_name", function):
+        # In LiveCodeBench's columns a test may have several right outputs.
+        tests = [_function_test(given, expected) for given, expected in zip(inputs, outputs)]
+        task.live_code_bench.public_test_cases = json.dumps(tests)
+        task.live_code_bench.private_test_cases = "[]"
+        task.live_code_bench.metadata = json.dumps({"func_name": function})
+        return
+    # Present even if it has none: that is a fault of the row, which the service names.
+    task.tests.SetInParent()
+    for given, expected in zip(inputs, outputs):
+        task.tests.tests.add(kind=1, input=_text("an input", _joined(given)), output=_text("an output", _joined(expected)))
+
+
+def _function_test(given: Any, expected: Any) -> dict[str, Any]:
+    """Each argument is a line of JSON. APPS wraps the returned value in a list and others do not, so that both readings are right."""
+    try:
+        arguments = given if isinstance(given, str) else "\n".join(json.dumps(argument) for argument in given)
+        test: dict[str, Any] = {"input": arguments, "output": expected if isinstance(expected, str) else json.dumps(expected), "testtype": "functional"}
+        if isinstance(expected, list) and len(expected) == 1:
+            test["alternatives"] = [json.dumps(expected[0])]
+    except (TypeError, ValueError, RecursionError) as error:
+        raise ArgumentValueError(f"a test of a function has no arguments or value as JSON ({error})") from None
+    return test
+
+
+def _joined(lines: Any) -> Any:
+    return "\n".join(lines) if isinstance(lines, list) and all(isinstance(line, str) for line in lines) else lines
+
+
+@dataclass(frozen=True)
+class CodeReport:
+    """What happened when the tests of a program were run."""
+
+    passed_tests: int
+    run_tests: int
+    total_tests: int
+    #: Index of the first test that failed, or None.
+    failing_test: int | None
+    stdout: str
+    stderr: str
+    cpu_s: float
+
+
+@dataclass(frozen=True)
+class ServiceVerdict:
+    """A verdict of a reward service. Like `Verdict`, an invalid one is neither true nor false."""
+
+    outcome: str
+    reason: str
+    reward: float | None
+    extracted: str | None = None
+    canonical: str | None = None
+    detail: str = ""
+    copies_checked: bool = False
+    code: CodeReport | None = None
+    worker: str = ""
+    #: Why an invalid verdict is one: `bad_gold`, `bad_tests`, `worker_lost`, ...; or None.
+    invalid_reason: str | None = None
+    #: Further parts of the reward by name, of a custom verifier.
+    components: Mapping[str, float] = field(default_factory=dict)
+
+    @property
+    def is_invalid(self) -> bool:
+        """Whether nothing can be said about the sample, through no fault of its own."""
+        return self.outcome == "invalid"
+
+    @property
+    def correct(self) -> bool | None:
+        """True, False, or None if the verdict is invalid."""
+        return None if self.is_invalid else self.outcome == "correct"
+
+    def __bool__(self) -> bool:
+        if self.is_invalid:
+            raise InvalidVerdict(f"the verdict is invalid ({self.invalid_reason}: {self.detail or self.reason}): it is neither right nor wrong")
+        return self.outcome == "correct"
+
+    @classmethod
+    def invalid(cls, reason: str, detail: str) -> ServiceVerdict:
+        """A verdict that the client gives: no worker could."""
+        return cls("invalid", reason, None, detail=detail, invalid_reason=reason)
+
+    @classmethod
+    def read(cls, verdict: Any) -> ServiceVerdict:
+        """From the message."""
+        outcome = names_of("Outcome").get(verdict.outcome, "")
+        if outcome in ("", "unspecified"):
+            return cls.invalid("internal", f"the worker's outcome {verdict.outcome} is not known here")
+        invalid = outcome == "invalid"
+        if not invalid and not verdict.HasField("reward"):
+            return cls.invalid("internal", f"the worker gave no reward with the outcome {outcome}")
+        return cls(
+            outcome=outcome,
+            reason=verdict.reason_code,
+            reward=None if invalid else verdict.reward,
+            extracted=verdict.extracted if verdict.HasField("extracted") else None,
+            canonical=verdict.canonical if verdict.HasField("canonical") else None,
+            detail=verdict.detail,
+            copies_checked=verdict.copies_checked,
+            code=_report(verdict.code) if verdict.HasField("code") else None,
+            worker=verdict.worker,
+            invalid_reason=names_of("InvalidReason").get(verdict.invalid_reason, "internal") if invalid else None,
+            components=dict(verdict.components),
+        )
+
+
+def _report(code: Any) -> CodeReport:
+    failing = code.failing_test if code.HasField("failing_test") else None
+    return CodeReport(
+        code.passed_tests, code.run_tests, code.total_tests, failing, code.stdout_excerpt, code.stderr_excerpt, code.cpu_us / 1e6
+    )
+
+
+def request(item: MathItem | CodeItem, identity: str, deadline_s: float | None) -> Any:
+    """The message of an item."""
+    if not isinstance(item, (MathItem, CodeItem)):
+        raise ArgumentTypeError(f"an item is of type {type(item).__name__}, allowed: MathItem, CodeItem")
+    filled = message("VerifyItem")(id=identity)
+    if deadline_s is not None:
+        filled.deadline_ms = round(deadline_s * 1000)
+    item.fill(filled)
+    return filled
+
+
+def _text(name: str, value: Any) -> str:
+    """A text without lone surrogates, which no message can hold."""
+    if not isinstance(value, str):
+        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: str")
+    return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < float("inf"):
+        raise ArgumentValueError(f"{name} is {value}, allowed: a number above 0")
+    return value

@@ -1,0 +1,36 @@
+"""OpenRLHF: `--reward.remote_url $(python -m evenkeel_rlvr path openrlhf)`.
+
+OpenRLHF runs this file by its path, once for each response, and has no way to leave one out: an invalid verdict has the reward of
+EVENKEEL_INVALID_REWARD (0 by default) and is counted in `extra_logs`.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import Any
+
+from evenkeel_rlvr import verify_math_batch
+from evenkeel_rlvr._adapter import gold_answer
+
+
+def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **_: Any) -> dict[str, Any]:
+    """Rewards of responses; a query is the prompt and the response, decoded with special tokens."""
+    import torch
+
+    responses = [_response(query, prompt) for query, prompt in zip(queries, prompts)]
+    golds = [gold_answer(label, f"labels[{row}]") for row, label in enumerate(labels)]
+    verdicts = verify_math_batch([response or "" for response in responses], golds, prompts=list(prompts))
+    given = [None if response is None else verdict.reward for response, verdict in zip(responses, verdicts)]
+    invalid = float(os.environ.get("EVENKEEL_INVALID_REWARD", "0"))
+    rewards = torch.tensor([invalid if reward is None else reward for reward in given])
+    counted = torch.tensor([float(reward is None) for reward in given])
+    return {"rewards": rewards, "scores": rewards, "extra_logs": {"invalid": counted}}
+
+
+def _response(query: str, prompt: str) -> str | None:
+    """What follows the prompt, before which there may be a token that begins the text. None if the prompt is not there as it was: an answer within it
+    must not count as one of the response.
+    """
+    _, found, response = query.partition(prompt) if prompt else ("", "", query)
+    return response if found == prompt else None

@@ -1,0 +1,77 @@
+"""verl: reward functions for `reward.custom_reward_function.path=pkg://evenkeel_rlvr.verl`.
+
+The advantage estimator `balanced` is in the plug-in that verl loads by itself (`_verl_plugin.py`). Nothing of verl is imported here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import verify_math
+from ._adapter import gold_answer
+from .errors import ArgumentValueError, InvalidVerdict
+
+__all__ = ["compute_score", "compute_score_code"]
+
+
+def compute_score(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Any = None,
+    *,
+    on_invalid: str | float = "raise",
+    wrong: float = 0.0,
+    reward_router_address: Any = None,
+    reward_model_tokenizer: Any = None,
+    **policy: Any,
+) -> dict[str, Any]:
+    """Judges one response as mathematics; the keys are the same for every sample, since verl takes those of the first one.
+
+    An invalid verdict raises `InvalidVerdict`, after which verl drops the sample or its group; with a number as `on_invalid` that is the score and
+    `invalid` counts it. `wrong` is the score of a response that is not correct. `profile` and single rules are those of `verify_math`. All of these
+    are set by `+reward.custom_reward_function.reward_kwargs.NAME=VALUE`.
+    """
+    score = None if on_invalid == "raise" else _number("on_invalid", on_invalid)
+    return _sample(verify_math(solution_str, gold_answer(ground_truth, "ground_truth"), **policy), score, _number("wrong", wrong))
+
+
+def compute_score_code(
+    data_source: str,
+    solution_str: str,
+    ground_truth: Any,
+    extra_info: Any = None,
+    *,
+    address: str | None = None,
+    on_invalid: str | float = "raise",
+    wrong: float = 0.0,
+    partial: bool = False,
+    reward_router_address: Any = None,
+    reward_model_tokenizer: Any = None,
+) -> dict[str, Any]:
+    """Judges one response as a program, by the reward service at `address` or EVENKEEL_REWARD: one on each node, instead of a pool in each of verl's
+    processes.
+
+    `ground_truth` has `inputs`, `outputs` and perhaps `fn_name`, or the columns of LiveCodeBench; also as JSON. With `partial` the score is the share
+    of tests that passed. The rest is as in `compute_score`.
+    """
+    from ._service import judge_program
+
+    score = None if on_invalid == "raise" else _number("on_invalid", on_invalid)
+    return _sample(judge_program(solution_str, ground_truth, address=address, partial=partial), score, _number("wrong", wrong))
+
+
+def _sample(verdict: Any, score: float | None, wrong: float) -> dict[str, Any]:
+    if verdict.correct is None:
+        if score is None:
+            raise InvalidVerdict(f"the sample cannot be judged ({verdict.reason}: {verdict.detail})")
+        return {"score": score, "acc": 0.0, "invalid": 1.0, "reason": verdict.reason}
+    reward = verdict.reward if verdict.reward else wrong
+    return {"score": reward, "acc": float(verdict.correct), "invalid": 0.0, "reason": verdict.reason}
+
+
+def _number(name: str, value: Any) -> float:
+    allowed = "a finite number" if name == "wrong" else "'raise' or a finite number"
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
+        raise ArgumentValueError(f"{name} is {value!r}, allowed: {allowed}")
+    return float(value)
