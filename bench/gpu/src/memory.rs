@@ -74,6 +74,7 @@ fn full_groups(case: &Case) -> Vec<Group> {
                 tokens,
                 raw_reward: reward,
                 reward,
+                components: Default::default(),
                 valid: true,
                 ..Response::default()
             }
