@@ -20,6 +20,7 @@ pub mod fresh;
 pub mod kernels;
 mod network;
 mod pack;
+mod parallel;
 mod parameters;
 #[cfg(feature = "cuda")]
 mod pinned;
