@@ -11,6 +11,7 @@
 //! Errors do not name the file: the caller knows which setting it came from and adds that.
 #![forbid(unsafe_code)]
 
+pub mod arriving;
 mod digest;
 mod fields_digest;
 mod hex;

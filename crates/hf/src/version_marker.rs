@@ -31,13 +31,13 @@ impl VersionMarker {
         serde_json::from_str(&text).map_err(|error| refused(&format_args!("is not a version marker: {error}")))
     }
 
-    /// Writes the marker of a folder and syncs it.
+    /// Writes the marker of a folder, after everything else. Whoever writes the folder syncs it.
     ///
     /// # Errors
     /// The operating system's.
     pub fn write(&self, folder: &Path) -> io::Result<()> {
         let text = serde_json::to_string_pretty(self).expect("a number and a string serialise");
-        evenkeel_files::write(&folder.join(Self::NAME), text)
+        std::fs::write(folder.join(Self::NAME), text)
     }
 }
 

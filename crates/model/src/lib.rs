@@ -22,6 +22,7 @@ pub mod gguf;
 pub mod kernels;
 mod network;
 mod pack;
+mod parallel;
 mod parameters;
 #[cfg(feature = "cuda")]
 mod pinned;

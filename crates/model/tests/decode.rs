@@ -4,6 +4,7 @@
 mod support;
 
 use evenkeel_model::decode::Step;
+use evenkeel_model::folder::{SaveOptions, save_parameters};
 use evenkeel_model::kernels::DecoderKernels;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::{Architecture, Config, Decoder, KvCache, NetworkOptions, Packed, TrainableModel};
@@ -107,6 +108,19 @@ proptest! {
         };
         let expected: Vec<_> = sequences.iter().map(|ids| alone(&decoder, ids)).collect();
         assert_as_alone(&decoder, &sequences, &expected, take);
+    }
+}
+
+#[test]
+fn a_decoder_of_a_folder_is_that_of_the_parameters_in_it() {
+    // With a tied head and without.
+    for config in [&variants()[3], &variants()[4]] {
+        let folder = tempfile::tempdir().unwrap();
+        let options = SaveOptions { max_shard_bytes: 4000, ..SaveOptions::default() };
+        save_parameters(folder.path(), &parameters(config, 3), options).unwrap();
+        let loaded = Decoder::load(folder.path(), config.clone(), Cpu::new().unwrap(), 1).unwrap();
+        let ids = ids(config, &mut ChaCha8Rng::seed_from_u64(4), 30);
+        assert_eq!(alone(&loaded, &ids), alone(&decoder(config, 1), &ids));
     }
 }
 

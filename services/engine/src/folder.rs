@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use candle_core::Device;
 use evenkeel_chat::end_tokens;
+use evenkeel_files::arriving;
 use evenkeel_hf::{ConfigFile, Folder, name};
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::{Config, Decoder, folder::load_parameters};
+use evenkeel_model::{Config, Decoder};
 
 use crate::error::EngineError;
 use crate::settings::EngineSettings;
@@ -62,6 +62,10 @@ impl Model {
     /// # Errors
     /// Missing or damaged files, a tensor of the wrong shape, or a `config.json` of another model.
     pub(crate) fn decoder(&self, folder: &Path) -> Result<Decoder, EngineError> {
+        arriving::read_in_place(folder, |place| self.decoder_in(place))
+    }
+
+    fn decoder_in(&self, folder: &Path) -> Result<Decoder, EngineError> {
         if folder != self.folder && folder.join(name::CONFIG).exists() {
             let (other, _) = Config::load(folder).map_err(EngineError::model(folder))?;
             // End tokens were read at the start and do not affect the computation.
@@ -71,10 +75,9 @@ impl Model {
                 return Err(EngineError::file(folder.join(name::CONFIG), reason));
             }
         }
-        let parameters = load_parameters(folder, &self.config, &Device::Cpu).map_err(EngineError::model(folder))?;
         let kernels = Cpu::new().map_err(EngineError::model(folder))?;
         // One thread: the scheduler itself distributes sequences over threads.
-        Decoder::new(self.config.clone(), &parameters, kernels, 1).map_err(EngineError::model(folder))
+        Decoder::load(folder, self.config.clone(), kernels, 1).map_err(EngineError::model(folder))
     }
 }
 

@@ -29,6 +29,7 @@ impl Cluster {
         let learner = LearnerSettings {
             server: ServerSettings::on(LOOPBACK),
             model: model.to_owned(),
+            weights_read_here: recipe.generation.endpoints.is_empty(),
             ..recipe.learner_service_in(directory)
         };
         let learner = evenkeel_learner::bind(learner).await.context("the learner")?.spawn();

@@ -109,6 +109,8 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     }
     screen.clear();
     let joined = run.join().await;
+    // The last weights may still be on their way to the disk.
+    tokio::task::spawn_blocking(evenkeel_files::arriving::wait_for_all).await.context("the last weights")?;
     if let Some(page) = &page {
         page.wait_for_followers().await;
     }

@@ -42,7 +42,11 @@ pub fn export(export: &Export, to: &Path) -> Result<()> {
     let source = ModelSource::opened(export.model, json);
     write_folder(to, |staging| {
         let PublishOptions { dtype, max_shard_bytes, .. } = export.options;
-        save_parameters(staging, &parameters, SaveOptions { dtype, max_shard_bytes, ..SaveOptions::default() })?;
+        save_parameters(
+            staging,
+            &parameters,
+            SaveOptions { dtype, max_shard_bytes, synced: false, ..SaveOptions::default() },
+        )?;
         source.write_config(staging, dtype, false)?;
         source.copy_companions(staging)?;
         export.files.iter().try_for_each(|(name, bytes)| write_file(&staging.join(name), bytes))

@@ -5,6 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use evenkeel_files::Size;
+use evenkeel_files::arriving::{self, Arrival};
 
 use crate::error::{LearnerError, Result};
 
@@ -13,26 +14,74 @@ use crate::error::{LearnerError, Result};
 /// Leftovers of a killed writer are removed. An existing folder with the final name is replaced only when the new one is
 /// complete.
 pub(crate) fn write_folder(target: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<()> {
-    let parent =
-        target.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from);
-    fs::create_dir_all(&parent).map_err(LearnerError::file(&parent))?;
-    let staging = sibling(target, "partial");
-    remove(&staging)?;
-    fs::create_dir(&staging).map_err(LearnerError::file(&staging))?;
-    let written = write(&staging).and_then(|()| sync(&staging));
-    if let Err(error) = written {
-        // The first error is reported, whether or not the partial folder can be removed.
-        let _ = fs::remove_dir_all(&staging);
-        return Err(error);
+    StagedFolder::write(target, write)?.finish()
+}
+
+/// A folder that is complete under another name, and neither synced nor renamed. Dropped, it is removed.
+pub(crate) struct StagedFolder {
+    target: PathBuf,
+    staging: PathBuf,
+    arrival: Option<Arrival>,
+}
+
+impl StagedFolder {
+    /// Writes the files, which need not be synced.
+    pub(crate) fn write(target: &Path, write: impl FnOnce(&Path) -> Result<()>) -> Result<Self> {
+        let parent = parent_of(target);
+        fs::create_dir_all(&parent).map_err(LearnerError::file(&parent))?;
+        let staging = sibling(target, "partial");
+        remove(&staging)?;
+        fs::create_dir(&staging).map_err(LearnerError::file(&staging))?;
+        let staged = Self { target: target.to_owned(), staging, arrival: None };
+        write(&staged.staging)?;
+        Ok(staged)
     }
-    let old = sibling(target, "replaced");
-    remove(&old)?;
-    if target.exists() {
-        fs::rename(target, &old).map_err(LearnerError::file(target))?;
+
+    /// Where its files are.
+    pub(crate) fn place(&self) -> &Path {
+        &self.staging
     }
-    fs::rename(&staging, target).map_err(LearnerError::file(target))?;
-    remove(&old)?;
-    sync(&parent)
+
+    /// Lets readers in this process have it before it is on the disk.
+    pub(crate) fn announce(&mut self) {
+        self.arrival = Some(arriving::announce(&self.target, &self.staging));
+    }
+
+    /// Syncs it and gives it its name.
+    pub(crate) fn finish(mut self) -> Result<()> {
+        for entry in fs::read_dir(&self.staging).map_err(LearnerError::file(&self.staging))? {
+            let path = entry.map_err(LearnerError::file(&self.staging))?.path();
+            File::open(&path).and_then(|file| file.sync_all()).map_err(LearnerError::file(&path))?;
+        }
+        sync(&self.staging)?;
+        let old = sibling(&self.target, "replaced");
+        remove(&old)?;
+        match self.arrival.take() {
+            Some(arrival) => arrival.settle(|| self.rename(&old))?,
+            None => self.rename(&old)?,
+        }
+        remove(&old)?;
+        sync(&parent_of(&self.target))
+    }
+
+    fn rename(&self, old: &Path) -> Result<()> {
+        if self.target.exists() {
+            fs::rename(&self.target, old).map_err(LearnerError::file(&self.target))?;
+        }
+        fs::rename(&self.staging, &self.target).map_err(LearnerError::file(&self.staging))
+    }
+}
+
+impl Drop for StagedFolder {
+    fn drop(&mut self) {
+        // Nobody reads it any more when it is removed. The first error is reported, whether or not the folder can be removed.
+        self.arrival = None;
+        let _ = fs::remove_dir_all(&self.staging);
+    }
+}
+
+fn parent_of(target: &Path) -> PathBuf {
+    target.parent().filter(|p| !p.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), PathBuf::from)
 }
 
 /// Refuses a folder for which the disk has too little free space. What it replaces is removed only afterwards.

@@ -11,6 +11,7 @@ use evenkeel_model::{Config, GpuMemory, Parameters, Scores, empty_cache, gpu_mem
 
 use crate::checkpoint;
 use crate::error::{LearnerError, Result};
+use crate::files::StagedFolder;
 use crate::group::Group;
 use crate::initial;
 use crate::memory::{MemoryPhase, MemoryPlan, gibibytes};
@@ -227,6 +228,13 @@ impl Learner {
     /// # Errors
     /// An unsupported type of weights, or a file that cannot be written. The error names it.
     pub fn publish(&self, folder: &Path, options: PublishOptions) -> Result<Published> {
+        let (published, staged) = self.stage(folder, options)?;
+        staged.finish()?;
+        Ok(published)
+    }
+
+    /// The same, neither synced nor under its name yet.
+    pub(crate) fn stage(&self, folder: &Path, options: PublishOptions) -> Result<(Published, StagedFolder)> {
         publish(&self.trainer, &self.source, folder, options)
     }
 

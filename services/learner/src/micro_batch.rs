@@ -119,3 +119,80 @@ impl MicroBatches {
         out
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use candle_core::{Device, Tensor};
+    use evenkeel_model::{BoxError, Coefficients, Parameters, TokenLoss};
+
+    use super::*;
+    use crate::TrainingSettings;
+    use crate::model::Model;
+    use crate::test_model;
+
+    /// Coefficients that depend on a token and its place.
+    struct Waves;
+
+    impl TokenLoss for Waves {
+        fn coefficients(&self, _: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+            let of_sequence = |sequence: usize| batch.scored(sequence).enumerate().map(|(place, token)| (place, token));
+            let all = (0..batch.sequences()).flat_map(of_sequence);
+            let logp = all.map(|(place, token)| (batch.targets()[token] as f32 + 0.7 * place as f32).sin()).collect();
+            Ok(Coefficients { logp, entropy: vec![0.1; scores.logp.len()] })
+        }
+    }
+
+    /// The gradient of a group of responses of these lengths, and its micro-batches.
+    fn gradient(prompt: usize, responses: &[usize], shared: bool) -> (Vec<f32>, usize) {
+        let config = Config { max_position_embeddings: 800, ..test_model::config() };
+        let parameters = Parameters::random(&config, 5, 0.2, &Device::Cpu).unwrap();
+        let mut model = Model::new(config, parameters, &TrainingSettings::default()).unwrap();
+        let of = |(number, length): (usize, &usize)| {
+            let ids = (0..prompt).chain((0..*length).map(|at| at + 3 * number)).map(|id| id as u32 * 7 % 11);
+            let sequence = Sequence::new(ids.collect(), prompt, (prompt..prompt + length).collect());
+            if shared { sequence } else { sequence.alone() }
+        };
+        let sequences: Vec<Sequence> = responses.iter().enumerate().map(of).collect();
+        let places = vec![Place { block: 0, group: 0 }; sequences.len()];
+        let batches = model.pack_in_blocks(&sequences, &places).unwrap();
+        model.accumulate(&batches, 0.9, &Waves).unwrap();
+        let host = |tensor: &Tensor| tensor.flatten_all().unwrap().to_vec1::<f32>().unwrap();
+        (model.take_gradients().unwrap().iter().flat_map(host).collect(), batches.packed().len())
+    }
+
+    #[test]
+    fn a_group_has_the_gradient_of_its_responses_alone_also_where_it_is_cut() {
+        let cases: [(usize, &[usize], usize); 6] = [
+            (1, &[5, 1, 9, 9], 1),
+            (30, &[13; 8], 1),
+            (30, &[40; 8], 2),
+            // A response as long as a micro-batch, and one that is longer.
+            (40, &[200, 50, 256, 90, 90, 300, 10], 5),
+            // A long prompt has as many tokens after it.
+            (400, &[100; 8], 2),
+            (300, &[20], 1),
+        ];
+        for (prompt, responses, micro_batches) in cases {
+            let (found, count) = gradient(prompt, responses, true);
+            let (wanted, _) = gradient(prompt, responses, false);
+            assert_eq!(count, micro_batches, "{prompt} {responses:?}");
+            let size = |values: &mut dyn Iterator<Item = f32>| values.map(|x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+            let apart = size(&mut found.iter().zip(&wanted).map(|(a, b)| a - b)) / size(&mut wanted.iter().copied());
+            assert!(apart < 1e-5, "{prompt} {responses:?}: {apart:e}");
+            // One response has no one to share with.
+            assert_eq!(responses.len() == 1, apart == 0.0);
+        }
+    }
+
+    #[test]
+    fn a_prompt_of_another_group_is_never_continued() {
+        let config = test_model::config();
+        let sequences = [[1, 2, 3], [1, 2, 4], [1, 5, 6]].map(|ids| Sequence::new(ids.to_vec(), 2, vec![2]));
+        let places = [0; 3].map(|group| Place { block: 0, group });
+        // The same group, but not the same prompt.
+        let batches =
+            MicroBatches::pack_in_blocks(&config, &sequences, &places, GradientPacking::InOrder(256)).unwrap();
+        assert_eq!(batches.members, [vec![0, 1], vec![2]]);
+        assert_eq!(batches.packed[0].ids(), [1, 2]);
+    }
+}

@@ -7,7 +7,7 @@ use evenkeel_hf::{Folder, VersionMarker, weights_digest, weights_digest_of};
 use evenkeel_model::folder::{SaveOptions, save_parameters};
 
 use crate::error::{LearnerError, Result};
-use crate::files::{validate_free_space, write_folder};
+use crate::files::{StagedFolder, validate_free_space};
 use crate::source::ModelSource;
 use crate::step_folder;
 use crate::trainer::Trainer;
@@ -53,7 +53,7 @@ impl Default for PublishOptions {
     }
 }
 
-/// Writes the current weights to `folder/step-VERSION`, completely or not at all.
+/// Writes the current weights for `folder/step-VERSION`, which they become when the staged folder is finished.
 ///
 /// # Errors
 /// An unsupported type of weights, or a file that cannot be written. The error names it.
@@ -63,7 +63,7 @@ pub(crate) fn publish(
     source: &ModelSource,
     folder: &Path,
     options: PublishOptions,
-) -> Result<Published> {
+) -> Result<(Published, StagedFolder)> {
     if !matches!(options.dtype, DType::F32 | DType::BF16 | DType::F16) {
         return Err(LearnerError::setting("dtype", format!("{:?}", options.dtype), "F32, BF16 or F16"));
     }
@@ -75,8 +75,9 @@ pub(crate) fn publish(
     let head = if write_out_head { trainer.parameters().get(trainer.parameters().ids().head).elem_count() } else { 0 };
     let values = trainer.parameters().count() + head;
     validate_free_space(&path, (values * options.dtype.size_in_bytes()) as u64)?;
-    write_folder(&path, |staging| {
-        let save = SaveOptions { dtype: options.dtype, max_shard_bytes: options.max_shard_bytes, write_out_head };
+    let staged = StagedFolder::write(&path, |staging| {
+        let PublishOptions { dtype, max_shard_bytes, .. } = options;
+        let save = SaveOptions { dtype, max_shard_bytes, write_out_head, synced: false };
         let files = save_parameters(staging, trainer.parameters(), save)
             .map_err(|error| LearnerError::of_weights(error, version))?;
         source.write_config(staging, options.dtype, write_out_head)?;
@@ -85,7 +86,7 @@ pub(crate) fn publish(
         let marker = VersionMarker { version, digest: digest.clone() };
         marker.write(staging).map_err(LearnerError::file(staging.join(VersionMarker::NAME)))
     })?;
-    Ok(Published { version, digest, path })
+    Ok((Published { version, digest, path }, staged))
 }
 
 /// Reads the marker of a published folder and compares the weights with it.

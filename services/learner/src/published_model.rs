@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use candle_core::{DType, Tensor};
-use evenkeel_files::{Size, available_memory};
+use evenkeel_files::{Size, arriving, available_memory};
 use evenkeel_hf::{Folder, VersionMarker};
 use evenkeel_model::folder::StoredParameters;
 use evenkeel_model::{ModelError, ParameterId, TrainableModel, network};
@@ -121,14 +121,16 @@ impl PublishedModel {
     fn open(&self, trainer: &Trainer, version: u64) -> Result<StoredParameters> {
         let path = step_folder::of_version(&self.folder, version);
         let gone = || LearnerError::WeightsGone { version, path: path.clone() };
-        match VersionMarker::read(&Folder::new(&path)) {
-            Ok(marker) if marker.version == version => {}
-            _ => return Err(gone()),
-        }
-        StoredParameters::open(&path, trainer.config()).map_err(|error| match error {
-            // Removed meanwhile.
-            ModelError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => gone(),
-            other => other.into(),
+        arriving::read_in_place(&path, |place| {
+            match VersionMarker::read(&Folder::new(place)) {
+                Ok(marker) if marker.version == version => {}
+                _ => return Err(gone()),
+            }
+            StoredParameters::open(place, trainer.config()).map_err(|error| match error {
+                // Removed meanwhile.
+                ModelError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => gone(),
+                other => other.into(),
+            })
         })
     }
 
@@ -168,15 +170,17 @@ impl PublishedModel {
         if device.is_cpu() {
             validate_room(needed, available_memory())?;
         }
-        for (at, version, rounded_to) in missing {
-            // Each wanted version was opened.
-            let Some(folder) = folders.get(&version) else { continue };
-            let stored = folder.read(ParameterId::at(at), device)?;
-            values[at] = match rounded_to {
-                Some(dtype) => stored.to_dtype(dtype)?.to_dtype(DType::F32)?,
-                None => stored,
-            };
-            origins[at] = Origin::Stored { version, rounded_to };
+        // Each wanted version was opened.
+        for (version, folder) in folders {
+            let of_version: Vec<_> = missing.iter().filter(|(_, wanted, _)| wanted == version).copied().collect();
+            let ids: Vec<_> = of_version.iter().map(|&(at, ..)| ParameterId::at(at)).collect();
+            for ((at, version, rounded_to), stored) in of_version.into_iter().zip(folder.read_all(&ids, device)?) {
+                values[at] = match rounded_to {
+                    Some(dtype) => stored.to_dtype(dtype)?.to_dtype(DType::F32)?,
+                    None => stored,
+                };
+                origins[at] = Origin::Stored { version, rounded_to };
+            }
         }
         Ok(filled)
     }

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 
 use candle_core::DType;
-use evenkeel_hf::{COMPANION_FILES, Folder, with_head_tied, with_head_written_out};
+use evenkeel_hf::{COMPANION_FILES, Folder, name, with_head_tied, with_head_written_out};
 use evenkeel_model::Config;
-use evenkeel_model::folder::save_config;
+use evenkeel_model::folder::config_text;
 use serde_json::Value;
 
 use crate::error::{LearnerError, Result};
-use crate::files::write_file;
 
 /// Where a model came from.
 pub(crate) struct ModelSource {
@@ -38,21 +37,23 @@ impl ModelSource {
         self.folder.as_deref()
     }
 
-    /// Writes `config.json` for weights of a type, and for a tied head that is written out or not.
+    /// Writes `config.json` for weights of a type, and for a tied head that is written out or not. It is not synced.
     pub(crate) fn write_config(&self, to: &Path, dtype: DType, head_written_out: bool) -> Result<()> {
         let config = self.config_json.clone();
         let config = if head_written_out { with_head_written_out(config) } else { config };
-        Ok(save_config(to, &config, dtype)?)
+        let path = to.join(name::CONFIG);
+        std::fs::write(&path, config_text(&config, dtype)).map_err(LearnerError::file(&path))
     }
 
-    /// Copies tokenizer and generation files.
+    /// Copies tokenizer and generation files. They are not synced.
     pub(crate) fn copy_companions(&self, to: &Path) -> Result<()> {
         let Some(folder) = &self.folder else { return Ok(()) };
         for name in COMPANION_FILES {
             let from = folder.join(name);
             if from.exists() {
                 let bytes = std::fs::read(&from).map_err(LearnerError::file(&from))?;
-                write_file(&to.join(name), &bytes)?;
+                let to = to.join(name);
+                std::fs::write(&to, bytes).map_err(LearnerError::file(&to))?;
             }
         }
         Ok(())

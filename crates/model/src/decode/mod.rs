@@ -5,15 +5,21 @@
 //! of its prompt, on any number of threads: every kernel computes a row from that row's sequence alone, in an order that
 //! depends on nothing else.
 
-use candle_core::Tensor;
+mod layout;
+
+use std::path::Path;
+
+use candle_core::{Device, Tensor};
 
 use crate::config::Config;
 use crate::error::{ModelError, Result};
+use crate::folder::StoredParameters;
 use crate::kernels::cpu::Cpu;
 use crate::kernels::{CachedAttention, DecoderKernels, HeadShape, Rows};
 use crate::network::layer::Pass;
 use crate::pack::validate_ids;
-use crate::parameters::{ModelIds, ParameterId, Parameters};
+use crate::parameters::{ModelIds, ParameterId, Parameters, parameter_specs};
+use layout::{Shared, layout};
 
 /// The keys and values of one sequence, and its length.
 pub struct KvCache<K: CachedAttention = Cpu> {
@@ -56,21 +62,30 @@ pub struct Decoder<K: DecoderKernels = Cpu> {
 impl<K: DecoderKernels> Decoder<K> {
     /// Creates a decoder with its own copy of the current parameters.
     pub fn new(config: Config, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
+        let ids = parameters.ids().clone();
+        let weights = layout(&ids, parameters.values().len(), |id| Ok((parameters.get(id).clone(), Shared::Yes)))?;
+        Self::of(config, ids, weights, kernels, threads)
+    }
+
+    /// Creates a decoder of weights on a disk, without a copy of them beside its own.
+    ///
+    /// # Errors
+    /// As for [`load_parameters`](crate::folder::load_parameters), and 0 threads.
+    pub fn load(folder: &Path, config: Config, kernels: K, threads: usize) -> Result<Self> {
+        let stored = StoredParameters::open(folder, &config)?;
+        let (specs, ids) = parameter_specs(&config);
+        let weights = layout(&ids, specs.len(), |id| Ok((stored.read(id, &Device::Cpu)?, Shared::No)))?;
+        Self::of(config, ids, weights, kernels, threads)
+    }
+
+    /// Of weights that are laid out.
+    fn of(config: Config, mut ids: ModelIds, weights: Vec<Tensor>, kernels: K, threads: usize) -> Result<Self> {
         config.validate()?;
         if threads == 0 {
             return Err(ModelError::input("threads", threads, "1 or more"));
         }
-        let mut ids = parameters.ids().clone();
-        let transposed = |value: &Tensor| -> Result<Tensor> { Ok(value.t()?.contiguous()?.t()?) };
-        let weights = parameters.values().iter().enumerate().map(|(id, value)| match value.rank() {
-            2 if id != ids.embedding.index() => transposed(value),
-            _ => Ok(value.copy()?),
-        });
-        let mut weights = weights.collect::<Result<Vec<_>>>()?;
         if ids.head == ids.embedding {
-            // The embedding needs rows, the head columns.
-            ids.head = ParameterId::at(weights.len());
-            weights.push(transposed(&weights[ids.embedding.index()])?);
+            ids.head = ParameterId::at(weights.len() - 1);
         }
         let table = kernels.rotary_table(&config)?;
         let pool = (threads > 1).then(|| {

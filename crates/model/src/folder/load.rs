@@ -9,6 +9,7 @@ use evenkeel_hf::{EMBEDDING, Folder, HEAD, WeightFiles, name};
 use super::finite::NonFinite;
 use crate::config::Config;
 use crate::error::{ModelError, Result};
+use crate::parallel::in_parallel;
 use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs};
 
 /// Reads the weights in `folder` as fp32 tensors on `device`.
@@ -18,9 +19,8 @@ use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs}
 /// F32, F16 or BF16, or with a value that is not finite; the head of a tied model that is not the embedding. The error names it.
 pub fn load_parameters(folder: &Path, config: &Config, device: &Device) -> Result<Parameters> {
     let stored = StoredParameters::open(folder, config)?;
-    let values =
-        (0..stored.specs.len()).map(|at| stored.read(ParameterId::at(at), device)).collect::<Result<Vec<_>>>()?;
-    Parameters::new(config, values, device)
+    let all: Vec<_> = (0..stored.specs.len()).map(ParameterId::at).collect();
+    Parameters::new(config, stored.read_all(&all, device)?, device)
 }
 
 /// The weights in a folder, all of which are known to be there: read one by one, they need no memory but where they go.
@@ -55,6 +55,17 @@ impl StoredParameters {
         self.shards.refuse_non_finite(file, spec)?;
         Ok(self.shards.files[file].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
     }
+
+    /// These parameters in fp32, in their order, for a CPU several at the same time.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), of the first that fails.
+    pub fn read_all(&self, ids: &[ParameterId], device: &Device) -> Result<Vec<Tensor>> {
+        match device.is_cpu() {
+            true => in_parallel(ids.len(), |at| self.read(ids[at], device)),
+            false => ids.iter().map(|&id| self.read(id, device)).collect(),
+        }
+    }
 }
 
 /// Reads all weights of a folder and keeps none.
@@ -63,7 +74,8 @@ impl StoredParameters {
 /// As [`load_parameters`].
 pub fn check_values(folder: &Path, config: &Config) -> Result<()> {
     let stored = StoredParameters::open(folder, config)?;
-    stored.specs.iter().try_for_each(|spec| stored.shards.refuse_non_finite(stored.shards.find(spec)?, spec))
+    let check = |at: usize| stored.shards.refuse_non_finite(stored.shards.find(&stored.specs[at])?, &stored.specs[at]);
+    in_parallel(stored.specs.len(), check).map(drop)
 }
 
 /// A safetensors file, of which tensors are read one by one.

@@ -6,7 +6,7 @@ mod save;
 mod tensors;
 
 pub use load::{StoredParameters, StoredTensors, check_values, load_parameters};
-pub use save::{SaveOptions, SavedFile, save_config, save_parameters};
+pub use save::{SaveOptions, SavedFile, config_text, save_config, save_parameters};
 pub use tensors::{NamedValues, Values, write_tensors};
 
 #[cfg(test)]

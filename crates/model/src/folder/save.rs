@@ -2,8 +2,6 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Mutex, PoisonError};
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
@@ -12,10 +10,8 @@ use serde_json::{Value, json};
 
 use super::tensors::{NamedValues, Values, write_finite_tensors};
 use crate::error::{ModelError, Result};
+use crate::parallel::in_parallel;
 use crate::parameters::{ParameterId, Parameters};
-
-/// Files that are written at the same time, at most.
-const WRITERS: usize = 8;
 
 /// How weights are written.
 #[derive(Clone, Copy, Debug)]
@@ -26,11 +22,13 @@ pub struct SaveOptions {
     pub max_shard_bytes: usize,
     /// Whether the head of a tied model is written out, as `lm_head.weight`.
     pub write_out_head: bool,
+    /// Whether every file is synced; otherwise that is left to the caller.
+    pub synced: bool,
 }
 
 impl Default for SaveOptions {
     fn default() -> Self {
-        Self { dtype: DType::F32, max_shard_bytes: 5_000_000_000, write_out_head: false }
+        Self { dtype: DType::F32, max_shard_bytes: 5_000_000_000, write_out_head: false, synced: true }
     }
 }
 
@@ -43,7 +41,7 @@ pub struct SavedFile {
     pub digest: FileDigest,
 }
 
-/// Writes all parameters into the existing `folder`: one file, or shards with an index. Every file is synced. Shards are written at the same
+/// Writes all parameters into the existing `folder`: one file, or shards with an index. Shards are written at the same
 /// time, as many as there are processors, up to eight: most of the work are their digests. Each takes a few MiB.
 ///
 /// # Errors
@@ -51,12 +49,12 @@ pub struct SavedFile {
 pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOptions) -> Result<Vec<SavedFile>> {
     let shards = assign(parameters, options);
     if let [only] = shards.as_slice() {
-        let digest = write_shard(&folder.join(name::WEIGHTS), parameters, only, options.dtype)?;
+        let digest = write_shard(&folder.join(name::WEIGHTS), parameters, only, options)?;
         return Ok(vec![SavedFile { name: name::WEIGHTS.to_owned(), digest }]);
     }
     let name = |number: usize| format!("model-{:05}-of-{:05}.safetensors", number + 1, shards.len());
     let files = in_parallel(shards.len(), |number| {
-        let digest = write_shard(&folder.join(name(number)), parameters, &shards[number], options.dtype)?;
+        let digest = write_shard(&folder.join(name(number)), parameters, &shards[number], options)?;
         Ok(SavedFile { name: name(number), digest })
     })?;
     let mut weight_map = BTreeMap::new();
@@ -66,38 +64,20 @@ pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOpti
     let count = |tensor: &StoredAs<'_>| parameters.get(tensor.id).elem_count();
     let total = shards.iter().flatten().map(count).sum::<usize>() * options.dtype.size_in_bytes();
     let index = json!({"metadata": {"total_size": total}, "weight_map": weight_map});
-    write_json(&folder.join(name::WEIGHTS_INDEX), &index)?;
+    let (path, text) = (folder.join(name::WEIGHTS_INDEX), json_text(&index));
+    let written = if options.synced { evenkeel_files::write(&path, text) } else { std::fs::write(&path, text) };
+    written.map_err(ModelError::file(path))?;
     Ok(files)
 }
 
-/// Runs `work` for each number below `count` on several threads, and returns the results in order, or the error of the lowest number that
-/// failed. Nothing is begun after an error.
-fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(WRITERS).min(count);
-    let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
-    let done = Mutex::new(Vec::with_capacity(count));
-    std::thread::scope(|scope| {
-        for _ in 0..threads {
-            scope.spawn(|| {
-                while !failed.load(Ordering::Relaxed) {
-                    let number = next.fetch_add(1, Ordering::Relaxed);
-                    if number >= count {
-                        break;
-                    }
-                    let result = work(number);
-                    failed.fetch_or(result.is_err(), Ordering::Relaxed);
-                    done.lock().unwrap_or_else(PoisonError::into_inner).push((number, result));
-                }
-            });
-        }
-    });
-    let mut done = done.into_inner().unwrap_or_else(PoisonError::into_inner);
-    done.sort_by_key(|(number, _)| *number);
-    done.into_iter().map(|(_, result)| result).collect()
+/// Writes `config.json` with the type of the weights in the folder, and syncs it.
+pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
+    let path = folder.join(name::CONFIG);
+    evenkeel_files::write(&path, config_text(config, dtype)).map_err(ModelError::file(path))
 }
 
-/// Writes `config.json` with the type of the weights in the folder.
-pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
+/// The text of `config.json` with the type of the weights.
+pub fn config_text(config: &Value, dtype: DType) -> String {
     let name = match dtype {
         DType::BF16 => "bfloat16",
         DType::F16 => "float16",
@@ -111,7 +91,7 @@ pub fn save_config(folder: &Path, config: &Value, dtype: DType) -> Result<()> {
     if config.get("dtype").is_some() || config.get("torch_dtype").is_none() {
         config["dtype"] = json!(name);
     }
-    write_json(&folder.join(name::CONFIG), &config)
+    json_text(&config)
 }
 
 /// A parameter under a name.
@@ -140,7 +120,12 @@ fn assign(parameters: &Parameters, options: SaveOptions) -> Vec<Vec<StoredAs<'_>
     shards
 }
 
-fn write_shard(path: &Path, parameters: &Parameters, stored: &[StoredAs<'_>], dtype: DType) -> Result<FileDigest> {
+fn write_shard(
+    path: &Path,
+    parameters: &Parameters,
+    stored: &[StoredAs<'_>],
+    options: SaveOptions,
+) -> Result<FileDigest> {
     let tensors = stored.iter().map(|&StoredAs { name, id }| {
         let shape = &parameters.spec(id).shape;
         let values = Values::Tensor(parameters.get(id));
@@ -148,10 +133,9 @@ fn write_shard(path: &Path, parameters: &Parameters, stored: &[StoredAs<'_>], dt
     });
     // Python readers refuse a file without the format of its framework.
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
-    write_finite_tensors(path, tensors.collect(), dtype, Some(metadata))
+    write_finite_tensors(path, tensors.collect(), options.dtype, Some(metadata), options.synced)
 }
 
-fn write_json(path: &Path, value: &Value) -> Result<()> {
-    let text = serde_json::to_string_pretty(value).expect("a JSON value without maps of other keys serialises");
-    evenkeel_files::write(path, text).map_err(ModelError::file(path))
+fn json_text(value: &Value) -> String {
+    serde_json::to_string_pretty(value).expect("a JSON value without maps of other keys serialises")
 }

@@ -66,10 +66,10 @@ pub fn write_tensors(
     dtype: DType,
     metadata: Option<HashMap<String, String>>,
 ) -> Result<FileDigest> {
-    write(path, tensors, dtype, metadata, false)
+    write(path, tensors, dtype, metadata, Checks { finite: false, synced: true })
 }
 
-/// Writes values that must be finite in the file.
+/// Writes values that must be finite in the file, which is `synced` or left to the system.
 ///
 /// # Errors
 /// As [`write_tensors`], and [`ModelError::NotFinite`].
@@ -78,8 +78,16 @@ pub(super) fn write_finite_tensors(
     tensors: Vec<NamedValues<'_>>,
     dtype: DType,
     metadata: Option<HashMap<String, String>>,
+    synced: bool,
 ) -> Result<FileDigest> {
-    write(path, tensors, dtype, metadata, true)
+    write(path, tensors, dtype, metadata, Checks { finite: true, synced })
+}
+
+/// What is asked of a file besides its values.
+#[derive(Clone, Copy)]
+struct Checks {
+    finite: bool,
+    synced: bool,
 }
 
 fn write(
@@ -87,7 +95,7 @@ fn write(
     mut tensors: Vec<NamedValues<'_>>,
     dtype: DType,
     metadata: Option<HashMap<String, String>>,
-    must_be_finite: bool,
+    checks: Checks,
 ) -> Result<FileDigest> {
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
     let file = File::create(path).map_err(ModelError::file(path))?;
@@ -101,7 +109,7 @@ fn write(
         let mut non_finite = None;
         for first in (0..count).step_by(most) {
             let bytes = values.bytes(first, most.min(count - first), dtype, &mut staging)?;
-            if must_be_finite {
+            if checks.finite {
                 non_finite = NonFinite::and(non_finite, NonFinite::in_bytes(bytes, dtype), first);
             }
             out.write_all(bytes).map_err(ModelError::file(path))?;
@@ -111,7 +119,9 @@ fn write(
         }
     }
     let (file, digest) = out.finish();
-    file.sync_all().map_err(ModelError::file(path))?;
+    if checks.synced {
+        file.sync_all().map_err(ModelError::file(path))?;
+    }
     Ok(digest)
 }
 

@@ -8,9 +8,11 @@ mod sleep;
 mod tied_head;
 
 use std::future::Future;
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_files::arriving;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     EngineUpdate, EngineUpdateOutcome, UpdateWeightsRequest, UpdateWeightsResponse, WeightsRef, weights_ref,
@@ -73,8 +75,14 @@ impl Updater {
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
         let checking = tokio::task::spawn_blocking(move || {
             let roots = Roots::or_anywhere("weights.roots", &settings.roots);
-            validate_folder(FIELD, &path, roots, settings.check_folder)?;
-            if settings.check_folder { check_folder(&path, &weights, &settings.marker, model.as_ref()) } else { Ok(()) }
+            arriving::read_in_place(Path::new(&path), |place| {
+                let place = place.to_string_lossy();
+                validate_folder(FIELD, &place, roots, settings.check_folder)?;
+                match settings.check_folder {
+                    true => check_folder(&place, &weights, &settings.marker, model.as_ref()),
+                    false => Ok(()),
+                }
+            })
         });
         let checked = deadline.run(checking).await?;
         checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;

@@ -103,7 +103,7 @@ mod tests {
 
     fn settings(recompute: Recompute) -> TrainingSettings {
         let mut settings = TrainingSettings::default();
-        settings.compute.threads = 1;
+        settings.compute.device = "cuda".into();
         // The last token of each is scored, and no input.
         settings.compute.micro_batch_tokens = (LONGEST + 1) * SEQUENCES;
         settings.compute.recompute = recompute;

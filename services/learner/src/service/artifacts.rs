@@ -1,22 +1,18 @@
-//! Folders of checkpoints and published weights, and what is stored besides the learner's state.
+//! Folders of checkpoints, and what is stored besides the learner's state.
 
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use candle_core::DType;
 use evenkeel_files::FileDigest;
-use evenkeel_proto::v1::{
-    CheckpointRef, PublishRequest, PublishResponse, SaveCheckpointRequest, WeightsRef, load_checkpoint_request::Which,
-};
-use evenkeel_proto::{FieldError, validate_kept_versions};
-use evenkeel_rpc::error::{Reason, ServiceError, micros};
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{CheckpointRef, SaveCheckpointRequest, load_checkpoint_request::Which};
+use evenkeel_rpc::error::{Reason, ServiceError};
 use serde::{Deserialize, Serialize};
 
 use super::{convert, retention};
 use crate::checkpoint::{self, read_client_state};
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
-use crate::publish::PublishOptions;
 use crate::step_folder;
 
 /// Largest state that a caller may put into a checkpoint, in bytes.
@@ -146,51 +142,6 @@ impl CheckpointStore {
     }
 }
 
-/// A folder of published weights.
-pub(super) struct WeightsStore {
-    folder: PathBuf,
-    options: PublishOptions,
-    /// The last version that this process published, and whether its head is written out.
-    latest: Option<(WeightsRef, bool)>,
-}
-
-impl WeightsStore {
-    pub(super) fn new(folder: PathBuf, options: PublishOptions) -> Self {
-        Self { folder, options, latest: None }
-    }
-
-    /// Publishes the current version unless it already was, and removes old ones.
-    pub(super) fn publish(
-        &mut self,
-        learner: &Learner,
-        request: &PublishRequest,
-    ) -> Result<PublishResponse, ServiceError> {
-        validate_kept_versions("keep", request.keep.unwrap_or_default())?;
-        let write_out_head = request.write_out_head && learner.config().tie_word_embeddings;
-        let latest = self.latest.clone();
-        if let Some((weights, _)) =
-            latest.filter(|latest| latest.0.version == learner.version() && latest.1 == write_out_head)
-        {
-            return Ok(PublishResponse { weights: Some(weights), already_published: true, write_us: 0 });
-        }
-        let start = Instant::now();
-        let options = PublishOptions { write_out_head, ..self.options };
-        let published = learner.publish(&self.folder, options).map_err(convert::error)?;
-        retention::remove_old(&self.folder, request.keep, &request.keep_versions).map_err(convert::error)?;
-        let size = size(&published.path).map_err(convert::error)?;
-        let path = std::path::absolute(&published.path).unwrap_or(published.path);
-        let weights = WeightsRef::at_path(published.version, published.digest, path.display().to_string(), size);
-        self.latest = Some((weights.clone(), write_out_head));
-        let write_us = micros(start.elapsed());
-        Ok(PublishResponse { weights: Some(weights), already_published: false, write_us })
-    }
-
-    /// Notes that the weights were replaced: the same version may now have other bits.
-    pub(super) fn forget(&mut self) {
-        self.latest = None;
-    }
-}
-
 fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
     let bytes = read_client_state(path).map_err(convert::error)?;
     let envelope: Envelope = serde_json::from_slice(&bytes)
@@ -218,7 +169,8 @@ fn reference(path: &Path, envelope: &Envelope) -> Result<CheckpointRef> {
     })
 }
 
-fn size(folder: &Path) -> Result<u64> {
+/// Bytes of the files of a folder.
+pub(super) fn size(folder: &Path) -> Result<u64> {
     let mut bytes = 0;
     for entry in std::fs::read_dir(folder).map_err(LearnerError::file(folder))? {
         bytes += entry.and_then(|entry| entry.metadata()).map_err(LearnerError::file(folder))?.len();

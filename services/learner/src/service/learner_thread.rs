@@ -11,7 +11,7 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::{Reason, ServiceError, micros};
 use tokio::sync::mpsc;
 
-use super::artifacts::{CheckpointStore, WeightsStore};
+use super::artifacts::CheckpointStore;
 use super::command::{Command, Reply};
 use super::convert;
 use super::lease::Lease;
@@ -19,6 +19,7 @@ use super::score::{Arrival, ScoreCommand, Scoring};
 use super::settings::LearnerSettings;
 use super::status::StatusBoard;
 use super::train::Training;
+use super::weights_store::WeightsStore;
 use crate::learner::Learner;
 use crate::published_model::PublishedModel;
 
@@ -50,7 +51,11 @@ impl LearnerThread {
             lease: Lease::new(settings.lease, status.clone()),
             training: Training::new(settings, status.clone()),
             checkpoints: CheckpointStore::new(settings.checkpoints.clone(), settings.checkpoint_dtype.into()),
-            weights: WeightsStore::new(settings.weights.clone(), settings.publish_options()),
+            weights: WeightsStore::new(
+                settings.weights.clone(),
+                settings.publish_options(),
+                settings.weights_read_here,
+            ),
             scoring: Scoring::new(scores, published, status.clone())?,
             status,
         })
@@ -115,6 +120,8 @@ impl LearnerThread {
             return Err(FieldError::new("step", request.step, allowed).into());
         }
         let start = Instant::now();
+        // Whoever returns to a checkpoint finds its weights.
+        self.weights.settle(&self.learner)?;
         let checkpoint = self.checkpoints.save(&self.learner, request)?;
         self.lease.assign(&checkpoint.run_id);
         let write_us = micros(start.elapsed());

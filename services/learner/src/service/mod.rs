@@ -27,6 +27,7 @@ mod start;
 mod status;
 mod train;
 mod train_call;
+mod weights_store;
 
 pub use retention::{checkpoints_of, published_versions};
 pub use series::SERIES;

@@ -89,6 +89,9 @@ pub struct LearnerSettings {
     pub max_step_items: u32,
     /// The training settings.
     pub training: TrainingSettings,
+    /// Whether all who read published weights are in this process, which then need not wait for the disk.
+    #[serde(skip)]
+    pub weights_read_here: bool,
 }
 
 impl Default for LearnerSettings {
@@ -106,6 +109,7 @@ impl Default for LearnerSettings {
             lease: Duration::from_secs(600),
             max_step_items: 1 << 20,
             training: TrainingSettings::default(),
+            weights_read_here: false,
         }
     }
 }

@@ -1,5 +1,6 @@
 //! The gRPC service, over real loopback connections.
 
+mod arriving;
 mod checkpoints;
 mod lag;
 mod lease;
