@@ -3,10 +3,14 @@
 use std::collections::BTreeSet;
 
 use evenkeel_errors::FieldError;
+use evenkeel_files::Size;
 use evenkeel_hf::{COMPANION_FILES, absent_weights, name};
 
 use crate::error::HubError;
 use crate::listing::{Listing, RemoteFile};
+
+/// Largest file that is not one of weights, in bytes: several times the largest published tokenizer.
+const MAX_SMALL: u64 = 256 << 20;
 
 /// Configuration, tokenizer, templates, and the index of the weights if there is one: everything that is read before the weights are.
 ///
@@ -23,7 +27,14 @@ pub(crate) fn small_files<'a>(repository: &str, listing: &'a Listing) -> Result<
         let names = listing.files.iter().map(|file| file.name.as_str());
         return Err(absent_weights(format!("weights of {repository}"), names).into());
     }
-    Ok(listing.files.iter().filter(|file| is_small(&file.name)).collect())
+    let small: Vec<_> = listing.files.iter().filter(|file| is_small(&file.name)).collect();
+    match small.iter().find(|file| file.size > MAX_SMALL) {
+        Some(large) => {
+            let field = format!("size of {} of {repository}", large.name);
+            Err(FieldError::new(field, Size(large.size), format!("at most {}", Size(MAX_SMALL))).into())
+        }
+        None => Ok(small),
+    }
 }
 
 /// The files of the weights: the shards that the index lists, or the one file.
@@ -93,6 +104,10 @@ mod tests {
             let error = small_files("a/b", &listing(&["config.json", "tokenizer.json", file])).unwrap_err().to_string();
             assert!(error.contains(words), "{error}");
         }
+        let mut huge = listing(&["config.json", "tokenizer.json", "model.safetensors"]);
+        huge.files[1].size = 1 << 40;
+        let error = small_files("a/b", &huge).unwrap_err().to_string();
+        assert!(error.contains("size of tokenizer.json of a/b is 1.0 TiB, allowed: at most"), "{error}");
         let error = small_files("a/b", &listing(&["config.json", "model.safetensors"])).unwrap_err().to_string();
         assert!(error.contains("tokenizer.json of a/b"), "{error}");
     }
