@@ -39,4 +39,6 @@ pub use tied_head::{EMBEDDING, HEAD, HeadForm, WRITTEN_OUT, with_head_tied, with
 pub use tokenizer::{TextError, Tokenizer};
 pub use untied_copy::{UntiedCopy, write_untied};
 pub use version_marker::VersionMarker;
-pub use weights::{StoredTensor, TensorShapes, WeightFiles, tensor_shapes, weights_digest, weights_digest_of};
+pub use weights::{
+    StoredTensor, TensorShapes, WeightFiles, absent_weights, tensor_shapes, weights_digest, weights_digest_of,
+};

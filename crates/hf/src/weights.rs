@@ -106,6 +106,13 @@ impl WeightFiles {
         self.names.is_empty()
     }
 
+    /// Why a folder without weights is none of a model: by what it has instead.
+    pub fn absence(&self) -> FieldError {
+        let entries = std::fs::read_dir(&self.folder).into_iter().flatten().flatten();
+        let names: BTreeSet<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
+        absent_weights(format!("weights of {}", self.folder.display()), names.iter().map(String::as_str))
+    }
+
     /// The files, in the order of their names, whether they are there or not.
     pub fn paths(&self) -> impl Iterator<Item = PathBuf> + '_ {
         self.names.iter().map(|name| self.folder.join(name))
@@ -139,6 +146,22 @@ impl WeightFiles {
             read_header(&path, &mut tensors).map_err(|problem| FolderError::of(&path, problem))?;
         }
         Ok(tensors)
+    }
+}
+
+/// How pickled weights end.
+const PICKLED: [&str; 5] = [".bin", ".pt", ".pth", ".ckpt", ".pkl"];
+
+/// Why files without safetensors are no model: `field` is what they have instead.
+pub fn absent_weights<'a>(field: String, files: impl Iterator<Item = &'a str> + Clone) -> FieldError {
+    let allowed = format!("{}, or shards with {}", name::WEIGHTS, name::WEIGHTS_INDEX);
+    let ending = |endings: &[&str]| files.clone().find(|file| endings.iter().any(|ending| file.ends_with(ending)));
+    match (ending(&[".gguf"]), ending(&PICKLED)) {
+        (Some(file), _) => {
+            FieldError::new(field, file, format!("{allowed} (a GGUF file: evenkeel model import FILE.gguf DIR)"))
+        }
+        (_, Some(file)) => FieldError::new(field, file, format!("{allowed}: a pickled file runs code when it is read")),
+        _ => FieldError::missing(field, allowed),
     }
 }
 
@@ -270,6 +293,19 @@ mod tests {
             let error = WeightFiles::read(&folder).unwrap_err().to_string();
             assert!(error.contains("index.json: ") && error.contains(words), "{error}");
         }
+    }
+
+    #[test]
+    fn a_folder_without_weights_is_refused_by_what_it_has_instead() {
+        let dir = tempfile::tempdir().unwrap();
+        let absence = || WeightFiles::read(&Folder::new(dir.path())).unwrap().absence().to_string();
+        assert!(absence().contains("is absent, required: model.safetensors, or shards with"), "{}", absence());
+        std::fs::write(dir.path().join("pytorch_model.bin"), "").unwrap();
+        let words =
+            "is pytorch_model.bin, allowed: model.safetensors, or shards with model.safetensors.index.json: a pickled";
+        assert!(absence().contains(words), "{}", absence());
+        std::fs::write(dir.path().join("model.gguf"), "").unwrap();
+        assert!(absence().contains("is model.gguf") && absence().contains("evenkeel model import"), "{}", absence());
     }
 
     #[test]

@@ -1,22 +1,26 @@
 //! Logits, log-probabilities and gradients of transformers and PyTorch: `tests/golden`, and other checkpoints outside the repository.
+//!
+//! `EVENKEEL_SMOLLM2` names the folder of a real model, SmolLM2-135M-Instruct, and `EVENKEEL_SMOLLM2_GGUF` the file of llama.cpp from which it
+//! was read: without them its tests are ignored.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod support;
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::decode::Step;
 use evenkeel_model::folder::load_parameters;
+use evenkeel_model::gguf::import_gguf;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
     BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, TrainableModel,
     cuda_device,
 };
-use evenkeel_testing::{GoldenCheck, golden, run, test};
+use evenkeel_testing::{GoldenCheck, Trial, golden, run, test};
 use support::{gradients, host, largest_difference, relative};
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
@@ -39,7 +43,7 @@ fn main() -> ExitCode {
             test(&format!("{family}::{name}"), move || check(&committed))
         })
     });
-    run(families.flat_map(each).flatten().chain(small).collect())
+    run(families.flat_map(each).flatten().chain(small).chain(smollm2()).collect())
 }
 
 struct Weighted(Vec<f32>);
@@ -118,4 +122,69 @@ fn by_decoding(folder: &Path) {
 /// The tensor operations run wherever the build can: on the first GPU with `--features cuda`.
 fn device() -> Device {
     if cfg!(feature = "cuda") { cuda_device(0).unwrap() } else { Device::Cpu }
+}
+
+/// A real model, where the environment says where it is.
+fn smollm2() -> [Trial; 2] {
+    let named = |variable: &str| std::env::var_os(variable).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let trial = |name: &str, paths: Option<Vec<PathBuf>>, check: fn(&[PathBuf])| {
+        let is_missing = paths.is_none();
+        let body = move || {
+            check(&paths.unwrap_or_default());
+            Ok(())
+        };
+        Trial::test(name, body).with_ignored_flag(is_missing).with_kind("needs EVENKEEL_SMOLLM2")
+    };
+    let (folder, file) = (named("EVENKEEL_SMOLLM2"), named("EVENKEEL_SMOLLM2_GGUF"));
+    let both = folder.clone().zip(file).map(|(folder, file)| vec![folder, file]);
+    [
+        trial("smollm2_135m::log_probabilities_and_gradients", folder.map(|folder| vec![folder]), real_model),
+        trial("smollm2_135m::its_gguf_file_is_read_as_transformers_reads_it", both, real_gguf),
+    ]
+}
+
+fn real_model(paths: &[PathBuf]) {
+    let golden = std::fs::read(Path::new(GOLDEN).join("smollm2_135m.json")).unwrap();
+    let golden: serde_json::Value = serde_json::from_slice(&golden).unwrap();
+    let numbers = |key: &str| golden[key].as_array().unwrap().iter().map(|number| number.as_f64().unwrap());
+    let ids: Vec<u32> = numbers("tokens").map(|id| id as u32).collect();
+    let wanted: Vec<f32> = numbers("logp").map(|logp| logp as f32).collect();
+    let (config, _) = Config::load(&paths[0]).unwrap();
+    // The table of positions is as long as the context.
+    let config = Config { max_position_embeddings: 256, ..config };
+    let mut batch = Packed::default();
+    batch.push(&config, &ids, 1..ids.len()).unwrap();
+    let parameters = load_parameters(&paths[0], &config, &Device::Cpu).unwrap();
+    let mut network = Network::new(config, parameters, Cpu::new().unwrap(), NetworkOptions::default()).unwrap();
+    let found = network.score(std::slice::from_ref(&batch), 1.0).unwrap().remove(0).logp;
+    let error = largest_difference(&found, &wanted);
+    assert!(error < 1e-4, "log-probabilities differ by {error}");
+    let found = gradients(&mut network, std::slice::from_ref(&batch), 1.0, &Weighted(vec![1.0; wanted.len()]));
+    for (spec, found) in network.parameters().specs().iter().zip(&found) {
+        let norm = host(found).iter().map(|&x| f64::from(x).powi(2)).sum::<f64>().sqrt();
+        let wanted = golden["gradient_norms"][&spec.name].as_f64().unwrap();
+        // transformers in f32 is 1.4e-4 from its own float64.
+        assert!((norm / wanted - 1.0).abs() < 3e-4, "{}: {norm} for {wanted}", spec.name);
+    }
+}
+
+fn real_gguf(paths: &[PathBuf]) {
+    let dir = tempfile::tempdir().unwrap();
+    let folder = dir.path().join("model");
+    import_gguf(&paths[1], &folder).unwrap();
+    let read = |folder: &Path| {
+        let (config, _) = Config::load(folder).unwrap();
+        let parameters = load_parameters(folder, &config, &Device::Cpu).unwrap();
+        (config, parameters)
+    };
+    let ((config, found), (wanted_config, wanted)) = (read(&folder), read(&paths[0]));
+    assert_eq!(config, wanted_config);
+    for (spec, (found, wanted)) in found.specs().iter().zip(found.values().iter().zip(wanted.values())) {
+        assert_eq!(host(found), host(wanted), "{}", spec.name);
+    }
+    let tokenizer = |folder: &Path| evenkeel_hf::Tokenizer::require(&evenkeel_hf::Folder::new(folder)).unwrap();
+    let (found, wanted) = (tokenizer(&folder), tokenizer(&paths[0]));
+    for text in ["What is 58 + 84?", "naïve café — 学校\n\n  x = 3.14159", "<|im_start|>user\nhi<|im_end|>\n"] {
+        assert_eq!(found.encode(text, true).unwrap(), wanted.encode(text, true).unwrap(), "{text:?}");
+    }
 }

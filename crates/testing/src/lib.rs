@@ -1,4 +1,4 @@
-//! Data for tests.
+//! Data for tests, and a server that answers as the Hugging Face hub does ([`hub_server`]).
 //!
 //! Small goldens are committed in `tests/golden`. Larger ones of the same form, and data sets that may not be redistributed, are kept
 //! outside the repository, in the folder that `EVENKEEL_OUTSIDE_DATA` names (default: `shared` next to the checkout). A clone does not have
@@ -21,6 +21,8 @@
 //!     run(tests)
 //! }
 //! ```
+
+pub mod hub_server;
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;

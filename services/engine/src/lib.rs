@@ -1,4 +1,4 @@
-//! The embedded inference server: Qwen models on the CPU behind the HTTP API of vLLM 0.32.
+//! The embedded inference server: dense decoders on the CPU behind the HTTP API of vLLM 0.32.
 //!
 //! With it a cluster can train without installing anything else. Clients of vLLM use it unchanged; docs/engine.md lists the differences.
 //! [`Engine::start`] serves a folder within the calling process; [`RunningEngine::stop`] drains it.

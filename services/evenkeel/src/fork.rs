@@ -40,7 +40,8 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
     let (step, checkpoint) = choose(&path, &run_id, step)?;
 
     let origin = RunDirectory::settings_of(&path)?;
-    let recipe = recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
+    let mut recipe = recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
+    recipe.model.pin()?;
     let resolved = recipe.resolved_for_this_process()?;
     let out = match out {
         Some(out) => out.to_owned(),

@@ -26,7 +26,7 @@ const LOOPBACK: &str = "127.0.0.1:0";
 const MAX_PROMPT: u64 = 16 << 20;
 
 pub(crate) async fn generate(options: GenerateOptions) -> Result<ExitCode> {
-    let model = &options.model;
+    let model = &crate::hub::folder("MODEL", &options.model)?;
     refuse_run(model)?;
     let folder = Folder::new(model);
     let context = ConfigFile::read(&folder)?.max_position_embeddings()? as usize;

@@ -23,6 +23,7 @@ mod generate;
 mod gpu;
 mod guest;
 mod health;
+mod hub;
 mod init;
 mod metrics;
 mod model;

@@ -1,5 +1,5 @@
 //! `evenkeel model`: the model that a recipe begins with, in a folder that services can be given before any run starts; copies of models for
-//! vLLM, and the worker extension with which vLLM proves what it has loaded.
+//! vLLM, models of llama.cpp, and the worker extension with which vLLM proves what it has loaded.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -10,15 +10,19 @@ use anyhow::{Context, Result, bail};
 use evenkeel_files::Size;
 use evenkeel_hf::{ConfigFile, Folder, HeadForm, UntiedCopy, name, write_untied};
 use evenkeel_model::fresh::write_fresh_model;
+use evenkeel_model::gguf::import_gguf;
 use evenkeel_proto::FieldError;
 
-use crate::arguments::{ModelArguments, ModelCommand, ModelOptions, UntieOptions, WorkerExtensionOptions};
+use crate::arguments::{
+    ImportOptions, ModelArguments, ModelCommand, ModelOptions, UntieOptions, WorkerExtensionOptions,
+};
 use crate::recipe;
 
 /// Runs the command, or writes the model of a recipe.
 pub(crate) fn run(arguments: &ModelArguments) -> Result<ExitCode> {
     match (&arguments.command, &arguments.options) {
         (Some(ModelCommand::Untie(options)), _) => untie(options),
+        (Some(ModelCommand::Import(options)), _) => import(options),
         (Some(ModelCommand::WorkerExtension(options)), _) => write_extension(options),
         (None, Some(options)) => write(options),
         (None, None) => {
@@ -30,6 +34,7 @@ pub(crate) fn run(arguments: &ModelArguments) -> Result<ExitCode> {
 /// Copies a tied model with its head written out, and links any other.
 fn untie(options: &UntieOptions) -> Result<ExitCode> {
     let UntieOptions { model, to } = options;
+    let model = &crate::hub::folder("MODEL", model)?;
     let source = Folder::new(model);
     match HeadForm::of(ConfigFile::read(&source)?.json()) {
         HeadForm::Tied => {
@@ -43,6 +48,16 @@ fn untie(options: &UntieOptions) -> Result<ExitCode> {
             print_out!("{}: a link to {}, whose head is in its files", to.display(), model.display());
         }
     }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// A file of llama.cpp as a folder.
+fn import(options: &ImportOptions) -> Result<ExitCode> {
+    let ImportOptions { file, to } = options;
+    let imported = import_gguf(file, to)?;
+    let (class, parameters) = (imported.config.architecture.class(), imported.parameters);
+    let template = if imported.has_chat_template { "with" } else { "without" };
+    print_out!("{}: a {class} of {parameters} parameters in f32, {template} a chat template", to.display());
     Ok(ExitCode::SUCCESS)
 }
 
@@ -73,8 +88,8 @@ fn write_extension(options: &WorkerExtensionOptions) -> Result<ExitCode> {
 /// any run starts; whatever the recipe, they find the model under the same name.
 fn write(options: &ModelOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
-    match &recipe.model.path {
-        Some(path) => link(path, &options.out)?,
+    match recipe.model.folder()? {
+        Some(path) => link(&path, &options.out)?,
         None => write_fresh_model(&options.out, &recipe.fresh_model())?,
     }
     Ok(ExitCode::SUCCESS)

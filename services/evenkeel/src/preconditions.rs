@@ -29,7 +29,8 @@ pub(crate) fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldE
     let is_set = |key: &str| loaded.is_set(key);
     let has_model = is_set("model.path");
     if !has_model && !FRESH.iter().any(|key| is_set(&format!("model.fresh.{key}"))) {
-        let allowed = "the folder of a Hugging Face model (a fresh, tiny model: model.fresh.layers = 3)";
+        let allowed =
+            "the folder of a Hugging Face model, or hf:OWNER/NAME (a fresh, tiny model: model.fresh.layers = 3)";
         return Err(FieldError::missing("model.path", allowed));
     }
     let has_data = ["data.kind", "data.files", "data.sources"].into_iter().any(is_set);

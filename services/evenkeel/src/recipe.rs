@@ -181,6 +181,7 @@ fn refused(loaded: &Loaded<Recipe>, error: FieldError) -> ConfigError {
 fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     recipe.loop_settings().validate()?;
     recipe.page.address(None)?;
+    recipe.model.name().transpose()?;
     if let Err(ModelError::Input(error)) = recipe.model.fresh.validate() {
         return Err(error.within("model.fresh"));
     }

@@ -287,7 +287,8 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
         (_, Some(from)) => fork::open(from, options.out.as_deref(), &set),
         (Some(path), None) => {
             require_run(path)?;
-            let loaded = recipe::finish(RunDirectory::settings_of(path)?, &set)?;
+            let mut loaded = recipe::finish(RunDirectory::settings_of(path)?, &set)?;
+            loaded.settings.model.pin()?;
             let resolved = recipe::with_origins(&loaded, loaded.settings.resolved_for_this_process()?);
             let directory = RunDirectory::resume(path, resolved.record())?;
             Ok((loaded.settings, resolved, directory))
@@ -296,7 +297,8 @@ fn open(options: &TrainOptions) -> Result<(Recipe, ResolvedRecipe, RunDirectory)
             let names = options.recipes();
             let loaded = recipe::load(names, &set)?;
             preconditions::names_model_and_data(&loaded)?;
-            let recipe = loaded.settings;
+            let mut recipe = loaded.settings;
+            recipe.model.pin()?;
             let path = match &options.out {
                 Some(path) => path.clone(),
                 None => {

@@ -70,6 +70,8 @@ pub struct Config {
 
 /// Most columns of a projection.
 const MAX_WIDTH: usize = 1 << 20;
+/// Most values of the table of positions: 4 GiB.
+const MAX_TABLE: usize = 1 << 30;
 
 impl Config {
     /// Reads `config.json` in `folder`, and also returns its JSON (to be written next to new weights).
@@ -112,6 +114,10 @@ impl Config {
         if width > MAX_WIDTH {
             let allowed = format!("at most {MAX_WIDTH} with num_attention_heads = {}, together", self.num_heads);
             return Err(refused("head_dim", self.head_dim, allowed));
+        }
+        if self.max_position_embeddings.saturating_mul(self.head_dim) > MAX_TABLE {
+            let allowed = format!("at most {} with head_dim = {}", MAX_TABLE / self.head_dim, self.head_dim);
+            return Err(refused("max_position_embeddings", self.max_position_embeddings, allowed));
         }
         if !self.num_heads.is_multiple_of(self.num_kv_heads) {
             let allowed = format!("a divisor of num_attention_heads = {}", self.num_heads);

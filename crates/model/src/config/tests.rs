@@ -161,6 +161,14 @@ fn numbers_that_no_model_has_are_refused_before_anything_is_made_of_them() {
             assert!(error.contains(field), "{field} = {huge}: {error}");
         }
     }
+    // A table of positions that no memory holds.
+    let mut long = good.clone();
+    long["max_position_embeddings"] = serde_json::json!(1 << 27);
+    let error = Config::from_json(&long).unwrap_err().to_string();
+    assert!(
+        error.contains("max_position_embeddings is 134217728, allowed: at most 67108864 with head_dim = 16"),
+        "{error}"
+    );
     let mut wide = good;
     (wide["num_attention_heads"], wide["num_key_value_heads"]) = (serde_json::json!(16384), serde_json::json!(1));
     wide["head_dim"] = serde_json::json!(16384);

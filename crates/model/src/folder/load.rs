@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor, safetensors::MmapedSafetensors};
-use evenkeel_hf::{EMBEDDING, Folder, HEAD, WeightFiles, name};
+use evenkeel_hf::{EMBEDDING, Folder, HEAD, WeightFiles};
 
 use super::finite::NonFinite;
 use crate::config::Config;
@@ -116,11 +116,10 @@ struct Shards {
 impl Shards {
     fn open(folder: &Path) -> Result<Self> {
         let weights = WeightFiles::read(&Folder::new(folder))?;
-        let paths: Vec<PathBuf> = match weights.is_empty() {
-            true => vec![folder.join(name::WEIGHTS)],
-            false => weights.paths().collect(),
-        };
-        let files = paths.into_iter().map(|path| Ok((path.clone(), map(&path)?))).collect::<Result<Vec<_>>>()?;
+        if weights.is_empty() {
+            return Err(ModelError::Input(weights.absence()));
+        }
+        let files = weights.paths().map(|path| Ok((path.clone(), map(&path)?))).collect::<Result<Vec<_>>>()?;
         let file_of = match weights.file_of() {
             Some(file_of) => file_of.clone(),
             None => {

@@ -182,3 +182,24 @@ fn a_value_that_is_not_finite_is_named_where_it_is_read_and_is_never_written() {
         assert_eq!(saved.is_ok(), is_written, "{dtype:?}: no half is as large as 1e30");
     }
 }
+
+#[test]
+fn a_folder_of_pickled_weights_alone_is_refused_with_what_is_allowed() {
+    let folder = tempfile::tempdir().unwrap();
+    written(folder.path(), usize::MAX);
+    std::fs::rename(folder.path().join("model.safetensors"), folder.path().join("pytorch_model.bin")).unwrap();
+    let error = load_parameters(folder.path(), &config(), &Device::Cpu).unwrap_err().to_string();
+    let words = "is pytorch_model.bin, allowed: model.safetensors, or shards with model.safetensors.index.json";
+    assert!(error.contains("weights of ") && error.contains(words), "{error}");
+}
+
+#[test]
+fn a_tied_head_that_is_stored_is_read_where_it_is_the_embedding() {
+    let folder = tempfile::tempdir().unwrap();
+    let parameters = written_out(folder.path(), usize::MAX);
+    // As exporters write it that know nothing of the mark of a copy.
+    let tied = Config { tie_word_embeddings: true, ..config() };
+    save_config(folder.path(), &tied.to_json().unwrap(), DType::F32).unwrap();
+    let (config, _) = Config::load(folder.path()).unwrap();
+    assert_eq!(bits(&load_parameters(folder.path(), &config, &Device::Cpu).unwrap()), bits(&parameters));
+}

@@ -9,7 +9,7 @@ pub(crate) struct InitOptions {
     /// Files with problems: Parquet, CSV, a JSON array, or one JSON object per line; or patterns. May be repeated.
     #[arg(long, value_name = "FILE", requires = "model")]
     pub(crate) data: Vec<PathBuf>,
-    /// Folder of the Hugging Face model to train.
+    /// The model to train: a Hugging Face folder, or hf:OWNER/NAME.
     #[arg(long, value_name = "DIR", requires = "data")]
     pub(crate) model: Option<PathBuf>,
     /// Write also a reward function, reward.py, and the file that serves it, evenkeel_verifier.py, beside the recipe.

@@ -18,8 +18,8 @@ pub(crate) use results::{
     TableFormat, WatchOptions, WeightsOption,
 };
 pub(crate) use serve::{
-    ConfigOptions, HealthOptions, ModelArguments, ModelCommand, ModelOptions, ServeOptions, Service, UntieOptions,
-    WorkerExtensionOptions,
+    ConfigOptions, HealthOptions, ImportOptions, ModelArguments, ModelCommand, ModelOptions, ServeOptions, Service,
+    UntieOptions, WorkerExtensionOptions,
 };
 pub(crate) use train::{CompareOptions, ResumeOptions, TrainOptions, probe_setting};
 pub(crate) use verify::{CodeModeOption, VerifyCodeOptions, VerifyCommand, VerifyMathOptions};

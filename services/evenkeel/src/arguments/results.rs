@@ -8,7 +8,7 @@ use super::whole;
 
 #[derive(Args)]
 pub(crate) struct EvalOptions {
-    /// Folder with the model's tokenizer and chat template; also with its weights if no engine is named.
+    /// Folder with the model's tokenizer and chat template, also with its weights if no engine is named; or hf:OWNER/NAME.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) model: PathBuf,
     /// An engine that serves the model, as http://HOST:PORT. May be repeated [default: the embedded engine, with the model in the folder].
@@ -49,7 +49,7 @@ pub(crate) struct EvalOptions {
 
 #[derive(Args)]
 pub(crate) struct GenerateOptions {
-    /// Folder of a model, such as one that `evenkeel export` wrote.
+    /// Folder of a model, such as one that `evenkeel export` wrote, or hf:OWNER/NAME.
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// What it is asked: a user message where the model has a chat template, otherwise the text to go on from. `-` reads standard input.

@@ -69,6 +69,8 @@ pub(crate) enum ModelCommand {
     /// Copy a model whose head is its embedding for vLLM: the head is written out, so that vLLM takes it with every update. Start vLLM on the
     /// copy; the run goes on with the model itself, or with the copy. A model with a head of its own needs no copy: DIR becomes a link to it.
     Untie(UntieOptions),
+    /// Import a GGUF file of llama.cpp: it becomes a Hugging Face folder with the values in f32, the tokenizer and its chat template.
+    Import(ImportOptions),
     /// Write the worker extension of vLLM that proves weights exactly, by digests of the tensors that vLLM computes with: a Python file for
     /// `vllm serve --worker-extension-cls`.
     WorkerExtension(WorkerExtensionOptions),
@@ -76,10 +78,20 @@ pub(crate) enum ModelCommand {
 
 #[derive(Args)]
 pub(crate) struct UntieOptions {
-    /// The model's folder.
+    /// The model's folder, or hf:OWNER/NAME.
     #[arg(value_name = "MODEL")]
     pub(crate) model: PathBuf,
     /// The copy. If it is complete already, it is left as it is.
+    #[arg(value_name = "DIR")]
+    pub(crate) to: PathBuf,
+}
+
+#[derive(Args)]
+pub(crate) struct ImportOptions {
+    /// The file.
+    #[arg(value_name = "FILE.gguf")]
+    pub(crate) file: PathBuf,
+    /// The folder, which must be empty if it exists.
     #[arg(value_name = "DIR")]
     pub(crate) to: PathBuf,
 }

@@ -53,7 +53,7 @@ enum Outcome {
 /// Prints a line for each row of this folder, in their order. A line that is no row is named on stderr and makes the command fail in the
 /// end; a conversation that cannot be rendered does not.
 pub(super) fn render(options: &DataRenderOptions) -> Result<ExitCode> {
-    let renderer = Renderer::read(&options.model)?;
+    let renderer = Renderer::read(&crate::hub::folder("--model", &options.model)?)?;
     let path = &options.json;
     let file = File::open(path).with_context(|| format!("--json {}", path.display()))?;
     let mut lines = Lines::new(BufReader::new(file));

@@ -1,6 +1,6 @@
 //! `evenkeel train --dry-run`: whether a run can start, what is missing if not, and what it will cost.
 //!
-//! Nothing is written and no service is started. Whatever is wrong is collected, so that one look shows all of it.
+//! Nothing is written, but that a model of the hub comes into its cache, and no service is started. Whatever is wrong is collected, so that one look shows all of it.
 
 mod cost;
 mod data;
@@ -42,9 +42,11 @@ pub(crate) async fn dry_run(
     out: Option<&Path>,
     json: bool,
 ) -> Result<ExitCode> {
-    let (recipe, name) = (&loaded.settings, &crate::recipe::stem(recipes));
-    let resolved = recipe.resolved_for_this_process()?;
     let mut findings = Findings::default();
+    let (mut recipe, name) = (loaded.settings.clone(), &crate::recipe::stem(recipes));
+    let unavailable = recipe.model.pin().err();
+    let recipe = &recipe;
+    let resolved = recipe.resolved_for_this_process()?;
     if let Err(missing) = preconditions::names_model_and_data(loaded) {
         findings.problem(missing);
     }
@@ -62,7 +64,13 @@ pub(crate) async fn dry_run(
     if let Some(note) = recipe.run.rollouts_note(&recipe.sampling) {
         findings.note(note);
     }
-    let model = model::look(recipe, &mut findings);
+    let model = match unavailable {
+        None => model::look(recipe, &mut findings),
+        Some(error) => {
+            findings.problem(crate::terminal::in_words(&error));
+            ModelFacts::unavailable(recipe)
+        }
+    };
     let data = data::look(recipe, &model, &mut findings);
     let needs = start::look(recipe, &resolved, &model, &mut findings);
     note_doubts(recipe, &model, &data, &mut findings);

@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use evenkeel_chat::PromptRenderer;
-use evenkeel_hf::name::{WEIGHTS, WEIGHTS_INDEX};
 use evenkeel_hf::{Folder, TensorShapes, Tokenizer, WeightFiles};
 use evenkeel_model::folder::check_values;
 use evenkeel_model::{Config, parameter_specs};
@@ -45,6 +44,12 @@ impl ModelFacts {
             renderer: None,
         }
     }
+
+    /// Of a model that cannot be had from the hub.
+    pub(super) fn unavailable(recipe: &Recipe) -> Self {
+        let named = recipe.model.path.as_ref().map(|path| path.display().to_string());
+        Self { folder: named, ..Self::of(None) }
+    }
 }
 
 /// All values of all tensors.
@@ -55,7 +60,14 @@ pub(super) fn parameters(config: &Config) -> u64 {
 
 /// Looks at the folder, or at the shape of the fresh model.
 pub(super) fn look(recipe: &Recipe, findings: &mut Findings) -> ModelFacts {
-    let Some(path) = &recipe.model.path else { return ModelFacts::of(Some(recipe.fresh_model().config())) };
+    let path = &match recipe.model.folder() {
+        Ok(Some(path)) => path,
+        Ok(None) => return ModelFacts::of(Some(recipe.fresh_model().config())),
+        Err(error) => {
+            findings.problem(crate::terminal::in_words(&error));
+            return ModelFacts::unavailable(recipe);
+        }
+    };
     let folder = Some(path.display().to_string());
     if !path.is_dir() {
         let hint = published::hint(path);
@@ -107,10 +119,10 @@ fn check_weights(folder: &Folder, config: &Config, findings: &mut Findings) {
         Ok(files) => files,
         Err(error) => return findings.problem(error),
     };
-    let missing = match files.is_empty() {
-        true => format!("{WEIGHTS}, or shards that {WEIGHTS_INDEX} names"),
-        false => named(&files.missing()),
-    };
+    if files.is_empty() {
+        return findings.problem(format!("model.path: {}{}", files.absence(), published::hint(path)));
+    }
+    let missing = named(&files.missing());
     if !missing.is_empty() {
         let hint = published::hint(path);
         return findings.problem(format!("{}: weights are missing: {missing}{hint}", path.display()));
@@ -156,6 +168,7 @@ fn named(all: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
+    use evenkeel_hf::name::WEIGHTS_INDEX;
     use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 
     use super::*;
@@ -189,7 +202,7 @@ mod tests {
         assert!(shapes.len() == 9 && shapes[0].ends_with(words), "{shapes:?}");
 
         std::fs::remove_file(path.join("model.safetensors")).unwrap();
-        assert!(found(&path, &config)[0].contains("weights are missing: model.safetensors, or"));
+        assert!(found(&path, &config)[0].contains("is absent, required: model.safetensors, or shards"));
         let index = r#"{"weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}"#;
         std::fs::write(path.join(WEIGHTS_INDEX), index).unwrap();
         let problems = found(&path, &config);

@@ -11,6 +11,7 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
+use evenkeel_hub::ModelName;
 use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunError, RunProgress};
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -38,6 +39,11 @@ struct Services {
 }
 
 pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
+    let output = match ModelName::is_name(&options.model) {
+        true => Some(request::output(&options)?),
+        false => options.output.clone(),
+    };
+    let options = EvalOptions { model: crate::hub::folder("--model", &options.model)?, output, ..options };
     refuse_run(&options.model).map_err(|error| FieldError { field: "--model".to_owned(), ..error })?;
     let recipe = request::recipe(&options)?;
     let output = request::output(&options)?;

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use evenkeel_config::Loader;
+use evenkeel_hub::ModelName;
 use evenkeel_orchestrator::BenchmarkSettings;
 use evenkeel_proto::FieldError;
 
@@ -68,6 +69,10 @@ fn benchmark(text: &str) -> Result<BenchmarkSettings, FieldError> {
 pub(super) fn output(options: &EvalOptions) -> Result<PathBuf> {
     if let Some(output) = &options.output {
         return Ok(output.clone());
+    }
+    if ModelName::is_name(&options.model) {
+        let name = ModelName::parse("--model", &options.model.to_string_lossy())?;
+        return Ok(Path::new("evaluations").join(name.repository().replace('/', "--")));
     }
     let model =
         std::fs::canonicalize(&options.model).with_context(|| format!("--model {}", options.model.display()))?;

@@ -29,7 +29,7 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
     let run = RunRecord::read(&options.run)?;
     let recipe = recipe::finish(run.settings()?, &[])?.settings;
     let source = Source::find(&run, &recipe, options.step)?;
-    let folder = model_folder(&run, &recipe);
+    let folder = model_folder(&run, &recipe)?;
     let model = Folder::new(&folder);
     let config = ConfigFile::read(&model).context("the model that the run began with")?;
 
@@ -52,8 +52,8 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
 }
 
 /// The folder of the model that the run began with.
-fn model_folder(run: &RunRecord, recipe: &Recipe) -> PathBuf {
-    recipe.model.path.clone().unwrap_or_else(|| run.path.join("model"))
+fn model_folder(run: &RunRecord, recipe: &Recipe) -> Result<PathBuf> {
+    Ok(recipe.model.folder()?.unwrap_or_else(|| run.path.join("model")))
 }
 
 /// The type of a model's weights as its configuration names it.

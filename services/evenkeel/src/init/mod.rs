@@ -36,7 +36,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     let mut said = String::new();
     if let Some(model) = &options.model {
-        let rows = Rows::read(&options.data, model, options.verifier)?;
+        let rows = Rows::read(&options.data, &crate::hub::folder("--model", model)?, options.verifier)?;
         files.push((options.out.clone(), recipe(options, model, &rows)?));
         let out = options.out.display();
         writeln!(said, "{}", rows.summary())?;
@@ -48,7 +48,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
         writeln!(said, "{REWARD_FILE} is yours to change; it needs: pip install \"grpcio>=1.60\" \"protobuf>=4.25\"")?;
     }
     if files.is_empty() {
-        let allowed = "a folder with a model, with --data FILE; or --verifier alone";
+        let allowed = "a folder with a model or hf:OWNER/NAME, with --data FILE; or --verifier alone";
         return Err(FieldError::missing("--model", allowed).into());
     }
     if let Some((path, _)) = files.iter().find(|(path, _)| path.exists()) {

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
+use anyhow::Context;
 use evenkeel_config::{ConfigError, to_toml};
+use evenkeel_hub::ModelName;
 use evenkeel_learner::{CheckpointType, ComputeType, PublishType};
 use evenkeel_model::ModelError;
 use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
@@ -25,8 +27,9 @@ const EXACT_TOLERANCE: f64 = 0.01;
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct ModelSettings {
-    /// Folder of a Hugging Face model with its tokenizer.json. Absent: a fresh, tiny Qwen3 with one token per character is created in
-    /// `model` of the run directory, from the seed.
+    /// Folder of a Hugging Face model with its tokenizer.json, or its name on the hub: `hf:OWNER/NAME`, with `@REVISION` for a branch, a tag
+    /// or a commit other than `main`. A run notes the commit. Absent: a fresh, tiny Qwen3 with one token per character is created in `model`
+    /// of the run directory, from the seed.
     pub(crate) path: Option<PathBuf>,
     /// Type of the weights that the learner publishes for the engines: `f32`, `bf16` or `f16`.
     pub(crate) publish_type: PublishType,
@@ -35,6 +38,36 @@ pub(crate) struct ModelSettings {
     /// Shape of the fresh model: `vocabulary_size`, `hidden_size`, `intermediate_size`, `layers`, `heads`, `kv_heads`, `head_dim`,
     /// `context_tokens`, `tied` (the head is the embedding), `deviation` of its random matrices.
     pub(crate) fresh: FreshShape,
+}
+
+impl ModelSettings {
+    /// The model's name, where `path` is one.
+    pub(crate) fn name(&self) -> Option<Result<ModelName, FieldError>> {
+        let path = self.path.as_ref().filter(|path| ModelName::is_name(path))?;
+        Some(ModelName::parse("model.path", &path.to_string_lossy()))
+    }
+
+    /// Puts the commit into a name that does not have one, and brings the model into the cache: what a run begins with is part of its
+    /// identity.
+    ///
+    /// # Errors
+    /// A model that cannot be had from the hub.
+    pub(crate) fn pin(&mut self) -> anyhow::Result<()> {
+        if let Some(name) = self.name() {
+            let name = name?;
+            let snapshot = crate::hub::fetch(&name).context("model.path")?;
+            self.path = Some(name.at(&snapshot.commit).to_string().into());
+        }
+        Ok(())
+    }
+
+    /// The folder of the model that is named, wherever it is.
+    ///
+    /// # Errors
+    /// A model that cannot be had from the hub.
+    pub(crate) fn folder(&self) -> anyhow::Result<Option<PathBuf>> {
+        self.path.as_deref().map(|path| crate::hub::folder("model.path", path)).transpose()
+    }
 }
 
 /// The settings that affect results; all others at their defaults.
@@ -96,7 +129,11 @@ impl Recipe {
             identity: identity(&identified),
             rules: rules(&identified),
             origins: BTreeMap::new(),
-            model: Arc::new(RunModel { path: self.model.path.clone(), fresh: self.fresh_model() }),
+            model: Arc::new(RunModel {
+                path: self.model.path.clone(),
+                fresh: self.fresh_model(),
+                fetched: OnceLock::new(),
+            }),
             learner_settings_hash: Some(self.learner.hash()),
             groups_of_first_update: Some(self.learner.mini_batch_groups)
                 .filter(|groups| *groups > 0)
@@ -155,6 +192,24 @@ impl Recipe {
 struct RunModel {
     path: Option<PathBuf>,
     fresh: FreshModel,
+    /// Where the cache has a model that is named.
+    fetched: OnceLock<PathBuf>,
+}
+
+impl RunModel {
+    /// The folder of a model of the hub. Only a commit will do: what a branch is changes, and a run with it.
+    fn of_hub(&self, path: &Path) -> Result<PathBuf, RunError> {
+        if let Some(folder) = self.fetched.get() {
+            return Ok(folder.clone());
+        }
+        let name = ModelName::parse("model.path", &path.to_string_lossy())?;
+        if !name.is_pinned() {
+            let allowed = format!("{} with a commit, 40 hexadecimal digits", name.at("COMMIT"));
+            return Err(FieldError::quoted("model.path", name.to_string(), allowed).into());
+        }
+        let folder = crate::hub::fetch(&name).map_err(|error| RunError::model(path, error))?.folder;
+        Ok(self.fetched.get_or_init(|| folder).clone())
+    }
 }
 
 impl ModelSource for RunModel {
@@ -163,8 +218,10 @@ impl ModelSource for RunModel {
     }
 
     fn folder(&self, run_directory: &Path, limits: &LoadLimits) -> Result<PathBuf, RunError> {
-        if let Some(path) = &self.path {
-            return Ok(path.clone());
+        match &self.path {
+            Some(path) if ModelName::is_name(path) => return self.of_hub(path),
+            Some(path) => return Ok(path.clone()),
+            None => {}
         }
         let (parameters, most) = (self.fresh.shape.parameters(), limits.max_fresh_parameters);
         if parameters > most {

@@ -101,7 +101,7 @@ fn every_run_of_the_paper_names_its_weights_and_engines_and_counts_its_costs() {
                     let has = |problem: &&str| words.iter().all(|word| problem.contains(word));
                     assert!(problems.iter().any(has), "{name}: no {words:?} in {problems:?}");
                 };
-                said(&[folder, "weights are missing: model.safetensors", "published as https://huggingface.co/Qwen/"]);
+                said(&[folder, "is absent, required: model.safetensors", "published as https://huggingface.co/Qwen/"]);
                 said(&["generation.endpoints[0]", "http://127.0.0.1:"]);
                 if !cfg!(feature = "cuda") {
                     said(&["learner.compute.device is cuda", "cpu in this build"]);

@@ -14,6 +14,7 @@ mod eval;
 mod export;
 mod fork;
 mod gpu;
+mod hub;
 mod inputs;
 mod newcomer;
 mod not_finite;

@@ -52,6 +52,7 @@ pub(super) fn check(options: &DataCheckOptions) -> Result<ExitCode> {
     let recipe = recipe::load(&options.recipe, &options.set)?.settings;
     let settings = &recipe.data;
     let folder = options.model.as_ref().or(recipe.model.path.as_ref());
+    let folder = folder.map(|path| crate::hub::folder("--model", path)).transpose()?;
     let renderer = folder.map(|folder| settings.prompt_renderer(&Folder::new(folder))).transpose()?;
     let files = files(options, settings)?;
 

@@ -1,0 +1,64 @@
+//! Why a model cannot be had.
+
+use std::io;
+use std::path::{Path, PathBuf};
+
+use evenkeel_errors::FieldError;
+
+/// Why a model cannot be had from the hub.
+#[derive(Debug, thiserror::Error)]
+pub enum HubError {
+    /// A name, a variable of the environment, or what a repository has.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+    /// The hub refuses.
+    #[error("{url}: the hub answers {status}: {reason}")]
+    Refused {
+        /// What was asked for.
+        url: String,
+        /// The status of the answer.
+        status: u16,
+        /// What it means, with what is allowed.
+        reason: String,
+    },
+    /// The hub cannot be reached, or breaks off again and again.
+    #[error("{url}: {reason}")]
+    Unreachable {
+        /// What was asked for.
+        url: String,
+        /// In the words of the transport.
+        reason: String,
+    },
+    /// An answer that is not what the hub answers.
+    #[error("{url}: {reason}")]
+    Answer {
+        /// What was asked for.
+        url: String,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The cache does not have the whole model, and the hub is not asked.
+    #[error("{name}: {folder} does not have it whole, and HF_HUB_OFFLINE is set, allowed: a model that was downloaded before", folder = folder.display())]
+    Offline {
+        /// The model.
+        name: String,
+        /// Its folder in the cache.
+        folder: PathBuf,
+    },
+    /// A file of the cache that cannot be read or written.
+    #[error("{}: {source}", path.display())]
+    File {
+        /// The file.
+        path: PathBuf,
+        /// The operating system's error.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl HubError {
+    /// An error of the operating system, with its file.
+    pub(crate) fn file(path: &Path) -> impl FnOnce(io::Error) -> Self + '_ {
+        move |source| Self::File { path: path.to_owned(), source }
+    }
+}

@@ -1,0 +1,198 @@
+//! From a name to a folder with the model.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use evenkeel_errors::FieldError;
+use evenkeel_files::{Size, free_space};
+
+use crate::cache::{ModelCache, create_parent, incomplete};
+use crate::download::Download;
+use crate::environment::Environment;
+use crate::error::HubError;
+use crate::listing::{Listing, RemoteFile};
+use crate::name::ModelName;
+use crate::needed;
+use crate::request::{Patience, Requests};
+
+/// How often progress is told.
+const INTERVAL: Duration = Duration::from_secs(5);
+
+/// The hub, and the cache of this machine.
+pub struct Hub {
+    environment: Environment,
+    patience: Patience,
+    progress: Box<dyn Fn(Progress<'_>) + Send + Sync>,
+}
+
+/// How much of a file has come. Told every five seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress<'a> {
+    /// The file's name in the repository.
+    pub file: &'a str,
+    /// What has come, in bytes.
+    pub bytes: u64,
+    /// What is to come in all.
+    pub size: u64,
+}
+
+/// A model in the cache.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Snapshot {
+    /// The commit that its name means.
+    pub commit: String,
+    /// A Hugging Face folder with all files that a model needs.
+    pub folder: PathBuf,
+}
+
+impl Hub {
+    /// The hub of these variables.
+    pub fn new(environment: Environment, patience: Patience) -> Self {
+        Self { environment, patience, progress: Box::new(|_| {}) }
+    }
+
+    /// Tells somebody how far a file has come.
+    #[must_use]
+    pub fn with_progress(self, progress: impl Fn(Progress<'_>) + Send + Sync + 'static) -> Self {
+        Self { progress: Box::new(progress), ..self }
+    }
+
+    /// Brings a model into the cache. May be called from any thread, and from within a runtime: it waits in a thread of its own.
+    ///
+    /// Where the hub cannot be reached, a model that the cache has whole is taken from there.
+    ///
+    /// # Errors
+    /// A model that is not there or may not be read, cannot be used, does not fit on the disk, or does not come whole.
+    pub fn fetch(&self, model: &ModelName) -> Result<Snapshot, HubError> {
+        let failed = |reason: String| HubError::Unreachable { url: self.environment.endpoint.clone(), reason };
+        std::thread::scope(|scope| {
+            let work = || {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+                runtime.map_err(|error| failed(format!("no runtime: {error}")))?.block_on(self.fetched(model))
+            };
+            scope.spawn(work).join().unwrap_or_else(|_| Err(failed("the download panicked".into())))
+        })
+    }
+
+    async fn fetched(&self, model: &ModelName) -> Result<Snapshot, HubError> {
+        let cache = ModelCache::new(&self.environment.cache, model);
+        let cached = || {
+            let commit = cache.commit_of(model.revision()).filter(|commit| cache.is_whole(commit))?;
+            Some(Snapshot { folder: cache.snapshot(&commit), commit })
+        };
+        if self.environment.is_offline {
+            let folder = cache.snapshot(&cache.commit_of(model.revision()).unwrap_or_default());
+            return cached().ok_or_else(|| HubError::Offline { name: model.to_string(), folder });
+        }
+        let requests = Requests::new(&self.environment, &self.patience)?;
+        let listing = match self.listing(&requests, model).await {
+            Err(error @ HubError::Unreachable { .. }) => {
+                let Some(snapshot) = cached() else { return Err(error) };
+                tracing::warn!(%error, folder = %snapshot.folder.display(), "the model is taken from the cache");
+                return Ok(snapshot);
+            }
+            listing => listing?,
+        };
+        if model.is_pinned() && listing.commit != model.revision() {
+            let (url, found) = (self.url(model), listing.commit);
+            return Err(HubError::Answer { url, reason: format!("the hub answers with commit {found}") });
+        }
+        self.bring(&requests, model, &cache, &listing).await?;
+        cache.note(model.revision(), &listing.commit)?;
+        Ok(Snapshot { folder: cache.snapshot(&listing.commit), commit: listing.commit })
+    }
+
+    fn url(&self, model: &ModelName) -> String {
+        let (endpoint, revision) = (&self.environment.endpoint, model.revision().replace('/', "%2F"));
+        format!("{endpoint}/api/models/{}/revision/{revision}?blobs=true", model.repository())
+    }
+
+    async fn listing(&self, requests: &Requests, model: &ModelName) -> Result<Listing, HubError> {
+        let url = self.url(model);
+        let mut delay = self.patience.delay;
+        let mut failed = 0;
+        loop {
+            match requests.answer(&url).await {
+                Ok(body) => return Listing::parse(&url, &body),
+                Err(error @ HubError::Unreachable { .. }) => {
+                    failed += 1;
+                    if failed >= self.patience.attempts.min(3) {
+                        return Err(error);
+                    }
+                }
+                Err(error) => return Err(error),
+            }
+            tokio::time::sleep(delay).await;
+            delay *= 2;
+        }
+    }
+
+    /// The small files first, so that a folder with all its weights has everything else too.
+    async fn bring(
+        &self,
+        requests: &Requests,
+        model: &ModelName,
+        cache: &ModelCache,
+        listing: &Listing,
+    ) -> Result<(), HubError> {
+        let small = needed::small_files(model.repository(), listing)?;
+        for file in small {
+            self.file(requests, model, cache, &listing.commit, file).await?;
+        }
+        let weights = needed::weights(model.repository(), listing, cache.shards(&listing.commit)?)?;
+        let missing = weights.iter().filter(|file| !is_there(&cache.blob(file.digest.hex()), file.size));
+        let bytes = missing.map(|file| file.size).fold(0u64, u64::saturating_add);
+        refuse_full_disk(&self.environment.cache, model, bytes)?;
+        for file in weights {
+            self.file(requests, model, cache, &listing.commit, file).await?;
+        }
+        Ok(())
+    }
+
+    async fn file(
+        &self,
+        requests: &Requests,
+        model: &ModelName,
+        cache: &ModelCache,
+        commit: &str,
+        file: &RemoteFile,
+    ) -> Result<(), HubError> {
+        let blob = cache.blob(file.digest.hex());
+        if !is_there(&blob, file.size) {
+            let _lock = cache.lock(file.digest.hex(), self.patience.window).await?;
+            // Another process may have brought it meanwhile.
+            if !is_there(&blob, file.size) {
+                create_parent(&blob)?;
+                let url =
+                    format!("{}/{}/resolve/{commit}/{}", self.environment.endpoint, model.repository(), file.name);
+                let mut told = Instant::now();
+                let mut report = |bytes: u64| {
+                    if told.elapsed() > INTERVAL {
+                        told = Instant::now();
+                        (self.progress)(Progress { file: &file.name, bytes, size: file.size });
+                    }
+                };
+                let download = Download { requests, patience: &self.patience, url, file };
+                let part = incomplete(&blob);
+                download.to(&part, &mut report).await?;
+                std::fs::rename(&part, &blob).map_err(HubError::file(&blob))?;
+            }
+        }
+        cache.link(commit, &file.name, file.digest.hex())
+    }
+}
+
+/// Whether a blob is there: it has its name only if it was verified.
+fn is_there(blob: &Path, size: u64) -> bool {
+    std::fs::metadata(blob).is_ok_and(|found| found.len() == size)
+}
+
+fn refuse_full_disk(cache: &Path, model: &ModelName, bytes: u64) -> Result<(), HubError> {
+    match free_space(cache).ok().map(|space| space.free) {
+        Some(free) if free < bytes => {
+            let allowed = format!("at most the {} that are free in {}", Size(free), cache.display());
+            Err(FieldError::new(format!("size of {model}"), Size(bytes), allowed).into())
+        }
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,41 @@
+//! Whether a file is the one that the hub listed.
+
+use std::io::Read;
+use std::path::Path;
+
+use evenkeel_files::hex;
+use sha1::Digest as _;
+
+use crate::error::HubError;
+use crate::listing::{Digest, RemoteFile};
+
+/// Compares the content of a file with the digest of the listing.
+///
+/// # Errors
+/// Another digest, or a file that cannot be read.
+pub(crate) fn verify(path: &Path, url: &str, file: &RemoteFile) -> Result<(), HubError> {
+    let found = match &file.digest {
+        Digest::Sha256(_) => digest(path, sha2::Sha256::new())?,
+        Digest::GitBlob(_) => {
+            let header = format!("blob {}\0", file.size);
+            digest(path, sha1::Sha1::new().chain_update(header))?
+        }
+    };
+    let wanted = file.digest.hex();
+    if found == wanted {
+        return Ok(());
+    }
+    let reason = format!("what came has the digest {found}, the hub lists {wanted}");
+    Err(HubError::Answer { url: url.to_owned(), reason })
+}
+
+fn digest<D: sha1::Digest>(path: &Path, mut digest: D) -> Result<String, HubError> {
+    let mut file = std::fs::File::open(path).map_err(HubError::file(path))?;
+    let mut buffer = vec![0; 1 << 18];
+    loop {
+        match file.read(&mut buffer).map_err(HubError::file(path))? {
+            0 => return Ok(hex(&digest.finalize())),
+            count => digest.update(&buffer[..count]),
+        }
+    }
+}
