@@ -10,7 +10,7 @@ import wandb
 
 folder = pathlib.Path(sys.argv[1])
 run = wandb.init(project=sys.argv[2] if len(sys.argv) > 2 else "evenkeel", id=folder.name, name=folder.name, resume="allow")
-run.define_metric("*", step_metric="training/step")
+run.define_metric("*", step_metric="step")
 sent = {name: run.summary.get(f"lines/{name}", 0) for name in ("warm_start", "metrics", "evaluation")}
 done = False
 while not done:
@@ -22,8 +22,8 @@ while not done:
         text = path.read_text() if path.exists() else ""
         lines = text[: text.rfind("\n") + 1].splitlines()  # the last one may be half written
         for number, line in enumerate(map(json.loads, lines[sent[name]:]), sent[name] + 1):
-            values = {key: value for key, value in line.items() if isinstance(value, (int, float)) and key != "step"}
-            run.log({**values, "training/step": line["step"], f"lines/{name}": number})
+            values = {key: value for key, value in line.items() if isinstance(value, (int, float))}
+            run.log({**values, f"lines/{name}": number})
         sent[name] = len(lines)
     time.sleep(0 if done else 2)
 run.finish()

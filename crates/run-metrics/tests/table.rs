@@ -25,9 +25,8 @@ fn written() -> String {
         let only = if only.is_empty() { String::new() } else { format!("; only where {only}") };
         let (unit, kind) = (unit.label(), kind.label());
         // Links are those of a page in docs/, or of the page about runs.
-        let help = help.replace("](", "](../").replace("](../#", "](../orchestrator.md#");
-        text +=
-            &format!("| `{name}` | {unit} | {kind} | {} | {} | {help}{only} |\n", lines.join(", "), gauges.join(", "));
+        let help = format!("{help}{only}").replace("](", "](../").replace("](../#", "](../orchestrator.md#");
+        text += &format!("| `{name}` | {unit} | {kind} | {} | {} | {help} |\n", lines.join(", "), gauges.join(", "));
     }
     text
 }

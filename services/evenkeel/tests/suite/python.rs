@@ -136,7 +136,7 @@ print(json.dumps(rows))
     let sent = python("EVENKEEL_WANDB_PYTHON", SCRIPT, &[&out, &follower]);
     let sent: Vec<serde_json::Value> = serde_json::from_str(sent.trim()).unwrap();
     let steps = |name: &str| -> Vec<u64> {
-        sent.iter().filter(|row| row.get(name).is_some()).map(|row| row["training/step"].as_u64().unwrap()).collect()
+        sent.iter().filter(|row| row.get(name).is_some()).map(|row| row["step"].as_u64().unwrap()).collect()
     };
     assert_eq!(steps("warm_start/loss"), [1, 2]);
     assert_eq!(steps("critic/score/mean"), [1, 2, 3]);
