@@ -26,7 +26,7 @@ fi
 
 began=$SECONDS
 rm -rf "$work/dist"
-PATH=$tools/bin:$PATH pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" ./python
+MATURIN_PEP517_ARGS=--locked PATH=$tools/bin:$PATH pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" ./python
 wheel=$(ls "$work"/dist/*.whl)
 printf 'wheel    %s, %.1f MB, in %d s\n' "$(basename "$wheel")" "$(awk "BEGIN{print $(stat -c %s "$wheel") / 1e6}")" $((SECONDS - began))
 case $wheel in *-cp310-abi3-*) ;; *) echo "it is not for the stable ABI of 3.10" && exit 1 ;; esac

@@ -23,14 +23,20 @@ export PATH=$tools/bin:$PATH
 
 .ci/python_licences.py
 rm -rf "$out"
-maturin build --release --strip --zig --compatibility manylinux_2_17 --manifest-path python/Cargo.toml --out "$out"
+maturin build --release --locked --strip --zig --compatibility manylinux_2_17 --manifest-path python/Cargo.toml --out "$out"
 maturin sdist --manifest-path python/Cargo.toml --out "$out"
-wheel=$(ls "$out"/*-cp310-abi3-manylinux_2_17_x86_64*.whl)
+wheel=$(ls "$out"/*-cp310-abi3-*manylinux_2_17_x86_64*.whl)
 auditwheel show "$wheel" | tee "$target/python/auditwheel.txt"
 grep -qE 'manylinux_2_17_x86_64|manylinux2014_x86_64' "$target/python/auditwheel.txt"
 abi3audit --strict "$wheel"
 twine check --strict "$out"/*
 unzip -l "$wheel" | grep -q 'sboms/.*cyclonedx.json' || { echo "the wheel has no bill of materials" && exit 1; }
+
+# The source distribution builds, with the versions of its lock file; not `--locked`, since what the rest of the project needs is left out of it.
+from_source=$(mktemp -d)
+pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$from_source" "$out"/*.tar.gz
+ls "$from_source"/*-cp310-abi3-*.whl
+rm -rf "$from_source"
 
 for python in "${@:-python3}"; do
   environment=$(mktemp -d)

@@ -22,6 +22,9 @@ Divisor = Literal[
     "seq-mean-token-mean", "seq-mean-token-sum", "seq-mean-token-sum-norm", "token-mean", "token-sum", "prompt-mean"
 ]
 
+# Far above any text; sums of them stay exact.
+_MAX_LENGTH = 2**40
+
 #: What a trainer divides its sum of token terms by, by the names that trainers use. `fold` undoes it.
 DIVISORS: dict[Divisor, str] = {
     "seq-mean-token-mean": "rows × the tokens of the row",
@@ -66,9 +69,9 @@ def fold(
     The trainer has to divide by what `divisor` names (see `DIVISORS`), and its token terms have to grow in proportion to the advantage, as
     those of clipping, dual clipping, GSPO, CISPO and SAPO do. KL and entropy terms stay as they are.
 
-    `mask` (rows × tokens) is 1 at the tokens that the trainer's loss sums. `rows`, `tokens` and `prompts` are the counts that the trainer divides by, by default those of the
-    arguments, invalid rows included; `groups_in_update` is P, by default the groups with a token in a valid row; `max_tokens` is the constant
-    of `seq-mean-token-sum-norm`.
+    `mask` (rows × tokens) is 1 at the tokens that the trainer's loss sums. `rows`, `tokens` and `prompts` are the counts that the trainer divides
+    by, by default those of the arguments, invalid rows included (of `prompts`, P); `groups_in_update` is P, by default the groups with a token in
+    a valid row; `max_tokens` is the constant of `seq-mean-token-sum-norm`.
     """
     if divisor not in DIVISORS:
         raise ArgumentValueError(f"divisor is {divisor!r}, allowed: {', '.join(DIVISORS)}")
@@ -160,8 +163,8 @@ def _lengths(lengths: Any) -> list[int]:
         raise ArgumentValueError(f"lengths has {array.ndim} dimensions, allowed: 1, a number for each row")
     with np.errstate(invalid="ignore"):
         whole = array.astype(np.int64) if array.dtype.kind in "biuf" else None
-    if whole is None or (whole != array).any() or (whole < 0).any():
-        raise ArgumentValueError("lengths has a value that is no number of tokens, allowed: whole numbers from 0 on")
+    if whole is None or (whole != array).any() or (whole < 0).any() or (whole > _MAX_LENGTH).any():
+        raise ArgumentValueError(f"lengths has a value that is no number of tokens, allowed: whole numbers from 0 to {_MAX_LENGTH}")
     counted: list[int] = whole.tolist()
     return counted
 

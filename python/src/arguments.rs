@@ -1,7 +1,7 @@
 //! Arguments of calls: what has another type or another length is refused by the argument's name.
 
 use pyo3::prelude::*;
-use pyo3::types::{PyByteArray, PyBytes, PyString};
+use pyo3::types::{PyByteArray, PyBytes, PyDict, PyFrozenSet, PySet, PyString};
 
 use crate::errors::Exception;
 
@@ -28,12 +28,15 @@ pub(crate) fn optional_text<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyRes
     if value.is_none() { Ok(None) } else { text(name, value).map(Some) }
 }
 
-/// The items of a sequence, which a text is not.
+/// The items of a sequence, which a text is not, nor what has keys or no order.
 pub(crate) fn items<'py>(name: &str, value: &Bound<'py, PyAny>) -> PyResult<Vec<Bound<'py, PyAny>>> {
     let refuse = || wrong_type(name, value, "a sequence");
     if value.is_instance_of::<PyString>()
         || value.is_instance_of::<PyBytes>()
         || value.is_instance_of::<PyByteArray>()
+        || value.is_instance_of::<PyDict>()
+        || value.is_instance_of::<PySet>()
+        || value.is_instance_of::<PyFrozenSet>()
         || value.len().is_err()
     {
         return Err(refuse());
