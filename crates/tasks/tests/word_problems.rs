@@ -35,7 +35,8 @@ const KNOWN: [(&str, &str); 8] = [
 fn the_problems_of_a_seed_never_change() {
     let data = of_all_kinds(0);
     let first = |source: usize| data.train.iter().find(|problem| problem.origin.source == source).unwrap();
-    let found: Vec<_> = (0..8).map(first).map(|problem| (text(problem), problem.task.golds().next().unwrap())).collect();
+    let found: Vec<_> =
+        (0..8).map(first).map(|problem| (text(problem), problem.task.golds().next().unwrap())).collect();
     assert_eq!(found, KNOWN);
 }
 
