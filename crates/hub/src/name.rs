@@ -55,6 +55,11 @@ impl ModelName {
         self.revision.as_deref().unwrap_or(DEFAULT_REVISION)
     }
 
+    /// Whether it names no revision: any that is current will do.
+    pub fn is_default(&self) -> bool {
+        self.revision.is_none()
+    }
+
     /// Whether it names a commit, which never becomes another.
     pub fn is_pinned(&self) -> bool {
         is_commit(self.revision())

@@ -19,6 +19,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Recipe;
+use crate::hub::{self, Found};
 
 /// Tolerance of a proof of weights if everything is in f32, in nats: sums in another order differ by a thousandth of it.
 const EXACT_TOLERANCE: f64 = 0.01;
@@ -48,15 +49,17 @@ impl ModelSettings {
     }
 
     /// Puts the commit into a name that does not have one, and brings the model into the cache: what a run begins with is part of its
-    /// identity.
+    /// identity. Where only PyPI has it, its folder takes the place of its name.
     ///
     /// # Errors
     /// A model that cannot be had from the hub.
     pub(crate) fn pin(&mut self) -> anyhow::Result<()> {
         if let Some(name) = self.name() {
             let name = name?;
-            let snapshot = crate::hub::fetch(&name).context("model.path")?;
-            self.path = Some(name.at(&snapshot.commit).to_string().into());
+            self.path = Some(match hub::find(&name).context("model.path")? {
+                Found::Hub(snapshot) => name.at(&snapshot.commit).to_string().into(),
+                Found::Package(folder) => folder,
+            });
         }
         Ok(())
     }

