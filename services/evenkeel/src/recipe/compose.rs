@@ -69,7 +69,7 @@ impl ModelSettings {
     /// # Errors
     /// A model that cannot be had from the hub.
     pub(crate) fn folder(&self) -> anyhow::Result<Option<PathBuf>> {
-        self.path.as_deref().map(|path| crate::hub::folder("model.path", path)).transpose()
+        self.path.as_deref().map(|path| hub::folder("model.path", path)).transpose()
     }
 }
 
@@ -210,7 +210,7 @@ impl RunModel {
             let allowed = format!("{} with a commit, 40 hexadecimal digits", name.at("COMMIT"));
             return Err(FieldError::quoted("model.path", name.to_string(), allowed).into());
         }
-        let folder = crate::hub::fetch(&name).map_err(|error| RunError::model(path, error))?.folder;
+        let folder = hub::fetch(&name).map_err(|error| RunError::model(path, error))?.folder;
         Ok(self.fetched.get_or_init(|| folder).clone())
     }
 }
