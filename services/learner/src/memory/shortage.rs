@@ -154,7 +154,7 @@ mod tests {
 
     fn settings() -> TrainingSettings {
         let mut settings = TrainingSettings::default();
-        settings.compute.threads = 1;
+        settings.compute.device = "cuda".into();
         settings.compute.micro_batch_tokens = 64;
         settings
     }
