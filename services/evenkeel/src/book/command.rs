@@ -60,6 +60,8 @@ fn check(words: &[String]) -> Result<(), String> {
         "docker" => tools::docker(&words),
         "grpcurl" => tools::grpcurl(&words),
         "python" | "python3" => Ok(()),
+        // Of an environment.
+        program if program.ends_with("/bin/python") || program.ends_with("/bin/pip") => Ok(()),
         program if OTHERS.contains(&program) || FOLDERS.iter().any(|folder| program.starts_with(folder)) => Ok(()),
         program if tools::packages().iter().any(|(name, _)| name == program) => Ok(()),
         program => Err(format!("{program}: a program that is not known here")),

@@ -19,7 +19,7 @@ use crate::documentation::{all_keys, schema, schema_of};
 /// Endings of names that look like settings and are files.
 const FILES: [&str; 9] = [".rs", ".proto", ".json", ".jsonl", ".py", ".md", ".toml", ".html", ".safetensors"];
 /// Pages on which names of other systems stand beside ours.
-const COMPARED: [&str; 2] = ["docs/verl.md", "docs/glossary.md"];
+const COMPARED: [&str; 3] = ["docs/verl.md", "docs/glossary.md", "docs/python.md"];
 /// A field of a message that looks like a setting.
 const FIELDS: [&str; 1] = ["model.head"];
 
