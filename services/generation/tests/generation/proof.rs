@@ -62,6 +62,25 @@ async fn an_engine_without_scores_fails_alone_and_says_why() {
     .await;
 }
 
+/// A machine that has much else to do: without this it would be asked in vain until the run ends.
+#[tokio::test]
+async fn an_engine_that_was_too_slow_with_its_scores_has_twice_the_time_for_the_next() {
+    bounded(async {
+        let engine = FakeEngine::start();
+        let mut settings = settings(&[&engine]);
+        settings.engine.control_timeout = Duration::from_millis(100);
+        let service = Service::with(settings).await;
+        service.update(weights(1)).await.unwrap();
+        // Five tokens have 350 ms, and then 700.
+        engine.script(|_| Reply::Tick(Duration::from_millis(500)));
+        let proof = prove(&service, request(1)).await.unwrap();
+        assert_eq!(proof.engines[0].failure.as_ref().unwrap().reason, "ENGINE_LOST");
+        let proof = prove(&service, request(1)).await.unwrap();
+        assert_eq!((&proof.engines[0].failure, proof.engines[0].scores.len()), (&None, 2));
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn what_an_engine_scores_that_restarted_unnoticed_proves_nothing() {
     bounded(async {

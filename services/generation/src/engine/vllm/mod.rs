@@ -16,7 +16,7 @@ mod stream;
 pub(crate) use connector::HttpFiles;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, AtomicU32};
 use std::time::Duration;
 
 use evenkeel_proto::v1::SleepLevel;
@@ -47,6 +47,8 @@ pub(crate) struct VllmClient {
     model: RwLock<Arc<str>>,
     wanted_model: Option<String>,
     control_timeout: Duration,
+    /// How many times the usual time scoring may take: doubled where it did not suffice.
+    score_patience: AtomicU32,
     /// Waking up may take as long as a weight update, and no call's deadline covers it.
     wake_timeout: Duration,
     /// A probe found it paused or asleep: its weights may be half changed or gone.
@@ -73,6 +75,7 @@ impl VllmClient {
             model: RwLock::new(settings.model.as_deref().unwrap_or_default().into()),
             wanted_model: settings.model.clone(),
             control_timeout: settings.engine.control_timeout,
+            score_patience: AtomicU32::new(1),
             wake_timeout: settings.weights.update_timeout,
             found_paused: AtomicBool::new(false),
             max_answer: settings.max_answer.bytes_usize(),

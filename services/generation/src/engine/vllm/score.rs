@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use evenkeel_rpc::error::millis;
@@ -14,6 +15,8 @@ use crate::engine::{EngineClientError, ScoreRequest, SequenceScore};
 
 /// A token of a large model on few cores takes some milliseconds.
 const TIME_PER_TOKEN: Duration = Duration::from_millis(50);
+/// The most that this time is multiplied by, for machines that have much else to do.
+const MAX_PATIENCE: u32 = 64;
 
 #[derive(Deserialize)]
 struct Completion {
@@ -38,7 +41,7 @@ struct Score {
 }
 
 impl VllmClient {
-    /// Scores sequences in one request, within the time of a control call and [`TIME_PER_TOKEN`].
+    /// Scores sequences in one request, within the time of a control call and [`TIME_PER_TOKEN`]; in twice that after it did not suffice.
     pub(super) async fn score_sequences(
         &self,
         request: ScoreRequest<'_>,
@@ -50,11 +53,14 @@ impl VllmClient {
             http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
         let tokens: usize = request.sequences.iter().map(Vec::len).sum();
-        let limit = self.control_timeout + TIME_PER_TOKEN * u32::try_from(tokens).unwrap_or(u32::MAX);
-        let after_ms = millis(limit);
-        let bytes = tokio::time::timeout(limit, exchange)
-            .await
-            .unwrap_or(Err(EngineClientError::Timeout { route: COMPLETIONS, after_ms }))?;
+        let patience = self.score_patience.load(Ordering::Relaxed);
+        let usual = self.control_timeout + TIME_PER_TOKEN * u32::try_from(tokens).unwrap_or(u32::MAX);
+        let limit = usual.saturating_mul(patience);
+        let Ok(answered) = tokio::time::timeout(limit, exchange).await else {
+            self.score_patience.store(patience.saturating_mul(2).min(MAX_PATIENCE), Ordering::Relaxed);
+            return Err(EngineClientError::Timeout { route: COMPLETIONS, after_ms: millis(limit) });
+        };
+        let bytes = answered?;
         parse(&bytes, request.sequences)
     }
 }

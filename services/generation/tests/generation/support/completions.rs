@@ -59,6 +59,10 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
     if !body["prompt_logprobs"].is_null() {
         return match reply {
             Reply::Answer => axum::Json(scored(&body, &label)).into_response(),
+            Reply::Tick(tick) => {
+                tokio::time::sleep(tick).await;
+                axum::Json(scored(&body, &label)).into_response()
+            }
             _ => axum::Json(json!({"choices": []})).into_response(),
         };
     }
