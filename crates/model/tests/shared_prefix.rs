@@ -225,12 +225,15 @@ fn the_rows_of_a_prompt_come_once_and_continuations_go_on_where_it_ends() {
     assert_eq!((0..5).map(of).collect::<Vec<_>>(), [(1, 0), (2, 0), (1, 2), (0, 2), (1, 2)]);
 }
 
+/// Tokens after a prefix, and which of the whole sequence are scored.
+type Continuation<'a> = (&'a [u32], &'a [usize]);
+
 #[test]
 fn what_cannot_be_shared_is_refused_and_leaves_nothing_behind() {
     let config = &variants()[3];
     let mut batch = Packed::default();
     let long = [1; 159];
-    let cases: [(&[u32], &[(&[u32], &[usize])], [&str; 2]); 6] = [
+    let cases: [(&[u32], &[Continuation], [&str; 2]); 6] = [
         (&[], &[(&[1], &[1])], ["shared prefix is 0", "1 or more"]),
         (&[1], &[], ["continuations of a prefix is 0", "1 or more"]),
         (&[1, 37], &[(&[1], &[2])], ["token id at index 1 is 37", "36"]),

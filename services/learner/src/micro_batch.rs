@@ -135,7 +135,7 @@ mod tests {
 
     impl TokenLoss for Waves {
         fn coefficients(&self, _: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
-            let of_sequence = |sequence: usize| batch.scored(sequence).enumerate().map(|(place, token)| (place, token));
+            let of_sequence = |sequence: usize| batch.scored(sequence).enumerate();
             let all = (0..batch.sequences()).flat_map(of_sequence);
             let logp = all.map(|(place, token)| (batch.targets()[token] as f32 + 0.7 * place as f32).sin()).collect();
             Ok(Coefficients { logp, entropy: vec![0.1; scores.logp.len()] })
