@@ -100,7 +100,7 @@ fn a_server_starts_a_run_of_several_recipes() {
         "endpoints.reward=http://127.0.0.1:9",
     ]);
     command.args(nowhere.iter().flat_map(|setting| ["--set", setting]));
-    command.args(["--set", "start.set=[\"services.outage_timeout=1s\"]"]);
+    command.args(["--set", "start.set=[\"services.outage_timeout=5s\"]"]);
     let _server = Process::start(command);
     let run = dir.path().join("dapo-small");
     wait_for("the run's end", || summary(&run).is_some());
