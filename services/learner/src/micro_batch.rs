@@ -4,7 +4,7 @@ use evenkeel_model::{Config, Packed, Scores};
 
 use crate::blocks::Place;
 use crate::error::Result;
-use crate::parts::{by_prompt, in_order, lengths, one_by_one, partition};
+use crate::parts::{by_length, by_prompt, in_order, one_by_one};
 use crate::sequence::Sequence;
 use crate::settings::GradientPacking;
 
@@ -24,9 +24,7 @@ impl MicroBatches {
     /// A sequence that the model refuses.
     pub(crate) fn pack(config: &Config, sequences: &[Sequence], budget: usize, shared: bool) -> Result<Self> {
         let parts = if shared { by_prompt(sequences, budget) } else { one_by_one(0..sequences.len()) };
-        let batches = partition(&lengths(sequences, &parts), budget);
-        let of_parts = |batch: Vec<usize>| (0, batch.into_iter().map(|part| parts[part].clone()).collect());
-        Self::of(config, sequences, batches.into_iter().map(of_parts))
+        Self::of(config, sequences, by_length(sequences, &parts, budget).into_iter().map(|parts| (0, parts)))
     }
 
     /// Packs sequences whose gradient is summed, each of which has its place; blocks ascend.
@@ -44,17 +42,11 @@ impl MicroBatches {
         for of_block in places.chunk_by(|one, next| one.block == next.block) {
             let (block, all) = (of_block[0].block, first..first + of_block.len());
             first = all.end;
-            match packing {
-                GradientPacking::InOrder(tokens) => {
-                    batches.extend(in_order(sequences, places, all, tokens).into_iter().map(|parts| (block, parts)));
-                }
-                GradientPacking::ByLength(tokens) => {
-                    let parts = one_by_one(all);
-                    let of_parts =
-                        |batch: Vec<usize>| (block, batch.into_iter().map(|part| parts[part].clone()).collect());
-                    batches.extend(partition(&lengths(sequences, &parts), tokens).into_iter().map(of_parts));
-                }
-            }
+            let micro_batches = match packing {
+                GradientPacking::InOrder(tokens) => in_order(sequences, places, all, tokens),
+                GradientPacking::ByLength(tokens) => by_length(sequences, &one_by_one(all), tokens),
+            };
+            batches.extend(micro_batches.into_iter().map(|parts| (block, parts)));
         }
         Self::of(config, sequences, batches)
     }

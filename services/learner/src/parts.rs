@@ -6,16 +6,17 @@ use std::ops::Range;
 use crate::blocks::Place;
 use crate::sequence::Sequence;
 
-/// Tokens of each part.
-pub(crate) fn lengths(sequences: &[Sequence], parts: &[Vec<usize>]) -> Vec<usize> {
-    let length = |part: &Vec<usize>| match part[..] {
-        [one] => sequences[one].ids().len(),
-        _ => {
-            part.first().map_or(0, |&first| sequences[first].prompt().len())
-                + part.iter().map(|&one| sequences[one].own().len()).sum::<usize>()
-        }
-    };
-    parts.iter().map(length).collect()
+/// Tokens of a part: its prompt once, and what each sequence has after it.
+fn length(sequences: &[Sequence], part: &[usize]) -> usize {
+    part.first().map_or(0, |&first| sequences[first].prompt().len())
+        + part.iter().map(|&one| sequences[one].own().len()).sum::<usize>()
+}
+
+/// Parts in micro-batches of at most `budget` tokens, or of one longer part, the longest first.
+pub(crate) fn by_length(sequences: &[Sequence], parts: &[Vec<usize>], budget: usize) -> Vec<Vec<Vec<usize>>> {
+    let lengths: Vec<usize> = parts.iter().map(|part| length(sequences, part)).collect();
+    let of_parts = |batch: Vec<usize>| batch.into_iter().map(|part| parts[part].clone()).collect();
+    partition(&lengths, budget).into_iter().map(of_parts).collect()
 }
 
 pub(crate) fn one_by_one(all: Range<usize>) -> Vec<Vec<usize>> {
@@ -86,7 +87,7 @@ pub(crate) fn by_prompt(sequences: &[Sequence], tokens: usize) -> Vec<Vec<usize>
 ///
 /// Longest first, so that the parts of a micro-batch have similar lengths and the model's threads even loads.
 /// The result depends on lengths alone; parts of equal length keep their order.
-pub(crate) fn partition(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
+fn partition(lengths: &[usize], budget: usize) -> Vec<Vec<usize>> {
     let mut order: Vec<usize> = (0..lengths.len()).collect();
     order.sort_by_key(|&index| std::cmp::Reverse(lengths[index]));
     let mut batches = Vec::new();
@@ -193,9 +194,9 @@ mod tests {
                 prop_assert!(part.len() == 1 || !all[part[0]].prompt().is_empty());
             }
             // A prompt is counted once in a part.
-            for (part, length) in parts.iter().zip(lengths(&all, &parts)) {
+            for part in &parts {
                 let own: usize = part.iter().map(|&index| all[index].own().len()).sum();
-                prop_assert_eq!(length, all[part[0]].prompt().len() + own);
+                prop_assert_eq!(length(&all, part), all[part[0]].prompt().len() + own);
             }
         }
     }
