@@ -91,26 +91,33 @@ async fn steps_are_sampled_while_earlier_ones_are_trained_and_never_farther_ahea
 }
 
 /// A run in which a sample of each step waits until one of later weights has come, of the next step or of the evaluation before it, and with
-/// `loses` is lost then.
+/// `loses` is lost then. Where the engines had to be moved back to its weights for another sample, later ones wait for it, so that it waits
+/// for none.
 async fn with_stragglers(recipe: &LoopSettings, loses: bool) -> Vec<String> {
     let (_dir, path) = temp();
     let cluster = Cluster::start().await;
     let (state, last) = (Arc::downgrade(&cluster.generation.state), recipe.run.steps);
     let lag = u64::from(recipe.pipeline.max_lag);
-    let next_is_seen = move |step: u64| {
+    let next_is_seen = move |sample: &SampleId| {
         let state = state.upgrade().unwrap();
         let seen = state.seen.lock().unwrap();
-        let mut ids = seen.iter().map(|item| item.group_id.parse::<GroupId>().unwrap());
-        ids.any(|id| match id.purpose {
-            Purpose::Train => id.step == step + 1,
-            Purpose::Eval => id.step + lag == step,
+        let step = sample.group.step;
+        let is_next = |group: GroupId| match group.purpose {
+            Purpose::Train => group.step == step + 1,
+            Purpose::Eval => group.step + lag == step,
+        };
+        let moves = state.moves.lock().unwrap();
+        let came_back = |version: Option<u64>| version.is_some_and(|version| moves.get(&version) > Some(&1));
+        seen.iter().any(|item| {
+            is_next(item.group_id.parse().unwrap())
+                || item.sample_id == sample.to_string() && came_back(item.policy_version)
         })
     };
     *cluster.generation.state.fates.lock().unwrap() = Some(Box::new(move |id, attempt| {
         let id: SampleId = id.parse().unwrap();
         let straggles = id.group.purpose == Purpose::Train && id.group.step < last && id.sample == 1;
         match straggles && attempt == 1 && id.group.prompt % 4 == 2 {
-            true if !next_is_seen(id.group.step) => Fate::Waits,
+            true if !next_is_seen(&id) => Fate::Waits,
             true if loses => Fate::Lost,
             _ => Fate::Answered,
         }

@@ -60,6 +60,8 @@ pub(crate) struct FakeState {
     /// From this weights version on almost every response is correct; 0 is [`CERTAIN_FROM`].
     pub(crate) certain_from: AtomicU64,
     pub(crate) updates: AtomicU64,
+    /// How often the engines were moved to each version.
+    pub(crate) moves: Mutex<BTreeMap<u64, u32>>,
     /// All calls of Sleep.
     pub(crate) sleeps: Mutex<Vec<SleepLevel>>,
     /// The digest of the weights that the engine really has, whatever it says.
@@ -306,6 +308,7 @@ impl Generation for FakeGeneration {
             digest.clone_from(&weights.digest);
         }
         *self.weights.lock().unwrap() = weights;
+        *self.state.moves.lock().unwrap().entry(version).or_default() += 1;
         let engine = EngineUpdate {
             engine: "fake".into(),
             outcome: EngineUpdateOutcome::Updated.into(),
