@@ -106,8 +106,8 @@ impl ModelCache {
     }
 
     /// Keeps other processes from downloading the same blob: the lock that huggingface_hub takes. While another has it, its file must grow
-    /// within `patience`.
-    pub(crate) async fn lock(&self, digest: &str, patience: Duration) -> Result<File, HubError> {
+    /// within `stall`.
+    pub(crate) async fn lock(&self, digest: &str, stall: Duration) -> Result<File, HubError> {
         let path = self.locks.join(format!("{digest}.lock"));
         create_parent(&path)?;
         let file =
@@ -123,7 +123,7 @@ impl ModelCache {
             if length() != seen {
                 (seen, since) = (length(), Instant::now());
             }
-            if since.elapsed() > patience {
+            if since.elapsed() > stall {
                 let reason = format!("another process has {} and makes no progress", path.display());
                 return Err(HubError::Unreachable { url: self.blob(digest).display().to_string(), reason });
             }

@@ -10,13 +10,13 @@ use reqwest::header::CONTENT_RANGE;
 
 use crate::error::HubError;
 use crate::listing::RemoteFile;
-use crate::request::{Patience, Requests, unreachable};
+use crate::request::{Requests, RetryPolicy, unreachable};
 use crate::verify::verify;
 
 /// A file that is wanted.
 pub(crate) struct Download<'a> {
     pub(crate) requests: &'a Requests,
-    pub(crate) patience: &'a Patience,
+    pub(crate) retries: &'a RetryPolicy,
     pub(crate) url: String,
     pub(crate) file: &'a RemoteFile,
 }
@@ -28,16 +28,16 @@ impl Download<'_> {
     /// What the hub refuses; one that makes no progress in several attempts; content of another length or digest, which is removed.
     pub(crate) async fn to(&self, path: &Path, report: &mut dyn FnMut(u64)) -> Result<(), HubError> {
         let (mut failed, mut best) = (0, length(path));
-        let mut delay = self.patience.delay;
+        let mut delay = self.retries.delay;
         while length(path) != self.file.size || !path.exists() {
             let Err(error) = self.attempt(path, report).await else { continue };
             let now = length(path);
             // One byte at a time is no progress.
-            if now >= best.saturating_add(self.patience.least) {
-                (failed, best, delay) = (0, now, self.patience.delay);
+            if now >= best.saturating_add(self.retries.least) {
+                (failed, best, delay) = (0, now, self.retries.delay);
             }
             failed += 1;
-            if !matches!(error, HubError::Unreachable { .. }) || failed >= self.patience.attempts {
+            if !matches!(error, HubError::Unreachable { .. }) || failed >= self.retries.attempts {
                 return Err(error);
             }
             tracing::warn!(file = self.file.name, bytes = now, %error, "a download broke off and goes on");
@@ -87,8 +87,8 @@ impl Download<'_> {
             }
             out.write_all(&piece).map_err(HubError::file(path))?;
             report(have);
-            if since.elapsed() > self.patience.window {
-                if have - then < self.patience.least {
+            if since.elapsed() > self.retries.window {
+                if have - then < self.retries.least {
                     let reason = format!("{} bytes in {:.0?} are too slow", have - then, since.elapsed());
                     return Err(HubError::Unreachable { url: self.url.clone(), reason });
                 }

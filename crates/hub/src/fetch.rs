@@ -13,7 +13,7 @@ use crate::error::HubError;
 use crate::listing::{Listing, RemoteFile};
 use crate::name::ModelName;
 use crate::needed;
-use crate::request::{Patience, Requests};
+use crate::request::{Requests, RetryPolicy};
 
 /// How often progress is told.
 const INTERVAL: Duration = Duration::from_secs(5);
@@ -21,7 +21,7 @@ const INTERVAL: Duration = Duration::from_secs(5);
 /// The hub, and the cache of this machine.
 pub struct Hub {
     environment: Environment,
-    patience: Patience,
+    retries: RetryPolicy,
     progress: Box<dyn Fn(Progress<'_>) + Send + Sync>,
 }
 
@@ -47,8 +47,8 @@ pub struct Snapshot {
 
 impl Hub {
     /// The hub of these variables.
-    pub fn new(environment: Environment, patience: Patience) -> Self {
-        Self { environment, patience, progress: Box::new(|_| {}) }
+    pub fn new(environment: Environment, retries: RetryPolicy) -> Self {
+        Self { environment, retries, progress: Box::new(|_| {}) }
     }
 
     /// Tells somebody how far a file has come.
@@ -84,7 +84,7 @@ impl Hub {
             let folder = cache.snapshot(&cache.commit_of(model.revision()).unwrap_or_default());
             return cached().ok_or_else(|| HubError::Offline { name: model.to_string(), folder });
         }
-        let requests = Requests::new(&self.environment, &self.patience)?;
+        let requests = Requests::new(&self.environment, &self.retries)?;
         let listing = match self.listing(&requests, model).await {
             Err(error @ HubError::Unreachable { .. }) => {
                 let Some(snapshot) = cached() else { return Err(error) };
@@ -109,14 +109,14 @@ impl Hub {
 
     async fn listing(&self, requests: &Requests, model: &ModelName) -> Result<Listing, HubError> {
         let url = self.url(model);
-        let mut delay = self.patience.delay;
+        let mut delay = self.retries.delay;
         let mut failed = 0;
         loop {
             match requests.answer(&url).await {
                 Ok(body) => return Listing::parse(&url, &body),
                 Err(error @ HubError::Unreachable { .. }) => {
                     failed += 1;
-                    if failed >= self.patience.attempts.min(3) {
+                    if failed >= self.retries.attempts.min(3) {
                         return Err(error);
                     }
                 }
@@ -159,7 +159,7 @@ impl Hub {
     ) -> Result<(), HubError> {
         let blob = cache.blob(file.digest.hex());
         if !is_there(&blob, file.size) {
-            let _lock = cache.lock(file.digest.hex(), self.patience.window).await?;
+            let _lock = cache.lock(file.digest.hex(), self.retries.window).await?;
             // Another process may have brought it meanwhile.
             if !is_there(&blob, file.size) {
                 create_parent(&blob)?;
@@ -172,7 +172,7 @@ impl Hub {
                         (self.progress)(Progress { file: &file.name, bytes, size: file.size });
                     }
                 };
-                let download = Download { requests, patience: &self.patience, url, file };
+                let download = Download { requests, retries: &self.retries, url, file };
                 let part = incomplete(&blob);
                 download.to(&part, &mut report).await?;
                 std::fs::rename(&part, &blob).map_err(HubError::file(&blob))?;

@@ -20,4 +20,4 @@ pub use environment::Environment;
 pub use error::HubError;
 pub use fetch::{Hub, Progress, Snapshot};
 pub use name::ModelName;
-pub use request::Patience;
+pub use request::RetryPolicy;

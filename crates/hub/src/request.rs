@@ -11,9 +11,9 @@ use crate::error::HubError;
 /// Longest answer that is not a file, in bytes.
 const MAX_ANSWER: usize = 64 << 20;
 
-/// How long a hub may keep its clients waiting.
+/// How long requests wait for the hub, and how often they are tried again.
 #[derive(Clone, Copy, Debug)]
-pub struct Patience {
+pub struct RetryPolicy {
     /// Until a connection is there.
     pub connect: Duration,
     /// From one piece of an answer to the next.
@@ -28,7 +28,7 @@ pub struct Patience {
     pub attempts: u32,
 }
 
-impl Default for Patience {
+impl Default for RetryPolicy {
     fn default() -> Self {
         Self {
             connect: Duration::from_secs(10),
@@ -48,14 +48,14 @@ pub(crate) struct Requests {
 }
 
 impl Requests {
-    pub(crate) fn new(environment: &Environment, patience: &Patience) -> Result<Self, HubError> {
+    pub(crate) fn new(environment: &Environment, retries: &RetryPolicy) -> Result<Self, HubError> {
         // An error only says that a provider is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let failed = |reason: String| HubError::Unreachable { url: environment.endpoint.clone(), reason };
         let client = Client::builder()
             .user_agent(concat!("evenkeel/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(patience.connect)
-            .read_timeout(patience.read)
+            .connect_timeout(retries.connect)
+            .read_timeout(retries.read)
             // reqwest leaves the token out where a redirect leads to another host.
             .redirect(reqwest::redirect::Policy::limited(5))
             .build()

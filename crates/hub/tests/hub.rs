@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
-use evenkeel_hub::{Environment, Hub, HubError, ModelName, Patience};
+use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy};
 use evenkeel_testing::hub_server::{Answer, Repository, Request, Server};
 
 const COMMIT: &str = "0123456789abcdef0123456789abcdef01234567";
@@ -53,7 +53,7 @@ impl World {
     }
 
     fn fetch(&self, name: &str, more: &[(&str, &str)]) -> Result<evenkeel_hub::Snapshot, HubError> {
-        let patience = Patience {
+        let retries = RetryPolicy {
             connect: Duration::from_secs(2),
             read: Duration::from_millis(400),
             window: Duration::from_millis(600),
@@ -61,7 +61,7 @@ impl World {
             delay: Duration::from_millis(10),
             attempts: 3,
         };
-        Hub::new(self.environment(more), patience).fetch(&ModelName::parse("model.path", name).unwrap())
+        Hub::new(self.environment(more), retries).fetch(&ModelName::parse("model.path", name).unwrap())
     }
 
     fn model(&self) -> std::path::PathBuf {

@@ -50,7 +50,7 @@ pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
 pub use problem::{Demonstration, Id, Origin, Problem};
 pub use program::Program;
-pub use question::{Difficulty, Kind};
+pub use question::{ProblemDifficulty, ProblemKind};
 pub use reason::Reason;
 pub use report::{DataReport, Example, FileReport, Part};
 pub use row::{Row, RowError, RowLocation, RowProblem};

@@ -2,6 +2,7 @@
 
 use rand::Rng;
 use rand::seq::IndexedRandom;
+use serde::{Deserialize, Serialize};
 
 /// People and things of problems in words.
 const NAMES: [&str; 12] =
@@ -12,8 +13,10 @@ const THINGS: [&str; 12] = [
 ];
 
 /// A kind of problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum Kind {
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ProblemKind {
     /// `What is 12 + 7?`
     Sum,
     /// `What is 12 - 7?`
@@ -33,9 +36,12 @@ pub enum Kind {
 }
 
 /// How large numbers are, and how many steps there are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Difficulty {
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
+#[serde(rename_all = "kebab-case")]
+pub enum ProblemDifficulty {
     /// Numbers up to 30; 2 or 3 steps.
+    #[default]
     Easy,
     /// Numbers of two digits; 2 to 4 steps.
     Medium,
@@ -50,10 +56,14 @@ pub(crate) struct Question {
     pub(crate) answer: u32,
 }
 
-impl Kind {
+impl ProblemKind {
     /// Every kind, in an order that never changes: the random numbers of a problem depend on its place.
     pub const ALL: [Self; 8] =
         [Self::Sum, Self::Difference, Self::Product, Self::Gain, Self::Loss, Self::Boxes, Self::Largest, Self::Steps];
+
+    /// All but `steps`, in which one answer takes several sums.
+    pub const USUAL: [Self; 7] =
+        [Self::Sum, Self::Difference, Self::Product, Self::Gain, Self::Loss, Self::Boxes, Self::Largest];
 
     /// Its name in settings, metrics and ids.
     #[must_use]
@@ -71,7 +81,7 @@ impl Kind {
     }
 
     /// A problem of this kind.
-    pub(crate) fn draw(self, difficulty: Difficulty, rng: &mut impl Rng) -> Question {
+    pub(crate) fn draw(self, difficulty: ProblemDifficulty, rng: &mut impl Rng) -> Question {
         let size = Size::of(difficulty);
         let (name, things) = (pick(&NAMES, rng), pick(&THINGS, rng));
         match self {
@@ -128,13 +138,15 @@ struct Size {
 }
 
 impl Size {
-    const fn of(difficulty: Difficulty) -> Self {
+    const fn of(difficulty: ProblemDifficulty) -> Self {
         match difficulty {
-            Difficulty::Easy => Self { terms: [2, 15], factors: [2, 10], compared: [10, 99], among: 3, steps: [2, 3] },
-            Difficulty::Medium => {
+            ProblemDifficulty::Easy => {
+                Self { terms: [2, 15], factors: [2, 10], compared: [10, 99], among: 3, steps: [2, 3] }
+            }
+            ProblemDifficulty::Medium => {
                 Self { terms: [10, 49], factors: [3, 12], compared: [10, 999], among: 4, steps: [2, 4] }
             }
-            Difficulty::Hard => {
+            ProblemDifficulty::Hard => {
                 Self { terms: [25, 499], factors: [6, 25], compared: [100, 9_999], among: 6, steps: [3, 6] }
             }
         }
@@ -212,7 +224,7 @@ mod tests {
 
     use super::*;
 
-    fn drawn(kind: Kind, difficulty: Difficulty) -> impl Iterator<Item = Question> {
+    fn drawn(kind: ProblemKind, difficulty: ProblemDifficulty) -> impl Iterator<Item = Question> {
         (0..500).map(move |number| kind.draw(difficulty, &mut rng(1, Stream::WordProblem { kind: 0, number })))
     }
 
@@ -220,20 +232,28 @@ mod tests {
         text.split(|c: char| !c.is_ascii_digit()).filter_map(|digits| digits.parse().ok()).collect()
     }
 
-    const DIFFICULTIES: [Difficulty; 3] = [Difficulty::Easy, Difficulty::Medium, Difficulty::Hard];
+    #[test]
+    fn a_kind_has_one_name_in_settings_and_in_metrics() {
+        for kind in ProblemKind::ALL {
+            assert_eq!(serde_json::to_value(kind).unwrap(), kind.name());
+        }
+    }
+
+    const DIFFICULTIES: [ProblemDifficulty; 3] =
+        [ProblemDifficulty::Easy, ProblemDifficulty::Medium, ProblemDifficulty::Hard];
 
     #[test]
     fn the_answer_is_that_of_the_words() {
         for difficulty in DIFFICULTIES {
-            for kind in Kind::ALL {
+            for kind in ProblemKind::ALL {
                 for Question { text, answer } in drawn(kind, difficulty) {
                     let found = numbers(&text);
                     let expected = match (kind, &found[..]) {
-                        (Kind::Sum | Kind::Gain, [a, b]) => a + b,
-                        (Kind::Difference | Kind::Loss, [a, b]) => a - b,
-                        (Kind::Product | Kind::Boxes, [a, b]) => a * b,
-                        (Kind::Largest, numbers) => *numbers.iter().max().unwrap(),
-                        (Kind::Steps, _) => count(&text),
+                        (ProblemKind::Sum | ProblemKind::Gain, [a, b]) => a + b,
+                        (ProblemKind::Difference | ProblemKind::Loss, [a, b]) => a - b,
+                        (ProblemKind::Product | ProblemKind::Boxes, [a, b]) => a * b,
+                        (ProblemKind::Largest, numbers) => *numbers.iter().max().unwrap(),
+                        (ProblemKind::Steps, _) => count(&text),
                         _ => panic!("{kind:?}: {text}"),
                     };
                     assert_eq!(answer, expected, "{text}");
@@ -260,14 +280,15 @@ mod tests {
 
     #[test]
     fn harder_problems_have_larger_numbers_and_more_steps() {
-        for kind in Kind::ALL {
+        for kind in ProblemKind::ALL {
             let mean =
                 |difficulty| drawn(kind, difficulty).map(|question| f64::from(question.answer)).sum::<f64>() / 500.0;
             let [easy, medium, hard] = DIFFICULTIES.map(mean);
             assert!(easy < medium && medium < hard, "{kind:?}: {easy}, {medium}, {hard}");
         }
-        let sentences =
-            |difficulty| drawn(Kind::Steps, difficulty).map(|question| question.text.matches(". ").count()).max();
+        let sentences = |difficulty| {
+            drawn(ProblemKind::Steps, difficulty).map(|question| question.text.matches(". ").count()).max()
+        };
         assert_eq!(DIFFICULTIES.map(sentences), [Some(4), Some(5), Some(7)]);
     }
 }

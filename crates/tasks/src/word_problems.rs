@@ -10,7 +10,7 @@ use evenkeel_chat::Prompt;
 use evenkeel_seeds::{Stream, rng};
 
 use crate::dataset::hold_out;
-use crate::question::{Difficulty, Kind, Question};
+use crate::question::{ProblemDifficulty, ProblemKind, Question};
 use crate::{DataReport, DataSource, Dataset, Id, Origin, Problem, Rules, Task};
 
 const NAME: &str = "word-problems";
@@ -20,7 +20,13 @@ const DRAWN: u64 = 3 * PROBLEMS as u64;
 
 /// Problems of these kinds; `held_out` of them apart, as many of each kind as far as it has that many. At most half of a kind's problems
 /// are held out. No text is in both parts; numbers may be, with other names and things.
-pub fn dataset(seed: u64, held_out: u32, kinds: &[Kind], difficulty: Difficulty, rules: &Rules) -> Dataset {
+pub fn dataset(
+    seed: u64,
+    held_out: u32,
+    kinds: &[ProblemKind],
+    difficulty: ProblemDifficulty,
+    rules: &Rules,
+) -> Dataset {
     let all: Vec<Vec<Problem>> =
         kinds.iter().enumerate().map(|(source, kind)| problems(*kind, seed, difficulty, source, rules)).collect();
     let available: Vec<usize> = all.iter().map(|problems| problems.len() / 2).collect();
@@ -37,8 +43,8 @@ pub fn dataset(seed: u64, held_out: u32, kinds: &[Kind], difficulty: Difficulty,
 }
 
 /// Different problems of a kind.
-fn problems(kind: Kind, seed: u64, difficulty: Difficulty, source: usize, rules: &Rules) -> Vec<Problem> {
-    let place = Kind::ALL.iter().position(|other| *other == kind).unwrap_or_default() as u64;
+fn problems(kind: ProblemKind, seed: u64, difficulty: ProblemDifficulty, source: usize, rules: &Rules) -> Vec<Problem> {
+    let place = ProblemKind::ALL.iter().position(|other| *other == kind).unwrap_or_default() as u64;
     let (mut asked, mut problems) = (HashSet::new(), Vec::new());
     for number in 0..DRAWN {
         let Question { text, answer } =
@@ -53,7 +59,7 @@ fn problems(kind: Kind, seed: u64, difficulty: Difficulty, source: usize, rules:
     problems
 }
 
-fn problem(kind: Kind, number: u64, source: usize, text: &str, answer: u32, rules: &Rules) -> Problem {
+fn problem(kind: ProblemKind, number: u64, source: usize, text: &str, answer: u32, rules: &Rules) -> Problem {
     let task = Task::math([answer.to_string()]).expect("one gold answer is given");
     Problem {
         id: Id::Text(format!("{}-{number}", kind.name())),
@@ -94,8 +100,8 @@ mod tests {
 
     use super::*;
 
-    fn of(seed: u64, held_out: u32, kinds: &[Kind]) -> Dataset {
-        dataset(seed, held_out, kinds, Difficulty::Easy, &Rules::default())
+    fn of(seed: u64, held_out: u32, kinds: &[ProblemKind]) -> Dataset {
+        dataset(seed, held_out, kinds, ProblemDifficulty::Easy, &Rules::default())
     }
 
     fn counts(problems: &[Problem]) -> BTreeMap<&str, usize> {
@@ -106,7 +112,7 @@ mod tests {
 
     #[test]
     fn every_kind_is_held_out_alike_and_no_text_is_in_both_parts() {
-        let data = of(7, 1_000, &Kind::ALL);
+        let data = of(7, 1_000, &ProblemKind::ALL);
         assert_eq!(data.held_out.len(), 1_000);
         let held = counts(&data.held_out);
         assert_eq!(held["gain"], held["largest"]);
@@ -116,13 +122,13 @@ mod tests {
         assert_eq!(texts.len(), 1_000);
         assert!(data.train.iter().all(|problem| !texts.contains(&format!("{:?}", problem.prompt))));
         assert_eq!(counts(&data.train).len(), 8);
-        assert_eq!(data, of(7, 1_000, &Kind::ALL));
-        assert_ne!(data.held_out, of(8, 1_000, &Kind::ALL).held_out);
+        assert_eq!(data, of(7, 1_000, &ProblemKind::ALL));
+        assert_ne!(data.held_out, of(8, 1_000, &ProblemKind::ALL).held_out);
     }
 
     #[test]
     fn each_kind_is_a_source_and_other_kinds_change_nothing_about_it() {
-        let (two, one) = (of(3, 0, &[Kind::Gain, Kind::Loss]), of(3, 0, &[Kind::Loss]));
+        let (two, one) = (of(3, 0, &[ProblemKind::Gain, ProblemKind::Loss]), of(3, 0, &[ProblemKind::Loss]));
         let names: Vec<_> = two.sources.iter().map(|source| source.name.as_str()).collect();
         assert_eq!(names, ["gain", "loss"]);
         let losses: Vec<_> =

@@ -2,10 +2,10 @@
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use evenkeel_chat::Prompt;
-use evenkeel_tasks::{Dataset, Difficulty, Kind, Problem, Rules, word_problems};
+use evenkeel_tasks::{Dataset, Problem, ProblemDifficulty, ProblemKind, Rules, word_problems};
 
 fn of_all_kinds(seed: u64) -> Dataset {
-    word_problems::dataset(seed, 0, &Kind::ALL, Difficulty::Easy, &Rules::default())
+    word_problems::dataset(seed, 0, &ProblemKind::ALL, ProblemDifficulty::Easy, &Rules::default())
 }
 
 fn text(problem: &Problem) -> &str {

@@ -47,8 +47,8 @@ pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve
 pub use settings::{
     AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, DataKind, DataSettings,
     EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, KeptRollouts, LoopSettings, Overlong,
-    PageSettings, PipelineSettings, PolicySamplingSettings, ProblemDifficulty, ProblemKind, ProgramMode, ProgramReward,
-    ProgramWording, ProofSettings, RunSettings, SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings,
-    SourceSettings, StepOrder, TrailsSettings, VerifierSettings, WarmStartSettings, WordProblemsSettings,
+    PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
+    RunSettings, SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, StepOrder,
+    TrailsSettings, VerifierSettings, WarmStartSettings, WordProblemsSettings,
 };
 pub use text::Tokenizer;

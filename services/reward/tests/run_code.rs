@@ -137,7 +137,7 @@ fn a_program_that_gets_no_turn_is_answered_504_before_its_client_gives_up() {
     with_sandbox(async {
         let http = Http::start(|settings| {
             (settings.code.threads, settings.max_items) = (1, 1);
-            settings.http.patience = Duration::from_secs(2);
+            settings.http.client_margin = Duration::from_secs(2);
         })
         .await;
         // A first program prepares the sandbox.
@@ -153,7 +153,7 @@ fn a_program_that_gets_no_turn_is_answered_504_before_its_client_gives_up() {
         let occupied = tokio::time::timeout(Duration::from_secs(8), http.post(&busy));
         let ((status, answer, took), _) = tokio::join!(waiting, occupied);
         assert_eq!(status, 504, "{answer}");
-        assert!(took < Duration::from_secs(3), "{took:?}, patience 3 s");
+        assert!(took < Duration::from_secs(3), "{took:?}, the client waits 3 s");
         // The busy client has gone, and its program with it.
         let answer = http.run("print(1)", "", json!({})).await;
         assert_eq!(answer["run_result"]["stdout"], json!("1\n"));

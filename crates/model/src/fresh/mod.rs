@@ -109,7 +109,7 @@ fn write(folder: &Path, model: &FreshModel, marker: &Value) -> Result<()> {
     config.validate()?;
     let _ = std::fs::remove_dir_all(folder);
     std::fs::create_dir_all(folder).map_err(ModelError::file(folder))?;
-    let parameters = Parameters::random(&config, model.seed, model.shape.deviation, &Device::Cpu)?;
+    let parameters = Parameters::random(&config, model.seed, model.shape.deviation as f32, &Device::Cpu)?;
     save_parameters(folder, &parameters, SaveOptions::default())?;
     save_config(folder, &config.to_json()?, DType::F32)?;
     let files = [

@@ -35,7 +35,7 @@ pub struct FreshShape {
     /// reloads weights.
     pub tied: bool,
     /// Standard deviation of random matrices, above 0.
-    pub deviation: f32,
+    pub deviation: f64,
 }
 
 impl Default for FreshShape {

@@ -107,4 +107,6 @@ fn parameters(file: &mut GgufFile, config: &Config) -> Result<Parameters> {
 }
 
 #[cfg(test)]
+mod metadata_tests;
+#[cfg(test)]
 mod tests;

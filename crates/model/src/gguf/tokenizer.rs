@@ -12,19 +12,29 @@ const MAX_TOKEN: usize = 4096;
 const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
-const GPT2: Option<&str> = None;
-const LLAMA3: Option<&str> = Some(
+/// How a text is split before its parts become tokens.
+#[derive(Clone, Copy)]
+enum Split {
+    /// As GPT-2 does.
+    Gpt2,
+    /// Each digit apart, and the rest as GPT-2 does.
+    DigitsApart,
+    /// Into what this matches.
+    By(&'static str),
+}
+
+const LLAMA3: Split = Split::By(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-const QWEN2: Option<&str> = Some(
+const QWEN2: Split = Split::By(
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+",
 );
-/// How a text is split before its parts become tokens, by `tokenizer.ggml.pre`. Absent: as GPT-2 does.
-const SPLITS: [(&str, Option<&str>); 9] = [
-    ("default", GPT2),
-    ("gpt-2", GPT2),
-    // Digits are split too: none of the vocabulary's merges has one.
-    ("smollm", GPT2),
+/// By `tokenizer.ggml.pre`. Absent: as GPT-2 does.
+const SPLITS: [(&str, Split); 9] = [
+    ("default", Split::Gpt2),
+    ("gpt-2", Split::Gpt2),
+    // As the published tokenizer and llama.cpp. transformers reads it as GPT-2's, which differs where several spaces precede a digit.
+    ("smollm", Split::DigitsApart),
     ("llama3", LLAMA3),
     ("llama-v3", LLAMA3),
     ("llama-bpe", LLAMA3),
@@ -97,8 +107,12 @@ fn byte_level(file: &GgufFile, tokens: &[&str]) -> Result<Value> {
     };
     let bytes = |use_regex: bool, add_prefix_space: bool| json!({"type": "ByteLevel", "add_prefix_space": add_prefix_space, "trim_offsets": true, "use_regex": use_regex});
     let pre_tokenizer = match split {
-        None => bytes(true, false),
-        Some(regex) => json!({"type": "Sequence", "pretokenizers": [
+        Split::Gpt2 => bytes(true, false),
+        Split::DigitsApart => json!({"type": "Sequence", "pretokenizers": [
+            {"type": "Digits", "individual_digits": true},
+            bytes(true, false),
+        ]}),
+        Split::By(regex) => json!({"type": "Sequence", "pretokenizers": [
             {"type": "Split", "pattern": {"Regex": regex}, "behavior": "Isolated", "invert": false},
             bytes(false, false),
         ]}),

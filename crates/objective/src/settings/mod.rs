@@ -38,7 +38,7 @@ pub struct Settings {
     pub clip_high: f64,
     /// The cap c of the terms that bound the ratio a second time, at least 1.
     pub dual_clip: f64,
-    /// The bound of the terms that clip log-ratios, 0 to [`MAX_LOG_RATIO`].
+    /// The bound of the terms that clip log-ratios, 0 to 20, where log-ratios saturate.
     pub gmpo_clip: f64,
     /// The temperature of the gate of `sapo` for A > 0, above 0 and up to 100.
     pub sapo_tau_pos: f64,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, anyhow};
 use evenkeel_files::Size;
-use evenkeel_hub::{Environment, Hub, HubError, ModelName, Patience, Snapshot};
+use evenkeel_hub::{Environment, Hub, HubError, ModelName, RetryPolicy, Snapshot};
 use package::Package;
 
 /// Where a named model is.
@@ -61,7 +61,7 @@ pub(crate) fn find(name: &ModelName) -> Result<Found> {
 /// # Errors
 /// A model that cannot be had.
 pub(crate) fn fetch(name: &ModelName) -> Result<Snapshot, HubError> {
-    let hub = Hub::new(Environment::read()?, Patience::default());
+    let hub = Hub::new(Environment::read()?, RetryPolicy::default());
     let hub = hub.with_progress(|progress| {
         let percent = 100 * progress.bytes / progress.size.max(1);
         print_err!("downloading {}: {percent} % of {}", progress.file, Size(progress.size));

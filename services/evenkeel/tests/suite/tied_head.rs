@@ -275,19 +275,23 @@ fn a_tied_model_and_a_real_vllm() {
 /// The worker extension in a vLLM that loads one tensor only once.
 const FORGETFUL: &str = r#"
 from evenkeel_worker import WeightDigests
+from vllm.model_executor.models.llama import LlamaForCausalLM
 from vllm.model_executor.models.qwen2 import Qwen2ForCausalLM
 
 NAME = "model.layers.1.mlp.down_proj.weight"
-load, first = Qwen2ForCausalLM.load_weights, []
+first = []
 
-def forgetful(self, weights):
-    def once(weights):
-        for name, tensor in weights:
-            if name == NAME:
-                first.append(tensor.clone())
-                tensor = first[0]
-            yield name, tensor
-    return load(self, once(weights))
+def forgetful(load):
+    def load_weights(self, weights):
+        def once(weights):
+            for name, tensor in weights:
+                if name == NAME:
+                    first.append(tensor.clone())
+                    tensor = first[0]
+                yield name, tensor
+        return load(self, once(weights))
+    return load_weights
 
-Qwen2ForCausalLM.load_weights = forgetful
+for model in (LlamaForCausalLM, Qwen2ForCausalLM):
+    model.load_weights = forgetful(model.load_weights)
 "#;

@@ -98,8 +98,7 @@ impl DataSettings {
             DataKind::Trails => trails::dataset(seed, held_out, self.trails.of_demonstrations(), &self.rules()),
             DataKind::WordProblems => {
                 let WordProblemsSettings { kinds, difficulty } = &self.word_problems;
-                let kinds: Vec<_> = kinds.iter().map(|kind| kind.of_tasks()).collect();
-                word_problems::dataset(seed, held_out, &kinds, difficulty.of_tasks(), &self.rules())
+                word_problems::dataset(seed, held_out, kinds, *difficulty, &self.rules())
             }
             DataKind::Files => return None,
         };

@@ -143,7 +143,12 @@ impl Batch {
         &self.requirements
     }
 
-    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize, bare: bool) -> (Rewards, Components) {
+    pub(super) fn rewards(
+        &self,
+        verdict: &VerdictReward,
+        tokens: usize,
+        bare: impl FnOnce() -> bool,
+    ) -> (Rewards, Components) {
         self.context.shaping.rewards(verdict, tokens, bare)
     }
 

@@ -279,7 +279,7 @@ impl Episode {
         let outcome = verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await;
         let (status, verdict_detail, verify_retries) = match outcome {
             VerificationOutcome::Verdict { reward, detail, retries } => {
-                let bare = is_bare(&text, detail.extracted.as_deref());
+                let bare = || is_bare(&text, detail.extracted.as_deref());
                 let (rewards, components) = self.batch.rewards(&reward, tokens, bare);
                 (SampleStatus::Valid { outcome: reward.outcome, rewards, components }, detail, retries)
             }

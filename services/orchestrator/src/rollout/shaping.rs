@@ -33,9 +33,14 @@ impl Shaping {
         }
     }
 
-    /// The rewards of a response of that many tokens, and the components that the shaped one is the weighted sum of. `bare`: the response is
-    /// its answer and nothing besides.
-    pub(super) fn rewards(&self, verdict: &VerdictReward, tokens: usize, bare: bool) -> (Rewards, Components) {
+    /// The rewards of a response of that many tokens, and the components that the shaped one is the weighted sum of. `bare` says
+    /// whether the response is its answer and nothing besides, and is asked where that has a weight.
+    pub(super) fn rewards(
+        &self,
+        verdict: &VerdictReward,
+        tokens: usize,
+        bare: impl FnOnce() -> bool,
+    ) -> (Rewards, Components) {
         let raw = verdict.raw;
         let ShapingSettings { correct, wrong, .. } = self.settings;
         let mut components = verdict.components.clone();
@@ -44,7 +49,7 @@ impl Shaping {
         let has_answer = f64::from(u8::from(verdict.outcome != Outcome::NoAnswer));
         components.entry(FORMAT.to_owned()).or_insert(has_answer);
         if self.settings.weight(BARE) > 0.0 {
-            components.insert(BARE.to_owned(), if bare { raw } else { 0.0 });
+            components.insert(BARE.to_owned(), if bare() { raw } else { 0.0 });
         }
         if self.buffer > 0.0 {
             components.insert(LENGTH.to_owned(), -self.penalty(tokens));
@@ -85,7 +90,7 @@ mod tests {
             ShapingSettings { overlong_buffer_tokens: 20, overlong_penalty: 0.5, ..ShapingSettings::default() };
         let shaping = shaping(settings);
         let penalties =
-            [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(&verdict(1.0), tokens, false).0.shaped);
+            [1, 80, 90, 100, 120].map(|tokens| 1.0 - shaping.rewards(&verdict(1.0), tokens, || false).0.shaped);
         assert_eq!(penalties, [0.0, 0.0, 0.25, 0.5, 0.5]);
     }
 
@@ -93,7 +98,7 @@ mod tests {
     fn by_default_the_shaped_reward_is_the_raw_one_to_the_bit() {
         let shaping = shaping(ShapingSettings::default());
         for raw in [0.0, 1.0, 1.0 / 3.0, 0.1 + 0.2] {
-            assert_eq!(shaping.rewards(&verdict(raw), 100, false).0, Rewards { raw, shaped: raw });
+            assert_eq!(shaping.rewards(&verdict(raw), 100, || false).0, Rewards { raw, shaped: raw });
         }
     }
 
@@ -101,7 +106,8 @@ mod tests {
     fn raw_rewards_are_between_wrong_and_correct_and_the_penalty_is_relative_to_that() {
         let settings = ShapingSettings { correct: 1.0, wrong: -1.0, ..ShapingSettings::default() };
         let penalised = ShapingSettings { overlong_buffer_tokens: 20, ..settings.clone() };
-        let of = |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&verdict(raw), 100, false).0;
+        let of =
+            |settings: &ShapingSettings, raw: f64| shaping(settings.clone()).rewards(&verdict(raw), 100, || false).0;
         assert_eq!([0.0, 0.25, 1.0].map(|raw| of(&settings, raw).shaped), [-1.0, -0.5, 1.0]);
         assert_eq!(
             [0.0, 1.0].map(|raw| of(&penalised, raw)),
@@ -116,13 +122,13 @@ mod tests {
         let weights =
             |weights: &[(&str, f64)]| weights.iter().map(|(name, weight)| ((*name).to_owned(), *weight)).collect();
         let with = shaping(ShapingSettings { weights: weights(&[("bare", 0.25)]), ..ShapingSettings::default() });
-        let shaped = |raw: f64, bare: bool| with.rewards(&verdict(raw), 10, bare).0.shaped;
+        let shaped = |raw: f64, bare: bool| with.rewards(&verdict(raw), 10, || bare).0.shaped;
         assert_eq!(
             [shaped(1.0, true), shaped(1.0, false), shaped(0.0, true), shaped(0.0, false)],
             [1.25, 1.0, 0.0, 0.0]
         );
         let without = shaping(ShapingSettings::default());
-        assert!(!without.rewards(&verdict(1.0), 10, true).1.contains_key("bare"), "nobody asked");
+        assert!(!without.rewards(&verdict(1.0), 10, || true).1.contains_key("bare"), "nobody asked");
     }
 
     #[test]
@@ -131,13 +137,13 @@ mod tests {
         let weights = weights.map(|(name, weight)| (name.to_owned(), weight)).into();
         let shaping = shaping(ShapingSettings { weights, ..ShapingSettings::default() });
         let components = BTreeMap::from([("style".to_owned(), -0.25), ("unweighted".to_owned(), 1.0)]);
-        let (rewards, parts) = shaping.rewards(&VerdictReward { components, ..verdict(1.0) }, 10, false);
+        let (rewards, parts) = shaping.rewards(&VerdictReward { components, ..verdict(1.0) }, 10, || false);
         assert_eq!(rewards, Rewards { raw: 1.0, shaped: 0.5 + 0.25 - 0.5 });
         assert_eq!(parts["style"], RewardPart { weight: 2.0, value: -0.25 });
         assert_eq!(parts["unweighted"].weight, 0.0);
         let missing = VerdictReward { outcome: Outcome::NoAnswer, ..verdict(0.0) };
-        assert_eq!(shaping.rewards(&missing, 10, false).1["format"].value, 0.0);
+        assert_eq!(shaping.rewards(&missing, 10, || false).1["format"].value, 0.0);
         let own = VerdictReward { components: [("format".to_owned(), 0.5)].into(), ..missing };
-        assert_eq!(shaping.rewards(&own, 10, false).1["format"].value, 0.5, "the verifier knows better");
+        assert_eq!(shaping.rewards(&own, 10, || false).1["format"].value, 0.5, "the verifier knows better");
     }
 }

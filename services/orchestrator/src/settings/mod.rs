@@ -38,7 +38,7 @@ pub use sampler_audit_section::{AuditMode, SamplerAuditSettings};
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
 pub use verifier_section::VerifierSettings;
-pub use word_problems_section::{ProblemDifficulty, ProblemKind, WordProblemsSettings};
+pub use word_problems_section::WordProblemsSettings;
 
 pub(crate) use benchmarks::EvaluationSteps;
 pub(crate) use components::{BARE, CORRECTNESS, FORMAT, LENGTH};

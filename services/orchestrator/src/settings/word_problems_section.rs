@@ -3,75 +3,9 @@
 use std::collections::BTreeSet;
 
 use evenkeel_proto::FieldError;
-use evenkeel_tasks::{Difficulty, Kind};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use evenkeel_tasks::{ProblemDifficulty, ProblemKind};
 
 use super::section::section;
-
-/// A kind of generated problem.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProblemKind {
-    /// `What is 12 + 7?`
-    Sum,
-    /// `What is 12 - 7?`
-    Difference,
-    /// `What is 3 * 7?`
-    Product,
-    /// Somebody has some and gets more.
-    Gain,
-    /// Somebody has some and gives some away.
-    Loss,
-    /// Boxes with as many things in each.
-    Boxes,
-    /// The largest of some numbers.
-    Largest,
-    /// Several changes, one after the other.
-    Steps,
-}
-
-impl ProblemKind {
-    /// All but `steps`, in which one answer takes several sums.
-    pub(crate) const USUAL: [Self; 7] =
-        [Self::Sum, Self::Difference, Self::Product, Self::Gain, Self::Loss, Self::Boxes, Self::Largest];
-
-    pub(crate) const fn of_tasks(self) -> Kind {
-        match self {
-            Self::Sum => Kind::Sum,
-            Self::Difference => Kind::Difference,
-            Self::Product => Kind::Product,
-            Self::Gain => Kind::Gain,
-            Self::Loss => Kind::Loss,
-            Self::Boxes => Kind::Boxes,
-            Self::Largest => Kind::Largest,
-            Self::Steps => Kind::Steps,
-        }
-    }
-}
-
-/// How hard generated problems are.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum ProblemDifficulty {
-    /// Numbers up to 30; 2 or 3 steps.
-    #[default]
-    Easy,
-    /// Numbers of two digits; 2 to 4 steps.
-    Medium,
-    /// Numbers of up to three digits; 3 to 6 steps.
-    Hard,
-}
-
-impl ProblemDifficulty {
-    pub(crate) const fn of_tasks(self) -> Difficulty {
-        match self {
-            Self::Easy => Difficulty::Easy,
-            Self::Medium => Difficulty::Medium,
-            Self::Hard => Difficulty::Hard,
-        }
-    }
-}
 
 section! {
     /// Section `data.word_problems`: the problems of `data.kind = "word-problems"`. Each kind is a data source of its own.
@@ -113,12 +47,5 @@ mod tests {
         let elsewhere = refused(kinds(&[ProblemKind::Steps]), false);
         assert_eq!(elsewhere, "kinds is set, allowed: absent without data.kind = \"word-problems\"");
         assert!(WordProblemsSettings::default().validate_with(false).is_ok());
-    }
-
-    #[test]
-    fn a_kind_has_one_name_in_settings_and_in_metrics() {
-        for kind in ProblemKind::USUAL.into_iter().chain([ProblemKind::Steps]) {
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.of_tasks().name());
-        }
     }
 }

@@ -86,7 +86,7 @@ impl Service {
         if let Some(unserved) = request.unserved() {
             return Ok(Reply::sandbox_error(unserved, &self.worker));
         }
-        let until = began + request.patience(self.settings.patience);
+        let until = began + request.client_timeout(self.settings.client_margin);
         run(&self.verifier, request, &self.settings, until, &self.worker).await
     }
 

@@ -10,7 +10,7 @@ use super::reply::Refused;
 const DEFAULT_TIMEOUT: f64 = 10.0;
 /// The longest time limit that is taken as it is.
 const MAX_TIMEOUT: f64 = 600.0;
-/// Before the end of a client's patience, so that the answer still arrives.
+/// Before a client gives up, so that the answer still arrives.
 const MARGIN: Duration = Duration::from_secs(1);
 
 /// The names of Python among SandboxFusion's languages.
@@ -64,10 +64,10 @@ impl RunCode {
         self.has_files.then(|| "files are not served here: programs have no file system".to_owned())
     }
 
-    /// How long the client waits, `slack` beyond the time limits, less what the answer takes.
-    pub(super) fn patience(&self, slack: Duration) -> Duration {
-        let patience = Duration::from_secs_f64(self.compile_timeout + self.run_timeout) + slack;
-        patience.saturating_sub(MARGIN).max(slack / 2)
+    /// How long the client waits, `margin` beyond the time limits, less what the answer takes.
+    pub(super) fn client_timeout(&self, margin: Duration) -> Duration {
+        let timeout = Duration::from_secs_f64(self.compile_timeout + self.run_timeout) + margin;
+        timeout.saturating_sub(MARGIN).max(margin / 2)
     }
 }
 
@@ -155,7 +155,7 @@ mod tests {
         let request = read(&body).unwrap();
         assert_eq!((request.code.as_str(), request.stdin.as_str()), ("print(1)", "5"));
         assert_eq!((request.run_timeout, request.memory, request.unserved()), (2.0, Some(1 << 30), None));
-        assert_eq!(request.patience(Duration::from_secs(10)), Duration::from_secs(21));
+        assert_eq!(request.client_timeout(Duration::from_secs(10)), Duration::from_secs(21));
     }
 
     #[test]

@@ -26,11 +26,11 @@ pub struct HttpSettings {
     /// Memory for all requests that wait or run; further ones wait. Not below `max_body`.
     pub max_memory: ByteSize,
     /// CPU time that a program gets for each second of the request's `run_timeout`, which is meant for a native interpreter: the sandbox's
-    /// is about 2.3 times slower. Never more than three quarters of the client's patience.
+    /// is about 2.3 times slower. Never more than three quarters of the time that the client waits.
     pub slowdown: f64,
     /// How long a client waits beyond `compile_timeout` and `run_timeout`. A program without a result by then is answered 504.
     #[serde(with = "HumanDuration")]
-    pub patience: Duration,
+    pub client_margin: Duration,
 }
 
 impl Default for HttpSettings {
@@ -44,7 +44,7 @@ impl Default for HttpSettings {
             max_memory: ByteSize::gib(1),
             slowdown: 3.0,
             // verl's client waits for so long.
-            patience: Duration::from_secs(10),
+            client_margin: Duration::from_secs(10),
         }
     }
 }
@@ -57,7 +57,7 @@ impl HttpSettings {
             validate_plaintext("listen", &self.listen, self.insecure || self.token_file.is_some(), remedy)?;
         }
         at_least_one(&[("max_connections", self.max_connections as u64), ("max_body", self.max_body.bytes())])?;
-        at_least_1ms(&[("patience", self.patience)])?;
+        at_least_1ms(&[("client_margin", self.client_margin)])?;
         if !(1.0..=100.0).contains(&self.slowdown) {
             return Err(FieldError::new("slowdown", self.slowdown, "1 to 100"));
         }

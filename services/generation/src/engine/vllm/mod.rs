@@ -48,7 +48,7 @@ pub(crate) struct VllmClient {
     wanted_model: Option<String>,
     control_timeout: Duration,
     /// How many times the usual time scoring may take: doubled where it did not suffice.
-    score_patience: AtomicU32,
+    score_timeout_factor: AtomicU32,
     /// Waking up may take as long as a weight update, and no call's deadline covers it.
     wake_timeout: Duration,
     /// A probe found it paused or asleep: its weights may be half changed or gone.
@@ -75,7 +75,7 @@ impl VllmClient {
             model: RwLock::new(settings.model.as_deref().unwrap_or_default().into()),
             wanted_model: settings.model.clone(),
             control_timeout: settings.engine.control_timeout,
-            score_patience: AtomicU32::new(1),
+            score_timeout_factor: AtomicU32::new(1),
             wake_timeout: settings.weights.update_timeout,
             found_paused: AtomicBool::new(false),
             max_answer: settings.max_answer.bytes_usize(),

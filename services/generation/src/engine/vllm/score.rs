@@ -16,7 +16,7 @@ use crate::engine::{EngineClientError, ScoreRequest, SequenceScore};
 /// A token of a large model on few cores takes some milliseconds.
 const TIME_PER_TOKEN: Duration = Duration::from_millis(50);
 /// The most that this time is multiplied by, for machines that have much else to do.
-const MAX_PATIENCE: u32 = 64;
+const MAX_TIMEOUT_FACTOR: u32 = 64;
 
 #[derive(Deserialize)]
 struct Completion {
@@ -53,11 +53,11 @@ impl VllmClient {
             http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
         let tokens: usize = request.sequences.iter().map(Vec::len).sum();
-        let patience = self.score_patience.load(Ordering::Relaxed);
+        let factor = self.score_timeout_factor.load(Ordering::Relaxed);
         let usual = self.control_timeout + TIME_PER_TOKEN * u32::try_from(tokens).unwrap_or(u32::MAX);
-        let limit = usual.saturating_mul(patience);
+        let limit = usual.saturating_mul(factor);
         let Ok(answered) = tokio::time::timeout(limit, exchange).await else {
-            self.score_patience.store(patience.saturating_mul(2).min(MAX_PATIENCE), Ordering::Relaxed);
+            self.score_timeout_factor.store(factor.saturating_mul(2).min(MAX_TIMEOUT_FACTOR), Ordering::Relaxed);
             return Err(EngineClientError::Timeout { route: COMPLETIONS, after_ms: millis(limit) });
         };
         let bytes = answered?;

@@ -149,6 +149,7 @@ impl Engines {
             .iter()
             .flat_map(|suspicion| self.all.values().filter_map(|evidence| evidence.decision(suspicion).tokens_needed));
         let more = match needed.reduce(f64::max) {
+            Some(tokens) if tokens.round() <= 1.0 => "one more token would decide".to_owned(),
             Some(tokens) => format!("about {tokens:.0} more tokens would decide"),
             None => "the weights have moved too little".to_owned(),
         };
