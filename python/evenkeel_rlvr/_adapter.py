@@ -15,6 +15,7 @@ TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "skyrl-gym": ((0, 4), (0, 5)),
     "verifiers": ((0, 4), (0, 5)),
     "openrlhf": ((0, 11), (0, 12)),
+    "nemo-rl": ((0, 6), (0, 7)),
 }
 
 
