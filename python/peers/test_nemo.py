@@ -53,7 +53,7 @@ GROUPS = [row // RESPONSES for row in range(ROWS)]
 
 
 @pytest.mark.parametrize(("token_level", "cispo", "dual_clip"), [(True, False, None), (False, False, None), (True, True, None), (False, False, 3.0)])
-def test_the_gradient_is_that_of_balanced_aggregation(token_level, cispo, dual_clip):
+def test_the_gradient_is_that_of_balanced_aggregation(gradient_error, token_level, cispo, dual_clip):
     torch.manual_seed(4)
     lengths = torch.randint(1, WIDTH + 1, (ROWS,))
     tokens = (torch.arange(WIDTH)[None] < lengths[:, None]).double()
@@ -90,7 +90,7 @@ def test_the_gradient_is_that_of_balanced_aggregation(token_level, cispo, dual_c
     if dual_clip:
         terms = torch.where(a < 0, torch.maximum(terms, dual_clip * a), terms)
     (want,) = torch.autograd.grad(direct_loss(terms, plain[:, 0], mask[:, 1:], GROUPS, samples.bool().tolist()), logp)
-    assert relative_error(got, want) < 1e-6
+    gradient_error(relative_error(got, want))
 
 
 def test_the_environment_has_a_name_and_an_interpreter():
@@ -99,6 +99,7 @@ def test_the_environment_has_a_name_and_an_interpreter():
     assert get_actor_python_env(ENV_REGISTRY["evenkeel_math"]["actor_class_fqn"])
 
 
+@pytest.mark.shows("rewards", "invalid")
 def test_the_environment_gives_its_results_as_tensors():
     logs = [[{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": text}] for text in ("\\boxed{4}", "\\boxed{5}", "\\boxed{4}")]
     result = Judge({"num_workers": 1, "on_invalid": -0.5}).step(logs, [{"ground_truth": gold} for gold in ("4", "4", "")])
