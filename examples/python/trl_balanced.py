@@ -24,7 +24,7 @@ import sys
 import tempfile
 
 CHARACTERS = "0123456789+*=?()\\{}`\n abcdefghijklmnopqrstuvwxyz"
-GROUP = 8
+GROUP = 16
 #: In runs with other seeds the smallest rise was ..., and the largest of runs that learn nothing (`--learning-rate 0`) ...
 RISE = 0.25
 
@@ -34,13 +34,13 @@ def tasks(with_programs=True):
     rows = [
         {"prompt": f"{a}+{b}=?", "answer": str(a + b), "tests": None}
         for a in range(1, 5)
-        for b in range(1, 5)
+        for b in range(1, 3)
     ]  # fmt: skip
     if with_programs:
         rows += [
             {"prompt": f"print x{sign}{n}", "answer": None, "tests": json.dumps(program_tests(sign, n))}
             for sign in "+*"
-            for n in range(2, 6)
+            for n in range(2, 4)
         ]  # fmt: skip
     return rows
 
@@ -83,6 +83,8 @@ def model(seed):
         head_dim=16,
         max_position_embeddings=128,
         tie_word_embeddings=True,
+        # That of its width: a step of the optimizer is small beside it.
+        initializer_range=0.14,
         pad_token_id=0,
         eos_token_id=1,
         bos_token_id=None,
@@ -95,6 +97,7 @@ def warm_start(policy, words, rows, seed, steps=150):
     import torch
 
     numbers = random.Random(seed)
+    policy.train()
     optimizer = torch.optim.AdamW(policy.parameters(), lr=3e-3)
     for _ in range(steps):
         batch = [numbers.choice(rows) for _ in range(32)]
@@ -106,12 +109,12 @@ def warm_start(policy, words, rows, seed, steps=150):
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
-    return float(loss)
 
 
-def train(seed, steps, learning_rate, address, with_programs=True):
+def train(seed, steps, learning_rate, address, with_programs=True, more=None):
     """The mean reward of each step."""
     from datasets import Dataset
+    from transformers import PrinterCallback
     from trl import GRPOConfig
 
     from evenkeel_rlvr.trl import BalancedGRPOTrainer, code_reward, math_reward
@@ -145,9 +148,10 @@ def train(seed, steps, learning_rate, address, with_programs=True):
                 disable_tqdm=True,
                 use_cpu=True,
                 bf16=False,
-                gradient_checkpointing=False,
+                **(more or {}),
             ),
         )
+        trainer.remove_callback(PrinterCallback)
         trainer.train()
     return [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
 

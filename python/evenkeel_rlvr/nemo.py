@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from . import verify_math_batch
-from ._adapter import gold_answer, prompt_text
+from ._adapter import finite_number, gold_answer, prompt_text
 from .balanced import _like, _numpy, _plain, fold
 from .errors import ArgumentValueError, MissingPackage, UnsupportedSetting
 
@@ -31,10 +31,7 @@ class Judge:
         # Those of NeMo-RL's own environment, which a configuration may still have.
         for name in ("num_workers", "verifier_type", "math_verify_impl", "stop_strings"):
             settings.pop(name, None)
-        invalid = settings.pop("on_invalid", 0.0)
-        if isinstance(invalid, bool) or not isinstance(invalid, (int, float)) or not abs(invalid) < float("inf"):
-            raise ArgumentValueError(f"on_invalid is {invalid!r}, allowed: a finite number")
-        self._on_invalid = float(invalid)
+        self._on_invalid = finite_number("on_invalid", settings.pop("on_invalid", 0.0))
         # `profile` and single rules.
         self._policy = settings
 
