@@ -67,7 +67,7 @@ def test_the_gradient_is_that_of_balanced_aggregation(gradient_error, token_leve
     settings = ClippedPGLossConfig(
         reference_policy_kl_penalty=0.0, ratio_clip_min=0.2, ratio_clip_max=0.28, ratio_clip_c=dual_clip, token_level_loss=token_level, use_cispo=cispo
     )
-    plain = GRPOAdvantageEstimator(AdvEstimatorConfig(), settings).compute_advantage(prompts, rewards, mask)
+    plain = GRPOAdvantageEstimator(AdvEstimatorConfig(), settings).compute_advantage(prompts, rewards.float(), mask).double()
     folded = fold_advantages(plain, mask, prompts, token_level_loss=token_level, sample_mask=samples)
 
     old = -torch.rand(ROWS, WIDTH).double() * 2
