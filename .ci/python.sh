@@ -54,6 +54,7 @@ if [ -x "$target/release/evenkeel" ]; then
 fi
 
 check python3 default
+.ci/python_examples.sh "$work/test-default/bin/python"
 for python in "${others[@]}"; do
   check "$python" "$(basename "$(dirname "$(dirname "$(command -v "$python")")")")"
 done

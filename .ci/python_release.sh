@@ -4,7 +4,7 @@
 #
 #   .ci/python_release.sh [PYTHON...]
 #
-# Publishing is a person's: `twine upload target/python/release/*`.
+# Publishing is a person's: a tag, for .github/workflows/python-release.yml, or `twine upload target/python/release/*.whl target/python/release/*.tar.gz`.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 target=${CARGO_TARGET_DIR:-target}
@@ -29,8 +29,10 @@ wheel=$(ls "$out"/*-cp310-abi3-*manylinux_2_17_x86_64*.whl)
 auditwheel show "$wheel" | tee "$target/python/auditwheel.txt"
 grep -qE 'manylinux_2_17_x86_64|manylinux2014_x86_64' "$target/python/auditwheel.txt"
 abi3audit --strict "$wheel"
-twine check --strict "$out"/*
-unzip -l "$wheel" | grep -q 'sboms/.*cyclonedx.json' || { echo "the wheel has no bill of materials" && exit 1; }
+twine check --strict "$out"/*.whl "$out"/*.tar.gz
+# The bill of materials, as maturin has written it into the wheel: every crate that is compiled in has its version and licence.
+unzip -q -o -j "$wheel" '*/sboms/*.cyclonedx.json' -d "$out/sbom" || { echo "the wheel has no bill of materials" && exit 1; }
+.ci/python_sbom.py "$out"/sbom/*.cyclonedx.json
 
 # The source distribution builds, with the versions of its lock file; not `--locked`, since what the rest of the project needs is left out of it.
 from_source=$(mktemp -d)
@@ -38,12 +40,5 @@ pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$from_source" "$ou
 ls "$from_source"/*-cp310-abi3-*.whl
 rm -rf "$from_source"
 
-for python in "${@:-python3}"; do
-  environment=$(mktemp -d)
-  "$python" -m venv "$environment"
-  "$environment/bin/pip" install --quiet --no-index "$wheel"
-  "$environment/bin/python" --version
-  "$environment/bin/python" -I -m evenkeel_rlvr verify '\boxed{0.75}' '\frac{3}{4}'
-  rm -rf "$environment"
-done
+.ci/python_clean_room.sh "$wheel" "${@:-python3}"
 ls -l "$out"

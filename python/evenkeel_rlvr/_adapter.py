@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib.metadata
 from typing import Any
 
-from .errors import ArgumentTypeError, UnsupportedVersion
+from .errors import ArgumentTypeError, ArgumentValueError, UnsupportedVersion
 
 #: The versions of each trainer's distribution whose private parts were tested: from, and up to but not including.
 TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
@@ -15,6 +15,7 @@ TESTED: dict[str, tuple[tuple[int, ...], tuple[int, ...]]] = {
     "skyrl-gym": ((0, 4), (0, 5)),
     "verifiers": ((0, 4), (0, 5)),
     "openrlhf": ((0, 11), (0, 12)),
+    "nemo-rl": ((0, 6), (0, 7)),
 }
 
 
@@ -66,12 +67,21 @@ def gold_answer(value: Any, name: str) -> Any:
     if isinstance(value, int) and not isinstance(value, bool):
         return str(value)
     if isinstance(value, (list, tuple)):
+        if any(isinstance(item, (list, tuple)) for item in value):
+            raise ArgumentTypeError(f"{name} has a list in a list, allowed: str, int, None, or a list of them")
         return [gold_answer(item, name) for item in value]
     if not isinstance(value, str) and type(value).__module__ == "numpy":
         return gold_answer(value.tolist(), name)
     if not isinstance(value, str):
         raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: str, int, None, or a list of them")
     return value
+
+
+def finite_number(name: str, value: Any, allowed: str = "a finite number") -> float:
+    """A number of a trainer's configuration, such as a reward."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
+        raise ArgumentValueError(f"{name} is {value!r}, allowed: {allowed}")
+    return float(value)
 
 
 def completion_text(completion: Any) -> str:

@@ -55,7 +55,14 @@ def _openrlhf() -> str:
     return f"reward {path}"
 
 
+def _nemo() -> str:
+    importlib.import_module("evenkeel_rlvr.nemo").register()
+    _balanced()
+    return "evenkeel_rlvr.nemo.register() registers evenkeel_math; fold_advantages goes behind its estimator"
+
+
 _CHECKS: dict[str, Callable[[], str]] = {
+    "nemo-rl": _nemo,
     "openrlhf": _openrlhf,
     "skyrl": _skyrl,
     "trl": _trl,
@@ -68,7 +75,7 @@ assert set(TRAINERS) <= set(TESTED)
 
 def plugin_path(trainer: str) -> Path:
     """The file of a trainer's module, for those that take a path."""
-    return Path(__file__).with_name(f"{trainer}.py")
+    return Path(__file__).with_name(f"{trainer.removesuffix('-rl')}.py")
 
 
 def doctor(trainers: list[str]) -> int:

@@ -15,6 +15,15 @@ _lock = threading.Lock()
 _clients: dict[str, RewardClient] = {}
 
 
+def _unlock() -> None:
+    """In a child, as in `client`."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
+
+
 def judge_programs(completions: Sequence[str], tests: Sequence[Any], *, address: str | None, partial: bool) -> list[ServiceVerdict]:
     """Verdicts in order. Tests that are no tests are a fault of the row: an invalid verdict."""
     verdicts: list[ServiceVerdict | None] = []

@@ -13,6 +13,7 @@ import asyncio
 import os
 import threading
 import time
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -78,6 +79,7 @@ class RewardClient:
         self._channels: dict[str, Any] = {}
         self._process = os.getpid()
         self._closed = False
+        _alive.add(self)
 
     def verify(self, items: Iterable[MathItem | CodeItem]) -> list[ServiceVerdict]:
         """Verdicts in the order of the items.
@@ -177,11 +179,11 @@ class RewardClient:
         # Items wait for each other; each has its own deadline at the service.
         patience = self._timeout * (1 + len(part) // _IN_FLIGHT) + 30
         lost = "the call ended before its verdict"
-        expected = set(part)
+        expected = {str(index): index for index in part}
         try:
             for verdict in stream(requests(), timeout=patience, metadata=self._metadata):
-                index = int(verdict.id) if verdict.id.isdigit() else -1
-                if index not in expected or index in verdicts:
+                index = expected.get(verdict.id)
+                if index is None or index in verdicts:
                     raise ServiceError(f"{address} answered the item {verdict.id!r}, which it was not asked or has answered")
                 verdicts[index] = ServiceVerdict.read(verdict)
                 room.release()
@@ -221,6 +223,18 @@ class RewardClient:
         return _grpc().ssl_channel_credentials(
             root_certificates=_bytes(tls.authorities), private_key=_bytes(tls.key), certificate_chain=_bytes(tls.certificate)
         )
+
+
+_alive: weakref.WeakSet[RewardClient] = weakref.WeakSet()
+
+
+def _unlock() -> None:
+    """In a child: another thread of the parent may have held a lock, and is not there to release it."""
+    for client in list(_alive):
+        client._lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
 
 
 def _bytes(path: str | os.PathLike[str] | None) -> bytes | None:

@@ -12,6 +12,9 @@ from .errors import ArgumentTypeError, ArgumentValueError, InvalidVerdict
 
 __all__ = ["CodeItem", "CodeReport", "MathItem", "ServiceVerdict"]
 
+#: Of a limit, in seconds or MiB: far above what a service grants, and a number that its messages can hold.
+_LARGEST = 10**9
+
 _COLUMNS = ("public_test_cases", "private_test_cases", "metadata")
 
 
@@ -25,7 +28,7 @@ class MathItem:
     profile: str = "default"
 
     def fill(self, item: Any) -> None:
-        golds = [self.gold] if isinstance(self.gold, str) else list(self.gold)
+        golds = [self.gold] if isinstance(self.gold, str) else _list("gold", self.gold)
         item.completion = _text("completion", self.completion)
         item.math.gold = _text("gold", golds[0]) if golds else ""
         item.math.alternatives.extend(_text("gold", gold) for gold in golds[1:])
@@ -68,11 +71,11 @@ class CodeItem:
         elif "inputs" in self.tests and "outputs" in self.tests:
             _fill_tests(task, self.tests)
         else:
-            raise ArgumentValueError(f"tests has {sorted(self.tests)}, allowed: inputs and outputs, or {', '.join(_COLUMNS)}")
+            raise ArgumentValueError(f"tests has {sorted(map(str, self.tests))}, allowed: inputs and outputs, or {', '.join(_COLUMNS)}")
 
 
 def _fill_tests(task: Any, row: Mapping[str, Any]) -> None:
-    inputs, outputs, function = list(row["inputs"]), list(row["outputs"]), row.get("fn_name") or ""
+    inputs, outputs, function = _list("inputs", row["inputs"]), _list("outputs", row["outputs"]), row.get("fn_name") or ""
     if len(inputs) != len(outputs):
         raise ArgumentValueError(f"length of outputs is {len(outputs)}, allowed: {len(inputs)}, the length of inputs")
     if _text("fn_name", function):
@@ -205,7 +208,16 @@ def _text(name: str, value: Any) -> str:
     return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
 
 
+def _list(name: str, value: Any) -> list[Any]:
+    """The items of a sequence, or of an array."""
+    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
+        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: a sequence")
+    return list(value)
+
+
 def _positive(name: str, value: float) -> float:
-    if not 0 < value < float("inf"):
-        raise ArgumentValueError(f"{name} is {value}, allowed: a number above 0")
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: a number")
+    if not 0 < value <= _LARGEST:
+        raise ArgumentValueError(f"{name} is {value}, allowed: a number above 0, at most {_LARGEST}")
     return value

@@ -12,6 +12,7 @@ from typing import Any
 
 from evenkeel_rlvr import verify_math_batch
 from evenkeel_rlvr._adapter import gold_answer
+from evenkeel_rlvr.errors import ArgumentValueError
 
 
 def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **_: Any) -> dict[str, Any]:
@@ -22,10 +23,21 @@ def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence
     golds = [gold_answer(label, f"labels[{row}]") for row, label in enumerate(labels)]
     verdicts = verify_math_batch([response or "" for response in responses], golds, prompts=list(prompts))
     given = [None if response is None else verdict.reward for response, verdict in zip(responses, verdicts)]
-    invalid = float(os.environ.get("EVENKEEL_INVALID_REWARD", "0"))
+    invalid = _invalid_reward()
     rewards = torch.tensor([invalid if reward is None else reward for reward in given])
     counted = torch.tensor([float(reward is None) for reward in given])
     return {"rewards": rewards, "scores": rewards, "extra_logs": {"invalid": counted}}
+
+
+def _invalid_reward() -> float:
+    text = os.environ.get("EVENKEEL_INVALID_REWARD", "0")
+    try:
+        reward = float(text)
+    except ValueError:
+        reward = float("nan")
+    if not abs(reward) < float("inf"):
+        raise ArgumentValueError(f"EVENKEEL_INVALID_REWARD is {text!r}, allowed: a finite number")
+    return reward
 
 
 def _response(query: str, prompt: str) -> str | None:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from . import verify_math
-from ._adapter import gold_answer, prompt_text, require_tested
+from ._adapter import finite_number, gold_answer, prompt_text, require_tested
 from ._skyrl_settings import SkyrlSettings
 from .errors import ArgumentValueError, MissingPackage
 
@@ -35,7 +35,7 @@ class MathEnv(BaseTextEnv):  # type: ignore[misc, unused-ignore]
         if "ground_truth" not in spec:
             raise ArgumentValueError("extras has no reward_spec.ground_truth, required: the gold answer")
         self._gold = gold_answer(spec["ground_truth"], "reward_spec.ground_truth")
-        self._on_invalid = float((env_config or {}).get("on_invalid", 0.0) if hasattr(env_config, "get") or not env_config else 0.0)
+        self._on_invalid = finite_number("on_invalid", _setting(env_config, "on_invalid", 0.0))
         self._prompt: str | None = None
         self._invalid = False
 
@@ -56,6 +56,12 @@ class MathEnv(BaseTextEnv):  # type: ignore[misc, unused-ignore]
 
     def get_metrics(self) -> dict[str, Any]:
         return {"invalid": float(self._invalid)}
+
+
+def _setting(config: Any, name: str, default: float) -> Any:
+    """Of a mapping, an object with attributes, or nothing."""
+    value = config.get(name) if hasattr(config, "get") else getattr(config, name, None)
+    return default if value is None else value
 
 
 def balanced_advantage(

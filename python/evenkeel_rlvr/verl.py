@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 from . import verify_math
-from ._adapter import gold_answer
-from .errors import ArgumentValueError, InvalidVerdict
+from ._adapter import finite_number, gold_answer
+from .errors import InvalidVerdict
 
 __all__ = ["compute_score", "compute_score_code"]
 
@@ -32,8 +32,8 @@ def compute_score(
     `invalid` counts it. `wrong` is the score of a response that is not correct. `profile` and single rules are those of `verify_math`. All of these
     are set by `+reward.custom_reward_function.reward_kwargs.NAME=VALUE`.
     """
-    score = None if on_invalid == "raise" else _number("on_invalid", on_invalid)
-    return _sample(verify_math(solution_str, gold_answer(ground_truth, "ground_truth"), **policy), score, _number("wrong", wrong))
+    score = _on_invalid(on_invalid)
+    return _sample(verify_math(solution_str, gold_answer(ground_truth, "ground_truth"), **policy), score, finite_number("wrong", wrong))
 
 
 def compute_score_code(
@@ -57,8 +57,8 @@ def compute_score_code(
     """
     from ._service import judge_program
 
-    score = None if on_invalid == "raise" else _number("on_invalid", on_invalid)
-    return _sample(judge_program(solution_str, ground_truth, address=address, partial=partial), score, _number("wrong", wrong))
+    score = _on_invalid(on_invalid)
+    return _sample(judge_program(solution_str, ground_truth, address=address, partial=partial), score, finite_number("wrong", wrong))
 
 
 def _sample(verdict: Any, score: float | None, wrong: float) -> dict[str, Any]:
@@ -70,8 +70,5 @@ def _sample(verdict: Any, score: float | None, wrong: float) -> dict[str, Any]:
     return {"score": reward, "acc": float(verdict.correct), "invalid": 0.0, "reason": verdict.reason}
 
 
-def _number(name: str, value: Any) -> float:
-    allowed = "a finite number" if name == "wrong" else "'raise' or a finite number"
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not abs(value) < float("inf"):
-        raise ArgumentValueError(f"{name} is {value!r}, allowed: {allowed}")
-    return float(value)
+def _on_invalid(value: str | float) -> float | None:
+    return None if value == "raise" else finite_number("on_invalid", value, "'raise' or a finite number")

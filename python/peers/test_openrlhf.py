@@ -52,12 +52,14 @@ def judge(reply, label, prompt="2+2="):
     return judged["reward"].tolist(), judged["extra_logs"]["invalid"].tolist()
 
 
+@pytest.mark.shows("rewards")
 def test_a_response_has_the_reward_of_its_verdict():
     assert judge("\\fbox{4}", "4") == ([1.0], [0.0])
     assert judge("\\fbox{5}", "4") == ([0.0], [0.0])
     assert judge("four", "4", prompt="\\fbox{4} ") == ([0.0], [0.0])
 
 
+@pytest.mark.shows("invalid")
 def test_an_invalid_verdict_has_the_set_reward_and_is_counted(monkeypatch):
     assert judge("\\fbox{4}", "") == ([0.0], [1.0])
     monkeypatch.setenv("EVENKEEL_INVALID_REWARD", "-0.5")
@@ -66,7 +68,7 @@ def test_an_invalid_verdict_has_the_set_reward_and_is_counted(monkeypatch):
 
 @pytest.mark.parametrize("dual_clip", [None, 3.0])
 @pytest.mark.parametrize(("loss", "token_level"), [("ppo", True), ("ppo", False), ("gspo", False)])
-def test_the_gradient_is_that_of_balanced_aggregation(loss, token_level, dual_clip):
+def test_the_gradient_is_that_of_balanced_aggregation(gradient_error, loss, token_level, dual_clip):
     torch.manual_seed(2)
     responses, prompts, width = 6, 8, 40
     rows, groups = responses * prompts, [row // responses for row in range(responses * prompts)]
@@ -99,4 +101,4 @@ def test_the_gradient_is_that_of_balanced_aggregation(loss, token_level, dual_cl
     if dual_clip:
         terms = torch.where(a < 0, torch.maximum(terms, dual_clip * a), terms)
     (want,) = torch.autograd.grad(direct_loss(terms, advantages, mask, groups), logp)
-    assert relative_error(got, want) < 1e-6
+    gradient_error(relative_error(got, want))

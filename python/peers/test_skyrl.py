@@ -71,7 +71,7 @@ def terms_of(loss, logp, old, mask, advantages, c):
 
 @pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("reduction", DIVISORS)
-def test_the_gradient_is_that_of_balanced_aggregation(batch, reduction, loss):
+def test_the_gradient_is_that_of_balanced_aggregation(gradient_error, batch, reduction, loss):
     mask, rewards, old, start = batch
     algorithm = config(loss_reduction=reduction, policy_loss_type=loss)
     folded, _ = estimate(batch, algorithm)
@@ -90,7 +90,7 @@ def test_the_gradient_is_that_of_balanced_aggregation(batch, reduction, loss):
         want = want + direct_loss(terms, advantages[begin:end], mask[begin:end], UIDS[begin:end])
     (got,) = torch.autograd.grad(got, logp, retain_graph=True)
     (want,) = torch.autograd.grad(want, logp)
-    assert relative_error(got, want) < 1e-6
+    gradient_error(relative_error(got, want))
 
 
 @pytest.mark.parametrize(
@@ -113,6 +113,7 @@ def test_step_wise_trajectories_are_refused(batch):
         estimate(batch, config(), torch.ones(ROWS, WIDTH))
 
 
+@pytest.mark.shows("rewards", "invalid")
 @pytest.mark.parametrize(("action", "gold", "reward", "invalid"), [("\\boxed{4}", "4", 1.0, False), ("5", "4", 0.0, False), ("\\boxed{4}", "", -0.5, True)])
 def test_the_environment_judges_one_turn(action, gold, reward, invalid):
     register()

@@ -19,15 +19,14 @@ from trl_run import run
 
 
 @pytest.mark.parametrize("loss", ["grpo", "dr_grpo", "dapo", "cispo", "sapo"])
-def test_the_gradient_is_that_of_balanced_aggregation(loss):
+def test_the_gradient_is_that_of_balanced_aggregation(gradient_error, loss):
     found, invalid = run(loss)
     assert len(found) == 4 and 0 < invalid < 0.5
-    print(loss, found, invalid)
-    assert max(found) < 1e-6, found
+    gradient_error(max(found))
 
 
 @pytest.mark.parametrize("loss", ["grpo", "dr_grpo", "dapo"])
-def test_two_processes_have_the_same_gradient(loss):
+def test_two_processes_have_the_same_gradient(gradient_error, loss):
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = str(free.getsockname()[1])
@@ -40,8 +39,8 @@ def test_two_processes_have_the_same_gradient(loss):
     outputs = [rank.communicate(timeout=600)[0] for rank in ranks]
     assert [rank.returncode for rank in ranks] == [0, 0]
     found, invalid = json.loads(outputs[0].splitlines()[-1])
-    print(loss, found, invalid)
-    assert len(found) == 4 and invalid > 0 and max(found) < 1e-6, found
+    assert len(found) == 4 and invalid > 0
+    gradient_error(max(found))
 
 
 def config(output, **settings):
@@ -54,6 +53,7 @@ def config(output, **settings):
 ROWS = [{"prompt": f"{a}+{b}=", "answer": str(a + b) if (a, b) != (1, 1) else ""} for a in range(4) for b in range(4)]
 
 
+@pytest.mark.shows("rewards", "invalid")
 @pytest.mark.parametrize("trainer", [GRPOTrainer, BalancedGRPOTrainer])
 def test_rewards_of_a_run_are_direct_verdicts_and_invalid_ones_are_none(trainer):
     seen, own = [], math_reward("answer")

@@ -42,12 +42,14 @@ def recorded(rewards):
     return [reward if isinstance(reward, float) else reward.value for reward in rewards.values()]
 
 
+@pytest.mark.shows("rewards")
 def test_a_reply_has_the_reward_of_its_verdict():
     assert recorded(score("\\boxed{4}", "4")) == [1.0]
     assert recorded(score("\\boxed{5}", "4")) == [0.0]
     assert recorded(score("\\boxed{2+2}", "4")) == [0.0], "copied from the prompt"
 
 
+@pytest.mark.shows("invalid")
 def test_an_invalid_verdict_is_an_error_of_the_task():
     with pytest.raises(Exception, match="gold_empty") as raised:
         score("\\boxed{4}", "")

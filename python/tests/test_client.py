@@ -167,13 +167,18 @@ def test_items_of_another_type_are_refused_by_name(service):
     for item, message_ in [
         ("x", "an item is of type str, allowed: MathItem, CodeItem"),
         (MathItem(b"x", "4"), "completion is of type bytes"),
-        (MathItem("x", 4), None),
         (CodeItem("x", []), "tests is of type list"),
         (CodeItem("x", {"inputs": ["1"], "outputs": []}), "length of outputs is 0, allowed: 1"),
         (CodeItem("x", {"a": 1}), r"tests has \['a'\], allowed: inputs and outputs"),
+        (CodeItem("x", {"inputs": [], "outputs": []}, cpu_s=1e300), "cpu_s is 1e"),
+        (CodeItem("x", {"inputs": [], "outputs": []}, memory_mb="64"), "memory_mb is of type str, allowed: a number"),
+        (CodeItem("x", {"inputs": 5, "outputs": 5}), "inputs is of type int, allowed: a sequence"),
+        (CodeItem("x", {"inputs": ["1"], "outputs": "1"}), "outputs is of type str, allowed: a sequence"),
+        (CodeItem("x", {1: 2, "a": 3}), "tests has \\['1', 'a'\\]"),
+        (MathItem("x", 4), "gold is of type int, allowed: a sequence"),
         (CodeItem("x", {"inputs": [], "outputs": []}, cpu_s=-1), "cpu_s is -1"),
     ]:
-        with pytest.raises((errors.EvenkeelError, TypeError), match=message_):
+        with pytest.raises(errors.EvenkeelError, match=message_):
             client.verify([item])
 
 
@@ -301,3 +306,11 @@ def test_the_client_is_needed_by_nobody_else():
     """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, timeout=60)
     assert "pip install evenkeel-rlvr[grpc]" in done.stdout, done.stderr
+
+
+def test_a_child_that_was_forked_while_a_connection_was_opened_is_not_locked():
+    with RewardClient("127.0.0.1:1") as client, client._lock:
+        child = os.fork()
+        if child == 0:
+            os._exit(0 if client._lock.acquire(timeout=10) else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0

@@ -253,6 +253,10 @@ def test_openrlhfs_reward_is_a_file_that_cuts_the_prompt_and_counts_invalid_verd
     prompt = r"Say \boxed{4}. "
     queries = [prompt + "no", "<s>" + prompt + r"\boxed{4}<|im_end|>", "x", prompt.replace(" ", "  ") + "no"]
     result = module.reward_func(queries, [prompt, prompt, "", prompt], ["4", "4", "", "4"])
+    for text in ("nan", "none"):
+        monkeypatch.setenv("EVENKEEL_INVALID_REWARD", text)
+        with pytest.raises(Exception, match=f"^EVENKEEL_INVALID_REWARD is '{text}', allowed: a finite number"):
+            module.reward_func(queries, [prompt, prompt, "", prompt], ["4", "4", "", "4"])
     # The last prompt is not there as it was: what is in it must not count as the answer.
     assert result["rewards"].tolist() == [0.0, 1.0, -0.5, -0.5] == result["scores"].tolist()
     assert result["extra_logs"]["invalid"].tolist() == [0.0, 0.0, 1.0, 1.0]
@@ -261,8 +265,8 @@ def test_openrlhfs_reward_is_a_file_that_cuts_the_prompt_and_counts_invalid_verd
 def test_gold_answers_and_conversations_of_data_sets():
     assert gold_answer(42, "a") == "42" and gold_answer(None, "a") == "" and gold_answer(("1", 2), "a") == ["1", "2"]
     assert gold_answer(np.int64(3), "a") == "3" and gold_answer(np.array(["1", "2"]), "a") == ["1", "2"]
-    for other in (True, 1.5, b"4", {}):
-        with pytest.raises(errors.ArgumentTypeError, match="^answer is of type"):
+    for other in (True, 1.5, b"4", {}, [["4"]]):
+        with pytest.raises(errors.ArgumentTypeError, match="^answer (is of type|has a list)"):
             gold_answer(other, "answer")
     assert completion_text([]) == "" and completion_text([{"role": "assistant", "content": None}]) == ""
     assert completion_text([{"content": "a"}, {"content": [{"type": "text", "text": "b"}, {"type": "image"}]}]) == "b"
