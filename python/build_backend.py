@@ -37,7 +37,7 @@ def stage() -> None:
         subprocess.run(["strip", temporary], check=True)
     packed = subprocess.run([program, "--pack", folder], check=True, stdout=subprocess.PIPE, text=True).stdout.strip()
     temporary.replace(staged)
-    _write_bill(folder / "evenkeel-guest.cyclonedx.json")
+    _write_bill(HERE / "evenkeel-guest.cyclonedx.json")
     # Those of other sources.
     for other in folder.glob("guest-*.wasm.zst"):
         if other != Path(packed):

@@ -34,7 +34,8 @@ class LoopPrograms:
             await asyncio.sleep(_ROOM_SECONDS)
         future = self._waiting[key] = self._loop.create_future()
         try:
-            return await future
+            values: tuple[Any, ...] = await future
+            return values
         finally:
             if self._waiting.pop(key, None) is not None:
                 self._batch.cancel(key)
