@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Builds the wheel of the Python package and tests it as a user has it: installed in a new environment, without a network, and outside the
-# source tree. Needs Python 3.10 or later; what builds and tests comes from PyPI, once for each target folder.
+# source tree. Needs Python 3.10 or later; what builds and tests comes from PyPI, once for each target folder. The sandbox's program in the wheel is
+# built with the features of the whole workspace: after its tests nothing of wasmtime is compiled again.
 #
 #   .ci/python.sh                 the whole check
 #   .ci/python.sh --pythons LIST  the same wheel also by other interpreters, which need not be installed where CI runs
@@ -29,6 +30,7 @@ rm -rf "$work/dist"
 MATURIN_PEP517_ARGS=--locked PATH=$tools/bin:$PATH pip wheel --quiet --no-deps --no-build-isolation --wheel-dir "$work/dist" ./python
 wheel=$(ls "$work"/dist/*.whl)
 printf 'wheel    %s, %.1f MB, in %d s\n' "$(basename "$wheel")" "$(awk "BEGIN{print $(stat -c %s "$wheel") / 1e6}")" $((SECONDS - began))
+[ "$(stat -c %s "$wheel")" -lt 25000000 ] || { echo "it is larger than 25 MB" && exit 1; }
 case $wheel in *-cp310-abi3-*) ;; *) echo "it is not for the stable ABI of 3.10" && exit 1 ;; esac
 "$tools/bin/abi3audit" --strict "$wheel"
 .ci/python_licences.py

@@ -39,3 +39,19 @@ class ServiceError(EvenkeelError):
 
 class ClientClosed(EvenkeelError):
     """A client was used after it was closed."""
+
+
+class PoolClosed(EvenkeelError):
+    """A pool was used after it was closed, or closed while it was used."""
+
+
+class PoolAfterFork(EvenkeelError):
+    """A pool was used by a process that was forked after it was made: its threads are in the parent only."""
+
+
+class PoolFailed(EvenkeelError, OSError):
+    """The system has no more threads or file descriptors for a pool."""
+
+
+class InterpreterMissing(EvenkeelError):
+    """The sandbox's interpreter, or the program that runs it, is not there and cannot be made."""

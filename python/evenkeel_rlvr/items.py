@@ -1,21 +1,19 @@
-"""What a reward service judges, and its verdicts: plain values."""
+"""What a reward service or a pool judges, and the verdicts: plain values."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from ._messages import message, names_of
+from ._tests import Row, read_tests, sequence, text as _text
 from .errors import ArgumentTypeError, ArgumentValueError, InvalidVerdict
 
 __all__ = ["CodeItem", "CodeReport", "MathItem", "ServiceVerdict"]
 
 #: Of a limit, in seconds or MiB: far above what a service grants, and a number that its messages can hold.
 _LARGEST = 10**9
-
-_COLUMNS = ("public_test_cases", "private_test_cases", "metadata")
 
 
 @dataclass(frozen=True)
@@ -28,7 +26,7 @@ class MathItem:
     profile: str = "default"
 
     def fill(self, item: Any) -> None:
-        golds = [self.gold] if isinstance(self.gold, str) else _list("gold", self.gold)
+        golds = [self.gold] if isinstance(self.gold, str) else sequence("gold", self.gold)
         item.completion = _text("completion", self.completion)
         item.math.gold = _text("gold", golds[0]) if golds else ""
         item.math.alternatives.extend(_text("gold", gold) for gold in golds[1:])
@@ -63,48 +61,15 @@ class CodeItem:
             task.limits.cpu_ms = round(_positive("cpu_s", self.cpu_s) * 1000) or 1
         if self.memory_mb is not None:
             task.limits.memory_bytes = round(_positive("memory_mb", self.memory_mb) * 2**20)
-        if not isinstance(self.tests, Mapping):
-            raise ArgumentTypeError(f"tests is of type {type(self.tests).__name__}, allowed: a mapping")
-        if any(column in self.tests for column in _COLUMNS):
-            for column in _COLUMNS:
-                setattr(task.live_code_bench, column, _text(column, self.tests.get(column) or ""))
-        elif "inputs" in self.tests and "outputs" in self.tests:
-            _fill_tests(task, self.tests)
-        else:
-            raise ArgumentValueError(f"tests has {sorted(map(str, self.tests))}, allowed: inputs and outputs, or {', '.join(_COLUMNS)}")
-
-
-def _fill_tests(task: Any, row: Mapping[str, Any]) -> None:
-    inputs, outputs, function = _list("inputs", row["inputs"]), _list("outputs", row["outputs"]), row.get("fn_name") or ""
-    if len(inputs) != len(outputs):
-        raise ArgumentValueError(f"length of outputs is {len(outputs)}, allowed: {len(inputs)}, the length of inputs")
-    if _text("fn_name", function):
-        # In LiveCodeBench's columns a test may have several right outputs.
-        tests = [_function_test(given, expected) for given, expected in zip(inputs, outputs)]
-        task.live_code_bench.public_test_cases = json.dumps(tests)
-        task.live_code_bench.private_test_cases = "[]"
-        task.live_code_bench.metadata = json.dumps({"func_name": function})
-        return
-    # Present even if it has none: that is a fault of the row, which the service names.
-    task.tests.SetInParent()
-    for given, expected in zip(inputs, outputs):
-        task.tests.tests.add(kind=1, input=_text("an input", _joined(given)), output=_text("an output", _joined(expected)))
-
-
-def _function_test(given: Any, expected: Any) -> dict[str, Any]:
-    """Each argument is a line of JSON. APPS wraps the returned value in a list and others do not, so that both readings are right."""
-    try:
-        arguments = given if isinstance(given, str) else "\n".join(json.dumps(argument) for argument in given)
-        test: dict[str, Any] = {"input": arguments, "output": expected if isinstance(expected, str) else json.dumps(expected), "testtype": "functional"}
-        if isinstance(expected, list) and len(expected) == 1:
-            test["alternatives"] = [json.dumps(expected[0])]
-    except (TypeError, ValueError, RecursionError) as error:
-        raise ArgumentValueError(f"a test of a function has no arguments or value as JSON ({error})") from None
-    return test
-
-
-def _joined(lines: Any) -> Any:
-    return "\n".join(lines) if isinstance(lines, list) and all(isinstance(line, str) for line in lines) else lines
+        tests = read_tests(self.tests)
+        if isinstance(tests, Row):
+            columns = task.live_code_bench
+            columns.public_test_cases, columns.private_test_cases, columns.metadata = tests
+            return
+        # Present even if it has none: that is a fault of the row, which the service names.
+        task.tests.SetInParent()
+        for given, expected in zip(tests.inputs, tests.outputs):
+            task.tests.tests.add(kind=1, input=given, output=expected)
 
 
 @dataclass(frozen=True)
@@ -123,7 +88,7 @@ class CodeReport:
 
 @dataclass(frozen=True)
 class ServiceVerdict:
-    """A verdict of a reward service. Like `Verdict`, an invalid one is neither true nor false."""
+    """A verdict of a reward service, or on a program. Like `Verdict`, an invalid one is neither true nor false."""
 
     outcome: str
     reason: str
@@ -199,20 +164,6 @@ def request(item: MathItem | CodeItem, identity: str, deadline_s: float | None) 
         filled.deadline_ms = round(deadline_s * 1000)
     item.fill(filled)
     return filled
-
-
-def _text(name: str, value: Any) -> str:
-    """A text without lone surrogates, which no message can hold."""
-    if not isinstance(value, str):
-        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: str")
-    return value.encode("utf-8", "surrogatepass").decode("utf-8", "replace")
-
-
-def _list(name: str, value: Any) -> list[Any]:
-    """The items of a sequence, or of an array."""
-    if isinstance(value, (str, bytes, Mapping)) or not hasattr(value, "__iter__"):
-        raise ArgumentTypeError(f"{name} is of type {type(value).__name__}, allowed: a sequence")
-    return list(value)
 
 
 def _positive(name: str, value: float) -> float:

@@ -45,9 +45,12 @@ def math_reward(
 
 
 def code_reward(
-    column: str = "tests", *, name: str = "evenkeel_code", address: str | None = None, partial: bool = False
+    column: str = "tests", *, name: str = "evenkeel_code", address: str | None = None, partial: bool = False, workers: int | None = None
 ) -> Callable[..., list[float | None]]:
-    """A reward function for programs, judged by the reward service at `address` or EVENKEEL_REWARD; None for an invalid verdict.
+    """A reward function for programs: 1.0, 0.0, and None for an invalid verdict.
+
+    They are judged by the reward service at `address` or EVENKEEL_REWARD; without either by a pool of `workers` in each of the trainer's processes, by
+    default one for each processor.
 
     `column` has the tests: `inputs`, `outputs` and perhaps `fn_name`, or the columns of LiveCodeBench; also as JSON. With `partial` the reward is
     the share of tests that passed.
@@ -59,10 +62,11 @@ def code_reward(
         log_metric: Callable[[str, float], None] | None = None,
         **columns: Any,
     ) -> list[float | None]:
-        from ._service import judge_programs
+        from ._programs import judge_programs
 
         texts = [completion_text(completion) for completion in completions]
-        return _rewards(name, judge_programs(texts, _column(columns, column), address=address, partial=partial), log_metric)
+        verdicts = judge_programs(texts, _column(columns, column), address=address, partial=partial, workers=workers)
+        return _rewards(name, verdicts, log_metric)
 
     reward.__name__ = reward.__qualname__ = name
     return reward

@@ -46,19 +46,21 @@ def compute_score_code(
     on_invalid: str | float = "raise",
     wrong: float = 0.0,
     partial: bool = False,
+    workers: int = 1,
     reward_router_address: Any = None,
     reward_model_tokenizer: Any = None,
 ) -> dict[str, Any]:
-    """Judges one response as a program, by the reward service at `address` or EVENKEEL_REWARD: one on each node, instead of a pool in each of verl's
-    processes.
+    """Judges one response as a program, by the reward service at `address` or EVENKEEL_REWARD: one on each node is the arrangement for verl, which judges
+    in several processes. Without either each of these processes has a sandbox with this many `workers`.
 
     `ground_truth` has `inputs`, `outputs` and perhaps `fn_name`, or the columns of LiveCodeBench; also as JSON. With `partial` the score is the share
     of tests that passed. The rest is as in `compute_score`.
     """
-    from ._service import judge_program
+    from ._programs import judge_program
 
     score = _on_invalid(on_invalid)
-    return _sample(judge_program(solution_str, ground_truth, address=address, partial=partial), score, finite_number("wrong", wrong))
+    verdict = judge_program(solution_str, ground_truth, address=address, partial=partial, workers=workers)
+    return _sample(verdict, score, finite_number("wrong", wrong))
 
 
 def _sample(verdict: Any, score: float | None, wrong: float) -> dict[str, Any]:

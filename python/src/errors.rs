@@ -19,17 +19,26 @@ pub(crate) enum Exception {
     InvalidVerdict,
     /// A panic.
     Internal,
+    /// A pool was used after it was closed.
+    PoolClosed,
+    /// A pool was used by a forked child.
+    PoolAfterFork,
+    /// The system has no more threads or descriptors for a pool.
+    PoolFailed,
 }
 
 impl Exception {
     /// It with a message.
     pub(crate) fn with(self, py: Python<'_>, message: String) -> PyErr {
-        static TYPES: [PyOnceLock<Py<PyType>>; 4] = [const { PyOnceLock::new() }; 4];
+        static TYPES: [PyOnceLock<Py<PyType>>; 7] = [const { PyOnceLock::new() }; 7];
         let (name, slot) = match self {
             Self::ArgumentType => ("ArgumentTypeError", &TYPES[0]),
             Self::ArgumentValue => ("ArgumentValueError", &TYPES[1]),
             Self::InvalidVerdict => ("InvalidVerdict", &TYPES[2]),
             Self::Internal => ("InternalError", &TYPES[3]),
+            Self::PoolClosed => ("PoolClosed", &TYPES[4]),
+            Self::PoolAfterFork => ("PoolAfterFork", &TYPES[5]),
+            Self::PoolFailed => ("PoolFailed", &TYPES[6]),
         };
         match slot.import(py, "evenkeel_rlvr.errors", name) {
             Ok(kind) => PyErr::from_type(kind.clone(), message),

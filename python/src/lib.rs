@@ -1,9 +1,9 @@
-//! The native part of the Python package `evenkeel_rlvr`: verdicts on mathematics, and the weights of balanced aggregation, as the crates
-//! `evenkeel-math` and `evenkeel-objective` compute them.
+//! The native part of the Python package `evenkeel_rlvr`: verdicts on mathematics and on programs, and the weights of balanced aggregation, as
+//! the crates `evenkeel-math`, `evenkeel-sandbox` and `evenkeel-objective` compute them.
 //!
 //! What a model wrote never raises: it has a verdict. What the caller passed wrongly raises an exception of the package that names the
-//! argument. A panic becomes such an exception too. Importing this starts no thread, and no thread outlives a call, so that a process may
-//! fork at any time.
+//! argument. A panic becomes such an exception too. Importing this starts no thread, and only a pool of programs has threads that outlive a
+//! call: a child that is forked knows such a pool as another process's and leaves it alone.
 #![forbid(unsafe_code)]
 
 mod arguments;
@@ -12,6 +12,7 @@ mod issues;
 mod judge;
 mod parallel;
 mod policy;
+mod programs;
 mod text;
 mod verdict;
 mod verify;
@@ -23,6 +24,10 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::issues::{GoldIssue, lint_golds};
+    #[pymodule_export]
+    use super::programs::{
+        Batch, CodePool, CodeTests, available_processors, program_reason_codes, read_row, read_tests,
+    };
     #[pymodule_export]
     use super::verdict::{Verdict, reason_codes, restore};
     #[pymodule_export]

@@ -233,9 +233,6 @@ def test_tests_that_are_none_are_invalid_and_raise_or_count(monkeypatch, service
     with pytest.raises(InvalidVerdict, match="bad_tests"):
         verl.compute_score_code("own", SUM, "[]")
     assert verl.compute_score_code("own", SUM, "[]", on_invalid=0.5)["score"] == 0.5
-    monkeypatch.delenv("EVENKEEL_REWARD")
-    with pytest.raises(errors.ArgumentValueError, match="^address is absent, required: HOST:PORT"):
-        verl.compute_score_code("own", SUM, {"inputs": ["1 2"], "outputs": ["3"]})
 
 
 @pytest.fixture(scope="module")
@@ -291,6 +288,28 @@ def test_the_real_service_judges_programs(real):
     assert half.reward == 0.5 and right.correct and right.code.passed_tests == 1
     assert verl.compute_score_code("own", SUM, tests, address=real, partial=True)["score"] == 0.5
     assert trl.code_reward(address=real)(prompts=[""], completions=[function], tests=['{"inputs": [[1, 2]], "outputs": [3], "fn_name": "add"}']) == [1.0]
+
+
+def test_the_real_service_and_a_pool_say_the_same_of_a_program(real):
+    if os.environ.get("EVENKEEL_TEST_PROGRAMS") != "1":
+        pytest.skip("EVENKEEL_TEST_PROGRAMS is not set: the interpreter may have to be built first")
+    from evenkeel_rlvr.code import Pool
+
+    tests = {"inputs": ["1 2", "3 4"], "outputs": ["3", "8"]}
+    programs = ["print(3)", "print(", "raise ValueError('no')", "while True: pass", "import numpy", "x = ' ' * 2**30", "import sys; sys.exit(3)", "print(4.0000001)"]
+    items = [CodeItem(f"```python\n{program}\n```", tests, partial=partial, cpu_s=0.3, memory_mb=64) for program in programs for partial in (False, True)]
+    items += [CodeItem("no program", tests), CodeItem("<think>", tests), CodeItem(SUM, {"inputs": [[1]], "outputs": [1], "fn_name": "f"})]
+    with RewardClient(real) as client, Pool(2) as pool:
+        remote, local = client.verify(items), pool.verify_batch(items)
+
+    def shape(verdict):
+        code = verdict.code
+        counts = (code.passed_tests, code.run_tests, code.total_tests, code.failing_test, code.stdout, code.stderr)
+        # How long it worked is in the detail of a time limit.
+        detail = None if verdict.outcome == "time_limit" else verdict.detail
+        return verdict.outcome, verdict.reason, verdict.reward, verdict.extracted, detail, verdict.invalid_reason, counts
+
+    assert [shape(verdict) for verdict in local] == [shape(verdict) for verdict in remote]
 
 
 def test_the_client_is_needed_by_nobody_else():

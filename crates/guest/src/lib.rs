@@ -4,22 +4,27 @@
 //! 2. Its dozen core modules are linked into one (`link`).
 //! 3. The result is compiled to machine code (`compile`).
 //!
-//! [`ensure`] performs the steps that are still missing in a folder. The program `evenkeel-guest` is a command line for this function; the
-//! sandbox starts it if the interpreter is missing. Workers do not link this crate, since its tools are large and only needed once.
+//! [`ensure`] performs the steps that are still missing in a folder; packages bring the component of the first two (`bundle`). The program
+//! `evenkeel-guest` is a command line for this function; the sandbox starts it if the interpreter is missing. Services do not link this crate,
+//! since its tools are large and only needed once.
 #![deny(unsafe_code)]
 
+mod bundle;
 mod compile;
 mod component;
 mod error;
 mod link;
 
-use std::path::Path;
+use std::fs;
+use std::path::{Path, PathBuf};
 
 use evenkeel_sandbox::guest::{self, Form, GuestError};
 
+pub use bundle::bundle_name;
 pub use error::BuildError;
 
-/// Builds and compiles the guest unless the folder has it. This takes about a minute. `progress` is called before every slow step.
+/// Builds and compiles the guest unless the folder has it. This takes about a minute, and half of it where the component is in a file beside this
+/// program. `progress` is called before every slow step.
 ///
 /// # Errors
 ///
@@ -35,16 +40,64 @@ pub fn ensure(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<(), 
     if guest::open(&engine, &compiled).is_ok() {
         return Ok(());
     }
+    let wasm = match bundle::beside_program() {
+        Some(packed) => bundle::unpack(&packed)?,
+        None => {
+            let component = component_in(folder, progress)?;
+            fs::read(&component).map_err(GuestError::io(&component))?
+        }
+    };
+    progress("compiling the guest interpreter (once, about half a minute)");
+    compile::write(&engine, &wasm, &compiled)?;
+    // Find out here whether it can be loaded, and not in every worker.
+    guest::open(&engine, &compiled).map_err(GuestError::Load)?;
+    Ok(())
+}
+
+/// The folder of the compiled guest: that of container images (`EVENKEEL_GUEST_IMAGE`) if it has one that can be loaded, else this one, where it is
+/// built if it is missing. Workers look for it in the same order.
+///
+/// # Errors
+///
+/// Those of [`ensure`].
+pub fn find(folder: &Path, form: Form, progress: &dyn Fn(&str)) -> Result<PathBuf, BuildError> {
+    if let Some(image) = guest::image_folder() {
+        let engine = compile::engine(form)?;
+        if guest::open(&engine, &image.join(form.file_name())).is_ok() {
+            return Ok(image);
+        }
+    }
+    ensure(folder, form, progress)?;
+    Ok(folder.to_owned())
+}
+
+/// Writes the compressed component to a folder, for a package, and returns the file ([`bundle_name`]). It is built in `folder` if that does not have
+/// it.
+///
+/// # Errors
+///
+/// What is missing on this machine.
+pub fn pack(folder: &Path, to: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, BuildError> {
+    let packed = to.join(bundle_name());
+    if packed.is_file() {
+        return Ok(packed);
+    }
+    let _lock = guest::lock(folder)?;
+    let component = component_in(folder, progress)?;
+    fs::create_dir_all(to).map_err(GuestError::io(to))?;
+    progress("compressing the guest interpreter");
+    bundle::pack(&component, &packed)?;
+    Ok(packed)
+}
+
+/// The component, which is built if the folder does not have it. The caller holds its lock.
+fn component_in(folder: &Path, progress: &dyn Fn(&str)) -> Result<PathBuf, BuildError> {
     let component = folder.join(guest::component_name());
     if !guest::is_whole(&component) {
         progress("building the guest interpreter (once, about a minute)");
         component::build(folder, &component, progress)?;
     }
-    progress("compiling the guest interpreter (once, about half a minute)");
-    compile::write(&engine, &component, &compiled)?;
-    // Find out here whether it can be loaded, and not in every worker.
-    guest::open(&engine, &compiled).map_err(GuestError::Load)?;
-    Ok(())
+    Ok(component)
 }
 
 #[cfg(test)]

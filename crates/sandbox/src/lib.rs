@@ -3,7 +3,8 @@
 //! From the outside in: a [`Pool`] takes [`ProgramTask`]s (a [`ProgramSubmission`], [`rows::Tests`], a [`Mode`], [`Limits`]) and returns a [`ProgramVerdict`] on
 //! each. [`extract`] finds the program of a completion, `judge` runs its tests and turns what it did into outcomes, with [`compare`] for its outputs. An `executor` runs a
 //! program, in this process or in a worker process ([`WorkerProcessCommand`]), by means of `sandbox`: an instance of the interpreter in
-//! wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing.
+//! wasmtime. [`guest`] finds the compiled interpreter and has it built if it is missing. Without the feature `interpreter` there are pools of
+//! worker processes alone, which another program runs: none of wasmtime is compiled.
 //!
 //! For every program:
 //! - Expected outputs never enter the guest. Whatever the guest reports is a claim about outputs; the verdict is reached here.
@@ -32,21 +33,28 @@
 
 pub mod compare;
 pub mod extract;
+#[cfg(feature = "interpreter")]
 pub mod guest;
 pub mod rows;
 
 mod executor;
+#[cfg(feature = "interpreter")]
+mod in_process;
+#[cfg(feature = "interpreter")]
 mod interpreter;
 mod judge;
 mod limits;
 mod outcome;
 mod pool;
 mod reason;
+mod run;
+#[cfg(feature = "interpreter")]
 mod sandbox;
 mod task;
 mod verdict;
 mod worker_process;
 
+#[cfg(feature = "interpreter")]
 pub use interpreter::Interpreter;
 pub use limits::Limits;
 pub use outcome::{Invalid, ProgramOutcome};
@@ -54,4 +62,6 @@ pub use pool::{Pool, PoolSettings, PoolUsage, QueueFull};
 pub use reason::Reason;
 pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
 pub use verdict::{EXCERPT_BYTES, GraderResult, ProgramOutput, ProgramVerdict};
-pub use worker_process::{WorkerProcessCommand, run_worker_process};
+pub use worker_process::WorkerProcessCommand;
+#[cfg(feature = "interpreter")]
+pub use worker_process::run_worker_process;

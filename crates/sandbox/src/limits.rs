@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::sandbox::Budget;
+use crate::run::Budget;
 
 /// Limits on each test and on a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

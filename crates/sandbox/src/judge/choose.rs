@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::executor::Executor;
 use crate::extract::Candidate;
-use crate::sandbox::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, ExitStatus, Run, Source};
 
 /// Runs in the guest, which reads the blocks as JSON.
 const SCRIPT: &str = include_str!("choose.py");

@@ -12,7 +12,7 @@ use crate::executor::Executor;
 use crate::outcome::ProgramOutcome;
 use crate::reason::Reason;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, ExitStatus, Run};
+use crate::run::{Budget, ExitStatus, Run};
 use crate::task::{ProgramTask, RewardRule};
 use crate::verdict::{GraderResult, ProgramVerdict, excerpt};
 

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use crate::compare::text::Match;
 use crate::reason::Reason;
-use crate::sandbox::{ExitStatus, Run};
+use crate::run::{ExitStatus, Run};
 
 pub(crate) use grader::judge as judge_by_grader;
 pub(crate) use program::Program;

@@ -8,7 +8,7 @@ use super::choose::choose;
 use crate::executor::Executor;
 use crate::extract::{Candidate, NoProgram, extract};
 use crate::reason::Reason;
-use crate::sandbox::{Budget, Run};
+use crate::run::{Budget, Run};
 use crate::task::{Mode, ProgramSubmission, ProgramTask};
 use crate::verdict::{GraderResult, ProgramVerdict};
 

@@ -11,7 +11,7 @@ use crate::executor::Executor;
 use crate::outcome::ProgramOutcome;
 use crate::reason::Reason;
 use crate::rows::Tests;
-use crate::sandbox::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, ExitStatus, Run, Source};
 use crate::verdict::{ProgramOutput, excerpt};
 
 /// The signals that end a process after an interrupt, and one whose stack overflows.

@@ -5,6 +5,8 @@
 //! may use (`memory`). A program's first failure drops its remaining tests. The verdict does not depend on which thread was faster: the
 //! failing test is the first by index, and tests after it do not count.
 
+#[cfg(feature = "interpreter")]
+mod in_process;
 mod job;
 mod memory;
 mod queue;
@@ -16,6 +18,7 @@ use std::thread::{Builder, JoinHandle};
 
 use tokio_util::sync::CancellationToken;
 
+#[cfg(feature = "interpreter")]
 use crate::interpreter::Interpreter;
 use crate::task::ProgramTask;
 use crate::verdict::ProgramVerdict;
@@ -57,8 +60,9 @@ impl Pool {
     /// # Errors
     ///
     /// The system cannot start a thread.
+    #[cfg(feature = "interpreter")]
     pub fn in_process(interpreter: Arc<Interpreter>, settings: PoolSettings) -> std::io::Result<Self> {
-        Self::start(settings, |queue, memory, _| thread::in_process(queue, memory, Arc::clone(&interpreter)))
+        Self::start(settings, |queue, memory, _| in_process::start(queue, memory, Arc::clone(&interpreter)))
     }
 
     /// A pool whose threads run programs in a worker process each. For short programs that is twice as fast, since processes do not share
@@ -119,6 +123,11 @@ impl Pool {
         receiver.recv().map_err(|_| QueueFull)
     }
 
+    /// Cancels all programs and refuses further ones. Dropping the pool waits for its threads, too.
+    pub fn close(&self) {
+        self.queue.close();
+    }
+
     /// Number of programs that are queued or running.
     #[must_use]
     pub fn load(&self) -> usize {
@@ -134,7 +143,7 @@ impl Pool {
 
 impl Drop for Pool {
     fn drop(&mut self) {
-        self.queue.close();
+        self.close();
         for thread in self.threads.drain(..) {
             // A thread that panicked needs no further handling.
             let _ = thread.join();

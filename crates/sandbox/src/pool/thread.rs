@@ -1,6 +1,5 @@
-//! The threads of the pool: they run programs themselves or have them run by a worker process.
+//! The threads of the pool: each has its programs run by a worker process, or runs them itself (`in_process`).
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -9,12 +8,11 @@ use super::job::{UnitResult, WorkUnit};
 use super::memory::MemoryBudget;
 use super::queue::Queue;
 use super::usage::ProcessCounts;
-use crate::executor::{Executor, InProcess};
-use crate::interpreter::Interpreter;
+use crate::executor::Executor;
 use crate::judge::{self, Report};
 use crate::outcome::{Invalid, ProgramOutcome};
 use crate::reason::Reason;
-use crate::sandbox::{Budget, ExitStatus, STACK_REUSE_LIMIT, Source, THREAD_STACK};
+use crate::run::{Budget, ExitStatus, Source};
 use crate::task::Mode;
 use crate::verdict::ProgramVerdict;
 use crate::worker_process::{ProcessLoss, StartError, WorkerProcess, WorkerProcessCommand};
@@ -27,57 +25,6 @@ const MIN_SERIES_TESTS: usize = 8;
 const MIN_COMPILED_TESTS: usize = 3;
 /// Time limit for compiling a program once. Beyond it each test compiles the program, within its own limit.
 const COMPILE_TIMEOUT: Duration = Duration::from_secs(1);
-/// Delay before another attempt at starting a thread.
-const THREAD_RETRY_DELAY: Duration = Duration::from_millis(100);
-
-/// Starts a thread that runs programs itself until the queue is closed.
-pub(super) fn in_process(
-    queue: Arc<Queue>,
-    memory: Arc<MemoryBudget>,
-    interpreter: Arc<Interpreter>,
-) -> std::io::Result<JoinHandle<()>> {
-    thread::Builder::new()
-        .name("evenkeel-sandbox".to_owned())
-        .spawn(move || while run_with_fresh_stack(&queue, &memory, &interpreter) {})
-}
-
-/// Runs programs on a new thread with a deep stack, which is replaced when its stack may have grown. False once the queue is closed.
-fn run_with_fresh_stack(queue: &Arc<Queue>, memory: &Arc<MemoryBudget>, interpreter: &Arc<Interpreter>) -> bool {
-    let thread = {
-        let (queue, memory, interpreter) = (Arc::clone(queue), Arc::clone(memory), Arc::clone(interpreter));
-        thread::Builder::new()
-            .name("evenkeel-guest".to_owned())
-            .stack_size(THREAD_STACK)
-            .spawn(move || run_until_stack_grows(&queue, &memory, &interpreter))
-    };
-    match thread {
-        Ok(thread) => thread.join().unwrap_or(true),
-        // The system may be able to start one later.
-        Err(_) => {
-            thread::sleep(THREAD_RETRY_DELAY);
-            true
-        }
-    }
-}
-
-/// Runs programs until the stack may have grown (true) or the queue is closed (false).
-fn run_until_stack_grows(queue: &Queue, memory: &MemoryBudget, interpreter: &Interpreter) -> bool {
-    let mut executor = InProcess::new(interpreter);
-    while let Some((id, unit)) = queue.take() {
-        let run = || with_memory(memory, &unit, |granted| run(&mut executor, &unit, granted));
-        let result = catch_unwind(AssertUnwindSafe(run))
-            .unwrap_or_else(|_| not_run(&unit, Reason::Internal, "a pool thread panicked"));
-        let cpu = match &result {
-            UnitResult::Test(report) => report.cpu,
-            UnitResult::Program(verdict) => verdict.cpu,
-        };
-        queue.record(id, unit.test, result);
-        if cpu > STACK_REUSE_LIMIT {
-            return true;
-        }
-    }
-    false
-}
 
 /// Starts a thread that has a worker process run programs until the queue is closed.
 pub(super) fn with_worker_process(
@@ -97,7 +44,11 @@ pub(super) fn with_worker_process(
 }
 
 /// Runs a unit once it has a grant of memory, and again with its full allowance if the grant did not suffice.
-fn with_memory(memory: &MemoryBudget, unit: &WorkUnit, mut run: impl FnMut(u64) -> UnitResult) -> UnitResult {
+pub(super) fn with_memory(
+    memory: &MemoryBudget,
+    unit: &WorkUnit,
+    mut run: impl FnMut(u64) -> UnitResult,
+) -> UnitResult {
     let allowed = unit.task.limits.memory_bytes;
     let is_cancelled = || unit.cancel.is_cancelled();
     let cancelled = || not_run(unit, Reason::Cancelled, "cancelled");
@@ -158,7 +109,7 @@ fn run_in_process(
     }
 }
 
-fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) -> UnitResult {
+pub(super) fn run(executor: &mut dyn Executor, unit: &WorkUnit, granted: u64) -> UnitResult {
     let task = &unit.task;
     let program = match &*unit.program {
         Ok(program) => program,
@@ -212,7 +163,7 @@ fn compiled<'u>(executor: &mut dyn Executor, program: &str, unit: &'u WorkUnit, 
 }
 
 /// The result of a unit that was not run.
-fn not_run(unit: &WorkUnit, reason: Reason, detail: &str) -> UnitResult {
+pub(super) fn not_run(unit: &WorkUnit, reason: Reason, detail: &str) -> UnitResult {
     match unit.task.mode {
         Mode::Strict if unit.program.is_ok() => UnitResult::Test(Report::without_run(reason, detail)),
         _ => UnitResult::Program(Box::new(ProgramVerdict::without_run(reason, unit.task.tests.len(), detail))),

@@ -2,6 +2,8 @@
 
 use wasmtime::Trap;
 
+use crate::run::ExitStatus;
+
 /// Bytes of an error message that are kept. The guest truncates messages to this length, unless the program manipulates it.
 const MESSAGE_BYTES: usize = 4096;
 
@@ -29,41 +31,6 @@ pub(crate) enum Termination {
     /// The program ended its process (`os._exit`) with this exit code.
     #[error("exited with status {0}")]
     Exited(i32),
-}
-
-/// How a run ended.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum ExitStatus {
-    /// It completed, with a marshalled value or captured text.
-    Returned(Vec<u8>),
-    /// An uncaught exception, with its message.
-    Raised(String),
-    /// It ended its process with this exit code.
-    Exited(i32),
-    /// The source does not compile.
-    CompileError(String),
-    /// Memory ran out, or the guest could not continue after a refused allocation.
-    OutOfMemory,
-    /// The program does not define the requested function.
-    NoSuchFunction,
-    /// An exception while loading the program.
-    LoadFailed(String),
-    /// An exception that would end the reference grader's own process.
-    Fatal(String),
-    /// Used more time than allowed.
-    TimeLimit,
-    /// Wrote more output than allowed.
-    OutputLimit,
-    /// The interpreter trapped: its stack overflowed, or it aborted.
-    Trapped(String),
-    /// The machine was too busy to give the program its CPU time.
-    Starved,
-    /// It needs more memory than it was granted, though not more than allowed: to be run again with its full allowance.
-    NeedsMemory,
-    /// The verdict is no longer needed.
-    Cancelled,
-    /// A fault of neither the program nor the tests.
-    Internal(String),
 }
 
 impl ExitStatus {

@@ -1,7 +1,6 @@
 //! The host's state of a guest instance: streams, limits, time.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use evenkeel_seeds::{ChaCha12Rng, RngCore as _, Stream};
 use tokio_util::sync::CancellationToken;
@@ -10,29 +9,13 @@ use wasmtime::{ResourceLimiter, Result};
 use super::exit_status::Termination;
 use super::memory::MemoryUse;
 use super::meter::Meter;
+use crate::run::Budget;
 
 /// Seed of the entropy that programs see: no run's seed, since a verdict must not depend on the run.
 const ENTROPY_SEED: u64 = 0;
 
 /// Largest table of an instance, in elements.
 const MAX_TABLE_ELEMENTS: usize = 1 << 20;
-
-/// Limits of one run.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Budget {
-    /// Work and sleep together.
-    pub time: Duration,
-    /// Wall clock time, a backstop.
-    pub wall: Duration,
-    /// Bytes of memory above the interpreter's initial memory.
-    pub memory: u64,
-    /// The part of these bytes that the machine has available now.
-    pub granted: u64,
-    /// Bytes written to both streams together.
-    pub output: u64,
-    /// Whether instructions are counted instead of time.
-    pub deterministic: bool,
-}
 
 /// The host's state of an instance.
 pub(crate) struct GuestState {

@@ -21,9 +21,9 @@ use tokio_util::sync::CancellationToken;
 use wasmtime::component::{Component, ComponentExportIndex, Instance, InstancePre, Linker};
 use wasmtime::{Engine, Store, UpdateDeadline};
 
+use crate::run::{Budget, ExitStatus, Run, Source};
+
 pub(crate) use engine::{STACK_REUSE_LIMIT, THREAD_STACK, config, engine};
-pub(crate) use exit_status::ExitStatus;
-pub(crate) use guest::Budget;
 use guest::GuestState;
 use pages::Pages;
 pub(crate) use series::{Series, SeriesStart};
@@ -45,35 +45,6 @@ struct Exports {
     resume: ComponentExportIndex,
     load: ComponentExportIndex,
     grade: ComponentExportIndex,
-}
-
-/// A program, and its compiled form if it was compiled before.
-#[derive(Clone, Copy)]
-pub(crate) struct Source<'a> {
-    pub text: &'a [u8],
-    /// Empty if it was not compiled before.
-    pub code: &'a [u8],
-    /// Whether it has so many tests that running its definitions once for all of them pays off: see [`Series`].
-    pub many_tests: bool,
-}
-
-/// What a program did in a run.
-#[derive(Clone, Debug)]
-pub(crate) struct Run {
-    pub status: ExitStatus,
-    pub stdout: Vec<u8>,
-    pub stderr: Vec<u8>,
-    /// CPU time of the program.
-    pub cpu: Duration,
-    /// Peak memory above the interpreter's own, in bytes.
-    pub memory: u64,
-}
-
-impl Run {
-    /// A run in which the program did nothing.
-    pub(crate) fn without(status: ExitStatus) -> Self {
-        Self { status, stdout: Vec::new(), stderr: Vec::new(), cpu: Duration::ZERO, memory: 0 }
-    }
 }
 
 impl Sandbox {

@@ -14,10 +14,11 @@ use wasmtime::ValRaw;
 use wasmtime::component::__internal::{CanonicalAbiInfo, InstanceType, InterfaceType, LowerContext};
 use wasmtime::component::{ComponentType, Lower};
 
-use super::guest::{Budget, GuestState};
+use super::guest::GuestState;
 use super::pages::Pages;
 use super::snapshot::Snapshot;
-use super::{ExitStatus, GuestInstance, Run, Sandbox, Source};
+use super::{GuestInstance, Sandbox};
+use crate::run::{Budget, ExitStatus, Run, Source};
 
 /// Time limit for the definitions of a program. If they take longer, every test runs the whole program.
 const PREPARE_TIMEOUT: Duration = Duration::from_secs(1);

@@ -7,6 +7,7 @@
 mod frame;
 mod loss;
 mod pipe;
+#[cfg(feature = "interpreter")]
 mod serve;
 mod wire;
 
@@ -21,11 +22,12 @@ use rustix::event::PollFlags;
 use tokio_util::sync::CancellationToken;
 
 use crate::executor::Executor;
-use crate::sandbox::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, ExitStatus, Run, Source};
 use frame::Frame;
 pub(crate) use loss::ProcessLoss;
 use pipe::Pipe;
 
+#[cfg(feature = "interpreter")]
 pub use serve::run_worker_process;
 
 /// How often a pool thread checks for cancellation while it waits.
@@ -37,7 +39,7 @@ const GRACE: Duration = Duration::from_secs(10);
 /// Time limit for abandoning a cancelled program. After that the process is killed, since a shutdown waits for it.
 const CANCEL_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// How to start a worker process: a program that calls [`run_worker_process`].
+/// How to start a worker process: a program that calls `run_worker_process`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct WorkerProcessCommand {
     /// The program.

@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io::{self, BufReader};
 use std::os::fd::AsFd;
+use std::os::unix::process::parent_id;
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::thread;
@@ -13,10 +14,12 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::Frame;
 use super::wire;
-use crate::executor::{Executor, InProcess};
+use crate::executor::Executor;
 use crate::guest::GuestError;
+use crate::in_process::InProcess;
 use crate::interpreter::Interpreter;
-use crate::sandbox::{ExitStatus, Run, STACK_REUSE_LIMIT, Source, THREAD_STACK};
+use crate::run::{ExitStatus, Run, Source};
+use crate::sandbox::{STACK_REUSE_LIMIT, THREAD_STACK};
 
 /// How often a cancellation of the running program is checked for.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -28,6 +31,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 ///
 /// What is missing on this machine. The parent process gets the same message.
 pub fn run_worker_process(folder: &Path) -> Result<(), GuestError> {
+    let parent = parent_id();
     let loaded = Interpreter::load(folder, 1, &|_| {});
     let interpreter = match loaded {
         Ok(interpreter) => interpreter,
@@ -48,7 +52,7 @@ pub fn run_worker_process(folder: &Path) -> Result<(), GuestError> {
     thread::scope(|scope| {
         let executor = thread::Builder::new().name("evenkeel-executor".to_owned());
         if executor.spawn_scoped(scope, || execute(&interpreter, &requests, &output)).is_ok() {
-            watch_for_cancellation(&requests);
+            watch_for_cancellation(&requests, parent);
         }
         // Nobody waits for what is still running.
         std::process::exit(0)
@@ -101,10 +105,13 @@ impl Requests {
     }
 }
 
-/// Cancels running programs on request, until the parent closes the pipe.
-fn watch_for_cancellation(requests: &Mutex<Requests>) {
+/// Cancels running programs on request, until the parent closes the pipe or has ended: a process that it forked may hold the pipe open.
+fn watch_for_cancellation(requests: &Mutex<Requests>, parent: u32) {
     loop {
         thread::sleep(POLL_INTERVAL);
+        if parent_id() != parent {
+            return;
+        }
         // If it is locked, the other thread is waiting for a request.
         if let Ok(mut requests) = requests.try_lock()
             && !requests.poll_cancellation()

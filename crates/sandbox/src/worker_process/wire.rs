@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::frame::{Frame, numbers, pack};
-use crate::sandbox::{Budget, ExitStatus, Run};
+use crate::run::{Budget, ExitStatus, Run};
 
 /// Kinds of requests.
 pub(super) const PROCESS: u32 = 1;
@@ -24,6 +24,7 @@ pub(super) fn budget(budget: &Budget) -> Vec<u8> {
     pack(&[ns(budget.time), ns(budget.wall), budget.memory, budget.output, deterministic, budget.granted])
 }
 
+#[cfg(any(feature = "interpreter", test))]
 pub(super) fn read_budget(part: &[u8]) -> Option<Budget> {
     let mut numbers = numbers(part);
     Some(Budget {
@@ -37,6 +38,7 @@ pub(super) fn read_budget(part: &[u8]) -> Option<Budget> {
 }
 
 /// The parts of a response about a run.
+#[cfg(any(feature = "interpreter", test))]
 pub(super) fn run(run: &Run) -> [Vec<u8>; 4] {
     let text = |text: &String| text.clone().into_bytes();
     let (kind, payload) = match &run.status {

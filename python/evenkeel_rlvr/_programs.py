@@ -1,4 +1,4 @@
-"""Programs of trainers' samples, judged by the reward service of the node."""
+"""Programs of trainers' samples: judged by a reward service where one is named, and otherwise by a pool of this process."""
 
 from __future__ import annotations
 
@@ -6,10 +6,14 @@ import json
 import os
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from .client import CodeItem, RewardClient, ServiceVerdict
+from ._tests import read_tests
 from .errors import ArgumentTypeError, ArgumentValueError
+from .items import CodeItem, ServiceVerdict
+
+if TYPE_CHECKING:
+    from .client import RewardClient
 
 _lock = threading.Lock()
 _clients: dict[str, RewardClient] = {}
@@ -24,7 +28,9 @@ def _unlock() -> None:
 os.register_at_fork(after_in_child=_unlock)
 
 
-def judge_programs(completions: Sequence[str], tests: Sequence[Any], *, address: str | None, partial: bool) -> list[ServiceVerdict]:
+def judge_programs(
+    completions: Sequence[str], tests: Sequence[Any], *, address: str | None, partial: bool, workers: int | None = None
+) -> list[ServiceVerdict]:
     """Verdicts in order. Tests that are no tests are a fault of the row: an invalid verdict."""
     verdicts: list[ServiceVerdict | None] = []
     items: list[CodeItem] = []
@@ -34,24 +40,30 @@ def judge_programs(completions: Sequence[str], tests: Sequence[Any], *, address:
             verdicts.append(None)
         except (ArgumentTypeError, ArgumentValueError) as error:
             verdicts.append(ServiceVerdict.invalid("bad_tests", str(error)))
-    judged = iter(_client(address).verify(items))
+    chosen = address or os.environ.get("EVENKEEL_REWARD")
+    judged = iter(_client(chosen).verify(items) if chosen else _judge_here(items, workers))
     return [next(judged) if verdict is None else verdict for verdict in verdicts]
 
 
-def judge_program(completion: str, tests: Any, *, address: str | None, partial: bool) -> ServiceVerdict:
+def judge_program(completion: str, tests: Any, *, address: str | None, partial: bool, workers: int | None = None) -> ServiceVerdict:
     """The verdict on one program."""
-    return judge_programs([completion], [tests], address=address, partial=partial)[0]
+    return judge_programs([completion], [tests], address=address, partial=partial, workers=workers)[0]
 
 
-def _client(address: str | None) -> RewardClient:
+def _judge_here(items: list[CodeItem], workers: int | None) -> list[ServiceVerdict]:
+    from .code import default_pool
+
+    return default_pool(workers).verify_batch(items) if items else []
+
+
+def _client(address: str) -> RewardClient:
     """The client of this process for an address, which keeps its connection."""
-    chosen = address or os.environ.get("EVENKEEL_REWARD")
-    if not chosen:
-        raise ArgumentValueError("address is absent, required: HOST:PORT of a reward service, as an argument or in EVENKEEL_REWARD")
+    from .client import RewardClient
+
     with _lock:
-        if chosen not in _clients:
-            _clients[chosen] = RewardClient(chosen.split(","), token=os.environ.get("EVENKEEL_REWARD_TOKEN"))
-        return _clients[chosen]
+        if address not in _clients:
+            _clients[address] = RewardClient(address.split(","), token=os.environ.get("EVENKEEL_REWARD_TOKEN"))
+        return _clients[address]
 
 
 def _tests(row: Any) -> Mapping[str, Any]:
@@ -62,13 +74,6 @@ def _tests(row: Any) -> Mapping[str, Any]:
             raise ArgumentValueError(f"tests are no JSON ({error})") from None
     if not isinstance(row, Mapping):
         raise ArgumentTypeError(f"tests are of type {type(row).__name__}, allowed: a mapping, or one as JSON")
-    # Whether it can be sent is known before anything is.
-    checked = CodeItem("", row)
-    checked.fill(_scratch())
+    # Whether they can be judged is known before anything is.
+    read_tests(row)
     return row
-
-
-def _scratch() -> Any:
-    from ._messages import message
-
-    return message("VerifyItem")()
