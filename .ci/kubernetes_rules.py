@@ -200,6 +200,6 @@ def names(documents, table):
             target = document["spec"]["scaleTargetRef"]["name"]
             if target not in targets:
                 yield f"ScaledObject {name} scales `{target}`, which does not exist"
-            for _, _, workload in templates(documents):
-                if workload["metadata"]["name"] == target and workload["kind"] == "Deployment" and "replicas" in workload["spec"]:
+            for workload in documents:
+                if workload["kind"] in {*KINDS, "LeaderWorkerSet"} and workload["metadata"]["name"] == target and "replicas" in workload["spec"]:
                     yield f"ScaledObject {name}: {target} has a number of replicas, which every `apply` would set again"

@@ -134,7 +134,8 @@ class Faults(unittest.TestCase):
         self.finds(lambda d: document(d, "Service", "learner")["spec"]["selector"].update({arrows.NAME: "trainer"}), "Service learner selects no pod")
         self.finds(lambda d: variable(d, "StatefulSet", "orchestrator", "EVENKEEL__ENDPOINTS__LEARNER").update(value="https://engine:8000"), "which is no arrow")
         self.finds(lambda d: document(d, "ScaledObject", "engine")["spec"]["scaleTargetRef"].update(name="vlm"), "scales `vlm`, which does not exist")
-        self.finds(lambda d: document(d, "Deployment", "reward")["spec"].update(replicas=2), "has a number of replicas")
+        self.finds(lambda d: document(d, "Deployment", "reward")["spec"].update(replicas=2), "reward has a number of replicas")
+        self.finds(lambda d: document(d, "LeaderWorkerSet", "vllm")["spec"].update(replicas=1), "vllm has a number of replicas")
 
     def test_a_grace_that_is_too_short(self):
         self.finds(lambda d: pod(d, "StatefulSet", "orchestrator").update(terminationGracePeriodSeconds=60), "before settle and drain are over")
