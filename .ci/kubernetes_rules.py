@@ -1,0 +1,205 @@
+"""What has to hold for the documents of a rendered overlay, beside their schemas: confined pods, limits, probes, volumes, Secrets, names that
+lead somewhere. Each rule yields a sentence for each fault."""
+
+import re
+
+import kubernetes_arrows as arrows
+
+KINDS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
+# What Pod Security's profile "restricted" lets a pod mount.
+VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
+# Settings that name files, whose folders are Secrets.
+SECRET_FILE = re.compile(r"_FILE$")
+# Where a service writes.
+WRITES = {"learner": {"/data/weights", "/data/checkpoints"}, "orchestrator": {"/data/runs"}}
+
+
+def templates(documents):
+    """(name, template of pods, document), of the two templates of a LeaderWorkerSet as well."""
+    for document in documents:
+        if document["kind"] in KINDS:
+            yield document["metadata"]["name"], document["spec"]["template"], document
+        elif document["kind"] == "Pod":
+            yield document["metadata"]["name"], document, document
+        elif document["kind"] == "LeaderWorkerSet":
+            template = document["spec"]["leaderWorkerTemplate"]
+            for part in ("leaderTemplate", "workerTemplate"):
+                if part in template:
+                    yield f"{document['metadata']['name']} ({part})", template[part], document
+
+
+def containers(template):
+    return [(container, True) for container in template["spec"].get("initContainers", [])] + [(c, False) for c in template["spec"]["containers"]]
+
+
+def workloads(documents):
+    return [(template["metadata"]["labels"].get(arrows.NAME, name), template["metadata"]["labels"]) for name, template, _ in templates(documents)]
+
+
+def environment(container):
+    return {entry["name"]: entry.get("value", "") for entry in container.get("env", [])}
+
+
+def confinement(documents):
+    for name, template, _ in templates(documents):
+        spec, pod = template["spec"], template["spec"].get("securityContext", {})
+        if template["metadata"]["labels"].get("app.kubernetes.io/part-of") != "evenkeel":
+            yield f"{name}: not labelled as part of evenkeel"
+        if spec.get("automountServiceAccountToken") is not False:
+            yield f"{name}: has a token of the API server"
+        for key in ("hostNetwork", "hostPID", "hostIPC"):
+            if spec.get(key):
+                yield f"{name}: {key}"
+        if pod.get("runAsNonRoot") is not True or not pod.get("runAsUser"):
+            yield f"{name}: may run as root"
+        if pod.get("seccompProfile", {}).get("type") not in ("RuntimeDefault", "Localhost"):
+            yield f"{name}: without a seccomp profile"
+        for volume in spec.get("volumes", []):
+            if not set(volume) - {"name"} <= VOLUMES:
+                yield f"{name}: volume {volume['name']} is none that a restricted pod may have"
+        for container, _ in containers(template):
+            where, context = f"{name}: container {container['name']}", container.get("securityContext", {})
+            if context.get("allowPrivilegeEscalation") is not False or context.get("privileged"):
+                yield f"{where} may gain privileges"
+            if context.get("capabilities", {}).get("drop") != ["ALL"] or context.get("capabilities", {}).get("add"):
+                yield f"{where} has capabilities"
+            if context.get("readOnlyRootFilesystem") is not True:
+                yield f"{where} may write to its image"
+            if any("hostPort" in port for port in container.get("ports", [])):
+                yield f"{where} takes a port of its node"
+            for group in ("requests", "limits"):
+                for resource in ("cpu", "memory"):
+                    if resource not in container.get("resources", {}).get(group, {}):
+                        yield f"{where} has no {resource} in {group}"
+
+
+def probes(documents):
+    for name, template, _ in templates(documents):
+        for container, before in containers(template):
+            where = f"{name}: container {container['name']}"
+            arguments = container.get("args", [])
+            if before or arguments[:1] != ["serve"]:
+                continue
+            vllm = container.get("command") == ["vllm"]
+            if vllm and "--headless" in arguments:
+                continue
+            values = environment(container)
+            address = values.get("EVENKEEL__SERVER__LISTEN", values.get("EVENKEEL__LISTEN", ""))
+            scheme = "https" if "EVENKEEL__SERVER__TLS__CERTIFICATE_FILE" in values else "http"
+            for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+                probe = container.get(kind, {})
+                if vllm:
+                    if probe.get("httpGet", {}).get("path") != "/health":
+                        yield f"{where} has no {kind} on /health"
+                    continue
+                command = probe.get("exec", {}).get("command", [])
+                url = next((part for part in command if "://" in part), "")
+                if command[:2] != ["evenkeel", "health"] or not url.startswith(f"{scheme}://127.0.0.1:{address.rpartition(':')[2]}"):
+                    yield f"{where}: its {kind} is not `evenkeel health` over {scheme} on the port that it listens on"
+            grace = template["spec"].get("terminationGracePeriodSeconds", 30)
+            if grace <= seconds(values.get("EVENKEEL__SERVER__SETTLE", "0s")) + seconds(values.get("EVENKEEL__SERVER__DRAIN", "30s")):
+                yield f"{where}: is killed after {grace} s, before settle and drain are over"
+
+
+def seconds(text):
+    return sum(int(number) * {"s": 1, "m": 60, "h": 3600}[unit] for number, unit in re.findall(r"(\d+)([smh])", text))
+
+
+def mounted(template, container, extra=()):
+    """Mounts of a container: (path, read-only, volume)."""
+    volumes = {volume["name"]: volume for volume in template["spec"].get("volumes", [])} | {claim["metadata"]["name"]: {"claim": claim} for claim in extra}
+    return [(mount["mountPath"], mount.get("readOnly", False), volumes.get(mount["name"])) for mount in container.get("volumeMounts", [])]
+
+
+def storage(documents, secrets):
+    """Volumes, Secrets and the paths that settings name. `secrets`: the keys that each Secret has."""
+    claims = {document["metadata"]["name"]: document for document in documents if document["kind"] == "PersistentVolumeClaim"}
+    maps = {document["metadata"]["name"]: document for document in documents if document["kind"] == "ConfigMap"}
+    users = {}
+    for name, template, document in templates(documents):
+        extra = document["spec"].get("volumeClaimTemplates", [])
+        for volume in template["spec"].get("volumes", []):
+            if "persistentVolumeClaim" in volume:
+                claim = volume["persistentVolumeClaim"]["claimName"]
+                users.setdefault(claim, []).append((name, template))
+                if claim not in claims:
+                    yield f"{name}: there is no claim `{claim}`"
+            if "configMap" in volume and volume["configMap"]["name"] not in maps:
+                yield f"{name}: there is no ConfigMap `{volume['configMap']['name']}`"
+            if "secret" in volume:
+                secret = volume["secret"]
+                keys = secrets.get(secret["secretName"])
+                if keys is None:
+                    yield f"{name}: nothing makes the Secret `{secret['secretName']}`"
+                for item in secret.get("items", []):
+                    if keys is not None and item["key"] not in keys:
+                        yield f"{name}: the Secret `{secret['secretName']}` has no key `{item['key']}`"
+                if not secret.get("items"):
+                    yield f"{name}: the Secret `{secret['secretName']}` is mounted without naming its keys"
+        for container, before in containers(template):
+            where = f"{name}: container {container['name']}"
+            mounts = mounted(template, container, extra)
+            for path, _, volume in mounts:
+                if volume is None:
+                    yield f"{where}: nothing is mounted at {path}"
+            files = {value for key, value in environment(container).items() if SECRET_FILE.search(key)}
+            for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
+                files |= {part for part in container.get(kind, {}).get("exec", {}).get("command", []) if part.startswith("/")}
+            for file in sorted(files):
+                held = [f"{path}/{item['path']}" for path, _, volume in mounts if volume and "secret" in volume for item in volume["secret"].get("items", [])]
+                if file not in held:
+                    yield f"{where}: {file} is in no Secret that is mounted"
+            named = {path for value in environment(container).values() for path in re.findall(r"/data/[a-z]+", value)}
+            writes = set() if before else WRITES.get(name, set())
+            for path in sorted(named | writes):
+                holders = [read_only for mount, read_only, _ in mounts if mount == path]
+                # Roots of clients' recipes, and the like, must be there; only what is written to must be writable.
+                if not holders:
+                    yield f"{where}: {path} is named by a setting and not mounted"
+                elif path in writes and holders[0]:
+                    yield f"{where}: {path} is written to and mounted read-only"
+    for claim, pods in users.items():
+        modes = claims.get(claim, {}).get("spec", {}).get("accessModes", [])
+        together = all("podAffinity" in template["spec"].get("affinity", {}) for _, template in pods)
+        if len(pods) > 1 and modes != ["ReadWriteMany"] and not together:
+            yield f"the volume `{claim}` is {', '.join(modes)} and mounted by pods that may be on several nodes: {', '.join(name for name, _ in pods)}"
+
+
+def names(documents, table):
+    """Services have pods behind them, on a port that these open; endpoints in settings are Services; budgets and scalers select something."""
+    services = {document["metadata"]["name"]: document for document in documents if document["kind"] == "Service"}
+    pods = [(labels, template) for (_, labels), (_, template, _) in zip(workloads(documents), templates(documents))]
+    index = "leaderworkerset.sigs.k8s.io/worker-index"
+    for name, service in services.items():
+        selector = {key: value for key, value in service["spec"]["selector"].items() if key != index}
+        behind = [template for labels, template in pods if all(labels.get(key) == value for key, value in selector.items())]
+        if not behind:
+            yield f"Service {name} selects no pod"
+        for port in service["spec"]["ports"]:
+            opened = {entry["containerPort"] for template in behind for container, _ in containers(template) for entry in container.get("ports", [])}
+            if behind and port.get("targetPort", port["port"]) not in opened:
+                yield f"Service {name}: no pod listens on {port['port']}"
+    called = {(arrow["from"], arrow["to"]): arrow["ports"] for arrow in table["arrows"]}
+    for name, template, _ in templates(documents):
+        own = template["metadata"]["labels"][arrows.NAME]
+        for container, _ in containers(template):
+            for key, value in environment(container).items():
+                if "ENDPOINTS" not in key:
+                    continue
+                for host, port in re.findall(r"://([a-z-]+):(\d+)", value):
+                    if host not in services:
+                        yield f"{name}: {key} names `{host}`, which is no Service"
+                    if int(port) not in called.get((own, host), []):
+                        yield f"{name}: {key} calls {host}:{port}, which is no arrow of arrows.yaml"
+    targets = {document["metadata"]["name"] for _, _, document in templates(documents)}
+    for document in documents:
+        name = document["metadata"]["name"]
+        if document["kind"] == "PodDisruptionBudget" and not any(arrows.selects(document["spec"]["selector"], labels) for labels, _ in pods):
+            yield f"PodDisruptionBudget {name} selects no pod"
+        if document["kind"] == "ScaledObject":
+            target = document["spec"]["scaleTargetRef"]["name"]
+            if target not in targets:
+                yield f"ScaledObject {name} scales `{target}`, which does not exist"
+            for workload in documents:
+                if workload["kind"] in {*KINDS, "LeaderWorkerSet"} and workload["metadata"]["name"] == target and "replicas" in workload["spec"]:
+                    yield f"ScaledObject {name}: {target} has a number of replicas, which every `apply` would set again"
