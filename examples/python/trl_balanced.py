@@ -112,7 +112,7 @@ def warm_start(policy, words, rows, seed, steps=150):
         optimizer.step()
 
 
-def train(seed, steps, learning_rate, address, with_programs=True, more=None):
+def train(seed, steps, learning_rate, address, with_programs=True):
     """The mean reward of each step."""
     from datasets import Dataset
     from transformers import PrinterCallback
@@ -149,7 +149,6 @@ def train(seed, steps, learning_rate, address, with_programs=True, more=None):
                 disable_tqdm=True,
                 use_cpu=True,
                 bf16=False,
-                **(more or {}),
             ),
         )
         trainer.remove_callback(PrinterCallback)
