@@ -52,7 +52,7 @@ names=() pids=()
 service() {
   local name=$1 host=$2
   shift 2
-  srun --overlap --nodes=1 --ntasks=1 --nodelist="$host" --output="$work/logs/$name.log" --open-mode=append "$@" &
+  srun --overlap --job-name="$name" --nodes=1 --ntasks=1 --nodelist="$host" --output="$work/logs/$name.log" --open-mode=append "$@" &
   names+=("$name") pids+=($!)
 }
 # Servers go on taking work for a while after SIGTERM (settle), which Slurm sends to all at once: the run can end its step with them.
@@ -83,15 +83,17 @@ service generation "$head" "$program" serve generation --recipe "$recipe" --set 
 service learner "$head" "$program" serve learner --recipe "$recipe" --set "server.listen=0.0.0.0:$((port + 3))" "${server[@]}" \
   --set "model=$model" --set "checkpoints=$work/checkpoints" --set "weights=$work/weights"
 ended() { kill -0 "$1" 2>/dev/null && return 1 || return 0; }
-# First the run, which ends after its step, then what it needs.
 orchestrator=
+wait_for_run() {
+  [ -z "$orchestrator" ] || until ended "$orchestrator"; do sleep 0.2; done
+}
+# The run ends after its step. `srun` itself would kill its process when it gets SIGTERM, so the signal goes to the step. What is left when this
+# script ends is ended by Slurm.
 stop() {
-  if [ -n "$orchestrator" ]; then
-    kill -TERM "$orchestrator" 2>/dev/null || true
-    until ended "$orchestrator"; do sleep 0.2; done
-  fi
-  kill -TERM "${pids[@]}" 2>/dev/null || true
-  wait || true
+  local step
+  step=$(squeue --steps --noheader --jobs="$SLURM_JOB_ID" --format="%i %j" | awk '$2 == "orchestrator" { print $1 }')
+  [ -z "$step" ] || scancel --signal=TERM "$step" || true
+  wait_for_run
 }
 all_run() {
   for index in "${!pids[@]}"; do
@@ -102,7 +104,8 @@ all_run() {
     fi
   done
 }
-trap 'echo "stopped by Slurm"; stop; exit 143' TERM
+# All processes have got this TERM.
+trap 'echo "stopped by Slurm"; wait_for_run; exit 143' TERM
 trap 'echo "near the time limit: job $SLURM_JOB_ID is queued again"; stop; scontrol requeue "$SLURM_JOB_ID"; exit 143' USR1
 
 # The run begins when an engine has loaded: the orchestrator gives up on a service after `services.outage_timeout`.

@@ -4,10 +4,11 @@ run that nobody disturbed, bit for bit.
 
     apt-get install --no-install-recommends slurm-wlm munge        # Debian's
     cargo build --release --workspace --bins
-    sudo python3 deploy/slurm/tests/run.py [PROGRAM]                # target/release/evenkeel
+    sudo python3 deploy/slurm/tests/run.py                          # --help: another program, single parts
 
 It starts munged, slurmctld and slurmd of its own, with their files, ports and keys in a folder that is removed afterwards.
 """
+import argparse
 import contextlib
 import json
 import os
@@ -22,8 +23,9 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parents[3]
 RECIPE = ROOT / "deploy" / "tests" / "small.toml"
 STEPS = 24
-# What two runs of one seed may differ in, as in deploy/tests: times, work that was done again, and the evidence of proofs, which begins anew.
-MAY_DIFFER = ("timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again", "proof/")
+# What two runs of one seed may differ in, as in deploy/tests: times, work that was done again, and the evidence about weights and samples, which
+# begins anew with a process.
+MAY_DIFFER = ("sampler_audit/", "timing_s/", "perf/throughput", "perf/time_per_step", "rollout/begun_again", "rollout/verified_again", "proof/")
 
 CONFIGURATION = """
 ClusterName=evenkeel
@@ -67,8 +69,9 @@ def free_ports(count):
 
 
 class Cluster:
-    def __init__(self, folder):
+    def __init__(self, folder, cleanup):
         self.folder, self.processes = folder, []
+        cleanup.callback(self.stop)
         self.cores, host = os.cpu_count(), socket.gethostname().partition(".")[0]
         for part in ("state", "spool"):
             (folder / part).mkdir()
@@ -114,6 +117,12 @@ class Cluster:
         fields = dict(part.split("=", 1) for part in text.split() if "=" in part)
         return fields["JobState"], int(fields["Restarts"]), fields["ExitCode"]
 
+    def runs_again(self, job, count):
+        state, restarts, _ = self.state(job)
+        if state == "FAILED":
+            raise SystemExit(f"job {job} has failed")
+        return restarts >= count and state == "RUNNING"
+
     @staticmethod
     def until(holds, otherwise, seconds):
         deadline = time.monotonic() + seconds
@@ -138,7 +147,7 @@ def same(run, undisturbed, what):
     for left, right in zip(expected, found):
         if left != right:
             different = [key for key in left | right if left.get(key) != right.get(key)]
-            raise SystemExit(f"{what}: step {left.get('step')} of {left.get('kind')} differs in {different[:5]}")
+            raise SystemExit(f"{what}: step {left.get('step')} of {left.get('kind')} differs in {sorted(different)[:8]}")
     if len(expected) != len(found) or len(lines(run)) != STEPS:
         raise SystemExit(f"{what}: {len(found)} lines instead of {len(expected)}")
     moved = sum(line["actor/grad_norm"] > 0 for line in lines(run))
@@ -151,7 +160,11 @@ def disturbed(cluster, job, run, interruptions):
         cluster.until(lambda: len(lines(run)) >= step, f"job {job} did not reach step {step}: {cluster.state(job)}", 900)
         began = time.monotonic()
         interrupt(job)
-        cluster.until(lambda: cluster.state(job)[1] >= count and cluster.state(job)[0] == "RUNNING", f"job {job} does not run again: {cluster.state(job)}", 300)
+        cluster.until(lambda: cluster.state(job)[:2] == ("PENDING", count) or cluster.state(job)[1] > count, f"job {job} is not queued again: {cluster.state(job)}", 300)
+        # Slurm lets a requeued job wait for two minutes; some seconds are enough for it to forget the credential of the job before.
+        time.sleep(8)
+        cluster.command("scontrol", "update", f"job={job}", "StartTime=now", check=False)
+        cluster.until(lambda: cluster.runs_again(job, count), f"job {job} does not run again: {cluster.state(job)}", 300)
         print(f"  {name} at step {len(lines(run))}; it runs again after {time.monotonic() - began:.0f} s", flush=True)
     cluster.until(lambda: cluster.state(job)[0] not in ("RUNNING", "PENDING", "CONFIGURING", "COMPLETING"), f"job {job} does not end", 1200)
     state, restarts, status = cluster.state(job)
@@ -159,52 +172,68 @@ def disturbed(cluster, job, run, interruptions):
         raise SystemExit(f"job {job}: {state}, status {status}, {restarts} restarts")
 
 
-def main(program):
-    folder = pathlib.Path(tempfile.mkdtemp(prefix="evenkeel-slurm-"))
-    cluster = None
+def interrupted(cluster, folder, program, plain, script, run, interruptions):
+    log = folder / f"{script}.log"
+    work = run if script == "one-node" else run.parents[1]
+    job = cluster.submit(ROOT / "deploy" / "slurm" / f"{script}.sh", log, "--nodes=1", EVENKEEL=program, EVENKEEL_RECIPE=RECIPE, EVENKEEL_RUN=work)
+    try:
+        disturbed(cluster, job, run, interruptions)
+        same(run, plain, script)
+    except SystemExit:
+        for more in [log, *sorted((work / "logs").glob("*.log"))]:
+            print(f"-- {more.name}\n{more.read_text()[-3000:] if more.exists() else 'none'}", file=sys.stderr)
+        raise
+
+
+def cancelled(cluster, folder, program):
+    """A cancelled job ends with a checkpoint, too, and stays away."""
+    run = folder / "cancelled"
+    job = cluster.submit(ROOT / "deploy" / "slurm" / "one-node.sh", folder / "cancelled.log", EVENKEEL=program, EVENKEEL_RECIPE=RECIPE, EVENKEEL_RUN=run)
+    cluster.until(lambda: len(lines(run)) >= 1, "the job to be cancelled did not begin", 900)
+    cluster.command("scancel", job)
+    cluster.until(lambda: cluster.state(job)[0] == "CANCELLED", f"job {job} is not cancelled", 120)
+    cluster.until(lambda: (run / "summary.json").exists(), "its run has no summary", 60)
+    time.sleep(5)
+    state, summary = cluster.state(job)[0], json.loads((run / "summary.json").read_text())["state"]
+    if (state, summary) != ("CANCELLED", "stopped"):
+        raise SystemExit(f"the cancelled job is {state}, its run {summary}")
+    print("cancelled: its run is stopped with a checkpoint, and the job is not queued again", flush=True)
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("parts", nargs="*", default=["one-node", "several-nodes", "cancelled"], help="one-node, several-nodes, cancelled [default: all]")
+    parser.add_argument("--program", type=pathlib.Path, default=ROOT / "target" / "release" / "evenkeel")
+    parser.add_argument("--undisturbed", type=pathlib.Path, help="a finished run of deploy/tests/small.toml, instead of making one")
+    given = parser.parse_args()
+    program, folder = str(given.program.resolve()), pathlib.Path(tempfile.mkdtemp(prefix="evenkeel-slurm-"))
     with contextlib.ExitStack() as cleanup:
         cleanup.callback(shutil.rmtree, folder, ignore_errors=True)
-        plain = folder / "plain"
-        with (folder / "plain.log").open("w") as log:
-            subprocess.run([program, "train", "--recipe", str(RECIPE), "--out", str(plain)], check=True, stdout=log, stderr=log)
-        cluster = Cluster(folder)
-        cleanup.callback(cluster.stop)
+        plain = given.undisturbed or folder / "plain"
+        if not given.undisturbed:
+            with (folder / "plain.log").open("w") as log:
+                subprocess.run([program, "train", "--recipe", str(RECIPE), "--out", str(plain)], check=True, stdout=log, stderr=log)
+        cluster = Cluster(folder, cleanup)
+        (folder / "urgent.sh").write_text("#!/bin/sh\nsleep 2\n")
 
         def preempt(job):
             cluster.submit(folder / "urgent.sh", folder / "urgent.log", "--partition=urgent")
-        (folder / "urgent.sh").write_text("#!/bin/sh\nsleep 2\n")
-        requeue = lambda job: cluster.command("scontrol", "requeue", job)
-        near_limit = lambda job: cluster.command("scancel", "--batch", "--signal=USR1", job)
 
-        for script, run, interruptions in [
-            ("one-node", folder / "one", [(3, "preempted", preempt), (9, "scontrol requeue", requeue), (15, "near its time limit", near_limit)]),
-            ("several-nodes", folder / "several" / "runs" / "run", [(5, "preempted", preempt), (14, "near its time limit", near_limit)]),
-        ]:
-            log = folder / f"{script}.log"
-            options = ["--nodes=1"] + (["--exclusive"] if script == "several-nodes" else [])
-            work = run if script == "one-node" else run.parents[1]
-            job = cluster.submit(ROOT / "deploy" / "slurm" / f"{script}.sh", log, *options, EVENKEEL=program, EVENKEEL_RECIPE=RECIPE, EVENKEEL_RUN=work)
-            try:
-                disturbed(cluster, job, run, interruptions)
-                same(run, plain, script)
-            except SystemExit:
-                print(log.read_text() if log.exists() else "no log", file=sys.stderr)
-                for more in sorted((work / "logs").glob("*.log")):
-                    print(f"-- {more.name}\n{more.read_text()[-2000:]}", file=sys.stderr)
-                raise
-        # A cancelled job writes its checkpoint too, and stays away.
-        cancelled = folder / "cancelled"
-        job = cluster.submit(ROOT / "deploy" / "slurm" / "one-node.sh", folder / "cancelled.log", EVENKEEL=program, EVENKEEL_RECIPE=RECIPE, EVENKEEL_RUN=cancelled)
-        cluster.until(lambda: len(lines(cancelled)) >= 1, "the job to be cancelled did not begin", 900)
-        cluster.command("scancel", job)
-        cluster.until(lambda: cluster.state(job)[0] == "CANCELLED", f"job {job} is not cancelled", 120)
-        time.sleep(5)
-        state = cluster.state(job)[0]
-        summary = json.loads((cancelled / "summary.json").read_text())["state"]
-        if (state, summary) != ("CANCELLED", "stopped"):
-            raise SystemExit(f"the cancelled job is {state}, its run {summary}")
-        print("cancelled: its run is stopped with a checkpoint, and the job is not queued again", flush=True)
+        def requeue(job):
+            cluster.command("scontrol", "requeue", job)
+
+        def near_limit(job):
+            cluster.command("scancel", "--batch", "--signal=USR1", job)
+
+        if "one-node" in given.parts:
+            interrupted(cluster, folder, program, plain, "one-node", folder / "one",
+                        [(3, "preempted", preempt), (9, "scontrol requeue", requeue), (15, "near its time limit", near_limit)])
+        if "several-nodes" in given.parts:
+            interrupted(cluster, folder, program, plain, "several-nodes", folder / "several" / "runs" / "run",
+                        [(5, "preempted", preempt), (14, "near its time limit", near_limit)])
+        if "cancelled" in given.parts:
+            cancelled(cluster, folder, program)
 
 
 if __name__ == "__main__":
-    main(str(pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else ROOT / "target" / "release" / "evenkeel").resolve()))
+    main()
