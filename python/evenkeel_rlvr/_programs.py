@@ -19,6 +19,15 @@ _lock = threading.Lock()
 _clients: dict[str, RewardClient] = {}
 
 
+def _unlock() -> None:
+    """In a child: another thread of the parent may have held the lock."""
+    global _lock
+    _lock = threading.Lock()
+
+
+os.register_at_fork(after_in_child=_unlock)
+
+
 def judge_programs(
     completions: Sequence[str], tests: Sequence[Any], *, address: str | None, partial: bool, workers: int | None = None
 ) -> list[ServiceVerdict]:
