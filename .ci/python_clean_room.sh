@@ -23,6 +23,7 @@ for python in "${@:-python3}"; do
   "${offline[@]}" "$environment/bin/pip" list --format freeze
   "${offline[@]}" "$environment/bin/python" -I .ci/python_readme.py python/README.md
   "${offline[@]}" "$environment/bin/python" -I -m evenkeel_rlvr verify '\boxed{0.75}' '\frac{3}{4}'
+  "${offline[@]}" "$environment/bin/python" -I -c 'from evenkeel_rlvr.code import verify_code; assert verify_code("```python\nprint(4)\n```", {"inputs": [""], "outputs": ["4"]})'
   "$environment/bin/pip" install --quiet numpy pytest hypothesis
   (cd python/tests && "$environment/bin/python" -m pytest -q -p no:cacheprovider .)
   rm -rf "$environment"

@@ -17,12 +17,16 @@ out=$target/python/release
 if [ ! -x "$tools/bin/twine" ]; then
   rm -rf "$tools"
   python3 -m venv "$tools"
-  "$tools/bin/pip" install --quiet 'maturin>=1.16,<2' ziglang auditwheel abi3audit twine
+  "$tools/bin/pip" install --quiet 'maturin>=1.16,<2' cargo-zigbuild ziglang auditwheel abi3audit twine
 fi
 export PATH=$tools/bin:$PATH
 
 .ci/python_licences.py
 rm -rf "$out"
+# The sandbox's program too, which with the interpreter is put where the wheel takes it from.
+cargo zigbuild --release --locked --workspace --bin evenkeel-guest --target x86_64-unknown-linux-gnu.2.17
+export EVENKEEL_GUEST_PROGRAM=$target/x86_64-unknown-linux-gnu/release/evenkeel-guest
+python python/build_backend.py
 maturin build --release --locked --strip --zig --compatibility manylinux_2_17 --manifest-path python/Cargo.toml --out "$out"
 maturin sdist --manifest-path python/Cargo.toml --out "$out"
 wheel=$(ls "$out"/*-cp310-abi3-*manylinux_2_17_x86_64*.whl)
@@ -30,8 +34,10 @@ auditwheel show "$wheel" | tee "$target/python/auditwheel.txt"
 grep -qE 'manylinux_2_17_x86_64|manylinux2014_x86_64' "$target/python/auditwheel.txt"
 abi3audit --strict "$wheel"
 twine check --strict "$out"/*.whl "$out"/*.tar.gz
-# The bill of materials, as maturin has written it into the wheel: every crate that is compiled in has its version and licence.
-unzip -q -o -j "$wheel" '*/sboms/*.cyclonedx.json' -d "$out/sbom" || { echo "the wheel has no bill of materials" && exit 1; }
+[ "$(stat -c %s "$wheel")" -lt 25000000 ] || { echo "the wheel is larger than 25 MB" && exit 1; }
+# The bills of materials of the extension and of the sandbox's program: every crate that is compiled in has its version and licence.
+[ "$(unzip -l "$wheel" | grep -c 'sboms/.*cyclonedx.json')" = 2 ] || { echo "the wheel lacks a bill of materials, of the extension or the program" && exit 1; }
+unzip -q -o -j "$wheel" '*/sboms/*.cyclonedx.json' -d "$out/sbom"
 .ci/python_sbom.py "$out"/sbom/*.cyclonedx.json
 
 # The source distribution builds, with the versions of its lock file; not `--locked`, since what the rest of the project needs is left out of it.

@@ -78,7 +78,7 @@ def _write_bill(path: Path) -> None:
 
 def _manifest() -> Path:
     """That of the workspace: the folder above in a clone, this one in a source distribution."""
-    return next(path for path in (HERE.parent / "Cargo.toml", HERE / "Cargo.toml") if path.exists())
+    return next(path for path in (HERE / "Cargo.toml", HERE.parent / "Cargo.toml") if path.exists() and "[workspace]" in path.read_text())
 
 
 def _compiled() -> Path:

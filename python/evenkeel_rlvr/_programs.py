@@ -20,7 +20,7 @@ _clients: dict[str, RewardClient] = {}
 
 
 def _unlock() -> None:
-    """In a child, as in `client`."""
+    """In a child: another thread of the parent may have held the lock."""
     global _lock
     _lock = threading.Lock()
 

@@ -1,11 +1,13 @@
 """Verdicts on programs by a pool of this process: the same shape as a service's, in order, for whatever a model writes."""
 
+import asyncio
 import json
+from types import SimpleNamespace
 
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from evenkeel_rlvr import InvalidVerdict, errors, trl, verl
+from evenkeel_rlvr import InvalidVerdict, errors, trl, verifiers, verl
 from evenkeel_rlvr._native import program_reason_codes
 from evenkeel_rlvr.code import CodeItem, Pool, default_pool, verify_code
 
@@ -184,6 +186,18 @@ def test_rewards_of_trainers_need_no_service(monkeypatch):
     assert (found["score"], found["acc"], found["invalid"]) == (0.5, 0.0, 0.0)
     with pytest.raises(InvalidVerdict, match="bad_tests"):
         verl.compute_score_code("own", SUM, "[]")
+
+
+def test_the_reward_for_verifiers_is_asynchronous_and_raises_on_an_invalid_verdict(monkeypatch):
+    monkeypatch.delenv("EVENKEEL_REWARD", raising=False)
+    task = SimpleNamespace(tests=HALF, broken="{")
+    assert asyncio.run(verifiers.code(task, SimpleNamespace(last_reply=SUM))) == 0.0
+    assert asyncio.run(verifiers.code_reward(partial=True)(task, SimpleNamespace(last_reply=SUM))) == 0.5
+    assert asyncio.run(verifiers.code(task, SimpleNamespace(last_reply=None))) == 0.0
+    with pytest.raises(InvalidVerdict, match="bad_tests"):
+        asyncio.run(verifiers.code_reward("broken")(task, SimpleNamespace(last_reply=SUM)))
+    with pytest.raises(errors.ArgumentValueError, match="^field is 'gold'"):
+        asyncio.run(verifiers.code_reward("gold")(task, SimpleNamespace(last_reply=SUM)))
 
 
 def test_the_pool_of_a_process_is_made_once_for_each_number_of_workers():
