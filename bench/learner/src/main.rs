@@ -3,8 +3,12 @@
 //!
 //! `evenkeel-bench-learner score MODEL REPS TOKENS`: times scoring of that many tokens, plain and with the statistics of what was
 //! sampled. MODEL is a folder, or `smollm2` for random weights of that shape.
+//!
+//! `evenkeel-bench-learner products MODEL REPS ROWS`: the rate of each matrix product of that model with that many rows, as a part of that of a
+//! large square one.
 
 mod decode;
+mod products;
 mod score;
 mod train;
 
@@ -51,7 +55,7 @@ const THREADS: usize = 2;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, folder, reps, tokens] = arguments.as_slice() else {
-        bail!("usage: evenkeel-bench-learner train|decode|score FOLDER REPS TOKENS");
+        bail!("usage: evenkeel-bench-learner train|decode|score|products FOLDER REPS TOKENS");
     };
     let (folder, reps) = (Path::new(folder), reps.parse().context("REPS is a whole number")?);
     if what == "score" {
@@ -59,11 +63,16 @@ fn main() -> Result<()> {
         println!("{}", serde_json::to_string(&measured)?);
         return Ok(());
     }
+    if what == "products" {
+        let measured = products::measure(folder, reps, tokens.parse().context("ROWS is a whole number")?)?;
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(());
+    }
     let batch: Batch = serde_json::from_slice(&std::fs::read(folder.join("batch.json"))?)?;
     let measured = match what.as_str() {
         "train" => train::measure(folder, &batch, reps)?,
         "decode" => decode::measure(folder, &batch, reps, tokens.parse().context("TOKENS is a whole number")?)?,
-        other => bail!("case is {other}, allowed: train, decode, score"),
+        other => bail!("case is {other}, allowed: train, decode, score, products"),
     };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())

@@ -1,4 +1,4 @@
-//! Weights as decoding reads them: matrices of linear layers as (in, out).
+//! Weights as decoding reads them: as models store them, or, for kernels that read columns, matrices of linear layers as (in, out).
 
 use candle_core::{CpuStorage, Storage, Tensor};
 
@@ -16,21 +16,22 @@ pub(super) enum Shared {
     No,
 }
 
-/// The weights of all ids below `count`, several at the same time, and those of a tied head after them: the embedding needs rows, the head columns.
+/// The weights of all ids below `count`, several at the same time. `by_columns`: linear layers by their columns, and those of a tied head after
+/// all others, since the embedding needs rows.
 pub(super) fn layout(
     ids: &ModelIds,
     count: usize,
+    by_columns: bool,
     read: impl Fn(ParameterId) -> Result<(Tensor, Shared)> + Sync,
 ) -> Result<Vec<Tensor>> {
-    let is_tied = ids.head == ids.embedding;
     // The largest first, so that threads end at the same time.
-    let tied_head = usize::from(is_tied);
+    let tied_head = usize::from(by_columns && ids.head == ids.embedding);
     let mut all = in_parallel(count + tied_head, |number| {
         let is_head = number < tied_head;
         let id = if is_head { ids.head } else { ParameterId::at(number - tied_head) };
         let (value, shared) = read(id)?;
         match (value.rank(), shared) {
-            (2, _) if is_head || id != ids.embedding => transposed(&value),
+            (2, _) if by_columns && (is_head || id != ids.embedding) => transposed(&value),
             (_, Shared::Yes) => Ok(value.copy()?),
             (_, Shared::No) => Ok(value),
         }

@@ -51,7 +51,8 @@ pub struct Step<'a, K: CachedAttention = Cpu> {
 pub struct Decoder<K: DecoderKernels = Cpu> {
     config: Config,
     ids: ModelIds,
-    /// By parameter id; matrices of linear layers are stored (in, out), so that one new token reads them in order.
+    /// By parameter id. Where the kernels do not read matrices by their rows, those of linear layers are stored (in, out), so that one new token
+    /// reads them in order.
     weights: Vec<Tensor>,
     kernels: K,
     table: K::Table,
@@ -63,7 +64,9 @@ impl<K: DecoderKernels> Decoder<K> {
     /// Creates a decoder with its own copy of the current parameters.
     pub fn new(config: Config, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
         let ids = parameters.ids().clone();
-        let weights = layout(&ids, parameters.values().len(), |id| Ok((parameters.get(id).clone(), Shared::Yes)))?;
+        let by_columns = !kernels.reads_weights_by_rows();
+        let read = |id| Ok((parameters.get(id).clone(), Shared::Yes));
+        let weights = layout(&ids, parameters.values().len(), by_columns, read)?;
         Self::of(config, ids, weights, kernels, threads)
     }
 
@@ -74,7 +77,8 @@ impl<K: DecoderKernels> Decoder<K> {
     pub fn load(folder: &Path, config: Config, kernels: K, threads: usize) -> Result<Self> {
         let stored = StoredParameters::open(folder, &config)?;
         let (specs, ids) = parameter_specs(&config);
-        let weights = layout(&ids, specs.len(), |id| Ok((stored.read(id, &Device::Cpu)?, Shared::No)))?;
+        let by_columns = !kernels.reads_weights_by_rows();
+        let weights = layout(&ids, specs.len(), by_columns, |id| Ok((stored.read(id, &Device::Cpu)?, Shared::No)))?;
         Self::of(config, ids, weights, kernels, threads)
     }
 
@@ -84,7 +88,7 @@ impl<K: DecoderKernels> Decoder<K> {
         if threads == 0 {
             return Err(ModelError::input("threads", threads, "1 or more"));
         }
-        if ids.head == ids.embedding {
+        if ids.head == ids.embedding && !kernels.reads_weights_by_rows() {
             ids.head = ParameterId::at(weights.len() - 1);
         }
         let table = kernels.rotary_table(&config)?;

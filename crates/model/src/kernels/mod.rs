@@ -2,7 +2,7 @@
 //!
 //! The network (`../network`) is written once over these traits. Three sets of kernels implement them:
 //!
-//! - [`cpu::Cpu`]: fused loops over f32 slices, with matrix products by the `gemm` crate. Fast on CPUs.
+//! - [`cpu::Cpu`]: fused loops over f32 slices, with own matrix products for AVX-512 and those of the `gemm` crate elsewhere. Fast on CPUs.
 //! - [`portable::Portable`]: the same formulas as candle tensor operations, on any device and in any compute type.
 //!   CUDA uses these for fp16.
 //! - [`cuda::Cuda`]: own kernels and a library's products for NVIDIA's GPUs, in fp32 and bf16.
@@ -72,6 +72,11 @@ pub trait Rows: Arrays {
 
 /// y = x Wᵀ + b.
 pub trait Linear: Arrays {
+    /// Whether [`Linear::linear`] is as fast with weights stored row by row, as models have them, as column by column, whatever the number of
+    /// rows of x.
+    fn reads_weights_by_rows(&self) -> bool {
+        false
+    }
     /// x (n, in), weight (out, in) in any strides, bias (out), `add` (n, out) is added to the result.
     ///
     /// A row of the result does not depend, to the bit, on which other rows are computed with it.

@@ -86,7 +86,7 @@ impl<K: Kernels> Network<K> {
 
         let dhidden = {
             let mut grad = gradients.of(ids.head)?;
-            self.kernels.head_backward(&hidden, input, &scores, &kept, &coefficients, &mut grad)?
+            self.kernels.head_backward(&hidden, input, &scores, kept, &coefficients, &mut grad)?
         };
         let dscored = pass.norm_backward(&dhidden, &scored, ids.norm, None, gradients)?;
         let mut dx = self.kernels.scatter_rows(&dscored, batch.rows(), batch.ids().len())?;

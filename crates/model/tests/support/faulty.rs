@@ -170,9 +170,9 @@ impl SwiGlu for Faulty {
 }
 
 impl Head for Faulty {
-    type Kept = ();
+    type Kept = <Cpu as Head>::Kept;
 
-    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, ())> {
+    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
         self.0.head(hidden, input)
     }
     fn head_backward(
@@ -180,7 +180,7 @@ impl Head for Faulty {
         hidden: &Matrix,
         input: HeadInput<'_>,
         scores: &Scores,
-        kept: &(),
+        kept: Self::Kept,
         coefficients: &Coefficients,
         grad: &mut Vec<f32>,
     ) -> Result<Matrix> {

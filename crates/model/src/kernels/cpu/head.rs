@@ -3,27 +3,30 @@
 use multiversion::multiversion;
 
 use super::matmul::matmul;
-use super::simd::{exp, lane_sum, max};
+use super::simd::{exp, lane_sum, lane_sums, max};
 use super::view::{Store, View};
 use super::{Cpu, Matrix, with_values};
 use crate::error::Result;
 use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
 
 impl Head for Cpu {
-    type Kept = ();
+    /// The logits, if they are one chunk: the second pass then needs no product for them, and as much memory.
+    type Kept = Option<Matrix>;
 
-    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, ())> {
+    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
         let mut scores = Scores { logp: vec![0.0; hidden.rows()], entropy: vec![0.0; hidden.rows()] };
         let (vocabulary, width) = input.weight.dims2()?;
+        let mut kept = None;
         with_values(input.weight, |weight| {
             for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
                 let logits = logits(hidden, weight, first, rows, vocabulary, width, input.temperature);
                 let range = first..first + rows;
                 let (logp, entropy) = (&mut scores.logp[range.clone()], &mut scores.entropy[range.clone()]);
                 score(&logits, vocabulary, &input.targets[range], logp, entropy);
+                kept = (rows == hidden.rows()).then_some(logits);
             }
         })?;
-        Ok((scores, ()))
+        Ok((scores, kept))
     }
 
     fn head_backward(
@@ -31,7 +34,7 @@ impl Head for Cpu {
         hidden: &Matrix,
         input: HeadInput<'_>,
         scores: &Scores,
-        _kept: &(),
+        mut kept: Self::Kept,
         coefficients: &Coefficients,
         grad: &mut Vec<f32>,
     ) -> Result<Matrix> {
@@ -40,7 +43,8 @@ impl Head for Cpu {
         with_values(input.weight, |weight| {
             let weight_view = View::rows_of(weight, vocabulary, width, width);
             for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
-                let mut logits = logits(hidden, weight, first, rows, vocabulary, width, input.temperature);
+                let again = || logits(hidden, weight, first, rows, vocabulary, width, input.temperature);
+                let mut logits = kept.take().unwrap_or_else(again);
                 let range = first..first + rows;
                 let rows_of = RowGradients {
                     targets: &input.targets[range.clone()],
@@ -81,8 +85,11 @@ fn logits(
 fn score(logits: &[f32], vocabulary: usize, targets: &[u32], logp: &mut [f32], entropy: &mut [f32]) {
     for (i, row) in logits.chunks_exact(vocabulary).enumerate() {
         let largest = max(row);
-        let sum = lane_sum(vocabulary, |j| exp(row[j] - largest));
-        let weighted = lane_sum(vocabulary, |j| exp(row[j] - largest) * (row[j] - largest));
+        let [sum, weighted] = lane_sums(vocabulary, |j| {
+            let shifted = row[j] - largest;
+            let power = exp(shifted);
+            [power, power * shifted]
+        });
         let log_sum = libm::logf(sum);
         logp[i] = row[targets[i] as usize] - largest - log_sum;
         entropy[i] = log_sum - weighted / sum;

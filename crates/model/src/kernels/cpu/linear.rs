@@ -2,13 +2,17 @@
 
 use candle_core::Tensor;
 
-use super::matmul::matmul;
+use super::matmul::{matmul, reads_weights_by_rows};
 use super::view::{Store, View};
 use super::{Cpu, Matrix, simd, with_values};
 use crate::error::Result;
 use crate::kernels::Linear;
 
 impl Linear for Cpu {
+    fn reads_weights_by_rows(&self) -> bool {
+        reads_weights_by_rows()
+    }
+
     fn linear(&self, x: &Matrix, weight: &Tensor, bias: Option<&Tensor>, add: Option<&Matrix>) -> Result<Matrix> {
         let (out, input) = weight.dims2()?;
         let rows = x.rows();
@@ -21,7 +25,7 @@ impl Linear for Cpu {
         with_values(weight, |values| {
             let weight =
                 View { data: values, rows: out, columns: input, row_stride: strides[0], column_stride: strides[1] };
-            let least = least_rows(out);
+            let least = if reads_weights_by_rows() { 1 } else { least_rows(out) };
             if rows >= least {
                 return matmul(&mut y, out, View::rows_of(x, rows, input, input), weight.t(), 1.0, store);
             }

@@ -7,20 +7,25 @@
 //! s = 0;  s = fma(a[i, p], b[p, j], s) for each p of the block;  c = alpha s, or c = fma(alpha, s, c)
 //! ```
 //!
-//! This is what `gemm`'s tiled kernels compute for every vector width (verified in its source, version 0.19, and by the
-//! tests below): the width decides how many chains run side by side, never how one of them is summed. Its kernels for
-//! thin and small products sum across lanes instead, or fuse in one tail and not in another; [`in_order`] computes those
-//! products.
+//! With AVX-512 [`wide`](super::wide) computes all but the smallest. Elsewhere they are left to `gemm`, whose tiled kernels compute this chain
+//! for every vector width (verified in its source, version 0.19, and by the tests below): the width decides how many chains run side by side,
+//! never how one of them is summed. Its kernels for thin and small products sum across lanes instead, or fuse in one tail and not in another;
+//! [`in_order`] computes those products.
 
 use gemm::{Parallelism, gemm};
 
 use super::in_order::in_order;
 use super::view::{Store, View};
+#[cfg(target_arch = "x86_64")]
+use super::wide;
+
+/// Elements of a product up to which packing costs more than the product.
+const FEW: usize = 32;
 
 /// `gemm` cuts the inner dimension if it does not fit a cache, at positions that depend on all three sizes and on the CPU,
 /// but never below this. It is cut at fixed positions here instead, so that a result's bits depend on its own row and
 /// column alone.
-const INNER: usize = 512;
+pub(super) const INNER: usize = 512;
 
 /// c = alpha a b, or c += alpha a b; c is row-major with rows `c_stride` apart.
 ///
@@ -38,6 +43,24 @@ pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, a
     if inner == 0 && store == Store::Set {
         (0..m).for_each(|i| c[i * c_stride..][..n].fill(0.0));
     }
+    #[cfg(target_arch = "x86_64")]
+    if inner > 0 && m * n > FEW && wide::is_supported() {
+        return wide::product(c, c_stride, a, b, alpha, store);
+    }
+    without_wide(c, c_stride, a, b, alpha, store);
+}
+
+/// Whether products of any number of rows are as fast with a weight (out, in) that is stored row by row as with one that is not.
+pub(super) fn reads_weights_by_rows() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    return wide::is_supported();
+    #[cfg(not(target_arch = "x86_64"))]
+    return false;
+}
+
+/// The product of operands that [`matmul`] has checked.
+fn without_wide(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
+    let inner = a.columns;
     for first in (0..inner).step_by(INNER) {
         let step = INNER.min(inner - first);
         let (a, b) = (a.columns(first, step), b.rows(first, step));
@@ -138,9 +161,13 @@ mod tests {
         let stride = n + seed as usize % 3;
         let mut found = values(m * stride, seed + 2);
         let mut expected = found.clone();
+        let mut other = found.clone();
         matmul(&mut found, stride, a, b, alpha, store);
+        // What a processor without AVX-512 takes.
+        without_wide(&mut other, stride, a, b, alpha, store);
         reference(&mut expected, stride, a, b, alpha, store);
-        for (at, (found, expected)) in found.iter().zip(&expected).enumerate() {
+        let all = found.iter().zip(&expected).chain(other.iter().zip(&expected));
+        for (at, (found, expected)) in all.enumerate() {
             assert_eq!(
                 found.to_bits(),
                 expected.to_bits(),
@@ -175,7 +202,9 @@ mod tests {
 
     #[test]
     fn long_and_wide_products_are_cut_at_the_same_places() {
-        for sizes in [[5, 300, 1025], [130, 70, 514], [66, 700, 600], [257, 40, 2049], [300, 300, 511]] {
+        // The last ones do not fit what is packed at a time.
+        let cut = [[5, 300, 1025], [130, 70, 514], [66, 700, 600], [257, 40, 2049], [300, 300, 511]];
+        for sizes in cut.into_iter().chain([[9, 1000, 600], [1000, 9, 600], [20, 130, 4100], [130, 20, 4100]]) {
             for transposed in [[false, false], [false, true], [true, false]] {
                 check(sizes, transposed, 1.0, Store::Add, 3);
             }

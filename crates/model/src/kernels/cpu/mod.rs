@@ -14,6 +14,8 @@ mod rows;
 mod simd;
 mod swiglu;
 mod view;
+#[cfg(target_arch = "x86_64")]
+mod wide;
 
 pub use cached_attention::Cache;
 pub use matrix::Matrix;

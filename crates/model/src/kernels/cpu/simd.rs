@@ -58,6 +58,26 @@ pub(super) fn lane_sum(n: usize, f: impl Fn(usize) -> f32) -> f32 {
     fold(lanes) + rest
 }
 
+/// Two sums over 0..n, each in the order of [`lane_sum`].
+#[inline(always)]
+pub(super) fn lane_sums(n: usize, f: impl Fn(usize) -> [f32; 2]) -> [f32; 2] {
+    let mut lanes = [[0f32; LANES]; 2];
+    let whole = n / LANES * LANES;
+    for at in (0..whole).step_by(LANES) {
+        for lane in 0..LANES {
+            let [x, y] = f(at + lane);
+            lanes[0][lane] += x;
+            lanes[1][lane] += y;
+        }
+    }
+    let mut rest = [0.0; 2];
+    for i in whole..n {
+        let [x, y] = f(i);
+        rest = [rest[0] + x, rest[1] + y];
+    }
+    [fold(lanes[0]) + rest[0], fold(lanes[1]) + rest[1]]
+}
+
 /// The lanes' sum, as a tree.
 #[inline(always)]
 fn fold(mut lanes: [f32; LANES]) -> f32 {

@@ -56,7 +56,7 @@ impl<D: Device> Head for Cuda<D> {
         hidden: &Self::Matrix,
         input: HeadInput<'_>,
         _scores: &Scores,
-        kept: &Self::Kept,
+        kept: Self::Kept,
         coefficients: &Coefficients,
         grad: &mut Gradient<D::Memory>,
     ) -> Result<Self::Matrix> {

@@ -27,7 +27,7 @@ impl Head for Portable {
         hidden: &Tensor,
         input: HeadInput<'_>,
         scores: &Scores,
-        _kept: &(),
+        (): (),
         coefficients: &Coefficients,
         grad: &mut Tensor,
     ) -> Result<Tensor> {
