@@ -156,13 +156,21 @@ pub fn bits(tensors: &[Tensor]) -> Vec<u32> {
     tensors.iter().flat_map(host).map(f32::to_bits).collect()
 }
 
+/// Euclidean.
+pub fn norm(values: impl IntoIterator<Item = f64>) -> f64 {
+    values.into_iter().map(|x| x * x).sum::<f64>().sqrt()
+}
+
+/// |a - b|, Euclidean.
+pub fn distance(a: &[f32], b: &[f32]) -> f64 {
+    assert_eq!(a.len(), b.len());
+    norm(a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)))
+}
+
 /// |a - b| / |b|, Euclidean.
 pub fn relative(a: &[f32], b: &[f32]) -> f64 {
-    assert_eq!(a.len(), b.len());
-    let norm = |values: &mut dyn Iterator<Item = f64>| values.map(|x| x * x).sum::<f64>().sqrt();
-    let difference = norm(&mut a.iter().zip(b).map(|(a, b)| f64::from(*a) - f64::from(*b)));
-    let size = norm(&mut b.iter().map(|b| f64::from(*b)));
-    if difference == 0.0 { 0.0 } else { difference / size }
+    let distance = distance(a, b);
+    if distance == 0.0 { 0.0 } else { distance / norm(b.iter().map(|b| f64::from(*b))) }
 }
 
 pub fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
