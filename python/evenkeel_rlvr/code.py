@@ -93,9 +93,9 @@ class Pool:
                     continue
                 while not batch.submit(count - 1, *request):
                     self._check_open()
-                    self._collect(batch, verdicts, _ROOM_SECONDS)
+                    self._collect(batch, verdicts, _ROOM_SECONDS, max(1, len(batch) // 4))
             while len(batch):
-                self._collect(batch, verdicts, 1.0)
+                self._collect(batch, verdicts, 1.0, len(batch))
         finally:
             batch.close()
         return [verdicts[index] for index in range(count)]
@@ -167,8 +167,8 @@ class Pool:
             raise ArgumentTypeError(f"an item is of type {type(item).__name__}, allowed: CodeItem")
         return self._cache.request(item, self._deterministic)
 
-    def _collect(self, batch: _native._Batch, verdicts: dict[int, CodeVerdict], seconds: float) -> None:
-        for key, values in batch.wait(seconds):
+    def _collect(self, batch: _native._Batch, verdicts: dict[int, CodeVerdict], seconds: float, count: int) -> None:
+        for key, values in batch.wait(seconds, count):
             verdicts[key] = self._checked(verdict_of(values))
 
     def _checked(self, verdict: CodeVerdict) -> CodeVerdict:

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -40,6 +41,8 @@ struct Inner {
 struct Shared {
     finished: Mutex<Vec<(u64, ProgramVerdict)>>,
     changed: Condvar,
+    /// Verdicts that are waited for; read and written under the lock of `finished`.
+    wanted: AtomicUsize,
     wake: Option<UnixStream>,
 }
 
@@ -49,8 +52,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 
 impl Shared {
     fn deliver(&self, key: u64, verdict: ProgramVerdict) {
-        lock(&self.finished).push((key, verdict));
-        self.changed.notify_all();
+        let mut finished = lock(&self.finished);
+        finished.push((key, verdict));
+        if finished.len() >= self.wanted.load(Ordering::Relaxed) {
+            self.changed.notify_all();
+        }
+        drop(finished);
         if let Some(mut wake) = self.wake.as_ref() {
             // A full buffer has woken the reader already.
             let _ = wake.write(&[0]);
@@ -68,7 +75,8 @@ impl Batch {
         } else {
             (None, None)
         };
-        let shared = Arc::new(Shared { finished: Mutex::default(), changed: Condvar::new(), wake });
+        let shared =
+            Arc::new(Shared { finished: Mutex::default(), changed: Condvar::new(), wanted: AtomicUsize::new(1), wake });
         Ok(Self { inner: OwnProcess::new(Inner { pool, shared, running: Mutex::default(), wakes }) })
     }
 }
@@ -116,15 +124,18 @@ impl Batch {
         })
     }
 
-    /// Verdicts by their keys: waits for the first, at most so many seconds, or until a signal's handler raises.
-    fn wait(&self, py: Python<'_>, seconds: f64) -> PyResult<Vec<(u64, Values)>> {
+    /// Verdicts by their keys: waits for so many (to be woken for each one takes time from the workers), at most so many seconds, or until a
+    /// signal's handler raises.
+    #[pyo3(signature = (seconds, count=1))]
+    fn wait(&self, py: Python<'_>, seconds: f64, count: usize) -> PyResult<Vec<(u64, Values)>> {
         guarded(py, || {
             let inner = self.inner.get(py)?;
             let until = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
+            let mut found = Vec::new();
             loop {
-                let found = py.detach(|| inner.take(until));
+                found.extend(py.detach(|| inner.take(until, count.saturating_sub(found.len()).max(1))));
                 py.check_signals()?;
-                if !found.is_empty() || Instant::now() >= until {
+                if found.len() >= count || Instant::now() >= until {
                     return Ok(found.into_iter().map(|(key, verdict)| (key, values(verdict))).collect());
                 }
             }
@@ -157,9 +168,10 @@ impl Batch {
 }
 
 impl Inner {
-    fn take(&self, until: Instant) -> Vec<(u64, ProgramVerdict)> {
+    fn take(&self, until: Instant, count: usize) -> Vec<(u64, ProgramVerdict)> {
         let mut finished = lock(&self.shared.finished);
-        if finished.is_empty() {
+        if finished.len() < count {
+            self.shared.wanted.store(count, Ordering::Relaxed);
             let patience = until.saturating_duration_since(Instant::now()).min(BETWEEN_SIGNALS);
             finished = self.shared.changed.wait_timeout(finished, patience).unwrap_or_else(PoisonError::into_inner).0;
         }
