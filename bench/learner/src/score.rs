@@ -61,7 +61,7 @@ fn timed(work: impl FnOnce() -> Result<usize>) -> Result<f64> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-fn smollm2() -> Config {
+pub(crate) fn smollm2() -> Config {
     Config {
         architecture: Architecture::QWEN2,
         query_key_norm: false,

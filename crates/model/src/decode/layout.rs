@@ -16,31 +16,26 @@ pub(super) enum Shared {
     No,
 }
 
-/// The weights of all ids below `count`, several at the same time, and those of a tied head after them: the embedding needs rows, the head columns.
+/// The weights of all ids below `count`, several at the same time. The embedding is read by rows, and as a tied head by columns: that one is
+/// made when a decoder needs it.
 pub(super) fn layout(
     ids: &ModelIds,
     count: usize,
     read: impl Fn(ParameterId) -> Result<(Tensor, Shared)> + Sync,
 ) -> Result<Vec<Tensor>> {
-    let is_tied = ids.head == ids.embedding;
-    // The largest first, so that threads end at the same time.
-    let tied_head = usize::from(is_tied);
-    let mut all = in_parallel(count + tied_head, |number| {
-        let is_head = number < tied_head;
-        let id = if is_head { ids.head } else { ParameterId::at(number - tied_head) };
+    in_parallel(count, |number| {
+        let id = ParameterId::at(number);
         let (value, shared) = read(id)?;
         match (value.rank(), shared) {
-            (2, _) if is_head || id != ids.embedding => transposed(&value),
+            (2, _) if id != ids.embedding => transposed(&value),
             (_, Shared::Yes) => Ok(value.copy()?),
             (_, Shared::No) => Ok(value),
         }
-    })?;
-    all.rotate_left(tied_head);
-    Ok(all)
+    })
 }
 
 /// The same matrix, stored by its columns.
-fn transposed(value: &Tensor) -> Result<Tensor> {
+pub(super) fn transposed(value: &Tensor) -> Result<Tensor> {
     let (rows, columns) = value.dims2()?;
     let (storage, place) = value.storage_and_layout();
     let columns_first = match (&*storage, place.contiguous_offsets()) {

@@ -43,7 +43,7 @@ fn recipe(folder: &Path, more: &str) -> PathBuf {
 }
 
 /// Runs a recipe in one process, in one that is killed repeatedly, and in five; returns the folder of the first run.
-fn assert_agrees(folder: &Path, recipe: &Path) -> PathBuf {
+pub(crate) fn assert_agrees(folder: &Path, recipe: &Path) -> PathBuf {
     let [whole, killed] = ["whole", "killed"].map(|name| folder.join(name));
     let train = |out: &Path| {
         let mut command = evenkeel(&["train", "--recipe"]);

@@ -3,10 +3,11 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use evenkeel_hf::{Folder, HEAD, HeadForm, WeightFiles};
+use evenkeel_hf::{AdapterConfig, Folder, HEAD, HeadForm, WeightFiles};
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
+use super::adapter;
 use crate::model::{Identity, Model, identity};
 use crate::pool::WeightsVersion;
 
@@ -44,6 +45,9 @@ pub(super) fn check_folder(
     let files = WeightFiles::read(&folder).map_err(|error| refused(&error, "a readable folder"))?;
     if files.is_empty() {
         return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
+    }
+    if AdapterConfig::is_in(folder.path()) {
+        return adapter::check(path, &folder, &files, model);
     }
     let Some((model, served)) = model.and_then(|model| Some((model, model.info.as_ref()?))) else { return Ok(()) };
     let Identity { architecture, vocabulary_size: vocabulary, head } = identity(&folder)
@@ -100,7 +104,7 @@ fn check_marker(path: &str, weights: &WeightsVersion, name: &str) -> Result<(), 
     Ok(())
 }
 
-fn refused(path: &str, what: &dyn Display, allowed: &str) -> FieldError {
+pub(super) fn refused(path: &str, what: &dyn Display, allowed: &str) -> FieldError {
     FieldError::new(FIELD, format_args!("`{path}`, {what}"), allowed)
 }
 

@@ -1,5 +1,6 @@
 //! Weight updates over all engines, and putting engines to sleep between them.
 
+mod adapter;
 mod apply;
 mod exact;
 mod folder;
