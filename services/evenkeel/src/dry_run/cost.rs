@@ -7,7 +7,7 @@ use evenkeel_tasks::Part;
 use serde::Serialize;
 
 use super::flops::Passes;
-use super::model::parameters;
+use super::model::trained;
 use super::sets::{DataFacts, EvaluationVolume};
 use crate::recipe::Recipe;
 
