@@ -8,26 +8,39 @@ use std::sync::{Arc, Mutex};
 
 use serde_json::Value;
 
-use crate::pipeline::assert_agrees;
+use crate::pipeline::assert_agrees_on;
 use crate::support::{
     Process, count_lines, evenkeel, free_ports, lines, refused, resume, small, succeed, summary, train, wait_for,
     written_model,
 };
 
-/// Another recipe of that name in a folder: the small one with adapters.
-fn recipe(folder: &Path) -> PathBuf {
+/// A model in a folder that has learned to answer: adapters beside random weights learn nothing.
+fn learned(folder: &Path) -> PathBuf {
+    let (run, model) = (folder.join("full"), folder.join("model"));
+    let mut command = train(&run);
+    command.args(["--steps", "1", "--set", "evaluation.problems=0"]);
+    succeed(command);
+    let mut command = evenkeel(&["export"]);
+    command.arg(&run).arg("--to").arg(&model);
+    succeed(command);
+    model
+}
+
+/// Another recipe of that name in a folder: the small one with adapters beside a model.
+fn recipe(folder: &Path, model: &Path) -> PathBuf {
     let path = folder.join("small.toml");
     let small = std::fs::read_to_string(small()).unwrap();
-    let text = small.replace("max_tokens = 80", "max_tokens = 24");
-    std::fs::write(&path, format!("{text}\n[learner.lora]\nrank = 4\nalpha = 8.0\nseed = 5\n")).unwrap();
+    let named = format!("[model]\npath = \"{}\"\n", model.display());
+    let text = small.replace("[model.fresh]\nlayers = 3\n", &named).replace("steps = 60\n", "steps = 0\n");
+    assert!(text.contains(&named) && text.contains("[warm_start]\nsteps = 0"), "{text}");
+    let adapters = "[data]\nkind = \"arithmetic\"\n\n[learner.lora]\nrank = 4\nalpha = 8.0\nseed = 5\n";
+    std::fs::write(&path, format!("{}\n{adapters}", text.replace("1.5e-4", "1e-3"))).unwrap();
     path
 }
 
-fn lora(out: &Path) -> Command {
-    let mut command = train(out);
-    for setting in ["learner.lora.rank=4", "learner.lora.alpha=8.0", "learner.lora.seed=5", "sampling.max_tokens=24"] {
-        command.args(["--set", setting]);
-    }
+fn lora(out: &Path, model: &Path) -> Command {
+    let mut command = evenkeel(&["train", "--recipe"]);
+    command.arg(recipe(out.parent().unwrap(), model)).arg("--out").arg(out);
     command
 }
 
@@ -42,7 +55,8 @@ fn names(folder: &Path) -> Vec<String> {
 #[test]
 fn a_run_of_adapters_agrees_to_the_bit_in_one_process_in_five_and_killed() {
     let dir = tempfile::tempdir().unwrap();
-    let run = assert_agrees(dir.path(), &recipe(dir.path()));
+    let model = learned(dir.path());
+    let run = assert_agrees_on(dir.path(), &recipe(dir.path(), &model), || model);
     // Adapters alone are written, each version under a name of its own.
     for version in names(&run.join("weights")) {
         let (number, digest) = version.split_once('-').unwrap();
@@ -64,8 +78,8 @@ fn a_run_of_adapters_agrees_to_the_bit_in_one_process_in_five_and_killed() {
 #[test]
 fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
     let dir = tempfile::tempdir().unwrap();
-    let run = dir.path().join("run");
-    let mut command = lora(&run);
+    let (run, model) = (dir.path().join("run"), learned(dir.path()));
+    let mut command = lora(&run, &model);
     command.args(["--steps", "2"]);
     succeed(command);
     let export = |to: &str, more: &[&str]| {
@@ -79,12 +93,11 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
     assert!(adapter.join("adapter_model.safetensors").exists() && !adapter.join("model.safetensors").exists());
     assert!(merged.join("model.safetensors").exists() && !merged.join("adapter_config.json").exists());
     let next = dir.path().join("next");
-    let mut command = lora(&next);
-    command.args(["--steps", "1", "--set", "warm_start.steps=0"]);
-    command.args(["--set", &format!("model.path={}", run.join("model").display())]);
+    let mut command = lora(&next, &model);
+    command.args(["--steps", "1"]);
     command.args(["--set", &format!("learner.lora.start={}", adapter.display())]);
     succeed(command);
-    let mut other = lora(&dir.path().join("other"));
+    let mut other = lora(&dir.path().join("other"), &model);
     other.args(["--set", &format!("learner.lora.start={}", adapter.display()), "--set", "learner.lora.rank=2"]);
     let error = refused(other);
     assert!(error.contains("is an adapter of rank 4"), "{error}");
@@ -93,8 +106,9 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
 #[test]
 fn what_no_adapter_of_the_model_can_be_is_refused_before_the_run_and_the_learning_rate_is_noted() {
     let dir = tempfile::tempdir().unwrap();
+    let model = written_model(dir.path());
     let dry = |setting: &str| {
-        let mut command = lora(&dir.path().join("run"));
+        let mut command = lora(&dir.path().join("run"), &model);
         command.args(["--dry-run", "--set", setting]);
         command
     };
@@ -181,7 +195,7 @@ fn pass_on(client: &TcpStream, engine: u16, instead: &Mutex<Option<PathBuf>>) ->
 #[test]
 fn an_engine_that_answers_as_the_base_or_with_a_stale_adapter_is_found_by_the_proof() {
     let dir = tempfile::tempdir().unwrap();
-    let model = written_model(dir.path());
+    let model = learned(dir.path());
     let [port] = free_ports();
     let mut command = evenkeel(&["serve", "engine", "--recipe"]);
     command.arg(small());
@@ -193,9 +207,8 @@ fn an_engine_that_answers_as_the_base_or_with_a_stale_adapter_is_found_by_the_pr
     let meddler = Meddler::before(port);
     let run = dir.path().join("run");
     let begin = || {
-        let mut command = lora(&run);
-        let endpoints = format!("generation.endpoints=[\"{}\"]", meddler.url());
-        command.args(["--set", &endpoints, "--set", &format!("model.path={}", model.display())]);
+        let mut command = lora(&run, &model);
+        command.args(["--set", &format!("generation.endpoints=[\"{}\"]", meddler.url())]);
         command
     };
     let process = Process::start(begin());
