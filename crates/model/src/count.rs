@@ -6,10 +6,10 @@ use crate::config::Config;
 use crate::error::{BoxError, ModelError, Result};
 use crate::kernels::cuda::{Counter, Counts, Cuda, DeviceProperties};
 use crate::kernels::{AdamW, Clip, Coefficients, OptimizerKernels, Scores};
-use crate::lora::LoraShape;
 use crate::network::{Network, NetworkOptions, TokenLoss, TrainableModel};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
+use crate::parameters::lora::LoraShape;
 
 /// Runs the host's side of a forward and a backward pass over sequences of these numbers of tokens, each of which is scored, and counts
 /// what a device would be given and what is allocated at a time: gradients, activations and workspace, not the parameters.

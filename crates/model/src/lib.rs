@@ -20,7 +20,6 @@ pub mod folder;
 pub mod fresh;
 pub mod gguf;
 pub mod kernels;
-mod lora;
 mod network;
 mod pack;
 mod parallel;
@@ -42,11 +41,11 @@ pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
 pub use kernels::cuda::{AttentionFallback, AttentionLibrary};
 pub use kernels::{Coefficients, Scores};
-pub use lora::{LinearModule, LoraShape};
 pub use network::{
     Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, fewest_gradients, most_gradients, network,
 };
 pub use pack::{Packed, validate_ids};
+pub use parameters::lora::{LinearModule, LoraShape};
 pub use parameters::{
     AdapterIds, LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,
 };

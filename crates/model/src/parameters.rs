@@ -1,6 +1,8 @@
 //! The parameters of a model: their Hugging Face names and shapes, and the fp32 master tensors. Training changes all of them, or adapters
 //! alone.
 
+pub(crate) mod lora;
+
 use std::ops::Range;
 
 use candle_core::{DType, Device, Tensor};
@@ -9,7 +11,7 @@ use rand_distr::{Distribution, Normal, Uniform};
 
 use crate::config::Config;
 use crate::error::{ModelError, Result};
-use crate::lora::{LORA_A, LoraShape};
+use crate::parameters::lora::{LORA_A, LoraShape};
 
 /// A parameter of [`Parameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -414,7 +416,7 @@ impl Parameters {
         let values = values.iter().map(|value| Ok(value.force_contiguous()?)).collect::<Result<_>>()?;
         let mut ids = ids.clone();
         for layer in &mut ids.layers {
-            crate::lora::LinearModule::ALL.into_iter().for_each(|module| module.forget(layer));
+            crate::parameters::lora::LinearModule::ALL.into_iter().for_each(|module| module.forget(layer));
         }
         Ok(Self { specs: self.base_specs().to_vec(), ids, values, lora: None })
     }

@@ -83,7 +83,7 @@ fn blocks(ids: &ModelIds) -> impl Iterator<Item = (String, Vec<ParameterId>)> + 
 mod tests {
     use super::*;
     use crate::config::{Architecture, Biases, Config, Rope};
-    use crate::lora::{LinearModule, LoraShape};
+    use crate::parameters::lora::{LinearModule, LoraShape};
     use crate::parameters::parameter_specs;
 
     fn all_of(config: &Config) -> Vec<TensorGroup> {

@@ -12,7 +12,7 @@ use super::save::{SaveOptions, SavedFile};
 use super::tensors::{NamedValues, Values, write_finite_tensors};
 use crate::config::Config;
 use crate::error::{ModelError, Result};
-use crate::lora::{LORA_A, LORA_B, LinearModule, LoraShape};
+use crate::parameters::lora::{LORA_A, LORA_B, LinearModule, LoraShape};
 use crate::parameters::{ParameterSpec, Parameters};
 
 /// The key of the base's digest in the metadata of the tensors' file.

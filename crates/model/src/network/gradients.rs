@@ -4,8 +4,8 @@ use candle_core::Tensor;
 
 use crate::error::{ModelError, Result};
 use crate::kernels::Arrays;
-use crate::lora::LoraShape;
 use crate::parameters::Parameters;
+use crate::parameters::lora::LoraShape;
 
 /// One fp32 sum for each parameter that is trained, and whether any backward pass reached it.
 pub(crate) struct GradientSet<G> {

@@ -7,7 +7,7 @@ use evenkeel_files::arriving;
 use evenkeel_hf::{AdapterConfig, Folder, TensorShapes, WeightFiles};
 use evenkeel_proto::FieldError;
 
-use super::folder::refused;
+use super::refusal::refused;
 use crate::engine::{EngineClientError, EngineInfo};
 use crate::model::Model;
 

@@ -8,11 +8,10 @@ use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
 use super::adapter;
+use super::refusal::refused;
 use crate::model::{Identity, Model, identity};
 use crate::pool::WeightsVersion;
 
-/// The field of a request that names the folder.
-pub(super) const FIELD: &str = "weights.path.path";
 /// Largest marker.
 const MAX_MARKER_BYTES: u64 = 1 << 20;
 
@@ -102,10 +101,6 @@ fn check_marker(path: &str, weights: &WeightsVersion, name: &str) -> Result<(), 
         return Err(refused(&format_args!("of digest {digest}"), &format!("{}, as requested", weights.digest)));
     }
     Ok(())
-}
-
-pub(super) fn refused(path: &str, what: &dyn Display, allowed: &str) -> FieldError {
-    FieldError::new(FIELD, format_args!("`{path}`, {what}"), allowed)
 }
 
 #[cfg(test)]

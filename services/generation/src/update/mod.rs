@@ -5,6 +5,7 @@ mod apply;
 mod exact;
 mod folder;
 mod prove;
+mod refusal;
 mod sleep;
 mod tied_head;
 
@@ -27,7 +28,8 @@ use tokio::task::JoinSet;
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion};
 use crate::settings::PauseSetting;
 use apply::UpdateReport;
-use folder::{FIELD, check_folder};
+use folder::check_folder;
+use refusal::FIELD;
 
 pub(crate) use apply::WeightUpdate;
 
