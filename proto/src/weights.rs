@@ -1,7 +1,7 @@
 //! References to weights.
 
 use crate::FieldError;
-use crate::v1::{PathWeights, WeightsRef, weights_ref};
+use crate::v1::{LearnerGetStatusResponse, PathWeights, WeightsRef, weights_ref};
 
 const DIGEST_FORM: &str = "`sha256:` and 64 lower-case hex digits";
 
@@ -19,6 +19,16 @@ fn validate_digest(field: &str, digest: &str) -> Result<(), FieldError> {
 pub fn validate_kept_versions(field: &str, keep: u32) -> Result<(), FieldError> {
     let allowed = "0 (all), or at least 2, since engines may still read the version before";
     FieldError::ensure(keep != 1, field, keep, allowed)
+}
+
+/// The group of [`LearnerGetStatusResponse::tensor_groups`] that a learner of adapters has besides those of its tensors: no adapters at all.
+pub const BASE_GROUP: &str = "base";
+
+impl LearnerGetStatusResponse {
+    /// Whether the learner trains adapters, and not all weights.
+    pub fn trains_adapters(&self) -> bool {
+        self.tensor_groups.iter().any(|group| group == BASE_GROUP)
+    }
 }
 
 impl WeightsRef {

@@ -85,7 +85,7 @@ impl Case {
     fn pass(&self) -> Result<Counts> {
         let options =
             NetworkOptions { recompute: self.recompute, attention: self.attention, ..NetworkOptions::default() };
-        Ok(count_pass(&self.config, &vec![self.length; self.sequences], DType::BF16, options, CHIP)?)
+        Ok(count_pass(&self.config, None, &vec![self.length; self.sequences], DType::BF16, options, CHIP)?)
     }
 
     fn update(&self) -> Result<Counts> {
@@ -100,7 +100,7 @@ impl Case {
         }
         let mut counts = cuda.device().take();
         if self.moments == MomentsLocation::Host {
-            let from_host = count_update_from_host(&self.config, CHIP)?;
+            let from_host = count_update_from_host(&self.config, None, CHIP)?;
             counts.streamed = from_host.streamed;
             counts.kernels.extend(from_host.kernels);
         }

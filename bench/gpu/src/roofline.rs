@@ -31,7 +31,7 @@ pub(crate) fn measure(part: &mut Part<'_>, device: &Device) -> Result<()> {
     let multiprocessors = name.as_ref().map_or(132, |device| device.multi_processor_count as u32);
     let bandwidth = name.and_then(|device| bandwidth(&device.device_name));
     let lengths = vec![case.length; case.sequences];
-    let counts = count_pass(&case.config, &lengths, DType::BF16, options, DeviceProperties { multiprocessors })?;
+    let counts = count_pass(&case.config, None, &lengths, DType::BF16, options, DeviceProperties { multiprocessors })?;
     let times = times(&case, options, device)?;
     for (kernel, tally) in &counts.kernels {
         part.fact(line(kernel, tally, times.get(kernel).copied(), bandwidth));

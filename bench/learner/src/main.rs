@@ -6,8 +6,11 @@
 //!
 //! `evenkeel-bench-learner products MODEL REPS ROWS`: the rate of each matrix product of that model with that many rows, as a part of that of a
 //! large square one.
+//!
+//! `evenkeel-bench-learner lora MODEL REPS TOKENS`: times an update of adapters beside one of all weights, over that many tokens of responses.
 
 mod decode;
+mod lora;
 mod products;
 mod score;
 mod train;
@@ -55,7 +58,7 @@ const THREADS: usize = 2;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, folder, reps, tokens] = arguments.as_slice() else {
-        bail!("usage: evenkeel-bench-learner train|decode|score|products FOLDER REPS TOKENS");
+        bail!("usage: evenkeel-bench-learner train|decode|score|products|lora FOLDER REPS TOKENS");
     };
     let (folder, reps) = (Path::new(folder), reps.parse().context("REPS is a whole number")?);
     if what == "score" {
@@ -68,11 +71,16 @@ fn main() -> Result<()> {
         println!("{}", serde_json::to_string(&measured)?);
         return Ok(());
     }
+    if what == "lora" {
+        let measured = lora::measure(folder, reps, tokens.parse().context("TOKENS is a whole number")?)?;
+        println!("{}", serde_json::to_string(&measured)?);
+        return Ok(());
+    }
     let batch: Batch = serde_json::from_slice(&std::fs::read(folder.join("batch.json"))?)?;
     let measured = match what.as_str() {
         "train" => train::measure(folder, &batch, reps)?,
         "decode" => decode::measure(folder, &batch, reps, tokens.parse().context("TOKENS is a whole number")?)?,
-        other => bail!("case is {other}, allowed: train, decode, score, products"),
+        other => bail!("case is {other}, allowed: train, decode, score, products, lora"),
     };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())

@@ -17,6 +17,10 @@ pub mod name {
     pub const WEIGHTS: &str = "model.safetensors";
     /// Which file has which tensor, where there are several.
     pub const WEIGHTS_INDEX: &str = "model.safetensors.index.json";
+    /// What a LoRA adapter is, in PEFT's layout.
+    pub const ADAPTER_CONFIG: &str = "adapter_config.json";
+    /// The tensors of a LoRA adapter.
+    pub const ADAPTER_WEIGHTS: &str = "adapter_model.safetensors";
     /// Defaults for sampling, and the end-of-sequence tokens.
     pub const GENERATION_CONFIG: &str = "generation_config.json";
     /// The tokenizer.

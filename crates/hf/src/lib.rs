@@ -7,11 +7,13 @@
 //! - the [`ChatTemplates`] that turn messages into a prompt, as text, and the [`SpecialTokens`] that they see,
 //! - what the safetensors files hold ([`WeightFiles`], [`tensor_shapes`], [`weights_digest`], [`tensor_digest`], [`tensors_digest`]),
 //! - whether the head is the embedding ([`HeadForm`]), and copies in which it is written out ([`write_untied`]),
+//! - the [`AdapterConfig`] of a LoRA adapter,
 //! - the [`VersionMarker`] of published weights.
 //!
 //! Every file is bounded in size. Loading tensors and computing with them is not this crate's work: it links no tensor library.
 #![forbid(unsafe_code)]
 
+mod adapter_config;
 mod chat_template;
 mod config;
 mod end_tokens;
@@ -27,6 +29,7 @@ mod untied_copy;
 mod version_marker;
 mod weights;
 
+pub use adapter_config::AdapterConfig;
 pub use chat_template::ChatTemplates;
 pub use config::ConfigFile;
 pub use end_tokens::{EosTokens, eos_token_ids};
@@ -40,5 +43,6 @@ pub use tokenizer::{TextError, Tokenizer};
 pub use untied_copy::{UntiedCopy, write_untied};
 pub use version_marker::VersionMarker;
 pub use weights::{
-    StoredTensor, TensorShapes, WeightFiles, absent_weights, tensor_shapes, weights_digest, weights_digest_of,
+    StoredTensor, TensorShapes, WeightFiles, absent_weights, tensor_shapes, tensors_metadata, weights_digest,
+    weights_digest_of,
 };

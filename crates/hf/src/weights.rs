@@ -166,12 +166,15 @@ pub fn absent_weights<'a>(field: String, files: impl Iterator<Item = &'a str> + 
 }
 
 /// The digest that names published weights: `sha256:` and the SHA-256 of the hex digests of the weight files, one after the other in
-/// the order of their names.
+/// the order of their names. Of an adapter what it is counts as well.
 ///
 /// # Errors
 /// A folder or file that cannot be read.
 pub fn weights_digest(folder: &Folder) -> Result<String, FolderError> {
-    let digests = WeightFiles::read(folder)?.paths().collect::<Vec<_>>().into_iter().map(|file| {
+    let weights = WeightFiles::read(folder)?;
+    let is_adapter = weights.names == [name::ADAPTER_WEIGHTS];
+    let config = is_adapter.then(|| folder.path().join(name::ADAPTER_CONFIG));
+    let digests = config.into_iter().chain(weights.paths()).map(|file| {
         let digest = FileDigest::of(&file).map_err(|error| FolderError::of(&file, error))?;
         Ok((file, digest))
     });
@@ -204,19 +207,10 @@ fn read_header(path: &Path, tensors: &mut BTreeMap<String, StoredTensor>) -> Res
 
 /// A safetensors file behind its header, and the entries of its tensors.
 pub(crate) fn open_tensors(path: &Path) -> Result<(File, BTreeMap<String, TensorInfo>), FileProblem> {
-    let mut file = open(path, u64::MAX)?;
-    let mut length = [0; 8];
-    file.read_exact(&mut length)?;
-    let length = u64::from_le_bytes(length);
-    if length > MAX_HEADER_BYTES {
-        return Err(HeaderError::TooLong { bytes: length, max: MAX_HEADER_BYTES }.into());
-    }
-    let mut header = Vec::new();
-    (&mut file).take(length).read_to_end(&mut header)?;
-    let header: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(&header).map_err(HeaderError::Json)?;
+    let (file, length, header) = open_header(path)?;
     let (mut tensors, mut end) = (BTreeMap::new(), 0);
     for (name, info) in header {
-        if name == "__metadata__" {
+        if name == METADATA {
             continue;
         }
         let info: TensorInfo = match serde_json::from_str(info.get()) {
@@ -232,6 +226,33 @@ pub(crate) fn open_tensors(path: &Path) -> Result<(File, BTreeMap<String, Tensor
         return Err(HeaderError::Short { found, expected }.into());
     }
     Ok((file, tensors))
+}
+
+/// The entry of a header that is no tensor.
+const METADATA: &str = "__metadata__";
+
+/// A file after its header, the length of the header, and what it says.
+fn open_header(path: &Path) -> Result<(File, u64, BTreeMap<String, Box<RawValue>>), FileProblem> {
+    let mut file = open(path, u64::MAX)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length)?;
+    let length = u64::from_le_bytes(length);
+    if length > MAX_HEADER_BYTES {
+        return Err(HeaderError::TooLong { bytes: length, max: MAX_HEADER_BYTES }.into());
+    }
+    let mut header = Vec::new();
+    (&mut file).take(length).read_to_end(&mut header)?;
+    Ok((file, length, serde_json::from_slice(&header).map_err(HeaderError::Json)?))
+}
+
+/// What the header of a safetensors file says besides its tensors; empty where it says nothing that is text.
+///
+/// # Errors
+/// A file that is not a safetensors file.
+pub fn tensors_metadata(path: &Path) -> Result<BTreeMap<String, String>, FolderError> {
+    let (_, _, header) = open_header(path).map_err(|problem| FolderError::of(path, problem))?;
+    let said = header.get(METADATA).and_then(|value| serde_json::from_str(value.get()).ok());
+    Ok(said.unwrap_or_default())
 }
 
 #[cfg(test)]

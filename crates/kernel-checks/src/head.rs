@@ -98,7 +98,7 @@ pub(crate) fn gradients(runner: &dyn Runner) {
             // With unit hidden states the gradient of the weight is that of the logits, transposed.
             let mut wanted = vec![0.0; chunk.logits.len()];
             let scores = Scores { logp, entropy };
-            cpu().head_backward(&chunk.hidden, chunk.input(), &scores, None, &coefficients, &mut wanted).unwrap();
+            cpu().head_backward(&chunk.hidden, chunk.input(), &scores, None, &coefficients, Some(&mut wanted)).unwrap();
             let (rows, vocabulary) = (chunk.rows, chunk.vocabulary);
             let wanted: Vec<f32> =
                 (0..rows * vocabulary).map(|i| wanted[i % vocabulary * rows + i / vocabulary]).collect();

@@ -9,6 +9,7 @@ use crate::kernels::{AdamW, Clip, Coefficients, OptimizerKernels, Scores};
 use crate::network::{Network, NetworkOptions, TokenLoss, TrainableModel};
 use crate::pack::Packed;
 use crate::parameters::Parameters;
+use crate::parameters::lora::LoraShape;
 
 /// Runs the host's side of a forward and a backward pass over sequences of these numbers of tokens, each of which is scored, and counts
 /// what a device would be given and what is allocated at a time: gradients, activations and workspace, not the parameters.
@@ -17,6 +18,7 @@ use crate::parameters::Parameters;
 /// No sequence, a sequence longer than the model's context, or a compute type that the kernels do not have.
 pub fn count_pass(
     config: &Config,
+    lora: Option<&LoraShape>,
     lengths: &[usize],
     compute: DType,
     options: NetworkOptions,
@@ -31,7 +33,7 @@ pub fn count_pass(
     if lengths.is_empty() {
         return Err(ModelError::input("sequences of a micro-batch", 0, "1 or more"));
     }
-    let parameters = Parameters::described(&config)?;
+    let parameters = Parameters::described_with(&config, lora)?;
     let kernels = Cuda::new(Counter::new(properties), compute)?.with_attention(options.attention);
     let mut network = Network::new(config, parameters, kernels, options)?;
     network.accumulate(&[batch], 1.0, &NoLoss)?;
@@ -43,13 +45,17 @@ pub fn count_pass(
 ///
 /// # Errors
 /// As [`count_pass`].
-pub fn count_update_from_host(config: &Config, properties: DeviceProperties) -> Result<Counts> {
-    let parameters = Parameters::described(config)?;
+pub fn count_update_from_host(
+    config: &Config,
+    lora: Option<&LoraShape>,
+    properties: DeviceProperties,
+) -> Result<Counts> {
+    let parameters = Parameters::described_with(config, lora)?;
     let kernels = Cuda::new(Counter::new(properties), DType::F32)?;
-    let counts: Vec<usize> = parameters.values().iter().map(Tensor::elem_count).collect();
+    let counts: Vec<usize> = parameters.trained_values().iter().map(Tensor::elem_count).collect();
     let mut moments = kernels.host_moments(&counts)?;
     let numbers = AdamW { betas: [0.9, 0.999], step: 0.0, second_root: 1.0, epsilon: 1e-8, shrink: 1.0 };
-    let weights = parameters.values();
+    let weights = parameters.trained_values();
     let numbers = vec![numbers; counts.len()];
     kernels.update_from_host(weights, weights, &mut moments, Clip { scale: 1.0, limit: 1.0 }, &numbers)?;
     Ok(kernels.device().take())
@@ -93,7 +99,7 @@ mod tests {
 
     fn counts(lengths: &[usize], recompute: Recompute) -> Counts {
         let options = NetworkOptions { recompute, ..NetworkOptions::default() };
-        count_pass(&config(), lengths, DType::BF16, options, DeviceProperties { multiprocessors: 132 }).unwrap()
+        count_pass(&config(), None, lengths, DType::BF16, options, DeviceProperties { multiprocessors: 132 }).unwrap()
     }
 
     #[test]
@@ -125,7 +131,7 @@ mod tests {
                 let config = Config { num_layers: layers, ..config() };
                 let options = NetworkOptions { recompute, ..NetworkOptions::default() };
                 let counts =
-                    count_pass(&config, &[256], DType::BF16, options, DeviceProperties { multiprocessors: 132 })
+                    count_pass(&config, None, &[256], DType::BF16, options, DeviceProperties { multiprocessors: 132 })
                         .unwrap();
                 counts.peak - 4 * Parameters::described(&config).unwrap().count() as u64
             };
@@ -140,6 +146,7 @@ mod tests {
         let of = |lengths: &[usize]| {
             count_pass(
                 &config(),
+                None,
                 lengths,
                 DType::BF16,
                 NetworkOptions::default(),

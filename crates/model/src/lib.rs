@@ -35,7 +35,7 @@ mod tensor_groups;
 
 pub use config::{Architecture, Biases, Config, Rope, RopeScaling, Yarn};
 pub use count::{count_pass, count_update_from_host};
-pub use decode::{Decoder, KvCache};
+pub use decode::{BaseWeights, Decoder, KvCache};
 pub use device::{GpuMemory, attention_library, cuda_device, empty_cache, gpu_memory, reset_peak_memory};
 pub use error::{BoxError, ModelError, Result};
 pub use failure::DeviceFailure;
@@ -45,8 +45,9 @@ pub use network::{
     Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, fewest_gradients, most_gradients, network,
 };
 pub use pack::{Packed, validate_ids};
+pub use parameters::lora::{LinearModule, LoraShape};
 pub use parameters::{
-    LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,
+    AdapterIds, LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs,
 };
 pub use segment::{RowSpan, Segment};
 pub use tensor_groups::{TensorGroup, tensor_groups};

@@ -1,11 +1,17 @@
-//! The parameters of a model: their Hugging Face names and shapes, and the fp32 master tensors.
+//! The parameters of a model: their Hugging Face names and shapes, and the fp32 master tensors. Training changes all of them, or adapters
+//! alone.
+
+pub(crate) mod lora;
+
+use std::ops::Range;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_seeds::{Stream, rng};
-use rand_distr::{Distribution, Normal};
+use rand_distr::{Distribution, Normal, Uniform};
 
 use crate::config::Config;
 use crate::error::{ModelError, Result};
+use crate::parameters::lora::{LORA_A, LoraShape};
 
 /// A parameter of [`Parameters`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -32,10 +38,12 @@ pub enum ParameterKind {
     Norm,
     /// The bias of a linear layer.
     Bias,
+    /// A or B of a LoRA adapter.
+    Adapter,
 }
 
 impl ParameterKind {
-    /// Whether decoupled weight decay applies: to matrices, not to norms and biases.
+    /// Whether decoupled weight decay applies: to matrices, not to norms and biases, nor to adapters, which it would pull to the base.
     pub const fn decays(self) -> bool {
         matches!(self, Self::Matrix)
     }
@@ -59,6 +67,17 @@ pub struct LinearIds {
     pub weight: ParameterId,
     /// (out).
     pub bias: Option<ParameterId>,
+    /// What is computed beside the weight, if anything is.
+    pub adapter: Option<AdapterIds>,
+}
+
+/// A linear layer's LoRA adapter.
+#[derive(Clone, Copy, Debug)]
+pub struct AdapterIds {
+    /// (rank, in).
+    pub a: ParameterId,
+    /// (out, rank).
+    pub b: ParameterId,
 }
 
 /// One decoder layer: its parameters, and whether it knows positions.
@@ -155,35 +174,39 @@ impl SpecList {
 
     fn linear(&mut self, name: String, out: usize, input: usize, bias: bool) -> LinearIds {
         let weight = self.matrix(format!("{name}.weight"), out, input);
-        LinearIds { weight, bias: bias.then(|| self.push(format!("{name}.bias"), vec![out], ParameterKind::Bias)) }
+        let bias = bias.then(|| self.push(format!("{name}.bias"), vec![out], ParameterKind::Bias));
+        LinearIds { weight, bias, adapter: None }
     }
 }
 
 /// The fp32 master values of all parameters on one device: the only copy of the weights. A narrower compute type is cast
 /// from them when it is used, one layer at a time.
+///
+/// Part of them is trained: all, or with adapters these alone. Gradients, moments, updates and files of training are of that part.
 #[derive(Clone, Debug)]
 pub struct Parameters {
     specs: Vec<ParameterSpec>,
     ids: ModelIds,
     values: Vec<Tensor>,
+    lora: Option<LoraShape>,
 }
 
 impl Parameters {
-    /// From values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`.
+    /// From values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`. All are trained.
     pub fn new(config: &Config, values: Vec<Tensor>, device: &Device) -> Result<Self> {
+        let values =
+            values.into_iter().map(|value| Ok(value.to_device(device)?.contiguous()?)).collect::<Result<_>>()?;
+        Self::laid_out(config, values)
+    }
+
+    /// From values in the order of [`parameter_specs`] in whatever layout they have, converted to fp32.
+    pub(crate) fn laid_out(config: &Config, values: Vec<Tensor>) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
         if values.len() != specs.len() {
             return Err(ModelError::input("number of parameters", values.len(), format!("{}", specs.len())));
         }
-        let values = specs.iter().zip(values).map(|(spec, value)| {
-            if value.dims() != spec.shape {
-                let field = format!("shape of `{}`", spec.name);
-                return Err(ModelError::input(field, format!("{:?}", value.dims()), format!("{:?}", spec.shape)));
-            }
-            Ok(value.to_device(device)?.to_dtype(DType::F32)?.contiguous()?.detach())
-        });
-        let values = values.collect::<Result<_>>()?;
-        Ok(Self { specs, ids, values })
+        let values = specs.iter().zip(values).map(|(spec, value)| in_f32(spec, &value)).collect::<Result<_>>()?;
+        Ok(Self { specs, ids, values, lora: None })
     }
 
     /// Random values as in transformers: matrices N(0, `deviation`²), norms 1, biases 0. Each parameter has its own random
@@ -195,7 +218,7 @@ impl Parameters {
         let values = specs.iter().enumerate().map(|(id, spec)| {
             let count = spec.shape.iter().product();
             let values: Vec<f32> = match spec.kind {
-                ParameterKind::Matrix => {
+                ParameterKind::Matrix | ParameterKind::Adapter => {
                     let stream = Stream::InitialWeights { tensor: id as u64 };
                     normal.sample_iter(rng(seed, stream)).take(count).collect()
                 }
@@ -211,9 +234,79 @@ impl Parameters {
     /// Names and shapes alone: every value is the same zero in memory. For kernels that only count.
     pub fn described(config: &Config) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
-        let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
-        let values = specs.iter().map(|spec| Ok(zero.broadcast_as(spec.shape.as_slice())?)).collect::<Result<_>>()?;
-        Ok(Self { specs, ids, values })
+        let values = zeros_of(&specs)?;
+        Ok(Self { specs, ids, values, lora: None })
+    }
+
+    /// The same of a base with adapters, where there are any.
+    ///
+    /// # Errors
+    /// As [`with_adapters`](Self::with_adapters).
+    pub fn described_with(config: &Config, lora: Option<&LoraShape>) -> Result<Self> {
+        let base = Self::described(config)?;
+        let Some(lora) = lora else { return Ok(base) };
+        let (specs, _) = base.extended(lora)?;
+        let adapters = zeros_of(&specs[base.specs.len()..])?;
+        base.with_adapters(lora, adapters)
+    }
+
+    /// These parameters as a frozen base, with adapters whose values are in the order of [`adapter_specs`](Self::adapter_specs).
+    ///
+    /// # Errors
+    /// A shape that no adapter of this base has, or values of other shapes.
+    pub fn with_adapters(mut self, lora: &LoraShape, adapters: Vec<Tensor>) -> Result<Self> {
+        let (specs, ids) = self.extended(lora)?;
+        let added = &specs[self.specs.len()..];
+        if adapters.len() != added.len() {
+            return Err(ModelError::input("number of adapters' tensors", adapters.len(), format!("{}", added.len())));
+        }
+        let device = self.device().clone();
+        for (spec, value) in added.iter().zip(adapters) {
+            self.values.push(in_f32(spec, &value.to_device(&device)?)?);
+        }
+        Ok(Self { specs, ids, lora: Some(lora.clone()), ..self })
+    }
+
+    /// The same with the adapters of a training that begins: A uniform within ±1 / sqrt(in), as PEFT draws it, each from its own random
+    /// stream; B zero.
+    ///
+    /// # Errors
+    /// A shape that no adapter of this base has.
+    pub fn with_fresh_adapters(self, lora: &LoraShape, seed: u64) -> Result<Self> {
+        let (specs, _) = self.extended(lora)?;
+        let (first, device) = (self.specs.len(), self.device().clone());
+        let adapters = (first..specs.len()).map(|id| fresh_adapter(&specs[id], id - first, seed, &device));
+        let adapters = adapters.collect::<Result<_>>()?;
+        self.with_adapters(lora, adapters)
+    }
+
+    /// The first values of a trained adapter's tensor, by its number among what is trained: see
+    /// [`with_fresh_adapters`](Self::with_fresh_adapters).
+    pub fn fresh_adapter(&self, number: usize, seed: u64) -> Result<Tensor> {
+        fresh_adapter(&self.trained_specs()[number], number, seed, self.device())
+    }
+
+    /// Names and shapes of the adapters that this base would have, by PEFT's names.
+    ///
+    /// # Errors
+    /// A shape that no adapter of this base has.
+    pub fn adapter_specs(&self, lora: &LoraShape) -> Result<Vec<ParameterSpec>> {
+        let (mut specs, _) = self.extended(lora)?;
+        Ok(specs.split_off(self.specs.len()))
+    }
+
+    fn extended(&self, lora: &LoraShape) -> Result<(Vec<ParameterSpec>, ModelIds)> {
+        if self.lora.is_some() {
+            return Err(ModelError::input(
+                "adapters of the base",
+                "present",
+                "none: adapters lie beside a plain model",
+            ));
+        }
+        let (mut specs, mut ids) = (self.specs.clone(), self.ids.clone());
+        lora.validate(&specs, &ids).map_err(ModelError::Input)?;
+        lora.extend(&mut specs, &mut ids);
+        Ok((specs, ids))
     }
 
     /// Names and shapes, in order.
@@ -231,7 +324,47 @@ impl Parameters {
         &self.ids
     }
 
-    /// The fp32 value of a parameter, contiguous.
+    /// The shape of the adapters; `None` where all parameters are trained.
+    pub fn lora(&self) -> Option<&LoraShape> {
+        self.lora.as_ref()
+    }
+
+    /// The indices of what is trained: of all parameters, or of the adapters.
+    pub fn trained(&self) -> Range<usize> {
+        let first = if self.lora.is_some() { self.base_count() } else { 0 };
+        first..self.specs.len()
+    }
+
+    /// Names and shapes of what is trained, in order.
+    pub fn trained_specs(&self) -> &[ParameterSpec] {
+        &self.specs[self.trained()]
+    }
+
+    /// The values of what is trained, in order, contiguous.
+    pub fn trained_values(&self) -> &[Tensor] {
+        &self.values[self.trained()]
+    }
+
+    /// The same, for an optimizer to replace or change in place, keeping shape, type and layout.
+    pub fn trained_values_mut(&mut self) -> &mut [Tensor] {
+        let trained = self.trained();
+        &mut self.values[trained]
+    }
+
+    /// Number of scalars that are trained.
+    pub fn trained_count(&self) -> usize {
+        scalars(self.trained_specs())
+    }
+
+    fn base_count(&self) -> usize {
+        self.specs.iter().position(|spec| spec.kind == ParameterKind::Adapter).unwrap_or(self.specs.len())
+    }
+
+    fn base_specs(&self) -> &[ParameterSpec] {
+        &self.specs[..self.base_count()]
+    }
+
+    /// The fp32 value of a parameter; contiguous, unless it belongs to a frozen base that a decoder shares.
     pub fn get(&self, id: ParameterId) -> &Tensor {
         &self.values[id.0]
     }
@@ -247,19 +380,88 @@ impl Parameters {
         &self.values
     }
 
-    /// All values, for an optimizer to replace or change in place, keeping shape, type and layout.
-    pub fn values_mut(&mut self) -> &mut [Tensor] {
-        &mut self.values
+    /// All values as layers compute with them: B of each adapter times the scale, the others as they are.
+    pub(crate) fn scaled(&self) -> Result<Vec<Tensor>> {
+        let Some(lora) = &self.lora else { return Ok(self.values.clone()) };
+        let scale = lora.scale();
+        let mut values = self.values.clone();
+        if scale != 1.0 {
+            for b in self.adapters().map(|adapter| adapter.b.index()) {
+                values[b] = values[b].affine(scale, 0.0)?;
+            }
+        }
+        Ok(values)
+    }
+
+    /// The adapters, in order; none where all parameters are trained.
+    pub(crate) fn adapters(&self) -> impl Iterator<Item = AdapterIds> + '_ {
+        let targets = self.lora.iter().flat_map(|lora| &lora.targets);
+        self.ids.layers.iter().flat_map(move |layer| targets.clone().filter_map(|module| module.of(layer).adapter))
+    }
+
+    /// The model that results from adding the adapters to their base, in memory of its own.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    pub fn merged(&self) -> Result<Self> {
+        let (ids, base) = (&self.ids, self.base_count());
+        let mut values: Vec<Tensor> = self.values[..base].to_vec();
+        if let Some(lora) = &self.lora {
+            for linear in ids.layers.iter().flat_map(|layer| lora.targets.iter().map(|module| module.of(layer))) {
+                let Some(AdapterIds { a, b }) = linear.adapter else { continue };
+                let change = self.get(b).matmul(self.get(a))?.affine(lora.scale(), 0.0)?;
+                values[linear.weight.index()] = (self.get(linear.weight) + change)?;
+            }
+        }
+        let values = values.iter().map(|value| Ok(value.force_contiguous()?)).collect::<Result<_>>()?;
+        let mut ids = ids.clone();
+        for layer in &mut ids.layers {
+            crate::parameters::lora::LinearModule::ALL.into_iter().for_each(|module| module.forget(layer));
+        }
+        Ok(Self { specs: self.base_specs().to_vec(), ids, values, lora: None })
     }
 
     /// Number of scalars.
     pub fn count(&self) -> usize {
-        self.specs.iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
+        scalars(&self.specs)
     }
 
-    /// A copy that shares no storage, so that in-place updates of one do not affect the other.
+    /// A copy whose trained values share no storage, so that in-place updates of one do not affect the other.
     pub fn deep_copy(&self) -> Result<Self> {
-        let values = self.values.iter().map(Tensor::copy).collect::<Result<_, _>>()?;
-        Ok(Self { specs: self.specs.clone(), ids: self.ids.clone(), values })
+        let mut copy = self.clone();
+        for value in copy.trained_values_mut() {
+            *value = value.copy()?;
+        }
+        Ok(copy)
     }
+}
+
+/// A value of a parameter in fp32.
+fn in_f32(spec: &ParameterSpec, value: &Tensor) -> Result<Tensor> {
+    if value.dims() != spec.shape {
+        let field = format!("shape of `{}`", spec.name);
+        return Err(ModelError::input(field, format!("{:?}", value.dims()), format!("{:?}", spec.shape)));
+    }
+    Ok(value.to_dtype(DType::F32)?.detach())
+}
+
+/// The first values of an adapter's tensor.
+fn fresh_adapter(spec: &ParameterSpec, number: usize, seed: u64, device: &Device) -> Result<Tensor> {
+    if !spec.name.ends_with(LORA_A) {
+        return Ok(Tensor::zeros(spec.shape.as_slice(), DType::F32, device)?);
+    }
+    let bound = 1.0 / (spec.shape[1] as f32).sqrt();
+    let uniform = Uniform::new_inclusive(-bound, bound).expect("a finite bound above 0");
+    let stream = Stream::InitialAdapters { tensor: number as u64 };
+    let values: Vec<f32> = uniform.sample_iter(rng(seed, stream)).take(spec.shape.iter().product()).collect();
+    Ok(Tensor::from_vec(values, spec.shape.as_slice(), device)?)
+}
+
+fn zeros_of(specs: &[ParameterSpec]) -> Result<Vec<Tensor>> {
+    let zero = Tensor::zeros((), DType::F32, &Device::Cpu)?;
+    specs.iter().map(|spec| Ok(zero.broadcast_as(spec.shape.as_slice())?)).collect()
+}
+
+fn scalars(specs: &[ParameterSpec]) -> usize {
+    specs.iter().map(|spec| spec.shape.iter().product::<usize>()).sum()
 }

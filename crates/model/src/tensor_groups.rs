@@ -1,7 +1,6 @@
-//! Groups of a model's tensors by what they are for, so that one group can be told from the others when only it is wrong.
+//! Groups of a model's trained tensors by what they are for, so that one group can be told from the others when only it is wrong.
 
-use crate::config::Config;
-use crate::parameters::{LinearIds, ModelIds, ParameterId, ParameterKind, parameter_specs};
+use crate::parameters::{AdapterIds, LayerIds, LinearIds, ModelIds, ParameterId, ParameterKind, Parameters};
 
 /// Largest number of blocks of layers.
 const BLOCKS: usize = 4;
@@ -11,36 +10,59 @@ const BLOCKS: usize = 4;
 pub struct TensorGroup {
     /// Such as `mlp` or `layers 0-7`.
     pub name: String,
-    /// At least one, in the order of [`parameter_specs`].
-    pub parameters: Vec<ParameterId>,
+    /// Their numbers among the tensors that are trained: at least one, ascending.
+    pub parameters: Vec<usize>,
 }
 
-/// The groups of a model: `head` (none if it is tied), `embeddings` (with a tied head), `norms`, `biases` (if there are any), `attention`
+/// The groups of what is trained: `head` (none if it is tied), `embeddings` (with a tied head), `norms`, `biases` (if there are any), `attention`
 /// and `mlp`, which are disjoint and together all tensors; and up to four blocks of consecutive layers, each with all tensors of its layers.
-pub fn tensor_groups(config: &Config) -> Vec<TensorGroup> {
-    let (specs, ids) = parameter_specs(config);
+/// Adapters belong to the group of the matrix beside which they are; groups without any are absent.
+pub fn tensor_groups(parameters: &Parameters) -> Vec<TensorGroup> {
+    let ids = parameters.ids();
     let of_kind = |kind| {
-        let parameters = specs.iter().enumerate().filter(move |(_, spec)| spec.kind == kind);
-        parameters.map(|(at, _)| ParameterId::at(at)).collect::<Vec<_>>()
+        let all = parameters.specs().iter().enumerate().filter(move |(_, spec)| spec.kind == kind);
+        all.map(|(at, _)| ParameterId::at(at)).collect::<Vec<_>>()
     };
-    let weights = |linears: Vec<LinearIds>| linears.into_iter().map(|linear| linear.weight).collect::<Vec<_>>();
-    let attention = ids.layers.iter().flat_map(|layer| [layer.query, layer.key, layer.value, layer.output]);
-    let mlp = ids.layers.iter().flat_map(|layer| [layer.gate, layer.up, layer.down]);
+    let matrices = |linears: Vec<LinearIds>| linears.into_iter().flat_map(matrices).collect::<Vec<_>>();
+    let attention = ids.layers.iter().flat_map(attention_of);
+    let mlp = ids.layers.iter().flat_map(mlp_of);
     let head = if ids.head == ids.embedding { Vec::new() } else { vec![ids.head] };
     let groups = [
         ("head", head),
         ("embeddings", vec![ids.embedding]),
         ("norms", of_kind(ParameterKind::Norm)),
         ("biases", of_kind(ParameterKind::Bias)),
-        ("attention", weights(attention.collect())),
-        ("mlp", weights(mlp.collect())),
+        ("attention", matrices(attention.collect())),
+        ("mlp", matrices(mlp.collect())),
     ];
-    let groups = groups.into_iter().map(|(name, parameters)| TensorGroup { name: name.to_owned(), parameters });
-    groups.chain(blocks(&ids)).filter(|group| !group.parameters.is_empty()).collect()
+    let groups = groups.into_iter().map(|(name, ids)| (name.to_owned(), ids));
+    let trained = parameters.trained();
+    let groups = groups.chain(blocks(ids)).map(|(name, ids)| {
+        let ids = ids.into_iter().map(ParameterId::index).filter(|at| trained.contains(at));
+        TensorGroup { name, parameters: ids.map(|at| at - trained.start).collect() }
+    });
+    groups.filter(|group| !group.parameters.is_empty()).collect()
+}
+
+fn attention_of(layer: &LayerIds) -> [LinearIds; 4] {
+    [layer.query, layer.key, layer.value, layer.output]
+}
+
+fn mlp_of(layer: &LayerIds) -> [LinearIds; 3] {
+    [layer.gate, layer.up, layer.down]
+}
+
+/// A linear layer's weight, and A and B of its adapter.
+fn matrices(linear: LinearIds) -> impl Iterator<Item = ParameterId> {
+    std::iter::once(linear.weight).chain(adapter(linear))
+}
+
+fn adapter(linear: LinearIds) -> impl Iterator<Item = ParameterId> {
+    linear.adapter.into_iter().flat_map(|AdapterIds { a, b }| [a, b])
 }
 
 /// Consecutive layers, in blocks whose sizes differ by one at most.
-fn blocks(ids: &ModelIds) -> impl Iterator<Item = TensorGroup> + '_ {
+fn blocks(ids: &ModelIds) -> impl Iterator<Item = (String, Vec<ParameterId>)> + '_ {
     let layers = ids.layers.len();
     let count = layers.min(BLOCKS);
     // The parameters of a layer are consecutive and begin with its first norm; the last layer is followed by the model's norm.
@@ -51,14 +73,22 @@ fn blocks(ids: &ModelIds) -> impl Iterator<Item = TensorGroup> + '_ {
             1 => format!("layer {first}"),
             _ => format!("layers {first}-{}", end - 1),
         };
-        TensorGroup { name, parameters: (begin(first)..begin(end)).map(ParameterId::at).collect() }
+        let beside =
+            ids.layers[first..end].iter().flat_map(|layer| attention_of(layer).into_iter().chain(mlp_of(layer)));
+        (name, (begin(first)..begin(end)).map(ParameterId::at).chain(beside.flat_map(adapter)).collect())
     })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Architecture, Biases, Rope};
+    use crate::config::{Architecture, Biases, Config, Rope};
+    use crate::parameters::lora::{LinearModule, LoraShape};
+    use crate::parameters::parameter_specs;
+
+    fn all_of(config: &Config) -> Vec<TensorGroup> {
+        tensor_groups(&Parameters::described(config).unwrap())
+    }
 
     fn config(num_layers: usize, tie_word_embeddings: bool, has_biases: bool) -> Config {
         Config {
@@ -88,9 +118,9 @@ mod tests {
     #[test]
     fn a_model_has_the_groups_that_its_tensors_have() {
         let blocks = ["layers 0-6", "layers 7-14", "layers 15-21", "layers 22-29"];
-        let tied = tensor_groups(&config(30, true, false));
+        let tied = all_of(&config(30, true, false));
         assert_eq!(names(&tied), [&["embeddings", "norms", "attention", "mlp"][..], &blocks].concat());
-        let untied = tensor_groups(&config(2, false, true));
+        let untied = all_of(&config(2, false, true));
         let kinds = ["head", "embeddings", "norms", "biases", "attention", "mlp"];
         assert_eq!(names(&untied), [&kinds[..], &["layer 0", "layer 1"]].concat());
     }
@@ -100,10 +130,10 @@ mod tests {
         for (layers, tied, bias) in [(1, true, false), (2, false, true), (5, true, true), (30, false, false)] {
             let config = config(layers, tied, bias);
             let specs = parameter_specs(&config).0;
-            let groups = tensor_groups(&config);
+            let groups = all_of(&config);
             let of = |is_block: bool| {
                 let chosen = groups.iter().filter(|group| group.name.starts_with("layer") == is_block);
-                let mut all: Vec<_> = chosen.flat_map(|group| &group.parameters).map(|id| id.index()).collect();
+                let mut all: Vec<_> = chosen.flat_map(|group| group.parameters.clone()).collect();
                 all.sort_unstable();
                 all
             };
@@ -117,9 +147,9 @@ mod tests {
     fn a_group_holds_what_its_name_says() {
         let config = config(8, false, true);
         let specs = parameter_specs(&config).0;
-        for group in tensor_groups(&config) {
-            for id in &group.parameters {
-                let name = &specs[id.index()].name;
+        for group in all_of(&config) {
+            for &id in &group.parameters {
+                let name = &specs[id].name;
                 let belongs = match group.name.as_str() {
                     "head" => name == "lm_head.weight",
                     "embeddings" => name == "model.embed_tokens.weight",
@@ -133,5 +163,16 @@ mod tests {
                 assert!(belongs, "{name} in {}", group.name);
             }
         }
+    }
+
+    #[test]
+    fn adapters_are_in_the_groups_of_their_matrices_and_what_is_frozen_in_none() {
+        let config = config(2, true, false);
+        let lora = LoraShape { rank: 2, alpha: 4.0, targets: vec![LinearModule::Query, LinearModule::Down] };
+        let parameters = Parameters::described_with(&config, Some(&lora)).unwrap();
+        let groups = tensor_groups(&parameters);
+        assert_eq!(names(&groups), ["attention", "mlp", "layer 0", "layer 1"]);
+        let found: Vec<_> = groups.iter().map(|group| group.parameters.clone()).collect();
+        assert_eq!(found, [[0, 1, 4, 5], [2, 3, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7]]);
     }
 }

@@ -9,16 +9,17 @@ mod support;
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_model::decode::Step;
-use evenkeel_model::folder::load_parameters;
+use evenkeel_model::folder::{StoredAdapter, load_parameters};
 use evenkeel_model::gguf::import_gguf;
 use evenkeel_model::kernels::cpu::Cpu;
 use evenkeel_model::kernels::portable::Portable;
 use evenkeel_model::{
-    BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Scores, TokenLoss, TrainableModel,
-    cuda_device,
+    BaseWeights, BoxError, Coefficients, Config, Decoder, Network, NetworkOptions, Packed, Parameters, Scores,
+    TokenLoss, TrainableModel, cuda_device,
 };
 use evenkeel_testing::{GoldenCheck, Trial, golden, run, test};
 use support::{gradients, host, largest_difference, relative};
@@ -27,6 +28,9 @@ const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/golden");
 /// Those of which there are no larger ones outside the repository.
 const SMALL: [&str; 8] =
     ["llama", "mistral", "smollm2", "smollm3", "qwen2_yarn", "qwen2_dynamic", "qwen3_yarn", "qwen3_linear"];
+
+/// Adapters, and the models beside which they are.
+const LORA: [(&str, &str); 3] = [("qwen2", "qwen2"), ("qwen3", "qwen3"), ("llama", "llama")];
 
 fn main() -> ExitCode {
     let checks: [GoldenCheck; 3] = [
@@ -43,7 +47,19 @@ fn main() -> ExitCode {
             test(&format!("{family}::{name}"), move || check(&committed))
         })
     });
-    run(families.flat_map(each).flatten().chain(small).chain(smollm2()).collect())
+    let lora = LORA.into_iter().flat_map(|(name, base)| {
+        let (adapter, base) = (Path::new(GOLDEN).join("lora").join(name), Path::new(GOLDEN).join(base));
+        let checks: [(&str, fn(&Path, &Path)); 3] = [
+            ("forward_and_gradients_by_the_fused_kernels", adapter_by_fused_kernels),
+            ("forward_and_gradients_by_tensor_operations", adapter_by_tensor_operations),
+            ("logits_by_decoding", adapter_by_decoding),
+        ];
+        checks.map(|(check, body)| {
+            let (adapter, base) = (adapter.clone(), base.clone());
+            test(&format!("lora::{name}::{check}"), move || body(&adapter, &base))
+        })
+    });
+    run(families.flat_map(each).flatten().chain(small).chain(lora).chain(smollm2()).collect())
 }
 
 struct Weighted(Vec<f32>);
@@ -63,6 +79,11 @@ struct Golden {
 
 fn read(folder: &Path) -> Golden {
     let (config, _) = Config::load(folder).unwrap();
+    read_of(folder, config)
+}
+
+/// What was computed of a folder, by a model of this shape.
+fn read_of(folder: &Path, config: Config) -> Golden {
     let tensors = candle_core::safetensors::load(folder.join("forward.safetensors"), &Device::Cpu).unwrap();
     let ids: Vec<u32> = tensors["tokens"].to_dtype(DType::U32).unwrap().to_vec1().unwrap();
     let mut batch = Packed::default();
@@ -73,13 +94,15 @@ fn read(folder: &Path) -> Golden {
 fn reproduces(folder: &Path, golden: &Golden, network: &mut dyn TrainableModel) {
     let tensors = &golden.tensors;
     assert!(largest_difference(&network.logits(&golden.ids).unwrap(), &host(&tensors["logits"])) < 1e-5);
-    for (temperature, name) in [(1.0, "logp"), (0.6, "logp_t06")] {
+    for (temperature, name) in
+        [(1.0, "logp"), (0.6, "logp_t06")].into_iter().filter(|(_, name)| tensors.contains_key(*name))
+    {
         let found = network.score(std::slice::from_ref(&golden.batch), temperature).unwrap().remove(0);
         assert!(largest_difference(&found.logp, &host(&tensors[name])) < 1e-5, "{name}");
     }
     let loss = Weighted(host(&tensors["weight"]));
     let found = gradients(network, std::slice::from_ref(&golden.batch), 1.0, &loss);
-    for (spec, found) in network.parameters().specs().iter().zip(&found) {
+    for (spec, found) in network.parameters().trained_specs().iter().zip(&found) {
         let error = relative(&host(found), &host(&tensors[&format!("grad.{}", spec.name)]));
         assert!(error < 1e-5, "{}: {}: {error:e} of its norm", folder.display(), spec.name);
     }
@@ -117,6 +140,65 @@ fn by_decoding(folder: &Path) {
         let expected = &expected[(end - 1) * logits.len()..][..logits.len()];
         assert!(largest_difference(&logits, expected) < 1e-5, "a prefill of {end} tokens");
     }
+}
+
+/// The golden of an adapter, and the adapter.
+fn read_adapter(adapter: &Path, base: &Path) -> (Golden, StoredAdapter) {
+    let (config, _) = Config::load(base).unwrap();
+    let stored = StoredAdapter::open(adapter, &config).unwrap();
+    (read_of(adapter, config), stored)
+}
+
+fn beside(base: Parameters, adapter: &StoredAdapter) -> Parameters {
+    let values = adapter.read_all(base.device()).unwrap();
+    base.with_adapters(adapter.shape(), values).unwrap()
+}
+
+fn adapter_by_fused_kernels(adapter: &Path, base: &Path) {
+    let (golden, stored) = read_adapter(adapter, base);
+    // In the layout that a decoder shares, and as a folder has them.
+    let shared = BaseWeights::load(base, golden.config.clone()).unwrap().parameters().unwrap();
+    let own = load_parameters(base, &golden.config, &Device::Cpu).unwrap();
+    let found = [shared, own].map(|base| {
+        let options = NetworkOptions { head_chunk_rows: 16, ..NetworkOptions::default() };
+        let parameters = beside(base, &stored);
+        let mut network = Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), options).unwrap();
+        reproduces(adapter, &golden, &mut network);
+        let logits = network.logits(&golden.ids).unwrap();
+        let loss = Weighted(host(&golden.tensors["weight"]));
+        let gradients = gradients(&mut network, std::slice::from_ref(&golden.batch), 1.0, &loss);
+        (logits, gradients.iter().map(host).collect::<Vec<_>>())
+    });
+    assert_eq!(found[0], found[1], "the layout of the base changes a bit");
+}
+
+fn adapter_by_tensor_operations(adapter: &Path, base: &Path) {
+    let (golden, stored) = read_adapter(adapter, base);
+    let device = device();
+    let parameters = beside(load_parameters(base, &golden.config, &device).unwrap(), &stored);
+    let kernels = Portable::new(device, DType::F32).unwrap();
+    let mut network = Network::new(golden.config.clone(), parameters, kernels, NetworkOptions::default()).unwrap();
+    reproduces(adapter, &golden, &mut network);
+}
+
+fn adapter_by_decoding(adapter: &Path, base: &Path) {
+    let (golden, stored) = read_adapter(adapter, base);
+    let weights = Arc::new(BaseWeights::load(base, golden.config.clone()).unwrap());
+    let values = stored.read_all(&Device::Cpu).unwrap();
+    let decoder = Decoder::with_adapters(weights.clone(), stored.shape(), values, Cpu::new().unwrap(), 1).unwrap();
+    let mut cache = decoder.sequence().unwrap();
+    let logits = decoder.step(&mut [Step { cache: &mut cache, ids: &golden.ids }]).unwrap();
+    let expected = host(&golden.tensors["logits"]);
+    assert!(largest_difference(&logits, &expected[expected.len() - logits.len()..]) < 1e-5);
+    let parameters = beside(weights.parameters().unwrap(), &stored);
+    let network =
+        Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), NetworkOptions::default()).unwrap();
+    let all = network.logits(&golden.ids).unwrap();
+    // Merged into a copy, the same up to rounding.
+    let merged = beside(load_parameters(base, &golden.config, &Device::Cpu).unwrap(), &stored).merged().unwrap();
+    assert!(merged.lora().is_none());
+    let merged = Network::new(golden.config, merged, Cpu::new().unwrap(), NetworkOptions::default()).unwrap();
+    assert!(largest_difference(&merged.logits(&golden.ids).unwrap(), &all) < 1e-5);
 }
 
 /// The tensor operations run wherever the build can: on the first GPU with `--features cuda`.

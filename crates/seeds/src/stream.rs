@@ -54,6 +54,11 @@ pub enum Stream {
         /// Position of the tensor among the model's parameters.
         tensor: u64,
     },
+    /// The first values of a LoRA adapter's matrix.
+    InitialAdapters {
+        /// Its number among the adapters' tensors.
+        tensor: u64,
+    },
     /// The order in which the groups of a step are trained on. From the run's seed.
     GroupOrder {
         /// The learner's step.
@@ -105,6 +110,7 @@ impl Stream {
             Self::SourceOrder { .. } => "source-order",
             Self::Demonstration { .. } => "demonstration",
             Self::InitialWeights { .. } => "initial-weights",
+            Self::InitialAdapters { .. } => "initial-adapters",
             Self::GroupOrder { .. } => "group-order",
             Self::Tokens => "tokens",
             Self::UnseededSample { .. } => "unseeded-sample",
@@ -130,6 +136,7 @@ impl Stream {
             Self::Continuation { tokens: index }
             | Self::PromptOrder { epoch: index }
             | Self::InitialWeights { tensor: index }
+            | Self::InitialAdapters { tensor: index }
             | Self::SamplerAudit { step: index }
             | Self::UnseededSample { arrival: index }
             | Self::WeightsProof { version: index } => ([index, 0, 0], 1),

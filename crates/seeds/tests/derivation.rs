@@ -154,7 +154,7 @@ fn shuffles_and_ranges_of_the_rand_crate_stay_what_they_are() {
 fn stream() -> impl Strategy<Value = Stream> {
     // Small indices collide often, in every field; large ones cover the whole range.
     let index = || prop_oneof![0..3_u64, any::<u64>()];
-    (0..16, index(), index(), index()).prop_map(|(kind, a, b, c)| match kind {
+    (0..17, index(), index(), index()).prop_map(|(kind, a, b, c)| match kind {
         0 => Stream::TrainingSample { step: a, prompt: b, sample: c },
         1 => Stream::EvaluationSample { step: a, prompt: b, sample: c },
         2 => Stream::Continuation { tokens: a },
@@ -170,6 +170,7 @@ fn stream() -> impl Strategy<Value = Stream> {
         12 => Stream::Bootstrap,
         13 => Stream::WeightsProof { version: a },
         14 => Stream::SamplerAudit { step: a },
+        15 => Stream::InitialAdapters { tensor: a },
         _ => Stream::SignFlips,
     })
 }

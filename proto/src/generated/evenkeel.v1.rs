@@ -784,6 +784,10 @@ pub struct GenerationGetStatusResponse {
     /// tied model is published with its head written out (PublishRequest.write_out_head).
     #[prost(bool, tag = "7")]
     pub takes_tied_head: bool,
+    /// Whether every engine that has answered so far loads a folder with a LoRA adapter, and computes it beside the model that it was started
+    /// with.
+    #[prost(bool, tag = "8")]
+    pub takes_adapters: bool,
 }
 /// One engine.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3890,7 +3894,7 @@ pub struct LearnerGetStatusResponse {
     pub queue: ::core::option::Option<QueueStatus>,
     /// Groups of tensors that ReplacedTensors.group takes: `head` (absent if it is tied), `embeddings`, `norms`, `biases` (absent if there are
     /// none), `attention`, `mlp`, and up to four blocks of layers, such as `layers 0-7`. Blocks hold all tensors of their layers; the others are
-    /// disjoint.
+    /// disjoint. Of a learner that trains adapters those of their tensors, and `base`: no adapters at all, whatever the version.
     #[prost(string, repeated, tag = "12")]
     pub tensor_groups: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
 }

@@ -1,13 +1,14 @@
 //! A model's folder: its configuration, its tokenizer, and the tokens that end a sample.
 
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use evenkeel_chat::end_tokens;
 use evenkeel_files::arriving;
-use evenkeel_hf::{ConfigFile, Folder, name};
+use evenkeel_hf::{AdapterConfig, ConfigFile, Folder, name};
+use evenkeel_model::folder::{AdapterBase, StoredAdapter};
 use evenkeel_model::kernels::cpu::Cpu;
-use evenkeel_model::{Config, Decoder};
+use evenkeel_model::{BaseWeights, Config, Decoder, ModelError};
 
 use crate::error::EngineError;
 use crate::settings::EngineSettings;
@@ -23,6 +24,8 @@ pub(crate) struct Model {
     pub(crate) tokenizer: Option<Arc<Tokenizer>>,
     /// The tokenizer's end-of-sequence token: it ends a sample without a stop reason.
     pub(crate) end: Option<u32>,
+    /// The identity of its weights, once an adapter belongs to them.
+    identity: OnceLock<AdapterBase>,
     /// Further end tokens, of the model's files and of its chat template: each is reported as the stop reason.
     pub(crate) other_ends: Vec<u32>,
 }
@@ -53,19 +56,23 @@ impl Model {
             context,
             tokenizer,
             end: ends.tokenizer,
+            identity: OnceLock::new(),
             other_ends: ends.others(),
         })
     }
 
-    /// Reads weights of this model's shape for decoding.
+    /// Reads weights of this model's shape for decoding, or an adapter beside the model itself.
     ///
     /// # Errors
-    /// Missing or damaged files, a tensor of the wrong shape, or a `config.json` of another model.
+    /// Missing or damaged files, a tensor of the wrong shape, a `config.json` of another model, or an adapter for another one.
     pub(crate) fn decoder(&self, folder: &Path) -> Result<Decoder, EngineError> {
         arriving::read_in_place(folder, |place| self.decoder_in(place))
     }
 
     fn decoder_in(&self, folder: &Path) -> Result<Decoder, EngineError> {
+        if AdapterConfig::is_in(folder) {
+            return self.decoder_beside(folder).map_err(EngineError::model(folder));
+        }
         if folder != self.folder && folder.join(name::CONFIG).exists() {
             let (other, _) = Config::load(folder).map_err(EngineError::model(folder))?;
             // End tokens were read at the start and do not affect the computation.
@@ -75,9 +82,36 @@ impl Model {
                 return Err(EngineError::file(folder.join(name::CONFIG), reason));
             }
         }
-        let kernels = Cpu::new().map_err(EngineError::model(folder))?;
+        self.decoder_of(folder).map_err(EngineError::model(folder))
+    }
+
+    fn decoder_of(&self, folder: &Path) -> Result<Decoder, ModelError> {
+        let (config, kernels) = (self.config.clone(), Cpu::new()?);
         // One thread: the scheduler itself distributes sequences over threads.
-        Decoder::load(folder, self.config.clone(), kernels, 1).map_err(EngineError::model(folder))
+        match folder == self.folder {
+            // A learner in this process that trains adapters has the same base.
+            true => Decoder::of(BaseWeights::shared(folder, config)?, kernels, 1),
+            false => Decoder::load(folder, config, kernels, 1),
+        }
+    }
+
+    /// The model itself with an adapter.
+    fn decoder_beside(&self, adapter: &Path) -> Result<Decoder, ModelError> {
+        let adapter = StoredAdapter::open(adapter, &self.config)?;
+        if adapter.base().digest.is_some() {
+            self.identity()?.validate(&adapter)?;
+        }
+        let base = BaseWeights::shared(&self.folder, self.config.clone())?;
+        Decoder::beside(base, &adapter, Cpu::new()?, 1)
+    }
+
+    /// Which weights this model has. Reads them, the first time.
+    fn identity(&self) -> Result<&AdapterBase, ModelError> {
+        if let Some(known) = self.identity.get() {
+            return Ok(known);
+        }
+        let read = AdapterBase::of_folder(&self.folder)?;
+        Ok(self.identity.get_or_init(|| read))
     }
 }
 

@@ -7,7 +7,8 @@ use anyhow::Result;
 use evenkeel_config::Loaded;
 use evenkeel_engine::{EngineError, EngineSettings, context_tokens};
 use evenkeel_math::Profile;
-use evenkeel_model::Config;
+use evenkeel_model::folder::StoredAdapter;
+use evenkeel_model::{Config, parameter_specs};
 use evenkeel_orchestrator::{Endpoints, EnginesWhileTraining, LoadLimits, ResolvedRecipe, StartNeeds, check_start};
 use evenkeel_proto::FieldError;
 
@@ -63,11 +64,25 @@ pub(crate) fn refused_by_services(recipe: &Recipe, model: &Path, config: &Config
     if recipe.generation.endpoints.is_empty() {
         refused.extend(refused_by_engine(recipe, model, config));
     }
+    refused.extend(refused_by_learner(recipe, config));
     let (profile, known) = (&recipe.data.math_profile, Profile::ALL.map(|profile| profile.name()));
     if !profile.is_empty() && !known.contains(&profile.as_str()) {
         refused.push(FieldError::quoted("data.math_profile", profile, format!("one of {}", known.join(", "))));
     }
     refused
+}
+
+/// Adapters that this model cannot have, or that a training cannot begin with.
+fn refused_by_learner(recipe: &Recipe, config: &Config) -> Option<FieldError> {
+    let lora = recipe.learner.lora.as_ref()?;
+    let (specs, ids) = parameter_specs(config);
+    if let Err(error) = lora.shape().validate(&specs, &ids) {
+        return Some(error.within("learner.lora"));
+    }
+    let start = lora.start.as_ref()?;
+    let error = StoredAdapter::open(start, config).err()?;
+    let allowed = format!("the folder of a PEFT adapter of this model ({error})");
+    Some(FieldError::new("learner.lora.start", start.display(), allowed))
 }
 
 /// What does not go with the embedded engine.

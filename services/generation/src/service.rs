@@ -58,6 +58,7 @@ impl GenerationService {
             queue: Some(self.items.status()),
             engines: engines.collect(),
             takes_tied_head: pool.takes_tied_head(),
+            takes_adapters: pool.takes_adapters(),
         }
     }
 }

@@ -1,10 +1,13 @@
-//! Weights of a checkpoint, or of a published version, as a Hugging Face folder for everybody else.
+//! Weights of a checkpoint, or of a published version, as a Hugging Face folder for everybody else; adapters as a folder of PEFT, or merged
+//! into a copy of their base.
 
 use std::path::Path;
 
 use candle_core::Device;
-use evenkeel_model::Config;
-use evenkeel_model::folder::{SaveOptions, load_parameters, save_parameters};
+use evenkeel_hf::AdapterConfig;
+use evenkeel_model::folder::{AdapterBase, SaveOptions, StoredAdapter, load_parameters, save_trained};
+use evenkeel_model::{Config, Parameters};
+use serde_json::Value;
 
 use crate::checkpoint::{is_checkpoint, verify_weights};
 use crate::error::{LearnerError, Result};
@@ -21,6 +24,8 @@ pub struct Export<'a> {
     pub model: &'a Path,
     /// Type and size of the files.
     pub options: PublishOptions,
+    /// Whether adapters are merged into a copy of their base.
+    pub merged: bool,
     /// Further files by their names, which replace those of the model.
     pub files: &'a [(String, Vec<u8>)],
 }
@@ -37,18 +42,41 @@ pub fn export(export: &Export, to: &Path) -> Result<()> {
         true => verify_weights(export.weights)?,
         false => drop(verify_published(export.weights)?),
     }
-    let (config, json) = Config::load(export.weights)?;
-    let parameters = load_parameters(export.weights, &config, &Device::Cpu)?;
+    let Exported { parameters, base, json } = read(export)?;
     let source = ModelSource::opened(export.model, json);
     write_folder(to, |staging| {
         let PublishOptions { dtype, max_shard_bytes, .. } = export.options;
-        save_parameters(
-            staging,
-            &parameters,
-            SaveOptions { dtype, max_shard_bytes, synced: false, ..SaveOptions::default() },
-        )?;
-        source.write_config(staging, dtype, false)?;
+        let options = SaveOptions { dtype, max_shard_bytes, synced: false, ..SaveOptions::default() };
+        save_trained(staging, &parameters, &base, options)?;
+        if parameters.lora().is_none() {
+            source.write_config(staging, dtype, false)?;
+        }
         source.copy_companions(staging)?;
         export.files.iter().try_for_each(|(name, bytes)| write_file(&staging.join(name), bytes))
     })
+}
+
+/// What is written.
+struct Exported {
+    parameters: Parameters,
+    /// The model that adapters belong to.
+    base: AdapterBase,
+    /// The model's `config.json`.
+    json: Value,
+}
+
+fn read(export: &Export) -> Result<Exported> {
+    if !AdapterConfig::is_in(export.weights) {
+        let (config, json) = Config::load(export.weights)?;
+        let parameters = load_parameters(export.weights, &config, &Device::Cpu)?;
+        return Ok(Exported { parameters, base: AdapterBase::default(), json });
+    }
+    let (config, json) = Config::load(export.model)?;
+    let adapter = StoredAdapter::open(export.weights, &config)?;
+    let base = AdapterBase::of_folder(export.model)?;
+    base.validate(&adapter)?;
+    let frozen = load_parameters(export.model, &config, &Device::Cpu)?;
+    let beside = frozen.with_adapters(adapter.shape(), adapter.read_all(&Device::Cpu)?)?;
+    let parameters = if export.merged { beside.merged()? } else { beside };
+    Ok(Exported { parameters, base, json })
 }

@@ -37,6 +37,15 @@ impl StagedFolder {
         Ok(staged)
     }
 
+    /// The same for another name, which its content has decided.
+    pub(crate) fn renamed(mut self, target: &Path) -> Result<Self> {
+        let staging = sibling(target, "partial");
+        remove(&staging)?;
+        fs::rename(&self.staging, &staging).map_err(LearnerError::file(&self.staging))?;
+        (self.target, self.staging) = (target.to_owned(), staging);
+        Ok(self)
+    }
+
     /// Where its files are.
     pub(crate) fn place(&self) -> &Path {
         &self.staging

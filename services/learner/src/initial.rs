@@ -3,12 +3,13 @@
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
-use evenkeel_model::folder::StoredParameters;
+use evenkeel_model::folder::StoredTrained;
 use evenkeel_model::kernels::Moment;
-use evenkeel_model::{Config, ParameterId, ParameterSpec, parameter_specs};
+use evenkeel_model::{Config, ParameterSpec, Parameters};
 
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
+use crate::settings::LoraSettings;
 use crate::source::ModelSource;
 use crate::trainer::{StoredCounters, StoredState, Trainer};
 
@@ -30,16 +31,31 @@ pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()>
         let allowed = "a folder that still has the architecture with which the learner was started";
         return Err(LearnerError::setting("model", folder.display(), allowed));
     }
-    let initial =
-        Initial { folder, weights: StoredParameters::open(folder, &config)?, specs: parameter_specs(&config).0 };
+    let parameters = trainer.parameters();
+    let weights = match (&trainer.settings().lora, parameters.lora()) {
+        (Some(LoraSettings { start: None, seed, .. }), Some(_)) => Weights::Fresh(parameters.clone(), *seed),
+        (Some(LoraSettings { start: Some(start), .. }), Some(_)) => {
+            Weights::Stored(StoredTrained::open(start, &config, parameters, trainer.base())?)
+        }
+        _ => Weights::Stored(StoredTrained::open(folder, &config, parameters, trainer.base())?),
+    };
+    let initial = Initial { folder, weights, specs: parameters.trained_specs().to_vec() };
     let seed = trainer.settings().seed;
     trainer.restore(&initial, StoredCounters { optimizer: UpdateCounts::START, version: 0, seed })
 }
 
-/// The weights of a folder, with moments of zero.
+/// The weights that a training begins with.
+enum Weights {
+    /// Those of a folder.
+    Stored(StoredTrained),
+    /// Fresh adapters like these, of a seed.
+    Fresh(Parameters, u64),
+}
+
+/// They, with moments of zero.
 struct Initial<'a> {
     folder: &'a Path,
-    weights: StoredParameters,
+    weights: Weights,
     specs: Vec<ParameterSpec>,
 }
 
@@ -49,7 +65,10 @@ impl StoredState for Initial<'_> {
     }
 
     fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
-        Ok(self.weights.read(ParameterId::at(parameter), device)?)
+        match &self.weights {
+            Weights::Stored(stored) => Ok(stored.read(parameter, device)?),
+            Weights::Fresh(like, seed) => Ok(like.fresh_adapter(parameter, *seed)?),
+        }
     }
 
     fn moment(&self, _moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {

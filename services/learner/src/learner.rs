@@ -1,13 +1,13 @@
 //! The learner: a model in training, with the files of its origin.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use candle_core::DType;
 use evenkeel_config::Settings;
 use evenkeel_files::available_memory;
-use evenkeel_model::folder::load_parameters;
 use evenkeel_model::sampling::{SampledFrom, SampledToken};
-use evenkeel_model::{Config, GpuMemory, Parameters, Scores, empty_cache, gpu_memory};
+use evenkeel_model::{BaseWeights, Config, GpuMemory, Parameters, Scores, empty_cache, gpu_memory};
 
 use crate::checkpoint;
 use crate::error::{LearnerError, Result};
@@ -15,6 +15,7 @@ use crate::files::StagedFolder;
 use crate::group::Group;
 use crate::initial;
 use crate::memory::{MemoryPhase, MemoryPlan, gibibytes};
+use crate::opened::{Opened, open, with_fresh_adapters};
 use crate::publish::{PublishOptions, Published, publish};
 use crate::sequence::Sequence;
 use crate::settings::TrainingSettings;
@@ -27,6 +28,8 @@ use crate::trainer::Trainer;
 pub struct Learner {
     trainer: Trainer,
     source: ModelSource,
+    /// The frozen base, as long as others in this process may want to share it.
+    shared: Option<Arc<BaseWeights>>,
 }
 
 impl Learner {
@@ -55,27 +58,34 @@ impl Learner {
             None
         };
         let explain = |error: LearnerError| error.during(MemoryPhase::Loading, plan.as_ref(), &settings);
-        let parameters = load_parameters(folder, &config, &device).map_err(|error| explain(error.into()))?;
+        let Opened { parameters, base, shared } = open(folder, &config, &device, &settings).map_err(explain)?;
         let source = ModelSource::opened(folder, config_json);
         let mut learner = Self::build(config, parameters, source, settings.clone()).map_err(explain)?;
         learner.trainer.set_plan(plan);
+        learner.trainer.set_base(base);
+        learner.shared = shared;
         Ok(learner)
     }
 
-    /// A learner for parameters in memory, on their device.
+    /// A learner for parameters in memory, on their device; with `lora`, which then begins afresh, they are the frozen base.
     ///
     /// # Errors
     /// Settings out of range.
     pub fn new(config: Config, parameters: Parameters, settings: TrainingSettings) -> Result<Self> {
         settings.validate().map_err(LearnerError::Setting)?;
         let source = ModelSource::memory(&config)?;
+        let parameters = match &settings.lora {
+            Some(lora) => with_fresh_adapters(parameters, lora)?,
+            None => parameters,
+        };
         Self::build(config, parameters, source, settings)
     }
 
     fn build(config: Config, parameters: Parameters, source: ModelSource, settings: TrainingSettings) -> Result<Self> {
-        let learner = Self { trainer: Trainer::new(config, parameters, settings)?, source };
+        let learner = Self { trainer: Trainer::new(config, parameters, settings)?, source, shared: None };
         tracing::info!(
             parameters = learner.parameters().count(),
+            trained = learner.parameters().trained_count(),
             threads = learner.settings().compute.network_options().threads,
             instructions = evenkeel_model::kernels::cpu::instructions(),
             formula = learner.settings().formula(),
@@ -258,7 +268,7 @@ impl Learner {
 
     #[cfg(test)]
     pub(crate) fn of(trainer: Trainer, source: ModelSource) -> Self {
-        Self { trainer, source }
+        Self { trainer, source, shared: None }
     }
 
     #[cfg(test)]

@@ -20,6 +20,7 @@ mod learner;
 mod memory;
 mod micro_batch;
 mod model;
+mod opened;
 mod optimizer;
 mod parts;
 mod publish;
@@ -51,8 +52,8 @@ pub use service::{
     CheckpointType, LearnerSettings, PublishType, SERIES, StartError, bind, checkpoints_of, published_versions,
 };
 pub use settings::{
-    AttentionPath, BatchShape, Compute, ComputeType, MomentsLocation, OldLogp, OptimizerSettings, ProbeSettings,
-    SampledVersions, Schedule, TrainingSettings, VersionMix,
+    AttentionPath, BatchShape, Compute, ComputeType, LoraSettings, MomentsLocation, OldLogp, OptimizerSettings,
+    ProbeSettings, SampledVersions, Schedule, TrainingSettings, VersionMix,
 };
 pub use skip_reason::SkipReason;
 pub use step::{

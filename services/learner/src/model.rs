@@ -25,7 +25,7 @@ impl Model {
     pub(crate) fn new(config: Config, parameters: Parameters, settings: &TrainingSettings) -> Result<Self> {
         let compute = &settings.compute;
         let gradients_at_once = match compute.is_cpu() {
-            true => compute.gradients_at_once(parameters.count(), available_memory()),
+            true => compute.gradients_at_once(parameters.trained_count(), available_memory()),
             false => usize::MAX,
         };
         if gradients_at_once < most_gradients(compute.gradient_blocks, compute.resolved_threads()) {

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::DType;
 use evenkeel_hf::{Folder, VersionMarker, weights_digest, weights_digest_of};
-use evenkeel_model::folder::{SaveOptions, save_parameters};
+use evenkeel_model::folder::{SaveOptions, save_trained};
 
 use crate::error::{LearnerError, Result};
 use crate::files::{StagedFolder, validate_free_space};
@@ -53,7 +53,7 @@ impl Default for PublishOptions {
     }
 }
 
-/// Writes the current weights for `folder/step-VERSION`, which they become when the staged folder is finished.
+/// Writes what is trained for `folder/step-VERSION`, adapters for `folder/VERSION-DIGEST`, which they become when the staged folder is finished.
 ///
 /// # Errors
 /// An unsupported type of weights, or a file that cannot be written. The error names it.
@@ -71,21 +71,30 @@ pub(crate) fn publish(
     let version = trainer.version();
     let path = step_folder::of_version(folder, version);
     let mut digest = String::new();
-    let write_out_head = options.write_out_head && trainer.config().tie_word_embeddings;
+    let is_model = trainer.parameters().lora().is_none();
+    let write_out_head = is_model && options.write_out_head && trainer.config().tie_word_embeddings;
     let head = if write_out_head { trainer.parameters().get(trainer.parameters().ids().head).elem_count() } else { 0 };
-    let values = trainer.parameters().count() + head;
+    let values = trainer.parameters().trained_count() + head;
     validate_free_space(&path, (values * options.dtype.size_in_bytes()) as u64)?;
     let staged = StagedFolder::write(&path, |staging| {
         let PublishOptions { dtype, max_shard_bytes, .. } = options;
         let save = SaveOptions { dtype, max_shard_bytes, write_out_head, synced: false };
-        let files = save_parameters(staging, trainer.parameters(), save)
+        let files = save_trained(staging, trainer.parameters(), trainer.base(), save)
             .map_err(|error| LearnerError::of_weights(error, version))?;
-        source.write_config(staging, options.dtype, write_out_head)?;
-        source.copy_companions(staging)?;
+        // An adapter is a folder of its own; everything else is the base's.
+        if is_model {
+            source.write_config(staging, options.dtype, write_out_head)?;
+            source.copy_companions(staging)?;
+        }
         digest = weights_digest_of(files.into_iter().map(|file| (file.name, file.digest)));
         let marker = VersionMarker { version, digest: digest.clone() };
         marker.write(staging).map_err(LearnerError::file(staging.join(VersionMarker::NAME)))
     })?;
+    if is_model {
+        return Ok((Published { version, digest, path }, staged));
+    }
+    let path = step_folder::of_adapter(folder, version, &digest);
+    let staged = staged.renamed(&path)?;
     Ok((Published { version, digest, path }, staged))
 }
 

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use candle_core::{DType, Tensor};
 use evenkeel_files::{Size, arriving, available_memory};
 use evenkeel_hf::{Folder, VersionMarker};
-use evenkeel_model::folder::StoredParameters;
-use evenkeel_model::{ModelError, ParameterId, TrainableModel, network};
+use evenkeel_model::folder::StoredTrained;
+use evenkeel_model::{ModelError, TrainableModel, network};
 
 use crate::error::{LearnerError, Result};
 use crate::memory::OutOfMemory;
@@ -21,10 +21,19 @@ use crate::trainer::Trainer;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct PublishedWeights {
     pub(crate) version: u64,
-    /// Parameters that are those of another version.
-    pub(crate) replaced: Option<(Vec<ParameterId>, u64)>,
+    /// What is not that of the version.
+    pub(crate) replaced: Option<Replaced>,
     /// The type that an engine rounds them to; `None` as they are published.
     pub(crate) rounded_to: Option<DType>,
+}
+
+/// Tensors that are not those of a version.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Replaced {
+    /// These, by their numbers among those that are trained, are those of another version.
+    Group(Vec<usize>, u64),
+    /// There are no adapters: what is computed is the base.
+    Base,
 }
 
 /// Where a tensor of the network comes from.
@@ -36,6 +45,8 @@ enum Origin {
         version: u64,
         rounded_to: Option<DType>,
     },
+    /// Zeros.
+    Zero,
     /// For an empty tensor.
     None,
 }
@@ -72,7 +83,7 @@ impl PublishedModel {
     /// Drops those of the weights in training, which do not stay what they are.
     pub(crate) fn release_live(&mut self) {
         let Some(network) = &mut self.network else { return };
-        let values = network.parameters_mut().values_mut();
+        let values = network.parameters_mut().trained_values_mut();
         for (value, origin) in values.iter_mut().zip(&mut self.origins).filter(|(_, origin)| **origin == Origin::Live) {
             // Memory alone is at stake: without this, they are dropped at the next use.
             if let Ok(empty) = Tensor::zeros((), DType::F32, value.device()) {
@@ -88,15 +99,22 @@ impl PublishedModel {
     /// that cannot be read.
     #[tracing::instrument(level = "debug", skip_all, fields(version = weights.version))]
     pub(crate) fn with(&mut self, trainer: &Trainer, weights: &PublishedWeights) -> Result<&dyn TrainableModel> {
-        let mut wanted =
-            vec![self.origin(trainer, weights.version, weights.rounded_to); trainer.parameters().values().len()];
-        if let Some((group, version)) = &weights.replaced {
-            let origin = self.origin(trainer, *version, weights.rounded_to);
-            group.iter().for_each(|id| wanted[id.index()] = origin);
+        let mut wanted = vec![
+            self.origin(trainer, weights.version, weights.rounded_to);
+            trainer.parameters().trained_values().len()
+        ];
+        let mut versions = vec![weights.version];
+        match &weights.replaced {
+            None => {}
+            Some(Replaced::Group(group, version)) => {
+                let origin = self.origin(trainer, *version, weights.rounded_to);
+                group.iter().for_each(|&number| wanted[number] = origin);
+                versions.push(*version);
+            }
+            Some(Replaced::Base) => wanted.fill(Origin::Zero),
         }
-        let versions = [Some(weights.version), weights.replaced.as_ref().map(|(_, version)| *version)];
         let mut folders = BTreeMap::new();
-        for version in versions.into_iter().flatten() {
+        for version in versions {
             folders.insert(version, self.open(trainer, version)?);
         }
         // After an error there is none, and nothing is left of what was read.
@@ -118,18 +136,20 @@ impl PublishedModel {
     }
 
     /// The complete folder of a version.
-    fn open(&self, trainer: &Trainer, version: u64) -> Result<StoredParameters> {
-        let path = step_folder::of_version(&self.folder, version);
+    fn open(&self, trainer: &Trainer, version: u64) -> Result<StoredTrained> {
+        let path = step_folder::find_version(&self.folder, version);
         let gone = || LearnerError::WeightsGone { version, path: path.clone() };
         arriving::read_in_place(&path, |place| {
             match VersionMarker::read(&Folder::new(place)) {
                 Ok(marker) if marker.version == version => {}
                 _ => return Err(gone()),
             }
-            StoredParameters::open(place, trainer.config()).map_err(|error| match error {
-                // Removed meanwhile.
-                ModelError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => gone(),
-                other => other.into(),
+            StoredTrained::open(place, trainer.config(), trainer.parameters(), trainer.base()).map_err(|error| {
+                match error {
+                    // Removed meanwhile.
+                    ModelError::File { source, .. } if source.kind() == std::io::ErrorKind::NotFound => gone(),
+                    other => other.into(),
+                }
             })
         })
     }
@@ -140,7 +160,7 @@ impl PublishedModel {
         held: Option<Box<dyn TrainableModel>>,
         trainer: &Trainer,
         wanted: &[Origin],
-        folders: &BTreeMap<u64, StoredParameters>,
+        folders: &BTreeMap<u64, StoredTrained>,
     ) -> Result<Box<dyn TrainableModel>> {
         let live = trainer.parameters();
         let device = trainer.parameters().device();
@@ -152,29 +172,33 @@ impl PublishedModel {
                 network(trainer.config().clone(), live.clone(), DType::F32, options)?
             }
         };
-        let values = filled.parameters_mut().values_mut();
+        let values = filled.parameters_mut().trained_values_mut();
         let origins = &mut self.origins;
         // What is not wanted gives its memory back before anything is read.
         let mut missing = Vec::new();
         for (at, &wanted) in wanted.iter().enumerate() {
             if wanted == Origin::Live || wanted != origins[at] {
-                (values[at], origins[at]) = (live.values()[at].clone(), Origin::Live);
+                (values[at], origins[at]) = (live.trained_values()[at].clone(), Origin::Live);
             }
-            if let Origin::Stored { version, rounded_to } = wanted
-                && origins[at] == Origin::Live
-            {
-                missing.push((at, version, rounded_to));
+            match wanted {
+                Origin::Stored { version, rounded_to } if origins[at] == Origin::Live => {
+                    missing.push((at, version, rounded_to));
+                }
+                Origin::Zero if origins[at] == Origin::Live => {
+                    (values[at], origins[at]) = (live.trained_values()[at].zeros_like()?, Origin::Zero);
+                }
+                _ => {}
             }
         }
-        let needed = missing.iter().map(|&(at, ..)| 4 * live.values()[at].elem_count() as u64).sum();
+        let needed = missing.iter().map(|&(at, ..)| 4 * live.trained_values()[at].elem_count() as u64).sum();
         if device.is_cpu() {
             validate_room(needed, available_memory())?;
         }
         // Each wanted version was opened.
         for (version, folder) in folders {
             let of_version: Vec<_> = missing.iter().filter(|(_, wanted, _)| wanted == version).copied().collect();
-            let ids: Vec<_> = of_version.iter().map(|&(at, ..)| ParameterId::at(at)).collect();
-            for ((at, version, rounded_to), stored) in of_version.into_iter().zip(folder.read_all(&ids, device)?) {
+            let numbers: Vec<_> = of_version.iter().map(|&(at, ..)| at).collect();
+            for ((at, version, rounded_to), stored) in of_version.into_iter().zip(folder.read_all(&numbers, device)?) {
                 values[at] = match rounded_to {
                     Some(dtype) => stored.to_dtype(dtype)?.to_dtype(DType::F32)?,
                     None => stored,

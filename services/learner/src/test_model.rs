@@ -89,7 +89,7 @@ pub(crate) fn groups() -> Vec<Group> {
 
 /// Every bit that a later step depends on.
 pub(crate) fn state(learner: &mut Learner) -> (Vec<u32>, u64, u64) {
-    let weights = learner.parameters().values().to_vec();
+    let weights = learner.parameters().trained_values().to_vec();
     let optimizer = learner.trainer_mut().optimizer();
     let mut tensors = weights.clone();
     for moment in Moment::ALL {

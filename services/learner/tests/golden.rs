@@ -5,7 +5,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{Group, Learner, OldLogp, OptimizerSettings, Response, TrainingSettings};
+use evenkeel_learner::{Group, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, TrainingSettings};
 use evenkeel_model::Recompute;
 use evenkeel_objective::{Advantage, Aggregation, PolicyTerm};
 use evenkeel_testing::{GoldenCheck, golden, run, test};
@@ -32,8 +32,11 @@ fn main() -> ExitCode {
             test(&format!("{family}::{name}"), move || check(&committed))
         })
     });
+    let lora = ["qwen2", "qwen3", "llama"].map(|name| {
+        test(&format!("lora::{name}::three_steps_of_adapters_are_reproduced"), move || adapters(name, name))
+    });
     let verl = test("verl::two_updates_a_batch_are_reproduced", || as_verl(Path::new(VERL)));
-    run(families.flat_map(each).flatten().chain(small).chain([verl]).collect())
+    run(families.flat_map(each).flatten().chain(small).chain(lora).chain([verl]).collect())
 }
 
 fn host(tensor: &Tensor) -> Vec<f32> {
@@ -94,7 +97,27 @@ fn reproduces(folder: &Path, change: impl Fn(&mut TrainingSettings)) {
     let golden: Value = serde_json::from_slice(&std::fs::read(folder.join("steps.json")).unwrap()).unwrap();
     let mut settings = settings(&golden["settings"]);
     change(&mut settings);
-    let mut learner = Learner::open(folder, settings).unwrap();
+    follows(Learner::open(folder, settings).unwrap(), folder, &golden);
+}
+
+/// PEFT's steps with an adapter beside a model.
+fn adapters(name: &str, base: &str) {
+    let folder = Path::new(GOLDEN).join("lora").join(name);
+    let golden: Value = serde_json::from_slice(&std::fs::read(folder.join("steps.json")).unwrap()).unwrap();
+    let described: Value = serde_json::from_slice(&std::fs::read(folder.join("adapter_config.json")).unwrap()).unwrap();
+    let targets = described["target_modules"].as_array().unwrap().iter();
+    let lora = LoraSettings {
+        rank: described["r"].as_u64().unwrap() as usize,
+        alpha: described["lora_alpha"].as_f64().unwrap(),
+        targets: targets.map(|name| name.as_str().unwrap().parse().unwrap()).collect(),
+        start: Some(folder.clone()),
+        ..LoraSettings::default()
+    };
+    let settings = TrainingSettings { lora: Some(lora), ..settings(&golden["settings"]) };
+    follows(Learner::open(&Path::new(GOLDEN).join(base), settings).unwrap(), &folder, &golden);
+}
+
+fn follows(mut learner: Learner, folder: &Path, golden: &Value) {
     for step in golden["steps"].as_array().unwrap() {
         let report = learner.train(groups(step)).unwrap();
         let update = &report.updates[0];
@@ -108,7 +131,7 @@ fn reproduces(folder: &Path, change: impl Fn(&mut TrainingSettings)) {
 fn assert_parameters(learner: &Learner, file: &Path) {
     let after = candle_core::safetensors::load(file, &Device::Cpu).unwrap();
     let (mut sum, mut count) = (0.0, 0);
-    for (spec, found) in learner.parameters().specs().iter().zip(learner.parameters().values()) {
+    for (spec, found) in learner.parameters().trained_specs().iter().zip(learner.parameters().trained_values()) {
         for (found, wanted) in host(found).iter().zip(host(&after[&spec.name])) {
             let error = f64::from((found - wanted).abs());
             assert!(error < 1e-4, "{}: {found} for {wanted}", spec.name);

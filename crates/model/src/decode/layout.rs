@@ -16,32 +16,27 @@ pub(super) enum Shared {
     No,
 }
 
-/// The weights of all ids below `count`, several at the same time. `by_columns`: linear layers by their columns, and those of a tied head after
-/// all others, since the embedding needs rows.
+/// The weights of all ids below `count`, several at the same time. With `by_columns` those of linear layers are stored by their columns, but for the
+/// embedding, which is read by rows: a tied head by columns is made when a decoder needs it.
 pub(super) fn layout(
     ids: &ModelIds,
     count: usize,
     by_columns: bool,
     read: impl Fn(ParameterId) -> Result<(Tensor, Shared)> + Sync,
 ) -> Result<Vec<Tensor>> {
-    // The largest first, so that threads end at the same time.
-    let tied_head = usize::from(by_columns && ids.head == ids.embedding);
-    let mut all = in_parallel(count + tied_head, |number| {
-        let is_head = number < tied_head;
-        let id = if is_head { ids.head } else { ParameterId::at(number - tied_head) };
+    in_parallel(count, |number| {
+        let id = ParameterId::at(number);
         let (value, shared) = read(id)?;
         match (value.rank(), shared) {
-            (2, _) if by_columns && (is_head || id != ids.embedding) => transposed(&value),
+            (2, _) if by_columns && id != ids.embedding => transposed(&value),
             (_, Shared::Yes) => Ok(value.copy()?),
             (_, Shared::No) => Ok(value),
         }
-    })?;
-    all.rotate_left(tied_head);
-    Ok(all)
+    })
 }
 
 /// The same matrix, stored by its columns.
-fn transposed(value: &Tensor) -> Result<Tensor> {
+pub(super) fn transposed(value: &Tensor) -> Result<Tensor> {
     let (rows, columns) = value.dims2()?;
     let (storage, place) = value.storage_and_layout();
     let columns_first = match (&*storage, place.contiguous_offsets()) {

@@ -5,21 +5,26 @@
 //! of its prompt, on any number of threads: every kernel computes a row from that row's sequence alone, in an order that
 //! depends on nothing else.
 
+mod base;
 mod layout;
 
+use std::borrow::Cow;
 use std::path::Path;
+use std::sync::Arc;
 
 use candle_core::{Device, Tensor};
 
 use crate::config::Config;
 use crate::error::{ModelError, Result};
-use crate::folder::StoredParameters;
-use crate::kernels::cpu::Cpu;
+use crate::folder::StoredAdapter;
+use crate::kernels::cpu::{Cpu, reads_weights_by_rows};
 use crate::kernels::{CachedAttention, DecoderKernels, HeadShape, Rows};
 use crate::network::layer::Pass;
 use crate::pack::validate_ids;
-use crate::parameters::{ModelIds, ParameterId, Parameters, parameter_specs};
-use layout::{Shared, layout};
+use crate::parameters::lora::LoraShape;
+use crate::parameters::{ModelIds, ParameterId, Parameters};
+pub use base::BaseWeights;
+use layout::transposed;
 
 /// The keys and values of one sequence, and its length.
 pub struct KvCache<K: CachedAttention = Cpu> {
@@ -51,9 +56,10 @@ pub struct Step<'a, K: CachedAttention = Cpu> {
 pub struct Decoder<K: DecoderKernels = Cpu> {
     config: Config,
     ids: ModelIds,
-    /// By parameter id. Where the kernels do not read matrices by their rows, those of linear layers are stored (in, out), so that one new token
-    /// reads them in order.
+    /// By parameter id, and after them the head of a tied model where that is stored by its columns.
     weights: Vec<Tensor>,
+    /// Whose weights these are, which others may share.
+    base: Arc<BaseWeights>,
     kernels: K,
     table: K::Table,
     pool: Option<rayon::ThreadPool>,
@@ -63,11 +69,11 @@ pub struct Decoder<K: DecoderKernels = Cpu> {
 impl<K: DecoderKernels> Decoder<K> {
     /// Creates a decoder with its own copy of the current parameters.
     pub fn new(config: Config, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
-        let ids = parameters.ids().clone();
-        let by_columns = !kernels.reads_weights_by_rows();
-        let read = |id| Ok((parameters.get(id).clone(), Shared::Yes));
-        let weights = layout(&ids, parameters.values().len(), by_columns, read)?;
-        Self::of(config, ids, weights, kernels, threads)
+        let base = Arc::new(BaseWeights::copied(config, parameters)?);
+        match parameters.lora() {
+            None => Self::of(base, kernels, threads),
+            Some(lora) => Self::with_adapters(base, lora, parameters.trained_values().to_vec(), kernels, threads),
+        }
     }
 
     /// Creates a decoder of weights on a disk, without a copy of them beside its own.
@@ -75,28 +81,72 @@ impl<K: DecoderKernels> Decoder<K> {
     /// # Errors
     /// As for [`load_parameters`](crate::folder::load_parameters), and 0 threads.
     pub fn load(folder: &Path, config: Config, kernels: K, threads: usize) -> Result<Self> {
-        let stored = StoredParameters::open(folder, &config)?;
-        let (specs, ids) = parameter_specs(&config);
-        let by_columns = !kernels.reads_weights_by_rows();
-        let weights = layout(&ids, specs.len(), by_columns, |id| Ok((stored.read(id, &Device::Cpu)?, Shared::No)))?;
-        Self::of(config, ids, weights, kernels, threads)
+        Self::of(Arc::new(BaseWeights::load(folder, config)?), kernels, threads)
     }
 
-    /// Of weights that are laid out.
-    fn of(config: Config, mut ids: ModelIds, weights: Vec<Tensor>, kernels: K, threads: usize) -> Result<Self> {
-        config.validate()?;
+    /// Creates a decoder of weights that others may share.
+    ///
+    /// # Errors
+    /// 0 threads.
+    pub fn of(base: Arc<BaseWeights>, kernels: K, threads: usize) -> Result<Self> {
+        let parameters = base.parameters()?;
+        Self::over(base, &parameters, kernels, threads)
+    }
+
+    /// Creates a decoder that computes adapters beside weights that others may share. Their values are in the order of
+    /// [`Parameters::adapter_specs`].
+    ///
+    /// # Errors
+    /// Adapters of another model, and 0 threads.
+    pub fn with_adapters(
+        base: Arc<BaseWeights>,
+        lora: &LoraShape,
+        adapters: Vec<Tensor>,
+        kernels: K,
+        threads: usize,
+    ) -> Result<Self> {
+        let parameters = base.parameters()?.with_adapters(lora, adapters)?;
+        Self::over(base, &parameters, kernels, threads)
+    }
+
+    /// The same with an adapter on a disk.
+    ///
+    /// # Errors
+    /// As [`with_adapters`](Self::with_adapters), and a file that cannot be read.
+    pub fn beside(base: Arc<BaseWeights>, adapter: &StoredAdapter, kernels: K, threads: usize) -> Result<Self> {
+        Self::with_adapters(base, adapter.shape(), adapter.read_all(&Device::Cpu)?, kernels, threads)
+    }
+
+    /// Over a base's parameters, with adapters or without.
+    fn over(base: Arc<BaseWeights>, parameters: &Parameters, kernels: K, threads: usize) -> Result<Self> {
         if threads == 0 {
             return Err(ModelError::input("threads", threads, "1 or more"));
         }
-        if ids.head == ids.embedding && !kernels.reads_weights_by_rows() {
-            ids.head = ParameterId::at(weights.len() - 1);
+        let config = base.config().clone();
+        let mut ids = parameters.ids().clone();
+        let mut weights = parameters.scaled()?;
+        if !reads_weights_by_rows() {
+            if parameters.lora().is_some() {
+                for adapter in parameters.trained() {
+                    weights[adapter] = transposed(&weights[adapter])?;
+                }
+            }
+            if ids.head == ids.embedding {
+                ids.head = ParameterId::at(weights.len());
+                weights.push(base.head_by_columns()?.clone());
+            }
         }
         let table = kernels.rotary_table(&config)?;
         let pool = (threads > 1).then(|| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).thread_name(|i| format!("decode-{i}"));
             pool.build().map_err(|e| ModelError::input("threads", threads, format!("what the system can start ({e})")))
         });
-        Ok(Self { config, ids, weights, kernels, table, pool: pool.transpose()?, threads })
+        Ok(Self { config, ids, weights, base, kernels, table, pool: pool.transpose()?, threads })
+    }
+
+    /// The weights without adapters.
+    pub fn base(&self) -> &Arc<BaseWeights> {
+        &self.base
     }
 
     /// The model's shape.
@@ -158,7 +208,7 @@ impl<K: DecoderKernels> Decoder<K> {
         let pass = Pass {
             kernels: &self.kernels,
             config: &self.config,
-            weights: &self.weights,
+            weights: Cow::Borrowed(&self.weights),
             table: &self.table,
             positions: &positions,
         };

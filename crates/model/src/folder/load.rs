@@ -98,6 +98,28 @@ impl StoredTensors {
         Some((DType::try_from(view.dtype()).ok()?, view.shape().to_vec()))
     }
 
+    /// The names of all tensors.
+    pub fn names(&self) -> Vec<String> {
+        self.file.tensors().into_iter().map(|(name, _)| name).collect()
+    }
+
+    /// Refuses a tensor that is not as described: missing, of another shape or type, or with a value that is not finite.
+    pub(super) fn validate(&self, path: &Path, spec: &ParameterSpec) -> Result<()> {
+        let wrong = |reason: String| ModelError::Tensor { path: path.to_owned(), tensor: spec.name.clone(), reason };
+        let view = self.file.get(&spec.name).map_err(|_| wrong("is missing".into()))?;
+        if view.shape() != spec.shape {
+            return Err(wrong(format!("has shape {:?}, allowed: {:?}", view.shape(), spec.shape)));
+        }
+        let dtype = match DType::try_from(view.dtype()) {
+            Ok(dtype @ (DType::F32 | DType::F16 | DType::BF16)) => dtype,
+            _ => return Err(wrong(format!("has type {:?}, allowed: F32, F16 and BF16", view.dtype()))),
+        };
+        match NonFinite::in_bytes(view.data(), dtype) {
+            Some(found) => Err(found.error(path, &spec.name, &spec.shape)),
+            None => Ok(()),
+        }
+    }
+
     /// A tensor in fp32.
     ///
     /// # Errors

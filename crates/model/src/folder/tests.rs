@@ -171,7 +171,7 @@ fn a_value_that_is_not_finite_is_named_where_it_is_read_and_is_never_written() {
     }
     let mut parameters = Parameters::random(&config, 3, 0.1, &Device::Cpu).unwrap();
     let large = (parameters.values()[0].ones_like().unwrap() * 1e30).unwrap();
-    parameters.values_mut()[0] = large;
+    parameters.trained_values_mut()[0] = large;
     for (dtype, is_written) in [(DType::F32, true), (DType::BF16, true), (DType::F16, false)] {
         let other = tempfile::tempdir().unwrap();
         let saved = save_parameters(

@@ -27,7 +27,7 @@ pub(super) fn of(ids: &ModelIds, count: usize) -> Vec<String> {
             (layer.up, "ffn_up"),
             (layer.down, "ffn_down"),
         ];
-        for (LinearIds { weight, bias }, name) in linears {
+        for (LinearIds { weight, bias, .. }, name) in linears {
             put(weight, format!("blk.{number}.{name}.weight"));
             if let Some(bias) = bias {
                 put(bias, format!("blk.{number}.{name}.bias"));

@@ -43,7 +43,8 @@ pub trait Head: Arrays {
     type Kept: Send;
     /// First pass: scores of hidden states (n, hidden).
     fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)>;
-    /// Second pass: recomputes the logits where they were not kept, returns the gradient of the hidden states and adds the weight's to `grad`. With
+    /// Second pass: recomputes the logits where they were not kept, returns the gradient of the hidden states and adds the weight's to `grad`, if it
+    /// is wanted. With
     /// p = softmax(z / τ) and H its entropy,
     /// d loss / d z_j = (a (1\[j = target\] - p_j) - b p_j (ln p_j + H)) / τ for a = d loss / d logp, b = d loss / d H.
     fn head_backward(
@@ -53,7 +54,7 @@ pub trait Head: Arrays {
         scores: &Scores,
         kept: Self::Kept,
         coefficients: &Coefficients,
-        grad: &mut Self::Gradient,
+        grad: Option<&mut Self::Gradient>,
     ) -> Result<Self::Matrix>;
 }
 

@@ -72,11 +72,6 @@ pub trait Rows: Arrays {
 
 /// y = x Wᵀ + b.
 pub trait Linear: Arrays {
-    /// Whether [`Linear::linear`] is as fast with weights stored row by row, as models have them, as column by column, whatever the number of
-    /// rows of x.
-    fn reads_weights_by_rows(&self) -> bool {
-        false
-    }
     /// x (n, in), weight (out, in) in any strides, bias (out), `add` (n, out) is added to the result.
     ///
     /// A row of the result does not depend, to the bit, on which other rows are computed with it.

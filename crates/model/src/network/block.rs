@@ -15,8 +15,10 @@ use crate::parameters::{ModelIds, ParameterId, Parameters};
 /// A backward pass adds to a tied head at its beginning and to the embedding at its end. Where kernels serve several threads these two have
 /// sums of their own, which are added once the block is complete: otherwise every micro-batch would wait for the whole pass before it.
 pub(super) struct Block<G> {
-    /// One for each parameter.
+    /// One for each parameter that is trained.
     slots: Vec<Slot<G>>,
+    /// The index of the first of these.
+    first: usize,
     /// The embedding's own sum, if it is tied to the head and they are summed apart.
     tied_embedding: Option<Slot<G>>,
     embedding: ParameterId,
@@ -28,14 +30,16 @@ impl<G: Send> Block<G> {
     /// Sums of zero.
     pub(super) fn new<K: Arrays<Gradient = G>>(kernels: &K, parameters: &Parameters) -> Result<Self> {
         let &ModelIds { embedding, head, .. } = parameters.ids();
-        let is_tied = embedding == head;
+        let trained = parameters.trained();
+        let is_tied = embedding == head && trained.contains(&embedding.index());
         let is_apart = K::SERVES_THREADS;
         let slot = |id: ParameterId| {
             let additions = if id == head && is_tied && !is_apart { 2 } else { 1 };
             Ok(Slot::new(kernels.zero_gradient(parameters.get(id))?, additions))
         };
         Ok(Self {
-            slots: (0..parameters.specs().len()).map(|id| slot(ParameterId::at(id))).collect::<Result<_>>()?,
+            first: trained.start,
+            slots: trained.map(|id| slot(ParameterId::at(id))).collect::<Result<_>>()?,
             tied_embedding: (is_tied && is_apart).then(|| slot(embedding)).transpose()?,
             embedding,
             failed: AtomicUsize::new(usize::MAX),
@@ -56,6 +60,7 @@ impl<G: Send> Block<G> {
     pub(super) fn into_sums(self, kernels: &impl Arrays<Gradient = G>) -> Result<GradientSet<G>> {
         let mut sums: Vec<_> = self.slots.into_iter().map(Slot::into_sum).collect();
         if let Some(embedding) = self.tied_embedding.map(Slot::into_sum) {
+            // Trained with all the others, from the first parameter on.
             let both = &mut sums[self.embedding.index()];
             kernels.add_gradient(&mut both.gradient, &embedding.gradient)?;
             both.is_reached &= embedding.is_reached;
@@ -105,17 +110,22 @@ impl<'a, G: Send> BlockSums<'a, G> {
         Self { block, micro_batch }
     }
 
-    /// The sum to add a parameter's gradient to, as soon as it is this micro-batch's turn.
+    /// The sum to add a parameter's gradient to, as soon as it is this micro-batch's turn; `None` for a parameter that is frozen.
     ///
     /// # Errors
     /// [`ModelError::Abandoned`] if a micro-batch before this one has failed.
-    pub(crate) fn of(&self, id: ParameterId) -> Result<Reached<'_, G>> {
-        self.reach(&self.block.slots[id.index()])
+    pub(crate) fn of(&self, id: ParameterId) -> Result<Option<Reached<'_, G>>> {
+        self.slot(id).map(|slot| self.reach(slot)).transpose()
     }
 
-    /// The sum to add the embedding's gradient to, as soon as it is this micro-batch's turn.
-    pub(crate) fn of_embedding(&self) -> Result<Reached<'_, G>> {
-        self.reach(self.block.tied_embedding.as_ref().unwrap_or(&self.block.slots[self.block.embedding.index()]))
+    /// The sum to add the embedding's gradient to, as soon as it is this micro-batch's turn; `None` where it is frozen.
+    pub(crate) fn of_embedding(&self) -> Result<Option<Reached<'_, G>>> {
+        let slot = self.block.tied_embedding.as_ref().or_else(|| self.slot(self.block.embedding));
+        slot.map(|slot| self.reach(slot)).transpose()
+    }
+
+    fn slot(&self, id: ParameterId) -> Option<&'a Slot<G>> {
+        self.block.slots.get(id.index().checked_sub(self.block.first)?)
     }
 
     fn reach<'s>(&self, slot: &'s Slot<G>) -> Result<Reached<'s, G>> {
@@ -180,10 +190,10 @@ mod tests {
             let count = parameters.specs().len();
             let sums = BlockSums::new(&block, 0);
             for id in (0..count).filter(|&id| id != missing) {
-                sums.of(ParameterId::at(id)).unwrap()[0] += 1.0;
+                sums.of(ParameterId::at(id)).unwrap().unwrap()[0] += 1.0;
             }
             if missing < count {
-                sums.of_embedding().unwrap()[0] += 1.0;
+                sums.of_embedding().unwrap().unwrap()[0] += 1.0;
             }
             let error = block.into_sums(&cpu).unwrap().into_tensors(&cpu, &parameters).unwrap_err();
             let name = &parameters.specs()[missing % count].name;
@@ -200,7 +210,7 @@ mod tests {
                 let block = &block;
                 scope.spawn(move || {
                     let sums = BlockSums::new(block, micro_batch);
-                    let mut sum = sums.of(ParameterId::at(0)).unwrap();
+                    let mut sum = sums.of(ParameterId::at(0)).unwrap().unwrap();
                     sum[0] = 10.0 * sum[0] + (micro_batch + 1) as f32;
                 });
             }
@@ -216,6 +226,6 @@ mod tests {
             block.fail(1);
             assert!(matches!(later.join().unwrap(), Err(ModelError::Abandoned)));
         });
-        BlockSums::new(&block, 0).of(ParameterId::at(0)).unwrap();
+        BlockSums::new(&block, 0).of(ParameterId::at(0)).unwrap().unwrap();
     }
 }

@@ -5,8 +5,9 @@ use candle_core::Tensor;
 use crate::error::{ModelError, Result};
 use crate::kernels::Arrays;
 use crate::parameters::Parameters;
+use crate::parameters::lora::LoraShape;
 
-/// One fp32 sum for each parameter, and whether any backward pass reached it.
+/// One fp32 sum for each parameter that is trained, and whether any backward pass reached it.
 pub(crate) struct GradientSet<G> {
     sums: Vec<Sum<G>>,
 }
@@ -26,7 +27,7 @@ impl<G: Send> GradientSet<G> {
 
     pub(crate) fn zeros(kernels: &impl Arrays<Gradient = G>, parameters: &Parameters) -> Result<Self> {
         let zero = |parameter| Ok(Sum { gradient: kernels.zero_gradient(parameter)?, is_reached: false });
-        Ok(Self { sums: parameters.values().iter().map(zero).collect::<Result<_>>()? })
+        Ok(Self { sums: parameters.trained_values().iter().map(zero).collect::<Result<_>>()? })
     }
 
     /// This set and another of the same parameters, added.
@@ -49,9 +50,17 @@ impl<G: Send> GradientSet<G> {
         parameters: &Parameters,
     ) -> Result<Vec<Tensor>> {
         if let Some(id) = self.sums.iter().position(|sum| !sum.is_reached) {
-            return Err(ModelError::NoGradient(parameters.specs()[id].name.clone()));
+            return Err(ModelError::NoGradient(parameters.trained_specs()[id].name.clone()));
         }
-        let tensors = self.sums.into_iter().zip(parameters.values());
-        tensors.map(|(sum, parameter)| kernels.gradient_tensor(sum.gradient, parameter)).collect()
+        let tensors = self.sums.into_iter().zip(parameters.trained_values());
+        let tensors = tensors.map(|(sum, parameter)| kernels.gradient_tensor(sum.gradient, parameter));
+        let mut tensors = tensors.collect::<Result<Vec<_>>>()?;
+        // Layers compute with B times the scale, and sum that one's gradient.
+        if let Some(scale) = parameters.lora().map(LoraShape::scale).filter(|&scale| scale != 1.0) {
+            for b in parameters.adapters().map(|adapter| adapter.b.index() - parameters.trained().start) {
+                tensors[b] = tensors[b].affine(scale, 0.0)?;
+            }
+        }
+        Ok(tensors)
     }
 }

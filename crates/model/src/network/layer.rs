@@ -1,10 +1,12 @@
 //! One decoder layer over any set of kernels: the forward pass, and the backward pass written by hand.
 
+use std::borrow::Cow;
+
 use super::block::BlockSums;
 use crate::config::Config;
 use crate::error::Result;
 use crate::kernels::{AttentionForward, HeadNormInput, HeadShape, Kernels, RotaryDirection};
-use crate::parameters::{LayerIds, LinearIds, ParameterId};
+use crate::parameters::{AdapterIds, LayerIds, LinearIds, ParameterId};
 use crate::segment::Segment;
 use candle_core::Tensor;
 
@@ -12,8 +14,8 @@ use candle_core::Tensor;
 pub(crate) struct Pass<'a, K: Kernels> {
     pub(crate) kernels: &'a K,
     pub(crate) config: &'a Config,
-    /// All parameters, by id.
-    pub(crate) weights: &'a [Tensor],
+    /// All parameters, by id; B of adapters times the scale.
+    pub(crate) weights: Cow<'a, [Tensor]>,
     pub(crate) table: &'a K::Table,
     /// Each row's position in its sequence.
     pub(crate) positions: &'a [u32],
@@ -72,7 +74,10 @@ impl<K: Kernels> Pass<'_, K> {
     }
 
     pub(crate) fn linear(&self, x: &K::Matrix, ids: LinearIds, add: Option<&K::Matrix>) -> Result<K::Matrix> {
-        self.kernels.linear(x, self.weight(ids.weight), ids.bias.map(|id| self.weight(id)), add)
+        let y = self.kernels.linear(x, self.weight(ids.weight), ids.bias.map(|id| self.weight(id)), add)?;
+        let Some(AdapterIds { a, b }) = ids.adapter else { return Ok(y) };
+        let inner = self.kernels.linear(x, self.weight(a), None, None)?;
+        self.kernels.linear(&inner, self.weight(b), None, Some(&y))
     }
 
     pub(crate) fn norm(&self, x: &K::Matrix, id: ParameterId) -> Result<K::Matrix> {
@@ -197,9 +202,8 @@ impl<K: Kernels> Pass<'_, K> {
         gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
         match (norm.zip(raw), is_rotated) {
-            (Some((id, raw)), true) => {
-                self.kernels.norm_rotary_backward(dy, &raw, &self.head_norm(id), &mut *gradients.of(id)?)
-            }
+            (Some((id, raw)), true) => self
+                .with_sum(id, gradients, |sum| self.kernels.norm_rotary_backward(dy, &raw, &self.head_norm(id), sum)),
             (Some((id, raw)), false) => self.norm_backward(&dy, &raw, id, None, gradients),
             (None, true) => self.rotate(dy, RotaryDirection::Backward),
             (None, false) => Ok(dy),
@@ -215,7 +219,20 @@ impl<K: Kernels> Pass<'_, K> {
         gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
         let epsilon = self.config.rms_norm_eps;
-        self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, &mut *gradients.of(id)?, into)
+        self.with_sum(id, gradients, |sum| self.kernels.rms_norm_backward(dy, x, self.weight(id), epsilon, sum, into))
+    }
+
+    /// Runs a kernel that computes a small parameter's gradient on its way: if the parameter is frozen, that is discarded.
+    fn with_sum<T>(
+        &self,
+        id: ParameterId,
+        gradients: &BlockSums<'_, K::Gradient>,
+        kernel: impl FnOnce(&mut K::Gradient) -> Result<T>,
+    ) -> Result<T> {
+        match gradients.of(id)? {
+            Some(mut sum) => kernel(&mut sum),
+            None => kernel(&mut self.kernels.zero_gradient(self.weight(id))?),
+        }
     }
 
     fn linear_backward(
@@ -226,10 +243,27 @@ impl<K: Kernels> Pass<'_, K> {
         into: Option<K::Matrix>,
         gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<K::Matrix> {
-        self.kernels.linear_backward_weight(dy, x, &mut *gradients.of(ids.weight)?)?;
-        if let Some(bias) = ids.bias {
-            self.kernels.linear_backward_bias(dy, &mut *gradients.of(bias)?)?;
+        let kernels = self.kernels;
+        if let Some(mut sum) = gradients.of(ids.weight)? {
+            kernels.linear_backward_weight(dy, x, &mut sum)?;
         }
-        self.kernels.linear_backward_input(dy, self.weight(ids.weight), into)
+        if let Some(bias) = ids.bias
+            && let Some(mut sum) = gradients.of(bias)?
+        {
+            kernels.linear_backward_bias(dy, &mut sum)?;
+        }
+        let dx = kernels.linear_backward_input(dy, self.weight(ids.weight), into)?;
+        let Some(AdapterIds { a, b }) = ids.adapter else { return Ok(dx) };
+        // Cheaper to compute again than to keep: a matrix of `rank` columns.
+        let inner = kernels.linear(x, self.weight(a), None, None)?;
+        if let Some(mut sum) = gradients.of(b)? {
+            kernels.linear_backward_weight(dy, &inner, &mut sum)?;
+        }
+        drop(inner);
+        let dinner = kernels.linear_backward_input(dy, self.weight(b), None)?;
+        if let Some(mut sum) = gradients.of(a)? {
+            kernels.linear_backward_weight(&dinner, x, &mut sum)?;
+        }
+        kernels.linear_backward_input(&dinner, self.weight(a), Some(dx))
     }
 }

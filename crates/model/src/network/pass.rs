@@ -1,5 +1,7 @@
 //! The forward and backward pass of one micro-batch.
 
+use std::borrow::Cow;
+
 use super::block::BlockSums;
 use super::layer::{Pass, Saved};
 use super::{Network, Recompute, TokenLoss};
@@ -22,7 +24,7 @@ struct Forward<M> {
 
 impl<K: Kernels> Network<K> {
     pub(super) fn score_batch(&self, batch: &Packed, temperature: f32) -> Result<Scores> {
-        let pass = self.pass(batch.positions());
+        let pass = self.pass(batch.positions())?;
         let x = self.last_layer(&pass, batch)?;
         let scored = self.kernels.select_rows(&x, batch.rows())?;
         let hidden = pass.norm(&scored, self.parameters.ids().norm)?;
@@ -30,7 +32,7 @@ impl<K: Kernels> Network<K> {
     }
 
     pub(super) fn score_sampled_batch(&self, batch: &Packed, from: SampledFrom<'_>) -> Result<Vec<SampledToken>> {
-        let pass = self.pass(batch.positions());
+        let pass = self.pass(batch.positions())?;
         let x = self.last_layer(&pass, batch)?;
         let ids = self.parameters.ids();
         let mut tokens = Vec::with_capacity(batch.rows().len());
@@ -67,7 +69,7 @@ impl<K: Kernels> Network<K> {
         loss: &dyn TokenLoss,
         gradients: &BlockSums<'_, K::Gradient>,
     ) -> Result<()> {
-        let pass = self.pass(batch.positions());
+        let pass = self.pass(batch.positions())?;
         let ids = self.parameters.ids();
         let Forward { mut inputs, mut saved } = self.forward(&pass, batch)?;
 
@@ -86,7 +88,7 @@ impl<K: Kernels> Network<K> {
 
         let dhidden = {
             let mut grad = gradients.of(ids.head)?;
-            self.kernels.head_backward(&hidden, input, &scores, kept, &coefficients, &mut grad)?
+            self.kernels.head_backward(&hidden, input, &scores, kept, &coefficients, grad.as_deref_mut())?
         };
         let dscored = pass.norm_backward(&dhidden, &scored, ids.norm, None, gradients)?;
         let mut dx = self.kernels.scatter_rows(&dscored, batch.rows(), batch.ids().len())?;
@@ -98,13 +100,16 @@ impl<K: Kernels> Network<K> {
             };
             dx = pass.backward(dx, &x, saved, layer, batch.segments(), gradients)?;
         }
-        self.kernels.embed_backward(&dx, batch.ids(), &mut *gradients.of_embedding()?)
+        match gradients.of_embedding()? {
+            Some(mut embedding) => self.kernels.embed_backward(&dx, batch.ids(), &mut embedding),
+            None => Ok(()),
+        }
     }
 
     pub(super) fn all_logits(&self, ids: &[u32]) -> Result<Vec<f32>> {
         validate_ids(&self.config, ids)?;
         let positions: Vec<u32> = (0..ids.len() as u32).collect();
-        let pass = self.pass(&positions);
+        let pass = self.pass(&positions)?;
         let model = self.parameters.ids();
         let mut x = self.kernels.embed(self.parameters.get(model.embedding), ids)?;
         for layer in &model.layers {
@@ -134,14 +139,12 @@ impl<K: Kernels> Network<K> {
         self.parameters.device().is_cpu()
     }
 
-    fn pass<'a>(&'a self, positions: &'a [u32]) -> Pass<'a, K> {
-        Pass {
-            kernels: &self.kernels,
-            config: &self.config,
-            weights: self.parameters.values(),
-            table: &self.table,
-            positions,
-        }
+    fn pass<'a>(&'a self, positions: &'a [u32]) -> Result<Pass<'a, K>> {
+        let weights = match self.parameters.lora() {
+            None => Cow::Borrowed(self.parameters.values()),
+            Some(_) => Cow::Owned(self.parameters.scaled()?),
+        };
+        Ok(Pass { kernels: &self.kernels, config: &self.config, weights, table: &self.table, positions })
     }
 
     fn head_input<'a>(&'a self, batch: &'a Packed, temperature: f32) -> HeadInput<'a> {

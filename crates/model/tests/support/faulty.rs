@@ -182,7 +182,7 @@ impl Head for Faulty {
         scores: &Scores,
         kept: Self::Kept,
         coefficients: &Coefficients,
-        grad: &mut Vec<f32>,
+        grad: Option<&mut Vec<f32>>,
     ) -> Result<Matrix> {
         self.0.head_backward(hidden, input, scores, kept, coefficients, grad)
     }

@@ -66,6 +66,8 @@ pub(super) async fn server_info(State(app): State<Arc<App>>) -> Response {
         "enable_sleep_mode": false,
         // Not vLLM's: a reload from a folder without a tensor for the head of a tied model changes the head, too.
         "takes_tied_head": true,
+        // Nor this: a reload from a folder with a LoRA adapter computes it beside the model that was served first.
+        "takes_adapters": true,
     });
     let scheduler = json!({
         "max_num_seqs": settings.max_sequences,

@@ -88,7 +88,7 @@ fn weights(config: &Config, seed: u64) -> Parameters {
     let values = parameter_specs(config).0.into_iter().enumerate().map(|(id, spec)| {
         let count = spec.shape.iter().product();
         let values: Vec<f32> = match spec.kind {
-            ParameterKind::Matrix => {
+            ParameterKind::Matrix | ParameterKind::Adapter => {
                 let mut rng = ChaCha8Rng::seed_from_u64(seed);
                 rng.set_stream(id as u64);
                 Normal::new(0.0, 0.35).unwrap().sample_iter(rng).take(count).collect()

@@ -187,6 +187,9 @@ pub(crate) struct ExportOptions {
     /// Maximum size of one weight file, such as `2GiB` [default: 5 GB, as in transformers].
     #[arg(long, value_name = "SIZE")]
     pub(crate) max_file: Option<String>,
+    /// Merge the adapters of a run with `learner.lora` into a copy of their base, instead of writing them as a folder of PEFT.
+    #[arg(long)]
+    pub(crate) merged: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

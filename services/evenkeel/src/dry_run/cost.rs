@@ -7,7 +7,7 @@ use evenkeel_tasks::Part;
 use serde::Serialize;
 
 use super::flops::Passes;
-use super::model::parameters;
+use super::model::trained;
 use super::sets::{DataFacts, EvaluationVolume};
 use crate::recipe::Recipe;
 
@@ -119,7 +119,7 @@ pub(super) fn disk(recipe: &Recipe, config: &Config) -> DiskPlan {
     let best = u64::from(!checkpoint.keep_best.is_empty());
     let kept =
         [checkpoint.keep, checkpoint.keep_weights].map(|kept| if kept == 0 { 0 } else { u64::from(kept) + best });
-    DiskPlan::new(parameters(config), recipe.model.checkpoint_type, recipe.model.publish_type, kept)
+    DiskPlan::new(trained(&recipe.learner, config), recipe.model.checkpoint_type, recipe.model.publish_type, kept)
 }
 
 /// What a tied head takes once more where engines of the user's own load it, in bytes; `None` where none is written out.

@@ -4,8 +4,9 @@ use std::path::Path;
 
 use evenkeel_chat::PromptRenderer;
 use evenkeel_hf::{Folder, TensorShapes, Tokenizer, WeightFiles};
+use evenkeel_learner::TrainingSettings;
 use evenkeel_model::folder::check_values;
-use evenkeel_model::{Config, parameter_specs};
+use evenkeel_model::{Config, Parameters, parameter_specs};
 use evenkeel_proto::FieldError;
 use serde::Serialize;
 
@@ -49,6 +50,15 @@ impl ModelFacts {
     pub(super) fn unavailable(recipe: &Recipe) -> Self {
         let named = recipe.model.path.as_ref().map(|path| path.display().to_string());
         Self { folder: named, ..Self::of(None) }
+    }
+}
+
+/// The values that are trained: all, or those of adapters.
+pub(super) fn trained(learner: &TrainingSettings, config: &Config) -> u64 {
+    match learner.lora_shape() {
+        None => parameters(config),
+        // Adapters that this model cannot have are refused elsewhere.
+        Some(lora) => Parameters::described_with(config, Some(&lora)).map_or(0, |all| all.trained_count() as u64),
     }
 }
 

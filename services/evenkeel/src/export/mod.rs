@@ -44,6 +44,7 @@ pub(crate) fn export(options: &ExportOptions) -> Result<ExitCode> {
         weights: &source.folder,
         model: &folder,
         options: PublishOptions::new(weights, max_file),
+        merged: options.merged,
         files: &files,
     };
     evenkeel_learner::export(&export, &options.to)?;

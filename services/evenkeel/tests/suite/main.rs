@@ -16,6 +16,7 @@ mod fork;
 mod gpu;
 mod hub;
 mod inputs;
+mod lora;
 mod newcomer;
 mod not_finite;
 mod observed;

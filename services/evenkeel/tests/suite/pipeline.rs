@@ -44,6 +44,11 @@ fn recipe(folder: &Path, more: &str) -> PathBuf {
 
 /// Runs a recipe in one process, in one that is killed repeatedly, and in five; returns the folder of the first run.
 fn assert_agrees(folder: &Path, recipe: &Path) -> PathBuf {
+    assert_agrees_on(folder, recipe, || written_model(folder))
+}
+
+/// The same of a model in `model` of the folder, which is there once one process has run.
+pub(crate) fn assert_agrees_on(folder: &Path, recipe: &Path, model: impl FnOnce() -> PathBuf) -> PathBuf {
     let [whole, killed] = ["whole", "killed"].map(|name| folder.join(name));
     let train = |out: &Path| {
         let mut command = evenkeel(&["train", "--recipe"]);
@@ -63,7 +68,7 @@ fn assert_agrees(folder: &Path, recipe: &Path) -> PathBuf {
     succeed(resume(&killed));
     assert_eq!((lines(&killed), prompts(&killed)), (lines(&whole), prompts(&whole)));
 
-    let model = written_model(folder);
+    let model = model();
     let _services = Processes::start(folder, recipe, &model, &[]);
     let run = folder.join("runs/small");
     wait_for("the run's end", || summary(&run).is_some_and(|summary| summary["state"] == "completed"));

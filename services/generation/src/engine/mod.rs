@@ -153,6 +153,8 @@ pub(crate) struct EngineInfo {
     pub(crate) updates_weights: bool,
     /// Whether a reload from a folder without a tensor for the head of a tied model changes the head, too.
     pub(crate) takes_tied_head: bool,
+    /// Whether a reload from a folder with a LoRA adapter computes it beside the model.
+    pub(crate) takes_adapters: bool,
     /// Whether it answers with digests of its tensors.
     pub(crate) has_digests: bool,
     /// It was found paused or asleep: a weight update may have been interrupted.

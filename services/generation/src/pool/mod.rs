@@ -19,7 +19,7 @@ use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::time::Instant;
 
-use crate::engine::{EngineClient, EngineClientError};
+use crate::engine::{EngineClient, EngineClientError, EngineInfo};
 use crate::model::Model;
 use crate::settings::GenerationSettings;
 use balancer::Balancer;
@@ -142,9 +142,19 @@ impl EnginePool {
 
     /// Whether every engine that was probed reloads the head of a tied model from a folder without a tensor for it.
     pub(crate) fn takes_tied_head(&self) -> bool {
+        self.all_probed(|info| info.takes_tied_head)
+    }
+
+    /// Whether every engine that was probed computes LoRA adapters beside its model.
+    pub(crate) fn takes_adapters(&self) -> bool {
+        self.all_probed(|info| info.takes_adapters)
+    }
+
+    /// Whether something holds for every engine that was probed, and there is one.
+    fn all_probed(&self, holds: impl Fn(&EngineInfo) -> bool) -> bool {
         let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
         let mut probed = engines.iter().filter_map(|engine| engine.info()).peekable();
-        probed.peek().is_some() && probed.all(|info| info.takes_tied_head)
+        probed.peek().is_some() && probed.all(holds)
     }
 
     /// The weights that samples are drawn from.

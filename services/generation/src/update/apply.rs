@@ -14,7 +14,7 @@ use crate::health::HealthThreshold;
 use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 
-use super::tied_head;
+use super::{adapter, tied_head};
 
 /// Attempts to resume an engine.
 const RESUME_ATTEMPTS: u32 = 4;
@@ -113,6 +113,7 @@ impl WeightUpdate {
         paused_at: &mut Instant,
     ) -> Result<(), EngineClientError> {
         let path = self.weights.path.as_deref().ok_or(EngineClientError::NotLoadable)?;
+        adapter::check_taken(path, engine.info())?;
         tied_head::check(path, engine.info()).await?;
         if control.is_asleep() {
             // It has no request, and takes none.

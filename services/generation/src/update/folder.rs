@@ -3,15 +3,15 @@
 use std::fmt::Display;
 use std::path::Path;
 
-use evenkeel_hf::{Folder, HEAD, HeadForm, WeightFiles};
+use evenkeel_hf::{AdapterConfig, Folder, HEAD, HeadForm, WeightFiles};
 use evenkeel_proto::FieldError;
 use serde::Deserialize;
 
+use super::adapter;
+use super::refusal::refused;
 use crate::model::{Identity, Model, identity};
 use crate::pool::WeightsVersion;
 
-/// The field of a request that names the folder.
-pub(super) const FIELD: &str = "weights.path.path";
 /// Largest marker.
 const MAX_MARKER_BYTES: u64 = 1 << 20;
 
@@ -44,6 +44,9 @@ pub(super) fn check_folder(
     let files = WeightFiles::read(&folder).map_err(|error| refused(&error, "a readable folder"))?;
     if files.is_empty() {
         return Err(refused(&"which holds no *.safetensors", "a folder with weights"));
+    }
+    if AdapterConfig::is_in(folder.path()) {
+        return adapter::check(path, &folder, &files, model);
     }
     let Some((model, served)) = model.and_then(|model| Some((model, model.info.as_ref()?))) else { return Ok(()) };
     let Identity { architecture, vocabulary_size: vocabulary, head } = identity(&folder)
@@ -98,10 +101,6 @@ fn check_marker(path: &str, weights: &WeightsVersion, name: &str) -> Result<(), 
         return Err(refused(&format_args!("of digest {digest}"), &format!("{}, as requested", weights.digest)));
     }
     Ok(())
-}
-
-fn refused(path: &str, what: &dyn Display, allowed: &str) -> FieldError {
-    FieldError::new(FIELD, format_args!("`{path}`, {what}"), allowed)
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! Weight updates over all engines, and putting engines to sleep between them.
 
+mod adapter;
 mod apply;
 mod exact;
 mod folder;
 mod prove;
+mod refusal;
 mod sleep;
 mod tied_head;
 
@@ -26,7 +28,8 @@ use tokio::task::JoinSet;
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion};
 use crate::settings::PauseSetting;
 use apply::UpdateReport;
-use folder::{FIELD, check_folder};
+use folder::check_folder;
+use refusal::FIELD;
 
 pub(crate) use apply::WeightUpdate;
 

@@ -2,7 +2,8 @@
 //!
 //! With bf16 files training continues from the rounded values.
 //!
-//! A checkpoint is a folder: `model.safetensors` (fp32 master weights), `moments.safetensors`, `client_state.bin` (the
+//! A checkpoint is a folder: `model.safetensors` (fp32 master weights) or, of adapters, `adapter_model.safetensors` and `adapter_config.json`,
+//! which name their base by its digest; `moments.safetensors`, `client_state.bin` (the
 //! caller's own state), and `state.json` with the number of steps, the seed (every draw is derived from it and the step),
 //! the length and digest of the other files, and a digest of all that it says itself. It is written under another name, synced and renamed, so that a folder
 //! with the final name is complete. All digests are checked before any file is used.
@@ -28,8 +29,11 @@ pub(crate) const STATE_FILE: &str = "state.json";
 const MOMENTS: &str = "moments.safetensors";
 const CLIENT_STATE: &str = "client_state.bin";
 
-/// The files of a checkpoint other than its state.
-const FILES: [&str; 4] = [name::WEIGHTS, name::CONFIG, MOMENTS, CLIENT_STATE];
+/// The files of every checkpoint other than its state and its weights.
+const FILES: [&str; 3] = [name::CONFIG, MOMENTS, CLIENT_STATE];
+/// Those with the weights, of a model and of adapters.
+const MODEL_FILES: [&str; 1] = [name::WEIGHTS];
+const ADAPTER_FILES: [&str; 2] = [name::ADAPTER_WEIGHTS, name::ADAPTER_CONFIG];
 
 /// The layout that this version writes: 3 has a digest of the state itself.
 const FORMAT: u32 = 3;
@@ -71,6 +75,11 @@ struct State {
 }
 
 impl State {
+    /// Whether its weights are those of adapters alone.
+    fn is_of_adapters(&self) -> bool {
+        self.files.contains_key(name::ADAPTER_WEIGHTS)
+    }
+
     /// The digest of everything but itself.
     fn own_digest(&self) -> String {
         let Self { format, steps, phase, updates, phase_steps, seed, files, digest: _ } = self;

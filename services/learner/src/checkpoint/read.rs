@@ -5,13 +5,13 @@ use std::path::Path;
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::{FileDigest, read};
 use evenkeel_hf::name;
-use evenkeel_model::folder::{StoredParameters, StoredTensors};
+use evenkeel_model::folder::{StoredTensors, StoredTrained};
 use evenkeel_model::kernels::Moment;
-use evenkeel_model::{Config, ParameterId, ParameterSpec, parameter_specs};
+use evenkeel_model::{Config, ParameterSpec};
 
 use super::{
-    CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MOMENTS, OLDEST_FORMAT, STATE_FILE, State,
-    name_of,
+    ADAPTER_FILES, CLIENT_STATE, FILES, FORMAT, MAX_CLIENT_STATE_BYTES, MAX_STATE_BYTES, MODEL_FILES, MOMENTS,
+    OLDEST_FORMAT, STATE_FILE, State, name_of,
 };
 use crate::error::{LearnerError, Result};
 use crate::optimizer::UpdateCounts;
@@ -30,7 +30,13 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     if config != *trainer.config() {
         return Err(LearnerError::checkpoint(folder.join(name::CONFIG), "is of another architecture"));
     }
-    let stored = Stored::open(folder, &config)?;
+    let trained = if trainer.parameters().lora().is_some() { "adapters" } else { "all weights" };
+    let found = if state.is_of_adapters() { "adapters" } else { "all weights" };
+    if found != trained {
+        let reason = format!("is of a training of {found}, allowed: of {trained}, as learner.lora is now");
+        return Err(LearnerError::checkpoint(folder, reason));
+    }
+    let stored = Stored::open(folder, &config, trainer)?;
     let client_state = read_client_state(folder)?;
     // Format 1 is older than schedules in steps, and mostly had one update in each.
     let steps = state.phase_steps.unwrap_or(state.updates);
@@ -42,17 +48,18 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
 /// Weights and moments, all of which are known to be there.
 struct Stored<'a> {
     folder: &'a Path,
-    weights: StoredParameters,
+    weights: StoredTrained,
     moments: StoredTensors,
     specs: Vec<ParameterSpec>,
 }
 
 impl<'a> Stored<'a> {
-    fn open(folder: &'a Path, config: &Config) -> Result<Self> {
+    fn open(folder: &'a Path, config: &Config, trainer: &Trainer) -> Result<Self> {
         let path = folder.join(MOMENTS);
         let moments = StoredTensors::open(&path)
             .map_err(|e| LearnerError::checkpoint(&path, format!("is not a complete safetensors file: {e}")))?;
-        let (specs, _) = parameter_specs(config);
+        let weights = StoredTrained::open(folder, config, trainer.parameters(), trainer.base())?;
+        let specs = trainer.parameters().trained_specs().to_vec();
         for (spec, moment) in specs.iter().flat_map(|spec| Moment::ALL.map(|moment| (spec, moment))) {
             let name = name_of(moment, spec);
             match moments.find(&name) {
@@ -65,7 +72,7 @@ impl<'a> Stored<'a> {
                 None => return Err(LearnerError::checkpoint(path, format!("`{name}` is missing"))),
             }
         }
-        Ok(Self { folder, weights: StoredParameters::open(folder, config)?, moments, specs })
+        Ok(Self { folder, weights, moments, specs })
     }
 }
 
@@ -75,7 +82,7 @@ impl StoredState for Stored<'_> {
     }
 
     fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
-        Ok(self.weights.read(ParameterId::at(parameter), device)?)
+        Ok(self.weights.read(parameter, device)?)
     }
 
     fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {
@@ -139,7 +146,8 @@ fn read_state(folder: &Path) -> Result<State> {
             return Err(LearnerError::checkpoint(&path, reason));
         }
     }
-    for name in FILES {
+    let weights = if state.is_of_adapters() { &ADAPTER_FILES[..] } else { &MODEL_FILES };
+    for &name in FILES.iter().chain(weights) {
         if !state.files.contains_key(name) {
             return Err(LearnerError::checkpoint(&path, format!("`files` lacks {name}")));
         }

@@ -7,7 +7,7 @@ use candle_core::DType;
 use evenkeel_files::FileDigest;
 use evenkeel_hf::name;
 use evenkeel_model::ParameterSpec;
-use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, save_parameters, write_tensors};
+use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, save_trained, write_tensors};
 use evenkeel_model::kernels::Moment;
 
 use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, name_of};
@@ -35,17 +35,18 @@ pub(crate) fn save(
     }
     trainer.check_whole()?;
     let parameters = trainer.parameters();
-    validate_free_space(target, checkpoint_bytes(parameters.count() as u64, dtype))?;
+    validate_free_space(target, checkpoint_bytes(parameters.trained_count() as u64, dtype))?;
     let optimizer = trainer.optimizer();
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
         source.write_config(folder, dtype, false)?;
         // Each takes one processor for its digest.
         let (weights, moments) = std::thread::scope(|scope| {
-            let moments = scope.spawn(|| save_moments(&folder.join(MOMENTS), parameters.specs(), optimizer, dtype));
+            let moments =
+                scope.spawn(|| save_moments(&folder.join(MOMENTS), parameters.trained_specs(), optimizer, dtype));
             // A single file of any size: only this crate reads checkpoints.
             let options = SaveOptions { max_shard_bytes: usize::MAX, dtype, ..SaveOptions::default() };
-            (save_parameters(folder, parameters, options), moments.join())
+            (save_trained(folder, parameters, trainer.base(), options), moments.join())
         });
         let moments = moments.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
         let mut files = BTreeMap::from([

@@ -13,7 +13,7 @@ use candle_core::Device;
 
 use evenkeel_model::kernels::cuda::DeviceProperties;
 use evenkeel_model::{
-    Config, ModelError, attention_library, count_pass, count_update_from_host, fewest_gradients, parameter_specs,
+    Config, ModelError, Parameters, attention_library, count_pass, count_update_from_host, fewest_gradients,
 };
 
 use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
@@ -65,17 +65,19 @@ impl MemoryPlan {
     /// For passes of this size.
     fn around(pass: PassBytes, config: &Config, settings: &TrainingSettings) -> Result<Self, ModelError> {
         let compute = &settings.compute;
-        let count = scalars(config);
+        let lora = settings.lora_shape();
+        let described = Parameters::described_with(config, lora.as_ref())?;
+        let (all, count) = (described.count() as u64, described.trained_count() as u64);
         let mut pass = pass.0;
         let stays = |what, bytes| MemoryPart { what, bytes, stays: true };
         let passes = |what, bytes| MemoryPart { what, bytes, stays: false };
         // One that is summed, and one at each level of the tree. An update has one.
         let gradients = fewest_gradients(compute.gradient_blocks) as u64;
-        let mut parts = vec![stays(MemoryUse::Weights, 4 * count), passes(MemoryUse::Gradients, gradients * 4 * count)];
+        let mut parts = vec![stays(MemoryUse::Weights, 4 * all), passes(MemoryUse::Gradients, gradients * 4 * count)];
         let mut host = Vec::new();
         let on_host = settings.optimizer.moments == MomentsLocation::Host;
         if on_host {
-            let update = count_update_from_host(config, CHIP)?;
+            let update = count_update_from_host(config, lora.as_ref(), CHIP)?;
             // An update's buffers are allocated when activations are not.
             pass = pass.max(update.peak.saturating_sub((gradients - 1) * 4 * count));
             host.push(stays(MemoryUse::PinnedMoments, update.pinned));
@@ -169,18 +171,20 @@ impl PassBytes {
             let allowed = format!("1 to max_position_embeddings = {}", config.max_position_embeddings);
             return Err(ModelError::input("longest", longest, allowed));
         }
-        let compute = &settings.compute;
+        let (compute, lora) = (&settings.compute, settings.lora_shape());
         let sequences = (compute.resolved_micro_batch_tokens() / longest).max(1);
-        let pass =
-            count_pass(config, &vec![longest; sequences], compute.dtype.into(), compute.network_options(), CHIP)?;
+        let pass = count_pass(
+            config,
+            lora.as_ref(),
+            &vec![longest; sequences],
+            compute.dtype.into(),
+            compute.network_options(),
+            CHIP,
+        )?;
         // One gradient is among what is counted.
-        Ok(Self(pass.peak.saturating_sub(4 * scalars(config))))
+        let trained = Parameters::described_with(config, lora.as_ref())?.trained_count() as u64;
+        Ok(Self(pass.peak.saturating_sub(4 * trained)))
     }
-}
-
-/// Number of scalars of all parameters.
-fn scalars(config: &Config) -> u64 {
-    parameter_specs(config).0.iter().map(|spec| spec.shape.iter().product::<usize>() as u64).sum()
 }
 
 fn fits(

@@ -132,7 +132,7 @@ impl Optimizer {
         Ok(())
     }
 
-    /// One update with `scale` times these gradients (which are in the order of the parameters). A phase begins with
+    /// One update with `scale` times these gradients (which are in the order of the parameters that are trained). A phase begins with
     /// fresh moments.
     ///
     /// A loss or gradient that is not finite changes neither weights nor moments nor the number of updates.
@@ -185,15 +185,15 @@ impl Optimizer {
             shrink: if decay { 1.0 - learning_rate * settings.weight_decay } else { 1.0 },
         };
         let UpdateTarget { kernels, parameters } = target;
-        let numbers: Vec<AdamW> = parameters.specs().iter().map(|spec| numbers(spec.kind.decays())).collect();
+        let numbers: Vec<AdamW> = parameters.trained_specs().iter().map(|spec| numbers(spec.kind.decays())).collect();
         let found = match (&mut self.moments, kernels) {
             (Moments::Device(moments), Some(kernels)) => {
                 let PerMoment { first, second } = moments;
-                let arrays = UpdateArrays { weights: parameters.values(), first, second, gradients };
+                let arrays = UpdateArrays { weights: parameters.trained_values(), first, second, gradients };
                 kernels.update(arrays, clip, &numbers)?
             }
             (Moments::Host(moments), Some(kernels)) => {
-                kernels.update_from_host(parameters.values(), gradients, moments, clip, &numbers)?
+                kernels.update_from_host(parameters.trained_values(), gradients, moments, clip, &numbers)?
             }
             (Moments::Device(moments), None) => {
                 let norm = global_norm(gradients)?;
@@ -205,7 +205,7 @@ impl Optimizer {
                 let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
                 for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
                     let (first, second) = (&mut moments.first[id], &mut moments.second[id]);
-                    let parameter = ParameterMoments { value: &mut parameters.values_mut()[id], first, second };
+                    let parameter = ParameterMoments { value: &mut parameters.trained_values_mut()[id], first, second };
                     parameter.update(gradient, factor, numbers)?;
                 }
                 UpdateNorm { norm, applied: true }

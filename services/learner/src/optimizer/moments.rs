@@ -8,7 +8,7 @@ use evenkeel_model::kernels::{HostMoments, Moment, OptimizerKernels};
 use crate::error::Result;
 use crate::settings::MomentsLocation;
 
-/// Both fp32 moments of every parameter.
+/// Both fp32 moments of every parameter that is trained.
 pub(crate) enum Moments {
     /// On the device of the parameters, which on a CPU is host memory as well.
     Device(PerMoment<Vec<Tensor>>),
@@ -50,7 +50,7 @@ impl Moments {
     ) -> Result<Self> {
         match (location, kernels) {
             (MomentsLocation::Host, Some(kernels)) => {
-                let counts: Vec<usize> = parameters.values().iter().map(Tensor::elem_count).collect();
+                let counts: Vec<usize> = parameters.trained_values().iter().map(Tensor::elem_count).collect();
                 Ok(Self::Host(kernels.host_moments(&counts)?))
             }
             _ => Ok(Self::Device(PerMoment { first: zeros(parameters)?, second: zeros(parameters)? })),
@@ -134,5 +134,5 @@ pub(crate) enum MomentsSnapshot {
 }
 
 fn zeros(parameters: &Parameters) -> Result<Vec<Tensor>> {
-    Ok(parameters.values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
+    Ok(parameters.trained_values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
 }

@@ -7,23 +7,31 @@ use std::path::{Path, PathBuf};
 use crate::error::{LearnerError, Result};
 use crate::step_folder;
 
-/// Removes all but the `keep` most recently written folders named `step-NUMBER`; absent and 0 keep all. By time, not by
+/// Removes all but the `keep` most recently written folders that are named after a step; absent and 0 keep all. By time, not by
 /// number: after a return to an older checkpoint, folders of the repeated steps still exist and must not displace the one
 /// just written. Those of the numbers `besides` stay as well and do not count.
 pub(super) fn remove_old(folder: &Path, keep: Option<u32>, besides: &[u64]) -> Result<()> {
     let Some(keep) = keep.filter(|&keep| keep > 0) else { return Ok(()) };
     let mut folders = Vec::new();
-    for number in step_folder::numbers(folder)?.into_iter().filter(|number| !besides.contains(number)) {
-        for path in [step_folder::of_version(folder, number), step_folder::of_checkpoint(folder, number)] {
-            if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
-                folders.push((written, number, path));
-            }
+    for (number, path) in step_folder::folders(folder)?.into_iter().filter(|(number, _)| !besides.contains(number)) {
+        if let Ok(written) = std::fs::metadata(&path).and_then(|metadata| metadata.modified()) {
+            folders.push((written, number, path));
         }
     }
     folders.sort_unstable_by(|a, b| b.cmp(a));
-    folders.dedup();
     for (_, _, path) in folders.into_iter().skip(keep as usize) {
         std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
+    }
+    Ok(())
+}
+
+/// Removes the folders of the same version under other names: what was published before a return to an earlier step.
+pub(super) fn remove_others(published: &Path) -> Result<()> {
+    let (Some(number), Some(folder)) = (step_folder::number(published), published.parent()) else { return Ok(()) };
+    for (other, path) in step_folder::folders(folder)? {
+        if other == number && path.file_name() != published.file_name() {
+            std::fs::remove_dir_all(&path).map_err(LearnerError::file(&path))?;
+        }
     }
     Ok(())
 }
@@ -44,7 +52,5 @@ pub fn checkpoints_of(folder: &Path, run_id: &str) -> Result<BTreeMap<u64, PathB
 /// # Errors
 /// As [`checkpoints_of`].
 pub fn published_versions(folder: &Path) -> Result<BTreeMap<u64, PathBuf>> {
-    let folders =
-        step_folder::numbers(folder)?.into_iter().map(|version| (version, step_folder::of_version(folder, version)));
-    Ok(folders.filter(|(_, path)| path.exists()).collect())
+    Ok(step_folder::folders(folder)?.into_iter().collect())
 }

@@ -2,14 +2,14 @@
 
 use candle_core::DType;
 use evenkeel_model::sampling::{SampledFrom, Truncation};
-use evenkeel_model::tensor_groups;
-use evenkeel_proto::FieldError;
+use evenkeel_model::{Parameters, tensor_groups};
 use evenkeel_proto::v1::{SamplingDistribution, ScoreItem, ScoreWeights};
+use evenkeel_proto::{BASE_GROUP, FieldError};
 use evenkeel_rpc::error::{Reason, ServiceError};
 
 use crate::error::LearnerError;
 use crate::memory::{MemoryPhase, OutOfMemory};
-use crate::published_model::PublishedWeights;
+use crate::published_model::{PublishedWeights, Replaced};
 use crate::sequence::Sequence;
 use crate::tokens::{validate_ids, validate_length};
 use crate::trainer::Trainer;
@@ -84,6 +84,12 @@ impl ScoreTask {
     }
 }
 
+/// The groups that may be replaced: those of the tensors that are trained, and with adapters `base`, which is all of them at zero.
+pub(super) fn group_names(parameters: &Parameters) -> Vec<String> {
+    let base = parameters.lora().map(|_| BASE_GROUP.to_owned());
+    tensor_groups(parameters).into_iter().map(|group| group.name).chain(base).collect()
+}
+
 fn published(weights: &ScoreWeights, trainer: &Trainer) -> Result<PublishedWeights, ServiceError> {
     let current = trainer.version();
     // Not a refused field: the caller knows a version that this learner does not, which has lost it.
@@ -96,11 +102,17 @@ fn published(weights: &ScoreWeights, trainer: &Trainer) -> Result<PublishedWeigh
         None => None,
         Some(replaced) => {
             validate("weights.replaced.version", replaced.version)?;
-            let groups = tensor_groups(trainer.config());
-            let names: Vec<_> = groups.iter().map(|group| group.name.as_str()).collect();
-            let unknown = || FieldError::new("weights.replaced.group", &replaced.group, names.join(", "));
-            let group = groups.iter().find(|group| group.name == replaced.group).ok_or_else(unknown)?;
-            Some((group.parameters.clone(), replaced.version))
+            let unknown = || {
+                let names = group_names(trainer.parameters()).join(", ");
+                FieldError::new("weights.replaced.group", &replaced.group, names)
+            };
+            if replaced.group == BASE_GROUP && trainer.parameters().lora().is_some() {
+                Some(Replaced::Base)
+            } else {
+                let mut groups = tensor_groups(trainer.parameters()).into_iter();
+                let group = groups.find(|group| group.name == replaced.group).ok_or_else(unknown)?;
+                Some(Replaced::Group(group.parameters, replaced.version))
+            }
         }
     };
     let rounded_to = match weights.rounded_to.as_str() {

@@ -1,7 +1,6 @@
 //! Starting a server: the port first, then the model.
 
 use evenkeel_config::Settings;
-use evenkeel_model::tensor_groups;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::{HeadForm, ModelInfo};
 use evenkeel_rpc::BoxFuture;
@@ -11,6 +10,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::grpc::{LearnerService, NAME};
 use super::instruments::watch_disks;
 use super::learner_thread::LearnerThread;
+use super::score_request::group_names;
 use super::settings::LearnerSettings;
 use super::status::StatusBoard;
 use crate::error::LearnerError;
@@ -59,10 +59,10 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
         match Learner::open(&thread_settings.model, thread_settings.training.clone()) {
             Err(error) => drop(ready.send(Err(error.into()))),
             Ok(learner) => {
-                for note in thread_settings.disk_notes(learner.parameters().count()) {
+                for note in thread_settings.disk_notes(learner.parameters().trained_count()) {
                     tracing::warn!("{note}");
                 }
-                let described = (describe(&learner), group_names(&learner));
+                let described = (describe(&learner), group_names(learner.parameters()));
                 match LearnerThread::new(learner, &thread_settings, items, thread_status) {
                     Err(error) => drop(ready.send(Err(StartError::Thread(error)))),
                     Ok(thread) => {
@@ -93,8 +93,4 @@ fn describe(learner: &Learner) -> ModelInfo {
         tokenizer_digest: learner.tokenizer_digest().unwrap_or_default(),
         head: head.into(),
     }
-}
-
-fn group_names(learner: &Learner) -> Vec<String> {
-    tensor_groups(learner.config()).into_iter().map(|group| group.name).collect()
 }

@@ -103,8 +103,10 @@ impl WeightsStore {
             staged.announce();
         }
         let (folder, keep, besides) = (self.folder.clone(), request.keep, request.keep_versions.clone());
+        let path = published.path.clone();
         let finish = move || {
             staged.finish()?;
+            retention::remove_others(&path)?;
             retention::remove_old(&folder, keep, &besides)
         };
         if later {

@@ -3,6 +3,7 @@
 mod attention;
 mod compute;
 mod lag;
+mod lora;
 mod optimizer;
 mod packing;
 mod probe;
@@ -10,12 +11,13 @@ mod probe;
 pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType};
 pub use lag::{SampledVersions, VersionMix};
+pub use lora::LoraSettings;
 pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
 pub(crate) use packing::GradientPacking;
 pub use probe::ProbeSettings;
 
 use evenkeel_config::Settings;
-use evenkeel_model::Recompute;
+use evenkeel_model::{LoraShape, Recompute};
 use evenkeel_objective::{Correction, MAX_REWARD};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
@@ -95,6 +97,9 @@ pub struct TrainingSettings {
     /// Number of skipped updates in a row, across steps, at which a step fails; 0 is no limit. An update is skipped if its loss or gradient
     /// is not finite.
     pub max_skipped_updates: u64,
+    /// Adapters that are trained instead of all weights.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub lora: Option<LoraSettings>,
     /// Which steps also compute the gradient of every aggregation rule.
     pub probe_gradients: ProbeSettings,
     /// Seed of all randomness in the learner (the order of groups with `shuffle`). A run sends its `run.seed` with each
@@ -117,6 +122,7 @@ impl Default for TrainingSettings {
             epochs: 1,
             shuffle: false,
             max_skipped_updates: 10,
+            lora: None,
             probe_gradients: ProbeSettings::default(),
             seed: 0,
             compute: Compute::default(),
@@ -130,6 +136,9 @@ impl Settings for TrainingSettings {
         self.optimizer.validate("optimizer")?;
         self.supervised.validate("supervised")?;
         self.compute.validate()?;
+        if let Some(lora) = &self.lora {
+            lora.validate().map_err(|error| error.within("lora"))?;
+        }
         self.probe_gradients.validate(&self.objective)?;
         // Both phases use the same memory.
         if self.supervised.moments != MomentsLocation::Device {
@@ -153,6 +162,11 @@ impl Settings for TrainingSettings {
 }
 
 impl TrainingSettings {
+    /// Rank, scale and targets of the adapters; `None` where all weights are trained.
+    pub fn lora_shape(&self) -> Option<LoraShape> {
+        self.lora.as_ref().map(LoraSettings::shape)
+    }
+
     /// Refuses batches that these settings cannot train on.
     ///
     /// # Errors
@@ -179,9 +193,12 @@ impl TrainingSettings {
         Err(FieldError::new("mini_batch_groups", size, allowed))
     }
 
-    /// Settings that have no effect, one sentence each, for the start of a run.
+    /// Settings that have no effect, and what goes with others, one sentence each, for the start of a run.
     pub fn notes(&self) -> Vec<String> {
-        let mut notes = Vec::new();
+        let mut notes = match &self.lora {
+            Some(lora) => lora.notes(self.optimizer.learning_rate),
+            None => Vec::new(),
+        };
         if self.is_single_update() && self.old_logp.is_learners() {
             notes.push(format!(
                 "the clip of policy = {} never acts: with one update for each batch and old_logp = {} every ratio is 1 \

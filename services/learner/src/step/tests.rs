@@ -72,11 +72,11 @@ fn an_update_that_is_applied_ends_a_row_of_skipped_ones() {
         let parameters = learner.trainer_mut().model_mut().parameters_mut();
         let good = parameters.values()[0].clone();
         if poisoned {
-            parameters.values_mut()[0] = (&good * f64::NAN).unwrap();
+            parameters.trained_values_mut()[0] = (&good * f64::NAN).unwrap();
         }
         let result = learner.train(groups());
         if poisoned {
-            learner.trainer_mut().model_mut().parameters_mut().values_mut()[0] = good;
+            learner.trainer_mut().model_mut().parameters_mut().trained_values_mut()[0] = good;
         }
         result.map(|report| report.updates.iter().all(|update| update.skipped.is_some()))
     };

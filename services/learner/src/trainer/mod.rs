@@ -5,6 +5,7 @@ mod update;
 
 use std::path::PathBuf;
 
+use evenkeel_model::folder::AdapterBase;
 use evenkeel_model::{Config, Parameters, Scores, TokenLoss, TrainableModel};
 
 use crate::blocks::{Blocks, Place};
@@ -33,6 +34,8 @@ pub(crate) struct Trainer {
     partially_loaded: Option<PathBuf>,
     /// The memory plan; absent on a CPU.
     plan: Option<MemoryPlan>,
+    /// The model that adapters belong to.
+    base: AdapterBase,
     timeline: Timeline,
 }
 
@@ -53,6 +56,7 @@ impl Trainer {
             skipped: 0,
             partially_loaded: None,
             plan: None,
+            base: AdapterBase::default(),
             timeline: Timeline::default(),
         })
     }
@@ -60,6 +64,15 @@ impl Trainer {
     /// Sets the plan that errors of memory quote.
     pub(crate) fn set_plan(&mut self, plan: Option<MemoryPlan>) {
         self.plan = plan;
+    }
+
+    /// Sets the model that adapters belong to.
+    pub(crate) fn set_base(&mut self, base: AdapterBase) {
+        self.base = base;
+    }
+
+    pub(crate) fn base(&self) -> &AdapterBase {
+        &self.base
     }
 
     pub(crate) fn plan(&self) -> Option<&MemoryPlan> {

@@ -14,7 +14,7 @@ use crate::optimizer::UpdateCounts;
 pub(crate) trait StoredState {
     /// Where they are.
     fn folder(&self) -> &Path;
-    /// The fp32 weights of a parameter.
+    /// The fp32 weights of a parameter, by its number among those that are trained.
     fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor>;
     /// A moment of a parameter in fp32.
     fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor>;
@@ -44,8 +44,8 @@ impl Trainer {
         self.partially_loaded = Some(stored.folder().to_owned());
         let device = self.parameters().device().clone();
         let moments_device = self.optimizer.moments().device(&device);
-        for id in 0..self.parameters().specs().len() {
-            self.model.parameters_mut().values_mut()[id] = stored.weights(id, &device)?;
+        for id in 0..self.parameters().trained_specs().len() {
+            self.model.parameters_mut().trained_values_mut()[id] = stored.weights(id, &device)?;
             for moment in Moment::ALL {
                 self.optimizer.moments_mut().set(moment, id, stored.moment(moment, id, &moments_device)?)?;
             }

@@ -28,7 +28,7 @@ impl Trainer {
         match gradient {
             Gradient::Accumulated => Ok(self.model.take_gradients()?),
             Gradient::Zero => {
-                Ok(self.parameters().values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
+                Ok(self.parameters().trained_values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
             }
         }
     }
@@ -106,7 +106,7 @@ impl Trainer {
                 self.model.discard_gradients();
                 self.skipped = skipped;
                 if let Some(Snapshot { weights, optimizer }) = before {
-                    self.model.parameters_mut().values_mut().clone_from_slice(&weights);
+                    self.model.parameters_mut().trained_values_mut().clone_from_slice(&weights);
                     self.optimizer.restore(optimizer);
                 }
                 Err(error)
@@ -116,8 +116,8 @@ impl Trainer {
 
     fn snapshot(&mut self, copy: bool) -> Result<Snapshot> {
         let weights = match copy {
-            true => self.parameters().values().iter().map(Tensor::copy).collect::<Result<_, _>>()?,
-            false => self.parameters().values().to_vec(),
+            true => self.parameters().trained_values().iter().map(Tensor::copy).collect::<Result<_, _>>()?,
+            false => self.parameters().trained_values().to_vec(),
         };
         Ok(Snapshot { weights, optimizer: self.optimizer.state(copy)? })
     }

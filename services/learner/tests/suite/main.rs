@@ -4,6 +4,7 @@
 mod bad_input;
 mod checkpoints;
 mod lag;
+mod lora;
 mod probe;
 mod service;
 mod skipped;

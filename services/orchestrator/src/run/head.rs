@@ -7,11 +7,19 @@ use crate::error::Incompatible;
 /// Whether the head of a tied model has to be written out for these engines. `false` where learner or model are older and do not say.
 ///
 /// # Errors
-/// Engines that would keep the head that they were started with, or whose model is another one.
+/// Engines that would keep the head that they were started with, or whose model is another one; engines that take no adapters, if those are
+/// trained.
 pub(super) fn is_written_out(
     learner: &LearnerGetStatusResponse,
     generation: &GenerationGetStatusResponse,
 ) -> Result<bool, Incompatible> {
+    if learner.trains_adapters() {
+        // Only linear layers change.
+        return match generation.takes_adapters {
+            true => Ok(false),
+            false => Err(Incompatible::Adapters),
+        };
+    }
     let trained = learner.model.as_ref().map_or(HeadForm::Unspecified, |model| model.head());
     let served = generation.model.as_ref().map_or(HeadForm::Unspecified, |model| model.head());
     match (trained, served) {
@@ -62,6 +70,18 @@ mod tests {
         let error = asked(HeadForm::Tied, HeadForm::Unspecified, false).unwrap_err().to_string();
         assert!(error.contains("a folder that the generation service cannot read"), "{error}");
         assert_eq!(asked(HeadForm::Own, HeadForm::Tied, true), Err(Incompatible::OwnHead));
+    }
+
+    #[test]
+    fn engines_that_take_no_adapters_are_refused_for_a_learner_that_trains_them() {
+        let learner =
+            LearnerGetStatusResponse { tensor_groups: vec!["mlp".into(), "base".into()], ..Default::default() };
+        let asked = |takes_adapters| {
+            is_written_out(&learner, &GenerationGetStatusResponse { takes_adapters, ..Default::default() })
+        };
+        assert_eq!(asked(true), Ok(false));
+        let error = asked(false).unwrap_err().to_string();
+        assert!(error.contains("engines of vLLM with learner.lora are not yet served"), "{error}");
     }
 
     #[test]

@@ -63,6 +63,29 @@ async fn a_group_of_tensors_that_stays_old_is_named_after_the_first_step() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_engine_that_answers_as_the_base_of_its_adapter_ends_the_run() {
+    bounded(async {
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        cluster.learner.state.trains_adapters.store(true, Ordering::Relaxed);
+        let handle = cluster.begin(&path, &recipe());
+        let progress = handle.progress();
+        until(|| progress.borrow().step >= 2).await;
+        cluster.generation.state.answers_as_base.store(true, Ordering::Relaxed);
+        let error = finish(handle).await.1.unwrap_err().to_string();
+        assert!(error.starts_with("engine fake does not have version "), "{error}");
+        assert!(error.contains("it answers as the base model"), "{error}");
+        // With all of its adapter it is proven to have one.
+        let (_dir, path) = temp();
+        let cluster = Cluster::start().await;
+        cluster.learner.state.trains_adapters.store(true, Ordering::Relaxed);
+        let weights = cluster.run(&path, &recipe()).await.1.unwrap().1.weights.unwrap();
+        assert_eq!((weights.state, weights.excluded, weights.suspicions), (ProofState::Proven, 6, 6));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_gap_above_the_tolerance_ends_the_run_before_its_first_step_and_says_what_to_look_at() {
     bounded(async {
         for (off, words) in [(400, "narrower type"), (5000, "another model")] {

@@ -15,11 +15,12 @@ impl Head for Cpu {
 
     fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
         let mut scores = Scores { logp: vec![0.0; hidden.rows()], entropy: vec![0.0; hidden.rows()] };
-        let (vocabulary, width) = input.weight.dims2()?;
+        let vocabulary = input.weight.dim(0)?;
         let mut kept = None;
         with_values(input.weight, |weight| {
+            let weight = View::of_matrix(weight, input.weight);
             for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
-                let logits = logits(hidden, weight, first, rows, vocabulary, width, input.temperature);
+                let logits = logits(hidden, weight, first, rows, input.temperature);
                 let range = first..first + rows;
                 let (logp, entropy) = (&mut scores.logp[range.clone()], &mut scores.entropy[range.clone()]);
                 score(&logits, vocabulary, &input.targets[range], logp, entropy);
@@ -36,14 +37,14 @@ impl Head for Cpu {
         scores: &Scores,
         mut kept: Self::Kept,
         coefficients: &Coefficients,
-        grad: &mut Vec<f32>,
+        mut grad: Option<&mut Vec<f32>>,
     ) -> Result<Matrix> {
         let (vocabulary, width) = input.weight.dims2()?;
         let mut dhidden = Matrix::uninitialized(hidden.rows(), width);
         with_values(input.weight, |weight| {
-            let weight_view = View::rows_of(weight, vocabulary, width, width);
+            let weight = View::of_matrix(weight, input.weight);
             for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
-                let again = || logits(hidden, weight, first, rows, vocabulary, width, input.temperature);
+                let again = || logits(hidden, weight, first, rows, input.temperature);
                 let mut logits = kept.take().unwrap_or_else(again);
                 let range = first..first + rows;
                 let rows_of = RowGradients {
@@ -56,26 +57,20 @@ impl Head for Cpu {
                 gradients(&mut logits, vocabulary, rows_of);
                 let dlogits = View::rows_of(&logits, rows, vocabulary, vocabulary);
                 let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
-                matmul(grad, width, dlogits.t(), hidden, 1.0, Store::Add);
-                matmul(&mut dhidden[first * width..], width, dlogits, weight_view, 1.0, Store::Set);
+                if let Some(grad) = grad.as_deref_mut() {
+                    matmul(grad, width, dlogits.t(), hidden, 1.0, Store::Add);
+                }
+                matmul(&mut dhidden[first * width..], width, dlogits, weight, 1.0, Store::Set);
             }
         })?;
         Ok(dhidden)
     }
 }
 
-fn logits(
-    hidden: &Matrix,
-    weight: &[f32],
-    first: usize,
-    rows: usize,
-    vocabulary: usize,
-    width: usize,
-    temperature: f32,
-) -> Matrix {
+fn logits(hidden: &Matrix, weight: View<'_>, first: usize, rows: usize, temperature: f32) -> Matrix {
+    let (vocabulary, width) = (weight.rows, weight.columns);
     let mut logits = Matrix::uninitialized(rows, vocabulary);
     let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
-    let weight = View::rows_of(weight, vocabulary, width, width);
     matmul(&mut logits, vocabulary, hidden, weight.t(), 1.0 / temperature, Store::Set);
     logits
 }

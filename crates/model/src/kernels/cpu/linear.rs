@@ -9,10 +9,6 @@ use crate::error::Result;
 use crate::kernels::Linear;
 
 impl Linear for Cpu {
-    fn reads_weights_by_rows(&self) -> bool {
-        reads_weights_by_rows()
-    }
-
     fn linear(&self, x: &Matrix, weight: &Tensor, bias: Option<&Tensor>, add: Option<&Matrix>) -> Result<Matrix> {
         let (out, input) = weight.dims2()?;
         let rows = x.rows();

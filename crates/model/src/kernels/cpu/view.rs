@@ -1,5 +1,7 @@
 //! Operands of matrix products.
 
+use candle_core::Tensor;
+
 /// A read-only matrix: element (i, j) is at i * row_stride + j * column_stride.
 #[derive(Clone, Copy)]
 pub(super) struct View<'a> {
@@ -14,6 +16,12 @@ impl<'a> View<'a> {
     /// A row-major matrix whose rows are `row_stride` apart.
     pub(super) fn rows_of(data: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
         Self { data, rows, columns, row_stride, column_stride: 1 }
+    }
+
+    /// The values of a tensor of rank 2 from its first one on, in any strides.
+    pub(super) fn of_matrix(data: &'a [f32], tensor: &Tensor) -> Self {
+        let (dims, strides) = (tensor.dims(), tensor.stride());
+        Self { data, rows: dims[0], columns: dims[1], row_stride: strides[0], column_stride: strides[1] }
     }
 
     /// Columns of all rows.

@@ -58,7 +58,7 @@ impl<D: Device> Head for Cuda<D> {
         _scores: &Scores,
         kept: Self::Kept,
         coefficients: &Coefficients,
-        grad: &mut Gradient<D::Memory>,
+        mut grad: Option<&mut Gradient<D::Memory>>,
     ) -> Result<Self::Matrix> {
         let all = self.chunks_of(hidden, input)?;
         let dlogp = self.column(self.upload_floats(&coefficients.logp)?, hidden.rows());
@@ -78,7 +78,9 @@ impl<D: Device> Head for Cuda<D> {
             let to = (self.kind, dlogits.at());
             self.run(logit_gradients(self.device.properties(), logits, [log_sum, entropy], coefficients, to))?;
             let from = (dlogits.operand(0), vocabulary);
-            self.add_weight_gradient(rows, from, (hidden.operand(first), width), grad)?;
+            if let Some(grad) = grad.as_deref_mut() {
+                self.add_weight_gradient(rows, from, (hidden.operand(first), width), grad)?;
+            }
             let weight = Operand::rows(all.weight.at, self.kind, width);
             self.multiply(Product::new([rows, vocabulary, width], dlogits.operand(0), weight, dhidden.operand(first)))?;
         }

@@ -29,7 +29,7 @@ impl Head for Portable {
         scores: &Scores,
         (): (),
         coefficients: &Coefficients,
-        grad: &mut Tensor,
+        mut grad: Option<&mut Tensor>,
     ) -> Result<Tensor> {
         let weight = self.cast(input.weight)?;
         let mut parts = Vec::new();
@@ -45,7 +45,9 @@ impl Head for Portable {
             let targets = self.indices(&input.targets[range.clone()])?.unsqueeze(1)?;
             let dlogits = (log_p.exp()? * inner)?.neg()?.scatter_add(&targets, &a, 1)?;
             let dlogits = (dlogits / f64::from(input.temperature))?.to_dtype(self.dtype)?;
-            accumulate(grad, &dlogits.t()?.matmul(&hidden)?)?;
+            if let Some(grad) = grad.as_deref_mut() {
+                accumulate(grad, &dlogits.t()?.matmul(&hidden)?)?;
+            }
             parts.push(dlogits.matmul(&weight)?);
         }
         Ok(Tensor::cat(&parts, 0)?)

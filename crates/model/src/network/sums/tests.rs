@@ -68,9 +68,9 @@ fn summed(blocks: &[usize], ends: &[usize], options: &NetworkOptions) -> Result<
     for end in ends.iter().copied().chain([batches.len()]) {
         sums = sums.pass(&kernels, &parameters, &workers, &batches[first..end.max(first)], |index, sums| {
             for id in (0..parameters.specs().len()).map(ParameterId::at) {
-                sums.of(id)?.text += &format!(" {}", first + index);
+                sums.of(id)?.expect("all are trained").text += &format!(" {}", first + index);
             }
-            sums.of_embedding()?.text += &format!(" {}e", first + index);
+            sums.of_embedding()?.expect("all are trained").text += &format!(" {}e", first + index);
             Ok(())
         })?;
         first = end.max(first);

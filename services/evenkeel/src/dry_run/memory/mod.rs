@@ -12,7 +12,7 @@ use evenkeel_orchestrator::EnginesWhileTraining;
 use serde::Serialize;
 
 use super::cost::cache_bytes_a_token;
-use super::model::parameters;
+use super::model::{parameters, trained};
 use super::sets::DataFacts;
 use crate::recipe::Recipe;
 pub(super) use check::check;
@@ -109,7 +109,14 @@ fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Need> {
     let mut parts = vec![need(BATCH, tokens * (9 + if has_reference { 17 } else { 13 }))];
     if recipe.generation.endpoints.is_empty() {
         let cache = recipe.engine.kv_cache_tokens as u64 * cache_bytes_a_token(config, 4);
-        parts.push(need("embedded engine", 4 * parameters(config) + cache));
+        let weights = if shares_base(recipe) {
+            // Adapters, and a tied head by its columns.
+            let head = if config.tie_word_embeddings { config.vocab_size * config.hidden_size } else { 0 };
+            trained(&recipe.learner, config) + head as u64
+        } else {
+            parameters(config)
+        };
+        parts.push(need("embedded engine", 4 * weights + cache));
     }
     parts
 }
@@ -117,6 +124,12 @@ fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Need> {
 /// Whether an engine of the recipe sleeps on the learner's GPU while it trains.
 fn shares_its_gpu(recipe: &Recipe) -> bool {
     recipe.sampling.engines_while_training != EnginesWhileTraining::Awake && !recipe.generation.endpoints.is_empty()
+}
+
+/// Whether learner and embedded engine have one base between them.
+fn shares_base(recipe: &Recipe) -> bool {
+    let compute = &recipe.learner.compute;
+    recipe.learner.lora.is_some() && compute.device == "cpu" && compute.dtype == ComputeType::F32
 }
 
 impl Memory {
@@ -137,7 +150,8 @@ impl Memory {
 
     fn on_cpu(&mut self, recipe: &Recipe, config: &Config) {
         let (learner, compute) = (&recipe.learner, &recipe.learner.compute);
-        let (parameters, at_once) = (parameters(config), compute.resolved_threads() as u64);
+        let (all, parameters) = (parameters(config), trained(learner, config));
+        let at_once = compute.resolved_threads() as u64;
         let type_bytes = if compute.dtype == ComputeType::F32 { 4 } else { 2 };
         let layer = layer_values(config);
         let values = match compute.recompute {
@@ -149,7 +163,10 @@ impl Memory {
         let tokens = self.micro_batch_tokens;
         // Logits and their gradient in fp32.
         let logits = (compute.head_chunk_rows as u64).min(tokens) * config.vocab_size as u64 * 8;
-        self.parts = vec![need("weights and moments", STATE_BYTES * parameters)];
+        self.parts = match &learner.lora {
+            None => vec![need("weights and moments", STATE_BYTES * parameters)],
+            Some(_) => vec![need("frozen weights, and adapters with moments", 4 * all + STATE_BYTES * parameters)],
+        };
         if !learner.is_single_update() {
             self.parts.push(need("old weights and moments until a step is complete", COPY_BYTES * parameters));
         }
@@ -166,7 +183,7 @@ impl Memory {
         let gradients = compute.gradients_at_once(usize::try_from(parameters).unwrap_or(usize::MAX), free) as u64;
         let bytes = gradients * GRADIENT_BYTES * parameters;
         self.parts.insert(1, need(format!("gradients, {gradients} at a time"), bytes));
-        if config.tie_word_embeddings {
+        if config.tie_word_embeddings && learner.lora.is_none() {
             // Summed apart from the head in each block that a thread has begun.
             let embedding = GRADIENT_BYTES * (config.vocab_size * config.hidden_size) as u64;
             self.parts.insert(2, need("gradients of the tied embedding", at_once.min(gradients) * embedding));

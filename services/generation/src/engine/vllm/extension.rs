@@ -22,6 +22,8 @@ const INFO_TIMEOUT: Duration = Duration::from_secs(30);
 pub(super) struct Extras {
     /// A reload from a folder without a tensor for the head of a tied model changes the head, too.
     pub(super) takes_tied_head: bool,
+    /// A reload from a folder with a LoRA adapter computes it beside the model.
+    pub(super) takes_adapters: bool,
     /// It answers with digests of its tensors.
     pub(super) digests: bool,
 }
@@ -48,23 +50,25 @@ impl VllmClient {
             }
         };
         let config = &info["vllm_config"];
-        let takes_tied_head = config["model_config"]["takes_tied_head"].as_bool() == Some(true);
+        let says = |field: &str| config["model_config"][field].as_bool() == Some(true);
+        let (takes_tied_head, takes_adapters) = (says("takes_tied_head"), says("takes_adapters"));
         let extension = config["parallel_config"]["worker_extension_cls"].as_str().unwrap_or_default();
         if extension.is_empty() {
-            return Extras { takes_tied_head, digests: false };
+            return Extras { takes_tied_head, takes_adapters, digests: false };
         }
         match self.call_extension::<Capabilities>(false).await {
             Ok(workers) if !workers.is_empty() && workers.iter().all(|worker| worker.protocol == PROTOCOL) => {
                 let any = |word: &str| workers.iter().any(|worker| worker.tied_head == word);
-                Extras { takes_tied_head: takes_tied_head || any("shared") && !any("packed"), digests: true }
+                let takes_tied_head = takes_tied_head || any("shared") && !any("packed");
+                Extras { takes_tied_head, takes_adapters, digests: true }
             }
             Ok(_) => {
                 tracing::warn!(engine = self.endpoint, extension, "its worker extension is of another version");
-                Extras { takes_tied_head, digests: false }
+                Extras { takes_tied_head, takes_adapters, digests: false }
             }
             Err(error) => {
                 tracing::debug!(engine = self.endpoint, extension, %error, "its worker extension has no digests");
-                Extras { takes_tied_head, digests: false }
+                Extras { takes_tied_head, takes_adapters, digests: false }
             }
         }
     }

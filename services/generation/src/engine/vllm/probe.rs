@@ -69,6 +69,7 @@ impl VllmClient {
             log_probabilities,
             updates_weights: paused.is_some(),
             takes_tied_head: extras.takes_tied_head,
+            takes_adapters: extras.takes_adapters,
             has_digests: extras.digests,
             found_paused: self.found_paused.load(Ordering::Acquire),
         })

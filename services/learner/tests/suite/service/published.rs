@@ -105,9 +105,9 @@ async fn a_replaced_group_scores_as_a_folder_that_is_written_with_those_tensors(
         let whole = service.opened(version);
         let names = &status.tensor_groups;
         let answers = service.score(names.iter().map(|name| replaced(version, name, other)).collect()).await;
-        for (group, answer) in tensor_groups(&config()).iter().zip(&answers) {
+        for (group, answer) in tensor_groups(&Parameters::described(&config()).unwrap()).iter().zip(&answers) {
             let mut values = base.values().to_vec();
-            group.parameters.iter().for_each(|&id| values[id.index()] = from.get(id).clone());
+            group.parameters.iter().for_each(|&id| values[id] = from.values()[id].clone());
             assert_eq!(scored(answer), written(values), "{} of {version} from {other}", group.name);
             assert!(scored(answer) != whole, "{} makes no difference", group.name);
         }

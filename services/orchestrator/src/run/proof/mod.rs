@@ -235,7 +235,7 @@ impl Proof {
         let began = Instant::now();
         let _during = self.services.events().during(Activity::Proving);
         let engines = self.engine_scores(weights, &text.sequences).await?;
-        self.check_model(versions.current, &text, &engines)?;
+        self.check_model(versions, &text, &engines)?;
         let new = self.state().engines.new_among(&engines);
         if !new.is_empty() {
             self.calibrate(weights, &text, &new).await?;
@@ -256,13 +256,17 @@ impl Proof {
     }
 
     /// Refuses an engine whose scores are those of another model: noise does not add up to this.
-    fn check_model(&self, version: u64, text: &ScoredText, engines: &[ProvenEngine]) -> Result<(), RunError> {
+    fn check_model(&self, versions: Versions, text: &ScoredText, engines: &[ProvenEngine]) -> Result<(), RunError> {
         let tolerance = self.settings.tolerance.unwrap_or(ProofSettings::DEFAULT_TOLERANCE);
         for ProvenEngine { name, scores, .. } in engines {
             let gap = Gap::between(&text.learner, &scores.prompt);
             if gap.mean > tolerance || gap.mean.is_nan() {
-                let message = engines::another_model(gap, tolerance);
-                return Err(RunError::Unproven { engine: name.clone(), version, message });
+                let base = text.supposed.get(&Suspicion::Base).map(|base| Gap::between(base, &scores.prompt));
+                let message = match base {
+                    Some(base) if base.mean <= tolerance => Suspicion::Base.explain(1.0, versions.anchor),
+                    _ => engines::another_model(gap, tolerance),
+                };
+                return Err(RunError::Unproven { engine: name.clone(), version: versions.current, message });
             }
         }
         Ok(())

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use evenkeel_proto::BASE_GROUP;
 use evenkeel_proto::v1::{ReplacedTensors, ScoreWeights};
 
 /// A suspicion: weights that an engine may have under the label of a version.
@@ -11,6 +12,8 @@ pub(super) enum Suspicion {
     Unchanged,
     /// All tensors are those of the version before.
     Behind,
+    /// There are no adapters: it answers as their base.
+    Base,
     /// One group of tensors is that of the version that the process began with.
     Group(String),
 }
@@ -36,21 +39,28 @@ impl Versions {
 impl Suspicion {
     /// All of a model: groups as the learner names them.
     pub(super) fn all(groups: &[String]) -> Vec<Self> {
-        [Self::Unchanged, Self::Behind].into_iter().chain(groups.iter().cloned().map(Self::Group)).collect()
+        let of_group = |group: &String| match group.as_str() {
+            BASE_GROUP => Self::Base,
+            group => Self::Group(group.to_owned()),
+        };
+        [Self::Unchanged, Self::Behind].into_iter().chain(groups.iter().map(of_group)).collect()
     }
 
     /// The weights that it supposes. `None` where they are the right ones, or what another suspicion supposes.
     pub(super) fn weights(&self, versions: Versions) -> Option<ScoreWeights> {
         let Versions { current, anchor, before } = versions;
         let whole = |version| ScoreWeights { version, ..ScoreWeights::default() };
+        let replaced = |group: &str, version| {
+            let replaced = Some(ReplacedTensors { group: group.to_owned(), version });
+            Some(ScoreWeights { replaced, ..whole(current) })
+        };
         match self {
+            // Whatever the version: also the first one of a process may have adapters that have learned.
+            Self::Base => replaced(BASE_GROUP, current),
             _ if current == anchor => None,
             Self::Unchanged => Some(whole(anchor)),
             Self::Behind => (before != anchor).then(|| whole(before)),
-            Self::Group(group) => {
-                let replaced = Some(ReplacedTensors { group: group.clone(), version: anchor });
-                Some(ScoreWeights { replaced, ..whole(current) })
-            }
+            Self::Group(group) => replaced(group, anchor),
         }
     }
 
@@ -59,6 +69,7 @@ impl Suspicion {
         match self {
             Self::Unchanged => "unchanged".to_owned(),
             Self::Behind => "behind".to_owned(),
+            Self::Base => BASE_GROUP.to_owned(),
             Self::Group(group) => group.replace(' ', "_"),
         }
     }
@@ -73,6 +84,10 @@ impl Suspicion {
             ),
             Self::Unchanged => format!("it lacks {percent:.0} % of every change since version {anchor}"),
             Self::Behind => "it is one version behind: look whether its update ends before it answers".to_owned(),
+            Self::Base => format!(
+                "it answers as the base model, without {percent:.0} % of the adapter, whatever version it reports: look whether it reads the \
+                 folder of each version, whether the names of its tensors are those of its layers, and whether an adapter was evicted"
+            ),
             Self::Group(group) => {
                 let hint = match group.as_str() {
                     "head" | "embeddings" => {
@@ -92,6 +107,7 @@ impl fmt::Display for Suspicion {
         match self {
             Self::Unchanged => f.write_str("nothing loaded"),
             Self::Behind => f.write_str("one version behind"),
+            Self::Base => f.write_str("no adapter"),
             Self::Group(group) => write!(f, "old {group}"),
         }
     }
@@ -153,6 +169,19 @@ mod tests {
         assert_eq!(rotation.short_turn().iter().map(Suspicion::name).collect::<Vec<_>>(), ["unchanged", "behind"]);
         let mut few = Rotation::new(Suspicion::all(&[]), 5);
         assert_eq!(few.turn(), [Suspicion::Unchanged, Suspicion::Behind]);
+    }
+
+    #[test]
+    fn adapters_are_suspected_to_be_missing_in_every_proof() {
+        let all = Suspicion::all(&["mlp".to_owned(), BASE_GROUP.to_owned()]);
+        assert_eq!(all.iter().map(Suspicion::name).collect::<Vec<_>>(), ["unchanged", "behind", "mlp", "base"]);
+        // Also of the version that a resumed process begins with.
+        for versions in [Versions::new(4, 4), Versions::new(6, 4)] {
+            let weights = all[3].weights(versions).unwrap();
+            assert_eq!((weights.version, weights.replaced.unwrap().group.as_str()), (versions.current, "base"));
+        }
+        let mut rotation = Rotation::new(all, 1);
+        assert!((0..3).all(|_| rotation.turn().contains(&Suspicion::Base)));
     }
 
     #[test]

@@ -70,6 +70,8 @@ pub(crate) struct FakeState {
     pub(crate) is_stuck: AtomicBool,
     /// A group of tensors that it keeps from now on, with the digest of the weights that it had it from first.
     pub(crate) stuck_group: Mutex<Option<(String, String)>>,
+    /// Whether it computes the base alone from now on, whatever adapter it is given.
+    pub(crate) answers_as_base: AtomicBool,
     /// What its log-probabilities of given tokens are off by, in thousandths.
     pub(crate) off_by: AtomicU64,
     /// Proofs that it took part in.
@@ -330,7 +332,10 @@ impl Generation for FakeGeneration {
             return Err(ServiceError::Precondition { reason: Reason::VersionMismatch, message }.into());
         }
         self.state.proofs.fetch_add(1, Ordering::Relaxed);
-        let digest = self.state.digest.lock().unwrap().clone();
+        let digest = match self.state.answers_as_base.load(Ordering::Relaxed) {
+            true => evenkeel_proto::BASE_GROUP.to_owned(),
+            false => self.state.digest.lock().unwrap().clone(),
+        };
         let stuck = self.state.stuck_group.lock().unwrap().clone();
         let off = self.state.off_by.load(Ordering::Relaxed) as f32 / 1000.0;
         let scores = request.sequences.iter().map(|sequence| {
@@ -368,6 +373,12 @@ impl Generation for FakeGeneration {
     ) -> Result<Response<GenerationGetStatusResponse>, Status> {
         let model = ModelInfo { vocabulary_size: 128, context_tokens: 128, ..ModelInfo::default() };
         let queue = Some(self.queue());
-        Ok(Response::new(GenerationGetStatusResponse { model: Some(model), queue, ..Default::default() }))
+        let takes_adapters = true;
+        Ok(Response::new(GenerationGetStatusResponse {
+            model: Some(model),
+            queue,
+            takes_adapters,
+            ..Default::default()
+        }))
     }
 }

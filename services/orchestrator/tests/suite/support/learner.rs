@@ -6,14 +6,15 @@ use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use evenkeel_proto::BASE_GROUP;
 use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
-    LoadCheckpointResponse, ModelInfo, PublishRequest, PublishResponse, ResetRequest, ResetResponse, SampleReport,
-    SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TokenStatistics,
-    TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample, WeightsRef,
-    score_request, train_request,
+    LoadCheckpointResponse, ModelInfo, PublishRequest, PublishResponse, ReplacedTensors, ResetRequest, ResetResponse,
+    SampleReport, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse,
+    TokenStatistics, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample,
+    WeightsRef, score_request, train_request,
 };
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio_stream::StreamExt;
@@ -77,6 +78,8 @@ pub(crate) struct FakeState {
     pub(crate) surprise: AtomicU32,
     /// Versions of which samples were scored, with their tokens.
     pub(crate) audited: Mutex<BTreeMap<u64, usize>>,
+    /// Whether it trains adapters.
+    pub(crate) trains_adapters: AtomicBool,
     /// What it says about its settings.
     pub(crate) settings_hash: Mutex<Option<String>>,
 }
@@ -122,6 +125,11 @@ impl FakeLearner {
         let log_probabilities = statistics.log_probabilities.clone();
         let (id, statistics) = (item.id.clone(), Some(statistics));
         ScoreResponse { id, log_probabilities, version, statistics, ..ScoreResponse::default() }
+    }
+
+    fn tensor_groups(&self) -> Vec<String> {
+        let base = self.state.trains_adapters.load(Ordering::Relaxed).then_some(BASE_GROUP);
+        GROUPS.into_iter().chain(base).map(str::to_owned).collect()
     }
 
     fn hash(&self) -> String {
@@ -290,6 +298,9 @@ impl Learner for FakeLearner {
                 None => (Some(format!("sha256:{:064x}", memory.digest)), None),
                 Some(weights) => (digest(weights.version), weights.replaced.clone()),
             };
+            let is_base = |replaced: &ReplacedTensors| replaced.group == BASE_GROUP;
+            let weights = if replaced.as_ref().is_some_and(is_base) { Some(BASE_GROUP.to_owned()) } else { weights };
+            let replaced = replaced.filter(|replaced| !is_base(replaced));
             let replaced = replaced.map(|replaced| (replaced.group, digest(replaced.version)));
             let (Some(weights), Some(replaced)) = (
                 weights,
@@ -393,7 +404,7 @@ impl Learner for FakeLearner {
             run_id: memory.run_id,
             settings_hash: self.hash(),
             model: Some(ModelInfo { vocabulary_size: 128, context_tokens: 128, ..ModelInfo::default() }),
-            tensor_groups: GROUPS.map(str::to_owned).to_vec(),
+            tensor_groups: self.tensor_groups(),
             ..LearnerGetStatusResponse::default()
         }))
     }

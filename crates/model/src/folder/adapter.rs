@@ -1,0 +1,189 @@
+//! LoRA adapters in PEFT's layout: `adapter_config.json` and `adapter_model.safetensors`.
+
+use std::collections::{BTreeSet, HashMap};
+use std::path::{Path, PathBuf};
+
+use candle_core::{Device, Tensor};
+use evenkeel_files::FileDigest;
+use evenkeel_hf::{AdapterConfig, Folder, name, tensors_metadata};
+
+use super::load::StoredTensors;
+use super::save::{SaveOptions, SavedFile};
+use super::tensors::{NamedValues, Values, write_finite_tensors};
+use crate::config::Config;
+use crate::error::{ModelError, Result};
+use crate::parameters::lora::{LORA_A, LORA_B, LinearModule, LoraShape};
+use crate::parameters::{ParameterSpec, Parameters};
+
+/// The key of the base's digest in the metadata of the tensors' file.
+const BASE: &str = "base";
+
+/// The model that adapters belong to.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdapterBase {
+    /// Its folder or name, for PEFT.
+    pub name: String,
+    /// The digest of its tensors: see [`evenkeel_hf::tensors_digest`]. `None` where it was not written down.
+    pub digest: Option<String>,
+}
+
+impl AdapterBase {
+    /// A model in a folder. Reads its weights.
+    ///
+    /// # Errors
+    /// A folder that cannot be read.
+    pub fn of_folder(folder: &Path) -> Result<Self> {
+        let files = evenkeel_hf::WeightFiles::read(&Folder::new(folder))?;
+        let digest = evenkeel_hf::tensors_digest(&files.tensor_digests(|| true)?);
+        Ok(Self { name: folder.display().to_string(), digest: Some(digest) })
+    }
+
+    /// Refuses another base, where both are known.
+    ///
+    /// # Errors
+    /// The adapter's folder, with both digests.
+    pub fn validate(&self, adapter: &StoredAdapter) -> Result<()> {
+        match (&self.digest, &adapter.base.digest) {
+            (Some(wanted), Some(found)) if wanted != found => {
+                let reason = format!(
+                    "is an adapter for another base: {found} ({}), allowed: {wanted} ({})",
+                    adapter.base.name, self.name
+                );
+                Err(ModelError::Corrupt { path: adapter.path.clone(), reason })
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
+/// Writes the adapters of parameters into the existing `folder`.
+///
+/// # Errors
+/// A file that cannot be written; a value that is not finite.
+pub(super) fn save_adapter(
+    folder: &Path,
+    parameters: &Parameters,
+    lora: &LoraShape,
+    base: &AdapterBase,
+    options: SaveOptions,
+) -> Result<Vec<SavedFile>> {
+    let tensors = parameters.trained_specs().iter().zip(parameters.trained_values());
+    let tensors = tensors.map(|(spec, value)| NamedValues {
+        name: spec.name.clone(),
+        shape: &spec.shape,
+        values: Values::Tensor(value),
+    });
+    let mut metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    metadata.extend(base.digest.iter().map(|digest| (BASE.to_owned(), digest.clone())));
+    let SaveOptions { dtype, synced, .. } = options;
+    let path = folder.join(name::ADAPTER_WEIGHTS);
+    let weights = write_finite_tensors(&path, tensors.collect(), dtype, Some(metadata), synced)?;
+    let config = AdapterConfig {
+        rank: lora.rank,
+        alpha: lora.alpha,
+        targets: lora.targets.iter().map(|module| module.name().to_owned()).collect(),
+        base: base.name.clone(),
+    };
+    let (path, text) = (folder.join(name::ADAPTER_CONFIG), config.to_text());
+    let written = if synced { evenkeel_files::write(&path, &text) } else { std::fs::write(&path, &text) };
+    written.map_err(ModelError::file(path))?;
+    let file = |name: &str, digest| SavedFile { name: name.to_owned(), digest };
+    Ok(vec![file(name::ADAPTER_CONFIG, FileDigest::of_bytes(text.as_bytes())), file(name::ADAPTER_WEIGHTS, weights)])
+}
+
+/// An adapter in a folder, all of whose tensors are known to be there and no other ones.
+pub struct StoredAdapter {
+    path: PathBuf,
+    shape: LoraShape,
+    base: AdapterBase,
+    specs: Vec<ParameterSpec>,
+    tensors: StoredTensors,
+}
+
+impl StoredAdapter {
+    /// Opens the adapter of a model of this shape.
+    ///
+    /// # Errors
+    /// A missing or truncated file; another kind of adapter than plain LoRA; a tensor that is missing, superfluous, of another shape or
+    /// type, or with a value that is not finite: by its name.
+    pub fn open(folder: &Path, config: &Config) -> Result<Self> {
+        let described = AdapterConfig::read(&Folder::new(folder))?;
+        let path = folder.join(name::ADAPTER_WEIGHTS);
+        let tensors = StoredTensors::open(&path)?;
+        let names: BTreeSet<String> = tensors.names().into_iter().collect();
+        let shape = LoraShape { rank: described.rank, alpha: described.alpha, targets: targets(&path, &names)? };
+        let specs = Parameters::described(config)?.adapter_specs(&shape)?;
+        for spec in &specs {
+            tensors.validate(&path, spec)?;
+        }
+        let known: BTreeSet<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
+        if let Some(other) = names.iter().find(|name| !known.contains(name.as_str())) {
+            let reason = "is no adapter of a linear layer of this model".to_owned();
+            return Err(ModelError::Tensor { path, tensor: other.clone(), reason });
+        }
+        let digest = tensors_metadata(&path)?.remove(BASE);
+        Ok(Self { path, shape, base: AdapterBase { name: described.base, digest }, specs, tensors })
+    }
+
+    /// Rank, scale and targets.
+    pub fn shape(&self) -> &LoraShape {
+        &self.shape
+    }
+
+    /// The model that it says it belongs to.
+    pub fn base(&self) -> &AdapterBase {
+        &self.base
+    }
+
+    /// A tensor in fp32, by its number in the order of [`Parameters::adapter_specs`].
+    ///
+    /// # Errors
+    /// A failure of the file or of the device.
+    pub fn read(&self, number: usize, device: &Device) -> Result<Tensor> {
+        self.tensors.read(&self.specs[number].name, device)
+    }
+
+    /// All of them.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_all(&self, device: &Device) -> Result<Vec<Tensor>> {
+        (0..self.specs.len()).map(|number| self.read(number, device)).collect()
+    }
+
+    /// Refuses another shape.
+    ///
+    /// # Errors
+    /// Both shapes.
+    pub(super) fn validate_shape(&self, wanted: &LoraShape) -> Result<()> {
+        let found = &self.shape;
+        if found == wanted {
+            return Ok(());
+        }
+        let text = |shape: &LoraShape| {
+            let targets: Vec<_> = shape.targets.iter().map(|module| module.name()).collect();
+            format!("rank {}, alpha {}, targets {}", shape.rank, shape.alpha, targets.join(" "))
+        };
+        let reason = format!("is an adapter of {}, allowed: {}", text(found), text(wanted));
+        Err(ModelError::Corrupt { path: self.path.clone(), reason })
+    }
+}
+
+/// The linear layers that tensors of these names belong to: what counts is which tensors there are.
+fn targets(path: &Path, names: &BTreeSet<String>) -> Result<Vec<LinearModule>> {
+    let mut targets = BTreeSet::new();
+    for name in names {
+        let module = name.strip_suffix(LORA_A).or_else(|| name.strip_suffix(LORA_B));
+        let module = module.and_then(|path| path.rsplit('.').next()).and_then(|last| last.parse().ok());
+        let Some(module) = module else {
+            let allowed = LinearModule::ALL.map(LinearModule::name).join(", ");
+            let reason = format!("is no A or B of a linear layer, allowed: {LORA_A} and {LORA_B} of {allowed}");
+            return Err(ModelError::Tensor { path: path.to_owned(), tensor: name.clone(), reason });
+        };
+        targets.insert(module);
+    }
+    match targets.is_empty() {
+        true => Err(ModelError::Corrupt { path: path.to_owned(), reason: "holds no adapter".to_owned() }),
+        false => Ok(targets.into_iter().collect()),
+    }
+}

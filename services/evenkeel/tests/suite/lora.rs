@@ -1,0 +1,232 @@
+//! Runs that train adapters beside a frozen model, with the embedded engine.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::{Arc, Mutex};
+
+use serde_json::Value;
+
+use crate::pipeline::assert_agrees_on;
+use crate::support::{
+    Process, count_lines, evenkeel, free_ports, refused, resume, small, succeed, train, wait_for, written_model,
+};
+
+/// A model in a folder that has learned to answer: adapters beside random weights learn nothing.
+fn learned(folder: &Path) -> PathBuf {
+    let (run, model) = (folder.join("full"), folder.join("model"));
+    let mut command = train(&run);
+    command.args(["--steps", "1", "--set", "evaluation.problems=0"]);
+    succeed(command);
+    let mut command = evenkeel(&["export"]);
+    command.arg(&run).arg("--to").arg(&model);
+    succeed(command);
+    model
+}
+
+/// Another recipe of that name in a folder: the small one with adapters beside a model.
+fn recipe(folder: &Path, model: &Path) -> PathBuf {
+    let path = folder.join("small.toml");
+    let small = std::fs::read_to_string(small()).unwrap();
+    let named = format!("[model]\npath = \"{}\"\n", model.display());
+    let text = small.replace("[model.fresh]\nlayers = 3\n", &named);
+    assert!(text.contains(&named), "{text}");
+    let adapters = "[data]\nkind = \"arithmetic\"\n\n[learner.lora]\nrank = 4\nalpha = 8.0\nseed = 5\n";
+    std::fs::write(&path, format!("{}\n{adapters}", text.replace("= 1.5e-4", "= 1e-2\nwarmup_updates = 0"))).unwrap();
+    path
+}
+
+fn lora(out: &Path, model: &Path) -> Command {
+    let mut command = evenkeel(&["train", "--recipe"]);
+    command.arg(recipe(out.parent().unwrap(), model)).arg("--out").arg(out);
+    command
+}
+
+/// The names of a folder's entries.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+#[test]
+fn a_run_of_adapters_agrees_to_the_bit_in_one_process_in_five_and_killed() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = learned(dir.path());
+    let run = assert_agrees_on(dir.path(), &recipe(dir.path(), &model), || model);
+    // Adapters alone are written, each version under a name of its own.
+    for version in names(&run.join("weights")) {
+        let (number, digest) = version.split_once('-').unwrap();
+        assert!(number.parse::<u64>().is_ok() && digest.len() == 12, "{version}");
+        let files = names(&run.join("weights").join(&version));
+        assert_eq!(files, ["adapter_config.json", "adapter_model.safetensors", "evenkeel-version.json"]);
+    }
+    for checkpoint in std::fs::read_dir(run.join("checkpoints")).unwrap().flatten() {
+        for step in names(&checkpoint.path()) {
+            assert!(!names(&checkpoint.path().join(step)).contains(&"model.safetensors".to_owned()));
+        }
+    }
+}
+
+#[test]
+fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, model) = (dir.path().join("run"), learned(dir.path()));
+    let mut command = lora(&run, &model);
+    command.args(["--steps", "2"]);
+    succeed(command);
+    let export = |to: &str, more: &[&str]| {
+        let to = dir.path().join(to);
+        let mut command = evenkeel(&["export", run.to_str().unwrap(), "--to", to.to_str().unwrap()]);
+        command.args(more);
+        succeed(command);
+        to
+    };
+    let (adapter, merged) = (export("adapter", &[]), export("merged", &["--merged"]));
+    assert!(adapter.join("adapter_model.safetensors").exists() && !adapter.join("model.safetensors").exists());
+    assert!(merged.join("model.safetensors").exists() && !merged.join("adapter_config.json").exists());
+    let next = dir.path().join("next");
+    let mut command = lora(&next, &model);
+    command.args(["--steps", "1"]);
+    command.args(["--set", &format!("learner.lora.start={}", adapter.display())]);
+    succeed(command);
+    let mut other = lora(&dir.path().join("other"), &model);
+    other.args(["--set", &format!("learner.lora.start={}", adapter.display()), "--set", "learner.lora.rank=2"]);
+    let error = refused(other);
+    assert!(error.contains("is an adapter of rank 4"), "{error}");
+}
+
+#[test]
+fn what_no_adapter_of_the_model_can_be_is_refused_before_the_run_and_the_learning_rate_is_noted() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = written_model(dir.path());
+    let dry = |setting: &str| {
+        let mut command = lora(&dir.path().join("run"), &model);
+        command.args(["--dry-run", "--set", setting]);
+        command
+    };
+    let said = String::from_utf8(succeed(dry("learner.lora.seed=1")).stdout).unwrap();
+    assert!(said.contains("about ten times that of all weights"), "{said}");
+    for (setting, words) in [
+        ("learner.lora.rank=4000", "learner.lora.rank"),
+        ("learner.lora.rank=0", "learner.lora.rank"),
+        ("learner.lora.alpha=nan", "learner.lora.alpha"),
+        ("learner.lora.targets=[\"lm_head\"]", "learner.lora.targets"),
+        ("learner.lora.targets=[]", "learner.lora.targets"),
+        ("learner.lora.start=/nowhere", "learner.lora.start"),
+    ] {
+        let output = dry(setting).output().unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert!(!output.status.success() && said.contains(words), "{setting}: {said}");
+    }
+}
+
+/// Between the generation service and an engine: passes everything on, and has the engine load another folder than it is told.
+struct Meddler {
+    address: SocketAddr,
+    /// The folder that is loaded instead, if any.
+    instead: Arc<Mutex<Option<PathBuf>>>,
+}
+
+impl Meddler {
+    fn before(engine: u16) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let instead = Arc::new(Mutex::default());
+        let shared = Arc::clone(&instead);
+        std::thread::spawn(move || {
+            for client in listener.incoming().flatten() {
+                let instead = Arc::clone(&shared);
+                std::thread::spawn(move || pass_on(&client, engine, &instead));
+            }
+        });
+        Self { address, instead }
+    }
+
+    fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+fn pass_on(client: &TcpStream, engine: u16, instead: &Mutex<Option<PathBuf>>) -> Option<()> {
+    let mut server = TcpStream::connect(("127.0.0.1", engine)).ok()?;
+    let (mut answers, mut back) = (server.try_clone().ok()?, client.try_clone().ok()?);
+    std::thread::spawn(move || {
+        let _ = std::io::copy(&mut answers, &mut back);
+        let _ = back.shutdown(std::net::Shutdown::Both);
+    });
+    let mut reader = BufReader::new(client);
+    loop {
+        let (mut head, mut length) = (String::new(), 0);
+        loop {
+            let mut line = String::new();
+            reader.read_line(&mut line).ok().filter(|bytes| *bytes > 0)?;
+            let lower = line.to_ascii_lowercase();
+            if let Some(value) = lower.strip_prefix("content-length:") {
+                length = value.trim().parse().ok()?;
+            } else if line != "\r\n" {
+                head += &line;
+            }
+            if line == "\r\n" {
+                break;
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).ok()?;
+        if head.starts_with("POST /collective_rpc")
+            && let Some(folder) = &*instead.lock().unwrap()
+        {
+            let mut json: Value = serde_json::from_slice(&body).ok()?;
+            json["kwargs"]["weights_path"] = folder.display().to_string().into();
+            body = json.to_string().into_bytes();
+        }
+        server.write_all(format!("{head}content-length: {}\r\n\r\n", body.len()).as_bytes()).ok()?;
+        server.write_all(&body).ok()?;
+    }
+}
+
+#[test]
+fn an_engine_that_answers_as_the_base_or_with_a_stale_adapter_is_found_by_the_proof() {
+    let dir = tempfile::tempdir().unwrap();
+    let model = learned(dir.path());
+    let [port] = free_ports();
+    let mut command = evenkeel(&["serve", "engine", "--recipe"]);
+    command.arg(small());
+    for setting in [format!("listen=127.0.0.1:{port}"), format!("model={}", model.display())] {
+        command.args(["--set", &setting]);
+    }
+    let _engine = Process::start(command);
+    wait_for("the engine", || TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let meddler = Meddler::before(port);
+    let run = dir.path().join("run");
+    let begin = || {
+        let mut command = lora(&run, &model);
+        // More than are done before it is killed.
+        command.args(["--steps", "2000"]);
+        command.args(["--set", &format!("generation.endpoints=[\"{}\"]", meddler.url())]);
+        command
+    };
+    let process = Process::start(begin());
+    wait_for("steps", || count_lines(&run.join("metrics.jsonl")) >= 3);
+    process.kill();
+    let stale = names(&run.join("weights")).into_iter().map(|name| run.join("weights").join(name));
+    let kept = dir.path().join("stale");
+    let oldest = stale.min_by_key(|path| {
+        path.file_name().unwrap().to_str().unwrap().split('-').next().unwrap().parse::<u64>().unwrap()
+    });
+    let oldest = oldest.unwrap();
+    std::fs::create_dir(&kept).unwrap();
+    for name in names(&oldest) {
+        std::fs::copy(oldest.join(&name), kept.join(&name)).unwrap();
+    }
+    // An adapter that was evicted: the base answers. From the first proof of a process that begins with adapters that have learned.
+    *meddler.instead.lock().unwrap() = Some(model.clone());
+    let error = refused(resume(&run));
+    assert!(error.contains("it answers as the base model"), "{error}");
+    // The folder of an earlier version.
+    *meddler.instead.lock().unwrap() = Some(kept);
+    let error = refused(resume(&run));
+    assert!(error.contains("engine") && error.contains("does not have version"), "{error}");
+}
