@@ -124,7 +124,8 @@ summary=$work/runs/run/summary.json
 began=$(date +%s)
 while sleep 1; do
   all_run
-  if [ -e "$summary" ] && [ "$(stat -c %Y "$summary")" -ge "$began" ]; then
+  # One of this start: that of the start before says "stopped".
+  if [ -e "$summary" ] && [ "$(stat -c %Y "$summary")" -ge "$began" ] && grep -qE '"state": *"(completed|stopped|failed)"' "$summary"; then
     break
   fi
 done
