@@ -5,7 +5,8 @@
 #   sbatch --nodes=3 --export=ALL,EVENKEEL_RECIPE=arithmetic deploy/slurm/several-nodes.sh
 #   sbatch --nodes=3 --gpus-per-node=1 --export=ALL,EVENKEEL_ENGINE=vllm,EVENKEEL_RECIPE=mine.toml deploy/slurm/several-nodes.sh
 #
-# Preemption and time limits are handled as in one-node.sh. docs/slurm.md has the variables, and says what is protected from other users.
+# Near its time limit the run ends after its step with a checkpoint, and the job is queued again; a job that is preempted goes on from the last
+# checkpoint. docs/slurm.md has the variables, and says what is protected from other users.
 #SBATCH --job-name=evenkeel
 #SBATCH --nodes=2
 #SBATCH --ntasks-per-node=1
@@ -55,8 +56,7 @@ service() {
   srun --overlap --job-name="$name" --nodes=1 --ntasks=1 --nodelist="$host" --output="$work/logs/$name.log" --open-mode=append "$@" &
   names+=("$name") pids+=($!)
 }
-# Servers go on taking work for a while after SIGTERM (settle), which Slurm sends to all at once: the run can end its step with them.
-server=(--set server.insecure=true --set "server.token_file=$work/token" --set "server.settle=$drain")
+server=(--set server.insecure=true --set "server.token_file=$work/token")
 
 urls=()
 for index in "${!engines[@]}"; do
@@ -104,7 +104,7 @@ all_run() {
     fi
   done
 }
-# All processes have got this TERM.
+# Every process has got it, and a second one from `srun`, at which servers end at once: the run goes on from its last checkpoint.
 trap 'echo "stopped by Slurm"; wait_for_run; exit 143' TERM
 trap 'echo "near the time limit: job $SLURM_JOB_ID is queued again"; stop; scontrol requeue "$SLURM_JOB_ID"; exit 143' USR1
 
@@ -124,7 +124,8 @@ summary=$work/runs/run/summary.json
 began=$(date +%s)
 while sleep 1; do
   all_run
-  if [ -e "$summary" ] && [ "$(stat -c %Y "$summary")" -ge "$began" ]; then
+  # One of this start: that of the start before says "stopped".
+  if [ -e "$summary" ] && [ "$(stat -c %Y "$summary")" -ge "$began" ] && grep -qE '"state": *"(completed|stopped|failed)"' "$summary"; then
     break
   fi
 done

@@ -157,7 +157,7 @@ def same(run, undisturbed, what):
 def disturbed(cluster, job, run, interruptions):
     """Takes the job away at the given steps, and waits for its end."""
     for count, (step, name, interrupt) in enumerate(interruptions, 1):
-        cluster.until(lambda: len(lines(run)) >= step, f"job {job} did not reach step {step}: {cluster.state(job)}", 900)
+        cluster.until(lambda: len(lines(run)) >= step or cluster.state(job)[0] == "FAILED", f"job {job} did not reach step {step}", 900)
         began = time.monotonic()
         interrupt(job)
         cluster.until(lambda: cluster.state(job)[:2] == ("PENDING", count) or cluster.state(job)[1] > count, f"job {job} is not queued again: {cluster.state(job)}", 300)
