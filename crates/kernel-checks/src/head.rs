@@ -56,7 +56,7 @@ pub(crate) fn scores(runner: &dyn Runner) {
         let mut case = Case::new(seed as u64);
         let chunk = Chunk::new(&mut case, shape);
         let [logp, entropy, _] = run_scores(runner, &chunk, seed as u32, seed % 2);
-        let (wanted, ()) = cpu().head(&chunk.hidden, chunk.input()).unwrap();
+        let (wanted, _) = cpu().head(&chunk.hidden, chunk.input()).unwrap();
         // Both are differences of numbers of the size of logits.
         for (what, found, wanted) in [("logp", logp, wanted.logp), ("entropy", entropy, wanted.entropy)] {
             for (found, wanted) in found.iter().zip(&wanted) {
