@@ -48,7 +48,7 @@ impl Recipe {
     pub(crate) fn model() -> Result<(Config, Parameters)> {
         let model = FreshModel { shape: FreshShape::default(), seed: SEED };
         let config = model.config();
-        let parameters = Parameters::random(&config, SEED, model.shape.deviation, &Device::Cpu)?;
+        let parameters = Parameters::random(&config, SEED, model.shape.deviation as f32, &Device::Cpu)?;
         Ok((config, parameters))
     }
 

@@ -238,7 +238,7 @@ fn another_training_begins_with_an_adapter_of_the_same_shape_and_base() {
     let refused = |base: &TempDir, settings| Learner::open(base.path(), settings).err().unwrap().to_string();
     assert!(refused(&other, start(|_| ())).contains("is an adapter for another base"));
     assert!(refused(&one, start(|lora| lora.alpha = 4.0)).contains("alpha 8"));
-    assert!(refused(&one, start(|lora| drop(lora.targets.pop()))).contains("down_proj"));
+    assert!(refused(&one, start(|lora| lora.targets.truncate(lora.targets.len() - 1))).contains("down_proj"));
     assert!(refused(&one, start(|lora| lora.start = Some("/nowhere".into()))).contains("/nowhere"));
 }
 
