@@ -416,7 +416,7 @@ impl Parameters {
         let values = values.iter().map(|value| Ok(value.force_contiguous()?)).collect::<Result<_>>()?;
         let mut ids = ids.clone();
         for layer in &mut ids.layers {
-            crate::parameters::lora::LinearModule::ALL.into_iter().for_each(|module| module.forget(layer));
+            lora::LinearModule::ALL.into_iter().for_each(|module| module.forget(layer));
         }
         Ok(Self { specs: self.base_specs().to_vec(), ids, values, lora: None })
     }
