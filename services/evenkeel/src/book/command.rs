@@ -17,6 +17,10 @@ const TYPED: [&str; 3] = ["sh", "bash", "console"];
 /// What others' programs take is theirs to say.
 const OTHERS: &[&str] = &[
     "apt-get",
+    // Loops of a shell.
+    "for",
+    "do",
+    "done",
     "cat",
     "cp",
     "curl",
@@ -26,9 +30,12 @@ const OTHERS: &[&str] = &[
     "git",
     "jq",
     "kill",
+    "kind",
+    "kubectl",
     "mkdir",
     "pip",
     "rustup",
+    "sbatch",
     "sudo",
     "tensorboard",
     "vllm",

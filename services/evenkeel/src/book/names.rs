@@ -17,7 +17,7 @@ use crate::arguments::Arguments;
 use crate::documentation::{all_keys, schema, schema_of};
 
 /// Endings of names that look like settings and are files.
-const FILES: [&str; 9] = [".rs", ".proto", ".json", ".jsonl", ".py", ".md", ".toml", ".html", ".safetensors"];
+const FILES: [&str; 10] = [".rs", ".proto", ".json", ".jsonl", ".py", ".md", ".toml", ".yaml", ".html", ".safetensors"];
 /// Pages on which names of other systems stand beside ours.
 const COMPARED: [&str; 3] = ["docs/verl.md", "docs/glossary.md", "docs/python.md"];
 /// A field of a message that looks like a setting.
