@@ -104,7 +104,7 @@ all_run() {
     fi
   done
 }
-# Every process has got it, and a second one from `srun`, at which servers end at once: the run goes on from its last checkpoint.
+# Every process has got it, and services drain: the run goes on from its last checkpoint.
 trap 'echo "stopped by Slurm"; wait_for_run; exit 143' TERM
 trap 'echo "near the time limit: job $SLURM_JOB_ID is queued again"; stop; scontrol requeue "$SLURM_JOB_ID"; exit 143' USR1
 

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Exit status after a second signal: the shell convention for SIGINT.
+/// Exit status after a Ctrl-C that ends the draining: the shell convention for SIGINT.
 const INTERRUPTED: i32 = 130;
 
 /// Exit status after a SIGTERM before there is anything to drain: the shell convention.
@@ -46,7 +46,8 @@ pub fn exit_on_early_signal() -> io::Result<()> {
     Ok(())
 }
 
-/// Completes at the first SIGTERM or Ctrl-C. A second one exits the process at once.
+/// Completes at the first SIGTERM or Ctrl-C. A Ctrl-C after it exits the process at once; a SIGTERM changes nothing, since schedulers send it
+/// repeatedly.
 pub async fn shutdown_signal() {
     let mut signals = match Signals::listen() {
         Ok(signals) => signals,
@@ -58,10 +59,10 @@ pub async fn shutdown_signal() {
     };
     DRAINS.store(true, Ordering::SeqCst);
     let name = signals.next().await;
-    tracing::info!(signal = name, "draining; a second signal exits at once");
+    tracing::info!(signal = name, "draining; Ctrl-C exits at once");
     tokio::spawn(async move {
-        let name = signals.next().await;
-        tracing::warn!(signal = name, "exiting without draining");
+        signals.interrupted().await;
+        tracing::warn!(signal = "SIGINT", "exiting without draining");
         std::process::exit(INTERRUPTED);
     });
 }
@@ -85,6 +86,10 @@ impl Signals {
             _ = self.interrupt.recv() => "SIGINT",
         }
     }
+
+    async fn interrupted(&mut self) {
+        self.interrupt.recv().await;
+    }
 }
 
 #[cfg(not(unix))]
@@ -101,5 +106,9 @@ impl Signals {
             Ok(()) => "Ctrl-C",
             Err(_) => std::future::pending().await,
         }
+    }
+
+    async fn interrupted(&mut self) {
+        self.next().await;
     }
 }
