@@ -231,8 +231,11 @@ pub(crate) fn open_tensors(path: &Path) -> Result<(File, BTreeMap<String, Tensor
 /// The entry of a header that is no tensor.
 const METADATA: &str = "__metadata__";
 
+/// What a header says, by name.
+type Header = BTreeMap<String, Box<RawValue>>;
+
 /// A file after its header, the length of the header, and what it says.
-fn open_header(path: &Path) -> Result<(File, u64, BTreeMap<String, Box<RawValue>>), FileProblem> {
+fn open_header(path: &Path) -> Result<(File, u64, Header), FileProblem> {
     let mut file = open(path, u64::MAX)?;
     let mut length = [0; 8];
     file.read_exact(&mut length)?;

@@ -100,7 +100,7 @@ fn scaling_of_rotary_positions_keeps_its_numbers() {
     let error = rope(&[(kind, text("longrope"))], None).unwrap_err().to_string();
     assert!(error.contains("\"longrope\", allowed: none, linear or yarn"), "{error}");
     let error = rope(&[(kind, text("linear"))], None).unwrap_err().to_string();
-    assert!(error.contains("llama.rope.scaling.factor") && error.contains("allowed: a number"), "{error}");
+    assert!(error.contains("llama.rope.scaling.factor") && error.contains("required: a number"), "{error}");
 }
 
 #[test]

@@ -40,9 +40,6 @@ pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, a
     if m == 0 || n == 0 {
         return;
     }
-    if inner == 0 && store == Store::Set {
-        (0..m).for_each(|i| c[i * c_stride..][..n].fill(0.0));
-    }
     #[cfg(target_arch = "x86_64")]
     if inner > 0 && m * n > FEW && wide::is_supported() {
         return wide::product(c, c_stride, a, b, alpha, store);
@@ -60,7 +57,10 @@ pub(crate) fn reads_weights_by_rows() -> bool {
 
 /// The product of operands that [`matmul`] has checked.
 fn without_wide(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, alpha: f32, store: Store) {
-    let inner = a.columns;
+    let (m, n, inner) = (a.rows, b.columns, a.columns);
+    if inner == 0 && store == Store::Set {
+        (0..m).for_each(|i| c[i * c_stride..][..n].fill(0.0));
+    }
     for first in (0..inner).step_by(INNER) {
         let step = INNER.min(inner - first);
         let (a, b) = (a.columns(first, step), b.rows(first, step));

@@ -59,6 +59,7 @@ pub(super) fn lane_sum(n: usize, f: impl Fn(usize) -> f32) -> f32 {
 }
 
 /// Two sums over 0..n, each in the order of [`lane_sum`].
+#[expect(clippy::needless_range_loop, reason = "two lists of lanes side by side")]
 #[inline(always)]
 pub(super) fn lane_sums(n: usize, f: impl Fn(usize) -> [f32; 2]) -> [f32; 2] {
     let mut lanes = [[0f32; LANES]; 2];
