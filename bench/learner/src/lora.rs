@@ -76,11 +76,10 @@ pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Update
     let mut found = Updates { tokens: groups.len() * size * response, trained, ..Updates::default() };
     for rep in 0..=reps {
         let times = [
-            timed(|| Ok(drop(full.train(groups.clone())?)))?,
-            timed(|| Ok(drop(lora.train(groups.clone())?)))?,
-            timed(|| (0..OFTEN).try_for_each(|_| Ok(drop(lora.publish(&folder, PublishOptions::default())?))))?
-                / OFTEN as f64,
-            timed(|| (0..3).try_for_each(|_| Ok(drop(lora.score(&pairs, 1.0)?))))?,
+            timed(1, || full.train(groups.clone()).map(drop).map_err(Into::into))?,
+            timed(1, || lora.train(groups.clone()).map(drop).map_err(Into::into))?,
+            timed(OFTEN, || lora.publish(&folder, PublishOptions::default()).map(drop).map_err(Into::into))?,
+            3.0 * timed(3, || lora.score(&pairs, 1.0).map(drop).map_err(Into::into))?,
         ];
         // The first one warms up.
         if rep > 0 {
@@ -94,11 +93,13 @@ pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Update
     Ok(found)
 }
 
-/// Seconds of CPU time that work takes on all threads of this process.
-fn timed(work: impl FnOnce() -> Result<()>) -> Result<f64> {
+/// Seconds of CPU time that work takes on all threads of this process, as a mean over so many times.
+fn timed(times: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let before = cpu_seconds()?;
-    work()?;
-    Ok(cpu_seconds()? - before)
+    for _ in 0..times {
+        work()?;
+    }
+    Ok((cpu_seconds()? - before) / times as f64)
 }
 
 /// Of all threads, those that have ended among them, in ticks of a hundredth of a second.

@@ -49,7 +49,8 @@ fn main() -> ExitCode {
     });
     let lora = LORA.into_iter().flat_map(|(name, base)| {
         let (adapter, base) = (Path::new(GOLDEN).join("lora").join(name), Path::new(GOLDEN).join(base));
-        let checks: [(&str, fn(&Path, &Path)); 3] = [
+        type Check = fn(&Path, &Path);
+        let checks: [(&str, Check); 3] = [
             ("forward_and_gradients_by_the_fused_kernels", adapter_by_fused_kernels),
             ("forward_and_gradients_by_tensor_operations", adapter_by_tensor_operations),
             ("logits_by_decoding", adapter_by_decoding),
