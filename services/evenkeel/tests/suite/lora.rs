@@ -13,7 +13,7 @@ use crate::support::{
     Process, count_lines, evenkeel, free_ports, refused, resume, small, succeed, train, wait_for, written_model,
 };
 
-/// A model in a folder that has learned to answer: adapters beside random weights learn nothing.
+/// A model in a folder that has learned to end its answers: adapters beside random weights learn nothing.
 fn learned(folder: &Path) -> PathBuf {
     let (run, model) = (folder.join("full"), folder.join("model"));
     let mut command = train(&run);
@@ -32,8 +32,14 @@ fn recipe(folder: &Path, model: &Path) -> PathBuf {
     let named = format!("[model]\npath = \"{}\"\n", model.display());
     let text = small.replace("[model.fresh]\nlayers = 3\n", &named);
     assert!(text.contains(&named), "{text}");
-    let adapters = "[data]\nkind = \"arithmetic\"\n\n[learner.lora]\nrank = 4\nalpha = 8.0\nseed = 5\n";
-    std::fs::write(&path, format!("{}\n{adapters}", text.replace("= 1.5e-4", "= 1e-2\nwarmup_updates = 0"))).unwrap();
+    // It solves nothing, but the reward by length makes groups ones that teach.
+    let changes = [("= 1.5e-4", "= 1e-2\nwarmup_updates = 0"), ("[warm_start]\nsteps = 60", "[warm_start]\nsteps = 0")];
+    let text = changes.iter().fold(text, |text, (from, to)| {
+        assert!(text.contains(from), "{text}");
+        text.replace(from, to)
+    });
+    let more = "[data]\nkind = \"arithmetic\"\n\n[shaping]\noverlong_buffer_tokens = 70\n\n[learner.lora]\nrank = 4\nalpha = 8.0\nseed = 5\n";
+    std::fs::write(&path, format!("{text}\n{more}")).unwrap();
     path
 }
 
@@ -56,6 +62,10 @@ fn a_run_of_adapters_agrees_to_the_bit_in_one_process_in_five_and_killed() {
     let dir = tempfile::tempdir().unwrap();
     let model = learned(dir.path());
     let run = assert_agrees_on(dir.path(), &recipe(dir.path(), &model), || model);
+    let lines = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert!(last["actor/grad_norm"].as_f64().unwrap() > 0.0, "{last}");
+    assert_eq!((&last["proof/excluded"], &last["proof/excluded/base"]), (&last["proof/suspicions"], &1.into()));
     // Adapters alone are written, each version under a name of its own.
     for version in names(&run.join("weights")) {
         let (number, digest) = version.split_once('-').unwrap();

@@ -210,10 +210,19 @@ impl SampledGroup {
         rewards.all(|reward| reward == first).then_some(first)
     }
 
-    /// Whether all advantages of raw rewards are 0, so that the group teaches nothing. Shaped rewards do not count: a length penalty makes
-    /// even groups of wrong answers differ.
+    /// Whether all advantages of raw rewards are 0, so that dynamic sampling replaces the group. Shaped rewards do not count there: a length
+    /// penalty makes even groups of wrong answers differ.
     pub(crate) fn is_zero_advantage(&self) -> bool {
         self.shared_reward().is_some() || self.samples.iter().all(|sample| sample.rewards().is_none())
+    }
+
+    /// Whether the shaped rewards of all valid samples are equal in each of their parts, so that the group teaches nothing where it is trained
+    /// on.
+    pub(crate) fn teaches_nothing(&self) -> bool {
+        let mut all = self.samples.iter().filter_map(|sample| Some((sample.rewards()?.shaped, sample)));
+        let Some((first, sample)) = all.next() else { return true };
+        let parts: Vec<_> = sample.weighted_components().collect();
+        all.all(|(shaped, sample)| shaped == first && sample.weighted_components().eq(parts.iter().copied()))
     }
 
     /// The message for the learner; `index` is the group's place in the step. The tokens of its samples are in the message then, and no
@@ -323,6 +332,15 @@ pub(super) mod tests {
         assert!(group(2, &[Some(1.0), Some(1.0), None]).is_zero_advantage());
         assert!(group(2, &[None, None]).is_zero_advantage());
         assert_eq!(group(2, &[Some(0.0), None]).shared_reward(), Some(0.0));
+    }
+
+    #[test]
+    fn a_group_of_wrong_answers_teaches_where_its_shaped_rewards_differ() {
+        let mut group = group(3, &[Some(0.0), Some(0.0), None]);
+        assert!(group.is_zero_advantage() && group.teaches_nothing());
+        let SampleStatus::Valid { rewards, .. } = &mut group.samples[1].status else { panic!("it is valid") };
+        rewards.shaped = -0.5;
+        assert!(group.is_zero_advantage() && !group.teaches_nothing());
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl StepBatch {
 
     /// Counts its groups for Prometheus.
     pub(crate) fn record(&self) {
-        let zero_advantage = self.groups.iter().filter(|group| group.is_zero_advantage()).count() as u64;
+        let zero_advantage = self.groups.iter().filter(|group| group.teaches_nothing()).count() as u64;
         instruments::groups("trained", self.groups.len() as u64 - zero_advantage);
         instruments::groups("trained_zero_advantage", zero_advantage);
         instruments::groups("dropped_zero_advantage", self.dropped.len() as u64);

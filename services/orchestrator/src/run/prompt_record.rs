@@ -44,7 +44,7 @@ pub(super) fn outcome(group: &SampledGroup, is_sent: bool) -> PromptOutcome {
     match (is_sent, is_judged) {
         (true, false) => PromptOutcome::Invalid,
         (false, false) => PromptOutcome::DroppedInvalid,
-        (true, true) if group.is_zero_advantage() => PromptOutcome::TrainedZeroAdvantage,
+        (true, true) if group.teaches_nothing() => PromptOutcome::TrainedZeroAdvantage,
         (true, true) => PromptOutcome::Trained,
         (false, true) => PromptOutcome::DroppedZeroAdvantage,
     }

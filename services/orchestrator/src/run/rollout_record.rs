@@ -132,7 +132,7 @@ impl RolloutRecord {
                 Some(report) if report.advantage == 0.0 => Some(NotTrained::ZeroAdvantage),
                 Some(report) if report.weight == 0.0 => Some(NotTrained::ZeroWeight),
                 Some(_) => Some(NotTrained::UpdateSkipped),
-                None => group.is_zero_advantage().then_some(NotTrained::ZeroAdvantage),
+                None => group.teaches_nothing().then_some(NotTrained::ZeroAdvantage),
             },
         }
     }
