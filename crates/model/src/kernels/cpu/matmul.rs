@@ -15,17 +15,12 @@
 use gemm::{Parallelism, gemm};
 
 use super::in_order::in_order;
-use super::view::{Store, View};
+use super::view::{INNER, Store, View};
 #[cfg(target_arch = "x86_64")]
 use super::wide;
 
 /// Elements of a product up to which packing costs more than the product.
 const FEW: usize = 32;
-
-/// `gemm` cuts the inner dimension if it does not fit a cache, at positions that depend on all three sizes and on the CPU,
-/// but never below this. It is cut at fixed positions here instead, so that a result's bits depend on its own row and
-/// column alone.
-pub(super) const INNER: usize = 512;
 
 /// c = alpha a b, or c += alpha a b; c is row-major with rows `c_stride` apart.
 ///

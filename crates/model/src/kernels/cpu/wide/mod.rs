@@ -12,7 +12,7 @@ mod vectors;
 
 use std::cell::RefCell;
 
-use super::view::{Store, View};
+use super::view::{INNER, Store, View};
 use pack::{pack_lanes, pack_rows};
 use tile::{Destination, Rows, Tile};
 use vectors::LANES;
@@ -24,7 +24,7 @@ const VECTORS: usize = 3;
 /// Most lanes of a tile.
 const WIDTH: usize = VECTORS * LANES;
 /// Terms that are packed at a time. Sums are restarted there in any case.
-const DEPTH: usize = 4 * super::matmul::INNER;
+const DEPTH: usize = 4 * INNER;
 /// Values of panels that are packed at a time.
 const PACKED: usize = 1 << 18;
 

@@ -5,8 +5,7 @@ use std::arch::x86_64::{
     _mm512_setzero_ps, _mm512_store_ps,
 };
 
-use super::super::matmul::INNER;
-use super::super::view::Store;
+use super::super::view::{INNER, Store};
 use super::vectors::{LANES, first_lanes, read_columns, write_columns};
 use super::{ROWS, VECTORS, WIDTH};
 
