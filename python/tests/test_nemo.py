@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 import pytest
+from formula import clipped, direct
 
 from evenkeel_rlvr import errors, nemo
 from evenkeel_rlvr._outcome import group_advantages
@@ -106,21 +107,6 @@ def test_without_nemo_rl_it_says_so(monkeypatch):
         nemo.register()
 
 
-def direct(terms, advantages, mask, valid):
-    """Balanced aggregation with plain loops."""
-    total, counted = 0.0, 0
-    for group in range(PROMPTS):
-        own = [i for i in range(ROWS) if GROUPS[i] == group and valid[i] and mask[i].any()]
-        counted += bool(own)
-        for sign in (1, -1):
-            side = [i for i in own if advantages[i] * sign > 0]
-            if side:
-                m = sum(abs(advantages[i]) for i in side)
-                z = sum(abs(advantages[i]) * mask[i].sum() for i in side)
-                total += m / (len(own) * z) * sum((terms[i] * mask[i]).sum() for i in side)
-    return -total / counted
-
-
 @pytest.mark.parametrize("token_level_loss", [True, False])
 def test_nemos_loss_becomes_balanced(token_level_loss):
     numbers = np.random.default_rng(5)
@@ -140,13 +126,12 @@ def test_nemos_loss_becomes_balanced(token_level_loss):
     folded = nemo.fold_advantages(
         np.repeat(advantages[:, None], WIDTH + 1, axis=1), padded, prompts, token_level_loss=token_level_loss, sample_mask=samples
     )
-    terms = lambda a: np.minimum(ratio * a[:, None], np.clip(ratio, 0.8, 1.28) * a[:, None])  # noqa: E731
     counted = mask * samples[:, None]
-    summed = -(terms(folded[:, 0]) * counted).sum(1)
+    summed = -(clipped(ratio, folded[:, 0]) * counted).sum(1)
     got = summed.sum() / counted.sum() if token_level_loss else (summed / mask.sum(1)).sum() / samples.sum()
-    assert got == pytest.approx(direct(terms(advantages), advantages, counted, samples > 0), rel=1e-9)
+    assert got == pytest.approx(direct(clipped(ratio, advantages), advantages, counted, GROUPS, samples > 0), rel=1e-9)
     # Without folding, it is another loss.
-    plain = -(terms(advantages) * counted).sum(1)
+    plain = -(clipped(ratio, advantages) * counted).sum(1)
     assert plain.sum() / counted.sum() != pytest.approx(got, rel=1e-2)
 
 

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from formula import clipped, direct
 
 from evenkeel_rlvr import InvalidVerdict, balanced, errors, openrlhf as openrlhf_module, trl, verifiers, verl
 from evenkeel_rlvr.__main__ import main
@@ -39,25 +40,6 @@ def batch():
     rewards[2 * RESPONSES : 3 * RESPONSES] = numbers.random(RESPONSES)
     ratio = np.exp(0.3 * numbers.normal(size=(ROWS, WIDTH)))
     return mask, rewards, ratio
-
-
-def clipped(ratio, advantages):
-    return np.minimum(ratio * advantages[:, None], np.clip(ratio, 0.8, 1.28) * advantages[:, None])
-
-
-def direct(terms, advantages, mask, groups, valid):
-    """Balanced aggregation with plain loops."""
-    total, counted = 0.0, 0
-    for group in sorted(set(groups.tolist())):
-        own = [i for i in range(len(mask)) if groups[i] == group and valid[i] and mask[i].any()]
-        counted += bool(own)
-        for sign in (1, -1):
-            side = [i for i in own if advantages[i] * sign > 0]
-            if side:
-                m = sum(abs(advantages[i]) for i in side)
-                z = sum(abs(advantages[i]) * mask[i].sum() for i in side)
-                total += m / (len(own) * z) * sum((terms[i] * mask[i]).sum() for i in side)
-    return -total / counted
 
 
 def algorithm(**changes):
