@@ -101,15 +101,13 @@ def test_rows_of_programs_have_no_verdict_as_mathematics_and_the_others_none_as_
 
 @pytest.mark.skipif(os.environ.get("EVENKEEL_TEST_PROGRAMS") != "1", reason="EVENKEEL_TEST_PROGRAMS is not set")
 def test_each_program_of_the_run_has_one_right_answer_among_those_of_the_warm_start():
-    pytest.importorskip("grpc")
     numbers = random.Random(0)
     rows = [row for row in trl_balanced.tasks() if row["tests"] is not None]
-    with trl_balanced.reward_service(None) as address:
-        reward = code_reward("tests", address=address)
-        for row in rows:
-            answers = sorted({trl_balanced.answer_to(row, numbers) for _ in range(200)})
-            judged = reward(prompts=[row["prompt"]] * len(answers), completions=answers, tests=[row["tests"]] * len(answers))
-            assert sorted(judged) == [0.0] * (len(answers) - 1) + [1.0], (row, answers, judged)
+    reward = code_reward("tests")
+    for row in rows:
+        answers = sorted({trl_balanced.answer_to(row, numbers) for _ in range(200)})
+        judged = reward(prompts=[row["prompt"]] * len(answers), completions=answers, tests=[row["tests"]] * len(answers))
+        assert sorted(judged) == [0.0] * (len(answers) - 1) + [1.0], (row, answers, judged)
 
 
 def test_the_rise_is_from_the_first_five_steps_to_the_last_five():

@@ -1,25 +1,20 @@
 #!/usr/bin/env python3
 """GRPO with TRL on a tiny model that this file makes, with rewards for mathematics and programs and with balanced aggregation.
 
-    pip install 'evenkeel-rlvr[numpy,grpc]' 'trl==1.16.*' datasets
+    pip install 'evenkeel-rlvr[numpy]' 'trl==1.16.*' datasets
     python trl_balanced.py                       # a minute on one core, no download
 
 The model has some thousand random weights and reads single characters. A warm start on random answers teaches it how an answer and a program
 look, and not which is right; 20 steps of reinforcement learning teach it that. The run prints the mean reward of each step and fails unless it rises
 by `RISE` from the first five steps to the last five.
 
-Programs are judged by a reward service: that of `--address` or EVENKEEL_REWARD, or one that is started here from the program `evenkeel` on the path
-(or EVENKEEL_PROGRAM). `--without-programs` leaves them out.
+Programs are judged in the package's own sandbox, or by the reward service of `--address` or EVENKEEL_REWARD (needs `evenkeel-rlvr[grpc]`).
+`--without-programs` leaves them out.
 """
 
 import argparse
-import contextlib
 import json
-import os
 import random
-import re
-import shutil
-import subprocess
 import sys
 import tempfile
 
@@ -157,30 +152,6 @@ def train(seed, steps, learning_rate, address, with_programs=True):
     return [entry["reward"] for entry in trainer.state.log_history if "reward" in entry]
 
 
-@contextlib.contextmanager
-def reward_service(address):
-    """The address of a reward service, which is started if there is none."""
-    address = address or os.environ.get("EVENKEEL_REWARD")
-    if address:
-        yield address
-        return
-    program = os.environ.get("EVENKEEL_PROGRAM") or shutil.which("evenkeel")
-    if not program:
-        sys.exit("no reward service: give --address, start `evenkeel serve reward`, or leave programs out by --without-programs")
-    command = [program, "serve", "reward", "--set", "server.listen=127.0.0.1:0"]
-    service = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True)
-    try:
-        for line in service.stderr:
-            found = re.search(r"serving .*address=(\S+)", line)
-            if found:
-                yield found.group(1)
-                return
-        sys.exit(f"{program} did not start: {service.wait()}")
-    finally:
-        service.terminate()
-        service.wait()
-
-
 def rise(curve):
     """From the mean of the first five steps to that of the last five."""
     return sum(curve[-5:]) / 5 - sum(curve[:5]) / 5
@@ -196,8 +167,7 @@ def main():
     chosen = options.parse_args()
     if chosen.steps < 10:
         options.error("--steps: at least 10")
-    with contextlib.nullcontext() if chosen.without_programs else reward_service(chosen.address) as address:
-        curve = train(chosen.seed, chosen.steps, chosen.learning_rate, address, not chosen.without_programs)
+    curve = train(chosen.seed, chosen.steps, chosen.learning_rate, chosen.address, not chosen.without_programs)
     for step, reward in enumerate(curve, 1):
         print(f"{step:4}  {reward:.3f}  {'#' * round(reward * 50)}")
     print(f"rise {rise(curve):.3f}, at least {RISE}")
