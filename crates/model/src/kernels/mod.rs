@@ -45,8 +45,14 @@ pub trait Arrays: Send + Sync {
 
     /// A gradient of zeros for a parameter.
     fn zero_gradient(&self, parameter: &Tensor) -> Result<Self::Gradient>;
+    /// Prepares the memory of new gradients that will all be added to, where that saves time.
+    fn prepare_gradients<'a>(&self, _gradients: impl Iterator<Item = &'a mut Self::Gradient>)
+    where
+        Self::Gradient: 'a,
+    {
+    }
     /// Adds one gradient to another, element by element.
-    fn add_gradient(&self, into: &mut Self::Gradient, other: &Self::Gradient) -> Result<()>;
+    fn add_gradient(&self, into: &mut Self::Gradient, other: Self::Gradient) -> Result<()>;
     /// The gradient as an fp32 tensor of the parameter's shape, on its device.
     fn gradient_tensor(&self, gradient: Self::Gradient, parameter: &Tensor) -> Result<Tensor>;
     /// The optimizer's passes, where there are kernels for them.

@@ -37,13 +37,16 @@ impl<G: Send> Block<G> {
             let additions = if id == head && is_tied && !is_apart { 2 } else { 1 };
             Ok(Slot::new(kernels.zero_gradient(parameters.get(id))?, additions))
         };
-        Ok(Self {
+        let mut block = Self {
             first: trained.start,
             slots: trained.map(|id| slot(ParameterId::at(id))).collect::<Result<_>>()?,
             tied_embedding: (is_tied && is_apart).then(|| slot(embedding)).transpose()?,
             embedding,
             failed: AtomicUsize::new(usize::MAX),
-        })
+        };
+        let slots = block.slots.iter_mut().chain(&mut block.tied_embedding);
+        kernels.prepare_gradients(slots.map(Slot::gradient_mut));
+        Ok(block)
     }
 
     /// Ends the waiting of all micro-batches after this one.
@@ -62,7 +65,7 @@ impl<G: Send> Block<G> {
         if let Some(embedding) = self.tied_embedding.map(Slot::into_sum) {
             // Trained with all the others, from the first parameter on.
             let both = &mut sums[self.embedding.index()];
-            kernels.add_gradient(&mut both.gradient, &embedding.gradient)?;
+            kernels.add_gradient(&mut both.gradient, embedding.gradient)?;
             both.is_reached &= embedding.is_reached;
         }
         Ok(GradientSet::new(sums))
@@ -90,6 +93,10 @@ impl<G> Slot<G> {
 
     fn lock(&self) -> MutexGuard<'_, Turns<G>> {
         self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn gradient_mut(&mut self) -> &mut G {
+        &mut self.turns.get_mut().unwrap_or_else(PoisonError::into_inner).gradient
     }
 
     fn into_sum(self) -> Sum<G> {

@@ -33,7 +33,7 @@ impl<G: Send> GradientSet<G> {
     /// This set and another of the same parameters, added.
     pub(crate) fn plus(mut self, kernels: &impl Arrays<Gradient = G>, other: Self) -> Result<Self> {
         for (into, from) in self.sums.iter_mut().zip(other.sums) {
-            kernels.add_gradient(&mut into.gradient, &from.gradient)?;
+            kernels.add_gradient(&mut into.gradient, from.gradient)?;
             into.is_reached |= from.is_reached;
         }
         Ok(self)

@@ -51,7 +51,7 @@ impl Arrays for Faulty {
     fn zero_gradient(&self, parameter: &Tensor) -> Result<Vec<f32>> {
         self.0.zero_gradient(parameter)
     }
-    fn add_gradient(&self, into: &mut Vec<f32>, other: &Vec<f32>) -> Result<()> {
+    fn add_gradient(&self, into: &mut Vec<f32>, other: Vec<f32>) -> Result<()> {
         self.0.add_gradient(into, other)
     }
     fn gradient_tensor(&self, gradient: Vec<f32>, parameter: &Tensor) -> Result<Tensor> {

@@ -12,6 +12,7 @@ mod norm;
 mod rotary;
 mod rows;
 mod simd;
+mod sums;
 mod swiglu;
 mod view;
 #[cfg(target_arch = "x86_64")]
@@ -27,7 +28,8 @@ use candle_core::{CpuStorage, Storage, Tensor};
 use super::Arrays;
 use crate::error::{ModelError, Result};
 
-/// The fused f32 kernels. They have no state; each thread reuses the memory of its activations.
+/// The fused f32 kernels. They have no state but memory that is used again: activations in each thread, and sums
+/// of gradients.
 ///
 /// They give the same bits on every processor that they run on: each sum has one order, whatever the width of the
 /// vectors, and the few logarithms and cosines are compiled in instead of taken from the C library.
@@ -92,11 +94,16 @@ impl Arrays for Cpu {
     const SERVES_THREADS: bool = true;
 
     fn zero_gradient(&self, parameter: &Tensor) -> Result<Vec<f32>> {
-        Ok(vec![0.0; parameter.elem_count()])
+        Ok(sums::zeros(parameter.elem_count()))
     }
 
-    fn add_gradient(&self, into: &mut Vec<f32>, other: &Vec<f32>) -> Result<()> {
-        simd::add(into, other);
+    fn prepare_gradients<'a>(&self, gradients: impl Iterator<Item = &'a mut Vec<f32>>) {
+        sums::map(gradients);
+    }
+
+    fn add_gradient(&self, into: &mut Vec<f32>, other: Vec<f32>) -> Result<()> {
+        simd::add(into, &other);
+        sums::keep(other);
         Ok(())
     }
 

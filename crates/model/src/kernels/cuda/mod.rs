@@ -199,7 +199,7 @@ impl<D: Device> Arrays for Cuda<D> {
         Ok(Gradient::new(self.device.address(&memory), memory, count))
     }
 
-    fn add_gradient(&self, into: &mut Self::Gradient, other: &Self::Gradient) -> Result<()> {
+    fn add_gradient(&self, into: &mut Self::Gradient, other: Self::Gradient) -> Result<()> {
         self.run(add(self.device.properties(), into.count(), into.at(), other.at()))
     }
 

@@ -57,8 +57,8 @@ impl Arrays for Portable {
         Ok(parameter.zeros_like()?)
     }
 
-    fn add_gradient(&self, into: &mut Tensor, other: &Tensor) -> Result<()> {
-        *into = (&*into + other)?;
+    fn add_gradient(&self, into: &mut Tensor, other: Tensor) -> Result<()> {
+        *into = (&*into + &other)?;
         Ok(())
     }
 

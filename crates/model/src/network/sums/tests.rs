@@ -39,7 +39,7 @@ impl Arrays for Words {
         Ok(Text { text: String::new(), live: Arc::clone(&self.live) })
     }
 
-    fn add_gradient(&self, into: &mut Text, other: &Text) -> Result<()> {
+    fn add_gradient(&self, into: &mut Text, other: Text) -> Result<()> {
         into.text = format!("[{} + {}]", into.text, other.text);
         Ok(())
     }
