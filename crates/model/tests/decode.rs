@@ -112,6 +112,24 @@ proptest! {
 }
 
 #[test]
+fn a_sequence_goes_on_from_the_prefix_of_another_with_the_same_bits() {
+    for config in [config(Architecture::QWEN3), config(Architecture::QWEN2), wide()] {
+        let ids = ids(&config, &mut ChaCha8Rng::seed_from_u64(5), 70);
+        let decoder = decoder(&config, 1);
+        let mut whole = decoder.sequence().unwrap();
+        let wanted = decoder.step(&mut [Step { cache: &mut whole, ids: &ids }]).unwrap();
+        for length in [0, 1, 31, 32, 33, 69] {
+            let mut cache = decoder.prefix(&whole, length).unwrap();
+            assert_eq!(cache.len(), length);
+            let found = decoder.step(&mut [Step { cache: &mut cache, ids: &ids[length..] }]).unwrap();
+            assert_eq!(found, wanted, "{length} tokens");
+        }
+        let Err(error) = decoder.prefix(&whole, 71) else { panic!("a longer prefix than the sequence") };
+        assert!(error.to_string().contains("at most 70"), "{error}");
+    }
+}
+
+#[test]
 fn a_decoder_of_a_folder_is_that_of_the_parameters_in_it() {
     // With a tied head and without.
     for config in [&variants()[3], &variants()[4]] {

@@ -161,6 +161,19 @@ impl<K: DecoderKernels> Decoder<K> {
         Ok(KvCache { layers, length: 0 })
     }
 
+    /// The keys and values of the first tokens of a sequence: those of any other sequence that begins with the same ones.
+    ///
+    /// # Errors
+    /// More tokens than it has.
+    pub fn prefix(&self, of: &KvCache<K>, tokens: usize) -> Result<KvCache<K>> {
+        if tokens > of.length {
+            return Err(ModelError::input("tokens of a prefix", tokens, format!("at most {}", of.length)));
+        }
+        let shape = HeadShape::of(&self.config);
+        let layers = of.layers.iter().map(|layer| self.kernels.prefix(layer, tokens, shape)).collect::<Result<_>>()?;
+        Ok(KvCache { layers, length: tokens })
+    }
+
     /// Appends each step's tokens and returns the logits after its last one, (steps, vocabulary).
     ///
     /// # Errors

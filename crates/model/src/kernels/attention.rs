@@ -89,6 +89,8 @@ pub trait CachedAttention: Arrays {
     type Cache: Send;
     /// An empty cache.
     fn new_cache(&self, shape: HeadShape) -> Result<Self::Cache>;
+    /// A cache of the first `tokens` of a sequence, at most as many as it has.
+    fn prefix(&self, of: &Self::Cache, tokens: usize, shape: HeadShape) -> Result<Self::Cache>;
     /// Appends the rows of k and v to the caches and attends: `rows[i]` new rows belong to `caches[i]`, in order.
     /// A row attends to its sequence up to itself. Returns (n, heads * d); a row's bits depend on its sequence alone.
     fn attend(

@@ -76,6 +76,8 @@ pub(crate) struct Metrics {
     running: AtomicUsize,
     waiting: AtomicUsize,
     reserved: AtomicUsize,
+    prefix_queries: AtomicU64,
+    prefix_hits: AtomicU64,
     prompt_tokens: AtomicU64,
     generation_tokens: AtomicU64,
     preemptions: AtomicU64,
@@ -108,6 +110,8 @@ impl Metrics {
             running: AtomicUsize::new(0),
             waiting: AtomicUsize::new(0),
             reserved: AtomicUsize::new(0),
+            prefix_queries: AtomicU64::new(0),
+            prefix_hits: AtomicU64::new(0),
             prompt_tokens: AtomicU64::new(0),
             generation_tokens: AtomicU64::new(0),
             preemptions: AtomicU64::new(0),
@@ -153,6 +157,16 @@ impl Metrics {
     /// A running sequence has to compute its keys and values again.
     pub(crate) fn preempted(&self) {
         self.preemptions.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// A sequence begins with no keys and values of so many tokens.
+    pub(crate) fn began(&self, tokens: usize) {
+        self.prefix_queries.fetch_add(tokens as u64, Ordering::Relaxed);
+    }
+
+    /// It took those of so many from another.
+    pub(crate) fn shared(&self, tokens: usize) {
+        self.prefix_hits.fetch_add(tokens as u64, Ordering::Relaxed);
     }
 
     /// A step computed this many tokens.

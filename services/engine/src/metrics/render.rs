@@ -28,15 +28,14 @@ impl Metrics {
         }
         let usage = reserved as f64 / self.cache_tokens as f64;
         text.gauge("kv_cache_usage_perc", "Fraction of the cache reserved for running sequences, 0 to 1.", usage);
-        let zero = AtomicU64::new(0);
-        text.counter("prefix_cache_queries", "Tokens looked up in a prefix cache: there is none.", &zero);
-        text.counter("prefix_cache_hits", "Tokens found in a prefix cache: there is none.", &zero);
+        text.counter("prefix_cache_queries", "Tokens looked up among running sequences.", &self.prefix_queries);
+        text.counter("prefix_cache_hits", "Tokens whose keys and values a running sequence had.", &self.prefix_hits);
         text.counter(
             "num_preemptions",
             "Sequences that had to compute their keys and values again.",
             &self.preemptions,
         );
-        text.counter("prompt_tokens", "Prompt tokens computed.", &self.prompt_tokens);
+        text.counter("prompt_tokens", "Prompt tokens, computed or shared.", &self.prompt_tokens);
         text.counter("generation_tokens", "Tokens generated.", &self.generation_tokens);
         text.head("request_success_total", "Sequences that ended, by reason.", "counter");
         let counts = self.finished.iter().map(|count| count.load(Ordering::Relaxed));

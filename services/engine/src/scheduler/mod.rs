@@ -12,6 +12,7 @@ mod pause;
 mod queue;
 mod run;
 mod sequence;
+mod shared_prefix;
 mod timestamps;
 
 pub(crate) use admission::{Admission, Permit};

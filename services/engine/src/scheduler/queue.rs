@@ -65,6 +65,7 @@ impl Queue {
             match decoder.sequence() {
                 Ok(cache) => {
                     sequence.begin(cache, tokenizer);
+                    self.metrics.began(sequence.tokens());
                     self.reserved += sequence.reserved();
                     self.running.push(sequence);
                 }
@@ -109,6 +110,7 @@ impl Queue {
             match decoder.sequence() {
                 Ok(cache) => {
                     sequence.restart(cache);
+                    self.metrics.began(sequence.tokens());
                     self.metrics.preempted();
                 }
                 Err(error) => sequence.end(FinishReason::Error(error.to_string())),

@@ -13,7 +13,7 @@ use tokio::sync::{mpsc, oneshot};
 use super::pause::Pause;
 use super::queue::Queue;
 use super::sequence::Sequence;
-use super::{Command, Job, PauseMode, batch, reply};
+use super::{Command, Job, PauseMode, batch, reply, shared_prefix};
 use crate::finish::FinishReason;
 use crate::folder::Model;
 use crate::metrics::Metrics;
@@ -131,6 +131,7 @@ impl State {
             }
             Command::ReplaceWeights(decoder, done) => {
                 let old = std::mem::replace(&mut self.decoder, *decoder);
+                self.queue.running().iter_mut().for_each(Sequence::outdate);
                 reply(done, Box::new(old));
             }
             Command::Stop => self.stopped = true,
@@ -185,6 +186,7 @@ impl State {
     fn step(&mut self) {
         let began = Instant::now();
         let running = self.queue.running();
+        shared_prefix::share(running, &self.decoder, &self.metrics);
         let tokens = batch::plan(running, self.prefill_chunk_tokens);
         batch::step(&self.decoder, self.logprobs_mode, running, &mut self.samplers, self.threads);
         self.metrics.stepped(tokens);

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Instant;
 
-use evenkeel_model::KvCache;
 use evenkeel_model::decode::Step;
 use evenkeel_model::sampling::{Drawn, LogprobsMode, NotFinite, Sampler, Score};
+use evenkeel_model::{Decoder, KvCache, ModelError};
 use evenkeel_seeds::{Stream, Uniforms};
 use tokio::sync::mpsc;
 
@@ -27,6 +27,10 @@ pub(super) struct Sequence {
     ids: Vec<u32>,
     /// Keys and values of the first of them. `None` until it is admitted.
     cache: Option<KvCache>,
+    /// Whether all of these come from the engine's present weights.
+    is_current: bool,
+    /// Whether another sequence computes keys and values that this one needs as well: it feeds nothing in the next step.
+    waits: bool,
     /// Ids that the next step feeds.
     planned: usize,
     /// Whether the last step drew a token.
@@ -52,6 +56,8 @@ impl Sequence {
             uniforms: Uniforms::new(seed, Stream::Tokens),
             ids: Vec::new(),
             cache: None,
+            is_current: true,
+            waits: false,
             planned: 0,
             drew: false,
             finish: None,
@@ -80,6 +86,52 @@ impl Sequence {
     /// Gives it an empty cache: its keys and values are computed again.
     pub(super) fn restart(&mut self, cache: KvCache) {
         self.cache = Some(cache);
+        self.is_current = true;
+    }
+
+    /// Its keys and values are of weights that have been replaced.
+    pub(super) fn outdate(&mut self) {
+        self.is_current = self.cached() == 0;
+    }
+
+    /// Whether it has begun, has no keys and values yet, and needs no logits of the tokens before its last.
+    pub(super) fn may_take_keys(&self) -> bool {
+        self.finish.is_none() && self.cached() == 0 && !self.ids.is_empty() && !self.job.sampling.prompt_logprobs
+    }
+
+    /// Its tokens so far.
+    pub(super) fn tokens(&self) -> usize {
+        self.ids.len()
+    }
+
+    /// How many tokens another one begins with as this one does.
+    pub(super) fn common(&self, other: &Self) -> usize {
+        self.ids.iter().zip(&other.ids).take_while(|(own, other)| own == other).count()
+    }
+
+    /// Tokens of which it has keys and values for others.
+    pub(super) fn ready(&self) -> usize {
+        if self.is_current { self.cached() } else { 0 }
+    }
+
+    /// Whether it will soon have keys and values of more of its tokens: it feeds them as fast as any other would.
+    pub(super) fn is_computing_prompt(&self) -> bool {
+        self.is_current && self.finish.is_none() && self.pending() > 1 && !self.job.sampling.prompt_logprobs
+    }
+
+    /// A copy of the keys and values of its first tokens. `None` before it has begun.
+    pub(super) fn keys(&self, decoder: &Decoder, tokens: usize) -> Option<Result<KvCache, ModelError>> {
+        self.cache.as_ref().map(|cache| decoder.prefix(cache, tokens))
+    }
+
+    /// Takes over keys and values of its first tokens.
+    pub(super) fn take_keys(&mut self, cache: KvCache) {
+        self.cache = Some(cache);
+    }
+
+    /// Feeds nothing in the next step.
+    pub(super) fn wait(&mut self) {
+        self.waits = true;
     }
 
     /// Cache tokens that it may need: its maximum length.
@@ -107,6 +159,10 @@ impl Sequence {
     /// Decides how many ids the next step feeds: one if it is decoding, at most `prefill` of a prompt. Returns what is left of `prefill`.
     pub(super) fn plan(&mut self, prefill: usize) -> usize {
         self.drew = false;
+        if std::mem::take(&mut self.waits) {
+            self.planned = 0;
+            return prefill;
+        }
         let pending = self.pending();
         if pending == 1 && self.generated() > 0 {
             self.planned = 1;

@@ -7,6 +7,7 @@ mod hostile;
 mod limits;
 mod refusals;
 mod seeds;
+mod shared_prefix;
 mod start;
 mod stopping;
 mod support;

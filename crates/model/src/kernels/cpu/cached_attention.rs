@@ -30,18 +30,26 @@ impl Cache {
         if needed <= self.capacity {
             return;
         }
-        let capacity = needed.max(2 * self.capacity).next_multiple_of(BLOCK);
-        let grown = |old: &[f32], runs: usize, width: usize| {
+        *self = self.copied(self.length, needed.max(2 * self.capacity), shape);
+    }
+
+    /// The first `length` tokens, with room for `capacity`, which is rounded up to whole blocks.
+    fn copied(&self, length: usize, capacity: usize, shape: HeadShape) -> Self {
+        let capacity = capacity.next_multiple_of(BLOCK);
+        let copied = |old: &[f32], runs: usize, width: usize| {
             let mut new = vec![0.0; runs * capacity * width];
             for run in 0..runs {
-                let kept = &old[run * self.capacity * width..][..self.length * width];
+                let kept = &old[run * self.capacity * width..][..length * width];
                 new[run * capacity * width..][..kept.len()].copy_from_slice(kept);
             }
             new
         };
-        self.keys = grown(&self.keys, shape.kv_heads * shape.dim, 1);
-        self.values = grown(&self.values, shape.kv_heads, shape.dim);
-        self.capacity = capacity;
+        Self {
+            keys: copied(&self.keys, shape.kv_heads * shape.dim, 1),
+            values: copied(&self.values, shape.kv_heads, shape.dim),
+            length,
+            capacity,
+        }
     }
 
     fn append(&mut self, k: &[f32], v: &[f32], shape: HeadShape) {
@@ -60,6 +68,11 @@ impl CachedAttention for Cpu {
 
     fn new_cache(&self, _shape: HeadShape) -> Result<Cache> {
         Ok(Cache::default())
+    }
+
+    fn prefix(&self, of: &Cache, tokens: usize, shape: HeadShape) -> Result<Cache> {
+        // A sequence grows by tokens of its own at once.
+        Ok(of.copied(tokens, tokens + 1, shape))
     }
 
     fn attend(

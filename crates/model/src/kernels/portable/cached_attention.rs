@@ -18,6 +18,11 @@ impl CachedAttention for Portable {
         Ok(Cache::default())
     }
 
+    fn prefix(&self, of: &Cache, tokens: usize, _shape: HeadShape) -> Result<Cache> {
+        let Some((keys, values)) = of.0.as_ref().filter(|_| tokens > 0) else { return Ok(Cache::default()) };
+        Ok(Cache(Some((keys.narrow(1, 0, tokens)?.copy()?, values.narrow(1, 0, tokens)?.copy()?))))
+    }
+
     fn attend(
         &self,
         q: &Tensor,
