@@ -25,7 +25,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     check = commands.add_parser("doctor", help="whether trainers find this package, and why not; the exit status is 1 if one does not")
     check.add_argument("trainer", nargs="*", metavar="TRAINER", help=f"{', '.join(TRAINERS)}; all that are installed by default")
     path = commands.add_parser("path", help="the file of a trainer's module, for trainers that take a path")
-    path.add_argument("trainer", choices=TRAINERS)
+    path.add_argument("trainer", choices=[*TRAINERS, "openrlhf_code"])
     chosen = parser.parse_args(arguments)
     if chosen.command == "doctor":
         unknown = set(chosen.trainer) - set(TRAINERS)

@@ -1,4 +1,4 @@
-"""NeMo-RL: the environment `evenkeel_math`, and advantages with which its loss is that of balanced aggregation.
+"""NeMo-RL: the environments `evenkeel_math` and `evenkeel_code`, and advantages with which its loss is that of balanced aggregation.
 
 NeMo-RL finds neither by itself: call `register()` before `create_env`, and put `fold_advantages` behind its estimator (docs/python.md has the lines).
 """
@@ -10,21 +10,24 @@ from typing import Any
 
 from . import verify_math_batch
 from ._adapter import finite_number, gold_answer, prompt_text
+from ._programs import judge_programs
 from .balanced import _like, _numpy, _plain, fold
 from .errors import ArgumentValueError, MissingPackage, UnsupportedSetting
 
-__all__ = ["Judge", "fold_advantages", "register"]
+__all__ = ["CodeJudge", "MathJudge", "fold_advantages", "register"]
 
-_NAME = "evenkeel_math"
-_CLASS = "evenkeel_rlvr.nemo.MathEnv"
+#: Environments, and the classes that are their Ray actors.
+_CLASSES = {"evenkeel_math": "evenkeel_rlvr.nemo.MathEnv", "evenkeel_code": "evenkeel_rlvr.nemo.CodeEnv"}
 
 
-class Judge:
-    """One turn of mathematics for many conversations; the gold answer is `ground_truth` of each row's metadata. `MathEnv` is this as a Ray actor.
+class _Judge:
+    """One turn for many conversations, judged by `ground_truth` of each row's metadata.
 
     NeMo-RL cannot leave a response out by its reward: an invalid verdict has the reward `on_invalid` of the environment's configuration (0 by
     default), and the metric `invalid_share` counts it.
     """
+
+    _TRUTH = ""
 
     def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
         settings = dict(cfg or {})
@@ -32,25 +35,18 @@ class Judge:
         for name in ("num_workers", "verifier_type", "math_verify_impl", "stop_strings"):
             settings.pop(name, None)
         self._on_invalid = finite_number("on_invalid", settings.pop("on_invalid", 0.0))
-        # `profile` and single rules.
-        self._policy = settings
+        self._settings = settings
 
     def step(self, message_log_batch: Sequence[Any], metadata: Sequence[Any]) -> Any:
         """Rewards of the assistant's words in each conversation, which then ends."""
         import torch
         from nemo_rl.environments.interfaces import EnvironmentReturn
 
-        golds = []
         for row, known in enumerate(metadata):
             if not isinstance(known, Mapping) or "ground_truth" not in known:
-                raise ArgumentValueError(f"metadata[{row}] has no ground_truth, required: the gold answer")
-            golds.append(gold_answer(known["ground_truth"], f"metadata[{row}].ground_truth"))
-        verdicts = verify_math_batch(
-            ["".join(str(message["content"]) for message in log if message["role"] == "assistant") for log in message_log_batch],
-            golds,
-            prompts=[prompt_text(log) for log in message_log_batch],
-            **self._policy,
-        )
+                raise ArgumentValueError(f"metadata[{row}] has no ground_truth, required: {self._TRUTH}")
+        said = ["".join(str(message["content"]) for message in log if message["role"] == "assistant") for log in message_log_batch]
+        verdicts = self._judge(said, [prompt_text(log) for log in message_log_batch], [known["ground_truth"] for known in metadata])
         rewards = torch.tensor([self._on_invalid if verdict.reward is None else verdict.reward for verdict in verdicts])
         return EnvironmentReturn(
             observations=[{"role": "environment", "content": f"{verdict.outcome}: {verdict.reason}"} for verdict in verdicts],
@@ -58,7 +54,7 @@ class Judge:
             next_stop_strings=[None] * len(verdicts),
             rewards=rewards,
             terminateds=torch.ones_like(rewards),
-            answers=[verdict.extracted for verdict in verdicts],
+            answers=[getattr(verdict, "extracted", None) for verdict in verdicts],
         )
 
     def global_post_process_and_metrics(self, batch: Any) -> tuple[Any, dict[str, float]]:
@@ -75,6 +71,37 @@ class Judge:
 
     def shutdown(self) -> None:
         """Nothing is kept."""
+
+    def _judge(self, said: list[str], prompts: list[str | None], truths: list[Any]) -> Sequence[Any]:
+        raise NotImplementedError
+
+
+class MathJudge(_Judge):
+    """Mathematics; `ground_truth` is the gold answer, and the configuration may have `profile` and single rules. `MathEnv` is this as a Ray actor."""
+
+    _TRUTH = "the gold answer"
+
+    def _judge(self, said: list[str], prompts: list[str | None], truths: list[Any]) -> Sequence[Any]:
+        golds = [gold_answer(truth, f"metadata[{row}].ground_truth") for row, truth in enumerate(truths)]
+        return verify_math_batch(said, golds, prompts=prompts, **self._settings)
+
+
+class CodeJudge(_Judge):
+    """Programs; `ground_truth` has the tests: `inputs`, `outputs` and perhaps `fn_name`, or the columns of LiveCodeBench; also as JSON. They are judged by
+    the reward service at `address` of the configuration or EVENKEEL_REWARD, without either by a pool of `workers` in the actor. With `partial` the reward
+    is the share of tests that passed. `CodeEnv` is this as a Ray actor.
+    """
+
+    _TRUTH = "the tests"
+
+    def __init__(self, cfg: Mapping[str, Any] | None = None) -> None:
+        super().__init__(cfg)
+        unknown = set(self._settings) - {"address", "partial", "workers"}
+        if unknown:
+            raise ArgumentValueError(f"the configuration has {sorted(unknown)}, allowed: address, on_invalid, partial, workers")
+
+    def _judge(self, said: list[str], prompts: list[str | None], truths: list[Any]) -> Sequence[Any]:
+        return judge_programs(said, truths, **{"address": None, "partial": False, **self._settings})
 
 
 def fold_advantages(advantages: Any, mask: Any, prompt_ids: Any, *, token_level_loss: bool, sample_mask: Any = None) -> Any:
@@ -105,21 +132,22 @@ def fold_advantages(advantages: Any, mask: Any, prompt_ids: Any, *, token_level_
 
 
 def register() -> None:
-    """Registers the environment, which then runs in NeMo-RL's own interpreter. Calling it again does nothing."""
+    """Registers the environments, which then run in NeMo-RL's own interpreter. Calling it again does nothing."""
     try:
         from nemo_rl.distributed.ray_actor_environment_registry import ACTOR_ENVIRONMENT_REGISTRY
         from nemo_rl.distributed.virtual_cluster import PY_EXECUTABLES
         from nemo_rl.environments.utils import ENV_REGISTRY, register_env
     except ImportError as error:
         raise MissingPackage(f"evenkeel_rlvr.nemo.register needs NeMo-RL: {error}") from error
-    ACTOR_ENVIRONMENT_REGISTRY.setdefault(_CLASS, PY_EXECUTABLES.SYSTEM)
-    if _NAME not in ENV_REGISTRY:
-        register_env(_NAME, _CLASS)
+    for name, actor in _CLASSES.items():
+        ACTOR_ENVIRONMENT_REGISTRY.setdefault(actor, PY_EXECUTABLES.SYSTEM)
+        if name not in ENV_REGISTRY:
+            register_env(name, actor)
 
 
 def __getattr__(name: str) -> Any:
-    if name == "MathEnv":
+    if name in ("MathEnv", "CodeEnv"):
         import ray
 
-        return ray.remote(Judge)
+        return ray.remote(MathJudge if name == "MathEnv" else CodeJudge)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

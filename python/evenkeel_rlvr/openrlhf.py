@@ -1,4 +1,4 @@
-"""OpenRLHF: `--reward.remote_url $(python -m evenkeel_rlvr path openrlhf)`.
+"""OpenRLHF: `--reward.remote_url $(python -m evenkeel_rlvr path openrlhf)`; for programs `path openrlhf_code`.
 
 OpenRLHF runs this file by its path, once for each response, and has no way to leave one out: an invalid verdict has the reward of
 EVENKEEL_INVALID_REWARD (0 by default) and is counted in `extra_logs`.
@@ -7,7 +7,7 @@ EVENKEEL_INVALID_REWARD (0 by default) and is counted in `extra_logs`.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from evenkeel_rlvr import verify_math_batch
@@ -17,11 +17,20 @@ from evenkeel_rlvr.errors import ArgumentValueError
 
 def reward_func(queries: Sequence[str], prompts: Sequence[str], labels: Sequence[Any], **_: Any) -> dict[str, Any]:
     """Rewards of responses; a query is the prompt and the response, decoded with special tokens."""
+
+    def judge(responses: list[str]) -> Sequence[Any]:
+        golds = [gold_answer(label, f"labels[{row}]") for row, label in enumerate(labels)]
+        return verify_math_batch(responses, golds, prompts=list(prompts))
+
+    return rewards_of(queries, prompts, judge)
+
+
+def rewards_of(queries: Sequence[str], prompts: Sequence[str], judge: Callable[[list[str]], Sequence[Any]]) -> dict[str, Any]:
+    """What OpenRLHF takes, from the verdicts on responses."""
     import torch
 
     responses = [_response(query, prompt) for query, prompt in zip(queries, prompts)]
-    golds = [gold_answer(label, f"labels[{row}]") for row, label in enumerate(labels)]
-    verdicts = verify_math_batch([response or "" for response in responses], golds, prompts=list(prompts))
+    verdicts = judge([response or "" for response in responses])
     given = [None if response is None else verdict.reward for response, verdict in zip(responses, verdicts)]
     invalid = _invalid_reward()
     rewards = torch.tensor([invalid if reward is None else reward for reward in given])

@@ -1,4 +1,4 @@
-"""SkyRL: the environment `evenkeel_math` and the advantage estimator `balanced`.
+"""SkyRL: the environments `evenkeel_math` and `evenkeel_code` and the advantage estimator `balanced`.
 
 SkyRL finds neither by itself: call `register()` in the process that generates and trains, inside the Ray task of its entry point, and set
 `environment.env_class=evenkeel_math`, `trainer.algorithm.advantage_estimator=balanced` and `trainer.algorithm.loss_reduction=prompt_mean`.
@@ -11,6 +11,7 @@ from typing import Any
 
 from . import verify_math
 from ._adapter import finite_number, gold_answer, prompt_text, require_tested
+from ._programs import judge_program
 from ._skyrl_settings import SkyrlSettings
 from .errors import ArgumentValueError, MissingPackage
 
@@ -19,22 +20,24 @@ try:
 except ImportError as error:
     raise MissingPackage(f"evenkeel_rlvr.skyrl needs SkyRL: {error}") from error
 
-__all__ = ["MathEnv", "balanced_advantage", "register"]
+__all__ = ["CodeEnv", "MathEnv", "balanced_advantage", "register"]
 
 
-class MathEnv(BaseTextEnv):  # type: ignore[misc, unused-ignore]
-    """One turn of mathematics; the gold answer is `reward_spec.ground_truth` of the row.
+class _OneTurn(BaseTextEnv):  # type: ignore[misc, unused-ignore]
+    """One turn, judged by `reward_spec.ground_truth` of the row.
 
     SkyRL cannot leave a response out: an invalid verdict has the reward `on_invalid` of the environment's configuration (0 by default), and the
     metric `invalid` counts it.
     """
 
+    _TRUTH = ""
+
     def __init__(self, env_config: Mapping[str, Any] | None = None, extras: Mapping[str, Any] | None = None) -> None:
         super().__init__()
         spec = (extras or {}).get("reward_spec") or {}
         if "ground_truth" not in spec:
-            raise ArgumentValueError("extras has no reward_spec.ground_truth, required: the gold answer")
-        self._gold = gold_answer(spec["ground_truth"], "reward_spec.ground_truth")
+            raise ArgumentValueError(f"extras has no reward_spec.ground_truth, required: {self._TRUTH}")
+        self._truth = spec["ground_truth"]
         self._on_invalid = finite_number("on_invalid", _setting(env_config, "on_invalid", 0.0))
         self._prompt: str | None = None
         self._invalid = False
@@ -45,7 +48,7 @@ class MathEnv(BaseTextEnv):  # type: ignore[misc, unused-ignore]
 
     def step(self, action: str) -> BaseTextEnvStepOutput:
         self.turns += 1
-        verdict = verify_math(action, self._gold, prompt=self._prompt) if self._prompt else verify_math(action, self._gold)
+        verdict = self._judge(action)
         self._invalid = verdict.is_invalid
         return BaseTextEnvStepOutput(
             observations=[],
@@ -57,8 +60,43 @@ class MathEnv(BaseTextEnv):  # type: ignore[misc, unused-ignore]
     def get_metrics(self) -> dict[str, Any]:
         return {"invalid": float(self._invalid)}
 
+    def _judge(self, action: str) -> Any:
+        raise NotImplementedError
 
-def _setting(config: Any, name: str, default: float) -> Any:
+
+class MathEnv(_OneTurn):
+    """One turn of mathematics; the gold answer is `reward_spec.ground_truth` of the row. An invalid verdict has the reward `on_invalid` (0)."""
+
+    _TRUTH = "the gold answer"
+
+    def __init__(self, env_config: Mapping[str, Any] | None = None, extras: Mapping[str, Any] | None = None) -> None:
+        super().__init__(env_config, extras)
+        self._gold = gold_answer(self._truth, "reward_spec.ground_truth")
+
+    def _judge(self, action: str) -> Any:
+        return verify_math(action, self._gold, prompt=self._prompt) if self._prompt else verify_math(action, self._gold)
+
+
+class CodeEnv(_OneTurn):
+    """One turn of a program; the tests are `reward_spec.ground_truth` of the row: `inputs`, `outputs` and perhaps `fn_name`, or the columns of
+    LiveCodeBench; also as JSON. Programs are judged by the reward service at `address` of the environment's configuration or EVENKEEL_REWARD, without
+    either by a pool of `workers` in this process. With `partial` the reward is the share of tests that passed, and an invalid verdict has the reward
+    `on_invalid` (0).
+    """
+
+    _TRUTH = "the tests"
+
+    def __init__(self, env_config: Mapping[str, Any] | None = None, extras: Mapping[str, Any] | None = None) -> None:
+        super().__init__(env_config, extras)
+        self._address = _setting(env_config, "address", None)
+        self._partial = _setting(env_config, "partial", False)
+        self._workers = _setting(env_config, "workers", None)
+
+    def _judge(self, action: str) -> Any:
+        return judge_program(action, self._truth, address=self._address, partial=self._partial, workers=self._workers)
+
+
+def _setting(config: Any, name: str, default: Any) -> Any:
     """Of a mapping, an object with attributes, or nothing."""
     value = config.get(name) if hasattr(config, "get") else getattr(config, name, None)
     return default if value is None else value
@@ -76,13 +114,14 @@ def balanced_advantage(
 
 
 def register() -> None:
-    """Registers the environment and the estimator. Calling it again does nothing."""
+    """Registers the environments and the estimator. Calling it again does nothing."""
     import skyrl_gym
     from skyrl.backends.skyrl_train.utils.ppo_utils import AdvantageEstimatorRegistry, register_advantage_estimator
 
     require_tested("skyrl")
     require_tested("skyrl-gym")
-    if "evenkeel_math" not in skyrl_gym.envs.registration.registry:
-        skyrl_gym.register(id="evenkeel_math", entry_point="evenkeel_rlvr.skyrl:MathEnv")
+    for name, entry_point in (("evenkeel_math", "MathEnv"), ("evenkeel_code", "CodeEnv")):
+        if name not in skyrl_gym.envs.registration.registry:
+            skyrl_gym.register(id=name, entry_point=f"evenkeel_rlvr.skyrl:{entry_point}")
     if "balanced" not in AdvantageEstimatorRegistry.list_available():
         register_advantage_estimator("balanced")(balanced_advantage)

@@ -45,7 +45,7 @@ from nemo_rl.distributed.ray_actor_environment_registry import get_actor_python_
 from nemo_rl.environments.utils import ENV_REGISTRY  # noqa: E402
 
 from direct import direct_loss, relative_error  # noqa: E402
-from evenkeel_rlvr.nemo import Judge, fold_advantages, register  # noqa: E402
+from evenkeel_rlvr.nemo import CodeJudge, MathJudge, fold_advantages, register  # noqa: E402
 
 RESPONSES, PROMPTS, WIDTH = 6, 8, 40
 ROWS = RESPONSES * PROMPTS
@@ -93,16 +93,24 @@ def test_the_gradient_is_that_of_balanced_aggregation(gradient_error, token_leve
     gradient_error(relative_error(got, want))
 
 
-def test_the_environment_has_a_name_and_an_interpreter():
+def test_the_environments_have_names_and_an_interpreter():
     register()
     register()
-    assert get_actor_python_env(ENV_REGISTRY["evenkeel_math"]["actor_class_fqn"])
+    for name in ("evenkeel_math", "evenkeel_code"):
+        assert get_actor_python_env(ENV_REGISTRY[name]["actor_class_fqn"])
 
 
 @pytest.mark.shows("rewards", "invalid")
 def test_the_environment_gives_its_results_as_tensors():
     logs = [[{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": text}] for text in ("\\boxed{4}", "\\boxed{5}", "\\boxed{4}")]
-    result = Judge({"num_workers": 1, "on_invalid": -0.5}).step(logs, [{"ground_truth": gold} for gold in ("4", "4", "")])
+    result = MathJudge({"num_workers": 1, "on_invalid": -0.5}).step(logs, [{"ground_truth": gold} for gold in ("4", "4", "")])
     assert result.rewards.tolist() == [1.0, 0.0, -0.5] and result.terminateds.tolist() == [1.0, 1.0, 1.0]
     batch = {"rewards": result.rewards, "is_end": torch.ones(3), "extra_env_info": result.metadata}
-    assert Judge().global_post_process_and_metrics(batch)[1]["invalid_share"] == pytest.approx(1 / 3)
+    assert MathJudge().global_post_process_and_metrics(batch)[1]["invalid_share"] == pytest.approx(1 / 3)
+
+
+@pytest.mark.shows("rewards", "invalid")
+def test_programs_are_judged_by_the_sandbox_of_the_package():
+    logs = [[{"role": "user", "content": "Add."}, {"role": "assistant", "content": f"```python\nprint(int(input()) {sign} 1)\n```"}] for sign in "+-+"]
+    result = CodeJudge().step(logs, [{"ground_truth": tests} for tests in ('{"inputs": ["1"], "outputs": ["2"]}',) * 2 + ("{",)])
+    assert result.rewards.tolist() == [1.0, 0.0, 0.0] and [known["evenkeel_invalid"] for known in result.metadata] == [False, False, True]

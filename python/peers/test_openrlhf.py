@@ -37,9 +37,9 @@ from openrlhf.models.loss import PolicyLoss  # noqa: E402
 from openrlhf.utils.agent import SingleTurnAgentExecutor  # noqa: E402
 
 
-def judge(reply, label, prompt="2+2="):
+def judge(reply, label, prompt="2+2=", module="openrlhf"):
     words = tokenizer()
-    path = subprocess.run([sys.executable, "-m", "evenkeel_rlvr", "path", "openrlhf"], capture_output=True, text=True, check=True)
+    path = subprocess.run([sys.executable, "-m", "evenkeel_rlvr", "path", module], capture_output=True, text=True, check=True)
     output = types.SimpleNamespace(token_ids=words(reply)["input_ids"], finish_reason="stop", logprobs=None)
 
     class Engine:

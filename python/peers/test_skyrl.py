@@ -124,3 +124,19 @@ def test_the_environment_judges_one_turn(action, gold, reward, invalid):
     output = environment.step(action)
     assert output["reward"] == reward and output["done"] and output["metadata"]["invalid"] is invalid
     assert environment.get_metrics() == {"invalid": float(invalid)}
+
+
+@pytest.mark.shows("rewards", "invalid")
+def test_the_environment_of_programs_judges_them_by_the_sandbox_of_the_package():
+    register()
+    tests = '{"inputs": ["1", "2"], "outputs": ["2", "4"]}'
+
+    def judge(action, truth, **settings):
+        environment = skyrl_gym.make("evenkeel_code", env_config=settings, extras={"reward_spec": {"method": "rule", "ground_truth": truth}})
+        environment.init([{"role": "user", "content": "Add one."}])
+        return environment.step(action)["reward"], environment.get_metrics()["invalid"]
+
+    program = "```python\nprint(int(input()) + 1)\n```"
+    assert judge(program, {"inputs": ["1"], "outputs": ["2"]}) == (1.0, 0.0)
+    assert judge(program, tests) == (0.0, 0.0) and judge(program, tests, partial=True) == (0.5, 0.0)
+    assert judge(program, "{", on_invalid=-0.5) == (-0.5, 1.0)

@@ -2,12 +2,14 @@
 
 import asyncio
 import json
+import sys
 from types import SimpleNamespace
 
+import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings, strategies as st
 
-from evenkeel_rlvr import InvalidVerdict, errors, trl, verifiers, verl
+from evenkeel_rlvr import InvalidVerdict, errors, nemo, openrlhf_code, trl, verifiers, verl
 from evenkeel_rlvr._native import program_reason_codes
 from evenkeel_rlvr.code import CodeItem, Pool, default_pool, verify_code
 
@@ -198,6 +200,32 @@ def test_the_reward_for_verifiers_is_asynchronous_and_raises_on_an_invalid_verdi
         asyncio.run(verifiers.code_reward("broken")(task, SimpleNamespace(last_reply=SUM)))
     with pytest.raises(errors.ArgumentValueError, match="^field is 'gold'"):
         asyncio.run(verifiers.code_reward("gold")(task, SimpleNamespace(last_reply=SUM)))
+
+
+def test_the_reward_for_openrlhf_cuts_the_prompt_and_counts_invalid_verdicts(monkeypatch):
+    monkeypatch.delenv("EVENKEEL_REWARD", raising=False)
+    monkeypatch.setenv("EVENKEEL_INVALID_REWARD", "-0.5")
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(tensor=np.array))
+    prompt = f"As in {SUM}, add. "
+    result = openrlhf_code.reward_func([prompt + SUM, prompt + "no", prompt + SUM], [prompt] * 3, [json.dumps(TESTS)] * 2 + ["{"])
+    assert result["rewards"].tolist() == [1.0, 0.0, -0.5] == result["scores"].tolist()
+    assert result["extra_logs"]["invalid"].tolist() == [0.0, 0.0, 1.0]
+
+
+def test_the_environment_for_nemo_judges_what_the_assistant_said(monkeypatch):
+    monkeypatch.delenv("EVENKEEL_REWARD", raising=False)
+    monkeypatch.setitem(sys.modules, "torch", SimpleNamespace(tensor=np.array, ones_like=np.ones_like))
+    interfaces = SimpleNamespace(EnvironmentReturn=SimpleNamespace)
+    monkeypatch.setitem(sys.modules, "nemo_rl.environments.interfaces", interfaces)
+    logs = [[{"role": "user", "content": SUM}, {"role": "assistant", "content": reply}] for reply in (SUM, "no", SUM, SUM)]
+    rows = [{"ground_truth": tests} for tests in (TESTS, TESTS, json.dumps(HALF), "{")]
+    result = nemo.CodeJudge({"partial": True, "on_invalid": -0.5}).step(logs, rows)
+    assert result.rewards.tolist() == [1.0, 0.0, 0.5, -0.5]
+    assert [known["evenkeel_invalid"] for known in result.metadata] == [False, False, False, True]
+    with pytest.raises(errors.ArgumentValueError, match=r"^metadata\[0\] has no ground_truth, required: the tests"):
+        nemo.CodeJudge().step(logs[:1], [{}])
+    with pytest.raises(errors.ArgumentValueError, match=r"\['profile'\], allowed: address, on_invalid, partial, workers"):
+        nemo.CodeJudge({"profile": "exact"})
 
 
 def test_the_pool_of_a_process_is_made_once_for_each_number_of_workers():

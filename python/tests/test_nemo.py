@@ -57,7 +57,7 @@ def conversation(*replies, prompt="What is 2+2?"):
 def test_each_conversation_has_the_reward_of_its_verdict_and_ends():
     logs = [conversation(r"\boxed{4}"), conversation(r"\boxed{5}"), conversation(r"\boxed{2+2}"), conversation("so ", r"\boxed{4}"), conversation("x")]
     golds = ["4", 4, "4", ["3", "4"], ""]
-    result = nemo.Judge({"num_workers": 8, "on_invalid": -0.5}).step(logs, [{"ground_truth": gold, "kept": 1} for gold in golds])
+    result = nemo.MathJudge({"num_workers": 8, "on_invalid": -0.5}).step(logs, [{"ground_truth": gold, "kept": 1} for gold in golds])
     # The third is copied from the prompt, the last has no gold answer.
     assert result.rewards.tolist() == [1.0, 0.0, 0.0, 1.0, -0.5] and result.terminateds.tolist() == [1.0] * 5
     assert [known["evenkeel_invalid"] for known in result.metadata] == [False, False, False, False, True]
@@ -72,7 +72,7 @@ def test_invalid_verdicts_are_counted():
         "extra_env_info": [{"evenkeel_invalid": False}, {"evenkeel_invalid": True}, {"evenkeel_invalid": False}],
     }
     batch = {name: value.view(Array) if isinstance(value, np.ndarray) else value for name, value in batch.items()}
-    same, metrics = nemo.Judge().global_post_process_and_metrics(batch)
+    same, metrics = nemo.MathJudge().global_post_process_and_metrics(batch)
     assert same is batch and metrics["invalid_share"] == pytest.approx(1 / 3) and metrics["accuracy"] == pytest.approx(1 / 3)
 
 
@@ -85,20 +85,21 @@ class Array(np.ndarray):
 
 def test_settings_that_do_not_exist_and_rows_without_a_gold_answer_are_refused():
     with pytest.raises(errors.ArgumentValueError, match="^on_invalid is 'skip', allowed: a finite number"):
-        nemo.Judge({"on_invalid": "skip"})
+        nemo.MathJudge({"on_invalid": "skip"})
     with pytest.raises((errors.ArgumentValueError, errors.ArgumentTypeError), match="on_invald"):
-        nemo.Judge({"on_invald": 0}).step([conversation("x")], [{"ground_truth": "4"}])
+        nemo.MathJudge({"on_invald": 0}).step([conversation("x")], [{"ground_truth": "4"}])
     for metadata in (None, {}, {"answer": "4"}):
         with pytest.raises(errors.ArgumentValueError, match=r"^metadata\[0\] has no ground_truth"):
-            nemo.Judge().step([conversation("x")], [metadata])
+            nemo.MathJudge().step([conversation("x")], [metadata])
 
 
-def test_the_environment_is_registered_once_with_an_interpreter(nemo_rl):
+def test_the_environments_are_registered_once_with_an_interpreter(nemo_rl):
     nemo.register()
     nemo.register()
-    assert nemo_rl.registry == {"evenkeel_math": {"actor_class_fqn": "evenkeel_rlvr.nemo.MathEnv"}}
-    assert nemo_rl.interpreters == {"evenkeel_rlvr.nemo.MathEnv": "python"}
-    assert nemo.MathEnv == ("actor", nemo.Judge)
+    paths = {"evenkeel_math": "evenkeel_rlvr.nemo.MathEnv", "evenkeel_code": "evenkeel_rlvr.nemo.CodeEnv"}
+    assert nemo_rl.registry == {name: {"actor_class_fqn": path} for name, path in paths.items()}
+    assert nemo_rl.interpreters == dict.fromkeys(paths.values(), "python")
+    assert (nemo.MathEnv, nemo.CodeEnv) == (("actor", nemo.MathJudge), ("actor", nemo.CodeJudge))
 
 
 def test_without_nemo_rl_it_says_so(monkeypatch):

@@ -293,6 +293,8 @@ def test_commands_print_a_verdict_and_a_path(capsys):
     assert captured.out.splitlines()[0] == "correct  equal_integer  4" and "profile is `none`" in captured.err
     assert main(["path", "openrlhf"]) == 0
     assert capsys.readouterr().out.strip() == openrlhf_module.__file__
+    assert main(["path", "openrlhf_code"]) == 0
+    assert capsys.readouterr().out.strip() == openrlhf_module.__file__.replace(".py", "_code.py")
     with pytest.raises(SystemExit):
         main(["doctor", "nobody"])
 
