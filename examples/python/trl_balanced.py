@@ -30,7 +30,7 @@ def tasks(with_programs=True):
     """Rows with a prompt and either `answer` or `tests`. Each reward function has no verdict on rows of the other: None, which TRL leaves out."""
     rows = [
         {"prompt": f"{a}+{b}=?", "answer": str(a + b), "tests": None}
-        for a in range(1, 5)
+        for a in range(1, 4)
         for b in range(1, 3)
     ]  # fmt: skip
     if with_programs:
@@ -50,8 +50,8 @@ def program_tests(sign, n):
 def answer_to(row, numbers):
     """An answer of the right form, with random contents."""
     if row["tests"] is None:
-        return f"\\boxed{{{numbers.randint(2, 8)}}}"
-    return f"```\nx=int(input())\nprint(x{numbers.choice('+*')}{numbers.randint(2, 5)})\n```"
+        return f"\\boxed{{{numbers.randint(2, 5)}}}"
+    return f"```\nx=int(input())\nprint(x{numbers.choice('+*')}{numbers.randint(2, 3)})\n```"
 
 
 def tokenizer():
