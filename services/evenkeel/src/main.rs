@@ -89,6 +89,7 @@ fn main() -> ExitCode {
                 Command::Data(command) => data::run(&command),
                 Command::Guest(options) => guest::make(&options),
                 Command::Gpu(command) => gpu::gpu(&command),
+                Command::Plan(options) => dry_run::plan(&options),
                 Command::SandboxWorker(options) => guest::sandbox_worker(&options),
             }
         })

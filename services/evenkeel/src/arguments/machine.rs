@@ -59,6 +59,34 @@ pub(crate) struct GpuPlanOptions {
     pub(crate) json: bool,
 }
 
+#[derive(Args)]
+pub(crate) struct PlanOptions {
+    /// A built-in recipe or a TOML file; several are merged. Of the model only config.json is read, and no data.
+    #[arg(value_name = "RECIPE", required = true)]
+    pub(crate) recipe: Vec<String>,
+    /// Override one setting of the recipe. May be repeated.
+    #[arg(long, value_name = "KEY=VALUE")]
+    pub(crate) set: Vec<String>,
+    /// Cards in all: one for the learner, the others for engines; with one card both take turns on it.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
+    pub(crate) gpus: u64,
+    /// Which card.
+    #[arg(long, value_name = "CARD", default_value = "h100", value_parser = PossibleValuesParser::new(crate::dry_run::card_names()))]
+    pub(crate) card: String,
+    /// Mean length of a prompt.
+    #[arg(long, value_name = "TOKENS", default_value_t = 256.0)]
+    pub(crate) prompt_tokens: f64,
+    /// Mean length of a response [default: half of sampling.max_tokens].
+    #[arg(long, value_name = "TOKENS")]
+    pub(crate) answer_tokens: Option<f64>,
+    /// Gigabytes a second at which new weights reach each engine.
+    #[arg(long, value_name = "GB/S", default_value_t = 5.0)]
+    pub(crate) network: f64,
+    /// Print it as JSON, in seconds and bytes.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
 /// One of the names that the values of a setting have.
 fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
     all: [T; N],

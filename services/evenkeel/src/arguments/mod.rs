@@ -12,7 +12,9 @@ use clap::{Parser, Subcommand, ValueEnum};
 
 pub(crate) use data::{DataCheckOptions, DataCommand, DataRenderOptions};
 pub(crate) use init::InitOptions;
-pub(crate) use machine::{GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, SandboxWorkerOptions};
+pub(crate) use machine::{
+    GpuCommand, GpuPlanOptions, GpuProbeOptions, GuestOptions, PlanOptions, SandboxWorkerOptions,
+};
 pub(crate) use results::{
     AuditOptions, EvalOptions, ExportOptions, GenerateOptions, MetricsOptions, ReportOptions, RunsOptions, ShowOptions,
     TableFormat, WatchOptions, WeightsOption,
@@ -87,6 +89,8 @@ pub(crate) enum Command {
     /// Inspect NVIDIA's driver, libraries and devices, and plan GPU memory.
     #[command(subcommand)]
     Gpu(GpuCommand),
+    /// Estimate what a recipe takes of a number of GPUs: memory, seconds of a step by part, and what bounds them.
+    Plan(PlanOptions),
     /// Run programs for a reward worker, which starts this process itself.
     #[command(hide = true)]
     SandboxWorker(SandboxWorkerOptions),

@@ -129,7 +129,8 @@ pub(super) fn written_out_head(recipe: &Recipe, config: &Config) -> Option<u64> 
     loaded.then(|| values * type_bytes(recipe.model.publish_type))
 }
 
-fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt: f64, answer: f64) -> StepCost {
+/// What a step costs, with prompts and responses of these lengths.
+pub(super) fn step_cost(recipe: &Recipe, config: &Config, passes: Passes, prompt: f64, answer: f64) -> StepCost {
     let sampling = &recipe.sampling;
     let (prompts, group) = (u64::from(sampling.prompts_per_step), u64::from(sampling.group_size));
     let samples = prompts * group;

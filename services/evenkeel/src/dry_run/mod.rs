@@ -8,6 +8,7 @@ mod findings;
 mod flops;
 mod memory;
 mod model;
+mod plan;
 mod print;
 mod proof;
 mod published;
@@ -32,6 +33,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_tasks::Part;
 use findings::Findings;
 use model::ModelFacts;
+pub(crate) use plan::{card_names, plan};
 use report::Report;
 use sets::DataFacts;
 
