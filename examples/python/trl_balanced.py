@@ -21,7 +21,7 @@ import tempfile
 CHARACTERS = "0123456789+*=?()\\{}`\n abcdefghijklmnopqrstuvwxyz"
 GROUP = 16
 #: Of a run that learns nothing the rise has a mean of 0 and a standard deviation of 0.022 (of five steps with 160 answers, each right with a
-#: probability of one in five): it passes by chance about once in seven thousand runs. Of runs that learn, the seeds 0 to 4 rose by 0.227, 0.125,
+#: probability of at most one in four): it passes by chance about once in seven thousand runs. Of runs that learn, the seeds 0 to 4 rose by 0.227, 0.125,
 #: 0.134, 0.221 and 0.190.
 RISE = 0.08
 
