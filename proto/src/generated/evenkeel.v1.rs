@@ -788,6 +788,16 @@ pub struct GenerationGetStatusResponse {
     /// with.
     #[prost(bool, tag = "8")]
     pub takes_adapters: bool,
+    /// What an engine lacks to do so, for people. Empty if takes_adapters is true.
+    #[prost(string, tag = "9")]
+    pub adapters_missing: ::prost::alloc::string::String,
+    /// Adapters that each engine computes at a time, under names of their own; 0 where none takes them by name. An update to one more waits until
+    /// the samples of the oldest are done.
+    #[prost(uint64, tag = "10")]
+    pub max_adapters: u64,
+    /// The largest rank that each engine takes; 0 if unknown.
+    #[prost(uint64, tag = "11")]
+    pub max_adapter_rank: u64,
 }
 /// One engine.
 #[derive(Clone, PartialEq, ::prost::Message)]

@@ -65,6 +65,7 @@ pub(crate) fn refused_by_services(recipe: &Recipe, model: &Path, config: &Config
         refused.extend(refused_by_engine(recipe, model, config));
     }
     refused.extend(refused_by_learner(recipe, config));
+    refused.extend(refused_by_adapters(recipe));
     let (profile, known) = (&recipe.data.math_profile, Profile::ALL.map(|profile| profile.name()));
     if !profile.is_empty() && !known.contains(&profile.as_str()) {
         refused.push(FieldError::quoted("data.math_profile", profile, format!("one of {}", known.join(", "))));
@@ -83,6 +84,16 @@ fn refused_by_learner(recipe: &Recipe, config: &Config) -> Option<FieldError> {
     let error = StoredAdapter::open(start, config).err()?;
     let allowed = format!("the folder of a PEFT adapter of this model ({error})");
     Some(FieldError::new("learner.lora.start", start.display(), allowed))
+}
+
+/// Engines that would sleep without the base of their adapters.
+fn refused_by_adapters(recipe: &Recipe) -> Option<FieldError> {
+    let discards = recipe.sampling.engines_while_training == EnginesWhileTraining::Discard;
+    if recipe.learner.lora.is_none() || recipe.generation.endpoints.is_empty() || !discards {
+        return None;
+    }
+    let allowed = "\"offload\" or \"awake\" with learner.lora: engines compute adapters beside the weights that they were started with";
+    Some(FieldError::quoted("sampling.engines_while_training", "discard", allowed))
 }
 
 /// What does not go with the embedded engine.

@@ -1,9 +1,13 @@
 //! The model that engines serve, if its folder can be read from here.
 
-use std::collections::BTreeMap;
-use std::path::Path;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, OnceLock};
 
-use evenkeel_hf::{ConfigFile, Folder, FolderError, HeadForm, TensorShapes, tensor_shapes};
+use evenkeel_hf::{
+    ConfigFile, EMBEDDING, Folder, FolderError, HEAD, HeadForm, TensorShapes, WeightFiles, tensor_shapes,
+    tensors_digest,
+};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{self as wire, ModelInfo};
 
@@ -14,12 +18,15 @@ pub(crate) struct Model {
     pub(crate) info: Option<ModelInfo>,
     /// Its tensors. Empty if they cannot be read.
     pub(crate) shapes: TensorShapes,
+    folder: PathBuf,
+    /// What is known of its weights, once it was asked for.
+    digests: Arc<OnceLock<Option<BTreeSet<String>>>>,
 }
 
 impl Model {
     /// Reads the folder that an engine reports. Engines on other machines report a path or a name that means nothing here.
     pub(crate) fn read(name: &str, root: &Path) -> Self {
-        let folder = Folder::new(root);
+        let (folder, digests) = (Folder::new(root), Arc::default());
         match identity(&folder) {
             Ok(Identity { architecture, vocabulary_size, head }) => {
                 let shapes = tensor_shapes(&folder).unwrap_or_default();
@@ -31,13 +38,31 @@ impl Model {
                     tokenizer_digest: folder.tokenizer_digest().unwrap_or_default(),
                     head: wire_form(head).into(),
                 };
-                Self { info: Some(info), shapes }
+                Self { info: Some(info), shapes, folder: root.to_owned(), digests }
             }
             Err(error) => {
                 tracing::warn!(model = name, %error, root = %root.display(), "the model's folder cannot be read here: token ids are not checked against its vocabulary");
-                Self { info: None, shapes: BTreeMap::new() }
+                Self { info: None, shapes: BTreeMap::new(), folder: root.to_owned(), digests }
             }
         }
+    }
+
+    /// The digests of its tensors, with a tied head in either of its forms. Reads all weights, the first time. `None` if they cannot be read.
+    pub(crate) fn digests(&self) -> Option<&BTreeSet<String>> {
+        let read = || {
+            let folder = Folder::new(&self.folder);
+            let head = identity(&folder)?.head;
+            let mut tensors = WeightFiles::read(&folder)?.tensor_digests(|| true)?;
+            let mut digests = BTreeSet::from([tensors_digest(&tensors)]);
+            match (head, tensors.get(EMBEDDING).cloned()) {
+                (HeadForm::Tied, Some(embedding)) => drop(tensors.insert(HEAD.to_owned(), embedding)),
+                (HeadForm::WrittenOut, _) => drop(tensors.remove(HEAD)),
+                _ => {}
+            }
+            digests.insert(tensors_digest(&tensors));
+            Ok::<_, FolderError>(digests)
+        };
+        self.digests.get_or_init(|| read().ok()).as_ref()
     }
 
     /// Refuses an engine that serves another model. Models whose folders cannot be read pass.

@@ -13,7 +13,7 @@ use crate::engine::EngineClientError;
 use crate::health::HealthThreshold;
 use crate::pool::{BreakerState, EngineControl, EnginePool, EngineState, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
-use crate::update::WeightUpdate;
+use crate::update::{WeightUpdate, unload_unused};
 use gauges::Gauges;
 
 /// How often the pool as a whole is looked at.
@@ -109,13 +109,14 @@ impl HealthMonitor {
         control.consider_probe(engine.info().is_some_and(|info| info.found_paused));
         let connections = engine.client().connections();
         engine.client().health().await?;
-        let reported = engine.client().weights_label().await?;
+        let wanted = pool.weights();
+        let reported = engine.reported(&wanted).await?;
         if pool.settings().engine.max_waiting > 0 {
             // An engine without metrics, or with ones that cannot be read now, is bounded by `max_in_flight` alone.
             pool.set_metrics(engine, engine.client().metrics().await.ok().flatten());
         }
         let (state, weights) = pool.state(engine);
-        if matches!(state, EngineState::Paused | EngineState::Draining) || pool.is_sleeping() {
+        if matches!(state, EngineState::Paused | EngineState::Draining) || pool.is_sleeping() || weights != wanted {
             return Ok(());
         }
         if control.has(&weights, reported.as_deref()) {
@@ -123,6 +124,9 @@ impl HealthMonitor {
             engine.mark_verified(connections);
             if !state.is_serving() {
                 self.readmit(&weights).await;
+            }
+            if pool.forget_earlier(engine) && engine.names_adapters().is_some() {
+                unload_unused(pool, engine).await;
             }
             return Ok(());
         }

@@ -47,7 +47,7 @@ impl GenerationService {
 
     fn status(&self) -> GenerationGetStatusResponse {
         let pool = &self.pool;
-        let weights = pool.weights();
+        let (weights, missing, limits) = (pool.weights(), pool.missing_for_adapters(), pool.adapter_limits());
         let model = pool.model().and_then(|model| model.info.clone()).unwrap_or_default();
         let engines = pool.snapshot().into_iter().map(|(engine, snapshot)| engine_status(&engine, snapshot));
         GenerationGetStatusResponse {
@@ -58,7 +58,10 @@ impl GenerationService {
             queue: Some(self.items.status()),
             engines: engines.collect(),
             takes_tied_head: pool.takes_tied_head(),
-            takes_adapters: pool.takes_adapters(),
+            takes_adapters: missing.is_none(),
+            adapters_missing: missing.unwrap_or_default().to_owned(),
+            max_adapters: limits.map_or(0, |limits| limits.live as u64),
+            max_adapter_rank: limits.map_or(0, |limits| limits.rank as u64),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use candle_core::DType;
 use evenkeel_hf::{Folder, VersionMarker, weights_digest, weights_digest_of};
-use evenkeel_model::folder::{SaveOptions, save_trained};
+use evenkeel_model::folder::{AdapterBase, SaveOptions, save_trained};
 
 use crate::error::{LearnerError, Result};
 use crate::files::{StagedFolder, validate_free_space};
@@ -79,7 +79,9 @@ pub(crate) fn publish(
     let staged = StagedFolder::write(&path, |staging| {
         let PublishOptions { dtype, max_shard_bytes, .. } = options;
         let save = SaveOptions { dtype, max_shard_bytes, write_out_head, synced: false };
-        let files = save_trained(staging, trainer.parameters(), trainer.base(), save)
+        // The same adapter is the same version wherever its base lies: the digest of that names it.
+        let base = AdapterBase { name: String::new(), ..trainer.base().clone() };
+        let files = save_trained(staging, trainer.parameters(), &base, save)
             .map_err(|error| LearnerError::of_weights(error, version))?;
         // An adapter is a folder of its own; everything else is the base's.
         if is_model {

@@ -45,10 +45,9 @@ impl AdapterBase {
     pub fn validate(&self, adapter: &StoredAdapter) -> Result<()> {
         match (&self.digest, &adapter.base.digest) {
             (Some(wanted), Some(found)) if wanted != found => {
-                let reason = format!(
-                    "is an adapter for another base: {found} ({}), allowed: {wanted} ({})",
-                    adapter.base.name, self.name
-                );
+                let called = |name: &str| if name.is_empty() { String::new() } else { format!(" ({name})") };
+                let (theirs, ours) = (called(&adapter.base.name), called(&self.name));
+                let reason = format!("is an adapter for another base: {found}{theirs}, allowed: {wanted}{ours}");
                 Err(ModelError::Corrupt { path: adapter.path.clone(), reason })
             }
             _ => Ok(()),

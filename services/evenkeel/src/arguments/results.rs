@@ -8,9 +8,13 @@ use super::whole;
 
 #[derive(Args)]
 pub(crate) struct EvalOptions {
-    /// Folder with the model's tokenizer and chat template, also with its weights if no engine is named; or hf:OWNER/NAME.
+    /// Folder with the model's tokenizer and chat template, also with its weights if no engine is named; or hf:OWNER/NAME. A folder with a LoRA
+    /// adapter as PEFT writes it is evaluated beside its base.
     #[arg(long, value_name = "FOLDER")]
     pub(crate) model: PathBuf,
+    /// The model that an adapter belongs to: a folder or hf:OWNER/NAME [default: what its adapter_config.json names].
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) base: Option<PathBuf>,
     /// An engine that serves the model, as http://HOST:PORT. May be repeated [default: the embedded engine, with the model in the folder].
     #[arg(long, value_name = "URL")]
     pub(crate) engine: Vec<String>,

@@ -1,5 +1,6 @@
 //! `evenkeel eval`: benchmarks without a run, through the same generation and reward services, in one process.
 
+mod adapter;
 mod request;
 mod table;
 
@@ -11,7 +12,6 @@ use std::time::Duration;
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
 use evenkeel_generation::{GenerationSettings, LogProbabilitySetting};
-use evenkeel_hub::ModelName;
 use evenkeel_orchestrator::{EvaluationHandle, EvaluationRequest, Event, RunError, RunProgress};
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -39,18 +39,18 @@ struct Services {
 }
 
 pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
-    let output = match ModelName::is_name(&options.model) {
-        true => Some(request::output(&options)?),
-        false => options.output.clone(),
-    };
-    let options = EvalOptions { model: crate::hub::folder("--model", &options.model)?, output, ..options };
     refuse_run(&options.model).map_err(|error| FieldError { field: "--model".to_owned(), ..error })?;
+    // Answers of an adapter are kept under its own name, and those of a model of the hub under that.
+    let options = EvalOptions { output: Some(request::output(&options)?), ..options };
+    let (model, adapter) = adapter::folders(&options)?;
+    let options = EvalOptions { model, ..options };
     let recipe = request::recipe(&options)?;
     let output = request::output(&options)?;
     let services = Services::start(&recipe, &options).await?;
     let request = EvaluationRequest {
         settings: recipe.loop_settings(),
         model: options.model.clone(),
+        adapter,
         output: output.clone(),
         generation: services.generation.endpoint().to_owned(),
         reward: vec![services.reward.endpoint().to_owned()],
@@ -162,6 +162,9 @@ impl Services {
             log_probabilities: LogProbabilitySetting::Raw,
             ..recipe.generation.clone()
         };
+        // An adapter may be anybody's.
+        generation.weights.marker.clear();
+        generation.weights.roots.clear();
         if !options.engine.is_empty() {
             generation.endpoints.clone_from(&options.engine);
         }

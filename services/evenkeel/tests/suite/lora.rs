@@ -14,7 +14,7 @@ use crate::support::{
 };
 
 /// A model in a folder that has learned to end its answers: adapters beside random weights learn nothing.
-fn learned(folder: &Path) -> PathBuf {
+pub(crate) fn learned(folder: &Path) -> PathBuf {
     let (run, model) = (folder.join("full"), folder.join("model"));
     let mut command = train(&run);
     command.args(["--steps", "1", "--set", "evaluation.problems=0"]);
@@ -43,14 +43,14 @@ fn recipe(folder: &Path, model: &Path) -> PathBuf {
     path
 }
 
-fn lora(out: &Path, model: &Path) -> Command {
+pub(crate) fn lora(out: &Path, model: &Path) -> Command {
     let mut command = evenkeel(&["train", "--recipe"]);
     command.arg(recipe(out.parent().unwrap(), model)).arg("--out").arg(out);
     command
 }
 
 /// The names of a folder's entries.
-fn names(folder: &Path) -> Vec<String> {
+pub(crate) fn names(folder: &Path) -> Vec<String> {
     let entries = std::fs::read_dir(folder).unwrap();
     let mut names: Vec<_> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
@@ -97,6 +97,33 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
     let (adapter, merged) = (export("adapter", &[]), export("merged", &["--merged"]));
     assert!(adapter.join("adapter_model.safetensors").exists() && !adapter.join("model.safetensors").exists());
     assert!(merged.join("model.safetensors").exists() && !merged.join("adapter_config.json").exists());
+    // Evaluated beside its base it answers as the merged model does; the engine alone answers otherwise.
+    let rows = (0..8).map(|b| format!("{{\"id\": \"{b}\", \"prompt\": \"1+{b}=\\n\", \"answer\": {}}}\n", b + 1));
+    let sums = dir.path().join("sums.jsonl");
+    std::fs::write(&sums, rows.collect::<String>()).unwrap();
+    let answers = |name: &str, of: &Path, more: &[&str]| {
+        let output = dir.path().join(name);
+        let mut command =
+            evenkeel(&["eval", "--samples", "2", "--max-tokens", "20", "--set", "reward.code.sandbox=off"]);
+        command.arg("--model").arg(of).arg("--output").arg(&output).arg("--benchmark").arg(&sums).args(more);
+        succeed(command);
+        let shown = succeed({
+            let mut command = evenkeel(&["show", "--json"]);
+            command.arg(&output);
+            command
+        });
+        let rows = String::from_utf8(shown.stdout).unwrap();
+        rows.lines().map(|row| serde_json::from_str::<Value>(row).unwrap()["text"].clone()).collect::<Vec<_>>()
+    };
+    let (beside, alone) = (answers("of-adapter", &adapter, &[]), answers("of-base", &model, &[]));
+    assert!(beside.len() == 16 && beside[0].is_string(), "{beside:?}");
+    assert_eq!(beside, answers("of-merged", &merged, &[]));
+    assert!(beside != alone);
+    assert_eq!(beside, answers("of-named", &adapter, &["--base", model.to_str().unwrap()]));
+    let mut command = evenkeel(&["eval", "--max-tokens", "20", "--model", model.to_str().unwrap(), "--base", "m"]);
+    command.arg("--benchmark").arg(&sums);
+    assert!(refused(command).contains("--base is m, allowed: absent"));
+
     let next = dir.path().join("next");
     let mut command = lora(&next, &model);
     command.args(["--steps", "1"]);

@@ -1,6 +1,7 @@
 //! The binary as a user meets it: its commands, what they write, what they refuse, and that a run is the same run however it is run.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod adapter_server;
 mod agreement;
 mod audit;
 mod cluster;
@@ -17,11 +18,15 @@ mod gpu;
 mod hub;
 mod inputs;
 mod lora;
+mod lora_by_name;
+mod lora_vllm;
 mod newcomer;
 mod not_finite;
 mod observed;
 mod pipeline;
+mod plain_http;
 mod python;
+mod real_vllm;
 mod recipes;
 mod refusals;
 mod render;

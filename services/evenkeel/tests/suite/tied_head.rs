@@ -3,16 +3,15 @@
 
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use std::process::Command;
+use std::time::Duration;
 
 use evenkeel_hf::{EMBEDDING, Folder, HEAD, HeadForm, WeightFiles};
 use serde_json::Value;
 
-use crate::support::{Process, evenkeel, free_ports, refused, small, succeed, train};
+use crate::real_vllm::Vllm;
+use crate::support::{evenkeel, refused, small, succeed, train};
 
-/// vLLM loads for minutes on a small machine that does other things, too.
-const START: Duration = Duration::from_secs(900);
 /// Largest mean difference of a log-probability over the tokens of a step, both sides in f32.
 const MEAN: f64 = 1e-4;
 
@@ -106,56 +105,10 @@ fn metrics(run: &Path) -> Vec<Value> {
     text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
 }
 
-/// A vLLM of one's own, with `extension` as its worker extension if there is one.
-struct Vllm {
-    url: String,
-    process: Process,
-}
-
-impl Vllm {
-    fn start(model: &Path, log: &Path, extension: Option<(&Path, &str)>) -> Self {
-        let program = std::env::var("VLLM").expect("VLLM is the program vllm");
-        let [port] = free_ports();
-        let mut command = Command::new(program);
-        command.stdin(Stdio::null()).arg("serve").arg(model).args(["--port", &port.to_string()]);
-        command.args([
-            "--host",
-            "127.0.0.1",
-            "--dtype",
-            "float32",
-            "--enforce-eager",
-            "--logprobs-mode",
-            "processed_logprobs",
-        ]);
-        // Prompts of requests with seeds of their own must not be cut: vLLM 0.32 fails then on a CPU.
-        command.args(["--generation-config", "vllm", "--max-model-len", "512", "--max-num-batched-tokens", "16384"]);
-        command.envs([
-            ("VLLM_SERVER_DEV_MODE", "1"),
-            ("VLLM_CPU_KVCACHE_SPACE", "1"),
-            ("HF_HUB_OFFLINE", "1"),
-            ("VLLM_NO_USAGE_STATS", "1"),
-        ]);
-        if let Some((folder, class)) = extension {
-            command.env("PYTHONPATH", folder).args(["--worker-extension-cls", class]);
-        }
-        let process = Process::start_logging(command, log);
-        let url = format!("http://127.0.0.1:{port}");
-        let begun = Instant::now();
-        let mut health = evenkeel(&["health", &format!("{url}/health")]);
-        while !health.output().unwrap().status.success() {
-            assert!(begun.elapsed() < START, "vLLM does not start: {}", log.display());
-            std::thread::sleep(Duration::from_secs(2));
-        }
-        println!("vLLM on {} after {:?}", model.display(), begun.elapsed());
-        Self { url, process }
-    }
-}
-
-impl Drop for Vllm {
-    fn drop(&mut self) {
-        // Killed it would leave the processes of its engine behind.
-        self.process.interrupt();
-        let _ = self.process.0.wait();
+/// The options of a vLLM with a worker extension below a folder.
+fn extended(folder: &Path, class: &str) -> impl FnOnce(&mut Command) {
+    move |command| {
+        command.env("PYTHONPATH", folder).args(["--worker-extension-cls", class]);
     }
 }
 
@@ -188,7 +141,7 @@ impl Setting {
         let settings = [
             format!("model.path={}", self.model.display()),
             format!("data.files=[\"{}\"]", self.path("rows.jsonl").display()),
-            format!("generation.endpoints=[\"{}\"]", engine.url),
+            format!("generation.endpoints=[\"{}\"]", engine.url()),
             format!("run.steps={steps}"),
             "data.math_profile=unmarked".to_owned(),
             "warm_start.steps=0".to_owned(),
@@ -225,7 +178,7 @@ fn a_tied_model_and_a_real_vllm() {
     let log = |name: &str| keep.clone().unwrap_or_else(|| setting.dir.path().to_owned()).join(format!("{name}.log"));
 
     // On the untouched tied folder it is refused before the first step.
-    let stock = Vllm::start(&setting.model, &log("tied"), None);
+    let stock = Vllm::start(&setting.model, &log("tied"), |_| ());
     let out = setting.path("refused");
     let error = refused(setting.run(&stock, &out, 2));
     println!("{error}");
@@ -234,7 +187,7 @@ fn a_tied_model_and_a_real_vllm() {
     drop(stock);
 
     // On the copy every tensor arrives with every update.
-    let engine = Vllm::start(&copy, &log("copy"), Some((setting.dir.path(), "evenkeel_worker.WeightDigests")));
+    let engine = Vllm::start(&copy, &log("copy"), extended(setting.dir.path(), "evenkeel_worker.WeightDigests"));
     let out = keep.as_ref().map_or_else(|| setting.path("run"), |keep| keep.join("run"));
     let output = succeed(setting.run(&engine, &out, 10));
     let said = String::from_utf8_lossy(&output.stderr) + String::from_utf8_lossy(&output.stdout);
@@ -251,11 +204,11 @@ fn a_tied_model_and_a_real_vllm() {
         // For programs that ask it more.
         println!(
             "{} serves {} until {} is removed",
-            engine.url,
+            engine.url(),
             out.join("weights/step-10").display(),
             log("hold").display()
         );
-        std::fs::write(log("hold"), &engine.url).unwrap();
+        std::fs::write(log("hold"), &engine.url()).unwrap();
         while log("hold").exists() {
             std::thread::sleep(Duration::from_secs(1));
         }
@@ -264,7 +217,7 @@ fn a_tied_model_and_a_real_vllm() {
 
     // A vLLM that goes on with one tensor of its start is stopped by name.
     std::fs::write(setting.path("forgetful_worker.py"), FORGETFUL).unwrap();
-    let engine = Vllm::start(&copy, &log("forgetful"), Some((setting.dir.path(), "forgetful_worker.WeightDigests")));
+    let engine = Vllm::start(&copy, &log("forgetful"), extended(setting.dir.path(), "forgetful_worker.WeightDigests"));
     let out = setting.path("stopped");
     let error = refused(setting.run(&engine, &out, 3));
     println!("{error}");

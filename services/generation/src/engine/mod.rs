@@ -1,6 +1,6 @@
 //! What the service needs of an inference engine: sampling, probes, and weight updates step by step.
 //!
-//! [`vllm`] is the only implementation. The steps are those of servers that load weights from a folder; adapters, broadcasts and the
+//! [`vllm`] is the only implementation. The steps are those of servers that load weights or adapters from a folder; broadcasts and the
 //! routes of other servers (SGLang) fit the same trait.
 
 mod error;
@@ -29,6 +29,8 @@ pub(crate) struct SampleRequest<'a> {
     pub(crate) token_ids: &'a [u32],
     /// Settings for the tokens to come; `max_tokens` fits the context.
     pub(crate) sampling: &'a SamplingSettings,
+    /// The adapter to sample from, by its name; `None`: the model itself.
+    pub(crate) adapter: Option<&'a str>,
     /// Salt of cached prefixes: one for each weights version, so that no prefix outlives its weights.
     pub(crate) cache_salt: &'a str,
     /// W3C traceparent, if the sample is traced.
@@ -108,6 +110,8 @@ pub(crate) struct ScoreRequest<'a> {
     pub(crate) sequences: &'a [Vec<u32>],
     /// Of the token that is sampled after each.
     pub(crate) temperature: f32,
+    /// The adapter to score with, by its name; `None`: the model itself.
+    pub(crate) adapter: Option<&'a str>,
     /// Salt of cached prefixes.
     pub(crate) cache_salt: &'a str,
 }
@@ -136,6 +140,34 @@ pub(crate) struct EngineTimings {
     pub(crate) decode_us: u64,
 }
 
+/// How an engine takes LoRA adapters.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum AdapterSupport {
+    /// Not at all, and what it lacks.
+    Missing(&'static str),
+    /// One at a time: a reload from a folder with an adapter computes it beside the model.
+    Reloaded,
+    /// Several at a time, each under its own name, while it goes on sampling.
+    Named(AdapterLimits),
+}
+
+/// What an engine that takes adapters by name was started for.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct AdapterLimits {
+    /// How many it computes at a time.
+    pub(crate) live: usize,
+    /// The largest rank.
+    pub(crate) rank: usize,
+}
+
+/// An adapter that an engine has under a name.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct NamedAdapter {
+    pub(crate) name: String,
+    /// The folder that it was read from.
+    pub(crate) path: String,
+}
+
 /// What a probe finds out about an engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct EngineInfo {
@@ -153,8 +185,8 @@ pub(crate) struct EngineInfo {
     pub(crate) updates_weights: bool,
     /// Whether a reload from a folder without a tensor for the head of a tied model changes the head, too.
     pub(crate) takes_tied_head: bool,
-    /// Whether a reload from a folder with a LoRA adapter computes it beside the model.
-    pub(crate) takes_adapters: bool,
+    /// How it takes LoRA adapters.
+    pub(crate) adapters: AdapterSupport,
     /// Whether it answers with digests of its tensors.
     pub(crate) has_digests: bool,
     /// It was found paused or asleep: a weight update may have been interrupted.
@@ -229,6 +261,15 @@ pub(crate) trait EngineClient: Send + Sync + 'static {
 
     /// Loads weights from a folder, for as long as it takes.
     fn load_weights<'a>(&'a self, path: &'a str) -> Boxed<'a, ()>;
+
+    /// The adapters that it has by name.
+    fn adapters(&self) -> Boxed<'_, Vec<NamedAdapter>>;
+
+    /// Loads an adapter from a folder under a name that it does not have yet, for as long as it takes. It goes on sampling meanwhile.
+    fn load_adapter<'a>(&'a self, name: &'a str, path: &'a str) -> Boxed<'a, ()>;
+
+    /// Forgets an adapter that nothing samples from. Harmless if it does not have it.
+    fn unload_adapter<'a>(&'a self, name: &'a str) -> Boxed<'a, ()>;
 
     /// Sets the label of its weights. False if it has no labels.
     fn set_weights_label<'a>(&'a self, label: &'a str) -> Boxed<'a, bool>;

@@ -2,11 +2,12 @@
 //! and without a clock of its own.
 //!
 //! Only engines that have the current weights take samples, so that any of them can take any sample that waits; while weights change,
-//! engines that still have the old ones take samples of the old version, which wait in a queue of their own. The rule itself is
+//! engines that still have the old ones take samples of the old version, which wait in a queue of their own. An engine with adapters by name
+//! goes on with earlier ones beside the current one. The rule itself is
 //! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher owns items, their
 //! deadlines and attempts and learns its workers' limits, while this one assigns slots on engines by tokens, within sessions, and with affinity.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::Arc;
 
@@ -32,6 +33,8 @@ pub(super) struct Balancer {
     /// Requests for versions that are not current any more, while engines finish these.
     outgoing: VecDeque<Waiter>,
     purge_at: usize,
+    /// Unanswered samples by the version that they ask for.
+    wanted: BTreeMap<u64, usize>,
     assignments: u64,
     settings: Arc<GenerationSettings>,
     /// Since when no engine serves or is about to.
@@ -47,6 +50,7 @@ impl Balancer {
             queue: VecDeque::new(),
             outgoing: VecDeque::new(),
             purge_at: PURGE_FROM,
+            wanted: BTreeMap::new(),
             assignments: 0,
             settings,
             unavailable_since: Some(Instant::now()),
@@ -87,7 +91,7 @@ impl Balancer {
         let current = self.weights.number;
         if let Some(requested) = request.version.filter(|&requested| requested != current && self.finishes(requested)) {
             return match self.choose_outgoing(&request, requested) {
-                Some(engine) => Ok(self.assign(engine, request.tokens)),
+                Some(engine) => Ok(self.assign(engine, request.tokens, Some(requested))),
                 None => {
                     self.outgoing.push_back(Waiter { request, reply: sender });
                     Err(reply)
@@ -107,7 +111,7 @@ impl Balancer {
         if self.queue.is_empty()
             && let Some(engine) = self.choose(&request)
         {
-            return Ok(self.assign(engine, request.tokens));
+            return Ok(self.assign(engine, request.tokens, None));
         }
         self.queue.push_back(Waiter { request, reply: sender });
         if self.queue.len() >= self.purge_at {
@@ -166,6 +170,45 @@ impl Balancer {
         true
     }
 
+    /// An unanswered sample asks for this version, between its attempts as well.
+    pub(super) fn want(&mut self, version: u64) {
+        *self.wanted.entry(version).or_default() += 1;
+    }
+
+    /// It is answered. Returns whether it was the last one.
+    pub(super) fn no_longer_wants(&mut self, version: u64) -> bool {
+        let Some(count) = self.wanted.get_mut(&version) else { return false };
+        *count -= 1;
+        let is_last = *count == 0;
+        if is_last {
+            self.wanted.remove(&version);
+        }
+        is_last
+    }
+
+    /// Forgets what an engine has of earlier adapters that no sample asks for any more. It takes nothing more of them. Returns whether there was any.
+    pub(super) fn forget_earlier(&mut self, engine: EngineId) -> bool {
+        let wanted = &self.wanted;
+        self.engines[engine].forget_earlier(|version| wanted.contains_key(&version))
+    }
+
+    /// Whether at most `most` adapters of an engine are left that samples are drawn from. One that has no sample left, neither in flight nor
+    /// waiting, does not count, and the engine takes nothing more of it.
+    pub(super) fn has_at_most(&mut self, engine: EngineId, most: usize) -> bool {
+        self.outgoing.retain(|waiter| !waiter.reply.is_closed());
+        let slots = &mut self.engines[engine];
+        if slots.adapters_in_use() <= most {
+            return true;
+        }
+        let outgoing = &self.outgoing;
+        let waits = |version| outgoing.iter().any(|waiter| waiter.request.version == Some(version));
+        slots.forget_earlier(waits);
+        if slots.adapters_in_use() > most {
+            slots.finish_own(waits);
+        }
+        slots.adapters_in_use() <= most
+    }
+
     /// Whether any engine still takes requests for a version that is not current.
     fn finishes(&self, version: u64) -> bool {
         self.engines.iter().any(|slots| slots.finishes(version))
@@ -217,7 +260,7 @@ impl Balancer {
             match engine {
                 _ if waiter.reply.is_closed() => {}
                 Some(engine) => {
-                    let assignment = self.assign(engine, waiter.request.tokens);
+                    let assignment = self.assign(engine, waiter.request.tokens, waiter.request.version);
                     replies.push((waiter.reply, Ok(assignment)));
                 }
                 None => kept.push_back(waiter),
@@ -233,7 +276,7 @@ impl Balancer {
             if !front.reply.is_closed() {
                 let Some(engine) = self.choose(&front.request) else { break };
                 let tokens = front.request.tokens;
-                let assignment = self.assign(engine, tokens);
+                let assignment = self.assign(engine, tokens, None);
                 let waiter = self.queue.pop_front().expect("the front was just looked at");
                 replies.push((waiter.reply, Ok(assignment)));
             } else {
@@ -243,11 +286,11 @@ impl Balancer {
         Replies(replies)
     }
 
-    fn assign(&mut self, engine: EngineId, tokens: u64) -> Assignment {
+    /// `earlier`: the version that it asks for, if that is not the current one.
+    fn assign(&mut self, engine: EngineId, tokens: u64, earlier: Option<u64>) -> Assignment {
         self.assignments += 1;
-        let slots = &mut self.engines[engine];
-        slots.assign(tokens, self.assignments);
-        Assignment { engine, tokens, session: Arc::clone(slots.session()) }
+        let session = self.engines[engine].assign(tokens, self.assignments, earlier);
+        Assignment { engine, tokens, session }
     }
 
     /// An engine that finishes a version which is not current any more, and has room.

@@ -1,14 +1,17 @@
 //! One engine of the pool: its client, what is known about it, and who may change it.
 
+use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError};
 
 use evenkeel_proto::v1::SleepLevel;
 use tokio::sync::{Mutex, Notify};
 
 use super::request::EngineId;
 use super::weights::WeightsVersion;
-use crate::engine::{EngineClient, EngineClientError, EngineInfo, WakeTarget};
+use crate::engine::{
+    AdapterLimits, AdapterSupport, EngineClient, EngineClientError, EngineInfo, NamedAdapter, WakeTarget,
+};
 
 /// An engine with its client.
 pub(crate) struct PooledEngine {
@@ -22,6 +25,8 @@ pub(crate) struct PooledEngine {
     verified: VerifiedConnections,
     /// Copy of what the control says, for readers that do not hold it.
     asleep: AtomicBool,
+    /// Names of adapters that this service has loaded. What was loaded under a name before it came is not known.
+    loaded: std::sync::Mutex<BTreeSet<String>>,
 }
 
 impl PooledEngine {
@@ -37,6 +42,7 @@ impl PooledEngine {
             check_requested: Notify::new(),
             verified: VerifiedConnections::default(),
             asleep: AtomicBool::new(false),
+            loaded: std::sync::Mutex::default(),
         }
     }
 
@@ -61,6 +67,53 @@ impl PooledEngine {
     pub(super) fn set_info(&self, info: EngineInfo) {
         // The caller holds the control, so it is not set yet.
         let _ = self.info.set(info);
+    }
+
+    /// What it was started for, if it takes adapters by name.
+    pub(crate) fn names_adapters(&self) -> Option<AdapterLimits> {
+        match self.info()?.adapters {
+            AdapterSupport::Named(limits) => Some(limits),
+            AdapterSupport::Missing(_) | AdapterSupport::Reloaded => None,
+        }
+    }
+
+    /// The name under which requests of these weights reach their adapter; `None`: they are what it has in place of its model's.
+    pub(crate) fn adapter_name<'a>(&self, weights: &'a WeightsVersion) -> Option<&'a str> {
+        weights.label.as_deref().filter(|_| weights.is_adapter && self.names_adapters().is_some())
+    }
+
+    /// What it says that it serves where these weights are wanted: their name, if it has their adapter from their folder; else the label of its
+    /// weights. `None` if it has no labels.
+    pub(crate) async fn reported(&self, weights: &WeightsVersion) -> Result<Option<String>, EngineClientError> {
+        let Some(name) = self.adapter_name(weights) else { return self.client.weights_label().await };
+        let adapters = self.client.adapters().await?;
+        let is_there = |path: &str| adapters.iter().any(|adapter| adapter.name == name && adapter.path == path);
+        let is_known = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).contains(name);
+        Ok(Some(match is_known && weights.path.as_deref().is_some_and(is_there) {
+            true => name.to_owned(),
+            false => "its model alone".to_owned(),
+        }))
+    }
+
+    /// Loads an adapter under a name, in place of what it may have had there.
+    pub(crate) async fn load_adapter(
+        &self,
+        name: &str,
+        path: &str,
+        found: &[NamedAdapter],
+    ) -> Result<(), EngineClientError> {
+        if found.iter().any(|adapter| adapter.name == name) {
+            self.unload_adapter(name).await?;
+        }
+        self.client.load_adapter(name, path).await?;
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).insert(name.to_owned());
+        Ok(())
+    }
+
+    /// Unloads an adapter that nothing samples from.
+    pub(crate) async fn unload_adapter(&self, name: &str) -> Result<(), EngineClientError> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner).remove(name);
+        self.client.unload_adapter(name).await
     }
 
     /// Has to be locked to examine the engine or to change its weights.
@@ -95,13 +148,19 @@ impl PooledEngine {
         Ok(())
     }
 
-    /// Puts it to sleep. It must have no sample in flight.
-    pub(crate) async fn sleep(&self, control: &mut EngineControl, level: SleepLevel) -> Result<(), EngineClientError> {
+    /// Puts it to sleep. It must have no sample in flight. `weights`: what it has then. An adapter by name is loaded again when it wakes: whether it
+    /// outlasts a sleep is the server's secret.
+    pub(crate) async fn sleep(
+        &self,
+        control: &mut EngineControl,
+        level: SleepLevel,
+        weights: &WeightsVersion,
+    ) -> Result<(), EngineClientError> {
         let before = (control.asleep, control.weights_uncertain);
         // Noted first: a caller that stops waiting cannot know how far the engine got. It has to be woken in any case, and whatever
         // it reports, its weights may be gone.
         control.asleep = Some(WakeTarget::All);
-        control.weights_uncertain |= level == SleepLevel::Discard;
+        control.weights_uncertain |= level == SleepLevel::Discard || self.adapter_name(weights).is_some();
         let result = self.client.sleep(level).await;
         if result.as_ref().is_err_and(EngineClientError::is_missing_route) {
             (control.asleep, control.weights_uncertain) = before;
@@ -125,7 +184,7 @@ impl PooledEngine {
         let _turn = self.verified.verifying.lock().await;
         let connections = self.client.connections();
         if self.verified.count.load(Ordering::Acquire) < connections {
-            let reported = self.client.weights_label().await?;
+            let reported = self.reported(weights).await?;
             // An engine without labels was trusted when it loaded its weights.
             if reported.is_some() && !weights.matches(reported.as_deref()) {
                 return Err(weights.mismatch(reported));

@@ -40,6 +40,8 @@ pub(super) struct EngineSlots {
     session: Arc<WeightsSession>,
     /// It is paused for other weights, but still takes samples of its own version until none are left.
     finishing: bool,
+    /// Sessions of earlier adapters that it still has, beside its current weights: they go on until their samples are done.
+    earlier: Vec<Arc<WeightsSession>>,
     in_flight: usize,
     outstanding_tokens: u64,
     /// Number of its last assignment, so that equally loaded engines take turns.
@@ -63,6 +65,7 @@ impl EngineSlots {
             state: EngineState::CircuitOpen,
             session: WeightsSession::new(Arc::clone(weights)),
             finishing: false,
+            earlier: Vec::new(),
             in_flight: 0,
             outstanding_tokens: 0,
             last_assigned: 0,
@@ -122,7 +125,14 @@ impl EngineSlots {
 
     /// Whether it still takes samples of that version although other weights are current.
     pub(super) fn finishes(&self, version: u64) -> bool {
-        self.finishing && self.session.weights().number == version && !self.session.is_interrupted()
+        self.finishing_session(version).is_some()
+    }
+
+    /// The session that they join.
+    fn finishing_session(&self, version: u64) -> Option<&Arc<WeightsSession>> {
+        let own = (self.finishing && !self.session.is_interrupted()).then_some(&self.session);
+        let earlier = self.earlier.iter().filter(|session| session.is_open());
+        own.into_iter().chain(earlier).find(|session| session.weights().number == version)
     }
 
     /// Whether it can take another of them now.
@@ -134,13 +144,53 @@ impl EngineSlots {
     /// It takes no more of them.
     pub(super) fn end_finishing(&mut self) {
         self.finishing = false;
+        self.earlier.clear();
     }
 
-    /// Takes a sample with this limit on its tokens: the `number`th assignment of the balancer.
-    pub(super) fn assign(&mut self, tokens: u64, number: u64) {
+    /// Takes a sample with this limit on its tokens: the `number`th assignment of the balancer, of an earlier version where it says so.
+    /// Returns the session that it joins.
+    pub(super) fn assign(&mut self, tokens: u64, number: u64, earlier: Option<u64>) -> Arc<WeightsSession> {
         self.in_flight += 1;
         self.outstanding_tokens += tokens;
         self.last_assigned = number;
+        let session = earlier.and_then(|version| self.finishing_session(version)).unwrap_or(&self.session);
+        session.begin_sample();
+        Arc::clone(session)
+    }
+
+    /// Every session that may have samples.
+    pub(super) fn sessions(&self) -> impl Iterator<Item = &Arc<WeightsSession>> {
+        self.earlier.iter().chain([&self.session])
+    }
+
+    /// Forgets earlier sessions without samples whose version is not wanted any more. Returns whether there was any.
+    pub(super) fn forget_earlier(&mut self, is_wanted: impl Fn(u64) -> bool) -> bool {
+        let before = self.earlier.len();
+        self.earlier.retain(|session| !session.is_idle() || (session.is_open() && is_wanted(session.weights().number)));
+        self.earlier.len() < before
+    }
+
+    /// Takes nothing more of its own version while it is paused for another one, if that has no samples and none that wait.
+    pub(super) fn finish_own(&mut self, waits: impl Fn(u64) -> bool) {
+        if self.session.is_idle() && !waits(self.session.weights().number) {
+            self.finishing = false;
+        }
+    }
+
+    /// Whether samples may be drawn from an adapter of this name, now or soon.
+    pub(super) fn uses(&self, adapter: &str) -> bool {
+        let is_named = |session: &WeightsSession| session.weights().label.as_deref() == Some(adapter);
+        let serves = self.finishing || self.state.is_serving() || !self.session.is_idle();
+        (serves && is_named(&self.session)) || self.earlier.iter().any(|session| is_named(session))
+    }
+
+    /// How many adapters samples may be drawn from, now or soon.
+    pub(super) fn adapters_in_use(&self) -> usize {
+        let used = |session: &&Arc<WeightsSession>| {
+            let weights = session.weights();
+            weights.is_adapter && weights.label.as_deref().is_some_and(|label| self.uses(label))
+        };
+        self.sessions().filter(used).count()
     }
 
     /// A sample left it.
@@ -158,6 +208,31 @@ impl EngineSlots {
         if !self.session.is_open_for(weights) {
             self.session = WeightsSession::new(Arc::clone(weights));
         }
+        self.earlier.clear();
+        self.serve(state, weights);
+    }
+
+    /// The same beside what it serves already, which it goes on with for samples that ask for it.
+    pub(super) fn admit_beside(&mut self, state: EngineState, weights: &Arc<WeightsVersion>) {
+        if self.state == EngineState::Draining {
+            return;
+        }
+        if !self.session.is_open_for(weights) {
+            let again = self.earlier.iter().position(|session| session.is_open_for(weights));
+            let session = match again {
+                Some(at) => self.earlier.remove(at),
+                None => WeightsSession::new(Arc::clone(weights)),
+            };
+            let before = std::mem::replace(&mut self.session, session);
+            // Samples that were called back have left it, or are about to.
+            if before.is_open() || !before.is_idle() {
+                self.earlier.push(before);
+            }
+        }
+        self.serve(state, weights);
+    }
+
+    fn serve(&mut self, state: EngineState, weights: &WeightsVersion) {
         self.finishing = false;
         self.reported_version = Some(weights.number);
         self.state = state;
@@ -190,12 +265,13 @@ impl EngineSlots {
         }
         self.finishing = false;
         self.last_error = Some(reason.to_owned());
-        self.session.interrupt(Interruption::EngineLost(reason.to_owned()));
+        self.sessions().for_each(|session| session.interrupt(Interruption::EngineLost(reason.to_owned())));
+        self.earlier.clear();
     }
 
     /// Finishes what is in flight and takes nothing more.
     pub(super) fn drain(&mut self) {
-        self.finishing = false;
+        self.end_finishing();
         self.state = EngineState::Draining;
     }
 
@@ -230,7 +306,7 @@ impl EngineSlots {
     pub(super) fn record_failure(&mut self, error: &EngineClientError, now: Instant) {
         if error.fault() == Fault::Connection {
             // It must not get a second attempt, even where its update still waits for its other samples.
-            self.finishing = false;
+            self.end_finishing();
         }
         // An engine that was ejected or updated in the meantime has been judged already.
         if !self.state.is_serving() || self.session.is_interrupted() {

@@ -19,7 +19,7 @@ use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::time::Instant;
 
-use crate::engine::{EngineClient, EngineClientError, EngineInfo};
+use crate::engine::{AdapterLimits, AdapterSupport, EngineClient, EngineClientError, EngineInfo};
 use crate::model::Model;
 use crate::settings::GenerationSettings;
 use balancer::Balancer;
@@ -32,8 +32,8 @@ pub(crate) use engine::{EngineControl, PooledEngine};
 pub(crate) use engine_slots::EngineSnapshot;
 pub(crate) use engine_state::EngineState;
 pub(crate) use request::{EngineId, SlotRequest};
-pub(crate) use slot::EngineSlot;
-pub(crate) use weights::{Interruption, WeightsVersion, version_number};
+pub(crate) use slot::{EngineSlot, Wanted};
+pub(crate) use weights::{Interruption, WeightsVersion, is_own_label, version_number};
 
 /// All engines of the service.
 pub(crate) struct EnginePool {
@@ -145,9 +145,27 @@ impl EnginePool {
         self.all_probed(|info| info.takes_tied_head)
     }
 
-    /// Whether every engine that was probed computes LoRA adapters beside its model.
-    pub(crate) fn takes_adapters(&self) -> bool {
-        self.all_probed(|info| info.takes_adapters)
+    /// What an engine that was probed lacks to compute LoRA adapters beside its model. `None`: every one computes them, and there is one.
+    pub(crate) fn missing_for_adapters(&self) -> Option<&'static str> {
+        let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+        let mut probed = engines.iter().filter_map(|engine| engine.info()).peekable();
+        if probed.peek().is_none() {
+            return Some("an answer");
+        }
+        probed.find_map(|info| match info.adapters {
+            AdapterSupport::Missing(what) => Some(what),
+            AdapterSupport::Reloaded | AdapterSupport::Named(_) => None,
+        })
+    }
+
+    /// The least that an engine which takes adapters by name was started for. `None` without one.
+    pub(crate) fn adapter_limits(&self) -> Option<AdapterLimits> {
+        let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+        let limits = engines.iter().filter_map(|engine| match engine.info()?.adapters {
+            AdapterSupport::Named(limits) => Some(limits),
+            AdapterSupport::Missing(_) | AdapterSupport::Reloaded => None,
+        });
+        limits.reduce(|a, b| AdapterLimits { live: a.live.min(b.live), rank: a.rank.min(b.rank) })
     }
 
     /// Whether something holds for every engine that was probed, and there is one.
@@ -227,17 +245,34 @@ impl EnginePool {
         }
     }
 
+    /// Counts an unanswered sample that asks for a version.
+    pub(crate) fn want(self: &Arc<Self>, version: u64) -> Wanted {
+        Wanted::new(Arc::clone(self), version)
+    }
+
     fn release(&self, assignment: &Assignment) {
-        let replies = self.balancer().release(assignment.engine, assignment.tokens);
+        let replies = self.release_unsent(assignment);
         self.deliver(replies);
+    }
+
+    fn release_unsent(&self, assignment: &Assignment) -> Replies {
+        let was_last = assignment.session.end_sample();
+        let mut balancer = self.balancer();
+        let is_earlier = !Arc::ptr_eq(balancer.slots(assignment.engine).session(), &assignment.session);
+        let replies = balancer.release(assignment.engine, assignment.tokens);
+        drop(balancer);
+        if was_last && is_earlier && assignment.session.weights().is_adapter {
+            // It may be unloaded.
+            self.engine(assignment.engine).request_check();
+        }
+        replies
     }
 
     /// Sends replies, and releases assignments that nobody received, which may answer other requests in turn.
     fn deliver(&self, replies: Replies) {
         let mut unreceived = replies.send();
         while let Some(assignment) = unreceived.pop() {
-            let replies = self.balancer().release(assignment.engine, assignment.tokens);
-            unreceived.extend(replies.send());
+            unreceived.extend(self.release_unsent(&assignment).send());
         }
     }
 

@@ -28,6 +28,11 @@ impl EngineSlot {
         &self.engine
     }
 
+    /// The adapter that the engine samples from, by its name; `None`: from its model.
+    pub(crate) fn adapter(&self) -> Option<&str> {
+        self.engine.adapter_name(self.session().weights())
+    }
+
     /// The session that the sample belongs to.
     pub(crate) fn session(&self) -> &WeightsSession {
         &self.assignment.session
@@ -52,6 +57,28 @@ impl EngineSlot {
 impl Drop for EngineSlot {
     fn drop(&mut self) {
         self.pool.release(&self.assignment);
+    }
+}
+
+/// A sample that asks for a version, until it is answered: engines keep an adapter that it may need again.
+pub(crate) struct Wanted {
+    pool: Arc<EnginePool>,
+    version: u64,
+}
+
+impl Wanted {
+    pub(super) fn new(pool: Arc<EnginePool>, version: u64) -> Self {
+        pool.balancer().want(version);
+        Self { pool, version }
+    }
+}
+
+impl Drop for Wanted {
+    fn drop(&mut self) {
+        let was_last = self.pool.balancer().no_longer_wants(self.version);
+        if was_last && self.version != self.pool.weights().number && self.pool.adapter_limits().is_some() {
+            self.pool.members().iter().for_each(|engine| engine.request_check());
+        }
     }
 }
 

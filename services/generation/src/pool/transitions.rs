@@ -9,8 +9,9 @@ use super::breaker::BreakerState;
 use super::engine::PooledEngine;
 use super::engine_slots::EngineSlots;
 use super::engine_state::EngineState;
-use super::weights::{WeightsSession, WeightsVersion};
+use super::weights::{Interruption, WeightsSession, WeightsVersion};
 use crate::engine::{EngineClientError, EngineMetrics};
+use crate::settings::PauseSetting;
 
 /// The state of an engine.
 impl EnginePool {
@@ -46,13 +47,28 @@ impl EnginePool {
         Ok(())
     }
 
-    /// Gives samples to an engine that serves these weights. Without effect if others became current, or if it is draining.
+    /// Gives samples to an engine that serves these weights. Without effect if others became current, or if it is draining. Adapters by name are
+    /// served beside earlier ones.
     pub(crate) fn admit(&self, engine: &PooledEngine, state: EngineState, serves: &WeightsVersion) {
+        let beside = engine.adapter_name(serves).is_some();
         self.update(engine, |slots, current| {
             if **current == *serves {
-                slots.admit(state, current);
+                match beside {
+                    true => slots.admit_beside(state, current),
+                    false => slots.admit(state, current),
+                }
             }
         });
+    }
+
+    /// Announces a pause to every sample of an engine: those that it aborts from now on were meant to be aborted.
+    pub(crate) fn announce_pause(&self, engine: &PooledEngine, mode: PauseSetting) {
+        self.balancer().slots(engine.id()).sessions().for_each(|session| session.announce_pause(mode));
+    }
+
+    /// Interrupts every sample of an engine.
+    pub(crate) fn interrupt(&self, engine: &PooledEngine, reason: &Interruption) {
+        self.balancer().slots(engine.id()).sessions().for_each(|session| session.interrupt(reason.clone()));
     }
 
     /// Gives an engine nothing more and takes back what it has.
@@ -96,6 +112,38 @@ impl EnginePool {
             }
             release.await;
         }
+    }
+
+    /// Waits until samples are drawn from at most `most` adapters of an engine. It gets nothing more of the others then.
+    pub(crate) async fn until_at_most(&self, engine: &PooledEngine, most: usize) {
+        let released = self.balancer().slots(engine.id()).released();
+        loop {
+            let release = released.notified();
+            if self.balancer().has_at_most(engine.id(), most) {
+                return;
+            }
+            release.await;
+        }
+    }
+
+    /// Whether that is so now.
+    pub(crate) fn has_at_most(&self, engine: &PooledEngine, most: usize) -> bool {
+        self.balancer().has_at_most(engine.id(), most)
+    }
+
+    /// Forgets earlier adapters of an engine that no sample asks for any more. Returns whether there was any.
+    pub(crate) fn forget_earlier(&self, engine: &PooledEngine) -> bool {
+        self.balancer().forget_earlier(engine.id())
+    }
+
+    /// Whether samples may be drawn from an adapter of this name on an engine, now or soon.
+    pub(crate) fn uses(&self, engine: &PooledEngine, adapter: &str) -> bool {
+        self.balancer().slots(engine.id()).uses(adapter)
+    }
+
+    /// Whether an engine has no sample in flight.
+    pub(crate) fn is_idle(&self, engine: &PooledEngine) -> bool {
+        self.balancer().slots(engine.id()).is_idle()
     }
 
     /// Waits until nothing is left of the weights that an engine has, neither in flight nor waiting. It gets nothing more of them then.

@@ -1,5 +1,6 @@
 //! Weights versions, and the sessions in which an engine serves one of them.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use evenkeel_proto::v1::WeightsRef;
@@ -19,10 +20,12 @@ pub(crate) struct WeightsVersion {
     pub(crate) label: Option<Arc<str>>,
     /// Their folder as the engines see it. `None` for weights that the engines were started with, which cannot be loaded again.
     pub(crate) path: Option<String>,
+    /// Whether they are a LoRA adapter beside the model that the engines were started with.
+    pub(crate) is_adapter: bool,
 }
 
 impl WeightsVersion {
-    /// The version that a request refers to.
+    /// The version that a request refers to, with all weights of a model.
     pub(crate) fn new(weights: &WeightsRef, path: &str) -> Self {
         // Two runs both have a version 3: the digest tells them apart.
         let label = format!("{}-{}", weights.version, weights.digest);
@@ -31,13 +34,14 @@ impl WeightsVersion {
             digest: weights.digest.clone(),
             label: Some(label.into()),
             path: Some(path.to_owned()),
+            is_adapter: false,
         }
     }
 
     /// The weights that engines were started with: the version that a predecessor of this service labelled them with, otherwise 0.
     pub(crate) fn initial(reported: Option<&str>) -> Self {
         let (number, digest) = reported.and_then(parse_label).unwrap_or_default();
-        Self { number, digest, label: reported.map(Into::into), path: None }
+        Self { number, digest, label: reported.map(Into::into), path: None, is_adapter: false }
     }
 
     /// Whether an engine that reports this label serves them. An engine without a label can only be known to serve initial weights.
@@ -60,6 +64,11 @@ impl WeightsVersion {
         let expected = self.label.as_deref().unwrap_or("those that it was started with").to_owned();
         EngineClientError::WrongWeights { reported: reported.unwrap_or_default(), expected }
     }
+}
+
+/// Whether a label, or the name of an adapter, is one that this service gives: a version with a digest.
+pub(crate) fn is_own_label(label: &str) -> bool {
+    parse_label(label).is_some_and(|(_, digest)| digest.starts_with("sha256:"))
 }
 
 /// The version number in a label. `None` if the label was not set by this service.
@@ -89,12 +98,29 @@ pub(crate) struct WeightsSession {
     pause: OnceLock<PauseSetting>,
     reason: OnceLock<Interruption>,
     interrupted: CancellationToken,
+    /// Samples of this session in flight.
+    samples: AtomicUsize,
 }
 
 impl WeightsSession {
     pub(super) fn new(weights: Arc<WeightsVersion>) -> Arc<Self> {
         let (pause, reason, interrupted) = (OnceLock::new(), OnceLock::new(), CancellationToken::new());
-        Arc::new(Self { weights, pause, reason, interrupted })
+        Arc::new(Self { weights, pause, reason, interrupted, samples: AtomicUsize::new(0) })
+    }
+
+    /// A sample begins.
+    pub(super) fn begin_sample(&self) {
+        self.samples.fetch_add(1, Ordering::AcqRel);
+    }
+
+    /// A sample ended. Returns whether it was the last one.
+    pub(super) fn end_sample(&self) -> bool {
+        self.samples.fetch_sub(1, Ordering::AcqRel) == 1
+    }
+
+    /// Whether it has no sample in flight.
+    pub(super) fn is_idle(&self) -> bool {
+        self.samples.load(Ordering::Acquire) == 0
     }
 
     pub(crate) fn weights(&self) -> &WeightsVersion {
@@ -127,9 +153,14 @@ impl WeightsSession {
         self.interrupted.is_cancelled()
     }
 
-    /// Whether new requests for `weights` can join this session.
+    /// Whether new requests can join this session.
+    pub(super) fn is_open(&self) -> bool {
+        !self.is_interrupted() && self.pause_mode().is_none()
+    }
+
+    /// Whether new requests for `weights` can.
     pub(super) fn is_open_for(&self, weights: &WeightsVersion) -> bool {
-        *self.weights == *weights && !self.is_interrupted() && self.pause_mode().is_none()
+        *self.weights == *weights && self.is_open()
     }
 }
 
@@ -151,5 +182,13 @@ mod tests {
         assert_eq!(WeightsVersion::initial(Some("5-sha256:cd")).number, 5);
         let unlabelled = WeightsVersion::initial(None);
         assert!(unlabelled.matches(None) && unlabelled.number == 0);
+    }
+
+    #[test]
+    fn names_of_others_are_not_taken_for_this_services() {
+        assert!(is_own_label("17-sha256:ab"));
+        for other in ["default", "17", "17-ab", "sql-lora", "a-sha256:ab"] {
+            assert!(!is_own_label(other), "{other}");
+        }
     }
 }

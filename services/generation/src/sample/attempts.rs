@@ -34,6 +34,8 @@ pub(super) async fn draw(
     let policy = RetryPolicy::new(settings.retry_initial, settings.retry_max);
     let mut retries = policy.with_max_attempts(settings.max_attempts).start();
     let mut avoid = None;
+    // Between two attempts as well.
+    let _wanted = item.policy_version.map(|version| pool.want(version));
     partial.begin_attempt();
     loop {
         let tokens = plan.sampling.max_tokens - partial.sampled();
@@ -129,6 +131,7 @@ async fn attempt(
         request_id: &request_id,
         token_ids: &token_ids,
         sampling: &sampling,
+        adapter: slot.adapter(),
         cache_salt: &session.weights().cache_salt(),
         traceparent: Some(&context.trace.to_string()),
         stream: item.keep_partial || stream == StreamSetting::Always,

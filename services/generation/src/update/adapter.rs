@@ -3,25 +3,48 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use evenkeel_files::arriving;
-use evenkeel_hf::{AdapterConfig, Folder, TensorShapes, WeightFiles};
+use evenkeel_hf::{AdapterConfig, Folder, TensorShapes, WeightFiles, tensors_metadata};
 use evenkeel_proto::FieldError;
 
 use super::refusal::refused;
-use crate::engine::{EngineClientError, EngineInfo};
+use crate::engine::{AdapterLimits, AdapterSupport, EngineClientError, EngineInfo};
 use crate::model::Model;
+use crate::pool::WeightsVersion;
 
 /// What the names of an adapter's tensors begin with.
 const PREFIX: &str = "base_model.model.";
 
-/// Refuses to load an adapter into an engine that is not known to compute it: vLLM would take it for weights of the model, or go on without.
-pub(super) fn check_taken(path: &str, info: Option<&EngineInfo>) -> Result<(), EngineClientError> {
-    let is_adapter = arriving::read_in_place(Path::new(path), AdapterConfig::is_in);
-    if !is_adapter || info.is_none_or(|info| info.takes_adapters) {
-        return Ok(());
+/// The key of the base's digest in the metadata of an adapter's tensors, where the learner of this project wrote it.
+const BASE: &str = "base";
+
+/// Whether a folder holds an adapter. `limits`: those of engines that take adapters by name.
+///
+/// # Errors
+/// One that such an engine would not take, or would not miss: of a larger rank than it was started for, or for another base.
+pub(super) fn is_in(path: &str, limits: Option<AdapterLimits>, model: Option<&Model>) -> Result<bool, FieldError> {
+    if !AdapterConfig::is_in(Path::new(path)) {
+        return Ok(false);
     }
-    let allowed = "absent: engines of vLLM with learner.lora are not yet served (the embedded engine is)";
-    Err(EngineClientError::Incompatible(FieldError::new("adapter_config.json", path, allowed)))
+    let Some(AdapterLimits { rank: most, .. }) = limits else { return Ok(true) };
+    let folder = Folder::new(path);
+    let config = AdapterConfig::read(&folder).map_err(|error| refused(path, &error, "an adapter of plain LoRA"))?;
+    let allowed = format!("at most {most}, for which an engine was started (vLLM: --max-lora-rank)");
+    FieldError::ensure(config.rank <= most, "the adapter's rank", config.rank, allowed)?;
+    let files = WeightFiles::read(&folder).map_err(|error| refused(path, &error, "a readable folder"))?;
+    match model.filter(|model| !model.shapes.is_empty()) {
+        Some(model) => check_base(path, &files, model).map(|()| true),
+        None => Ok(true),
+    }
+}
+
+/// Refuses to load an adapter into an engine that is not known to compute it: vLLM would take it for weights of the model, or go on without.
+pub(super) fn check_taken(weights: &WeightsVersion, info: Option<&EngineInfo>) -> Result<(), EngineClientError> {
+    match info.map(|info| info.adapters) {
+        Some(AdapterSupport::Missing(what)) if weights.is_adapter => {
+            Err(EngineClientError::Incompatible(FieldError::missing("what an adapter needs", what)))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// Refuses an adapter that is none of the served model: a tensor that belongs to no linear layer, of another shape, or without its other
@@ -29,9 +52,21 @@ pub(super) fn check_taken(path: &str, info: Option<&EngineInfo>) -> Result<(), E
 pub(super) fn check(path: &str, folder: &Folder, files: &WeightFiles, model: Option<&Model>) -> Result<(), FieldError> {
     let config = AdapterConfig::read(folder).map_err(|error| refused(path, &error, "an adapter of plain LoRA"))?;
     let shapes = files.shapes().map_err(|error| refused(path, &error, "complete safetensors files"))?;
-    let Some(base) = model.map(|model| &model.shapes).filter(|shapes| !shapes.is_empty()) else { return Ok(()) };
-    compare(&shapes, base, config.rank as u64)
+    let Some(model) = model.filter(|model| !model.shapes.is_empty()) else { return Ok(()) };
+    compare(&shapes, &model.shapes, config.rank as u64)
         .map_err(|(name, allowed)| refused(path, &format_args!("whose {name} is {:?}", shapes.get(&name)), &allowed))
+}
+
+/// Refuses an adapter that names another base than the engines' model by its digest. Shapes say nothing of that.
+fn check_base(path: &str, files: &WeightFiles, model: &Model) -> Result<(), FieldError> {
+    for file in files.paths() {
+        let said = tensors_metadata(&file).map_err(|error| refused(path, &error, "complete safetensors files"))?;
+        let (Some(base), Some(known)) = (said.get(BASE), model.digests()) else { continue };
+        let all = known.iter().map(String::as_str).collect::<Vec<_>>().join(" or ");
+        let allowed = format!("{all}, the model that the engines serve");
+        FieldError::ensure(known.contains(base), "the adapter's base", base, allowed)?;
+    }
+    Ok(())
 }
 
 /// The first tensor that is not as it must be, with what is allowed.
@@ -98,5 +133,53 @@ mod tests {
         let prefixed = "base_model.model.language_model.model.layers.0.self_attn.q_proj.lora_A.weight";
         assert_eq!(refused(&[(prefixed, [2, 4])], 2).0, prefixed, "of another class of models");
         assert!(compare(&TensorShapes::new(), &base, 2).is_err());
+    }
+
+    fn safetensors(header: &str, bytes: usize) -> Vec<u8> {
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.extend_from_slice(header.as_bytes());
+        file.resize(file.len() + bytes, 7);
+        file
+    }
+
+    /// A model whose head is its embedding, with a tensor for it or without one.
+    fn tied(written_out: bool) -> tempfile::TempDir {
+        let folder = tempfile::tempdir().unwrap();
+        let config = serde_json::json!({"architectures": ["Qwen3ForCausalLM"], "vocab_size": 2, "tie_word_embeddings": !written_out,
+            "tied_head_written_out": written_out});
+        std::fs::write(folder.path().join("config.json"), config.to_string()).unwrap();
+        let head = r#","lm_head.weight":{"dtype":"F32","shape":[2,2],"data_offsets":[16,32]}"#;
+        let head = if written_out { head } else { "" };
+        let header =
+            format!(r#"{{"model.embed_tokens.weight":{{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}{head}}}"#);
+        let file = safetensors(&header, if written_out { 32 } else { 16 });
+        std::fs::write(folder.path().join("model.safetensors"), file).unwrap();
+        folder
+    }
+
+    #[test]
+    fn an_adapter_for_another_base_is_refused_by_its_digest_whichever_form_the_head_has() {
+        let (model, copy) = (tied(false), tied(true));
+        let [one, other] = [&model, &copy].map(|folder| Model::read("m", folder.path()));
+        assert_eq!(one.digests().unwrap(), other.digests().unwrap());
+        let adapter = tempfile::tempdir().unwrap();
+        std::fs::write(adapter.path().join("adapter_config.json"), r#"{"r": 4, "lora_alpha": 4}"#).unwrap();
+        let path = adapter.path().to_str().unwrap();
+        let limits = Some(AdapterLimits { live: 1, rank: 8 });
+        let said = |base: &str| {
+            let file = safetensors(&format!(r#"{{"__metadata__":{{"base":"{base}"}}}}"#), 0);
+            std::fs::write(adapter.path().join("adapter_model.safetensors"), file).unwrap();
+            is_in(path, limits, Some(&other)).map_err(|error| error.to_string())
+        };
+        for base in one.digests().unwrap() {
+            assert_eq!(said(base), Ok(true));
+        }
+        let error = said("sha256:00").unwrap_err();
+        assert!(
+            error.starts_with("the adapter's base is sha256:00") && error.contains("that the engines serve"),
+            "{error}"
+        );
+        assert_eq!(is_in(path, None, None), Ok(true));
+        assert_eq!(is_in(model.path().to_str().unwrap(), limits, Some(&one)), Ok(false));
     }
 }

@@ -1,5 +1,5 @@
 //! The weight update of one engine: requests come back, it pauses, loads, is asked what it serves, and resumes. It is resumed even if
-//! a step failed; it just gets no samples then.
+//! a step failed; it just gets no samples then. Adapters that an engine takes by name are loaded without a pause (`by_name`).
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use crate::health::HealthThreshold;
 use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
 use crate::settings::PauseSetting;
 
-use super::{adapter, tied_head};
+use super::{adapter, by_name, tied_head};
 
 /// Attempts to resume an engine.
 const RESUME_ATTEMPTS: u32 = 4;
@@ -64,11 +64,19 @@ impl WeightUpdate {
         engine: &PooledEngine,
         control: &mut EngineControl,
     ) -> UpdateReport {
-        pool.session(engine).announce_pause(self.mode);
+        let by_name = engine.adapter_name(&self.weights).is_some();
+        if !(by_name && self.mode == PauseSetting::Wait) {
+            pool.announce_pause(engine, self.mode);
+        }
         let mut report = UpdateReport::default();
-        let mut paused_at = Instant::now();
-        let load = self.pause_and_load(pool, engine, control, &mut report, &mut paused_at);
-        let loaded = match self.deadline.run(load).await {
+        let mut paused_at = None;
+        let loaded = self.deadline.run(async {
+            match by_name {
+                true => self.load_by_name(pool, engine, control, &mut report, &mut paused_at).await,
+                false => self.pause_and_load(pool, engine, control, &mut report, &mut paused_at).await,
+            }
+        });
+        let loaded = match loaded.await {
             Ok(Ok(())) => Ok(()),
             Ok(Err(error)) => {
                 Err(ServiceError::Unavailable { reason: Reason::EngineFailed, message: error.to_string() })
@@ -76,11 +84,13 @@ impl WeightUpdate {
             Err(deadline) => Err(deadline),
         };
         let resumed = match engine.wake(control).await {
+            // It was never paused.
+            Ok(()) if by_name && paused_at.is_none() => Ok(()),
             Ok(()) => resume(engine.client()).await,
             Err(error) => Err(error),
         };
         report.resumed = resumed.is_ok();
-        report.paused = paused_at.elapsed();
+        report.paused = paused_at.map(|since| since.elapsed()).unwrap_or_default();
         let resumed = resumed
             .map_err(|error| ServiceError::Unavailable { reason: Reason::NotResumed, message: error.to_string() });
         let version = self.weights.number;
@@ -91,6 +101,9 @@ impl WeightUpdate {
                 pool.admit(engine, EngineState::Healthy, &self.weights);
                 let load_ms = report.load.as_millis() as u64;
                 tracing::info!(engine = engine.name(), version, load_ms, "weights updated");
+                if engine.names_adapters().is_some() {
+                    by_name::unload_unused(pool, engine).await;
+                }
             }
             Err(failure) => {
                 control.forget_weights();
@@ -110,12 +123,13 @@ impl WeightUpdate {
         engine: &PooledEngine,
         control: &mut EngineControl,
         report: &mut UpdateReport,
-        paused_at: &mut Instant,
+        paused_at: &mut Option<Instant>,
     ) -> Result<(), EngineClientError> {
         let path = self.weights.path.as_deref().ok_or(EngineClientError::NotLoadable)?;
-        adapter::check_taken(path, engine.info())?;
+        adapter::check_taken(&self.weights, engine.info())?;
         tied_head::check(path, engine.info()).await?;
         if control.is_asleep() {
+            *paused_at = Some(Instant::now());
             // It has no request, and takes none.
             engine.wake_for_load(control).await?;
         } else {
@@ -124,12 +138,7 @@ impl WeightUpdate {
                 error = until_dead(pool, engine) => return Err(error),
             }
         }
-        let settle_timeout = pool.settings().weights.settle_timeout;
-        if tokio::time::timeout(settle_timeout, pool.until_idle(engine)).await.is_err() {
-            // Requests that reached the engine after the pause wait there for its end.
-            pool.session(engine).interrupt(Interruption::Paused);
-            pool.until_idle(engine).await;
-        }
+        settle(pool, engine).await;
         let started = Instant::now();
         control.begin_load();
         engine.client().load_weights(path).await?;
@@ -144,19 +153,29 @@ impl WeightUpdate {
         Ok(())
     }
 
-    async fn pause(
+    pub(super) async fn pause(
         &self,
         pool: &EnginePool,
         engine: &PooledEngine,
-        paused_at: &mut Instant,
+        paused_at: &mut Option<Instant>,
     ) -> Result<(), EngineClientError> {
         if self.mode == PauseSetting::Wait {
             pool.until_finished(engine).await;
         }
-        *paused_at = Instant::now();
+        *paused_at = Some(Instant::now());
         // Samples that go on under the new weights are aborted as well: what they have comes back, and is continued by a new request.
         let mode = if self.mode == PauseSetting::Wait { EnginePause::Wait } else { EnginePause::Abort };
         engine.client().pause(mode, self.clear_cache).await
+    }
+}
+
+/// Waits until a paused engine has no sample.
+pub(super) async fn settle(pool: &EnginePool, engine: &PooledEngine) {
+    let settle_timeout = pool.settings().weights.settle_timeout;
+    if tokio::time::timeout(settle_timeout, pool.until_idle(engine)).await.is_err() {
+        // Requests that reached the engine after the pause wait there for its end.
+        pool.interrupt(engine, &Interruption::Paused);
+        pool.until_idle(engine).await;
     }
 }
 

@@ -2,6 +2,7 @@
 
 mod adapter;
 mod apply;
+mod by_name;
 mod exact;
 mod folder;
 mod prove;
@@ -32,6 +33,7 @@ use folder::check_folder;
 use refusal::FIELD;
 
 pub(crate) use apply::WeightUpdate;
+pub(crate) use by_name::unload_unused;
 
 /// Updates the weights of a pool and puts its engines to sleep, one call at a time.
 #[derive(Clone)]
@@ -70,25 +72,28 @@ impl Updater {
         task.await.map_err(|error| ServiceError::Internal { message: format!("the update task failed: {error}") })?
     }
 
-    async fn run(self, update: WeightUpdate, path: String) -> Result<UpdateWeightsResponse, ServiceError> {
+    async fn run(self, mut update: WeightUpdate, path: String) -> Result<UpdateWeightsResponse, ServiceError> {
         let deadline = update.deadline;
         let _turn = deadline.run(self.turn.lock()).await?;
         let pool = &self.pool;
         let (weights, settings, model) =
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
+        let limits = pool.adapter_limits();
         let checking = tokio::task::spawn_blocking(move || {
             let roots = Roots::or_anywhere("weights.roots", &settings.roots);
             arriving::read_in_place(Path::new(&path), |place| {
                 let place = place.to_string_lossy();
                 validate_folder(FIELD, &place, roots, settings.check_folder)?;
-                match settings.check_folder {
-                    true => check_folder(&place, &weights, &settings.marker, model.as_ref()),
-                    false => Ok(()),
+                if settings.check_folder {
+                    check_folder(&place, &weights, &settings.marker, model.as_ref())?;
                 }
+                adapter::is_in(&place, limits, model.as_ref())
             })
         });
         let checked = deadline.run(checking).await?;
-        checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;
+        let is_adapter =
+            checked.map_err(|error| ServiceError::Internal { message: format!("checking the folder: {error}") })??;
+        update.weights = Arc::new(WeightsVersion { is_adapter, ..WeightsVersion::clone(&update.weights) });
         pool.set_sleeping(false);
         // From here on engines that have the new weights may serve; the old ones only finish the samples of their version.
         pool.set_weights(&update.weights, update.mode == PauseSetting::Wait);
@@ -161,7 +166,7 @@ async fn try_update(
             return (EngineUpdateOutcome::Failed, UpdateReport::failed(deadline));
         }
     };
-    let reported = match engine.client().weights_label().await {
+    let reported = match engine.reported(&update.weights).await {
         Ok(reported) => reported,
         Err(error) => {
             // Nothing was begun. The health monitor treats it like any lost engine, and updates it when it is back.
@@ -171,7 +176,11 @@ async fn try_update(
             return (EngineUpdateOutcome::Failed, UpdateReport::failed(failure));
         }
     };
-    if !control.is_asleep() && control.has(&update.weights, reported.as_deref()) {
+    // Samples of other weights may be under way beside them, to be taken back.
+    let is_beside = engine.adapter_name(&update.weights).is_some()
+        && update.mode != PauseSetting::Wait
+        && *pool.session(engine).weights() != *update.weights;
+    if !control.is_asleep() && !is_beside && control.has(&update.weights, reported.as_deref()) {
         if pool.state(engine).0 == EngineState::CircuitOpen {
             engine.request_check();
         } else {

@@ -79,10 +79,14 @@ async fn score(pool: &EnginePool, engine: &PooledEngine, proof: &Proof) -> Resul
         let message = "the engine is not serving".to_owned();
         return Err(ServiceError::Unavailable { reason: Reason::NotServing, message });
     }
-    let request =
-        ScoreRequest { sequences: &proof.sequences, temperature: proof.temperature, cache_salt: &proof.cache_salt };
     // An engine that restarts meanwhile, and has not been missed yet, scores with the weights that it starts with.
     let session = pool.session(engine);
+    let request = ScoreRequest {
+        sequences: &proof.sequences,
+        temperature: proof.temperature,
+        adapter: engine.adapter_name(session.weights()),
+        cache_salt: &proof.cache_salt,
+    };
     let scored = proof.deadline.run(async {
         let scores = engine.client().score(request).await?;
         pool.verify_weights(engine, &session).await.map(|()| scores)

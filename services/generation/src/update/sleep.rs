@@ -28,12 +28,15 @@ impl Updater {
         };
         let deadline = self.deadline(call, request.deadline_ms);
         let begin = move |pool: &EnginePool| {
-            if level == SleepLevel::Discard && !pool.weights().is_loadable() {
+            let weights = pool.weights();
+            if level == SleepLevel::Discard && (!weights.is_loadable() || weights.is_adapter) {
+                let have = if weights.is_adapter { "compute an adapter beside" } else { "have" };
                 return Err(ServiceError::Precondition {
                     reason: Reason::FirstWeights,
-                    message: "level is SLEEP_LEVEL_DISCARD, allowed: SLEEP_LEVEL_OFFLOAD, since the engines have the \
-                              weights that they were started with, which could not be loaded again"
-                        .to_owned(),
+                    message: format!(
+                        "level is SLEEP_LEVEL_DISCARD, allowed: SLEEP_LEVEL_OFFLOAD, since the engines {have} the weights that they were \
+                         started with, which could not be loaded again"
+                    ),
                 });
             }
             pool.set_sleeping(true);
@@ -117,7 +120,8 @@ async fn try_to_sleep(
             return Err(deadline);
         }
     }
-    let failure = match deadline.run(engine.sleep(&mut control, level)).await {
+    let session = pool.session(engine);
+    let failure = match deadline.run(engine.sleep(&mut control, level, session.weights())).await {
         Ok(Ok(())) => return Ok(()),
         Ok(Err(error)) => service_error(&error),
         Err(deadline) => deadline,
@@ -156,7 +160,7 @@ async fn try_to_wake(pool: &EnginePool, engine: &PooledEngine, deadline: Deadlin
         return update.apply(pool, engine, &mut control).await.failure.map_or(Ok(()), Err);
     }
     engine.wake(&mut control).await.map_err(|error| service_error(&error))?;
-    let reported = engine.client().weights_label().await.map_err(|error| service_error(&error))?;
+    let reported = engine.reported(&weights).await.map_err(|error| service_error(&error))?;
     if control.has(&weights, reported.as_deref()) {
         pool.admit(engine, EngineState::Healthy, &weights);
     } else {

@@ -3,6 +3,7 @@
 //! vLLM.
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
+mod adapters;
 mod answers;
 mod engines;
 mod exact;

@@ -220,6 +220,17 @@ fn a_published_version_is_an_adapter_that_a_decoder_computes_as_the_learner_does
 }
 
 #[test]
+fn the_same_adapter_has_the_same_digest_wherever_its_base_lies() {
+    let folder = tempfile::tempdir().unwrap();
+    let digest = |base: TempDir, name: &str| {
+        let (path, _) = published(&base, &folder.path().join(name), PublishOptions::default());
+        verify_published(&path).unwrap().digest
+    };
+    assert_eq!(digest(base(1), "one"), digest(base(1), "other"));
+    assert!(digest(base(1), "again") != digest(base(2), "of another base"));
+}
+
+#[test]
 fn another_training_begins_with_an_adapter_of_the_same_shape_and_base() {
     let (one, other) = (base(1), base(2));
     let folder = tempfile::tempdir().unwrap();

@@ -49,11 +49,12 @@ pub enum Incompatible {
         "the model has a head of its own, that of the engines is the embedding (tie_word_embeddings): start them on the model"
     )]
     OwnHead,
-    /// Engines that take no adapters, for a learner that trains them.
-    #[error(
-        "engines of vLLM with learner.lora are not yet served: sample with the embedded engine, or train all weights"
-    )]
-    Adapters,
+    /// Engines that take no adapters, for a learner that trains them or an evaluation of one.
+    #[error("engines are to compute a LoRA adapter, and one lacks {missing}")]
+    Adapters {
+        /// What that is.
+        missing: String,
+    },
     /// A custom verifier that judges no custom tasks.
     #[error("data.verifiers.{name}: {endpoint} judges no custom tasks (`custom` of its status is false)")]
     Verifier {

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use evenkeel_files::sha256;
-use evenkeel_hf::{ConfigFile, Folder, name};
-use evenkeel_proto::v1::{RunState, StepKind};
+use evenkeel_hf::{ConfigFile, Folder, name, weights_digest};
+use evenkeel_proto::v1::{PauseMode, RunState, StepKind, WeightsRef};
 use evenkeel_run_files::{DATA_FILE, Lock, MetricsLine, replace};
 use evenkeel_tasks::Dataset;
 use tokio::sync::watch;
@@ -18,7 +18,7 @@ use super::run_loop::{stop_at_end_of_turn, with_verifiers};
 use super::{StopOnDrop, StopWhen, Stopper};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Encoder, benchmark_problems};
-use crate::error::{Halt, RunError};
+use crate::error::{Halt, Incompatible, RunError};
 use crate::evaluation::{Benchmarks, EvaluationTarget, evaluate, named_prompts, refuse_other, write_scores};
 use crate::events::{Events, RunProgress, Subscription};
 use crate::load::LoadLimits;
@@ -30,6 +30,8 @@ use crate::text::Tokenizer;
 const RESULTS_FILE: &str = "results.json";
 /// An evaluation of no run asks before the first step.
 const STEP: u64 = 0;
+/// Of the adapter that it asks, if any.
+const VERSION: u64 = 0;
 
 /// What an evaluation without a run needs. Of the settings `evaluation.benchmarks` are asked, under `data`, `services`,
 /// `sampling.max_tokens`, `sampling.stop_token_ids` and `run.seed`.
@@ -39,6 +41,8 @@ pub struct EvaluationRequest {
     pub settings: LoopSettings,
     /// Folder with the tokenizer and the chat template of the model that the engines serve.
     pub model: PathBuf,
+    /// Folder with a LoRA adapter of that model, which the engines compute beside it; absent: they answer as they are.
+    pub adapter: Option<PathBuf>,
     /// Where answers go. A folder that has answers of the same evaluation is continued.
     pub output: PathBuf,
     /// The generation service.
@@ -61,7 +65,7 @@ impl EvaluationRequest {
     /// # Errors
     /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process writes to.
     pub fn start(self) -> Result<EvaluationHandle, RunError> {
-        let Self { mut settings, model, output, generation, reward } = self;
+        let Self { mut settings, model, adapter, output, generation, reward } = self;
         settings.evaluation.problems = 0;
         evenkeel_config::Settings::validate(&settings)?;
         std::fs::create_dir_all(&output).map_err(RunError::file(&output))?;
@@ -78,7 +82,9 @@ impl EvaluationRequest {
         let notes =
             stop_at_end_of_turn(&mut settings, &tokenizer).into_iter().chain(dataset.report.warning()).collect();
         let benchmarks = Benchmarks::new(&settings, ("", &[]), prompts)?;
-        let asked = EvaluationTarget { step: STEP, weights: None, digest: fingerprint(&model)? };
+        let adapter = adapter.as_deref().map(published).transpose()?;
+        let beside = adapter.as_ref().map_or("", |adapter| &adapter.digest);
+        let asked = EvaluationTarget { step: STEP, weights: None, digest: fingerprint(&model, beside)? };
         refuse_other(&benchmarks, &asked, settings.run.seed, &output)?;
         let report =
             serde_json::to_string_pretty(&dataset.report).map_err(|error| RunError::Defect(error.to_string()))?;
@@ -93,9 +99,12 @@ impl EvaluationRequest {
         let preflight =
             Preflight::of_evaluation(Arc::clone(&services), vocabulary_size, &tokenizer, &benchmarks, &settings);
         let engines = EngineWeights::new(Arc::clone(&services));
-        let rollouts = RolloutContext::new(services, engines, tokenizer, "eval", vocabulary_size, &settings);
+        let rollouts =
+            RolloutContext::new(Arc::clone(&services), engines, tokenizer, "eval", vocabulary_size, &settings);
         let task = EvaluationTask {
             preflight,
+            services,
+            adapter,
             rollouts: Arc::new(rollouts),
             benchmarks,
             asked,
@@ -113,6 +122,9 @@ impl EvaluationRequest {
 /// What the task of an evaluation owns.
 struct EvaluationTask {
     preflight: Preflight,
+    services: Arc<Services>,
+    /// The weights that the engines get first, if any.
+    adapter: Option<WeightsRef>,
     rollouts: Arc<RolloutContext>,
     benchmarks: Benchmarks,
     asked: EvaluationTarget,
@@ -137,6 +149,13 @@ impl EvaluationTask {
 
     async fn evaluate(&self) -> Result<Option<MetricsLine>, Halt> {
         self.preflight.run().await?;
+        if let Some(adapter) = &self.adapter {
+            let status = self.services.generation().status().await?;
+            if !status.takes_adapters {
+                return Err(RunError::from(Incompatible::Adapters { missing: status.adapters_missing }).into());
+            }
+            self.services.generation().update_weights(adapter, PauseMode::Unspecified).await?;
+        }
         let began = Instant::now();
         self.events.enter_phase(RunState::Evaluating);
         let scores = evaluate(&self.rollouts, &self.benchmarks, &self.asked, &self.output).await?;
@@ -186,10 +205,17 @@ impl EvaluationHandle {
     }
 }
 
-/// What tells a model folder from others, and from itself with other weights, without reading the weights.
-fn fingerprint(model: &Path) -> Result<String, RunError> {
+/// An adapter in a folder, as the weights of the only version that is evaluated.
+fn published(adapter: &Path) -> Result<WeightsRef, RunError> {
+    let path = std::fs::canonicalize(adapter).map_err(RunError::file(adapter))?;
+    let digest = weights_digest(&Folder::new(&path))?;
+    Ok(WeightsRef::at_path(VERSION, digest, path.display().to_string(), 0))
+}
+
+/// What tells a model folder from others, and from itself with other weights, without reading the weights; `beside` is the digest of an adapter.
+fn fingerprint(model: &Path, beside: &str) -> Result<String, RunError> {
     let path = std::fs::canonicalize(model).map_err(RunError::file(model))?;
-    let mut text = format!("{}\n", path.display());
+    let mut text = format!("{}\n{beside}", path.display());
     let mut files: Vec<_> = std::fs::read_dir(&path).map_err(RunError::file(&path))?.flatten().collect();
     files.sort_by_key(std::fs::DirEntry::file_name);
     for file in files {

@@ -17,7 +17,7 @@ pub(super) fn is_written_out(
         // Only linear layers change.
         return match generation.takes_adapters {
             true => Ok(false),
-            false => Err(Incompatible::Adapters),
+            false => Err(Incompatible::Adapters { missing: generation.adapters_missing.clone() }),
         };
     }
     let trained = learner.model.as_ref().map_or(HeadForm::Unspecified, |model| model.head());
@@ -77,11 +77,13 @@ mod tests {
         let learner =
             LearnerGetStatusResponse { tensor_groups: vec!["mlp".into(), "base".into()], ..Default::default() };
         let asked = |takes_adapters| {
-            is_written_out(&learner, &GenerationGetStatusResponse { takes_adapters, ..Default::default() })
+            let adapters_missing = "LoRA (vLLM: --enable-lora)".to_owned();
+            let generation = GenerationGetStatusResponse { takes_adapters, adapters_missing, ..Default::default() };
+            is_written_out(&learner, &generation)
         };
         assert_eq!(asked(true), Ok(false));
         let error = asked(false).unwrap_err().to_string();
-        assert!(error.contains("engines of vLLM with learner.lora are not yet served"), "{error}");
+        assert!(error.contains("a LoRA adapter") && error.contains("--enable-lora"), "{error}");
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(super) struct Preflight {
     task_kinds: Vec<TaskKind>,
     /// What the settings say of the components of rewards.
     shaping: ShapingSettings,
+    /// Versions of the weights that samples may be drawn from at a time.
+    live_versions: u64,
 }
 
 impl Preflight {
@@ -60,6 +62,7 @@ impl Preflight {
             math_profile: settings.data.math_profile.clone(),
             task_kinds: task_kinds.into_iter().collect(),
             shaping: settings.shaping.clone(),
+            live_versions: u64::from(settings.pipeline.max_lag) + 1,
         }
     }
 
@@ -81,6 +84,7 @@ impl Preflight {
             math_profile: settings.data.math_profile.clone(),
             task_kinds: benchmarks.kinds().into_iter().collect(),
             shaping: settings.shaping.clone(),
+            live_versions: u64::from(settings.pipeline.max_lag) + 1,
         }
     }
 
@@ -106,6 +110,14 @@ impl Preflight {
         self.check_model(Dependency::Generation, generation.model.as_ref(), asked)?;
         if let Some(learner) = &learner {
             let write_out = head::is_written_out(learner, &generation)?;
+            if learner.trains_adapters() && (1..self.live_versions).contains(&generation.max_adapters) {
+                let message = format!(
+                    "an engine computes {} adapters at a time, and samples are drawn from {} versions (pipeline.max_lag): an update waits for the \
+                     samples of the oldest; vLLM computes more with --max-loras",
+                    generation.max_adapters, self.live_versions
+                );
+                self.services.events().emit(Event::Note { message });
+            }
             self.services.learner().set_write_out_head(write_out);
             if write_out {
                 let text = "the head of the model is its embedding, and is written out for these engines: it takes its size once more in \

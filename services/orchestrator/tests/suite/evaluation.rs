@@ -292,6 +292,7 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continue
         let request = |settings: &LoopSettings| EvaluationRequest {
             settings: settings.clone(),
             model: model.clone(),
+            adapter: None,
             output: output.clone(),
             generation: endpoints.generation.clone(),
             reward: endpoints.reward.clone(),

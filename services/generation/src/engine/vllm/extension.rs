@@ -1,5 +1,5 @@
-//! What a server says of itself beyond vLLM's API: whether it reloads the head of a tied model, and, where the worker extension of this
-//! service is loaded (`extension/evenkeel_worker.py`), digests of the tensors that it computes with.
+//! What a server says of itself beyond vLLM's API: whether it reloads the head of a tied model, how it takes adapters, and, where the worker
+//! extension of this service is loaded (`extension/evenkeel_worker.py`), digests of the tensors that it computes with.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::{VllmClient, http};
-use crate::engine::{EngineClientError, WorkerTensors};
+use crate::engine::{AdapterSupport, EngineClientError, WorkerTensors};
 
 const SERVER_INFO: &str = "/server_info?config_format=json";
 const COLLECTIVE_RPC: &str = "/collective_rpc";
@@ -18,12 +18,12 @@ const PROTOCOL: u64 = 1;
 const INFO_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// What an engine can do besides what every vLLM does.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Extras {
     /// A reload from a folder without a tensor for the head of a tied model changes the head, too.
     pub(super) takes_tied_head: bool,
-    /// A reload from a folder with a LoRA adapter computes it beside the model.
-    pub(super) takes_adapters: bool,
+    /// How it takes adapters.
+    pub(super) adapters: AdapterSupport,
     /// It answers with digests of its tensors.
     pub(super) digests: bool,
 }
@@ -46,29 +46,29 @@ impl VllmClient {
             Ok(body) => serde_json::from_slice::<Value>(&body).unwrap_or_default(),
             Err(error) => {
                 tracing::debug!(engine = self.endpoint, %error, "no settings of the server");
-                return Extras::default();
+                Value::Null
             }
         };
         let config = &info["vllm_config"];
-        let says = |field: &str| config["model_config"][field].as_bool() == Some(true);
-        let (takes_tied_head, takes_adapters) = (says("takes_tied_head"), says("takes_adapters"));
+        let takes_tied_head = config["model_config"]["takes_tied_head"].as_bool() == Some(true);
+        let adapters = self.adapter_support(config).await;
         let extension = config["parallel_config"]["worker_extension_cls"].as_str().unwrap_or_default();
         if extension.is_empty() {
-            return Extras { takes_tied_head, takes_adapters, digests: false };
+            return Extras { takes_tied_head, adapters, digests: false };
         }
         match self.call_extension::<Capabilities>(false).await {
             Ok(workers) if !workers.is_empty() && workers.iter().all(|worker| worker.protocol == PROTOCOL) => {
                 let any = |word: &str| workers.iter().any(|worker| worker.tied_head == word);
                 let takes_tied_head = takes_tied_head || any("shared") && !any("packed");
-                Extras { takes_tied_head, takes_adapters, digests: true }
+                Extras { takes_tied_head, adapters, digests: true }
             }
             Ok(_) => {
                 tracing::warn!(engine = self.endpoint, extension, "its worker extension is of another version");
-                Extras { takes_tied_head, takes_adapters, digests: false }
+                Extras { takes_tied_head, adapters, digests: false }
             }
             Err(error) => {
                 tracing::debug!(engine = self.endpoint, extension, %error, "its worker extension has no digests");
-                Extras { takes_tied_head, takes_adapters, digests: false }
+                Extras { takes_tied_head, adapters, digests: false }
             }
         }
     }

@@ -1,6 +1,7 @@
 //! vLLM over HTTP, and servers compatible with it: `/v1/completions` with token ids for samples, its development routes
 //! (`VLLM_SERVER_DEV_MODE=1`) for weights.
 
+mod adapters;
 mod answer;
 mod connector;
 mod control;
@@ -25,8 +26,8 @@ use tokio::sync::RwLock;
 
 use super::validate::validate;
 use super::{
-    Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, SampleOutcome, SampleRequest,
-    SampledTokens, ScoreRequest, SequenceScore, WakeTarget, WorkerTensors,
+    Boxed, EngineClient, EngineClientError, EngineInfo, EngineMetrics, EnginePause, NamedAdapter, SampleOutcome,
+    SampleRequest, SampledTokens, ScoreRequest, SequenceScore, WakeTarget, WorkerTensors,
 };
 use crate::settings::GenerationSettings;
 use connector::ConnectionCounter;
@@ -88,8 +89,9 @@ impl VllmClient {
         tokens: &mut SampledTokens,
     ) -> Result<SampleOutcome, EngineClientError> {
         let model = Arc::clone(&*self.model.read().await);
-        let body = request::body(&model, &request);
-        let mut response = self.samples.post_json(COMPLETIONS, body, request.traceparent).await?;
+        let body = request::body(request.adapter.unwrap_or(&model), &request);
+        let response = self.samples.post_json(COMPLETIONS, body, request.traceparent).await;
+        let mut response = response.map_err(|error| adapters::lost(error, request.adapter))?;
         let outcome = if request.stream {
             stream::read(&mut response, &request, self.max_answer, tokens).await?
         } else {
@@ -148,6 +150,18 @@ impl EngineClient for VllmClient {
 
     fn load_weights<'a>(&'a self, path: &'a str) -> Boxed<'a, ()> {
         Box::pin(self.reload_weights(path))
+    }
+
+    fn adapters(&self) -> Boxed<'_, Vec<NamedAdapter>> {
+        Box::pin(self.list_adapters())
+    }
+
+    fn load_adapter<'a>(&'a self, name: &'a str, path: &'a str) -> Boxed<'a, ()> {
+        Box::pin(self.post_load_adapter(name, path))
+    }
+
+    fn unload_adapter<'a>(&'a self, name: &'a str) -> Boxed<'a, ()> {
+        Box::pin(self.post_unload_adapter(name))
     }
 
     fn set_weights_label<'a>(&'a self, label: &'a str) -> Boxed<'a, bool> {

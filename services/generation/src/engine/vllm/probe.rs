@@ -22,18 +22,22 @@ struct Version {
     version: String,
 }
 
+/// The models of a server, adapters among them.
 #[derive(Deserialize)]
-struct Models {
-    data: Vec<Model>,
+pub(super) struct Models {
+    pub(super) data: Vec<Model>,
 }
 
 #[derive(Deserialize)]
-struct Model {
-    id: String,
+pub(super) struct Model {
+    pub(super) id: String,
     #[serde(default)]
-    root: Option<String>,
+    pub(super) root: Option<String>,
     #[serde(default)]
     max_model_len: Option<u32>,
+    /// The model that an adapter belongs to.
+    #[serde(default)]
+    pub(super) parent: Option<String>,
 }
 
 impl VllmClient {
@@ -69,7 +73,7 @@ impl VllmClient {
             log_probabilities,
             updates_weights: paused.is_some(),
             takes_tied_head: extras.takes_tied_head,
-            takes_adapters: extras.takes_adapters,
+            adapters: extras.adapters,
             has_digests: extras.digests,
             found_paused: self.found_paused.load(Ordering::Acquire),
         })
@@ -91,7 +95,8 @@ impl VllmClient {
         let body = self.control.get("/v1/models", self.control_timeout).await?;
         let models: Models = serde_json::from_slice(&body)
             .map_err(|_| incompatible("/v1/models", "not a list of models", "a server compatible with vLLM"))?;
-        let mut models = models.data;
+        // Adapters that a service before this one has left.
+        let mut models: Vec<Model> = models.data.into_iter().filter(|model| model.parent.is_none()).collect();
         let named = || models.iter().map(|model| model.id.as_str()).collect::<Vec<_>>().join(", ");
         let index = match &self.wanted_model {
             Some(wanted) => models
@@ -121,6 +126,7 @@ impl VllmClient {
             // In every vocabulary.
             token_ids: &[0],
             sampling: &sampling,
+            adapter: None,
             cache_salt: "probe",
             traceparent: None,
             stream: false,

@@ -34,7 +34,7 @@ struct Body<'a> {
     request_id: &'a str,
 }
 
-/// The JSON body of a request.
+/// The JSON body of a request to a model, or to an adapter by its name.
 pub(super) fn body(model: &str, request: &SampleRequest<'_>) -> Vec<u8> {
     let sampling = request.sampling;
     let body = Body {
@@ -82,6 +82,7 @@ mod tests {
             request_id: "train/0/1/2#1",
             token_ids: &[7, 8],
             sampling: &sampling,
+            adapter: None,
             cache_salt: "3",
             traceparent: None,
             stream: false,

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::answer::LogProbabilities;
-use super::{COMPLETIONS, VllmClient, http};
+use super::{COMPLETIONS, VllmClient, adapters, http};
 use crate::engine::{EngineClientError, ScoreRequest, SequenceScore};
 
 /// A token of a large model on few cores takes some milliseconds.
@@ -47,9 +47,10 @@ impl VllmClient {
         request: ScoreRequest<'_>,
     ) -> Result<Vec<SequenceScore>, EngineClientError> {
         let model = Arc::clone(&*self.model.read().await);
-        let body = body(&model, &request).to_string().into_bytes();
+        let body = body(request.adapter.unwrap_or(&model), &request).to_string().into_bytes();
         let exchange = async {
-            let mut response = self.samples.post_json(COMPLETIONS, body, None).await?;
+            let response = self.samples.post_json(COMPLETIONS, body, None).await;
+            let mut response = response.map_err(|error| adapters::lost(error, request.adapter))?;
             http::read_all(COMPLETIONS, &mut response, self.max_answer).await
         };
         let tokens: usize = request.sequences.iter().map(Vec::len).sum();

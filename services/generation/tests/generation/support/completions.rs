@@ -55,7 +55,16 @@ pub(super) async fn completions(State(shared): App, axum::Json(body): axum::Json
         Reply::Tick(tick) => tick,
         _ => Duration::ZERO,
     };
-    let label = shared.label.lock().unwrap().clone();
+    let model = body["model"].as_str().unwrap().to_owned();
+    if model != "fake" && !shared.adapters.lock().unwrap().contains_key(&model) {
+        let body = json!({"error": {"message": format!("The model `{model}` does not exist."), "code": 404}});
+        return (StatusCode::NOT_FOUND, axum::Json(body)).into_response();
+    }
+    // What it samples follows from its weights, or from the adapter that is asked for.
+    let label = match model == "fake" || shared.ignores_adapters.load(Ordering::SeqCst) {
+        true => shared.label.lock().unwrap().clone(),
+        false => model,
+    };
     if !body["prompt_logprobs"].is_null() {
         return match reply {
             Reply::Answer => axum::Json(scored(&body, &label)).into_response(),

@@ -1,6 +1,7 @@
 //! A scripted server with vLLM's HTTP API. Its samples follow from prompt, seed and weights alone, as a real
 //! engine's do. It runs in a runtime of its own, so that it can be killed as a process is.
 
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
@@ -67,6 +68,10 @@ pub(crate) struct Shared {
     /// Forgets the label that is set for its weights.
     pub(crate) deaf: AtomicBool,
     pub(crate) asleep: AtomicBool,
+    /// Adapters by name, with the folder that each was read from. It has the routes with `lora_config` of its settings.
+    pub(crate) adapters: Mutex<BTreeMap<String, String>>,
+    /// Answers as the base whatever adapter is asked for, as one whose tensors have other names does.
+    pub(crate) ignores_adapters: AtomicBool,
     /// Requests that wait in it, as its metrics say.
     pub(crate) waiting: AtomicUsize,
     pub(super) paused: watch::Sender<bool>,
@@ -101,12 +106,27 @@ impl FakeEngine {
             frozen: AtomicBool::new(false),
             deaf: AtomicBool::new(false),
             asleep: AtomicBool::new(false),
+            adapters: Mutex::default(),
+            ignores_adapters: AtomicBool::new(false),
             waiting: AtomicUsize::new(0),
             paused: watch::channel(false).0,
             aborts: watch::channel(0).0,
         });
         let (runtime, address) = run(&shared, listen);
         Self { shared, address, runtime: Some(runtime) }
+    }
+
+    /// One started with `--enable-lora`, for so many adapters at a time of at most that rank.
+    pub(crate) fn with_adapters(live: usize, rank: usize) -> Self {
+        let engine = Self::start();
+        *engine.shared.server_info.lock().unwrap() =
+            json!({"vllm_config": {"lora_config": {"max_loras": live, "max_lora_rank": rank}}});
+        engine
+    }
+
+    /// The names of the adapters that it has.
+    pub(crate) fn adapters(&self) -> Vec<String> {
+        self.shared.adapters.lock().unwrap().keys().cloned().collect()
     }
 
     pub(crate) fn endpoint(&self) -> String {
@@ -141,6 +161,7 @@ impl FakeEngine {
     pub(crate) fn restart(&mut self) {
         self.kill();
         *self.shared.label.lock().unwrap() = "default".into();
+        self.shared.adapters.lock().unwrap().clear();
         self.shared.paused.send_replace(false);
         self.shared.live.store(0, Ordering::SeqCst);
         self.runtime = Some(run(&self.shared, self.address).0);
@@ -223,6 +244,8 @@ fn router(shared: Arc<Shared>) -> Router {
         .route("/metrics", get(metrics))
         .route("/collective_rpc", post(collective_rpc))
         .route("/update_weight_version", post(update_weight_version))
+        .route("/v1/load_lora_adapter", post(load_adapter))
+        .route("/v1/unload_lora_adapter", post(unload_adapter))
         .route("/v1/completions", post(completions))
         .with_state(shared)
 }
@@ -256,8 +279,12 @@ impl Shared {
 
 async fn models(State(shared): App) -> Response {
     let root = shared.root.lock().unwrap().clone();
-    let model = json!({"id": "fake", "object": "model", "root": root, "max_model_len": CONTEXT});
-    shared.checked("/v1/models", || json!({"object": "list", "data": [model]})).await
+    let model = json!({"id": "fake", "object": "model", "root": root, "parent": null, "max_model_len": CONTEXT});
+    let adapters = shared.adapters.lock().unwrap().clone();
+    let adapters =
+        adapters.into_iter().map(|(id, root)| json!({"id": id, "object": "model", "root": root, "parent": "fake"}));
+    let data: Vec<Value> = std::iter::once(model).chain(adapters).collect();
+    shared.checked("/v1/models", || json!({"object": "list", "data": data})).await
 }
 
 async fn server_info(State(shared): App) -> Response {
@@ -268,12 +295,66 @@ async fn server_info(State(shared): App) -> Response {
     }
 }
 
+fn refusal(status: u16, message: String) -> Response {
+    let body = json!({"error": {"message": message, "type": "BadRequestError", "code": status}});
+    (StatusCode::from_u16(status).unwrap(), axum::Json(body)).into_response()
+}
+
+impl Shared {
+    fn lora_config(&self) -> Option<Value> {
+        let info = self.server_info.lock().unwrap();
+        Some(info["vllm_config"]["lora_config"].clone()).filter(|config| !config.is_null())
+    }
+}
+
+/// As vLLM 0.32: a name once, and whatever else is wrong is its own error.
+async fn load_adapter(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
+    let Some(config) = shared.lora_config() else { return StatusCode::NOT_FOUND.into_response() };
+    let response = shared.checked("/v1/load_lora_adapter", || json!("Success")).await;
+    if !response.status().is_success() {
+        return response;
+    }
+    let text = |field: &str| body[field].as_str().unwrap_or_default().to_owned();
+    let (name, path) = (text("lora_name"), text("lora_path"));
+    if name.is_empty() || path.is_empty() {
+        return refusal(400, "Both 'lora_name' and 'lora_path' must be provided.".into());
+    }
+    shared.note(format!("load {name} live={} paused={}", shared.live.load(Ordering::SeqCst), *shared.paused.borrow()));
+    assert_eq!(body["load_inplace"], false, "never in place");
+    assert!(!shared.asleep.load(Ordering::SeqCst), "its memory is given away");
+    if shared.adapters.lock().unwrap().contains_key(&name) {
+        return refusal(400, format!("The lora adapter '{name}' has already been loaded."));
+    }
+    let Ok(text) = std::fs::read_to_string(format!("{path}/adapter_config.json")) else {
+        return refusal(404, format!("Loading lora {name} failed: No adapter found for {path}"));
+    };
+    let rank = serde_json::from_str::<Value>(&text).unwrap()["r"].as_u64();
+    if rank > config["max_lora_rank"].as_u64() {
+        return refusal(500, format!("LoRA rank {rank:?} is greater than max_lora_rank"));
+    }
+    shared.adapters.lock().unwrap().insert(name, path);
+    response
+}
+
+async fn unload_adapter(State(shared): App, axum::Json(body): axum::Json<Value>) -> Response {
+    if shared.lora_config().is_none() {
+        return StatusCode::NOT_FOUND.into_response();
+    }
+    let name = body["lora_name"].as_str().unwrap().to_owned();
+    shared.note(format!("unload {name}"));
+    let response = shared.checked("/v1/unload_lora_adapter", || json!("Success")).await;
+    if response.status().is_success() && shared.adapters.lock().unwrap().remove(&name).is_none() {
+        return refusal(404, format!("The lora adapter '{name}' cannot be found."));
+    }
+    response
+}
+
 async fn weight_info(State(shared): App) -> Response {
     let label = shared.label.lock().unwrap().clone();
     shared.checked("/weight_info", || json!({"weight_version": label})).await
 }
 
-async fn pause(State(shared): App, Query(query): Query<std::collections::BTreeMap<String, String>>) -> Response {
+async fn pause(State(shared): App, Query(query): Query<BTreeMap<String, String>>) -> Response {
     let mode = query.get("mode").map(String::as_str).unwrap_or("abort").to_owned();
     shared
         .note(format!("pause mode={mode} clear_cache={}", query.get("clear_cache").map(String::as_str).unwrap_or("-")));
@@ -296,7 +377,7 @@ async fn resume(State(shared): App) -> Response {
     response
 }
 
-async fn sleep(State(shared): App, Query(query): Query<std::collections::BTreeMap<String, String>>) -> Response {
+async fn sleep(State(shared): App, Query(query): Query<BTreeMap<String, String>>) -> Response {
     shared.note(format!("sleep level={} live={}", query["level"], shared.live.load(Ordering::SeqCst)));
     let response = shared.checked("/sleep", || json!({"status": "sleeping"})).await;
     if response.status().is_success() {
@@ -306,7 +387,7 @@ async fn sleep(State(shared): App, Query(query): Query<std::collections::BTreeMa
     response
 }
 
-async fn wake_up(State(shared): App, Query(query): Query<std::collections::BTreeMap<String, String>>) -> Response {
+async fn wake_up(State(shared): App, Query(query): Query<BTreeMap<String, String>>) -> Response {
     let tags = query.get("tags").map(String::as_str).unwrap_or("all");
     shared.note(format!("wake_up {tags}"));
     let response = shared.checked("/wake_up", || json!({"status": "awake"})).await;
