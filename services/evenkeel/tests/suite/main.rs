@@ -22,6 +22,7 @@ mod not_finite;
 mod observed;
 mod pipeline;
 mod python;
+mod ranks;
 mod recipes;
 mod refusals;
 mod render;
