@@ -8,6 +8,14 @@ use std::time::{Duration, Instant};
 
 use crate::support::{Process, count_lines, free_ports, lines, resume, succeed, summary, train, wait_for};
 
+/// Every answer has a gradient, whatever its reward, in two updates of each step.
+const SETTINGS: [&str; 2] = ["learner.objective.entropy_coefficient=0.001", "learner.mini_batch_groups=2"];
+
+fn with(mut command: Command, settings: &[&str]) -> Command {
+    command.args(SETTINGS.iter().chain(settings).flat_map(|setting| ["--set", *setting]));
+    command
+}
+
 /// A process as a launcher starts it.
 fn as_rank(mut command: Command, rank: usize, ranks: usize, port: u16) -> Command {
     command.env("RANK", rank.to_string()).env("WORLD_SIZE", ranks.to_string());
@@ -23,8 +31,7 @@ fn log(out: &Path, rank: usize) -> std::path::PathBuf {
 }
 
 fn start(out: &Path, rank: usize, ranks: usize, port: u16, more: &[&str]) -> Process {
-    let mut command = as_rank(train(out), rank, ranks, port);
-    command.args(more.iter().flat_map(|setting| ["--set", *setting]));
+    let command = with(as_rank(train(out), rank, ranks, port), more);
     Process::start_logging(command, &log(out, rank))
 }
 
@@ -43,7 +50,8 @@ fn end_well(out: &Path, processes: Vec<Process>) {
 
 fn undisturbed(folder: &Path) -> std::path::PathBuf {
     let out = folder.join("alone");
-    succeed(train(&out));
+    succeed(with(train(&out), &[]));
+    assert!(lines(&out).iter().filter_map(|line| line.get("actor/grad_norm")).all(|norm| norm.as_f64() > Some(0.0)));
     out
 }
 
@@ -175,9 +183,7 @@ fn whoever_is_not_of_these_ranks_is_refused_by_name() {
     // Rank 0 waits for two others.
     let _first = start(&out, 0, 3, port, &[]);
     let refused = |rank: usize, ranks: usize, more: &[&str]| {
-        let mut command = as_rank(train(&out), rank, ranks, port);
-        command.args(more.iter().flat_map(|setting| ["--set", *setting]));
-        let output = command.output().unwrap();
+        let output = with(as_rank(train(&out), rank, ranks, port), more).output().unwrap();
         assert!(!output.status.success());
         String::from_utf8(output.stderr).unwrap()
     };
@@ -212,4 +218,26 @@ fn sigterm_ends_all_ranks_after_the_step_with_a_checkpoint() {
     rest.args(["--set", "learner.ranks.count=1"]);
     succeed(rest);
     assert_same(&out, &alone);
+}
+
+#[test]
+fn a_rank_needs_a_token_that_rank_0_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
+    let [port] = free_ports();
+    let known = [
+        format!("learner.ranks.server.auth.tokens.rank={}", token.display()),
+        format!("learner.ranks.client.token_file={}", token.display()),
+        "warm_start.steps=2".into(),
+        "run.steps=1".into(),
+    ];
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let first = start(&out, 0, 2, port, &known);
+    let stranger = with(as_rank(train(&out), 1, 2, port), &known[2..]).output().unwrap();
+    let error = String::from_utf8(stranger.stderr).unwrap();
+    assert!(!stranger.status.success() && error.contains("a bearer token is required"), "{error}");
+    let second = start(&out, 1, 2, port, &known);
+    end_well(&out, vec![first, second]);
 }

@@ -64,12 +64,13 @@ impl Inbox {
     }
 }
 
-/// Bytes that a message is counted as.
+/// Bytes that a message is counted as; commands are few and small beside what is exchanged.
 fn size(message: &RankMessage) -> u64 {
-    match &message.kind {
+    let values = match &message.kind {
         Some(rank_message::Kind::Part(part)) => part.values.len() as u64,
         _ => 0,
-    }
+    };
+    256 + values
 }
 
 /// A connection to another rank.

@@ -17,7 +17,7 @@ use tonic::{Code, Status};
 use super::convert;
 use super::rank_identity::{identity, kept_bytes};
 use super::settings::LearnerSettings;
-use super::start::StartError;
+use super::start_error::StartError;
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
 use crate::ranks::{Inbox, Link, RankError, Streams};

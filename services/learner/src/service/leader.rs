@@ -10,7 +10,7 @@ use tokio::runtime::Handle;
 
 use super::rank_identity::{identity, kept_bytes};
 use super::rank_port::RankPort;
-use super::start::StartError;
+use super::start_error::StartError;
 use crate::error::{LearnerError, Result};
 use crate::learner::Learner;
 use crate::ranks::{Collective, Division, RankError, Streams};

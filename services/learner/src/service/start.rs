@@ -7,8 +7,7 @@ use evenkeel_config::Settings;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::{HeadForm, ModelInfo};
 use evenkeel_rpc::BoxFuture;
-use evenkeel_rpc::client::ClientError;
-use evenkeel_rpc::server::{Server, ServerError};
+use evenkeel_rpc::server::Server;
 use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
@@ -18,47 +17,12 @@ use super::leader::Meeting;
 use super::learner_thread::LearnerThread;
 use super::score_request::group_names;
 use super::settings::LearnerSettings;
+use super::start_error::StartError;
 use super::status::StatusBoard;
 use crate::error::LearnerError;
 use crate::files::validate_writable;
 use crate::learner::Learner;
 use crate::ranks::Division;
-
-/// Why the server did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The port or a certificate.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// Settings or the model.
-    #[error(transparent)]
-    Learner(#[from] LearnerError),
-    /// The learner's thread could not be started.
-    #[error("cannot start the learner's thread: {0}")]
-    Thread(std::io::Error),
-    /// How other ranks are reached.
-    #[error(transparent)]
-    Client(#[from] ClientError),
-    /// Rank 0 has something else than this rank.
-    #[error("rank 0 at {address} refuses this rank: {message}")]
-    RankRefused {
-        /// Where rank 0 is.
-        address: String,
-        /// What it says.
-        message: String,
-    },
-    /// Rank 0 stayed away.
-    #[error("rank 0 at {address} has not taken this rank within ranks.join_timeout; at last: {message}")]
-    NoRankZero {
-        /// Where it should be.
-        address: String,
-        /// Why it was not reached, or what it said.
-        message: String,
-    },
-    /// A defect: the learner's thread panicked before the model was open.
-    #[error("the learner's thread ended while loading the model; the log says why")]
-    ThreadEnded,
-}
 
 /// Binds the port, opens the model and returns a server; [`Server::run`] or [`Server::spawn`] starts it.
 ///

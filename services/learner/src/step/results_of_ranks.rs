@@ -80,9 +80,13 @@ fn write(writer: &mut ByteWriter, stats: &ResponseStats) {
     let PolicyStats { loss, tokens, clipped, clipped_lower, negative_log_ratio, correction_sum, correction_bounded } =
         policy;
     write_place(writer, place);
-    [logp_sum, ratio_sum, entropy_sum, entropy_loss, largest_ratio, rollout_gap].map(|number| writer.f64(number));
-    [loss, negative_log_ratio, correction_sum, kl.loss, kl.kl_sum].map(|number| writer.f64(number));
-    [tokens, clipped, clipped_lower, correction_bounded, kl.tokens].map(|number| writer.u64(number as u64));
+    [logp_sum, ratio_sum, entropy_sum, entropy_loss, largest_ratio, rollout_gap]
+        .into_iter()
+        .for_each(|number| writer.f64(number));
+    [loss, negative_log_ratio, correction_sum, kl.loss, kl.kl_sum].into_iter().for_each(|number| writer.f64(number));
+    [tokens, clipped, clipped_lower, correction_bounded, kl.tokens]
+        .into_iter()
+        .for_each(|number| writer.u64(number as u64));
 }
 
 fn read(reader: &mut ByteReader<'_>) -> Result<ResponseStats, RankError> {
