@@ -4,7 +4,8 @@
 #   sbatch --export=ALL,EVENKEEL_RECIPE=arithmetic deploy/slurm/one-node.sh
 #
 # A job that is preempted, requeued or near its time limit ends after the step in progress with a checkpoint, and goes on from there when it
-# starts again. docs/slurm.md has the variables. With GPUs: sbatch --gpus=1, or --gpus=2 and engines named in the recipe.
+# starts again. docs/slurm.md has the variables. With GPUs: sbatch --gpus=1, or --gpus=2 and engines named in the recipe. With --ntasks=4 the
+# learner has four ranks, the first of which is in the process of the run.
 #SBATCH --job-name=evenkeel
 #SBATCH --nodes=1
 #SBATCH --ntasks=1
@@ -18,20 +19,37 @@ set -uo pipefail
 program=${EVENKEEL:-evenkeel}
 run=${EVENKEEL_RUN:-runs/$SLURM_JOB_NAME}
 recipe=${EVENKEEL_RECIPE:-arithmetic}
+ranks=${SLURM_NTASKS:-1}
 
 # TERM comes from Slurm, which knows what follows: requeued after a preemption, gone after a cancellation. USR1 comes two minutes before the
 # time limit, after which Slurm would do nothing more.
 near_limit=
 child=
-trap 'kill -TERM "$child" 2>/dev/null' TERM
-trap 'near_limit=yes; kill -TERM "$child" 2>/dev/null' USR1
+# `srun` itself would kill its processes when it gets TERM, so the signal goes to the step; where Slurm sent it to all processes, again.
+terminate() {
+  if [ "$ranks" = 1 ]; then
+    kill -TERM "$child" 2>/dev/null
+  else
+    step=$(squeue --steps --noheader --jobs="$SLURM_JOB_ID" --format="%i %j" | awk '$2 == "ranks" { print $1 }')
+    [ -z "$step" ] || scancel --signal=TERM "$step"
+  fi
+}
+trap terminate TERM
+trap 'near_limit=yes; terminate' USR1
 
 # A start that was refused leaves no directory; with one there is a run to go on with.
 if [ -e "$run/run.json" ]; then
-  "$program" resume "$run" &
+  command=("$program" resume "$run")
 else
-  "$program" train --recipe "$recipe" --out "$run" &
+  command=("$program" train --recipe "$recipe" --out "$run")
 fi
+if [ "$ranks" != 1 ]; then
+  # A port that other jobs on the same node hardly have.
+  port=$((20000 + SLURM_JOB_ID % 3000 * 10))
+  command=(srun --job-name=ranks --kill-on-bad-exit=0 --cpus-per-task="${SLURM_CPUS_PER_TASK:-1}" "${command[@]}"
+    --set learner.ranks.count=0 --set "learner.ranks.address=127.0.0.1:$port")
+fi
+"${command[@]}" &
 child=$!
 # A signal ends `wait` early.
 while kill -0 "$child" 2>/dev/null; do wait "$child"; done

@@ -42,7 +42,8 @@ pub use failure::DeviceFailure;
 pub use kernels::cuda::{AttentionFallback, AttentionLibrary};
 pub use kernels::{Coefficients, Scores};
 pub use network::{
-    Network, NetworkOptions, Recompute, TokenLoss, TrainableModel, fewest_gradients, most_gradients, network,
+    BlockShare, Network, NetworkOptions, PartialGradient, Recompute, TokenLoss, TrainableModel, TreeNode,
+    fewest_gradients, gradients_of_sums, most_gradients, network, nodes_of, sum_of_nodes,
 };
 pub use pack::{Packed, validate_ids};
 pub use parameters::lora::{LinearModule, LoraShape};

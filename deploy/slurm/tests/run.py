@@ -109,8 +109,8 @@ class Cluster:
 
     def submit(self, script, output, *options, **variables):
         export = ",".join(["ALL", *(f"{name}={value}" for name, value in variables.items())])
-        cores = f"--cpus-per-task={self.cores}"
-        return self.command("sbatch", "--parsable", cores, "--mem=0", f"--output={output}", f"--export={export}", *options, str(script)).strip()
+        cores = () if any(option.startswith("--cpus-per-task") for option in options) else (f"--cpus-per-task={self.cores}",)
+        return self.command("sbatch", "--parsable", *cores, "--mem=0", f"--output={output}", f"--export={export}", *options, str(script)).strip()
 
     def state(self, job):
         text = self.command("scontrol", "show", "job", job)
@@ -172,13 +172,13 @@ def disturbed(cluster, job, run, interruptions):
         raise SystemExit(f"job {job}: {state}, status {status}, {restarts} restarts")
 
 
-def interrupted(cluster, folder, program, plain, script, run, interruptions):
-    log = folder / f"{script}.log"
+def interrupted(cluster, folder, program, plain, script, run, interruptions, *options):
+    log = folder / f"{run.name}.log"
     work = run if script == "one-node" else run.parents[1]
-    job = cluster.submit(ROOT / "deploy" / "slurm" / f"{script}.sh", log, "--nodes=1", EVENKEEL=program, EVENKEEL_RECIPE=RECIPE, EVENKEEL_RUN=work)
+    job = cluster.submit(ROOT / "deploy" / "slurm" / f"{script}.sh", log, "--nodes=1", *options, EVENKEEL=program, EVENKEEL_RECIPE=RECIPE, EVENKEEL_RUN=work)
     try:
         disturbed(cluster, job, run, interruptions)
-        same(run, plain, script)
+        same(run, plain, " ".join([script, *options]))
     except SystemExit:
         for more in [log, *sorted((work / "logs").glob("*.log"))]:
             print(f"-- {more.name}\n{more.read_text()[-3000:] if more.exists() else 'none'}", file=sys.stderr)
@@ -202,7 +202,8 @@ def cancelled(cluster, folder, program):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("parts", nargs="*", default=["one-node", "several-nodes", "cancelled"], help="one-node, several-nodes, cancelled [default: all]")
+    parser.add_argument("parts", nargs="*", default=["one-node", "several-nodes", "ranks", "cancelled"],
+                        help="one-node, several-nodes, ranks, cancelled [default: all]")
     parser.add_argument("--program", type=pathlib.Path, default=ROOT / "target" / "release" / "evenkeel")
     parser.add_argument("--undisturbed", type=pathlib.Path, help="a finished run of deploy/tests/small.toml, instead of making one")
     given = parser.parse_args()
@@ -231,6 +232,9 @@ def main():
         if "several-nodes" in given.parts:
             interrupted(cluster, folder, program, plain, "several-nodes", folder / "several" / "runs" / "run",
                         [(5, "preempted", preempt), (14, "near its time limit", near_limit)])
+        if "ranks" in given.parts:
+            interrupted(cluster, folder, program, plain, "one-node", folder / "ranks",
+                        [(4, "preempted", preempt), (12, "near its time limit", near_limit)], "--ntasks=2", "--cpus-per-task=1")
         if "cancelled" in given.parts:
             cancelled(cluster, folder, program)
 

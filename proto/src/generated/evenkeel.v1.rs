@@ -5839,3 +5839,451 @@ pub mod orchestrator_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// One message of either direction.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RankMessage {
+    /// Always set.
+    #[prost(oneof = "rank_message::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<rank_message::Kind>,
+}
+/// Nested message and enum types in `RankMessage`.
+pub mod rank_message {
+    /// Always set.
+    #[allow(clippy::large_enum_variant)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// The caller's first message, and no other.
+        #[prost(message, tag = "1")]
+        Hello(super::RankHello),
+        /// The first message that rank 0 sends.
+        #[prost(message, tag = "2")]
+        Welcome(super::RankWelcome),
+        /// From rank 0: what all ranks do next.
+        #[prost(message, tag = "3")]
+        Command(super::RankCommand),
+        /// Part of an exchange.
+        #[prost(message, tag = "4")]
+        Part(super::RankPart),
+    }
+}
+/// Who joins. All but rank and host must equal what rank 0 has.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RankHello {
+    /// From 1 to ranks - 1.
+    #[prost(uint32, tag = "1")]
+    pub rank: u32,
+    /// How many there are.
+    #[prost(uint32, tag = "2")]
+    pub ranks: u32,
+    /// Version and digest of the program.
+    #[prost(string, tag = "3")]
+    pub program: ::prost::alloc::string::String,
+    /// Digest of the resolved training settings.
+    #[prost(string, tag = "4")]
+    pub settings_hash: ::prost::alloc::string::String,
+    /// Digest of the initial weights, as they are in memory.
+    #[prost(string, tag = "5")]
+    pub weights_digest: ::prost::alloc::string::String,
+    /// Host and process, for messages.
+    #[prost(string, tag = "6")]
+    pub host: ::prost::alloc::string::String,
+}
+/// All ranks have joined.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RankWelcome {}
+/// What every rank does next, in this order. Parts of a step are as in Learner.Train.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct RankCommand {
+    /// Always set.
+    #[prost(oneof = "rank_command::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<rank_command::Kind>,
+}
+/// Nested message and enum types in `RankCommand`.
+pub mod rank_command {
+    /// Always set.
+    #[allow(clippy::large_enum_variant)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// A step begins.
+        #[prost(message, tag = "1")]
+        Begin(super::TrainHeader),
+        /// Its next group.
+        #[prost(message, tag = "2")]
+        Group(super::TrainGroup),
+        /// Its next examples.
+        #[prost(message, tag = "3")]
+        Examples(super::SupervisedBatch),
+        /// Anything without content.
+        #[prost(enumeration = "super::RankOrder", tag = "4")]
+        Order(i32),
+    }
+}
+/// Part of what one rank gives to another, or to all others.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RankPart {
+    /// Number of the exchange, the same on all ranks.
+    #[prost(uint64, tag = "1")]
+    pub operation: u64,
+    /// What is exchanged.
+    #[prost(string, tag = "2")]
+    pub what: ::prost::alloc::string::String,
+    /// The rank that gives it.
+    #[prost(uint32, tag = "3")]
+    pub from: u32,
+    /// The rank that gets it. Absent: all others.
+    #[prost(uint32, optional, tag = "4")]
+    pub to: ::core::option::Option<u32>,
+    /// Whether nothing more of it follows.
+    #[prost(bool, tag = "5")]
+    pub last: bool,
+    /// Its next bytes; numbers are little-endian.
+    #[prost(bytes = "vec", tag = "6")]
+    pub values: ::prost::alloc::vec::Vec<u8>,
+}
+/// A command without content.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum RankOrder {
+    /// Not set.
+    Unspecified = 0,
+    /// The step has all its parts: train on it.
+    Finish = 1,
+    /// Drop the step, if there is one.
+    Abandon = 2,
+    /// Send the optimizer's moments to rank 0, which writes a checkpoint.
+    Save = 3,
+    /// Receive weights and moments from rank 0, which reads a checkpoint.
+    Restore = 4,
+    /// Return to the initial weights.
+    Reset = 5,
+    /// There is nothing more to do.
+    End = 6,
+}
+impl RankOrder {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "RANK_ORDER_UNSPECIFIED",
+            Self::Finish => "RANK_ORDER_FINISH",
+            Self::Abandon => "RANK_ORDER_ABANDON",
+            Self::Save => "RANK_ORDER_SAVE",
+            Self::Restore => "RANK_ORDER_RESTORE",
+            Self::Reset => "RANK_ORDER_RESET",
+            Self::End => "RANK_ORDER_END",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "RANK_ORDER_UNSPECIFIED" => Some(Self::Unspecified),
+            "RANK_ORDER_FINISH" => Some(Self::Finish),
+            "RANK_ORDER_ABANDON" => Some(Self::Abandon),
+            "RANK_ORDER_SAVE" => Some(Self::Save),
+            "RANK_ORDER_RESTORE" => Some(Self::Restore),
+            "RANK_ORDER_RESET" => Some(Self::Reset),
+            "RANK_ORDER_END" => Some(Self::End),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+#[cfg(feature = "grpc")]
+pub mod ranks_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Served by rank 0, at a port of its own; every other rank has one call for as long as it takes part.
+    #[derive(Debug, Clone)]
+    pub struct RanksClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> RanksClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> RanksClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            RanksClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// The caller sends `hello`, and gets `welcome` once every rank has joined. Then rank 0 sends commands, and all send parts of what they
+        /// exchange, which rank 0 passes on. The end of the call is the end of the caller's part; after any failure the ranks join again.
+        /// FAILED_PRECONDITION: another program, recipe, model or number of ranks. ABORTED: that rank has joined already.
+        pub async fn join(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::RankMessage>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::RankMessage>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/evenkeel.v1.Ranks/Join");
+            let mut req = request.into_streaming_request();
+            req.extensions_mut().insert(GrpcMethod::new("evenkeel.v1.Ranks", "Join"));
+            self.inner.streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "grpc")]
+pub mod ranks_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with RanksServer.
+    #[async_trait]
+    pub trait Ranks: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Join method.
+        type JoinStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::RankMessage, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// The caller sends `hello`, and gets `welcome` once every rank has joined. Then rank 0 sends commands, and all send parts of what they
+        /// exchange, which rank 0 passes on. The end of the call is the end of the caller's part; after any failure the ranks join again.
+        /// FAILED_PRECONDITION: another program, recipe, model or number of ranks. ABORTED: that rank has joined already.
+        async fn join(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::RankMessage>>,
+        ) -> std::result::Result<tonic::Response<Self::JoinStream>, tonic::Status>;
+    }
+    /// Served by rank 0, at a port of its own; every other rank has one call for as long as it takes part.
+    #[derive(Debug)]
+    pub struct RanksServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> RanksServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for RanksServer<T>
+    where
+        T: Ranks,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/evenkeel.v1.Ranks/Join" => {
+                    #[allow(non_camel_case_types)]
+                    struct JoinSvc<T: Ranks>(pub Arc<T>);
+                    impl<T: Ranks> tonic::server::StreamingService<super::RankMessage>
+                    for JoinSvc<T> {
+                        type Response = super::RankMessage;
+                        type ResponseStream = T::JoinStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<tonic::Streaming<super::RankMessage>>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Ranks>::join(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = JoinSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for RanksServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "evenkeel.v1.Ranks";
+    impl<T> tonic::server::NamedService for RanksServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -12,10 +12,14 @@ use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run_files::RunDirectory;
 
 use crate::recipe::Recipe;
+use crate::terminal;
 
 /// The services of one run. Dropping it stops them.
 pub(crate) struct Cluster {
     pub(crate) endpoints: Endpoints,
+    learner: RunningServer,
+    /// Whether the learner has other ranks.
+    has_ranks: bool,
     _engine: Option<RunningEngine>,
     _servers: Vec<RunningServer>,
 }
@@ -26,6 +30,12 @@ const LOOPBACK: &str = "127.0.0.1:0";
 impl Cluster {
     /// Starts the embedded engine (unless the recipe names engines of its own), generation, reward and learner.
     pub(crate) async fn start(recipe: &Recipe, model: &Path, directory: &RunDirectory) -> Result<Self> {
+        let place = recipe.learner.rank_place().map_err(|error| error.within("learner"))?;
+        if let Some(place) = &place {
+            let (ranks, address) = (place.division.ranks(), &place.address);
+            terminal::note(&format!("rank 0 of {ranks}: waits at {address} for the others"));
+        }
+        let has_ranks = place.is_some();
         let learner = LearnerSettings {
             server: ServerSettings::on(LOOPBACK),
             model: model.to_owned(),
@@ -65,6 +75,15 @@ impl Cluster {
             learner: learner.endpoint().to_owned(),
             verifiers: BTreeMap::new(),
         };
-        Ok(Self { endpoints, _engine: engine, _servers: vec![generation, reward, learner] })
+        Ok(Self { endpoints, learner, has_ranks, _engine: engine, _servers: vec![generation, reward] })
+    }
+
+    /// Tells the other ranks of the learner, if there are any, that there is nothing more to do.
+    pub(crate) async fn end_ranks(self) {
+        if self.has_ranks {
+            // However it ends: its ranks are told when it is gone.
+            let _ = self.learner.stop().await;
+            evenkeel_learner::wait_for_ranks().await;
+        }
     }
 }

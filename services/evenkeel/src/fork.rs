@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use evenkeel_learner::checkpoints_of;
 use evenkeel_orchestrator::ResolvedRecipe;
 use evenkeel_proto::FieldError;
@@ -41,6 +41,9 @@ pub(crate) fn open(from: &str, out: Option<&Path>, set: &[String]) -> Result<(Re
 
     let origin = RunDirectory::settings_of(&path)?;
     let mut recipe = recipe::finish_fork(origin, RunDirectory::settings_for_fork(&path)?, set)?;
+    if recipe.learner.rank_place().map_err(|error| error.within("learner"))?.is_some() {
+        bail!("a fork does not begin with learner.ranks: fork without them, and resume with them");
+    }
     recipe.model.pin()?;
     let resolved = recipe.resolved_for_this_process()?;
     let out = match out {

@@ -28,6 +28,7 @@ mod init;
 mod metrics;
 mod model;
 mod preconditions;
+mod ranks;
 mod recipe;
 mod report;
 mod runs;

@@ -51,9 +51,19 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
                 .await?
         }
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
-        Service::Learner => evenkeel_learner::bind(load::<LearnerSettings>(&options)?).await?,
+        Service::Learner => {
+            let settings = load::<LearnerSettings>(&options)?;
+            match settings.training.rank_place()? {
+                Some(place) if place.division.rank() > 0 => {
+                    evenkeel_learner::follow(settings, place, shutdown_signal()).await?;
+                    return Ok(ExitCode::SUCCESS);
+                }
+                _ => evenkeel_learner::bind(settings).await?,
+            }
+        }
     };
     with_metrics(server, &options).await?.run(shutdown_signal()).await?;
+    evenkeel_learner::wait_for_ranks().await;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -21,6 +21,7 @@ use crate::dry_run::dry_run;
 use crate::fork;
 use crate::free_directory::free_directory;
 use crate::preconditions;
+use crate::ranks;
 use crate::recipe::{self, Recipe};
 use crate::runs::require_run;
 use crate::signals::{Received, Signals};
@@ -41,6 +42,9 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
         let loaded = recipe::load(options.recipes(), &settings(&options))?;
         return dry_run(&loaded, options.recipes(), options.out.as_deref(), options.json).await;
     }
+    if let Some(rank) = ranks::Follower::of(&options, &settings(&options))? {
+        return rank.follow().await;
+    }
     let (recipe, resolved, directory) = open(&options)?;
     let path = directory.path().to_owned();
     let run_options = RunOptions { accept_changed_inputs: options.accept_changed_inputs, ..RunOptions::default() };
@@ -55,7 +59,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
             std::process::exit(received.exit_status().into());
         }
     };
-    let Started { _cluster, _verifiers, mut run, page } = match started {
+    let Started { cluster, _verifiers, mut run, page } = match started {
         Ok(started) => started,
         Err(refused) => {
             directory.discard();
@@ -111,6 +115,7 @@ pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
     let joined = run.join().await;
     // The last weights may still be on their way to the disk.
     tokio::task::spawn_blocking(evenkeel_files::arriving::wait_for_all).await.context("the last weights")?;
+    cluster.end_ranks().await;
     if let Some(page) = &page {
         page.wait_for_followers().await;
     }
@@ -237,7 +242,7 @@ impl Parent {
 
 /// A run with its services, which end with it.
 struct Started {
-    _cluster: Cluster,
+    cluster: Cluster,
     _verifiers: VerifierProcesses,
     run: RunHandle,
     page: Option<PageServer>,
@@ -273,7 +278,7 @@ async fn start(
     if let Some(page) = &page {
         page.attach(run.live());
     }
-    Ok(Started { _cluster: cluster, _verifiers: verifiers, run, page })
+    Ok(Started { cluster, _verifiers: verifiers, run, page })
 }
 
 /// The folder that a run's directory is in, with the runs next to it.

@@ -8,6 +8,7 @@ use evenkeel_objective::Location;
 use evenkeel_proto::FieldError;
 
 use crate::memory::{MemoryPhase, MemoryPlan, NotEnoughMemory, OutOfMemory};
+use crate::ranks::RankError;
 use crate::settings::TrainingSettings;
 use crate::skip_reason::SkipReason;
 
@@ -73,6 +74,16 @@ pub enum LearnerError {
     /// Memory that was refused.
     #[error(transparent)]
     OutOfMemory(OutOfMemory),
+
+    /// Ranks that cannot go on together.
+    #[error(transparent)]
+    Rank(#[from] RankError),
+
+    /// Weights that an exchange between ranks has left in the middle of a step.
+    #[error(
+        "a step ended in the middle of an exchange between ranks: load a checkpoint, or reset the learner, before anything else"
+    )]
+    Torn,
 
     /// A measurement that was requested after the first group of a step.
     #[error("the step already has {groups} groups: request {measurement} before the first one")]

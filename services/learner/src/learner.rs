@@ -17,12 +17,13 @@ use crate::initial;
 use crate::memory::{MemoryPhase, MemoryPlan, gibibytes};
 use crate::opened::{Opened, open, with_fresh_adapters};
 use crate::publish::{PublishOptions, Published, publish};
+use crate::ranks::Division;
 use crate::sequence::Sequence;
 use crate::settings::TrainingSettings;
 use crate::source::ModelSource;
 use crate::step::{Example, PolicyStep, StepReport, SupervisedReport, supervised_step};
 use crate::timeline::{Pass, WorkDone};
-use crate::trainer::Trainer;
+use crate::trainer::{SharedCollective, Trainer};
 
 /// A model in training.
 pub struct Learner {
@@ -38,6 +39,14 @@ impl Learner {
     /// # Errors
     /// Settings out of range, a missing device, one without the memory that training takes, or a folder without a supported model.
     pub fn open(folder: &Path, settings: TrainingSettings) -> Result<Self> {
+        Self::open_rank(folder, settings, Division::ALONE)
+    }
+
+    /// The same as one of several ranks, which trains once it has [joined](Self::join) the others.
+    ///
+    /// # Errors
+    /// As [`open`](Self::open).
+    pub fn open_rank(folder: &Path, settings: TrainingSettings, division: Division) -> Result<Self> {
         settings.validate().map_err(LearnerError::Setting)?;
         let device = settings.compute.open().map_err(LearnerError::Setting)?;
         let (config, config_json) = Config::load(folder)?;
@@ -60,7 +69,7 @@ impl Learner {
         let explain = |error: LearnerError| error.during(MemoryPhase::Loading, plan.as_ref(), &settings);
         let Opened { parameters, base, shared } = open(folder, &config, &device, &settings).map_err(explain)?;
         let source = ModelSource::opened(folder, config_json);
-        let mut learner = Self::build(config, parameters, source, settings.clone()).map_err(explain)?;
+        let mut learner = Self::build(config, parameters, source, settings.clone(), division).map_err(explain)?;
         learner.trainer.set_plan(plan);
         learner.trainer.set_base(base);
         learner.shared = shared;
@@ -72,17 +81,36 @@ impl Learner {
     /// # Errors
     /// Settings out of range.
     pub fn new(config: Config, parameters: Parameters, settings: TrainingSettings) -> Result<Self> {
+        Self::new_rank(config, parameters, settings, Division::ALONE)
+    }
+
+    /// The same as one of several ranks, which trains once it has [joined](Self::join) the others.
+    ///
+    /// # Errors
+    /// Settings out of range.
+    pub fn new_rank(
+        config: Config,
+        parameters: Parameters,
+        settings: TrainingSettings,
+        division: Division,
+    ) -> Result<Self> {
         settings.validate().map_err(LearnerError::Setting)?;
         let source = ModelSource::memory(&config)?;
         let parameters = match &settings.lora {
             Some(lora) => with_fresh_adapters(parameters, lora)?,
             None => parameters,
         };
-        Self::build(config, parameters, source, settings)
+        Self::build(config, parameters, source, settings, division)
     }
 
-    fn build(config: Config, parameters: Parameters, source: ModelSource, settings: TrainingSettings) -> Result<Self> {
-        let learner = Self { trainer: Trainer::new(config, parameters, settings)?, source, shared: None };
+    fn build(
+        config: Config,
+        parameters: Parameters,
+        source: ModelSource,
+        settings: TrainingSettings,
+        division: Division,
+    ) -> Result<Self> {
+        let learner = Self { trainer: Trainer::new(config, parameters, settings, division)?, source, shared: None };
         tracing::info!(
             parameters = learner.parameters().count(),
             trained = learner.parameters().trained_count(),
@@ -92,6 +120,33 @@ impl Learner {
             "learner ready"
         );
         Ok(learner)
+    }
+
+    /// Takes part in the steps of all ranks, which from here on call the same methods in the same order; `None` ends that. Afterwards
+    /// [`reset`](Self::reset) it, or restore a checkpoint: what a failed exchange has left is of no step.
+    pub fn join(&mut self, collective: Option<SharedCollective>) {
+        self.trainer.join(collective);
+    }
+
+    /// What carries the exchanges with other ranks.
+    pub(crate) fn collective(&self) -> Option<SharedCollective> {
+        self.trainer.collective()
+    }
+
+    /// Gives the moments of this rank to rank 0, which [saves](Self::save_checkpoint) a checkpoint.
+    ///
+    /// # Errors
+    /// A rank that is lost.
+    pub fn give_moments(&self) -> Result<()> {
+        self.trainer.gather_moments().map(drop)
+    }
+
+    /// Takes weights and moments from rank 0, which [restores](Self::restore_checkpoint) a checkpoint.
+    ///
+    /// # Errors
+    /// A rank that is lost.
+    pub fn receive_checkpoint(&mut self) -> Result<()> {
+        self.trainer.receive_state()
     }
 
     /// The settings.

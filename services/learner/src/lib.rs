@@ -25,6 +25,7 @@ mod optimizer;
 mod parts;
 mod publish;
 mod published_model;
+mod ranks;
 mod scoring;
 mod sequence;
 mod service;
@@ -48,12 +49,14 @@ pub use memory::{
     NotEnoughMemory, OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};
+pub use ranks::{Collective, Division, InProcess, RankError};
 pub use service::{
-    CheckpointType, LearnerSettings, PublishType, SERIES, StartError, bind, checkpoints_of, published_versions,
+    CheckpointType, LearnerSettings, PublishType, SERIES, StartError, bind, checkpoints_of, follow, published_versions,
+    wait_for_ranks,
 };
 pub use settings::{
     AttentionPath, BatchShape, Compute, ComputeType, LoraSettings, MomentsLocation, OldLogp, OptimizerSettings,
-    ProbeSettings, SampledVersions, Schedule, TrainingSettings, VersionMix,
+    ProbeSettings, RankPlace, RankSettings, SampledVersions, Schedule, TrainingSettings, VersionMix,
 };
 pub use skip_reason::SkipReason;
 pub use step::{
@@ -61,3 +64,4 @@ pub use step::{
     SupervisedReport, UpdateStats,
 };
 pub use timeline::{Pass, PassKind, WorkDone};
+pub use trainer::SharedCollective;

@@ -138,7 +138,7 @@ mod tests {
     fn gradient(prompt: usize, responses: &[usize], shared: bool) -> (Vec<f32>, usize) {
         let config = Config { max_position_embeddings: 800, ..test_model::config() };
         let parameters = Parameters::random(&config, 5, 0.2, &Device::Cpu).unwrap();
-        let mut model = Model::new(config, parameters, &TrainingSettings::default()).unwrap();
+        let mut model = Model::new(config, parameters, &TrainingSettings::default(), crate::Division::ALONE).unwrap();
         let of = |(number, length): (usize, &usize)| {
             let ids = (0..prompt).chain((0..*length).map(|at| at + 3 * number)).map(|id| id as u32 * 7 % 11);
             let sequence = Sequence::new(ids.collect(), prompt, (prompt..prompt + length).collect());

@@ -2,12 +2,15 @@
 
 use candle_core::Tensor;
 use evenkeel_files::available_memory;
-use evenkeel_model::{Config, NetworkOptions, Parameters, Scores, TokenLoss, TrainableModel, most_gradients, network};
+use evenkeel_model::{
+    Config, NetworkOptions, Parameters, PartialGradient, Scores, TokenLoss, TrainableModel, most_gradients, network,
+};
 
 use crate::blocks::Place;
 use crate::error::Result;
 use crate::micro_batch::MicroBatches;
 use crate::optimizer::UpdateTarget;
+use crate::ranks::Division;
 use crate::sequence::Sequence;
 use crate::settings::{GradientPacking, TrainingSettings};
 
@@ -22,7 +25,12 @@ pub(crate) struct Model {
 
 impl Model {
     /// Both networks on the device of the parameters.
-    pub(crate) fn new(config: Config, parameters: Parameters, settings: &TrainingSettings) -> Result<Self> {
+    pub(crate) fn new(
+        config: Config,
+        parameters: Parameters,
+        settings: &TrainingSettings,
+        division: Division,
+    ) -> Result<Self> {
         let compute = &settings.compute;
         let gradients_at_once = match compute.is_cpu() {
             true => compute.gradients_at_once(parameters.trained_count(), available_memory()),
@@ -31,7 +39,11 @@ impl Model {
         if gradients_at_once < most_gradients(compute.gradient_blocks, compute.resolved_threads()) {
             tracing::info!(gradients_at_once, "memory is short: threads share blocks of gradients, with the same bits");
         }
-        let options = NetworkOptions { gradients_at_once, ..compute.network_options() };
+        let options = NetworkOptions {
+            gradients_at_once,
+            share: division.share(compute.gradient_blocks),
+            ..compute.network_options()
+        };
         let open = |parameters| network(config.clone(), parameters, compute.dtype.into(), options);
         let reference = match settings.objective.kl_coefficient {
             0.0 => None,
@@ -106,6 +118,11 @@ impl Model {
     /// Takes the summed gradients in the order of the parameters; the next sums begin at zero.
     pub(crate) fn take_gradients(&mut self) -> Result<Vec<Tensor>> {
         Ok(self.policy.take_gradients()?)
+    }
+
+    /// Takes the sums of the own blocks; the next sums begin at zero.
+    pub(crate) fn take_partial_gradients(&mut self) -> Result<Vec<PartialGradient>> {
+        Ok(self.policy.take_partial_gradients()?)
     }
 
     /// Discards the gradients summed so far.

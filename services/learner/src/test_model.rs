@@ -8,10 +8,12 @@ use evenkeel_model::folder::Values;
 use evenkeel_model::kernels::{Moment, OptimizerKernels};
 use evenkeel_model::sampling::{SampledFrom, SampledToken};
 use evenkeel_model::{
-    Architecture, Biases, Config, ModelError, Packed, Parameters, Rope, Scores, TokenLoss, TrainableModel,
+    Architecture, Biases, Config, ModelError, Packed, Parameters, PartialGradient, Rope, Scores, TokenLoss,
+    TrainableModel,
 };
 
 use crate::model::Model;
+use crate::ranks::Division;
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
 use crate::{Group, Learner, Response, TrainingSettings};
@@ -38,9 +40,9 @@ impl TestModel {
 
 /// A learner for a network of [`config`].
 pub(crate) fn learner_with(policy: Box<dyn TrainableModel>, settings: TrainingSettings) -> Learner {
-    let mut model = Model::new(config(), parameters(), &settings).unwrap();
+    let mut model = Model::new(config(), parameters(), &settings, Division::ALONE).unwrap();
     model.replace_policy(policy);
-    Learner::of(Trainer::of(model, settings).unwrap(), ModelSource::memory(&config()).unwrap())
+    Learner::of(Trainer::of(model, settings, Division::ALONE).unwrap(), ModelSource::memory(&config()).unwrap())
 }
 
 pub(crate) fn parameters() -> Parameters {
@@ -147,6 +149,10 @@ impl TrainableModel for Wrapped {
 
     fn take_gradients(&mut self) -> Result<Vec<Tensor>, ModelError> {
         self.model.take_gradients()
+    }
+
+    fn take_partial_gradients(&mut self) -> Result<Vec<PartialGradient>, ModelError> {
+        self.model.take_partial_gradients()
     }
 
     fn discard_gradients(&mut self) {

@@ -1,5 +1,7 @@
 //! Gradient sums, and the check that none is missing.
 
+use std::ops::Range;
+
 use candle_core::Tensor;
 
 use crate::error::{ModelError, Result};
@@ -49,18 +51,43 @@ impl<G: Send> GradientSet<G> {
         kernels: &impl Arrays<Gradient = G>,
         parameters: &Parameters,
     ) -> Result<Vec<Tensor>> {
-        if let Some(id) = self.sums.iter().position(|sum| !sum.is_reached) {
-            return Err(ModelError::NoGradient(parameters.trained_specs()[id].name.clone()));
-        }
-        let tensors = self.sums.into_iter().zip(parameters.trained_values());
-        let tensors = tensors.map(|(sum, parameter)| kernels.gradient_tensor(sum.gradient, parameter));
-        let mut tensors = tensors.collect::<Result<Vec<_>>>()?;
-        // Layers compute with B times the scale, and sum that one's gradient.
-        if let Some(scale) = parameters.lora().map(LoraShape::scale).filter(|&scale| scale != 1.0) {
-            for b in parameters.adapters().map(|adapter| adapter.b.index() - parameters.trained().start) {
-                tensors[b] = tensors[b].affine(scale, 0.0)?;
+        let sums = self.into_sums(kernels, parameters)?;
+        gradients_of_sums(parameters, 0..sums.len(), sums)
+    }
+
+    /// The sums as tensors, and whether any backward pass reached each.
+    pub(crate) fn into_sums(
+        self,
+        kernels: &impl Arrays<Gradient = G>,
+        parameters: &Parameters,
+    ) -> Result<Vec<(Tensor, bool)>> {
+        let sums = self.sums.into_iter().zip(parameters.trained_values());
+        sums.map(|(sum, parameter)| Ok((kernels.gradient_tensor(sum.gradient, parameter)?, sum.is_reached))).collect()
+    }
+}
+
+/// The gradients of some of the parameters that are trained, by their numbers, from the complete sum of each and whether any backward pass
+/// reached it.
+///
+/// # Errors
+/// [`ModelError::NoGradient`] with the first parameter that no backward pass reached.
+pub fn gradients_of_sums(
+    parameters: &Parameters,
+    trained: Range<usize>,
+    sums: Vec<(Tensor, bool)>,
+) -> Result<Vec<Tensor>> {
+    if let Some(id) = sums.iter().position(|(_, is_reached)| !is_reached) {
+        return Err(ModelError::NoGradient(parameters.trained_specs()[trained.start + id].name.clone()));
+    }
+    let mut tensors: Vec<Tensor> = sums.into_iter().map(|(sum, _)| sum).collect();
+    // Layers compute with B times the scale, and sum that one's gradient.
+    if let Some(scale) = parameters.lora().map(LoraShape::scale).filter(|&scale| scale != 1.0) {
+        for b in parameters.adapters().map(|adapter| adapter.b.index() - parameters.trained().start) {
+            if trained.contains(&b) {
+                let own = b - trained.start;
+                tensors[own] = tensors[own].affine(scale, 0.0)?;
             }
         }
-        Ok(tensors)
     }
+    Ok(tensors)
 }

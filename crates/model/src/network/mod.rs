@@ -23,9 +23,11 @@ use crate::parameters::Parameters;
 use crate::sampling::{SampledFrom, SampledToken};
 use crate::segment::Segment;
 use gradients::GradientSet;
+pub use gradients::gradients_of_sums;
 pub use recompute::Recompute;
+pub use sums::{BlockShare, fewest_gradients, most_gradients};
 use sums::{Sums, validate_blocks};
-pub use sums::{fewest_gradients, most_gradients};
+pub use tree::{TreeNode, nodes_of, sum_of_nodes};
 use workers::Workers;
 
 /// How the network computes.
@@ -38,6 +40,8 @@ pub struct NetworkOptions {
     /// Gradients that may be in memory at a time, at least [`fewest_gradients`]. Where there are fewer than [`most_gradients`], threads work
     /// on fewer blocks at a time, with the same bits.
     pub gradients_at_once: usize,
+    /// The blocks that are summed here.
+    pub share: BlockShare,
     /// What the backward pass recomputes.
     pub recompute: Recompute,
     /// Rows whose logits over the vocabulary are in memory at once.
@@ -52,6 +56,7 @@ impl Default for NetworkOptions {
             threads: 1,
             gradient_blocks: 8,
             gradients_at_once: usize::MAX,
+            share: BlockShare::ALL,
             recompute: Recompute::None,
             head_chunk_rows: 1024,
             attention: AttentionOptions::default(),
@@ -67,6 +72,16 @@ pub trait TokenLoss: Sync {
     /// # Errors
     /// Any error ends the pass as [`ModelError::Loss`].
     fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError>;
+}
+
+/// The sum of a node of the tree, before it is combined with those of others.
+#[derive(Clone, Debug)]
+pub struct PartialGradient {
+    /// Which blocks it is of.
+    pub node: TreeNode,
+    /// The sum of each parameter that is trained, as layers compute with it, and whether any backward pass reached it; `None` if these blocks are
+    /// empty.
+    pub sums: Option<Vec<(Tensor, bool)>>,
 }
 
 /// A trainable model, independent of its kernels.
@@ -98,6 +113,11 @@ pub trait TrainableModel: Send {
     /// # Errors
     /// [`ModelError::NoGradient`] if no backward pass reached some parameter since the last call.
     fn take_gradients(&mut self) -> Result<Vec<Tensor>>;
+    /// Takes the sums of the own blocks ([`NetworkOptions::share`]), which others complete; the next sums begin at zero.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    fn take_partial_gradients(&mut self) -> Result<Vec<PartialGradient>>;
     /// Discards the gradients summed so far.
     fn discard_gradients(&mut self);
     /// Logits of every token of one sequence, row by row, from the training forward pass.
@@ -212,6 +232,15 @@ impl<K: Kernels> TrainableModel for Network<K> {
         };
         let sum = sum.map_or_else(|| GradientSet::zeros(&self.kernels, &self.parameters), Ok)?;
         sum.into_tensors(&self.kernels, &self.parameters)
+    }
+
+    fn take_partial_gradients(&mut self) -> Result<Vec<PartialGradient>> {
+        let sums = self.sums.take().unwrap_or_else(|| Sums::new(&self.options));
+        let nodes = sums.finish_share(&self.kernels)?.into_iter().map(|(node, sums)| {
+            let sums = sums.map(|sums| sums.into_sums(&self.kernels, &self.parameters)).transpose()?;
+            Ok(PartialGradient { node, sums })
+        });
+        nodes.collect()
     }
 
     fn discard_gradients(&mut self) {

@@ -13,6 +13,42 @@
 //! A place may be empty; its neighbour's sum then goes up as it is.
 
 use std::collections::BTreeMap;
+use std::ops::Range;
+
+/// A sum over 2^level places that lie beside each other: those from `position` times 2^level on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct TreeNode {
+    /// 0 for a single place.
+    pub level: usize,
+    /// Among those of its level.
+    pub position: usize,
+}
+
+/// The largest nodes that a range of places is made of, in the order of places.
+pub fn nodes_of(places: Range<usize>) -> Vec<TreeNode> {
+    let mut nodes = Vec::new();
+    let mut first = places.start;
+    while first < places.end {
+        let aligned = if first == 0 { usize::BITS - 1 } else { first.trailing_zeros() };
+        let level = aligned.min((places.end - first).ilog2()) as usize;
+        nodes.push(TreeNode { level, position: first >> level });
+        first += 1 << level;
+    }
+    nodes
+}
+
+/// The sum of all places of a tree, element by element, from the sums of nodes that make it up, as one process adds them; `None` for what is
+/// empty.
+pub fn sum_of_nodes(places: usize, nodes: impl IntoIterator<Item = (TreeNode, Option<Vec<f32>>)>) -> Option<Vec<f32>> {
+    let mut tree = Tree::new(places);
+    for (node, sum) in nodes {
+        let Ok(()) = tree.close_node(node, sum, |mut lower: Vec<f32>, upper: Vec<f32>| {
+            lower.iter_mut().zip(&upper).for_each(|(into, from)| *into += from);
+            Ok::<_, std::convert::Infallible>(lower)
+        });
+    }
+    tree.into_root()
+}
 
 /// The sums that wait for their neighbours.
 pub(super) struct Tree<T> {
@@ -33,11 +69,21 @@ impl<T> Tree<T> {
         &mut self,
         place: usize,
         sum: Option<T>,
+        add: impl FnMut(T, T) -> Result<T, E>,
+    ) -> Result<(), E> {
+        self.close_node(TreeNode { level: 0, position: place }, sum, add)
+    }
+
+    /// The same of a node, none of whose places was closed.
+    fn close_node<E>(
+        &mut self,
+        node: TreeNode,
+        sum: Option<T>,
         mut add: impl FnMut(T, T) -> Result<T, E>,
     ) -> Result<(), E> {
-        let (mut position, mut sum) = (place, sum);
+        let (mut position, mut sum) = (node.position, sum);
         let last = self.levels.len() - 1;
-        for level in 0..last {
+        for level in node.level..last {
             let Some(neighbour) = self.levels[level].remove(&(position ^ 1)) else {
                 self.levels[level].insert(position, sum);
                 return Ok(());
@@ -56,6 +102,12 @@ impl<T> Tree<T> {
     /// The sum over all places, once each is closed; `None` if all are empty.
     pub(super) fn into_root(mut self) -> Option<T> {
         self.levels.pop().and_then(|mut root| root.remove(&0)).flatten()
+    }
+
+    /// The sums of the nodes that a range of places is made of, all of which are closed and no other.
+    pub(super) fn into_nodes(mut self, places: Range<usize>) -> Vec<(TreeNode, Option<T>)> {
+        let mut take = |node: TreeNode| self.levels.get_mut(node.level)?.remove(&node.position).flatten();
+        nodes_of(places).into_iter().map(|node| (node, take(node))).collect()
     }
 }
 
@@ -108,6 +160,32 @@ mod tests {
             let places: Vec<_> = (0..count).map(|place| (!empty[place]).then_some(place)).collect();
             let order: Vec<_> = order.into_iter().filter(|&place| place < count).collect();
             prop_assert_eq!(text(&places, &order), defined(&places));
+        }
+
+        #[test]
+        fn any_ranges_of_places_can_be_summed_apart_and_are_added_as_in_one_tree(
+            height in 0u32..6,
+            empty in prop::collection::vec(any::<bool>(), 32),
+            mut ends in prop::collection::vec(0usize..=32, 0..5),
+        ) {
+            let count = 1usize << height;
+            let places: Vec<_> = (0..count).map(|place| (!empty[place]).then_some(place)).collect();
+            ends.iter_mut().for_each(|end| *end = (*end).min(count));
+            ends.sort_unstable();
+            let mut all = Tree::new(count);
+            let mut first = 0;
+            for end in ends.into_iter().chain([count]) {
+                let mut part = Tree::new(count);
+                for place in first..end {
+                    let sum = places[place].map(|value| value.to_string());
+                    let Ok(()) = part.close(place, sum, |a, b| Ok::<_, Infallible>(format!("({a}+{b})")));
+                }
+                for (node, sum) in part.into_nodes(first..end) {
+                    let Ok(()) = all.close_node(node, sum, |a, b| Ok::<_, Infallible>(format!("({a}+{b})")));
+                }
+                first = end;
+            }
+            prop_assert_eq!(all.into_root(), defined(&places));
         }
 
         #[test]

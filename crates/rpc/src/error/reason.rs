@@ -115,6 +115,10 @@ reasons! {
     NoMemory = "NO_MEMORY",
     /// The settings differ from those of the request.
     SettingsMismatch = "SETTINGS_MISMATCH",
+    /// A rank of a learner that has another program, recipe or model.
+    RankRefused = "RANK_REFUSED",
+    /// A rank of the learner is lost, or has not joined yet.
+    RankLost = "RANK_LOST",
     /// No group arrived for too long, so the step was dropped.
     StepIdle = "STEP_IDLE",
     /// No engine has the version that the sample asks for.

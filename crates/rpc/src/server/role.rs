@@ -15,6 +15,8 @@ pub enum Role {
     Reader,
     /// Start and stop runs, and have answers verified.
     Admin,
+    /// Take part in the training steps of a learner, as another of its ranks.
+    Rank,
     /// Drive all services.
     Orchestrator,
 }
@@ -26,6 +28,7 @@ impl Role {
             Self::Service => "service",
             Self::Reader => "reader",
             Self::Admin => "admin",
+            Self::Rank => "rank",
             Self::Orchestrator => "orchestrator",
         }
     }

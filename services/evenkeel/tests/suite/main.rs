@@ -26,6 +26,7 @@ mod observed;
 mod pipeline;
 mod plain_http;
 mod python;
+mod ranks;
 mod real_vllm;
 mod recipes;
 mod refusals;

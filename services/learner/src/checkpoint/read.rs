@@ -41,7 +41,7 @@ pub(crate) fn restore(trainer: &mut Trainer, folder: &Path) -> Result<Vec<u8>> {
     // Format 1 is older than schedules in steps, and mostly had one update in each.
     let steps = state.phase_steps.unwrap_or(state.updates);
     let optimizer = UpdateCounts { updates: state.updates, steps, phase: state.phase };
-    trainer.restore(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed })?;
+    trainer.restore_all(&stored, StoredCounters { optimizer, version: state.steps, seed: state.seed })?;
     Ok(client_state)
 }
 

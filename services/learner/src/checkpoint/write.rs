@@ -3,18 +3,19 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::DType;
+use candle_core::{DType, Tensor};
 use evenkeel_files::FileDigest;
 use evenkeel_hf::name;
 use evenkeel_model::ParameterSpec;
-use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, save_trained, write_tensors};
+use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, Values, save_trained, write_tensors};
 use evenkeel_model::kernels::Moment;
+use evenkeel_proto::v1::RankOrder;
 
 use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, name_of};
 use crate::error::{LearnerError, Result};
 use crate::files::{validate_free_space, write_file, write_folder};
 use crate::memory::checkpoint_bytes;
-use crate::optimizer::Optimizer;
+use crate::optimizer::{Optimizer, PerMoment};
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
 
@@ -37,13 +38,17 @@ pub(crate) fn save(
     let parameters = trainer.parameters();
     validate_free_space(target, checkpoint_bytes(parameters.trained_count() as u64, dtype))?;
     let optimizer = trainer.optimizer();
+    // Before anything is written: a rank may be lost.
+    trainer.tell(RankOrder::Save)?;
+    let gathered = trainer.gather_moments()?;
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
         source.write_config(folder, dtype, false)?;
         // Each takes one processor for its digest.
         let (weights, moments) = std::thread::scope(|scope| {
-            let moments =
-                scope.spawn(|| save_moments(&folder.join(MOMENTS), parameters.trained_specs(), optimizer, dtype));
+            let moments = scope.spawn(|| {
+                save_moments(&folder.join(MOMENTS), parameters.trained_specs(), optimizer, gathered.as_ref(), dtype)
+            });
             // A single file of any size: only this crate reads checkpoints.
             let options = SaveOptions { max_shard_bytes: usize::MAX, dtype, ..SaveOptions::default() };
             (save_trained(folder, parameters, trainer.base(), options), moments.join())
@@ -74,12 +79,22 @@ pub(crate) fn save(
     })
 }
 
-fn save_moments(path: &Path, specs: &[ParameterSpec], optimizer: &Optimizer, dtype: DType) -> Result<FileDigest> {
+/// Those of the optimizer, or those gathered from all ranks.
+fn save_moments(
+    path: &Path,
+    specs: &[ParameterSpec],
+    optimizer: &Optimizer,
+    gathered: Option<&PerMoment<Vec<Tensor>>>,
+    dtype: DType,
+) -> Result<FileDigest> {
     let tensors = specs.iter().enumerate().flat_map(|(id, spec)| {
         Moment::ALL.map(|moment| NamedValues {
             name: name_of(moment, spec),
             shape: &spec.shape,
-            values: optimizer.moments().values(moment, id),
+            values: match gathered {
+                Some(all) => Values::Tensor(&all.of(moment)[id]),
+                None => optimizer.moments().values(moment, id),
+            },
         })
     });
     Ok(write_tensors(path, tensors.collect(), dtype, None)?)

@@ -2,6 +2,8 @@
 
 mod moments;
 
+use std::ops::Range;
+
 use candle_core::Tensor;
 use evenkeel_model::Parameters;
 use evenkeel_model::kernels::portable::{ParameterMoments, global_norm};
@@ -11,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use crate::error::{LearnerError, Result};
 use crate::settings::{MomentsLocation, OptimizerSettings};
 use crate::skip_reason::SkipReason;
-use moments::MomentsSnapshot;
+use moments::{MomentStore, MomentsSnapshot};
 pub(crate) use moments::{Moments, PerMoment};
 
 /// The phase that the moments belong to.
@@ -57,6 +59,27 @@ pub(crate) struct OptimizerState {
     counts: UpdateCounts,
 }
 
+/// What an update goes by.
+#[derive(Clone, Copy)]
+pub(crate) struct UpdateGradient<'a> {
+    /// Of the parameters whose moments the optimizer has, in their order.
+    pub(crate) tensors: &'a [Tensor],
+    /// The global norm, where these are a part of the parameters.
+    pub(crate) norm: Option<f64>,
+}
+
+impl<'a> From<&'a Vec<Tensor>> for UpdateGradient<'a> {
+    fn from(tensors: &'a Vec<Tensor>) -> Self {
+        Self { tensors, norm: None }
+    }
+}
+
+impl UpdateGradient<'_> {
+    fn norm(self) -> Result<f64> {
+        self.norm.map_or_else(|| Ok(global_norm(self.tensors)?), Ok)
+    }
+}
+
 /// What is updated.
 pub(crate) struct UpdateTarget<'a> {
     /// The kernels of the parameters' device; none for the loops of a CPU and candle's operations.
@@ -77,10 +100,22 @@ pub(crate) struct Optimizer {
 }
 
 impl Optimizer {
-    /// Moments of policy steps before the first update.
+    /// Moments of policy steps before the first update, of all parameters that are trained.
+    #[cfg(test)]
     pub(crate) fn new<'a>(target: impl Into<UpdateTarget<'a>>, location: MomentsLocation) -> Result<Self> {
+        let target = target.into();
+        let own = 0..target.parameters.trained_specs().len();
+        Self::of_part(target, location, own)
+    }
+
+    /// The same of those with these numbers, which alone it updates.
+    pub(crate) fn of_part<'a>(
+        target: impl Into<UpdateTarget<'a>>,
+        location: MomentsLocation,
+        own: Range<usize>,
+    ) -> Result<Self> {
         let UpdateTarget { kernels, parameters } = target.into();
-        let moments = Moments::zeros(location, kernels, parameters)?;
+        let moments = Moments::zeros(location, kernels, parameters, own)?;
         Ok(Self { moments, counts: UpdateCounts::START })
     }
 
@@ -132,27 +167,26 @@ impl Optimizer {
         Ok(())
     }
 
-    /// One update with `scale` times these gradients (which are in the order of the parameters that are trained). A phase begins with
-    /// fresh moments.
+    /// One update of the own parameters with `scale` times their gradient. A phase begins with fresh moments.
     ///
     /// A loss or gradient that is not finite changes neither weights nor moments nor the number of updates.
-    pub(crate) fn update<'a>(
+    pub(crate) fn update<'a, 'g>(
         &mut self,
         phase: TrainingPhase,
         settings: &OptimizerSettings,
         target: impl Into<UpdateTarget<'a>>,
-        gradients: &[Tensor],
+        gradient: impl Into<UpdateGradient<'g>>,
         scale: f64,
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
-        let target = target.into();
+        let (target, gradient) = (target.into(), gradient.into());
         self.enter(phase, target.parameters)?;
         let learning_rate = settings.learning_rate_at(self.counts.updates, self.counts.steps);
         let clip = Clip { scale, limit: settings.max_grad_norm.unwrap_or(f64::INFINITY) };
         let UpdateNorm { norm, applied } = match (loss_is_finite, target.kernels) {
-            (true, _) => self.apply(settings, target, gradients, clip, learning_rate)?,
-            (false, Some(kernels)) => UpdateNorm { norm: kernels.norm(gradients)?, applied: false },
-            (false, None) => UpdateNorm { norm: global_norm(gradients)?, applied: false },
+            (true, _) => self.apply(settings, target, gradient, clip, learning_rate)?,
+            (false, Some(kernels)) => UpdateNorm { norm: kernels.norm(gradient.tensors)?, applied: false },
+            (false, None) => UpdateNorm { norm: gradient.norm()?, applied: false },
         };
         let skipped = match (loss_is_finite, applied) {
             (true, true) => None,
@@ -170,7 +204,7 @@ impl Optimizer {
         &mut self,
         settings: &OptimizerSettings,
         target: UpdateTarget<'_>,
-        gradients: &[Tensor],
+        gradient: UpdateGradient<'_>,
         clip: Clip,
         learning_rate: f64,
     ) -> Result<UpdateNorm> {
@@ -185,18 +219,21 @@ impl Optimizer {
             shrink: if decay { 1.0 - learning_rate * settings.weight_decay } else { 1.0 },
         };
         let UpdateTarget { kernels, parameters } = target;
-        let numbers: Vec<AdamW> = parameters.trained_specs().iter().map(|spec| numbers(spec.kind.decays())).collect();
-        let found = match (&mut self.moments, kernels) {
-            (Moments::Device(moments), Some(kernels)) => {
+        let own = self.moments.own();
+        let specs = &parameters.trained_specs()[own.clone()];
+        let numbers: Vec<AdamW> = specs.iter().map(|spec| numbers(spec.kind.decays())).collect();
+        let gradients = gradient.tensors;
+        let found = match (self.moments.store_mut(), kernels) {
+            (MomentStore::Device(moments), Some(kernels)) => {
                 let PerMoment { first, second } = moments;
-                let arrays = UpdateArrays { weights: parameters.trained_values(), first, second, gradients };
+                let arrays = UpdateArrays { weights: &parameters.trained_values()[own], first, second, gradients };
                 kernels.update(arrays, clip, &numbers)?
             }
-            (Moments::Host(moments), Some(kernels)) => {
-                kernels.update_from_host(parameters.trained_values(), gradients, moments, clip, &numbers)?
+            (MomentStore::Host(moments), Some(kernels)) => {
+                kernels.update_from_host(&parameters.trained_values()[own], gradients, moments, clip, &numbers)?
             }
-            (Moments::Device(moments), None) => {
-                let norm = global_norm(gradients)?;
+            (MomentStore::Device(moments), None) => {
+                let norm = gradient.norm()?;
                 let scaled = clip.scale * norm;
                 if !scaled.is_finite() {
                     return Ok(UpdateNorm { norm, applied: false });
@@ -205,12 +242,13 @@ impl Optimizer {
                 let factor = clip.scale * (clip.limit / (scaled + 1e-6)).min(1.0);
                 for (id, (gradient, numbers)) in gradients.iter().zip(numbers).enumerate() {
                     let (first, second) = (&mut moments.first[id], &mut moments.second[id]);
-                    let parameter = ParameterMoments { value: &mut parameters.trained_values_mut()[id], first, second };
+                    let parameter =
+                        ParameterMoments { value: &mut parameters.trained_values_mut()[own.start + id], first, second };
                     parameter.update(gradient, factor, numbers)?;
                 }
                 UpdateNorm { norm, applied: true }
             }
-            (Moments::Host(_), None) => {
+            (MomentStore::Host(_), None) => {
                 return Err(LearnerError::setting(
                     "optimizer.moments",
                     "host",

@@ -1,5 +1,7 @@
 //! Where AdamW's moments are kept: on the device of the parameters, or in page-locked host memory.
 
+use std::ops::Range;
+
 use candle_core::{Device, Tensor};
 use evenkeel_model::Parameters;
 use evenkeel_model::folder::Values;
@@ -8,8 +10,15 @@ use evenkeel_model::kernels::{HostMoments, Moment, OptimizerKernels};
 use crate::error::Result;
 use crate::settings::MomentsLocation;
 
-/// Both fp32 moments of every parameter that is trained.
-pub(crate) enum Moments {
+/// Both fp32 moments of consecutive parameters that are trained: of all, or of a rank's part of them.
+pub(crate) struct Moments {
+    /// Their numbers among those that are trained.
+    own: Range<usize>,
+    store: MomentStore,
+}
+
+/// The values of moments, from the first own parameter on.
+pub(super) enum MomentStore {
     /// On the device of the parameters, which on a CPU is host memory as well.
     Device(PerMoment<Vec<Tensor>>),
     /// In page-locked host memory.
@@ -42,53 +51,85 @@ impl<T> PerMoment<T> {
 }
 
 impl Moments {
-    /// Zeros. Without kernels the parameters are on a CPU, where both locations are the same.
+    /// Zeros, of the parameters with these numbers among those that are trained. Without kernels the parameters are on a CPU, where both
+    /// locations are the same.
     pub(crate) fn zeros(
         location: MomentsLocation,
         kernels: Option<&dyn OptimizerKernels>,
         parameters: &Parameters,
+        own: Range<usize>,
     ) -> Result<Self> {
-        match (location, kernels) {
+        let values = &parameters.trained_values()[own.clone()];
+        let store = match (location, kernels) {
             (MomentsLocation::Host, Some(kernels)) => {
-                let counts: Vec<usize> = parameters.trained_values().iter().map(Tensor::elem_count).collect();
-                Ok(Self::Host(kernels.host_moments(&counts)?))
+                let counts: Vec<usize> = values.iter().map(Tensor::elem_count).collect();
+                MomentStore::Host(kernels.host_moments(&counts)?)
             }
-            _ => Ok(Self::Device(PerMoment { first: zeros(parameters)?, second: zeros(parameters)? })),
-        }
+            _ => MomentStore::Device(PerMoment { first: zeros(values)?, second: zeros(values)? }),
+        };
+        Ok(Self { own, store })
     }
 
     /// Resets all moments to zero. Earlier copies keep their values.
     pub(crate) fn reset(&mut self, parameters: &Parameters) -> Result<()> {
-        match self {
-            Self::Device(moments) => {
-                *moments = PerMoment { first: zeros(parameters)?, second: zeros(parameters)? };
+        let values = &parameters.trained_values()[self.own.clone()];
+        match &mut self.store {
+            MomentStore::Device(moments) => {
+                *moments = PerMoment { first: zeros(values)?, second: zeros(values)? };
             }
-            Self::Host(moments) => moments.clear(),
+            MomentStore::Host(moments) => moments.clear(),
         }
         Ok(())
     }
 
-    /// A moment of a parameter, for a file.
+    /// The numbers of the parameters that these are the moments of.
+    pub(crate) fn own(&self) -> Range<usize> {
+        self.own.clone()
+    }
+
+    /// The values, for an update.
+    pub(super) fn store_mut(&mut self) -> &mut MomentStore {
+        &mut self.store
+    }
+
+    /// An own parameter's moment as a tensor.
+    pub(crate) fn tensor(&self, moment: Moment, parameter: usize) -> Result<Tensor> {
+        let parameter = parameter - self.own.start;
+        match &self.store {
+            MomentStore::Device(moments) => Ok(moments.of(moment)[parameter].clone()),
+            MomentStore::Host(moments) => {
+                let values = moments.of(moment, parameter).values();
+                Ok(Tensor::from_slice(values, values.len(), &Device::Cpu)?)
+            }
+        }
+    }
+
+    /// A moment of an own parameter, for a file.
     pub(crate) fn values(&self, moment: Moment, parameter: usize) -> Values<'_> {
-        match self {
-            Self::Device(moments) => Values::Tensor(&moments.of(moment)[parameter]),
-            Self::Host(moments) => Values::Host(moments.of(moment, parameter).values()),
+        let parameter = parameter - self.own.start;
+        match &self.store {
+            MomentStore::Device(moments) => Values::Tensor(&moments.of(moment)[parameter]),
+            MomentStore::Host(moments) => Values::Host(moments.of(moment, parameter).values()),
         }
     }
 
     /// The device that [`Self::set`] takes tensors on, for parameters on `device`.
     pub(crate) fn device(&self, device: &Device) -> Device {
-        match self {
-            Self::Device(_) => device.clone(),
-            Self::Host(_) => Device::Cpu,
+        match &self.store {
+            MomentStore::Device(_) => device.clone(),
+            MomentStore::Host(_) => Device::Cpu,
         }
     }
 
-    /// Replaces a moment of a parameter by fp32 values of the same shape.
+    /// Replaces a moment of a parameter, if it is an own one, by fp32 values of the same shape.
     pub(crate) fn set(&mut self, moment: Moment, parameter: usize, values: Tensor) -> Result<()> {
-        match self {
-            Self::Device(moments) => moments.of_mut(moment)[parameter] = values,
-            Self::Host(moments) => {
+        if !self.own.contains(&parameter) {
+            return Ok(());
+        }
+        let parameter = parameter - self.own.start;
+        match &mut self.store {
+            MomentStore::Device(moments) => moments.of_mut(moment)[parameter] = values,
+            MomentStore::Host(moments) => {
                 let values: Vec<f32> = values.flatten_all()?.to_vec1()?;
                 moments.of_mut(moment, parameter).values_mut().copy_from_slice(&values);
             }
@@ -103,11 +144,11 @@ impl Moments {
             let tensors = tensors.iter().map(|tensor| if copy { tensor.copy() } else { Ok(tensor.clone()) });
             tensors.collect::<Result<Vec<Tensor>, candle_core::Error>>()
         };
-        match self {
-            Self::Device(PerMoment { first, second }) => {
+        match &mut self.store {
+            MomentStore::Device(PerMoment { first, second }) => {
                 Ok(MomentsSnapshot::Tensors(PerMoment { first: all(first)?, second: all(second)? }))
             }
-            Self::Host(moments) => {
+            MomentStore::Host(moments) => {
                 moments.save();
                 Ok(MomentsSnapshot::Saved)
             }
@@ -116,11 +157,11 @@ impl Moments {
 
     /// Goes back to the last snapshot.
     pub(crate) fn restore(&mut self, snapshot: MomentsSnapshot) {
-        match (self, snapshot) {
-            (Self::Device(moments), MomentsSnapshot::Tensors(tensors)) => *moments = tensors,
-            (Self::Host(moments), MomentsSnapshot::Saved) => moments.go_back(),
+        match (&mut self.store, snapshot) {
+            (MomentStore::Device(moments), MomentsSnapshot::Tensors(tensors)) => *moments = tensors,
+            (MomentStore::Host(moments), MomentsSnapshot::Saved) => moments.go_back(),
             // A snapshot is restored into the moments that it was taken of.
-            (Self::Device(_), MomentsSnapshot::Saved) | (Self::Host(_), MomentsSnapshot::Tensors(_)) => {}
+            (MomentStore::Device(_), MomentsSnapshot::Saved) | (MomentStore::Host(_), MomentsSnapshot::Tensors(_)) => {}
         }
     }
 }
@@ -133,6 +174,6 @@ pub(crate) enum MomentsSnapshot {
     Saved,
 }
 
-fn zeros(parameters: &Parameters) -> Result<Vec<Tensor>> {
-    Ok(parameters.trained_values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
+fn zeros(values: &[Tensor]) -> Result<Vec<Tensor>> {
+    Ok(values.iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
 }

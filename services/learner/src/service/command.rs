@@ -25,3 +25,17 @@ pub(super) enum Command {
     /// The initial weights.
     Reset { request: ResetRequest, reply: Reply<ResetResponse> },
 }
+
+impl Command {
+    /// Answers with an error.
+    pub(super) fn refuse(self, error: ServiceError) {
+        // A caller that has left gets nothing.
+        match self {
+            Self::Train { call, .. } => call.finish(Err(error)),
+            Self::Publish { reply, .. } => drop(reply.send(Err(error))),
+            Self::Save { reply, .. } => drop(reply.send(Err(error))),
+            Self::Load { reply, .. } => drop(reply.send(Err(error))),
+            Self::Reset { reply, .. } => drop(reply.send(Err(error))),
+        }
+    }
+}

@@ -99,6 +99,9 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
         error @ LearnerError::WeightsGone { .. } => {
             ServiceError::Precondition { reason: Reason::WeightsGone, message: error.to_string() }
         }
+        error @ LearnerError::Rank(_) => {
+            ServiceError::Unavailable { reason: Reason::RankLost, message: error.to_string() }
+        }
         error @ LearnerError::NoRoom(_) => ServiceError::NoMemory { message: error.to_string() },
         // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step again.
         error @ (LearnerError::SkippedUpdates { .. }

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
-    LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, ResetRequest,
-    ResetResponse, SaveCheckpointRequest, SaveCheckpointResponse,
+    LearnerState, LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, RankOrder,
+    ResetRequest, ResetResponse, SaveCheckpointRequest, SaveCheckpointResponse,
 };
 use evenkeel_rpc::error::{Reason, ServiceError, micros};
 use tokio::sync::mpsc;
@@ -14,6 +14,7 @@ use tokio::sync::mpsc;
 use super::artifacts::CheckpointStore;
 use super::command::{Command, Reply};
 use super::convert;
+use super::leader::{Leader, Teller, order};
 use super::lease::Lease;
 use super::score::{Arrival, ScoreCommand, Scoring};
 use super::settings::LearnerSettings;
@@ -32,15 +33,18 @@ pub(super) struct LearnerThread {
     weights: WeightsStore,
     scoring: Scoring,
     status: StatusBoard,
+    /// What it has of other ranks, if there are any.
+    leader: Option<Leader>,
 }
 
 impl LearnerThread {
-    /// `scores` brings the items to score.
+    /// `scores` brings the items to score, `leader` leads the other ranks, if there are any.
     ///
     /// # Errors
     /// The operating system's.
     pub(super) fn new(
         learner: Learner,
+        leader: Option<Leader>,
         settings: &LearnerSettings,
         scores: mpsc::Receiver<ScoreCommand>,
         status: StatusBoard,
@@ -58,6 +62,7 @@ impl LearnerThread {
             ),
             scoring: Scoring::new(scores, published, status.clone())?,
             status,
+            leader,
         })
     }
 
@@ -75,9 +80,34 @@ impl LearnerThread {
         while let Some(item) = self.scoring.next() {
             self.scoring.answer(item, self.learner.trainer());
         }
+        if let Some(leader) = self.leader.take() {
+            leader.end();
+        }
+    }
+
+    /// Whether all ranks are there. Where some were lost, the learner is as one that has just started: its run loads a checkpoint.
+    fn check_ranks(&mut self) -> Result<(), ServiceError> {
+        let Some(leader) = &mut self.leader else { return Ok(()) };
+        if leader.has_lost(&mut self.learner).is_some() {
+            self.status.restored(0);
+            self.training.restored(0);
+            self.weights.forget();
+            self.scoring.published(None);
+            if let Err(error) = self.learner.reset() {
+                tracing::error!(%error, "the initial weights cannot be read again");
+            }
+        }
+        match leader.ready(&mut self.learner).map_err(convert::error)? {
+            // All others have done the same. Nothing is read where it has been done before.
+            true => self.learner.reset().map_err(convert::error),
+            false => Ok(()),
+        }
     }
 
     fn follow(&mut self, command: Command) {
+        if let Err(error) = self.check_ranks() {
+            return command.refuse(error);
+        }
         self.status.set_state(state_of(&command), self.learner.version());
         match command {
             Command::Train { header, call } => {
@@ -152,6 +182,7 @@ impl LearnerThread {
     #[tracing::instrument(skip_all, fields(run = request.run_id))]
     fn reset(&mut self, request: &ResetRequest) -> Result<ResetResponse, ServiceError> {
         self.lease.check_expired(&request.run_id)?;
+        Teller::of(&self.learner).tell(|| order(RankOrder::Reset)).map_err(convert::error)?;
         self.learner.reset().map_err(convert::error)?;
         self.replaced(&request.run_id, 0);
         Ok(ResetResponse {})

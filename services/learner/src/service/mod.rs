@@ -6,15 +6,21 @@
 //! checkpoints and weights, [`skipped_batches`] the batches of skipped updates, [`lease`] decides which run the learner
 //! serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
 //! measurements under verl's names, [`instruments`] records its metrics, which [`series`] lists, and [`spans`] its trace.
+//! With several ranks, [`leader`] is what rank 0 has of the others, which join at [`rank_port`] as [`rank_identity`] says who they are, and
+//! [`follow`] is what each of these does.
 
 mod artifacts;
 mod command;
 mod convert;
+mod follow;
 mod gpu_memory;
 mod grpc;
 mod instruments;
+mod leader;
 mod learner_thread;
 mod lease;
+mod rank_identity;
+mod rank_port;
 mod report;
 mod retention;
 mod score;
@@ -24,12 +30,15 @@ mod settings;
 mod skipped_batches;
 mod spans;
 mod start;
+mod start_error;
 mod status;
 mod train;
 mod train_call;
 mod weights_store;
 
+pub use follow::follow;
 pub use retention::{checkpoints_of, published_versions};
 pub use series::SERIES;
 pub use settings::{CheckpointType, LearnerSettings, PublishType};
-pub use start::{StartError, bind};
+pub use start::{bind, wait_for_ranks};
+pub use start_error::StartError;

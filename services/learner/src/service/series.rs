@@ -23,6 +23,7 @@ pub const SERIES: &[Series] = &[
     Series::gauge("evenkeel_learner_state", "1 for what the learner does, 0 for the others")
         .by(&[("state", Values::Of(LearnerState::SPECIFIED_LABELS))]),
     Series::gauge("evenkeel_learner_version", "version of the weights"),
+    Series::counter("evenkeel_ranks_lost_total", "times that ranks were lost, and all joined again").only("several ranks"),
     Series::counter("evenkeel_scored_sequences_total", "sequences scored by `Score`"),
     Series::histogram("evenkeel_score_batch_seconds", "time to score a batch of sequences"),
     Series::histogram("evenkeel_publish_seconds", "time of writing weights for the engines"),

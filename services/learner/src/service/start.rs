@@ -1,38 +1,28 @@
 //! Starting a server: the port first, then the model.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
 use evenkeel_config::Settings;
 use evenkeel_proto::v1::learner_server::LearnerServer;
 use evenkeel_proto::v1::{HeadForm, ModelInfo};
 use evenkeel_rpc::BoxFuture;
-use evenkeel_rpc::server::{Server, ServerError};
+use evenkeel_rpc::server::Server;
+use tokio::runtime::Handle;
 use tokio::sync::{mpsc, oneshot};
 
 use super::grpc::{LearnerService, NAME};
 use super::instruments::watch_disks;
+use super::leader::Meeting;
 use super::learner_thread::LearnerThread;
 use super::score_request::group_names;
 use super::settings::LearnerSettings;
+use super::start_error::StartError;
 use super::status::StatusBoard;
 use crate::error::LearnerError;
 use crate::files::validate_writable;
 use crate::learner::Learner;
-
-/// Why the server did not start.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// The port or a certificate.
-    #[error(transparent)]
-    Server(#[from] ServerError),
-    /// Settings or the model.
-    #[error(transparent)]
-    Learner(#[from] LearnerError),
-    /// The learner's thread could not be started.
-    #[error("cannot start the learner's thread: {0}")]
-    Thread(std::io::Error),
-    /// A defect: the learner's thread panicked before the model was open.
-    #[error("the learner's thread ended while loading the model; the log says why")]
-    ThreadEnded,
-}
+use crate::ranks::Division;
 
 /// Binds the port, opens the model and returns a server; [`Server::run`] or [`Server::spawn`] starts it.
 ///
@@ -47,6 +37,11 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     for (setting, folder) in [("checkpoints", &settings.checkpoints), ("weights", &settings.weights)] {
         validate_writable(setting, folder)?;
     }
+    let meeting = match (&settings.training.ranks, settings.training.rank_place().map_err(LearnerError::Setting)?) {
+        (Some(ranks), Some(place)) => Some(Meeting::bind(ranks, place).await?),
+        _ => None,
+    };
+    let division = meeting.as_ref().map_or(Division::ALONE, Meeting::division);
     let server = Server::bind(NAME, "learner.server", settings.server.clone()).await?;
     watch_disks([("checkpoints", settings.checkpoints.clone()), ("weights", settings.weights.clone())]);
     let (commands, receiver) = mpsc::channel(settings.queue);
@@ -54,16 +49,24 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     let status = StatusBoard::default();
     let (ready, opened) = oneshot::channel();
     let (thread_settings, thread_status) = (settings.clone(), status.clone());
+    let runtime = Handle::current();
+    let has_ended = meeting.as_ref().map(|_| Ending::begin());
     let spawned = std::thread::Builder::new().name("learner".into()).spawn(move || {
         // The model is opened on the thread that uses it, since a GPU's context belongs to a thread.
-        match Learner::open(&thread_settings.model, thread_settings.training.clone()) {
+        let _has_ended = has_ended;
+        let opened = Learner::open_rank(&thread_settings.model, thread_settings.training.clone(), division);
+        let opened = opened.and_then(|mut learner| {
+            let leader = meeting.map(|meeting| meeting.assemble(&mut learner, &runtime)).transpose()?;
+            Ok((learner, leader))
+        });
+        match opened {
             Err(error) => drop(ready.send(Err(error.into()))),
-            Ok(learner) => {
+            Ok((learner, leader)) => {
                 for note in thread_settings.disk_notes(learner.parameters().trained_count()) {
                     tracing::warn!("{note}");
                 }
                 let described = (describe(&learner), group_names(learner.parameters()));
-                match LearnerThread::new(learner, &thread_settings, items, thread_status) {
+                match LearnerThread::new(learner, leader, &thread_settings, items, thread_status) {
                     Err(error) => drop(ready.send(Err(StartError::Thread(error)))),
                     Ok(thread) => {
                         let _ = ready.send(Ok(described));
@@ -80,6 +83,36 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     let service =
         LearnerServer::new(service).max_decoding_message_size(max_message).max_encoding_message_size(max_message);
     Ok(server.with_service(service))
+}
+
+/// The learners of this process whose ranks have not been told the end.
+static ENDING: AtomicUsize = AtomicUsize::new(0);
+
+/// One of them, until it is dropped.
+struct Ending;
+
+impl Ending {
+    fn begin() -> Self {
+        ENDING.fetch_add(1, Ordering::SeqCst);
+        Self
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        ENDING.fetch_sub(1, Ordering::SeqCst);
+    }
+}
+
+/// Waits until the ranks of all learners of this process whose servers have ended know that there is nothing more to do, at most ten seconds.
+/// Without ranks it returns at once.
+pub async fn wait_for_ranks() {
+    for _ in 0..100 {
+        if ENDING.load(Ordering::SeqCst) == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
 }
 
 fn describe(learner: &Learner) -> ModelInfo {

@@ -55,6 +55,11 @@ impl StepCalls<'_> {
         self.own.next(self.scoring, trainer, self.status)
     }
 
+    /// The next input, if it is there already.
+    pub(super) fn next_at_hand(&mut self) -> Option<TrainInput> {
+        self.own.inputs.try_recv().ok()
+    }
+
     /// As [`TrainCall::send`].
     pub(super) fn send(&self, kind: train_event::Kind) -> Result<(), Abort> {
         self.own.send(kind)
@@ -130,6 +135,11 @@ impl TrainCall {
                 }
             }
         };
+        Self::content(input)
+    }
+
+    /// What an input brings; `None` for the end.
+    pub(super) fn content(input: Option<TrainInput>) -> Result<Option<TrainInput>, Abort> {
         match input {
             Some(TrainInput::End) => Ok(None),
             Some(TrainInput::Idle) => Err(idle_error().into()),

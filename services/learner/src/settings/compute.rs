@@ -2,7 +2,7 @@
 
 use candle_core::{DType, Device};
 use evenkeel_config::resolved_threads;
-use evenkeel_model::{NetworkOptions, Recompute, cuda_device, fewest_gradients, most_gradients};
+use evenkeel_model::{BlockShare, NetworkOptions, Recompute, cuda_device, fewest_gradients, most_gradients};
 use evenkeel_proto::FieldError;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -200,6 +200,7 @@ impl Compute {
             threads: self.resolved_threads(),
             gradient_blocks: self.gradient_blocks,
             gradients_at_once: usize::MAX,
+            share: BlockShare::ALL,
             recompute: self.recompute,
             head_chunk_rows: self.head_chunk_rows,
             attention: self.attention.options(self.deterministic),

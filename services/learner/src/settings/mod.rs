@@ -7,6 +7,7 @@ mod lora;
 mod optimizer;
 mod packing;
 mod probe;
+mod ranks;
 
 pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType};
@@ -15,6 +16,7 @@ pub use lora::LoraSettings;
 pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
 pub(crate) use packing::GradientPacking;
 pub use probe::ProbeSettings;
+pub use ranks::{RankPlace, RankSettings};
 
 use evenkeel_config::Settings;
 use evenkeel_model::{LoraShape, Recompute};
@@ -100,6 +102,9 @@ pub struct TrainingSettings {
     /// Adapters that are trained instead of all weights.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub lora: Option<LoraSettings>,
+    /// Several processes that train together.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ranks: Option<RankSettings>,
     /// Which steps also compute the gradient of every aggregation rule.
     pub probe_gradients: ProbeSettings,
     /// Seed of all randomness in the learner (the order of groups with `shuffle`). A run sends its `run.seed` with each
@@ -123,6 +128,7 @@ impl Default for TrainingSettings {
             shuffle: false,
             max_skipped_updates: 10,
             lora: None,
+            ranks: None,
             probe_gradients: ProbeSettings::default(),
             seed: 0,
             compute: Compute::default(),
@@ -140,6 +146,13 @@ impl Settings for TrainingSettings {
             lora.validate().map_err(|error| error.within("lora"))?;
         }
         self.probe_gradients.validate(&self.objective)?;
+        if let Some(ranks) = &self.ranks {
+            ranks.validate(self.compute.gradient_blocks).map_err(|error| error.within("ranks"))?;
+            if !self.compute.is_cpu() {
+                let allowed = "cpu with ranks, which exchange over the host's memory";
+                return Err(FieldError::new("compute.device", &self.compute.device, allowed));
+            }
+        }
         // Both phases use the same memory.
         if self.supervised.moments != MomentsLocation::Device {
             let allowed = "device: optimizer.moments applies to supervised steps too";
@@ -165,6 +178,15 @@ impl TrainingSettings {
     /// Rank, scale and targets of the adapters; `None` where all weights are trained.
     pub fn lora_shape(&self) -> Option<LoraShape> {
         self.lora.as_ref().map(LoraSettings::shape)
+    }
+
+    /// Which of several ranks this process is; `None` if it trains alone.
+    ///
+    /// # Errors
+    /// As [`RankSettings::place`].
+    pub fn rank_place(&self) -> Result<Option<RankPlace>, FieldError> {
+        let Some(ranks) = &self.ranks else { return Ok(None) };
+        ranks.place(self.compute.gradient_blocks, |name| std::env::var(name).ok())
     }
 
     /// Refuses batches that these settings cannot train on.
@@ -223,7 +245,7 @@ impl TrainingSettings {
             ..self.compute.clone()
         };
         let optimizer = OptimizerSettings { moments: MomentsLocation::default(), ..self.optimizer.clone() };
-        Self { compute, optimizer, probe_gradients: ProbeSettings::default(), ..self.clone() }
+        Self { compute, optimizer, ranks: None, probe_gradients: ProbeSettings::default(), ..self.clone() }
     }
 
     /// Digest of the training settings, by which caller and learner check that theirs agree: `sha256:` and hexadecimal digits,

@@ -2,13 +2,14 @@
 
 use evenkeel_objective::{Advantage, GroupCounts, GroupView, MiniBatchCounts, MismatchByLag, Normalizer};
 
-use super::group_weights::{GroupWeights, PlannedResponse, is_regularized};
+use super::group_weights::{GroupWeights, Place, PlannedResponse, is_regularized};
 use super::lag_statistics::LagStatistics;
 use super::loss::ResponseStats;
 use super::mini_batch::MiniBatches;
-use super::passes::{first_pass, regularizer_factor, run, score, update};
+use super::passes::{first_pass, own_of, regularizer_factor, run, score, update};
 use super::report::UpdateStats;
 use super::response_report::{ResponseReport, ResponseReports};
+use super::results_of_ranks::{gather_logp, gather_stats};
 use crate::error::Result;
 use crate::trainer::Trainer;
 
@@ -52,10 +53,10 @@ pub(super) struct Batch {
     first_stats: Vec<ResponseStats>,
     /// Responses of later updates that have not been scored.
     unscored: Vec<PlannedResponse>,
-    /// Responses of later updates that have been.
+    /// Responses of later updates that have been, and those of the first whose log-probabilities are needed.
     scored: Vec<PlannedResponse>,
-    /// Statistics by lag, if they are requested.
-    lags: Option<LagStatistics>,
+    /// Statistics by lag, if they are requested, and the responses that they are to be of before the first update, in the order of their passes.
+    lags: Option<(LagStatistics, Vec<Place>)>,
 }
 
 impl Batch {
@@ -77,12 +78,12 @@ impl Batch {
 
     /// Gathers statistics by lag from the first group on.
     pub(super) fn measure_lags(&mut self) {
-        self.lags = Some(LagStatistics::default());
+        self.lags = Some(Default::default());
     }
 
     /// The statistics by lag, if they were requested.
     pub(super) fn take_lags(&mut self) -> Option<MismatchByLag> {
-        self.lags.take().map(LagStatistics::finish)
+        self.lags.take().map(|(statistics, _)| statistics.finish())
     }
 
     pub(super) fn groups(&self) -> &[GroupWeights] {
@@ -127,8 +128,7 @@ impl Batch {
     ) -> Result<(Vec<UpdateStats>, Vec<ResponseReport>, usize)> {
         self.complete(trainer, observe)?;
         let mut responses = ResponseReports::of(&self.groups);
-        // Stable: the responses of a group keep their order.
-        self.scored.sort_by_key(|response| response.group());
+        self.share(trainer)?;
         let mut updates = Vec::new();
         let mut trained = 0;
         for (number, mini_batch) in self.mini_batches.all(self.groups.len()).into_iter().enumerate() {
@@ -137,7 +137,7 @@ impl Batch {
                 continue;
             }
             let stats = match number {
-                0 => std::mem::take(&mut self.first_stats),
+                0 => gather_stats(trainer, std::mem::take(&mut self.first_stats))?,
                 _ => {
                     let is_first_pass = self.mini_batches.is_in_first_epoch(number, self.groups.len());
                     self.accumulate(trainer, &mini_batch, counts, is_first_pass, observe)?
@@ -201,8 +201,30 @@ impl Batch {
     fn score(&mut self, trainer: &mut Trainer) -> Result<()> {
         let mut responses = std::mem::take(&mut self.unscored);
         score(trainer, &mut responses)?;
-        self.measure(trainer, &responses)?;
+        self.keep(responses);
+        Ok(())
+    }
+
+    /// Keeps responses whose log-probabilities before the first update are known to the rank that has scored them.
+    fn keep(&mut self, responses: Vec<PlannedResponse>) {
+        if let Some((_, places)) = &mut self.lags {
+            places.extend(responses.iter().map(PlannedResponse::place));
+        }
         self.scored.extend(responses);
+    }
+
+    /// Makes what each rank has scored before the first update known to all, and adds it to the statistics by lag.
+    fn share(&mut self, trainer: &Trainer) -> Result<()> {
+        self.scored.sort_by_key(PlannedResponse::place);
+        gather_logp(trainer, &mut self.scored)?;
+        let Some((lags, places)) = &mut self.lags else { return Ok(()) };
+        for place in places.drain(..) {
+            let at = self.scored.partition_point(|response| response.place() < place);
+            let response = &self.scored[at];
+            if let Some(logp) = response.old_logp() {
+                lags.add(&trainer.settings().objective, response, logp)?;
+            }
+        }
         Ok(())
     }
 
@@ -215,22 +237,15 @@ impl Batch {
         let repeats = self.mini_batches.repeats();
         let keep = (repeats && trainer.settings().old_logp.is_learners()) || self.lags.is_some();
         self.first_stats.extend(first_pass(trainer, &mut responses, block, factor, keep)?);
-        self.measure(trainer, &responses)?;
         responses.iter().for_each(|response| self.mark(response.group()));
-        if repeats {
-            self.scored.extend(responses);
+        if repeats || self.lags.is_some() {
+            self.keep(responses);
         }
         Ok(())
     }
 
-    /// Adds responses whose log-probabilities before the first update are known, if statistics by lag are requested.
-    fn measure(&mut self, trainer: &Trainer, responses: &[PlannedResponse]) -> Result<()> {
-        let Some(lags) = &mut self.lags else { return Ok(()) };
-        let known = responses.iter().filter_map(|response| Some((response, response.old_logp()?)));
-        known.into_iter().try_for_each(|(response, logp)| lags.add(&trainer.settings().objective, response, logp))
-    }
-
-    /// Forward and backward over the groups of a later update, in passes of whole groups. `is_first_pass`: the first that they take part in.
+    /// Forward and backward over the groups of a later update, in passes of whole groups; of several ranks each over those in its blocks.
+    /// `is_first_pass`: the first that they take part in.
     fn accumulate(
         &mut self,
         trainer: &mut Trainer,
@@ -248,28 +263,45 @@ impl Batch {
         // In ascending order, which is that of the data.
         let block = |group| blocks.of(mini_batch.partition_point(|&other| other < group));
         let mut groups = mini_batch.iter().copied().peekable();
+        let mut logp = Vec::new();
         while groups.peek().is_some() {
             let mut members = Vec::new();
             let mut length = 0;
             let mut done = Vec::new();
             while let Some(group) = groups.next_if(|_| length < enough) {
-                let start = self.scored.partition_point(|response| response.group() < group);
-                let end = self.scored.partition_point(|response| response.group() <= group);
-                length += tokens(&self.scored[start..end]);
-                members.extend(&self.scored[start..end]);
+                let own = own_of(trainer, self.of_group(group).iter(), block);
+                length += own.iter().map(|response| response.length()).sum::<usize>();
+                members.extend(own);
                 done.push(group);
             }
             observe(StepPhase::Accumulating, self.progress);
-            let (of_pass, logp) = run(trainer, &members, block, factor, measures)?;
+            let (of_pass, logp_of_pass) = run(trainer, &members, block, factor, measures)?;
             stats.extend(of_pass);
-            if let Some(lags) = &mut self.lags {
-                let objective = &trainer.settings().objective;
-                members.iter().zip(&logp).try_for_each(|(response, logp)| lags.add(objective, response, logp))?;
-            }
+            logp.extend(logp_of_pass);
             done.into_iter().for_each(|group| self.mark(group));
         }
         observe(StepPhase::Accumulating, self.progress);
-        Ok(stats)
+        if measures {
+            let all = mini_batch.iter().flat_map(|&group| self.of_group(group));
+            let mut measured: Vec<PlannedResponse> = all.cloned().collect();
+            let own = measured.iter_mut().filter(|response| trainer.is_own(block(response.group())));
+            own.zip(logp).for_each(|(response, logp)| response.set_old_logp(logp));
+            gather_logp(trainer, &mut measured)?;
+            let Some((lags, _)) = &mut self.lags else { return gather_stats(trainer, stats) };
+            for response in &measured {
+                if let Some(logp) = response.old_logp() {
+                    lags.add(&trainer.settings().objective, response, logp)?;
+                }
+            }
+        }
+        gather_stats(trainer, stats)
+    }
+
+    /// The responses of a group among those that have been scored.
+    fn of_group(&self, group: usize) -> &[PlannedResponse] {
+        let start = self.scored.partition_point(|response| response.group() < group);
+        let end = self.scored.partition_point(|response| response.group() <= group);
+        &self.scored[start..end]
     }
 
     /// The factor of the regularizer in the first update, once it is known: it is the ratio of two mini-batch

@@ -9,6 +9,9 @@ use crate::error::Result;
 use crate::group::{Group, Response, RewardPart};
 use crate::sequence::Sequence;
 
+/// The index of a response's group in the step, and of the response in the group.
+pub(super) type Place = (usize, usize);
+
 /// A response that will go through the model. Token values are those of trainable tokens only.
 #[derive(Clone, Debug)]
 pub(super) struct PlannedResponse {
@@ -36,6 +39,11 @@ impl PlannedResponse {
     /// Index of the response in its group.
     pub(super) fn index(&self) -> usize {
         self.index
+    }
+
+    /// Both of these.
+    pub(super) fn place(&self) -> Place {
+        (self.group, self.index)
     }
 
     /// The engine's log-probabilities of the trainable tokens.

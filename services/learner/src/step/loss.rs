@@ -5,7 +5,7 @@ use std::sync::{Mutex, PoisonError};
 use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
 use evenkeel_objective::{KlStats, PolicyStats, ResponseTokens, Settings, response_kl, response_loss};
 
-use super::group_weights::PlannedResponse;
+use super::group_weights::{Place, PlannedResponse};
 use crate::micro_batch::MicroBatches;
 use crate::settings::OldLogp;
 
@@ -13,7 +13,7 @@ use crate::settings::OldLogp;
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ResponseStats {
     /// Index of its group in the step, and of the response in the group.
-    pub(super) place: (usize, usize),
+    pub(super) place: Place,
     /// Sums over trainable tokens of logp, and of the ratio exp(logp - old_logp).
     pub(super) logp_sum: f64,
     pub(super) ratio_sum: f64,

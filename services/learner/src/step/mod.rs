@@ -6,6 +6,7 @@
 //! [`response_report`] says what it did with each response.
 //! [`lag_statistics`] measures how far samples of older versions are from the step's.
 //! [`probe`] measures the gradients of all aggregation rules in the steps that the settings choose.
+//! [`results_of_ranks`] makes what each of several ranks has computed known to all.
 //! [`supervised`] is the step of the warm start.
 
 mod batch;
@@ -18,6 +19,7 @@ mod policy;
 mod probe;
 mod report;
 mod response_report;
+mod results_of_ranks;
 mod rule_gradients;
 mod supervised;
 #[cfg(test)]

@@ -13,13 +13,15 @@ use crate::timeline::PassKind;
 use crate::trainer::{Gradient, Trainer};
 
 /// Scores responses of later updates: their old log-probabilities, which are those under the weights before the first
-/// update, and the reference's.
+/// update, and the reference's. Of several ranks each scores its groups.
 pub(super) fn score(trainer: &mut Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
     let old = trainer.settings().old_logp.is_learners();
-    score_with(trainer, responses, old)
+    let division = trainer.division();
+    score_with(trainer, responses, old, |group| division.scores(group))
 }
 
-/// Forward and backward over responses of the first update; gradients stay summed in the trainer. `block`: of each group.
+/// Forward and backward over responses of the first update; gradients stay summed in the trainer. `block`: of each group. Of several ranks each
+/// takes its blocks, and returns the sums of the responses in them.
 ///
 /// The pass gives the old log-probabilities as well: no weight has changed, so every ratio is exactly 1. With `keep`
 /// they are stored in the responses, for later updates.
@@ -30,10 +32,11 @@ pub(super) fn first_pass(
     regularizer_factor: f64,
     keep: bool,
 ) -> Result<Vec<ResponseStats>> {
-    score_with(trainer, responses, false)?;
-    let members: Vec<&PlannedResponse> = responses.iter().collect();
-    let (stats, logp) = run(trainer, &members, block, regularizer_factor, keep)?;
-    for (response, logp) in responses.iter_mut().zip(logp) {
+    score_reference(trainer, responses, &block)?;
+    let own = own_of(trainer, responses.iter(), &block);
+    let (stats, logp) = run(trainer, &own, &block, regularizer_factor, keep)?;
+    let is_own = |response: &&mut PlannedResponse| trainer.is_own(block(response.group()));
+    for (response, logp) in responses.iter_mut().filter(is_own).zip(logp) {
         response.set_old_logp(logp);
     }
     Ok(stats)
@@ -54,21 +57,35 @@ fn gradient_after(responses: usize) -> Gradient {
     if responses == 0 { Gradient::Zero } else { Gradient::Accumulated }
 }
 
-/// Scores responses under the reference, if there is one.
-pub(super) fn score_reference(trainer: &mut Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
-    score_with(trainer, responses, false)
+/// Scores responses under the reference, if there is one; of several ranks each those of its blocks.
+pub(super) fn score_reference(
+    trainer: &mut Trainer,
+    responses: &mut [PlannedResponse],
+    block: impl Fn(usize) -> usize,
+) -> Result<()> {
+    let blocks = trainer.division().blocks(trainer.settings().compute.gradient_blocks);
+    score_with(trainer, responses, false, |group| blocks.contains(&block(group)))
+}
+
+/// The responses that are in blocks of this rank.
+pub(super) fn own_of<'a>(
+    trainer: &Trainer,
+    responses: impl Iterator<Item = &'a PlannedResponse>,
+    block: impl Fn(usize) -> usize,
+) -> Vec<&'a PlannedResponse> {
+    responses.filter(|response| trainer.is_own(block(response.group()))).collect()
 }
 
 /// Forward and backward over the responses of a whole batch under the weights before the first update. The gradient is taken out of the
-/// trainer. `block`: of each group.
+/// trainer: of several ranks the part of this one's parameters. `block`: of each group.
 pub(super) fn gradient_of(
     trainer: &mut Trainer,
     responses: &[PlannedResponse],
     block: impl Fn(usize) -> usize,
     regularizer_factor: f64,
 ) -> Result<Vec<Tensor>> {
-    let members: Vec<&PlannedResponse> = responses.iter().collect();
-    run(trainer, &members, block, regularizer_factor, false)?;
+    let own = own_of(trainer, responses.iter(), &block);
+    run(trainer, &own, block, regularizer_factor, false)?;
     trainer.take_gradient(gradient_after(responses.len()))
 }
 
@@ -84,11 +101,18 @@ pub(super) fn factor_of(aggregation: Aggregation, advantage: Advantage, counts: 
     if policy == 0.0 { 1.0 } else { counts.normalizer(Aggregation::Token) / policy }
 }
 
-fn score_with(trainer: &mut Trainer, responses: &mut [PlannedResponse], old: bool) -> Result<()> {
+/// `own`: which groups this rank scores.
+fn score_with(
+    trainer: &mut Trainer,
+    responses: &mut [PlannedResponse],
+    old: bool,
+    own: impl Fn(usize) -> bool,
+) -> Result<()> {
+    let mut responses: Vec<_> = responses.iter_mut().filter(|response| own(response.group())).collect();
     if responses.is_empty() || !(old || trainer.has_reference()) {
         return Ok(());
     }
-    let sequences: Vec<_> = responses.iter().map(PlannedResponse::sequence).collect();
+    let sequences: Vec<_> = responses.iter().map(|response| response.sequence()).collect();
     let batches = trainer.pack(&sequences)?;
     if old {
         for (response, scores) in responses.iter_mut().zip(trainer.score_old(&batches)?) {

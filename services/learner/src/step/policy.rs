@@ -110,13 +110,16 @@ impl<'a> PolicyStep<'a> {
     /// # Errors
     /// As [`PolicyStep::finish`].
     pub fn finish_with(mut self, mut observe: impl FnMut(StepPhase, StepProgress)) -> Result<StepReport> {
-        self.check_usable()?;
-        match (self.groups(), self.expected) {
-            (groups, Some(expected)) if groups != expected => return Err(wrong_number(groups, expected)),
-            (0, _) => return Err(LearnerError::input("groups", "empty", "1 or more")),
-            _ => {}
-        }
-        let probe = self.held.take().map(|held| self.probe_and_add(held, &mut observe)).transpose()?;
+        let complete = match (self.groups(), self.expected) {
+            _ if self.failed => Err(LearnerError::StepFailed),
+            (groups, Some(expected)) if groups != expected => Err(wrong_number(groups, expected)),
+            (0, _) => Err(LearnerError::input("groups", "empty", "1 or more")),
+            _ => Ok(()),
+        };
+        self.trainer.agree(format_args!("{} groups", self.groups()), complete)?;
+        let is_probed = self.held.is_some();
+        let probe = self.held.take().map(|held| self.probe_and_add(held, &mut observe)).transpose();
+        let probe = if is_probed { self.trainer.agree("probed", probe)? } else { probe? };
         let objective = &self.trainer.settings().objective;
         let aggregation = objective.aggregation;
         let quantities = Quantities::of(&self.batch.views(), objective.constants())?;

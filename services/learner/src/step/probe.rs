@@ -7,7 +7,7 @@
 use std::time::Instant;
 
 use candle_core::{Device, Tensor};
-use evenkeel_model::kernels::portable::{dot, global_norm};
+use evenkeel_model::kernels::portable::{products_of, squares_of};
 use evenkeel_objective::{Aggregation, MiniBatchCounts, Settings, group_weights};
 
 use super::batch::{StepPhase, StepProgress};
@@ -30,7 +30,7 @@ pub(super) fn probe(
     let mut responses: Vec<PlannedResponse> = groups.iter().flat_map(|(_, planned)| planned).cloned().collect();
     let mut gradients: Vec<Vec<Tensor>> = Vec::with_capacity(rules.len());
     let blocks = trainer.blocks(groups.len());
-    score_reference(trainer, &mut responses)?;
+    score_reference(trainer, &mut responses, |group| blocks.of(group))?;
     for rule in rules {
         observe(StepPhase::Accumulating, StepProgress::default());
         weigh(&objective, *rule, groups, &mut responses)?;
@@ -39,14 +39,17 @@ pub(super) fn probe(
         // Elsewhere there is seldom room for so many.
         gradients.push(gradient.iter().map(|tensor| tensor.to_device(&Device::Cpu)).collect::<Result<_, _>>()?);
     }
-    let norms = gradients.iter().map(|gradient| Ok(global_norm(gradient)?)).collect::<Result<Vec<f64>>>()?;
+    // Of several ranks each has a part of the parameters.
+    let norm = |gradient: &Vec<Tensor>| Ok(trainer.sum_over_parameters(&squares_of(gradient)?)?.sqrt());
+    let norms = gradients.iter().map(norm).collect::<Result<Vec<f64>>>()?;
     let limit = trainer.settings().optimizer.max_grad_norm;
     let mut of_rules = Vec::with_capacity(rules.len());
     for (index, aggregation) in rules.iter().enumerate() {
         let norm = counts.policy_scale(*aggregation, objective.advantage) * norms[index];
         let cosine = |other: usize| -> Result<Option<f64>> {
             let of_both = norms[index] * norms[other];
-            let cosine = dot(&gradients[index], &gradients[other])? / of_both;
+            let products = products_of(&gradients[index], &gradients[other])?;
+            let cosine = trainer.sum_over_parameters(&products)? / of_both;
             Ok(Some(cosine).filter(|cosine| cosine.is_finite()).map(|cosine| cosine.clamp(-1.0, 1.0)))
         };
         let cosines = (0..rules.len()).map(cosine).collect::<Result<_>>()?;

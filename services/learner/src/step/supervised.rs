@@ -8,6 +8,7 @@ use serde::Serialize;
 use crate::blocks::Place;
 use crate::error::{LearnerError, Result};
 use crate::optimizer::TrainingPhase;
+use crate::ranks::{ByteReader, ByteWriter};
 use crate::sequence::Sequence;
 use crate::skip_reason::SkipReason;
 use crate::trainer::{Gradient, Trainer};
@@ -46,9 +47,18 @@ struct CrossEntropy {
 }
 
 impl CrossEntropy {
-    /// The sum of all log-probabilities so far.
-    fn sum(&self) -> f64 {
-        self.sums.iter().filter_map(|sum| sum.get()).sum()
+    /// The sum of all log-probabilities, also of those that other ranks have computed: their blocks follow each other as ranks do.
+    fn sum(&self, trainer: &Trainer) -> Result<f64> {
+        let mut writer = ByteWriter::default();
+        self.sums.iter().filter_map(|sum| sum.get()).for_each(|sum| writer.f64(*sum));
+        let mut sums = Vec::new();
+        for (rank, bytes) in trainer.gather("sums of examples", writer.bytes())?.iter().enumerate() {
+            let mut reader = ByteReader::new(rank, bytes);
+            while !reader.is_empty() {
+                sums.push(reader.f64()?);
+            }
+        }
+        Ok(sums.into_iter().sum())
     }
 }
 
@@ -76,17 +86,23 @@ pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Re
     // An example is a group of one; those of a block share micro-batches.
     let blocks = trainer.blocks(examples.len());
     let place = |block| Place { block, group: block };
-    let places: Vec<Place> = (0..examples.len()).map(|example| place(blocks.of(example))).collect();
-    let batches = trainer.pack_in_blocks(&sequences.collect::<Result<Vec<_>>>()?, &places)?;
+    let is_own = |example: &usize| trainer.is_own(blocks.of(*example));
+    let places: Vec<Place> = (0..examples.len()).filter(is_own).map(|example| place(blocks.of(example))).collect();
+    let sequences = sequences.collect::<Result<Vec<_>>>()?.into_iter().enumerate();
+    let sequences: Vec<Sequence> = sequences.filter(|(example, _)| is_own(example)).map(|(_, own)| own).collect();
+    let batches = trainer.pack_in_blocks(&sequences, &places)?;
+    trainer.agree(format_args!("{} examples", examples.len()), Ok(()))?;
     let tokens: usize = examples.iter().map(|example| example.response.len()).sum();
     let sums = batches.packed().iter().map(|_| OnceLock::new()).collect();
     let loss = CrossEntropy { weight: 1.0 / tokens as f32, sums };
-    let (update, version) = trainer.commit(TrainingPhase::Supervised, false, |trainer| {
+    let ((update, sum), version) = trainer.commit(TrainingPhase::Supervised, false, |trainer| {
         trainer.accumulate(&batches, 1.0, &loss)?;
-        trainer.update(TrainingPhase::Supervised, Gradient::Accumulated, 1.0, loss.sum().is_finite())
+        let sum = loss.sum(trainer)?;
+        let update = trainer.update(TrainingPhase::Supervised, Gradient::Accumulated, 1.0, sum.is_finite())?;
+        Ok((update, sum))
     })?;
     Ok(SupervisedReport {
-        loss: -loss.sum() / tokens as f64,
+        loss: -sum / tokens as f64,
         tokens,
         grad_norm: update.grad_norm,
         learning_rate: update.learning_rate,

@@ -1,5 +1,6 @@
 //! What training changes: weights, optimizer state and version, and the only operations that change them.
 
+mod ranks;
 mod restore;
 mod update;
 
@@ -14,10 +15,13 @@ use crate::memory::{MemoryPhase, MemoryPlan};
 use crate::micro_batch::MicroBatches;
 use crate::model::Model;
 use crate::optimizer::Optimizer;
+use crate::ranks::Division;
 use crate::sequence::Sequence;
 use crate::settings::TrainingSettings;
 use crate::timeline::{Pass, PassKind, Timeline, WorkDone};
 
+use ranks::OtherRanks;
+pub use ranks::SharedCollective;
 pub(crate) use restore::{StoredCounters, StoredState};
 pub(crate) use update::Gradient;
 
@@ -32,6 +36,9 @@ pub(crate) struct Trainer {
     skipped: u64,
     /// The folder that was only partially loaded.
     partially_loaded: Option<PathBuf>,
+    /// Whether a step ended in the middle of an exchange, so that weights and moments are of no step.
+    is_torn: bool,
+    ranks: OtherRanks,
     /// The memory plan; absent on a CPU.
     plan: Option<MemoryPlan>,
     /// The model that adapters belong to.
@@ -41,13 +48,19 @@ pub(crate) struct Trainer {
 
 impl Trainer {
     /// Version 0 with fresh moments.
-    pub(crate) fn new(config: Config, parameters: Parameters, settings: TrainingSettings) -> Result<Self> {
-        Self::of(Model::new(config, parameters, &settings)?, settings)
+    pub(crate) fn new(
+        config: Config,
+        parameters: Parameters,
+        settings: TrainingSettings,
+        division: Division,
+    ) -> Result<Self> {
+        Self::of(Model::new(config, parameters, &settings, division)?, settings, division)
     }
 
     /// Version 0 of an existing model.
-    pub(crate) fn of(mut model: Model, settings: TrainingSettings) -> Result<Self> {
-        let optimizer = Optimizer::new(model.for_update(), settings.optimizer.moments)?;
+    pub(crate) fn of(mut model: Model, settings: TrainingSettings, division: Division) -> Result<Self> {
+        let own = division.own_parameters(model.parameters().trained_specs());
+        let optimizer = Optimizer::of_part(model.for_update(), settings.optimizer.moments, own)?;
         Ok(Self {
             settings,
             model,
@@ -55,6 +68,8 @@ impl Trainer {
             version: 0,
             skipped: 0,
             partially_loaded: None,
+            is_torn: false,
+            ranks: OtherRanks::new(division),
             plan: None,
             base: AdapterBase::default(),
             timeline: Timeline::default(),

@@ -44,6 +44,7 @@ impl Trainer {
         self.partially_loaded = Some(stored.folder().to_owned());
         let device = self.parameters().device().clone();
         let moments_device = self.optimizer.moments().device(&device);
+        // Also the moments of other ranks, which may come with them.
         for id in 0..self.parameters().trained_specs().len() {
             self.model.parameters_mut().trained_values_mut()[id] = stored.weights(id, &device)?;
             for moment in Moment::ALL {
@@ -54,16 +55,17 @@ impl Trainer {
         self.version = numbers.version;
         self.skipped = 0;
         self.set_seed(numbers.seed);
-        self.partially_loaded = None;
+        (self.partially_loaded, self.is_torn) = (None, false);
         Ok(())
     }
 
-    /// Refuses to work with what a partially loaded folder has left.
+    /// Refuses to work with what a partially loaded folder, or an exchange that failed, has left.
     ///
     /// # Errors
-    /// That folder, and what to do.
+    /// What it was, and what to do.
     pub(crate) fn check_whole(&self) -> Result<()> {
         match &self.partially_loaded {
+            None if self.is_torn => Err(LearnerError::Torn),
             None => Ok(()),
             Some(folder) => Err(LearnerError::checkpoint(
                 folder,

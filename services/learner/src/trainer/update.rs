@@ -1,11 +1,12 @@
 //! Updates of the weights, and steps that apply all of theirs or none.
 
 use candle_core::Tensor;
+use evenkeel_model::kernels::portable::squares_of;
 
 use super::Trainer;
 use crate::error::{LearnerError, Result};
 use crate::memory::MemoryPhase;
-use crate::optimizer::{OptimizerState, TrainingPhase, UpdateReport};
+use crate::optimizer::{OptimizerState, TrainingPhase, UpdateGradient, UpdateReport};
 use crate::timeline::{PassKind, Timeline};
 
 /// The gradient of an update.
@@ -23,14 +24,24 @@ struct Snapshot {
 }
 
 impl Trainer {
-    /// Takes the gradient without an update.
+    /// Takes the gradient without an update: of several ranks the part of this one's parameters.
     pub(crate) fn take_gradient(&mut self, gradient: Gradient) -> Result<Vec<Tensor>> {
         match gradient {
-            Gradient::Accumulated => Ok(self.model.take_gradients()?),
+            Gradient::Accumulated if self.division().is_alone() => Ok(self.model.take_gradients()?),
+            Gradient::Accumulated => self.reduce_scatter(),
             Gradient::Zero => {
-                Ok(self.parameters().trained_values().iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
+                let own = &self.parameters().trained_values()[self.optimizer.moments().own()];
+                Ok(own.iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
             }
         }
+    }
+
+    /// The global norm of a gradient of which the other ranks have the other parts; `None` where there are none.
+    fn norm_over_ranks(&self, gradient: &[Tensor]) -> Result<Option<f64>> {
+        if self.division().is_alone() {
+            return Ok(None);
+        }
+        Ok(Some(self.sum_over_parameters(&squares_of(gradient)?)?.sqrt()))
     }
 
     /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
@@ -48,13 +59,17 @@ impl Trainer {
     ) -> Result<UpdateReport> {
         let began = Timeline::now();
         let gradients = self.take_gradient(gradient)?;
+        let gradient = UpdateGradient { tensors: &gradients, norm: self.norm_over_ranks(&gradients)? };
         let settings = match phase {
             TrainingPhase::Policy => &self.settings.optimizer,
             TrainingPhase::Supervised => &self.settings.supervised,
         };
         let target = self.model.for_update();
-        let updated = self.optimizer.update(phase, settings, target, &gradients, scale, loss_is_finite);
+        let updated = self.optimizer.update(phase, settings, target, gradient, scale, loss_is_finite);
         let report = self.explained(MemoryPhase::Updating, updated)?;
+        if report.skipped.is_none() && !self.division().is_alone() {
+            self.gather_weights()?;
+        }
         self.timeline.add(PassKind::Update, began, 0);
         let Some(reason) = report.skipped else {
             self.skipped = 0;
@@ -97,12 +112,17 @@ impl Trainer {
             self.optimizer.step_done(phase, self.model.parameters())?;
             Ok(done)
         });
+        let done = self.agree("updated", done);
         match done {
             Ok(done) => {
                 self.version += 1;
                 Ok((done, self.version))
             }
             Err(error) => {
+                if let LearnerError::Rank(error) = &error {
+                    self.is_torn = true;
+                    self.rank_failed(error.clone());
+                }
                 self.model.discard_gradients();
                 self.skipped = skipped;
                 if let Some(Snapshot { weights, optimizer }) = before {

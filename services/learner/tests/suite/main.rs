@@ -6,6 +6,7 @@ mod checkpoints;
 mod lag;
 mod lora;
 mod probe;
+mod ranks;
 mod service;
 mod skipped;
 mod steps;

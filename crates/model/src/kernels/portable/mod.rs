@@ -16,7 +16,7 @@ mod swiglu;
 
 pub use adamw::ParameterMoments;
 pub use cached_attention::Cache;
-pub use reductions::{dot, global_norm};
+pub use reductions::{dot, global_norm, products_of, squares_of};
 pub use rotary::Table;
 
 use candle_core::{DType, Device, Tensor};

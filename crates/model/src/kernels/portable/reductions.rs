@@ -16,15 +16,34 @@ pub fn global_norm(gradients: &[Tensor]) -> Result<f64> {
     Ok(sum.sqrt())
 }
 
+/// The sum of the squares of each tensor: [`global_norm`] is the root of their sum in order.
+///
+/// # Errors
+/// A failure of the device.
+pub fn squares_of(gradients: &[Tensor]) -> Result<Vec<f64>> {
+    gradients.iter().map(squares).collect()
+}
+
+/// The inner product of each pair of tensors in host memory, whose sum in order is [`dot`].
+///
+/// # Errors
+/// Tensors that are not fp32.
+pub fn products_of(one: &[Tensor], other: &[Tensor]) -> Result<Vec<f64>> {
+    let product = |(one, other): (&Tensor, &Tensor)| {
+        let (one, other) = (one.flatten_all()?.to_vec1::<f32>()?, other.flatten_all()?.to_vec1::<f32>()?);
+        Ok(products(&one, &other))
+    };
+    one.iter().zip(other).map(product).collect()
+}
+
 /// The inner product of two gradients in host memory, summed in f64.
 ///
 /// # Errors
 /// Tensors that are not fp32.
 pub fn dot(one: &[Tensor], other: &[Tensor]) -> Result<f64> {
     let mut sum = 0.0;
-    for (one, other) in one.iter().zip(other) {
-        let (one, other) = (one.flatten_all()?.to_vec1::<f32>()?, other.flatten_all()?.to_vec1::<f32>()?);
-        sum += products(&one, &other);
+    for product in products_of(one, other)? {
+        sum += product;
     }
     Ok(sum)
 }

@@ -5,12 +5,13 @@
 
 mod pass;
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::NetworkOptions;
 use super::block::{Block, BlockSums};
 use super::gradients::GradientSet;
-use super::tree::Tree;
+use super::tree::{Tree, TreeNode};
 use super::workers::Workers;
 use crate::error::{ModelError, Result};
 use crate::kernels::Arrays;
@@ -40,6 +41,10 @@ pub(super) fn validate_blocks(options: &NetworkOptions) -> Result<()> {
     if !blocks.is_power_of_two() || blocks > MOST_BLOCKS {
         return Err(ModelError::input("gradient_blocks", blocks, format!("a power of two up to {MOST_BLOCKS}")));
     }
+    let BlockShare { first, end } = options.share;
+    if first > end.min(blocks) {
+        return Err(ModelError::input("share of the blocks", first, format!("at most {}", end.min(blocks))));
+    }
     let fewest = fewest_gradients(blocks);
     match options.gradients_at_once >= fewest {
         true => Ok(()),
@@ -47,9 +52,28 @@ pub(super) fn validate_blocks(options: &NetworkOptions) -> Result<()> {
     }
 }
 
+/// The blocks of a batch that a network sums: others are summed elsewhere.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BlockShare {
+    /// The first.
+    pub first: usize,
+    /// The first that is not its own any more; beyond the last block means all that follow.
+    pub end: usize,
+}
+
+impl BlockShare {
+    /// All blocks.
+    pub const ALL: Self = Self { first: 0, end: usize::MAX };
+
+    fn of(self, blocks: usize) -> Range<usize> {
+        self.first..self.end.min(blocks)
+    }
+}
+
 /// The sums of a batch.
 pub(super) struct Sums<G> {
-    blocks: usize,
+    /// Those that are summed here.
+    blocks: Range<usize>,
     /// Most gradients at a time.
     limit: usize,
     tree: Tree<GradientSet<G>>,
@@ -73,7 +97,8 @@ impl<G: Send + Sync> Sums<G> {
     pub(super) fn new(options: &NetworkOptions) -> Self {
         let blocks = options.gradient_blocks;
         let limit = most_gradients(blocks, options.threads).min(options.gradients_at_once);
-        Self { blocks, limit, tree: Tree::new(blocks), next: 0, last: None, live: 0 }
+        let own = options.share.of(blocks);
+        Self { next: own.start, blocks: own, limit, tree: Tree::new(blocks), last: None, live: 0 }
     }
 
     /// Runs `train` on every micro-batch, given what to add its gradients to.
@@ -102,14 +127,29 @@ impl<G: Send + Sync> Sums<G> {
     }
 
     /// The sum over all blocks; `None` if there was no micro-batch.
-    pub(super) fn finish(mut self, kernels: &impl Arrays<Gradient = G>) -> Result<Option<GradientSet<G>>> {
+    pub(super) fn finish(self, kernels: &impl Arrays<Gradient = G>) -> Result<Option<GradientSet<G>>> {
+        Ok(self.closed(kernels)?.tree.into_root())
+    }
+
+    /// The sums of the nodes that the own blocks are made of.
+    pub(super) fn finish_share(
+        self,
+        kernels: &impl Arrays<Gradient = G>,
+    ) -> Result<Vec<(TreeNode, Option<GradientSet<G>>)>> {
+        let own = self.blocks.clone();
+        Ok(self.closed(kernels)?.tree.into_nodes(own))
+    }
+
+    /// The same once nothing more comes.
+    fn closed(mut self, kernels: &impl Arrays<Gradient = G>) -> Result<Self> {
         if let Some(Begun { number, block, .. }) = self.last.take() {
             self.close(kernels, number, Some(block))?;
         }
-        for empty in self.next..self.blocks {
+        for empty in self.next..self.blocks.end {
             self.close(kernels, empty, None)?;
         }
-        Ok(self.tree.into_root())
+        self.next = self.blocks.end;
+        Ok(self)
     }
 
     /// The parts of a call, one for each block.
@@ -118,8 +158,8 @@ impl<G: Send + Sync> Sums<G> {
         let mut first = self.last.as_ref().map_or(self.next, |last| last.number);
         for (index, batch) in batches.iter().enumerate() {
             let number = batch.block();
-            if number < first || number >= self.blocks {
-                let allowed = format!("{first} to {}, in ascending order", self.blocks - 1);
+            if number < first || number >= self.blocks.end {
+                let allowed = format!("{first} to {}, in ascending order", self.blocks.end.saturating_sub(1));
                 return Err(ModelError::input("block of a micro-batch", number, allowed));
             }
             match parts.last_mut().filter(|part| part.number == number) {

@@ -6,7 +6,7 @@ use crate::server::role::Role;
 pub(super) const OPEN: &str = "grpc.health.v1.Health/";
 
 /// The least role by method.
-const METHODS: [(&str, Role); 24] = [
+const METHODS: [(&str, Role); 25] = [
     ("evenkeel.v1.Generation/Generate", Role::Orchestrator),
     ("evenkeel.v1.Generation/UpdateWeights", Role::Orchestrator),
     ("evenkeel.v1.Generation/Sleep", Role::Orchestrator),
@@ -26,6 +26,7 @@ const METHODS: [(&str, Role); 24] = [
     ("evenkeel.v1.Orchestrator/WatchRun", Role::Reader),
     ("evenkeel.v1.Orchestrator/ListRuns", Role::Reader),
     ("evenkeel.v1.Orchestrator/GetStatus", Role::Reader),
+    ("evenkeel.v1.Ranks/Join", Role::Rank),
     ("evenkeel.v1.Reward/Verify", Role::Admin),
     ("evenkeel.v1.Reward/VerifyOne", Role::Admin),
     ("evenkeel.v1.Reward/GetStatus", Role::Reader),

@@ -6,11 +6,12 @@ use std::collections::VecDeque;
 use std::time::Instant;
 
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{TrainAccepted, TrainHeader, TrainKind, TrainReport, TrainTimings, train_event};
+use evenkeel_proto::v1::{RankOrder, TrainAccepted, TrainHeader, TrainKind, TrainReport, TrainTimings, train_event};
 use evenkeel_rpc::error::{Reason, ServiceError, micros};
 
 use super::gpu_memory::MemoryWatch;
 use super::instruments::{count_step, record};
+use super::leader::{Teller, order};
 use super::lease::Lease;
 use super::score::Scoring;
 use super::settings::LearnerSettings;
@@ -169,10 +170,15 @@ impl Training {
     ) -> Result<TrainReport, Abort> {
         learner.take_work();
         let mut groups = Vec::new();
-        let (mut report, receive) = match header.kind() {
-            TrainKind::Supervised => self.supervised(learner, header, calls, started)?,
-            _ => self.grpo(learner, lease, header, calls, started, &mut groups)?,
+        let done = match header.kind() {
+            TrainKind::Supervised => self.supervised(learner, header, calls, started),
+            _ => self.grpo(learner, lease, header, calls, started, &mut groups),
         };
+        if done.is_err() {
+            // Other ranks drop it as well; one that is lost is noticed before the next command.
+            let _ = Teller::of(learner).tell(|| order(RankOrder::Abandon));
+        }
+        let (mut report, receive) = done?;
         let work = learner.take_work();
         let passes = learner.take_passes();
         let total = started.elapsed();

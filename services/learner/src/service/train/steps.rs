@@ -1,19 +1,24 @@
 //! The two kinds of steps: what arrives is converted, trained on and reported.
 
+use std::collections::VecDeque;
 use std::fmt::Display;
 use std::time::{Duration, Instant};
 
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{TrainHeader, TrainPhase, TrainProgress, TrainReport, train_event};
+use evenkeel_proto::v1::{
+    RankOrder, SupervisedBatch, TrainHeader, TrainPhase, TrainProgress, TrainReport, rank_command, train_event,
+};
 
 use super::super::convert;
+use super::super::leader::{Teller, order};
 use super::super::lease::Lease;
 use super::super::report::{self, Counts};
-use super::super::train_call::{Abort, StepCalls, TrainInput};
+use super::super::train_call::{Abort, StepCalls, TrainCall, TrainInput};
 use super::Training;
 use crate::error::LearnerError;
+use crate::group::Group;
 use crate::learner::Learner;
-use crate::step::{StepPhase, StepProgress};
+use crate::step::{PolicyStep, StepPhase, StepProgress};
 
 impl Training {
     /// Receives groups and runs a GRPO step. Returns its report, and the time until the last group had arrived; `ids` are then those of
@@ -32,6 +37,11 @@ impl Training {
         let mut groups = Vec::new();
         let expected = header.expected_groups;
         let is_probed = learner.settings().probe_gradients.is_due(header.step);
+        let ranks = Teller::of(learner);
+        ranks.tell(|| rank_command::Kind::Begin(header.clone())).map_err(convert::error)?;
+        // What has arrived and not been trained on: other ranks have it before this one begins, since theirs are the later groups.
+        let mut waiting = VecDeque::new();
+        let mut has_more = true;
         let mut step = learner.step_of(expected as usize);
         if is_probed {
             step = step.with_probe().map_err(convert::error)?;
@@ -39,7 +49,28 @@ impl Training {
         if header.max_lag.is_some_and(|most| most > 0) {
             step = step.with_lags().map_err(convert::error)?;
         }
-        while let Some(input) = calls.next(step.trainer())? {
+        loop {
+            let input = match waiting.is_empty() {
+                true if has_more => calls.next(step.trainer())?,
+                true => break,
+                false if has_more && ranks.has_others() => match calls.next_at_hand() {
+                    Some(input) => TrainCall::content(Some(input))?,
+                    None => {
+                        train_on(&mut waiting, &mut step)?;
+                        calls.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
+                        continue;
+                    }
+                },
+                false => {
+                    train_on(&mut waiting, &mut step)?;
+                    calls.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
+                    continue;
+                }
+            };
+            let Some(input) = input else {
+                has_more = false;
+                continue;
+            };
             lease.renew();
             let TrainInput::Group(message) = input else {
                 return Err(FieldError::new("examples", "present", "groups in a GRPO step").into());
@@ -47,6 +78,7 @@ impl Training {
             if received == expected {
                 return Err(wrong_count("groups", received + 1, expected));
             }
+            ranks.tell(|| rank_command::Kind::Group((*message).clone())).map_err(convert::error)?;
             let group = convert::group(*message, received, header)
                 .map_err(|error| error.within(format!("groups[{received}]")))?;
             counts.prompt_tokens += group.prompt.len() as u64;
@@ -56,9 +88,8 @@ impl Training {
             }
             ids.push(group.id.clone());
             groups.push(group.clone());
-            step.add(group).map_err(convert::error)?;
+            waiting.push_back(group);
             received += 1;
-            calls.send(progress(TrainPhase::Receiving, received, expected, step.progress()))?;
         }
         if received != expected {
             return Err(wrong_count("groups", received, expected));
@@ -74,6 +105,7 @@ impl Training {
             // A caller that has gone does not stop a step that has all its groups: it may repeat the call.
             let _ = calls.send(progress(phase, received, expected, at));
         };
+        ranks.tell(|| order(RankOrder::Finish)).map_err(convert::error)?;
         let done = step.finish_with(observe);
         let skipped = match &done {
             Ok(report) => report.updates.iter().any(|update| update.skipped.is_some()),
@@ -93,11 +125,16 @@ impl Training {
         calls: &mut StepCalls<'_>,
         started: Instant,
     ) -> Result<(TrainReport, Duration), Abort> {
+        let ranks = Teller::of(learner);
+        ranks.tell(|| rank_command::Kind::Begin(header.clone())).map_err(convert::error)?;
         let mut examples = Vec::new();
         while let Some(input) = calls.next(learner.trainer())? {
             let TrainInput::Examples(batch) = input else {
                 return Err(FieldError::new("group", "present", "examples in a supervised step").into());
             };
+            ranks
+                .tell(|| rank_command::Kind::Examples(SupervisedBatch { examples: batch.clone() }))
+                .map_err(convert::error)?;
             examples.extend(batch.into_iter().map(convert::example));
             if examples.len() > header.expected_examples as usize {
                 break;
@@ -112,6 +149,7 @@ impl Training {
             trainable_tokens: 0,
         };
         let receive = started.elapsed();
+        ranks.tell(|| order(RankOrder::Finish)).map_err(convert::error)?;
         let done = learner.supervised_step(&examples);
         let skipped = match &done {
             Ok(report) => report.skipped.is_some(),
@@ -121,6 +159,14 @@ impl Training {
             self.skipped_batches.write(&header.run_id, header.kind(), header.step, &examples);
         }
         Ok((report::supervised(header, done.map_err(convert::error)?, counts), receive))
+    }
+}
+
+/// Trains on the next group that waits, if there is one.
+fn train_on(waiting: &mut VecDeque<Group>, step: &mut PolicyStep<'_>) -> Result<(), Abort> {
+    match waiting.pop_front() {
+        Some(group) => Ok(step.add(group).map_err(convert::error)?),
+        None => Ok(()),
     }
 }
 

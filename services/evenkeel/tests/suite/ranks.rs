@@ -1,0 +1,243 @@
+//! Runs whose learner is several processes, as a launcher starts them: their numbers are those of one process, whichever rank is lost.
+//!
+//! `EVENKEEL_RANK_KILLS=10 cargo test --release --workspace --test suite -- ranks::a_rank_that_is_killed` kills ten times at random moments.
+
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+use crate::support::{Process, count_lines, free_ports, lines, resume, succeed, summary, train, wait_for};
+
+/// Every answer has a gradient, whatever its reward, in two updates of each step.
+const SETTINGS: [&str; 2] = ["learner.objective.entropy_coefficient=0.001", "learner.mini_batch_groups=2"];
+
+fn with(mut command: Command, settings: &[&str]) -> Command {
+    command.args(SETTINGS.iter().chain(settings).flat_map(|setting| ["--set", *setting]));
+    command
+}
+
+/// A process as a launcher starts it.
+fn as_rank(mut command: Command, rank: usize, ranks: usize, port: u16) -> Command {
+    command.env("RANK", rank.to_string()).env("WORLD_SIZE", ranks.to_string());
+    command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+    // The number of ranks is the launcher's.
+    command.args(["--set", "learner.ranks.count=0", "--set", "learner.compute.threads=1", "--log", "info"]);
+    command
+}
+
+/// The log of a rank.
+fn log(out: &Path, rank: usize) -> std::path::PathBuf {
+    out.with_extension(format!("rank-{rank}.log"))
+}
+
+fn start(out: &Path, rank: usize, ranks: usize, port: u16, more: &[&str]) -> Process {
+    let command = with(as_rank(train(out), rank, ranks, port), more);
+    Process::start_logging(command, &log(out, rank))
+}
+
+fn start_all(out: &Path, ranks: usize, port: u16, more: &[&str]) -> Vec<Process> {
+    (0..ranks).map(|rank| start(out, rank, ranks, port, more)).collect()
+}
+
+/// Waits until all have ended well.
+fn end_well(out: &Path, processes: Vec<Process>) {
+    for (rank, mut process) in processes.into_iter().enumerate() {
+        let status = process.0.wait().unwrap();
+        let said = std::fs::read_to_string(log(out, rank)).unwrap_or_default();
+        assert!(status.success(), "rank {rank}: {status}\n{said}");
+    }
+}
+
+fn undisturbed(folder: &Path) -> std::path::PathBuf {
+    let out = folder.join("alone");
+    succeed(with(train(&out), &[]));
+    assert!(lines(&out).iter().filter_map(|line| line.get("actor/grad_norm")).all(|norm| norm.as_f64() > Some(0.0)));
+    out
+}
+
+fn assert_same(out: &Path, alone: &Path) {
+    let (found, wanted) = (lines(out), lines(alone));
+    for (found, wanted) in found.iter().zip(&wanted) {
+        for (name, value) in wanted {
+            assert_eq!(found.get(name), Some(value), "{name} of {:?}", wanted.get("step"));
+        }
+    }
+    assert_eq!(found.len(), wanted.len());
+}
+
+#[test]
+fn two_and_four_ranks_have_the_numbers_of_one_process() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    for ranks in [2, 4] {
+        let out = folder.path().join(ranks.to_string());
+        let [port] = free_ports();
+        let all = start_all(&out, ranks, port, &[]);
+        end_well(&out, all);
+        assert_same(&out, &alone);
+    }
+}
+
+#[test]
+fn a_run_goes_on_with_another_number_of_ranks() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    let out = folder.path().join("run");
+    let [port] = free_ports();
+    let all = start_all(&out, 2, port, &["run.steps=2"]);
+    end_well(&out, all);
+    let [port] = free_ports();
+    let more = |rank| {
+        let mut command = as_rank(resume(&out), rank, 4, port);
+        command.args(["--set", "run.steps=4"]);
+        Process::start_logging(command, &log(&out, rank))
+    };
+    let all = (0..4).map(more).collect();
+    end_well(&out, all);
+    let mut last = resume(&out);
+    last.args(["--set", "run.steps=6", "--set", "learner.ranks.count=1"]);
+    succeed(last);
+    assert_same(&out, &alone);
+}
+
+/// A number below `most` that differs from call to call.
+fn random(most: u64) -> u64 {
+    use std::hash::{BuildHasher, RandomState};
+    RandomState::new().hash_one(Instant::now()) % most
+}
+
+#[test]
+fn a_rank_that_is_killed_is_named_and_once_it_is_back_the_run_returns_to_its_checkpoint_by_itself() {
+    let kills = std::env::var("EVENKEEL_RANK_KILLS").map_or(2, |text| text.parse::<usize>().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    let (mut killed, mut runs) = (0, 0);
+    while killed < kills {
+        let out = folder.path().join(format!("run-{runs}"));
+        runs += 1;
+        let [port] = free_ports();
+        let mut all = start_all(&out, 3, port, &[]);
+        let metrics = out.join("metrics.jsonl");
+        // At most one kill for each step, so that the learner does not lose its state too often at one and the same.
+        for step in [0, 2, 4] {
+            if killed == kills {
+                break;
+            }
+            wait_for("a step", || count_lines(&metrics) > step || summary(&out).is_some());
+            if summary(&out).is_some() {
+                break;
+            }
+            std::thread::sleep(Duration::from_millis(random(700)));
+            let rank = 1 + random(2) as usize;
+            let finished = count_lines(&metrics);
+            std::mem::replace(&mut all[rank], start_nothing()).kill();
+            killed += 1;
+            println!("rank {rank} killed after {finished} steps");
+            std::thread::sleep(Duration::from_millis(random(500)));
+            all[rank] = start(&out, rank, 3, port, &[]);
+        }
+        end_well(&out, all);
+        assert_same(&out, &alone);
+    }
+    // Whoever was lost is named, unless the run had nothing more to do with it.
+    let said: String = (0..runs)
+        .map(|run| std::fs::read_to_string(log(&folder.path().join(format!("run-{run}")), 0)).unwrap())
+        .collect();
+    println!("{}", said.lines().filter(|line| line.contains("lost")).collect::<Vec<_>>().join("\n"));
+    assert!(said.contains(") is lost: "), "{said}");
+}
+
+/// Something that ends at once, in the place of a process.
+fn start_nothing() -> Process {
+    Process::start(Command::new("true"))
+}
+
+#[test]
+fn a_rank_that_hangs_is_named_within_the_deadline() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    let out = folder.path().join("run");
+    let [port] = free_ports();
+    let quick = ["learner.ranks.timeout=4s"];
+    let mut all = start_all(&out, 2, port, &quick);
+    let metrics = out.join("metrics.jsonl");
+    wait_for("a step", || count_lines(&metrics) > 1);
+    all[1].signal("STOP");
+    let began = Instant::now();
+    let said = || std::fs::read_to_string(log(&out, 0)).unwrap();
+    wait_for("its name", || said().contains("rank 1 ("));
+    // A step may have been in progress that needs no exchange yet.
+    assert!(began.elapsed() < Duration::from_secs(40), "{:?}", began.elapsed());
+    assert!(said().contains("has sent no ") && said().contains("for 4s (setting `ranks.timeout`)"), "{}", said());
+    std::mem::replace(&mut all[1], start_nothing()).kill();
+    all[1] = start(&out, 1, 2, port, &quick);
+    end_well(&out, all);
+    assert_same(&out, &alone);
+}
+
+#[test]
+fn whoever_is_not_of_these_ranks_is_refused_by_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let [port] = free_ports();
+    // Rank 0 waits for two others.
+    let _first = start(&out, 0, 3, port, &[]);
+    let refused = |rank: usize, ranks: usize, more: &[&str]| {
+        let output = with(as_rank(train(&out), rank, ranks, port), more).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    for (error, words) in [
+        (refused(3, 4, &[]), "rank is 3, allowed: 1 to 2: rank 0 has 3 ranks in all"),
+        (refused(1, 4, &[]), "ranks is \"4\", allowed: 3, that of rank 0"),
+        (refused(1, 3, &["learner.optimizer.learning_rate=1e-7"]), "settings_hash is "),
+        (refused(1, 3, &["run.seed=4"]), "weights_digest is "),
+        (refused(4, 3, &[]), "learner.ranks.rank is 4, allowed: 0 to 2"),
+    ] {
+        assert!(error.contains(words), "{error}");
+    }
+    // Two launchers at once.
+    let _second = start(&out, 1, 3, port, &[]);
+    wait_for("the rank to join", || std::fs::read_to_string(log(&out, 0)).unwrap().contains("a rank has joined"));
+    let error = refused(1, 3, &["learner.ranks.join_timeout=1s"]);
+    assert!(error.contains("rank 1 has joined already, from "), "{error}");
+}
+
+#[test]
+fn sigterm_ends_all_ranks_after_the_step_with_a_checkpoint() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    let out = folder.path().join("run");
+    let [port] = free_ports();
+    let mut all = start_all(&out, 2, port, &[]);
+    wait_for("a step", || count_lines(&out.join("metrics.jsonl")) > 1);
+    all.iter().for_each(|process| process.signal("TERM"));
+    assert_eq!(all[0].0.wait().unwrap().code(), Some(143));
+    assert_eq!(all[1].0.wait().unwrap().code(), Some(0));
+    let mut rest = resume(&out);
+    rest.args(["--set", "learner.ranks.count=1"]);
+    succeed(rest);
+    assert_same(&out, &alone);
+}
+
+#[test]
+fn a_rank_needs_a_token_that_rank_0_knows() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let token = folder.path().join("token");
+    std::fs::write(&token, "0123456789abcdef0123456789abcdef\n").unwrap();
+    let [port] = free_ports();
+    let known = [
+        format!("learner.ranks.server.auth.tokens.rank={}", token.display()),
+        format!("learner.ranks.client.token_file={}", token.display()),
+        "warm_start.steps=2".into(),
+        "run.steps=1".into(),
+    ];
+    let known: Vec<&str> = known.iter().map(String::as_str).collect();
+    let first = start(&out, 0, 2, port, &known);
+    let stranger = with(as_rank(train(&out), 1, 2, port), &known[2..]).output().unwrap();
+    let error = String::from_utf8(stranger.stderr).unwrap();
+    assert!(!stranger.status.success() && error.contains("a bearer token is required"), "{error}");
+    let second = start(&out, 1, 2, port, &known);
+    end_well(&out, vec![first, second]);
+}

@@ -1,0 +1,111 @@
+//! What each of several ranks has computed of the responses of a batch, made known to all, in the order that one process has.
+
+use evenkeel_objective::{KlStats, PolicyStats};
+
+use super::group_weights::{Place, PlannedResponse};
+use super::loss::ResponseStats;
+use crate::error::Result;
+use crate::ranks::{ByteReader, ByteWriter, RankError};
+use crate::trainer::Trainer;
+
+/// The sums of the responses of all ranks, by their places. Alone nothing is exchanged.
+pub(super) fn gather_stats(trainer: &Trainer, own: Vec<ResponseStats>) -> Result<Vec<ResponseStats>> {
+    if trainer.division().is_alone() {
+        return Ok(own);
+    }
+    let mut writer = ByteWriter::default();
+    own.iter().for_each(|stats| write(&mut writer, stats));
+    let mut all = Vec::new();
+    for (rank, bytes) in trainer.gather("sums of responses", writer.bytes())?.iter().enumerate() {
+        let mut reader = ByteReader::new(rank, bytes);
+        while !reader.is_empty() {
+            all.push(read(&mut reader)?);
+        }
+    }
+    all.sort_by_key(|stats| stats.place);
+    Ok(all)
+}
+
+/// Gives each response the log-probabilities that some rank has computed for it. The responses are in the order of their places. Alone nothing
+/// is exchanged.
+pub(super) fn gather_logp(trainer: &Trainer, responses: &mut [PlannedResponse]) -> Result<()> {
+    if trainer.division().is_alone() {
+        return Ok(());
+    }
+    let mut writer = ByteWriter::default();
+    for response in responses.iter() {
+        let (old, reference) = (response.old_logp(), response.reference_logp());
+        if old.is_none() && reference.is_none() {
+            continue;
+        }
+        write_place(&mut writer, response.place());
+        for logp in [old, reference] {
+            writer.flag(logp.is_some());
+            logp.into_iter().for_each(|logp| writer.f32s(logp));
+        }
+    }
+    for (rank, bytes) in trainer.gather("log-probabilities", writer.bytes())?.iter().enumerate() {
+        let mut reader = ByteReader::new(rank, bytes);
+        while !reader.is_empty() {
+            let place = read_place(&mut reader)?;
+            let [old, reference] = [read_optional(&mut reader)?, read_optional(&mut reader)?];
+            let at = responses.binary_search_by_key(&place, PlannedResponse::place).map_err(|_| RankError::Failed {
+                rank,
+                message: format!("it scored response {place:?}, which is not of this batch"),
+            })?;
+            let response = &mut responses[at];
+            old.into_iter().for_each(|logp| response.set_old_logp(logp));
+            reference.into_iter().for_each(|logp| response.set_reference_logp(logp));
+        }
+    }
+    Ok(())
+}
+
+fn read_optional(reader: &mut ByteReader<'_>) -> Result<Option<Vec<f32>>, RankError> {
+    if reader.flag()? { reader.f32s().map(Some) } else { Ok(None) }
+}
+
+fn write_place(writer: &mut ByteWriter, (group, index): Place) {
+    writer.u64(group as u64);
+    writer.u64(index as u64);
+}
+
+fn read_place(reader: &mut ByteReader<'_>) -> Result<Place, RankError> {
+    Ok((reader.usize()?, reader.usize()?))
+}
+
+fn write(writer: &mut ByteWriter, stats: &ResponseStats) {
+    let ResponseStats { place, logp_sum, ratio_sum, policy, kl, entropy_sum, entropy_loss, largest_ratio, rollout_gap } =
+        *stats;
+    let PolicyStats { loss, tokens, clipped, clipped_lower, negative_log_ratio, correction_sum, correction_bounded } =
+        policy;
+    write_place(writer, place);
+    [logp_sum, ratio_sum, entropy_sum, entropy_loss, largest_ratio, rollout_gap]
+        .into_iter()
+        .for_each(|number| writer.f64(number));
+    [loss, negative_log_ratio, correction_sum, kl.loss, kl.kl_sum].into_iter().for_each(|number| writer.f64(number));
+    [tokens, clipped, clipped_lower, correction_bounded, kl.tokens]
+        .into_iter()
+        .for_each(|number| writer.u64(number as u64));
+}
+
+fn read(reader: &mut ByteReader<'_>) -> Result<ResponseStats, RankError> {
+    let place = read_place(reader)?;
+    let [logp_sum, ratio_sum, entropy_sum, entropy_loss, largest_ratio, rollout_gap] = numbers(reader)?;
+    let [loss, negative_log_ratio, correction_sum, kl_loss, kl_sum] = numbers(reader)?;
+    let mut count = || reader.usize();
+    let (tokens, clipped, clipped_lower) = (count()?, count()?, count()?);
+    let (correction_bounded, kl_tokens) = (count()?, count()?);
+    let policy =
+        PolicyStats { loss, tokens, clipped, clipped_lower, negative_log_ratio, correction_sum, correction_bounded };
+    let kl = KlStats { loss: kl_loss, kl_sum, tokens: kl_tokens };
+    Ok(ResponseStats { place, logp_sum, ratio_sum, policy, kl, entropy_sum, entropy_loss, largest_ratio, rollout_gap })
+}
+
+fn numbers<const N: usize>(reader: &mut ByteReader<'_>) -> Result<[f64; N], RankError> {
+    let mut numbers = [0.0; N];
+    for number in &mut numbers {
+        *number = reader.f64()?;
+    }
+    Ok(numbers)
+}

@@ -1,0 +1,349 @@
+//! What a step exchanges with other ranks.
+
+use std::fmt::Display;
+use std::ops::Range;
+use std::path::Path;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use candle_core::{Device, Tensor};
+use evenkeel_model::kernels::Moment;
+use evenkeel_model::{PartialGradient, gradients_of_sums, sum_of_nodes};
+use evenkeel_proto::v1::{RankOrder, rank_command};
+
+use super::{StoredCounters, StoredState, Trainer};
+use crate::error::{LearnerError, Result};
+use crate::optimizer::{PerMoment, TrainingPhase, UpdateCounts};
+use crate::ranks::{ByteReader, ByteWriter, Collective, Division, FAILED, OUTCOME, RankError};
+
+/// What carries a rank's exchanges, shared with whoever drives it.
+pub type SharedCollective = Arc<Mutex<dyn Collective>>;
+
+/// The other ranks, if there are any.
+pub(super) struct OtherRanks {
+    division: Division,
+    collective: Option<SharedCollective>,
+}
+
+impl OtherRanks {
+    pub(super) fn new(division: Division) -> Self {
+        Self { division, collective: None }
+    }
+
+    fn lock(&self) -> Result<MutexGuard<'_, dyn Collective + 'static>> {
+        let Some(collective) = &self.collective else {
+            let missing = (0..self.division.ranks()).filter(|&rank| rank != self.division.rank()).collect();
+            return Err(RankError::Missing { missing, ranks: self.division.ranks(), last: None }.into());
+        };
+        Ok(collective.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    fn all_gather(&self, what: &'static str, part: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        Ok(self.lock()?.all_gather(what, part)?)
+    }
+
+    fn exchange(&self, what: &'static str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+        Ok(self.lock()?.exchange(what, parts)?)
+    }
+
+    fn broadcast(&self, what: &'static str, part: Vec<u8>) -> Result<Vec<u8>> {
+        Ok(self.lock()?.broadcast(what, part)?)
+    }
+}
+
+impl Trainer {
+    /// Which rank this is.
+    pub(crate) fn division(&self) -> Division {
+        self.ranks.division
+    }
+
+    /// Takes part with what carries the exchanges, or no longer.
+    pub(crate) fn join(&mut self, collective: Option<SharedCollective>) {
+        self.ranks.collective = collective;
+    }
+
+    /// What carries the exchanges.
+    pub(crate) fn collective(&self) -> Option<SharedCollective> {
+        self.ranks.collective.clone()
+    }
+
+    /// Tells all other ranks what comes next, where they do not know it by themselves.
+    pub(crate) fn tell(&self, order: RankOrder) -> Result<()> {
+        if self.division().is_alone() {
+            return Ok(());
+        }
+        Ok(self.ranks.lock()?.tell(rank_command::Kind::Order(order.into()))?)
+    }
+
+    /// Whether this rank sums the gradients of a block.
+    pub(crate) fn is_own(&self, block: usize) -> bool {
+        self.division().blocks(self.settings.compute.gradient_blocks).contains(&block)
+    }
+
+    /// What every rank says, in their order; alone only this one.
+    pub(crate) fn gather(&self, what: &'static str, part: Vec<u8>) -> Result<Vec<Vec<u8>>> {
+        match self.division().is_alone() {
+            true => Ok(vec![part]),
+            false => self.ranks.all_gather(what, part),
+        }
+    }
+
+    /// The parameters of each rank, by their numbers among those that are trained.
+    fn parameters_of_ranks(&self) -> Vec<Range<usize>> {
+        self.division().parameters(self.parameters().trained_specs())
+    }
+
+    /// Gives each rank the sums of the parameters whose moments it has, and returns the gradient of this rank's, added in the order that one
+    /// process has.
+    pub(super) fn reduce_scatter(&mut self) -> Result<Vec<Tensor>> {
+        let partial = self.model.take_partial_gradients()?;
+        let parts = self.parameters_of_ranks();
+        let given = parts.iter().map(|part| encode(&partial, part)).collect::<Result<_>>()?;
+        drop(partial);
+        let got = self.ranks.exchange("gradients", given)?;
+        let own = parts[self.division().rank()].clone();
+        let blocks = self.settings.compute.gradient_blocks;
+        // Of each parameter the sums of all nodes, in the order of ranks and so of blocks.
+        let mut nodes = vec![Vec::new(); own.len()];
+        let mut is_reached = vec![false; own.len()];
+        for (rank, bytes) in got.iter().enumerate() {
+            let mut reader = ByteReader::new(rank, bytes);
+            for node in evenkeel_model::nodes_of(self.division().blocks_of(rank, blocks)) {
+                let has_sum = reader.flag()?;
+                for id in 0..own.len() {
+                    let sum = match has_sum {
+                        true => {
+                            is_reached[id] |= reader.flag()?;
+                            Some(self.checked_length(rank, own.start + id, reader.f32s()?)?)
+                        }
+                        false => None,
+                    };
+                    nodes[id].push((node, sum));
+                }
+            }
+        }
+        drop(got);
+        let parameters = self.parameters();
+        let mut sums = Vec::with_capacity(own.len());
+        for ((id, nodes), is_reached) in own.clone().zip(nodes).zip(is_reached) {
+            let like = &parameters.trained_values()[id];
+            let sum = sum_of_nodes(blocks, nodes).unwrap_or_else(|| vec![0.0; like.elem_count()]);
+            sums.push((Tensor::from_vec(sum, like.shape(), like.device())?, is_reached));
+        }
+        Ok(gradients_of_sums(parameters, own, sums)?)
+    }
+
+    /// Refuses values of another number than a parameter has.
+    fn checked_length(&self, rank: usize, id: usize, values: Vec<f32>) -> Result<Vec<f32>> {
+        let wanted = self.parameters().trained_values()[id].elem_count();
+        if values.len() == wanted {
+            return Ok(values);
+        }
+        let name = &self.parameters().trained_specs()[id].name;
+        let message = format!("it sent {} values of `{name}`, which has {wanted}", values.len());
+        Err(RankError::Failed { rank, message }.into())
+    }
+
+    /// The sum over all parameters, in their order, of a number that each rank has for its own.
+    pub(crate) fn sum_over_parameters(&self, own: &[f64]) -> Result<f64> {
+        let mut writer = ByteWriter::default();
+        own.iter().for_each(|value| writer.f64(*value));
+        let mut sum = 0.0;
+        for (rank, bytes) in self.gather("sums of parameters", writer.bytes())?.iter().enumerate() {
+            let mut reader = ByteReader::new(rank, bytes);
+            while !reader.is_empty() {
+                sum += reader.f64()?;
+            }
+        }
+        Ok(sum)
+    }
+
+    /// Gives all ranks the weights that this one has updated, and takes theirs.
+    pub(super) fn gather_weights(&mut self) -> Result<()> {
+        let parts = self.parameters_of_ranks();
+        let own = self.division().rank();
+        let mut writer = ByteWriter::default();
+        for value in &self.parameters().trained_values()[parts[own].clone()] {
+            writer.tensor(value)?;
+        }
+        let got = self.ranks.all_gather("weights", writer.bytes())?;
+        for (rank, (part, bytes)) in parts.into_iter().zip(&got).enumerate().filter(|(rank, _)| *rank != own) {
+            let mut reader = ByteReader::new(rank, bytes);
+            for id in part {
+                let values = self.checked_length(rank, id, reader.f32s()?)?;
+                let weights = &mut self.model.parameters_mut().trained_values_mut()[id];
+                *weights = Tensor::from_vec(values, weights.shape(), weights.device())?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A result that all ranks have, which have done the same `work`; or an error of the rank that has another.
+    pub(crate) fn agree<T>(&self, work: impl Display, result: Result<T>) -> Result<T> {
+        if self.division().is_alone() || matches!(result, Err(LearnerError::Rank(_))) {
+            return result;
+        }
+        let own = match &result {
+            Ok(_) => format!("{work} on version {}", self.version).into_bytes(),
+            Err(error) => [FAILED, error.to_string().as_bytes()].concat(),
+        };
+        let all = self.ranks.all_gather(OUTCOME, own)?;
+        let Some(other) = all.iter().find(|outcome| **outcome != all[0]) else { return result };
+        let failed = all.iter().find(|outcome| outcome.starts_with(FAILED)).unwrap_or(other);
+        let rank = all.iter().position(|outcome| outcome == failed).unwrap_or_default();
+        let message = String::from_utf8_lossy(failed.strip_prefix(FAILED).unwrap_or(failed)).into_owned();
+        Err(self.rank_failed(RankError::Failed { rank, message }).into())
+    }
+
+    /// Notes that the ranks cannot go on together.
+    pub(super) fn rank_failed(&self, error: RankError) -> RankError {
+        if let Ok(mut collective) = self.ranks.lock() {
+            collective.fail(&error);
+        }
+        error
+    }
+
+    /// The moments of all parameters on rank 0, which writes a checkpoint; `None` elsewhere, and where there are no other ranks.
+    pub(crate) fn gather_moments(&self) -> Result<Option<PerMoment<Vec<Tensor>>>> {
+        let division = self.division();
+        if division.is_alone() {
+            return Ok(None);
+        }
+        let parts = self.parameters_of_ranks();
+        let mut given = vec![Vec::new(); division.ranks()];
+        let mut writer = ByteWriter::default();
+        for id in parts[division.rank()].clone() {
+            for moment in Moment::ALL {
+                writer.tensor(&self.optimizer.moments().tensor(moment, id)?)?;
+            }
+        }
+        given[0] = writer.bytes();
+        let got = self.ranks.exchange("moments", given)?;
+        if division.rank() != 0 {
+            return Ok(None);
+        }
+        let mut all = PerMoment { first: Vec::new(), second: Vec::new() };
+        for (rank, (part, bytes)) in parts.into_iter().zip(&got).enumerate() {
+            let mut reader = ByteReader::new(rank, bytes);
+            for id in part {
+                let like = self.parameters().trained_values()[id].clone();
+                for moment in Moment::ALL {
+                    let values = self.checked_length(rank, id, reader.f32s()?)?;
+                    all.of_mut(moment).push(Tensor::from_vec(values, like.shape(), like.device())?);
+                }
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// Replaces weights and moments by stored ones on all ranks, of which rank 0 reads them.
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub(crate) fn restore_all(&mut self, stored: &dyn StoredState, numbers: StoredCounters) -> Result<()> {
+        if self.division().is_alone() {
+            return self.restore(stored, numbers);
+        }
+        self.tell(RankOrder::Restore)?;
+        let mut writer = ByteWriter::default();
+        let StoredCounters { optimizer, version, seed } = numbers;
+        [optimizer.updates, optimizer.steps, version, seed].into_iter().for_each(|number| writer.u64(number));
+        writer.flag(optimizer.phase == TrainingPhase::Policy);
+        let ranks = OtherRanks { division: self.division(), collective: self.collective() };
+        ranks.broadcast("counters", writer.bytes())?;
+        let restored = self.restore(&Given { ranks: &ranks, stored }, numbers);
+        self.agree("restored", restored)
+    }
+
+    /// Takes what rank 0 gives in [`restore_all`](Self::restore_all).
+    ///
+    /// # Errors
+    /// As [`restore`](Self::restore).
+    pub(crate) fn receive_state(&mut self) -> Result<()> {
+        let ranks = OtherRanks { division: self.division(), collective: self.collective() };
+        let bytes = ranks.broadcast("counters", Vec::new())?;
+        let mut reader = ByteReader::new(0, &bytes);
+        let (updates, steps, version, seed) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
+        let phase = if reader.flag()? { TrainingPhase::Policy } else { TrainingPhase::Supervised };
+        let numbers = StoredCounters { optimizer: UpdateCounts { updates, steps, phase }, version, seed };
+        let shapes = self.parameters().trained_specs().iter().map(|spec| spec.shape.clone()).collect();
+        let restored = self.restore(&Received { ranks: &ranks, shapes }, numbers);
+        self.agree("restored", restored)
+    }
+}
+
+/// The sums of some parameters, of all nodes.
+fn encode(partial: &[PartialGradient], parameters: &Range<usize>) -> Result<Vec<u8>> {
+    let mut writer = ByteWriter::default();
+    for PartialGradient { sums, .. } in partial {
+        writer.flag(sums.is_some());
+        for (sum, is_reached) in sums.iter().flat_map(|sums| &sums[parameters.clone()]) {
+            writer.flag(*is_reached);
+            writer.tensor(sum)?;
+        }
+    }
+    Ok(writer.bytes())
+}
+
+/// What rank 0 reads, and gives to all others as it does.
+struct Given<'a> {
+    ranks: &'a OtherRanks,
+    stored: &'a dyn StoredState,
+}
+
+impl Given<'_> {
+    /// Gives a tensor, or tells that there is none: the others wait for it.
+    fn give(&self, read: Result<Tensor>) -> Result<Tensor> {
+        let mut writer = ByteWriter::default();
+        writer.flag(read.is_ok());
+        if let Ok(tensor) = &read {
+            writer.tensor(tensor)?;
+        }
+        self.ranks.broadcast("stored values", writer.bytes())?;
+        read
+    }
+}
+
+impl StoredState for Given<'_> {
+    fn folder(&self) -> &Path {
+        self.stored.folder()
+    }
+
+    fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
+        self.give(self.stored.weights(parameter, device))
+    }
+
+    fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {
+        self.give(self.stored.moment(moment, parameter, device))
+    }
+}
+
+/// What rank 0 gives.
+struct Received<'a> {
+    ranks: &'a OtherRanks,
+    shapes: Vec<Vec<usize>>,
+}
+
+impl Received<'_> {
+    fn take(&self, parameter: usize, device: &Device) -> Result<Tensor> {
+        let bytes = self.ranks.broadcast("stored values", Vec::new())?;
+        let mut reader = ByteReader::new(0, &bytes);
+        if !reader.flag()? {
+            return Err(LearnerError::checkpoint(self.folder(), "could not be read by rank 0"));
+        }
+        Ok(Tensor::from_vec(reader.f32s()?, self.shapes[parameter].as_slice(), device)?)
+    }
+}
+
+impl StoredState for Received<'_> {
+    fn folder(&self) -> &Path {
+        Path::new("of rank 0")
+    }
+
+    fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
+        self.take(parameter, device)
+    }
+
+    fn moment(&self, _moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {
+        self.take(parameter, device)
+    }
+}

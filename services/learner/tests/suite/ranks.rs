@@ -1,0 +1,225 @@
+//! Any number of ranks reaches the bits of one process: here as threads.
+
+use std::fs;
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use candle_core::{DType, Device};
+use evenkeel_learner::{
+    Division, Example, InProcess, Learner, LearnerError, LoraSettings, OldLogp, ProbeSettings, RankError, StepReport,
+    TrainingSettings,
+};
+use evenkeel_model::Parameters;
+
+use crate::support::{bits, config, group, groups, learner, settings, without_signal};
+
+/// Far more than any exchange takes.
+const PATIENT: Duration = Duration::from_secs(60);
+
+fn rank(settings: TrainingSettings, division: Division, collective: InProcess) -> Learner {
+    // As those of `learner`.
+    let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
+    let mut learner = Learner::new_rank(config(), parameters, settings, division).unwrap();
+    learner.join(Some(Arc::new(Mutex::new(collective))));
+    learner
+}
+
+/// What `work` returns on each of so many ranks; one rank is a learner alone.
+fn on<T: Send>(ranks: usize, settings: &TrainingSettings, work: impl Fn(usize, &mut Learner) -> T + Sync) -> Vec<T> {
+    if ranks == 1 {
+        return vec![work(0, &mut learner(settings.clone()))];
+    }
+    std::thread::scope(|scope| {
+        let collectives = InProcess::ranks(ranks, PATIENT).into_iter().enumerate();
+        let threads = collectives.map(|(number, collective)| {
+            let work = &work;
+            scope.spawn(move || {
+                let mut learner = rank(settings.clone(), Division::new(number, ranks), collective);
+                work(number, &mut learner)
+            })
+        });
+        // All of them begin before the first is waited for.
+        let threads: Vec<_> = threads.collect();
+        threads.into_iter().map(|thread| thread.join().unwrap()).collect()
+    })
+}
+
+/// Everything that a report says, with all digits, but for times.
+fn said(mut report: StepReport) -> String {
+    report.probe.iter_mut().for_each(|probe| probe.took = Duration::ZERO);
+    format!("{report:?}")
+}
+
+fn examples(count: usize) -> Vec<Example> {
+    (0..count as u32).map(|n| Example { prompt: vec![2 + n % 5, 3], response: vec![4, 5 + n % 7, 1] }).collect()
+}
+
+/// A supervised step and three policy steps, with groups that teach nothing among them and fewer groups than blocks.
+fn train(learner: &mut Learner) -> Vec<String> {
+    let mut said_of = vec![format!("{:?}", learner.supervised_step(&examples(11)).unwrap())];
+    for (step, count) in [(1, 13), (2, 8), (3, 2)] {
+        let mut groups = groups(step, count);
+        groups.push(without_signal(step));
+        groups.push(group(500 + step, 3));
+        said_of.push(said(learner.train(groups).unwrap()));
+    }
+    said_of
+}
+
+/// Every file of a checkpoint that rank 0 writes.
+fn checkpoint(number: usize, learner: &Learner) -> Vec<Vec<u8>> {
+    if number > 0 {
+        learner.give_moments().unwrap();
+        return Vec::new();
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    learner.save_checkpoint(&path, b"place in the data").unwrap();
+    let mut names: Vec<_> = fs::read_dir(&path).unwrap().map(|entry| entry.unwrap().path()).collect();
+    names.sort();
+    names.into_iter().map(|name| fs::read(name).unwrap()).collect()
+}
+
+fn assert_same_on_any_number_of_ranks(settings: &TrainingSettings) {
+    let run = |number: usize, learner: &mut Learner| {
+        let said = train(learner);
+        (said, bits(learner), checkpoint(number, learner))
+    };
+    let alone = on(1, settings, run).remove(0);
+    for ranks in [2, 3, 4, 8] {
+        for (number, found) in on(ranks, settings, run).into_iter().enumerate() {
+            assert_eq!(found.0, alone.0, "rank {number} of {ranks}");
+            assert!(found.1 == alone.1, "weights of rank {number} of {ranks}");
+            assert!(number > 0 || found.2 == alone.2, "checkpoint of {ranks} ranks");
+        }
+    }
+}
+
+#[test]
+fn two_three_four_and_eight_ranks_have_the_bits_of_one_process() {
+    assert_same_on_any_number_of_ranks(&settings());
+}
+
+#[test]
+fn so_they_do_with_mini_batches_epochs_shuffling_and_clipping() {
+    let mut settings = settings();
+    (settings.shuffle, settings.mini_batch_groups, settings.epochs) = (true, 5, 2);
+    settings.optimizer.max_grad_norm = Some(0.05);
+    assert_same_on_any_number_of_ranks(&settings);
+}
+
+#[test]
+fn so_they_do_with_a_reference_and_an_entropy_term() {
+    let mut settings = settings();
+    (settings.objective.kl_coefficient, settings.objective.entropy_coefficient) = (0.1, 0.01);
+    (settings.mini_batch_groups, settings.epochs) = (4, 2);
+    assert_same_on_any_number_of_ranks(&settings);
+}
+
+#[test]
+fn so_they_do_with_adapters() {
+    let lora = LoraSettings { rank: 2, alpha: 6.0, ..LoraSettings::default() };
+    assert_same_on_any_number_of_ranks(&TrainingSettings { lora: Some(lora), ..settings() });
+}
+
+#[test]
+fn so_they_do_with_the_gradients_of_all_rules_and_statistics_by_lag() {
+    for old_logp in [OldLogp::Proximal, OldLogp::Rollout] {
+        let mut settings = TrainingSettings { old_logp, probe_gradients: ProbeSettings::default(), ..settings() };
+        (settings.mini_batch_groups, settings.epochs) = (3, 2);
+        let run = |_: usize, learner: &mut Learner| {
+            let mut step = learner.step_of(9).with_probe().unwrap().with_lags().unwrap();
+            groups(7, 9).into_iter().for_each(|group| step.add(group).unwrap());
+            let report = step.finish().unwrap();
+            assert!(report.probe.is_some() && report.lags.is_some());
+            (said(report), bits(learner))
+        };
+        let alone = on(1, &settings, run).remove(0);
+        for ranks in [2, 4] {
+            on(ranks, &settings, run).into_iter().for_each(|found| assert!(found == alone, "{ranks} {old_logp:?}"));
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_does_not_know_how_many_ranks_wrote_it() {
+    let mut settings = settings();
+    (settings.shuffle, settings.mini_batch_groups) = (true, 4);
+    let alone = on(1, &settings, |_, learner| {
+        (1..5).for_each(|step| drop(learner.train(groups(step, 8)).unwrap()));
+        bits(learner)
+    });
+    let folder = tempfile::tempdir().unwrap();
+    for (before, after) in [(1, 2), (2, 4), (4, 1), (3, 2)] {
+        let path = folder.path().join(format!("{before}-{after}"));
+        on(before, &settings, |number, learner| {
+            (1..3).for_each(|step| drop(learner.train(groups(step, 8)).unwrap()));
+            save(number, learner, &path);
+        });
+        let found = on(after, &settings, |number, learner| {
+            // They have trained on other data before.
+            learner.train(groups(99, 3)).unwrap();
+            match number {
+                0 => assert_eq!(learner.restore_checkpoint(&path).unwrap(), b"place in the data"),
+                _ => learner.receive_checkpoint().unwrap(),
+            }
+            assert_eq!(learner.version(), 2);
+            (3..5).for_each(|step| drop(learner.train(groups(step, 8)).unwrap()));
+            bits(learner)
+        });
+        assert!(found.iter().all(|found| *found == alone[0]), "written by {before}, read by {after}");
+    }
+}
+
+fn save(number: usize, learner: &Learner, path: &Path) {
+    match number {
+        0 => learner.save_checkpoint_as(path, b"place in the data", DType::F32).unwrap(),
+        _ => learner.give_moments().unwrap(),
+    }
+}
+
+#[test]
+fn an_update_that_all_ranks_skip_changes_nothing_on_any() {
+    let mut settings = settings();
+    settings.max_skipped_updates = 3;
+    // Steps far too large to end well.
+    settings.optimizer.learning_rate = 1e30;
+    settings.optimizer.max_grad_norm = None;
+    let run = |_: usize, learner: &mut Learner| {
+        let step = |step| learner.train(groups(step, 6)).map(said).map_err(|error| error.to_string());
+        let all: Vec<_> = (1..7).map(step).collect();
+        assert!(all[5].as_ref().unwrap_err().starts_with("skipped updates in a row: 3"), "{all:?}");
+        (all, learner.version(), bits(learner))
+    };
+    let alone = on(1, &settings, run).remove(0);
+    on(2, &settings, run).into_iter().for_each(|found| assert!(found == alone, "{found:?}\n{alone:?}"));
+}
+
+#[test]
+fn a_rank_that_fails_alone_is_named_with_its_error_by_all_others_and_nobody_goes_on() {
+    let settings = settings();
+    let errors = on(3, &settings, |number, learner| {
+        let mut groups = groups(1, 9);
+        if number == 1 {
+            // Its settings could not be those of the others.
+            groups.truncate(8);
+        }
+        let mut step = learner.step_of(9);
+        groups.into_iter().for_each(|group| step.add(group).unwrap());
+        (step.finish().unwrap_err().to_string(), learner.version())
+    });
+    for (error, version) in errors {
+        assert_eq!(version, 0);
+        assert!(error.starts_with("rank 1 failed: groups is a list of 8, allowed: 9"), "{error}");
+    }
+}
+
+#[test]
+fn a_rank_that_has_not_joined_cannot_train() {
+    let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
+    let mut learner = Learner::new_rank(config(), parameters, settings(), Division::new(1, 3)).unwrap();
+    let error = learner.train(groups(1, 2)).unwrap_err();
+    assert!(matches!(&error, LearnerError::Rank(RankError::Missing { ranks: 3, .. })), "{error}");
+    assert_eq!(error.to_string(), "ranks [0, 2] of 3 have not joined");
+}
