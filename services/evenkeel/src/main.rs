@@ -34,6 +34,7 @@ mod runs;
 mod serve;
 mod show;
 mod signals;
+mod tinker;
 mod train;
 mod verifiers;
 mod verify;

@@ -9,6 +9,7 @@
 //! step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
 #![forbid(unsafe_code)]
 
+mod accumulation;
 mod blocks;
 mod checkpoint;
 mod error;
@@ -39,6 +40,7 @@ mod timeline;
 mod tokens;
 mod trainer;
 
+pub use accumulation::{Accumulated, Applied, TargetLoss, TargetSequence};
 pub use error::{LearnerError, Result};
 pub use export::{Export, export};
 pub use group::{Group, Response, RewardPart};

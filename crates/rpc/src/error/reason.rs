@@ -115,6 +115,10 @@ reasons! {
     NoMemory = "NO_MEMORY",
     /// The settings differ from those of the request.
     SettingsMismatch = "SETTINGS_MISMATCH",
+    /// The operation is not the next of its run.
+    OutOfOrder = "OUT_OF_ORDER",
+    /// There is no complete gradient to apply.
+    NotAccumulated = "NOT_ACCUMULATED",
     /// No group arrived for too long, so the step was dropped.
     StepIdle = "STEP_IDLE",
     /// No engine has the version that the sample asks for.

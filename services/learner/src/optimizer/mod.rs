@@ -132,6 +132,13 @@ impl Optimizer {
         Ok(())
     }
 
+    /// Begins with fresh moments, whatever was done before.
+    pub(crate) fn restart(&mut self, parameters: &Parameters) -> Result<()> {
+        self.moments.reset(parameters)?;
+        self.counts = UpdateCounts::START;
+        Ok(())
+    }
+
     /// One update with `scale` times these gradients (which are in the order of the parameters that are trained). A phase begins with
     /// fresh moments.
     ///

@@ -15,6 +15,7 @@ use super::artifacts::CheckpointStore;
 use super::command::{Command, Reply};
 use super::convert;
 use super::lease::Lease;
+use super::operations::{OperationLog, Parts};
 use super::score::{Arrival, ScoreCommand, Scoring};
 use super::settings::LearnerSettings;
 use super::status::StatusBoard;
@@ -31,6 +32,7 @@ pub(super) struct LearnerThread {
     checkpoints: CheckpointStore,
     weights: WeightsStore,
     scoring: Scoring,
+    operations: OperationLog,
     status: StatusBoard,
 }
 
@@ -57,6 +59,7 @@ impl LearnerThread {
                 settings.weights_read_here,
             ),
             scoring: Scoring::new(scores, published, status.clone())?,
+            operations: OperationLog::default(),
             status,
         })
     }
@@ -87,6 +90,11 @@ impl LearnerThread {
             Command::Save { request, reply } => answer(reply, self.save(request)),
             Command::Load { request, reply } => answer(reply, self.load(&request)),
             Command::Reset { request, reply } => answer(reply, self.reset(&request)),
+            Command::Operate { request, reply } => {
+                let Self { learner, lease, training, checkpoints, weights, scoring, operations, status } = self;
+                let parts = Parts { learner, lease, training, checkpoints, weights, scoring, status };
+                answer(reply, operations.follow(parts, &request));
+            }
         }
     }
 
@@ -181,7 +189,7 @@ impl LearnerThread {
 
 fn state_of(command: &Command) -> LearnerState {
     match command {
-        Command::Train { .. } => LearnerState::Training,
+        Command::Train { .. } | Command::Operate { .. } => LearnerState::Training,
         Command::Publish { .. } | Command::Save { .. } | Command::Load { .. } | Command::Reset { .. } => {
             LearnerState::Writing
         }

@@ -6,7 +6,7 @@ use crate::server::role::Role;
 pub(super) const OPEN: &str = "grpc.health.v1.Health/";
 
 /// The least role by method.
-const METHODS: [(&str, Role); 24] = [
+const METHODS: [(&str, Role); 25] = [
     ("evenkeel.v1.Generation/Generate", Role::Orchestrator),
     ("evenkeel.v1.Generation/UpdateWeights", Role::Orchestrator),
     ("evenkeel.v1.Generation/Sleep", Role::Orchestrator),
@@ -19,6 +19,7 @@ const METHODS: [(&str, Role); 24] = [
     ("evenkeel.v1.Learner/SaveCheckpoint", Role::Orchestrator),
     ("evenkeel.v1.Learner/LoadCheckpoint", Role::Orchestrator),
     ("evenkeel.v1.Learner/Reset", Role::Orchestrator),
+    ("evenkeel.v1.Learner/Operate", Role::Orchestrator),
     ("evenkeel.v1.Learner/GetStatus", Role::Reader),
     ("evenkeel.v1.Orchestrator/StartRun", Role::Admin),
     ("evenkeel.v1.Orchestrator/StopRun", Role::Admin),
