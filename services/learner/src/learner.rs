@@ -9,10 +9,10 @@ use evenkeel_files::available_memory;
 use evenkeel_model::sampling::{SampledFrom, SampledToken};
 use evenkeel_model::{BaseWeights, Config, GpuMemory, Parameters, Scores, empty_cache, gpu_memory};
 
-use crate::accumulation::GradientSum;
 use crate::checkpoint;
 use crate::error::{LearnerError, Result};
 use crate::files::StagedFolder;
+use crate::gradient_sum::GradientSum;
 use crate::group::Group;
 use crate::initial;
 use crate::memory::{MemoryPhase, MemoryPlan, gibibytes};

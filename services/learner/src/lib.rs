@@ -15,6 +15,7 @@ mod checkpoint;
 mod error;
 mod export;
 mod files;
+mod gradient_sum;
 mod group;
 mod initial;
 mod learner;

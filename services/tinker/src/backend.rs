@@ -11,11 +11,11 @@ use evenkeel_proto::v1::operate_request::Kind;
 use evenkeel_proto::v1::{
     EngineUpdateOutcome, Failure as ItemFailure, FailureCode, GenerateItem, LearnerGetStatusRequest,
     LearnerGetStatusResponse, OperateRequest, OperateResponse, PauseMode, ProveWeightsRequest, Rollout, ScoreItem,
-    ScoreWeights, TokenSequence, UpdateWeightsRequest,
+    ScoreRequest, ScoreWeights, TokenSequence, UpdateWeightsRequest,
 };
 use evenkeel_rpc::client::{ClientChannel, Connector, ServerAddress};
 use evenkeel_rpc::dispatch::{DeadlineStart, DispatchOptions, Dispatcher, Endpoints};
-use evenkeel_rpc::items::{GenerateItems, ScoreItems};
+use evenkeel_rpc::items::GenerateItems;
 use evenkeel_rpc::retry::{RetryPolicy, is_retryable};
 use tonic::Status;
 
@@ -31,7 +31,6 @@ const ATTEMPTS: u32 = 4;
 pub(crate) struct Backend {
     learner: LearnerClient<ClientChannel>,
     generation: GenerationClient<ClientChannel>,
-    scores: Dispatcher<ScoreItems>,
     samples: Dispatcher<GenerateItems>,
     retry: RetryPolicy,
     max_difference: f64,
@@ -42,7 +41,7 @@ impl Backend {
     pub(crate) fn connect(learner: &str, generation: &str, settings: &TinkerSettings) -> Result<Self, TinkerError> {
         let connector = Connector::new("tinker.client", settings.client.clone())?;
         let limit = connector.max_message();
-        let workers = |url: &str| Endpoints::parse(&[url.to_owned()]).map_err(TinkerError::Setting);
+        let workers = Endpoints::parse(&[generation.to_owned()]).map_err(TinkerError::Setting)?;
         let options = DispatchOptions {
             max_outstanding: settings.max_requests,
             max_pending: settings.max_requests,
@@ -58,8 +57,7 @@ impl Backend {
             generation: GenerationClient::new(channel(generation)?)
                 .max_decoding_message_size(limit)
                 .max_encoding_message_size(limit),
-            scores: Dispatcher::start(&options, workers(learner)?, connector.clone()),
-            samples: Dispatcher::start(&options, workers(generation)?, connector.clone()),
+            samples: Dispatcher::start(&options, workers, connector.clone()),
             retry: RetryPolicy::new(Duration::from_millis(100), Duration::from_secs(5))
                 .with_time_limit(settings.outage_timeout),
             max_difference: settings.max_difference,
@@ -106,15 +104,22 @@ impl Backend {
             return Ok(Vec::new());
         }
         let item = ScoreItem {
-            id: self.next_id("score"),
+            id: "prompt".to_owned(),
             prompt_token_ids: vec![*first],
             response_token_ids: rest.to_vec(),
             temperature: Some(1.0),
             weights: Some(ScoreWeights { version, ..ScoreWeights::default() }),
             ..ScoreItem::default()
         };
-        let response = self.scores.call(item, ATTEMPTS).await.result;
-        let response = response.map_err(|error| Failure::server(error.to_string()))?;
+        let request = ScoreRequest::from(item);
+        let response = self.call(|| {
+            let (mut client, requests) = (self.learner.clone(), tokio_stream::once(request.clone()));
+            async move {
+                let answer = client.score(requests).await?.into_inner().message().await?;
+                answer.ok_or_else(|| Status::unavailable("the learner ended a call without an answer"))
+            }
+        });
+        let response = response.await?;
         match response.failure {
             Some(failure) => Err(of_item(&failure)),
             None => Ok(response.log_probabilities),
@@ -178,8 +183,7 @@ impl Backend {
             let found = engine.scores.first().map(|scores| scores.log_probabilities.as_slice()).unwrap_or_default();
             let apart = found.iter().zip(&wanted).map(|(a, b)| f64::from((a - b).abs())).sum::<f64>();
             let apart = apart / wanted.len().max(1) as f64;
-            // Also where it is not a number.
-            if found.len() != wanted.len() || !(apart <= self.max_difference) {
+            if found.len() != wanted.len() || apart.is_nan() || apart > self.max_difference {
                 return Err(Failure::server(format!(
                     "engine {} does not have the weights of version {version}: its log-probabilities differ from the learner's by {apart} on average",
                     engine.engine

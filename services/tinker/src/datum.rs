@@ -17,7 +17,7 @@ pub(crate) fn accumulation(request: ForwardBackwardRequest) -> Result<Accumulate
     let mut config: HashMap<String, f64> = request.loss_fn_config;
     for (name, value) in request.loss_fn_config_v2 {
         match value.kind {
-            Some(LossConfigKind::Number(number)) => drop(config.insert(name, number)),
+            Some(LossConfigKind::Number(number)) => _ = config.insert(name, number),
             Some(LossConfigKind::Text(text)) => {
                 return Err(FieldError::quoted(format!("loss_fn_config.{name}"), text, "a number"));
             }

@@ -124,10 +124,9 @@ impl Front {
         self.active.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Puts a model into the place of the one in training, and runs its operations.
-    pub(crate) fn activate(self: &Arc<Self>, training: Arc<Training>) {
-        *self.active.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::clone(&training));
-        tokio::spawn(training.run(Arc::clone(self)));
+    /// Puts a model into the place of the one in training.
+    pub(crate) fn set_active(&self, training: Arc<Training>) {
+        *self.active.lock().unwrap_or_else(PoisonError::into_inner) = Some(training);
     }
 
     /// Ends a model, for a reason that its clients are told.
@@ -159,7 +158,10 @@ impl Front {
     pub(crate) fn begin_session(&self) -> Result<String, Failure> {
         let id = self.fresh_id("session");
         let session = Session { created: now(), ended: false };
-        self.change(|state| state.sessions.insert(id.clone(), session))?;
+        self.change(|state| {
+            state.prune();
+            state.sessions.insert(id.clone(), session)
+        })?;
         self.sessions.begin(&id);
         Ok(id)
     }

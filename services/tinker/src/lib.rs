@@ -4,7 +4,7 @@
 //! come from the generation service. One model is trained at a time, by adapters; what was saved to be sampled from stays valid while it is
 //! kept. [`start`] serves it; [`RunningTinker::stop`] saves what is in memory.
 //!
-//! From the outside in: `routes` are the handlers, `training` runs a model's operations in the order of their numbers (`queue`), `sampling` runs
+//! From the outside in: `routes` are the handlers, `operations` runs those of the model in `training` in the order of their numbers (`queue`), `sampling` runs
 //! requests for samples, `futures` keeps results, `store` what survives a restart, `backend` calls the services.
 #![forbid(unsafe_code)]
 
@@ -15,6 +15,7 @@ mod datum;
 mod error;
 mod front;
 mod futures;
+mod operations;
 mod queue;
 mod routes;
 mod sampling;
@@ -189,7 +190,7 @@ async fn publish_base(front: &Front) -> Result<(), TinkerError> {
 
 /// Continues with the weights that were saved when the server stopped. Where that fails, their client is told.
 async fn continue_with(front: &Arc<Front>, live: Live) {
-    let Live { model, run_id, name, done, has_sum } = live;
+    let Live { model, run_id, name, folder, done, has_sum } = live;
     let session = front.state().models.get(&model).filter(|model| model.gone.is_none()).map(|m| m.session.clone());
     let Some(session) = session else { return };
     let continued = async {
@@ -205,8 +206,11 @@ async fn continue_with(front: &Arc<Front>, live: Live) {
     };
     match continued.await {
         Ok(training) => {
+            if let Some(Err(error)) = folder.map(std::fs::remove_dir_all) {
+                tracing::warn!(%error, "what was saved of the model in training is not removed");
+            }
             tracing::info!(model, done, "the model in training goes on");
-            front.activate(training);
+            operations::activate(front, training);
         }
         Err(failure) => {
             tracing::warn!(model, error = failure.message, "the model in training is lost");

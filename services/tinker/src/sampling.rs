@@ -152,7 +152,7 @@ fn stop_at(ids: &[u32], stops: &[String], tokenizer: Option<&Tokenizer>) -> Resu
     let Some(tokenizer) = tokenizer.filter(|_| !stops.is_empty()) else { return Ok(None) };
     let holds_one = |length: usize| {
         let text = tokenizer.decode(&ids[..length], false).map_err(|error| Failure::server(error.to_string()))?;
-        Ok(stops.iter().any(|stop| text.contains(stop.as_str())))
+        Ok::<_, Failure>(stops.iter().any(|stop| text.contains(stop.as_str())))
     };
     if !holds_one(ids.len())? {
         return Ok(None);

@@ -14,6 +14,8 @@ use serde::{Deserialize, Serialize};
 const FORMAT: u32 = 1;
 /// Versions of weights between two starts from other weights: more than a model ever has updates.
 const VERSIONS: u64 = 1_000_000_000;
+/// Sessions that have ended, and models that are gone, that are remembered.
+const KEPT: usize = 1000;
 const FILE: &str = "state.json";
 const MAX_BYTES: u64 = 256 << 20;
 
@@ -47,7 +49,6 @@ impl Weights {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(crate) struct Session {
     pub(crate) created: u64,
-    /// Models that were created or loaded in it, and samplers, by their numbers.
     pub(crate) ended: bool,
 }
 
@@ -127,6 +128,8 @@ pub(crate) struct Live {
     pub(crate) model: String,
     pub(crate) run_id: String,
     pub(crate) name: String,
+    /// Removed once it is loaded.
+    pub(crate) folder: Option<PathBuf>,
     /// The number of the last operation that was done.
     pub(crate) done: u64,
     /// Whether something was accumulated and not applied, which is not saved.
@@ -155,6 +158,21 @@ impl State {
         self.lives * VERSIONS
     }
 
+    /// Forgets the oldest sessions that have ended, and models that are gone and have no checkpoint, beyond the newest that are kept.
+    pub(crate) fn prune(&mut self) {
+        let ended = self.sessions.iter().filter(|(_, session)| session.ended);
+        for id in oldest(ended.map(|(id, session)| (session.created, id.clone())).collect()) {
+            self.sessions.remove(&id);
+        }
+        let has_checkpoint = |id: &str| self.checkpoints.values().any(|checkpoint| checkpoint.model == id);
+        let gone = self.models.iter().filter(|(id, model)| model.gone.is_some() && !has_checkpoint(id));
+        for id in oldest(gone.map(|(id, model)| (model.created, id.clone())).collect()) {
+            self.models.remove(&id);
+        }
+        let sessions = &self.sessions;
+        self.samplers.retain(|_, sampler| sessions.contains_key(&sampler.session));
+    }
+
     /// Reads the folder; empty where there is nothing yet.
     ///
     /// # Errors
@@ -180,6 +198,13 @@ impl State {
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         replace(&folder.join(FILE), serde_json::to_vec(self).expect("texts and numbers serialise"))
     }
+}
+
+/// All but the newest that are kept.
+fn oldest(mut all: Vec<(u64, String)>) -> Vec<String> {
+    all.sort_unstable();
+    all.truncate(all.len().saturating_sub(KEPT));
+    all.into_iter().map(|(_, id)| id).collect()
 }
 
 /// Unix seconds.

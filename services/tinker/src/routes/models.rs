@@ -18,6 +18,7 @@ use crate::Adapters;
 use crate::error::{ApiError, Failure};
 use crate::front::Front;
 use crate::futures::{Outcome, Promise};
+use crate::operations::activate;
 use crate::settings::UnembedSetting;
 use crate::training::{Operation, Training};
 
@@ -196,7 +197,7 @@ async fn begun(
         };
         front.backend.operate(&run_id, 1, kind).await?;
         front.begin_model(&model, &session, user_metadata)?;
-        front.activate(Training::new(model.clone(), session.clone(), run_id, 0));
+        activate(front, Training::new(model.clone(), session.clone(), run_id, 0));
         tracing::info!(model, "model begun");
         Ok(Outcome::Json(answer))
     };
