@@ -19,7 +19,7 @@ cd "$work"
 python=${TINKER_PYTHON:-}
 if [ -z "$python" ]; then
     python3 -m venv venv
-    venv/bin/pip install --quiet tinker==0.38.0 tinker-cookbook==0.6.1
+    venv/bin/pip install --quiet tinker==0.38.0 "tinker-cookbook[math-rl]==0.6.1"
     python=$work/venv/bin/python
 fi
 export TINKER_API_KEY=tml-0123456789abcdef TINKER_TELEMETRY=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
@@ -41,7 +41,7 @@ recipe() {
     "$python" "$here/tinker_recipe.py" "$1" "$model" base_url="$url" model_name="$name" log_path="$work/$1" save_every=1 \
         "${@:2}"
 }
-steps() { wc -l <"$work/$1/metrics.jsonl" 2>/dev/null || echo 0; }
+steps() { cat "$work/$1/metrics.jsonl" 2>/dev/null | wc -l; }
 
 serve
 echo "== the SDK"

@@ -12,7 +12,13 @@ def datum(tokens, **inputs):
 
 def main():
     url, name = sys.argv[1:]
-    service = tinker.ServiceClient(base_url=url)
+    # At its end the session is finished, so that the next client need not wait.
+    with tinker.ServiceClient(base_url=url) as service:
+        checks(service, name)
+    print("all checks passed")
+
+
+def checks(service, name):
     training = service.create_lora_training_client(base_model=name, rank=32).result()
     print("model", training.model_id, training.get_info().model_data.model_name)
 
@@ -28,8 +34,7 @@ def main():
     assert losses[2] < losses[0]
 
     # Two samplers of one model, and the base beside them.
-    first = training.save_weights_and_get_sampling_client()
-    first = first.result() if hasattr(first, "result") else first
+    first = training.save_weights_and_get_sampling_client().result()
     training.forward_backward([datum(tokens, weights=[1.0] * 4)], "cross_entropy").result()
     training.optim_step(adam).result()
     path = training.save_weights_for_sampler("checks").result().path
@@ -75,11 +80,9 @@ def main():
     saved = training.save_state("state").result().path
     weights = training.forward_backward([datum(tokens, weights=[1.0] * 4)], "cross_entropy").result().metrics["loss:sum"]
     training.optim_step(adam).result()
-    training.load_state_with_optimizer(saved).result() if hasattr(training, "load_state_with_optimizer") else training.load_state(saved).result()
+    training.load_state_with_optimizer(saved).result()
     again = training.forward_backward([datum(tokens, weights=[1.0] * 4)], "cross_entropy").result().metrics["loss:sum"]
     assert again == weights, (again, weights)
-    service.close() if hasattr(service, "close") else None
-    print("all checks passed")
 
 
 if __name__ == "__main__":
