@@ -41,27 +41,33 @@ recipe() {
     "$python" "$here/tinker_recipe.py" "$1" "$model" base_url="$url" model_name="$name" log_path="$work/$1" save_every=1 \
         "${@:2}"
 }
-steps() { cat "$work/$1/metrics.jsonl" 2>/dev/null | wc -l; }
+checkpoints() { cat "$work/$1/checkpoints.jsonl" 2>/dev/null | wc -l; }
 
 serve
 echo "== the SDK"
 "$python" "$here/tinker_checks.py" "$url" "$name"
 
-echo "== sl_loop, killed after its second step and resumed"
-recipe sl_loop batch_size=4 max_steps=5 learning_rate=1e-3 >sl_loop.log 2>&1 &
+echo "== sl_loop, killed after its second checkpoint and resumed"
+recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3 >sl_loop.log 2>&1 &
 client=$!
-until [ "$(steps sl_loop)" -ge 3 ]; do
+until [ "$(checkpoints sl_loop)" -ge 2 ]; do
     kill -0 "$client" 2>/dev/null || { cat sl_loop.log; exit 1; }
     sleep 0.2
 done
 kill -9 "$client"
 wait "$client" 2>/dev/null || true
-recipe sl_loop batch_size=4 max_steps=5 learning_rate=1e-3 >sl_loop_resumed.log 2>&1 || { cat sl_loop_resumed.log; exit 1; }
-grep -q "Resuming from batch" sl_loop_resumed.log
+recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3 >sl_loop_resumed.log 2>&1 || { cat sl_loop_resumed.log; exit 1; }
+grep "Resuming from batch" sl_loop_resumed.log
 cat "$work/sl_loop/metrics.jsonl"
 
-echo "== rl_loop"
-recipe rl_loop loss_fn=importance_sampling batch_size=4 group_size=4 max_tokens=24 max_steps=3 >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
+echo "== rl_loop, from the weights of sl_loop, which knows the form of an answer"
+mkdir rl_loop
+"$python" -c "
+import json
+last = json.loads(open('sl_loop/checkpoints.jsonl').readlines()[-1])
+print(json.dumps({**last, 'name': 'start', 'batch': 0}))
+" >rl_loop/checkpoints.jsonl
+recipe rl_loop loss_fn=importance_sampling batch_size=4 group_size=8 max_tokens=12 max_steps=3 learning_rate=1e-4 >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
 cat "$work/rl_loop/metrics.jsonl"
 grep -q '"grad_norm"' "$work/rl_loop/metrics.jsonl"
 

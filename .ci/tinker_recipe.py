@@ -13,6 +13,8 @@ import datasets
 import transformers
 
 ROWS = 64
+# What rl_loop adds to each question, so that sl_loop teaches the form of its answers.
+SUFFIX = " Provide a numerical answer without units, written inside \\boxed{}."
 
 
 def examples():
@@ -25,11 +27,11 @@ def examples():
 def load_dataset(name, *_, **__):
     """No Robots and GSM8K, as far as their columns go."""
     if name.endswith("no_robots"):
-        turns = [[("user", question), ("assistant", f"It is {answer}.")] for question, answer in examples()]
+        boxed = "\\boxed{%d}"
+        turns = [[("user", question + SUFFIX), ("assistant", boxed % answer)] for question, answer in examples()]
         rows = {"messages": [[{"role": role, "content": text} for role, text in each] for each in turns]}
     else:
-        # The answer of the recipe's own example is what a small model repeats, so that some samples are right.
-        pairs = [(question, answer if number % 2 else 3) for number, (question, answer) in enumerate(examples())]
+        pairs = list(examples())
         rows = {"question": [question for question, _ in pairs], "answer": [f"#### {answer}" for _, answer in pairs]}
     return datasets.DatasetDict({"train": datasets.Dataset.from_dict(rows)})
 

@@ -92,7 +92,7 @@ impl Training {
                 self.lock().has_sum = false;
                 let response = self.operate(front, Kind::Apply(operation)).await?;
                 let norm = response.applied.ok_or_else(incomplete)?.gradient_norm;
-                Ok(Outcome::Json(json!({"metrics": {"grad_norm": norm, "version": response.version}})))
+                Ok(Outcome::Json(json!({"metrics": {"grad_norm": norm}})))
             }
             Operation::Apply(Err(refused)) => {
                 // What was summed for it is not applied by the next one.
