@@ -29,7 +29,7 @@ url=http://127.0.0.1:$port
 serve() {
     "$evenkeel" serve tinker --set "model=$model" --set "tinker.model_name=$name" --set "tinker.listen=127.0.0.1:$port" \
         --set tinker.unembed=frozen --set tinker.session_expiry=25s --set engine.max_model_len=1024 \
-        --set engine.kv_cache_tokens=8192 >>server.log 2>&1 &
+        --set engine.kv_cache_tokens=8192 --set generation.engine.control_timeout=60s >>server.log 2>&1 &
     server=$!
     for _ in $(seq 300); do
         "$python" -c "import urllib.request as u; u.urlopen('$url/api/v1/healthz')" 2>/dev/null && return
@@ -37,8 +37,9 @@ serve() {
         sleep 1
     done
 }
+# In a subshell, whose process is the recipe's.
 recipe() {
-    "$python" "$here/tinker_recipe.py" "$1" "$model" base_url="$url" model_name="$name" log_path="$work/$1" save_every=1 \
+    exec "$python" "$here/tinker_recipe.py" "$1" "$model" base_url="$url" model_name="$name" log_path="$work/$1" save_every=1 \
         "${@:2}"
 }
 checkpoints() { cat "$work/$1/checkpoints.jsonl" 2>/dev/null | wc -l; }
@@ -48,7 +49,7 @@ echo "== the SDK"
 "$python" "$here/tinker_checks.py" "$url" "$name"
 
 echo "== sl_loop, killed after its second checkpoint and resumed"
-recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3 >sl_loop.log 2>&1 &
+(recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3) >sl_loop.log 2>&1 &
 client=$!
 until [ "$(checkpoints sl_loop)" -ge 2 ]; do
     kill -0 "$client" 2>/dev/null || { cat sl_loop.log; exit 1; }
@@ -56,7 +57,7 @@ until [ "$(checkpoints sl_loop)" -ge 2 ]; do
 done
 kill -9 "$client"
 wait "$client" 2>/dev/null || true
-recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3 >sl_loop_resumed.log 2>&1 || { cat sl_loop_resumed.log; exit 1; }
+(recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3) >sl_loop_resumed.log 2>&1 || { cat sl_loop_resumed.log; exit 1; }
 grep "Resuming from batch" sl_loop_resumed.log
 cat "$work/sl_loop/metrics.jsonl"
 
@@ -67,7 +68,7 @@ import json
 last = json.loads(open('sl_loop/checkpoints.jsonl').readlines()[-1])
 print(json.dumps({**last, 'name': 'start', 'batch': 0}))
 " >rl_loop/checkpoints.jsonl
-recipe rl_loop loss_fn=importance_sampling batch_size=4 group_size=8 max_tokens=12 max_steps=3 learning_rate=1e-4 >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
+(recipe rl_loop loss_fn=importance_sampling batch_size=4 group_size=8 max_tokens=12 max_steps=3 learning_rate=1e-4) >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
 cat "$work/rl_loop/metrics.jsonl"
 grep -q '"grad_norm"' "$work/rl_loop/metrics.jsonl"
 

@@ -144,12 +144,17 @@ impl Backend {
             pause_mode: PauseMode::Wait.into(),
             ..UpdateWeightsRequest::default()
         };
-        let engines = self
-            .call(|| {
-                let (mut client, request) = (self.generation.clone(), request.clone());
-                async move { Ok(client.update_weights(request).await?.into_inner().engines) }
-            })
-            .await?;
+        let engines = self.call(|| {
+            let (mut client, request) = (self.generation.clone(), request.clone());
+            async move {
+                let engines = client.update_weights(request).await?.into_inner().engines;
+                match engines.iter().find_map(|engine| busy(engine.failure.as_ref())) {
+                    Some(status) => Err(status),
+                    None => Ok(engines),
+                }
+            }
+        });
+        let engines = engines.await?;
         let failed = engines.iter().find(|engine| engine.outcome() == EngineUpdateOutcome::Failed);
         if let Some(engine) = failed {
             let why = engine.failure.as_ref().map_or("", |failure| failure.message.as_str());
@@ -169,7 +174,13 @@ impl Backend {
         };
         let engines = self.call(|| {
             let (mut client, request) = (self.generation.clone(), request.clone());
-            async move { Ok(client.prove_weights(request).await?.into_inner().engines) }
+            async move {
+                let engines = client.prove_weights(request).await?.into_inner().engines;
+                match engines.iter().find_map(|engine| busy(engine.failure.as_ref())) {
+                    Some(status) => Err(status),
+                    None => Ok(engines),
+                }
+            }
         });
         let engines = engines.await?;
         let wanted = self.score(version, &ids).await?;
@@ -196,6 +207,12 @@ impl Backend {
     fn next_id(&self, what: &str) -> String {
         format!("{what}-{}", self.ids.fetch_add(1, Ordering::Relaxed))
     }
+}
+
+/// The error of an engine that is to be asked again.
+fn busy(failure: Option<&ItemFailure>) -> Option<Status> {
+    let again = |failure: &&ItemFailure| failure.is_retryable() || failure.code() == FailureCode::DeadlineExceeded;
+    failure.filter(again).map(|failure| Status::unavailable(failure.message.clone()))
 }
 
 /// The failure of an item.

@@ -3,20 +3,24 @@
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use evenkeel_files::sha256;
 use tokio::sync::mpsc;
 
 use crate::Adapters;
-use crate::admission::Admission;
+use crate::admission::{Admission, Room};
 use crate::backend::Backend;
-use crate::error::Failure;
+use crate::error::{ApiError, Failure};
 use crate::futures::Futures;
 use crate::sampling::SampleJob;
 use crate::sessions::Sessions;
 use crate::settings::TinkerSettings;
-use crate::store::{Checkpoint, CheckpointKind, Live, Model, Sampler, Session, State, Weights, now};
+use crate::store::{Live, Model, Session, State, now, remove_folders};
 use crate::training::Training;
+
+/// How long a result that was fetched is kept in any case: its response may be on its way, or lost.
+const LOST: Duration = Duration::from_secs(5);
 
 /// The front.
 pub(crate) struct Front {
@@ -102,6 +106,17 @@ impl Front {
         format!("{what}-{}-{}", self.start, self.ids.fetch_add(1, Ordering::Relaxed))
     }
 
+    /// Room for a request. Results that were fetched make place first.
+    ///
+    /// # Errors
+    /// 429: there is none now.
+    pub(crate) fn admit(&self, bytes: usize) -> Result<Room, ApiError> {
+        self.admission.admit(bytes).or_else(|_| {
+            self.futures.forget_fetched(LOST);
+            self.admission.admit(bytes)
+        })
+    }
+
     pub(crate) fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -183,22 +198,11 @@ impl Front {
                 removed.extend(sampler.weights.clone().filter(|_| is_removed));
                 !is_removed
             });
-            unused(state, removed)
+            state.unused(removed)
         });
-        self.remove(removed.unwrap_or_default());
+        remove_folders(&removed.unwrap_or_default());
         self.sampled.lock().unwrap_or_else(PoisonError::into_inner).retain(|(sampler, _), _| !sampler.starts_with(id));
         tracing::info!(session = id, why, "session ended");
-    }
-
-    /// Removes folders of weights.
-    fn remove(&self, weights: Vec<Weights>) {
-        for weights in weights {
-            if let Err(error) = std::fs::remove_dir_all(&weights.path)
-                && error.kind() != std::io::ErrorKind::NotFound
-            {
-                tracing::warn!(path = weights.path, %error, "weights are not removed");
-            }
-        }
     }
 
     pub(crate) fn begin_model(
@@ -219,105 +223,10 @@ impl Front {
         }
     }
 
-    pub(crate) fn keep_checkpoint(&self, path: String, checkpoint: Checkpoint) -> Result<(), Failure> {
-        self.change(|state| state.checkpoints.insert(path, checkpoint)).map(drop)
-    }
-
-    /// The run and the name of a checkpoint to load.
-    pub(crate) fn training_checkpoint(&self, path: &str) -> Result<(String, String), Failure> {
-        let state = self.state();
-        match state.checkpoints.get(path).filter(|checkpoint| !checkpoint.is_expired()) {
-            Some(Checkpoint { kind: CheckpointKind::Training, run_id, name, .. }) => Ok((run_id.clone(), name.clone())),
-            Some(_) => {
-                Err(Failure::user(format!("path is {path:?}, allowed: a checkpoint of save_weights, to be trained on")))
-            }
-            None => Err(Failure::user(format!("there is no checkpoint {path:?} (any more)"))),
-        }
-    }
-
-    /// The weights of a checkpoint for sampling.
-    pub(crate) fn sampler_checkpoint(&self, path: &str) -> Result<Weights, Failure> {
-        let state = self.state();
-        match state.checkpoints.get(path).filter(|checkpoint| !checkpoint.is_expired()) {
-            Some(Checkpoint { weights: Some(weights), .. }) => Ok(weights.clone()),
-            Some(_) => {
-                Err(Failure::user(format!("model_path is {path:?}, allowed: a checkpoint of save_weights_for_sampler")))
-            }
-            None => Err(Failure::user(format!("there is no checkpoint {path:?} (any more)"))),
-        }
-    }
-
-    /// Keeps what a session samples from; of weights without a name the newest.
-    pub(crate) fn keep_sampler(&self, id: String, sampler: Sampler) -> Result<(), Failure> {
-        let most = self.settings.keep_samplers;
-        let removed = self.change(|state| {
-            let session = sampler.session.clone();
-            state.samplers.insert(id, sampler);
-            let of_session = |sampler: &Sampler| sampler.is_ephemeral && sampler.session == session;
-            let mut oldest: Vec<(u64, String)> = state
-                .samplers
-                .iter()
-                .filter(|(_, sampler)| of_session(sampler))
-                .filter_map(|(id, sampler)| Some((sampler.weights.as_ref()?.version, id.clone())))
-                .collect();
-            oldest.sort_unstable();
-            let beyond = oldest.len().saturating_sub(most);
-            let removed = oldest.into_iter().take(beyond).filter_map(|(_, id)| state.samplers.remove(&id)?.weights);
-            let removed = removed.collect();
-            unused(state, removed)
-        })?;
-        self.remove(removed);
-        Ok(())
-    }
-
-    /// Deletes a checkpoint; `None` where there is none.
-    pub(crate) fn delete_checkpoint(&self, path: &str) -> Result<Option<()>, Failure> {
-        let deleted = self.change(|state| {
-            let checkpoint = state.checkpoints.remove(path)?;
-            let weights = unused(state, checkpoint.weights.clone().into_iter().collect());
-            Some((checkpoint.folder, weights))
-        })?;
-        let Some((folder, weights)) = deleted else { return Ok(None) };
-        if let Some(folder) = folder
-            && let Err(error) = std::fs::remove_dir_all(&folder)
-        {
-            tracing::warn!(path = %folder.display(), %error, "a checkpoint's folder is not removed");
-        }
-        self.remove(weights);
-        Ok(Some(()))
-    }
-
-    /// What time makes obsolete: silent sessions, results that were fetched, checkpoints that expired.
-    pub(crate) fn sweep(&self) {
-        for session in self.sessions.silent(self.settings.session_expiry) {
-            self.end_session(
-                &session,
-                "its session ended: the client was silent for session_expiry; load a checkpoint to go on",
-            );
-        }
-        self.futures.forget_fetched(self.settings.keep_results);
-        let expired = |(path, checkpoint): (&String, &Checkpoint)| checkpoint.is_expired().then(|| path.clone());
-        let expired: Vec<String> = self.state().checkpoints.iter().filter_map(expired).collect();
-        for path in expired {
-            if let Err(failure) = self.delete_checkpoint(&path) {
-                tracing::warn!(path, error = failure.message, "an expired checkpoint is not deleted");
-            }
-        }
-    }
-
     /// Records what was in memory when the server stopped.
     pub(crate) fn parked(&self, live: Option<Live>) {
         if let Err(failure) = self.change(|state| state.live = live) {
             tracing::warn!(error = failure.message, "the model in training is not recorded");
         }
     }
-}
-
-/// Those weights that nothing refers to any more.
-fn unused(state: &State, weights: Vec<Weights>) -> Vec<Weights> {
-    let of_samplers = state.samplers.values().filter_map(|sampler| sampler.weights.as_ref());
-    let of_checkpoints = state.checkpoints.values().filter_map(|checkpoint| checkpoint.weights.as_ref());
-    let used: Vec<&Weights> = of_samplers.chain(of_checkpoints).chain(&state.base).collect();
-    let used: Vec<u64> = used.into_iter().map(|weights| weights.version).collect();
-    weights.into_iter().filter(|weights| !used.contains(&weights.version)).collect()
 }

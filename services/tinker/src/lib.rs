@@ -5,7 +5,7 @@
 //! kept. [`start`] serves it; [`RunningTinker::stop`] saves what is in memory.
 //!
 //! From the outside in: `routes` are the handlers, `operations` runs those of the model in `training` in the order of their numbers (`queue`), `sampling` runs
-//! requests for samples, `futures` keeps results, `store` what survives a restart, `backend` calls the services.
+//! requests for samples, `futures` keeps results, `store` what survives a restart (`kept`: checkpoints and samplers), `backend` calls the services.
 #![forbid(unsafe_code)]
 
 mod admission;
@@ -15,6 +15,7 @@ mod datum;
 mod error;
 mod front;
 mod futures;
+mod kept;
 mod operations;
 mod queue;
 mod routes;

@@ -25,7 +25,8 @@ impl<J> InOrder<J> {
         Self { next: done + 1, waiting: BTreeMap::new(), seen: BTreeMap::new() }
     }
 
-    /// Adds a request, unless its number was taken by the same one before. Returns the id of the request with that number.
+    /// Adds a request, unless its number was taken by the same one before. Returns the id of the request with that number. `job` is told whether
+    /// it is the next: there has to be room for that one, since everything else waits for it.
     ///
     /// # Errors
     /// The number was taken by another request, is too far ahead, or belongs to one that is not remembered any more.
@@ -33,7 +34,7 @@ impl<J> InOrder<J> {
         &mut self,
         number: u64,
         digest: String,
-        job: impl FnOnce() -> Result<(String, J), ApiError>,
+        job: impl FnOnce(bool) -> Result<(String, J), ApiError>,
     ) -> Result<String, ApiError> {
         if let Some((taken, id)) = self.seen.get(&number) {
             return match *taken == digest {
@@ -48,7 +49,7 @@ impl<J> InOrder<J> {
         if number > self.next + AHEAD {
             return Err(ApiError::bad(format!("seq_id is {number}, the next is {}", self.next)));
         }
-        let (id, job) = job()?;
+        let (id, job) = job(number == self.next)?;
         self.seen.insert(number, (digest, id.clone()));
         if self.seen.len() > REMEMBERED {
             self.seen.pop_first();
@@ -85,7 +86,7 @@ mod tests {
     use super::*;
 
     fn add(queue: &mut InOrder<u64>, number: u64, digest: &str) -> Result<String, StatusCode> {
-        let job = || Ok((format!("request-{number}"), number));
+        let job = |_| Ok((format!("request-{number}"), number));
         queue.add(number, digest.to_owned(), job).map_err(|error| error.status)
     }
 

@@ -1,7 +1,7 @@
 //! What survives a restart: sessions, models, checkpoints and samplers, in one file that is replaced as a whole. Weights are in the learner's
 //! folders.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -173,6 +173,15 @@ impl State {
         self.samplers.retain(|_, sampler| sessions.contains_key(&sampler.session));
     }
 
+    /// Those weights that nothing refers to any more.
+    pub(crate) fn unused(&self, weights: Vec<Weights>) -> Vec<Weights> {
+        let of_samplers = self.samplers.values().filter_map(|sampler| sampler.weights.as_ref());
+        let of_checkpoints = self.checkpoints.values().filter_map(|checkpoint| checkpoint.weights.as_ref());
+        let used: BTreeSet<u64> =
+            of_samplers.chain(of_checkpoints).chain(&self.base).map(|weights| weights.version).collect();
+        weights.into_iter().filter(|weights| !used.contains(&weights.version)).collect()
+    }
+
     /// Reads the folder; empty where there is nothing yet.
     ///
     /// # Errors
@@ -197,6 +206,17 @@ impl State {
     /// The operating system's.
     pub(crate) fn write(&self, folder: &Path) -> io::Result<()> {
         replace(&folder.join(FILE), serde_json::to_vec(self).expect("texts and numbers serialise"))
+    }
+}
+
+/// Removes the folders of weights.
+pub(crate) fn remove_folders(weights: &[Weights]) {
+    for Weights { path, .. } in weights {
+        if let Err(error) = std::fs::remove_dir_all(path)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            tracing::warn!(path, %error, "weights are not removed");
+        }
     }
 }
 

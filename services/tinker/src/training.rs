@@ -88,13 +88,13 @@ impl Training {
         &self,
         number: u64,
         digest: String,
-        job: impl FnOnce() -> Result<(Operation, Promise), ApiError>,
+        job: impl FnOnce(bool) -> Result<(Operation, Promise), ApiError>,
     ) -> Result<String, ApiError> {
         if self.ended.is_cancelled() {
             return Err(ApiError::new(axum::http::StatusCode::GONE, format!("model {} has ended", self.model)));
         }
-        let id = self.lock().jobs.add(number, digest, || {
-            let (operation, promise) = job()?;
+        let id = self.lock().jobs.add(number, digest, |is_next| {
+            let (operation, promise) = job(is_next)?;
             Ok((promise.id().to_owned(), (operation, promise)))
         });
         self.arrived.notify_one();

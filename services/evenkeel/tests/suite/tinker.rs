@@ -461,6 +461,19 @@ fn a_second_model_is_refused_while_the_first_client_is_there_and_takes_over_when
 }
 
 #[test]
+fn a_server_without_room_answers_429_and_still_takes_what_the_others_wait_for() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["tinker.max_requests=2"]);
+    let model = server.create(&server.session(), 0).unwrap();
+    let sent = [3, 2].map(|number| server.send(&model, number, "cross_entropy", vec![supervised()]));
+    assert!(sent.iter().all(|(status, _)| *status == 200), "{sent:?}");
+    assert_eq!(server.send(&model, 4, "cross_entropy", vec![supervised()]).0, 429);
+    server.forward_backward(&model, 1, "cross_entropy", vec![supervised()]).unwrap();
+    sent.iter().for_each(|(_, answer)| drop(server.retrieve(answer["request_id"].as_str().unwrap())));
+    assert!(server.optim_step(&model, 4)["metrics"].is_object(), "a request that was refused took no number");
+}
+
+#[test]
 fn keys_are_required_where_there_are_some_and_never_logged() {
     let dir = tempfile::tempdir().unwrap();
     let keys = dir.path().join("keys");

@@ -104,7 +104,7 @@ impl Front {
 
     /// Answers a request that is refused through its future.
     fn refused_future(&self, session: &str, body: &Bytes, failure: Failure) -> Result<Response, ApiError> {
-        let promise = self.futures.promise(self.fresh_id("request"), session, self.admission.admit(body.len())?);
+        let promise = self.futures.promise(self.fresh_id("request"), session, self.admit(body.len())?);
         let id = promise.id().to_owned();
         promise.complete(Outcome::Failed(failure));
         Ok(ok(serde_json::json!({"request_id": id})))

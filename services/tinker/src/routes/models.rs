@@ -160,7 +160,7 @@ fn begin(
     if let Some(id) = created.get(&model) {
         return Ok(ok(json!({"request_id": id, "model_id": model})));
     }
-    let room = front.admission.admit(body.len())?;
+    let room = front.admit(body.len())?;
     let promise = front.futures.promise(front.fresh_id("request"), &session, room);
     let id = promise.id().to_owned();
     created.insert(model.clone(), id.clone());

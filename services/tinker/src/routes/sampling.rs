@@ -153,7 +153,7 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
             false => Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request"))),
         };
     }
-    let room = front.admission.admit(body.len())?;
+    let room = front.admit(body.len())?;
     let promise = front.futures.promise(front.fresh_id("request"), &session, room);
     let id = promise.id().to_owned();
     let sequences: Vec<String> =

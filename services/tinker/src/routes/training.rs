@@ -169,8 +169,8 @@ pub(super) fn submit(
 ) -> Result<Response, ApiError> {
     let training = training(front, model)?;
     front.sessions.heard(&training.session);
-    let id = training.submit(number, digest, || {
-        let room = front.admission.admit(size)?;
+    let id = training.submit(number, digest, |is_next| {
+        let room = if is_next { front.admission.charge(size) } else { front.admit(size)? };
         Ok((operation, front.futures.promise(front.fresh_id("request"), &training.session, room)))
     })?;
     Ok(ok(json!({"request_id": id, "model_id": model})))
