@@ -58,6 +58,24 @@ impl Packed {
         self.all_or_nothing(|packed| packed.append(config, RowSpan::default(), ids, scored))
     }
 
+    /// Appends a sequence with a target of its own for each token: the row of token i predicts `targets[i]`, whatever follows it.
+    ///
+    /// # Errors
+    /// An id outside the vocabulary, a sequence longer than the context or empty, or another number of targets; then nothing is appended.
+    pub fn push_targets(&mut self, config: &Config, ids: &[u32], targets: &[u32]) -> Result<()> {
+        validate_ids(config, ids)?;
+        validate_ids(config, targets)?;
+        if ids.is_empty() || targets.len() != ids.len() {
+            let allowed = format!("{}, one for each token, and at least one", ids.len());
+            return Err(ModelError::input("number of targets", targets.len(), allowed));
+        }
+        let rows = self.append_rows(ids, RowSpan::default());
+        self.rows.extend((rows.first..rows.first + rows.length).map(|row| row as u32));
+        self.targets.extend_from_slice(targets);
+        self.scored.push(self.rows.len());
+        Ok(())
+    }
+
     /// Appends sequences that all begin with `prefix`, whose rows they share: each is given by its tokens after the prefix and by the ascending
     /// indices, in the whole sequence, of its scored tokens, which are after the prefix too.
     ///

@@ -3863,6 +3863,221 @@ pub struct ResetRequest {
 /// The initial weights are in place.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResetResponse {}
+/// One operation.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperateRequest {
+    /// The run whose operations these are. Its first is `begin` or `load`, which takes the learner over as LoadCheckpoint does. Required.
+    #[prost(string, tag = "1")]
+    pub run_id: ::prost::alloc::string::String,
+    /// Number of the operation in the run: 1, 2, 3, ...
+    #[prost(uint64, tag = "2")]
+    pub sequence: u64,
+    /// Required.
+    #[prost(oneof = "operate_request::Kind", tags = "3, 4, 5, 6, 7, 8, 9")]
+    pub kind: ::core::option::Option<operate_request::Kind>,
+}
+/// Nested message and enum types in `OperateRequest`.
+pub mod operate_request {
+    /// Required.
+    #[allow(clippy::large_enum_variant)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Fresh weights.
+        #[prost(message, tag = "3")]
+        Begin(super::BeginOperation),
+        /// The weights of an earlier `save`.
+        #[prost(message, tag = "4")]
+        Load(super::LoadOperation),
+        /// A gradient, added to the sum.
+        #[prost(message, tag = "5")]
+        Accumulate(super::AccumulateOperation),
+        /// An update by the sum.
+        #[prost(message, tag = "6")]
+        Apply(super::ApplyOperation),
+        /// Weights and optimizer, under a name.
+        #[prost(message, tag = "7")]
+        Save(super::SaveOperation),
+        /// Weights for engines.
+        #[prost(message, tag = "8")]
+        Publish(super::PublishOperation),
+        /// A part of the sum that the caller cannot send.
+        #[prost(message, tag = "9")]
+        Abandon(super::AbandonOperation),
+    }
+}
+/// The weights that the learner was started with, and a fresh optimizer.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct BeginOperation {
+    /// The version of the weights: a number that no other weights of this learner's folders ever had.
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    /// Seed of fresh adapters. Absent: learner.lora.seed.
+    #[prost(uint64, optional, tag = "2")]
+    pub adapter_seed: ::core::option::Option<u64>,
+}
+/// Weights that were saved.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LoadOperation {
+    /// The name under which they were saved. Required.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// The run that saved them. Empty: this one.
+    #[prost(string, tag = "2")]
+    pub from_run_id: ::prost::alloc::string::String,
+    /// The moments as well; otherwise the optimizer begins afresh.
+    #[prost(bool, tag = "3")]
+    pub optimizer: bool,
+    /// As in BeginOperation.
+    #[prost(uint64, tag = "4")]
+    pub version: u64,
+}
+/// A loss over sequences, whose gradient is added to the sum. Losses are sums over tokens, at temperature 1, and divided by nothing.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AccumulateOperation {
+    /// At least one.
+    #[prost(message, repeated, tag = "1")]
+    pub data: ::prost::alloc::vec::Vec<TargetSequence>,
+    /// `cross_entropy`, `importance_sampling`, `ppo`, `cispo` or `balanced`. Required.
+    #[prost(string, tag = "2")]
+    pub loss: ::prost::alloc::string::String,
+    /// Lower bound of the ratio, 0 to 1. Absent: 0.8.
+    #[prost(double, optional, tag = "3")]
+    pub clip_low: ::core::option::Option<f64>,
+    /// Upper bound of the ratio, 1 or more. Absent: 1.2.
+    #[prost(double, optional, tag = "4")]
+    pub clip_high: ::core::option::Option<f64>,
+    /// Only the log-probabilities and the loss.
+    #[prost(bool, tag = "5")]
+    pub forward_only: bool,
+}
+/// A sequence with a target for each of its tokens.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TargetSequence {
+    /// At least one.
+    #[prost(uint32, repeated, tag = "1")]
+    pub token_ids: ::prost::alloc::vec::Vec<u32>,
+    /// What each token is to predict: usually the next one. One for each.
+    #[prost(uint32, repeated, tag = "2")]
+    pub target_ids: ::prost::alloc::vec::Vec<u32>,
+    /// One for each: the advantages, or the weights of `cross_entropy`. 0 where a token is not trained on. Finite.
+    #[prost(float, repeated, tag = "3")]
+    pub factors: ::prost::alloc::vec::Vec<f32>,
+    /// The sampler's log-probability of each target. Not with `cross_entropy`.
+    #[prost(float, repeated, tag = "4")]
+    pub sampler_log_probabilities: ::prost::alloc::vec::Vec<f32>,
+    /// With `balanced`: responses with the same number are to the same prompt, and all of a group are in one operation.
+    #[prost(int64, optional, tag = "5")]
+    pub group: ::core::option::Option<i64>,
+}
+/// One update of AdamW, with a constant learning rate. The sum is empty afterwards, also if the update fails.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct ApplyOperation {
+    /// At least 0.
+    #[prost(double, tag = "1")]
+    pub learning_rate: f64,
+    /// 0 to below 1.
+    #[prost(double, tag = "2")]
+    pub beta1: f64,
+    /// 0 to below 1.
+    #[prost(double, tag = "3")]
+    pub beta2: f64,
+    /// Above 0.
+    #[prost(double, tag = "4")]
+    pub epsilon: f64,
+    /// At least 0; 0 where adapters are trained.
+    #[prost(double, tag = "5")]
+    pub weight_decay: f64,
+    /// The gradient is clipped to this norm, above 0. Absent: it is not.
+    #[prost(double, optional, tag = "6")]
+    pub max_gradient_norm: ::core::option::Option<f64>,
+}
+/// Says that a part of the sum is missing for good: the next `apply` fails with the reason, and applies nothing.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct AbandonOperation {
+    /// For the error. Required.
+    #[prost(string, tag = "1")]
+    pub reason: ::prost::alloc::string::String,
+}
+/// Writes weights, moments and a state of the caller, as a checkpoint.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SaveOperation {
+    /// Letters, digits, `-`, `_` and `.`, at most 128. Required.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// At most 1 MiB.
+    #[prost(bytes = "vec", tag = "2")]
+    pub client_state: ::prost::alloc::vec::Vec<u8>,
+    /// Whether one of this name may be replaced.
+    #[prost(bool, tag = "3")]
+    pub overwrite: bool,
+}
+/// Writes the weights for engines; idempotent by version, as Publish. No version is removed.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PublishOperation {}
+/// What an operation did.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct OperateResponse {
+    /// The request's number.
+    #[prost(uint64, tag = "1")]
+    pub sequence: u64,
+    /// The version of the weights after it.
+    #[prost(uint64, tag = "2")]
+    pub version: u64,
+    /// Whether it had been done before, and this is the stored result.
+    #[prost(bool, tag = "3")]
+    pub already_done: bool,
+    /// Of `accumulate`.
+    #[prost(message, optional, tag = "4")]
+    pub accumulated: ::core::option::Option<AccumulateResult>,
+    /// Of `apply`.
+    #[prost(message, optional, tag = "5")]
+    pub applied: ::core::option::Option<ApplyResult>,
+    /// Of `save` and `load`.
+    #[prost(message, optional, tag = "6")]
+    pub checkpoint: ::core::option::Option<CheckpointRef>,
+    /// Of `load`: the client_state of SaveOperation.
+    #[prost(bytes = "vec", tag = "7")]
+    pub client_state: ::prost::alloc::vec::Vec<u8>,
+    /// Of `publish`.
+    #[prost(message, optional, tag = "8")]
+    pub weights: ::core::option::Option<WeightsRef>,
+}
+/// A loss over sequences.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AccumulateResult {
+    /// For each sequence, in their order.
+    #[prost(message, repeated, tag = "1")]
+    pub scores: ::prost::alloc::vec::Vec<TargetScores>,
+    /// The sum.
+    #[prost(double, tag = "2")]
+    pub loss: f64,
+    /// Tokens whose factor is not 0.
+    #[prost(uint64, tag = "3")]
+    pub tokens: u64,
+    /// Those of them whose ratio was beyond a bound.
+    #[prost(uint64, tag = "4")]
+    pub clipped_tokens: u64,
+    /// Sum of their ratios; 0 with `cross_entropy`.
+    #[prost(double, tag = "5")]
+    pub ratio_sum: f64,
+    /// Sum over them of the sampler's log-probability minus the learner's; 0 with `cross_entropy`.
+    #[prost(double, tag = "6")]
+    pub sampler_gap_sum: f64,
+}
+/// The targets of one sequence.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct TargetScores {
+    /// Natural logarithms, one for each target, masked ones included.
+    #[prost(float, repeated, tag = "1")]
+    pub log_probabilities: ::prost::alloc::vec::Vec<f32>,
+}
+/// An update.
+#[derive(Clone, Copy, PartialEq, ::prost::Message)]
+pub struct ApplyResult {
+    /// Global norm of the gradient before clipping.
+    #[prost(double, tag = "1")]
+    pub gradient_norm: f64,
+}
 /// Request for the state of the learner.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct LearnerGetStatusRequest {}
@@ -4264,6 +4479,36 @@ pub mod learner_client {
             req.extensions_mut().insert(GrpcMethod::new("evenkeel.v1.Learner", "Reset"));
             self.inner.unary(req, path, codec).await
         }
+        /// One operation of a caller that trains in operations of its own: it decides what is summed, when the sum is applied and when weights are
+        /// saved, and does all normalisation itself. The operations of a run are numbered and done in that order. Idempotent by (run_id, sequence):
+        /// a repeated one is answered with its stored result, or error, and nothing is done twice. An operation that is refused or fails takes its
+        /// number, too; after an `accumulate` that failed the next `apply` fails, and nothing is applied.
+        /// FAILED_PRECONDITION with OUT_OF_ORDER: another number is next, or the stored result is no longer kept; with NOT_ACCUMULATED: there is no
+        /// complete gradient to apply. INVALID_ARGUMENT also for a number that was taken by another operation.
+        pub async fn operate(
+            &mut self,
+            request: impl tonic::IntoRequest<super::OperateRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::OperateResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/evenkeel.v1.Learner/Operate",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("evenkeel.v1.Learner", "Operate"));
+            self.inner.unary(req, path, codec).await
+        }
         /// The model, its version, and what the learner is doing.
         pub async fn get_status(
             &mut self,
@@ -4365,6 +4610,16 @@ pub mod learner_server {
             &self,
             request: tonic::Request<super::ResetRequest>,
         ) -> std::result::Result<tonic::Response<super::ResetResponse>, tonic::Status>;
+        /// One operation of a caller that trains in operations of its own: it decides what is summed, when the sum is applied and when weights are
+        /// saved, and does all normalisation itself. The operations of a run are numbered and done in that order. Idempotent by (run_id, sequence):
+        /// a repeated one is answered with its stored result, or error, and nothing is done twice. An operation that is refused or fails takes its
+        /// number, too; after an `accumulate` that failed the next `apply` fails, and nothing is applied.
+        /// FAILED_PRECONDITION with OUT_OF_ORDER: another number is next, or the stored result is no longer kept; with NOT_ACCUMULATED: there is no
+        /// complete gradient to apply. INVALID_ARGUMENT also for a number that was taken by another operation.
+        async fn operate(
+            &self,
+            request: tonic::Request<super::OperateRequest>,
+        ) -> std::result::Result<tonic::Response<super::OperateResponse>, tonic::Status>;
         /// The model, its version, and what the learner is doing.
         async fn get_status(
             &self,
@@ -4704,6 +4959,49 @@ pub mod learner_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = ResetSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/evenkeel.v1.Learner/Operate" => {
+                    #[allow(non_camel_case_types)]
+                    struct OperateSvc<T: Learner>(pub Arc<T>);
+                    impl<T: Learner> tonic::server::UnaryService<super::OperateRequest>
+                    for OperateSvc<T> {
+                        type Response = super::OperateResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::OperateRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Learner>::operate(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = OperateSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

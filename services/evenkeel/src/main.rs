@@ -35,6 +35,7 @@ mod runs;
 mod serve;
 mod show;
 mod signals;
+mod tinker;
 mod train;
 mod verifiers;
 mod verify;

@@ -17,7 +17,7 @@ use evenkeel_telemetry::{Series, describe, export_spans, install_metrics, name_p
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
-use crate::{guest, recipe};
+use crate::{guest, recipe, tinker};
 
 /// Where metrics are served and spans are sent, where no flag says so.
 const METRICS_VARIABLE: &str = "EVENKEEL_METRICS";
@@ -45,6 +45,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
     let server = match options.service {
         Service::Engine => return engine(load(&options)?).await,
         Service::Orchestrator => return orchestrator(&options).await,
+        Service::Tinker => return tinker::serve(load(&options)?).await,
         Service::Generation => evenkeel_generation::bind(load::<GenerationSettings>(&options)?).await?,
         Service::Reward => {
             evenkeel_reward::bind_with_worker_processes(load::<RewardSettings>(&options)?, guest::worker_process)
@@ -94,6 +95,10 @@ fn section_of(recipes: &[String], service: Service) -> Result<Table> {
         Service::Generation => to_table(&recipe.generation)?,
         Service::Reward => to_table(&recipe.reward)?,
         Service::Learner => to_table(&recipe.learner_service())?,
+        Service::Tinker => {
+            let sections = [("learner", to_table(&recipe.learner)?), ("engine", to_table(&recipe.engine)?)];
+            sections.into_iter().map(|(name, section)| (name.to_owned(), section.into())).collect()
+        }
         // A gateway judges nothing itself.
         Service::Gateway => Table::new(),
         Service::Orchestrator => within("start", within("recipe", recipes.to_vec().into()).into()),
@@ -109,6 +114,10 @@ fn series_of(service: Service) -> Vec<&'static [Series]> {
         Service::Reward => items(evenkeel_reward::SERIES),
         Service::Learner => items(evenkeel_learner::SERIES),
         Service::Gateway => vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES],
+        // Those of the services in its process.
+        Service::Tinker => {
+            vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES, evenkeel_learner::SERIES, evenkeel_generation::SERIES]
+        }
         Service::Orchestrator => [&[SERVER_SERIES, DISPATCH_SERIES][..], &evenkeel_orchestrator::series()].concat(),
     }
 }

@@ -98,6 +98,26 @@ pub enum LearnerError {
     #[error("a pass of the step failed: begin a new step")]
     StepFailed,
 
+    /// An update without anything that was accumulated for it.
+    #[error("there is no gradient to apply: nothing was accumulated since the last update")]
+    NothingAccumulated,
+
+    /// An update of which a part could not be accumulated.
+    #[error("the gradient is incomplete and nothing was applied: {reason}")]
+    IncompleteSum {
+        /// What happened to it.
+        reason: String,
+    },
+
+    /// An update whose loss or gradient is not finite.
+    #[error("nothing was applied: {reason}; the weights are still those of version {version}")]
+    NotApplied {
+        /// Why.
+        reason: SkipReason,
+        /// The version of the weights.
+        version: u64,
+    },
+
     /// A return to the initial weights of a model that was created in memory.
     #[error("the model was created in memory: only one that was loaded from a folder can be reset")]
     NoModelFolder,

@@ -23,6 +23,14 @@ pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()>
     if trainer.version() == 0 && trainer.check_whole().is_ok() {
         return Ok(());
     }
+    restore_seeded(trainer, source, None)
+}
+
+/// The same, whatever was trained, with fresh adapters of another seed than that of the settings.
+///
+/// # Errors
+/// As [`restore`]; a seed where the settings name weights to begin with.
+pub(crate) fn restore_seeded(trainer: &mut Trainer, source: &ModelSource, seed_of_adapters: Option<u64>) -> Result<()> {
     let Some(folder) = source.folder() else {
         return Err(LearnerError::NoModelFolder);
     };
@@ -32,8 +40,15 @@ pub(crate) fn restore(trainer: &mut Trainer, source: &ModelSource) -> Result<()>
         return Err(LearnerError::setting("model", folder.display(), allowed));
     }
     let parameters = trainer.parameters();
+    let draws = trainer.settings().lora.as_ref().is_some_and(|lora| lora.start.is_none());
+    if let Some(seed) = seed_of_adapters.filter(|_| !draws) {
+        let allowed = "absent: nothing is drawn, since learner.lora has `start` or is absent";
+        return Err(LearnerError::input("adapter_seed", seed, allowed));
+    }
     let weights = match (&trainer.settings().lora, parameters.lora()) {
-        (Some(LoraSettings { start: None, seed, .. }), Some(_)) => Weights::Fresh(parameters.clone(), *seed),
+        (Some(LoraSettings { start: None, seed, .. }), Some(_)) => {
+            Weights::Fresh(parameters.clone(), seed_of_adapters.unwrap_or(*seed))
+        }
         (Some(LoraSettings { start: Some(start), .. }), Some(_)) => {
             Weights::Stored(StoredTrained::open(start, &config, parameters, trainer.base())?)
         }

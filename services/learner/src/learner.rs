@@ -12,6 +12,7 @@ use evenkeel_model::{BaseWeights, Config, GpuMemory, Parameters, Scores, empty_c
 use crate::checkpoint;
 use crate::error::{LearnerError, Result};
 use crate::files::StagedFolder;
+use crate::gradient_sum::GradientSum;
 use crate::group::Group;
 use crate::initial;
 use crate::memory::{MemoryPhase, MemoryPlan, gibibytes};
@@ -31,6 +32,8 @@ pub struct Learner {
     source: ModelSource,
     /// The frozen base, as long as others in this process may want to share it.
     shared: Option<Arc<BaseWeights>>,
+    /// What was accumulated since the last update.
+    pub(crate) sum: GradientSum,
 }
 
 impl Learner {
@@ -110,7 +113,12 @@ impl Learner {
         settings: TrainingSettings,
         division: Division,
     ) -> Result<Self> {
-        let learner = Self { trainer: Trainer::new(config, parameters, settings, division)?, source, shared: None };
+        let learner = Self {
+            trainer: Trainer::new(config, parameters, settings, division)?,
+            source,
+            shared: None,
+            sum: GradientSum::default(),
+        };
         tracing::info!(
             parameters = learner.parameters().count(),
             trained = learner.parameters().trained_count(),
@@ -177,11 +185,13 @@ impl Learner {
     /// Begins a policy step of any number of groups. With `shuffle` and mini-batches, passes wait for the last one: use
     /// [`step_of`](Self::step_of) where the number is known.
     pub fn step(&mut self) -> PolicyStep<'_> {
+        self.sum.interrupt("a training step");
         PolicyStep::new(&mut self.trainer, None)
     }
 
     /// Begins a policy step of `groups` groups. It has the same bits as [`step`](Self::step).
     pub fn step_of(&mut self, groups: usize) -> PolicyStep<'_> {
+        self.sum.interrupt("a training step");
         PolicyStep::new(&mut self.trainer, Some(groups))
     }
 
@@ -203,6 +213,7 @@ impl Learner {
     /// # Errors
     /// An empty batch or an invalid example, by its index; then nothing is changed.
     pub fn supervised_step(&mut self, examples: &[Example]) -> Result<SupervisedReport> {
+        self.sum.interrupt("a training step");
         supervised_step(&mut self.trainer, examples)
     }
 
@@ -276,6 +287,7 @@ impl Learner {
     /// A file that is missing, truncated or altered, another layout or another architecture. The error names it, and the
     /// learner is unchanged.
     pub fn restore_checkpoint(&mut self, folder: &Path) -> Result<Vec<u8>> {
+        self.sum = GradientSum::default();
         checkpoint::restore(&mut self.trainer, folder)
     }
 
@@ -285,7 +297,32 @@ impl Learner {
     /// A model created in memory, or a folder that no longer holds a model of the same shape. If a file or the device fails after that
     /// was checked, the learner refuses to work until it is reset or a checkpoint is restored.
     pub fn reset(&mut self) -> Result<()> {
+        self.sum = GradientSum::default();
         initial::restore(&mut self.trainer, &self.source)
+    }
+
+    /// The same as this version, with fresh adapters of a seed, if there is one, instead of that of the settings.
+    ///
+    /// # Errors
+    /// As [`reset`](Self::reset); a seed where no adapters are drawn.
+    pub fn begin(&mut self, version: u64, adapter_seed: Option<u64>) -> Result<()> {
+        self.sum = GradientSum::default();
+        initial::restore_seeded(&mut self.trainer, &self.source, adapter_seed)?;
+        self.trainer.set_version(version);
+        Ok(())
+    }
+
+    /// Restores a checkpoint as this version, with its moments or, without `optimizer`, with fresh ones. Returns the caller's state.
+    ///
+    /// # Errors
+    /// As [`restore_checkpoint`](Self::restore_checkpoint).
+    pub fn load(&mut self, folder: &Path, version: u64, optimizer: bool) -> Result<Vec<u8>> {
+        let state = self.restore_checkpoint(folder)?;
+        if !optimizer {
+            self.trainer.restart_optimizer()?;
+        }
+        self.trainer.set_version(version);
+        Ok(state)
     }
 
     /// Writes the current weights to `folder/step-VERSION`, completely or not at all.
@@ -323,10 +360,9 @@ impl Learner {
 
     #[cfg(test)]
     pub(crate) fn of(trainer: Trainer, source: ModelSource) -> Self {
-        Self { trainer, source, shared: None }
+        Self { trainer, source, shared: None, sum: GradientSum::default() }
     }
 
-    #[cfg(test)]
     pub(crate) fn trainer_mut(&mut self) -> &mut Trainer {
         &mut self.trainer
     }

@@ -9,11 +9,13 @@
 //! step; `trainer` holds what training changes (`model`, `optimizer`, version); `checkpoint` and `publish` write it.
 #![forbid(unsafe_code)]
 
+mod accumulation;
 mod blocks;
 mod checkpoint;
 mod error;
 mod export;
 mod files;
+mod gradient_sum;
 mod group;
 mod initial;
 mod learner;
@@ -40,6 +42,7 @@ mod timeline;
 mod tokens;
 mod trainer;
 
+pub use accumulation::{Accumulated, Applied, TargetLoss, TargetSequence};
 pub use error::{LearnerError, Result};
 pub use export::{Export, export};
 pub use group::{Group, Response, RewardPart};

@@ -63,7 +63,10 @@ impl MicroBatches {
             for part in &parts {
                 let scored = |index: usize| sequences[index].scored().iter().copied();
                 match part[..] {
-                    [one] => packed.push(config, sequences[one].ids(), scored(one))?,
+                    [one] => match sequences[one].targets() {
+                        Some(targets) => packed.push_targets(config, sequences[one].ids(), targets)?,
+                        None => packed.push(config, sequences[one].ids(), scored(one))?,
+                    },
                     _ => {
                         let prompt = part.first().map_or(&[][..], |&first| sequences[first].prompt());
                         let own = part.iter().map(|&index| (sequences[index].own(), scored(index)));

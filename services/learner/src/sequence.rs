@@ -12,13 +12,40 @@ pub(crate) struct Sequence {
     scored: Vec<usize>,
     /// How many of its first tokens may be computed once for it and others that begin with them.
     prompt: usize,
+    /// What each token predicts, if not the token after it; all are scored then.
+    targets: Option<Vec<u32>>,
 }
 
 impl Sequence {
     /// `scored`: positions in `ids` after the first `prompt` ones, from 1, ascending. The prompt may be computed once for all sequences that begin
     /// with it.
     pub(crate) fn new(ids: Vec<u32>, prompt: usize, scored: Vec<usize>) -> Self {
-        Self { ids, scored, prompt }
+        Self { ids, scored, prompt, targets: None }
+    }
+
+    /// A sequence with a target of its own for each token, computed with rows of its own only. `path` is that of the sequence in errors.
+    ///
+    /// # Errors
+    /// Without tokens, an id outside the vocabulary, longer than the context, another number of targets.
+    pub(crate) fn with_targets(config: &Config, path: &str, ids: &[u32], targets: &[u32]) -> Result<Self> {
+        for (field, ids) in [("tokens", ids), ("targets", targets)] {
+            validate_ids(config, &format!("{path}.{field}"), ids).map_err(LearnerError::Input)?;
+        }
+        validate_length(config, path, ids.len(), "").map_err(LearnerError::Input)?;
+        if targets.len() != ids.len() {
+            let allowed = format!("a list of {}, one for each token", ids.len());
+            return Err(LearnerError::input(
+                format!("{path}.targets"),
+                format_args!("a list of {}", targets.len()),
+                allowed,
+            ));
+        }
+        Ok(Self { ids: ids.to_vec(), scored: Vec::new(), prompt: 0, targets: Some(targets.to_vec()) })
+    }
+
+    /// What each token predicts, if not the token after it.
+    pub(crate) fn targets(&self) -> Option<&[u32]> {
+        self.targets.as_deref()
     }
 
     /// A prompt with a response whose tokens are all scored. `path` is that of the pair in errors.
@@ -32,7 +59,7 @@ impl Sequence {
         let ids = [prompt, response].concat();
         validate_length(config, path, ids.len(), "").map_err(LearnerError::Input)?;
         let scored = (prompt.len()..ids.len()).collect();
-        Ok(Self { ids, scored, prompt: prompt.len() })
+        Ok(Self { ids, scored, prompt: prompt.len(), targets: None })
     }
 
     /// The same, computed with rows of its own only.

@@ -5,9 +5,11 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use candle_core::{Device, Tensor};
-use evenkeel_learner::{Group, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, TrainingSettings};
+use evenkeel_learner::{
+    Group, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, TargetLoss, TargetSequence, TrainingSettings,
+};
 use evenkeel_model::Recompute;
-use evenkeel_objective::{Advantage, Aggregation, PolicyTerm};
+use evenkeel_objective::{Advantage, Aggregation, PolicyTerm, RatioBounds};
 use evenkeel_testing::{GoldenCheck, golden, run, test};
 use serde_json::Value;
 
@@ -36,7 +38,8 @@ fn main() -> ExitCode {
         test(&format!("lora::{name}::three_steps_of_adapters_are_reproduced"), move || adapters(name, name))
     });
     let verl = test("verl::two_updates_a_batch_are_reproduced", || as_verl(Path::new(VERL)));
-    run(families.flat_map(each).flatten().chain(small).chain(lora).chain([verl]).collect())
+    let sums = test("accumulation::sums_over_two_calls_and_their_update_are_reproduced", accumulation);
+    run(families.flat_map(each).flatten().chain(small).chain(lora).chain([verl, sums]).collect())
 }
 
 fn host(tensor: &Tensor) -> Vec<f32> {
@@ -98,6 +101,67 @@ fn reproduces(folder: &Path, change: impl Fn(&mut TrainingSettings)) {
     let mut settings = settings(&golden["settings"]);
     change(&mut settings);
     follows(Learner::open(folder, settings).unwrap(), folder, &golden);
+}
+
+/// Sums of losses that are accumulated over two calls, and the update by them.
+fn accumulation() {
+    let file = Path::new(GOLDEN).join("accumulation.json");
+    let golden: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let number = |value: &Value, name: &str| value[name].as_f64().unwrap();
+    let bounds = RatioBounds { low: number(&golden, "clip_low"), high: number(&golden, "clip_high") };
+    let adam = &golden["adam"];
+    let adam = OptimizerSettings {
+        learning_rate: number(adam, "learning_rate"),
+        betas: [number(adam, "beta1"), number(adam, "beta2")],
+        epsilon: number(adam, "epsilon"),
+        weight_decay: 0.0,
+        max_grad_norm: Some(number(adam, "max_gradient_norm")),
+        ..OptimizerSettings::default()
+    };
+    for case in golden["cases"].as_array().unwrap() {
+        let name = case["loss"].as_str().unwrap();
+        let loss = TargetLoss { loss: name.parse().unwrap(), bounds };
+        let folder = Path::new(GOLDEN).join(case["model"].as_str().unwrap());
+        let mut learner = Learner::open(&folder, TrainingSettings::default()).unwrap();
+        let near = |found: &[Vec<f32>], wanted: &Value, least: f64| {
+            for (found, wanted) in found.iter().zip(wanted.as_array().unwrap()) {
+                let wanted = numbers(wanted);
+                assert_eq!(found.len(), wanted.len());
+                let apart = found.iter().zip(&wanted).map(|(a, b)| (f64::from(*a) - b).abs()).fold(0.0, f64::max);
+                assert!(apart < least, "{name} of {}: {apart:e}", folder.display());
+            }
+        };
+        let mut first = None;
+        for call in case["calls"].as_array().unwrap() {
+            let data: Vec<_> = call["data"].as_array().unwrap().iter().map(target_sequence).collect();
+            let scored = learner.score_targets(&data, loss).unwrap();
+            let done = learner.accumulate(&data, loss).unwrap();
+            near(&done.logp, &call["logp"], 1e-5);
+            let wanted = number(call, "loss");
+            assert!((done.stats.loss - wanted).abs() < 1e-4 * (1.0 + wanted.abs()), "{name}: {}", done.stats.loss);
+            assert!((scored.stats.loss - done.stats.loss).abs() < 1e-5 * (1.0 + wanted.abs()), "{name}");
+            first.get_or_insert(data);
+        }
+        let applied = learner.apply(&adam).unwrap();
+        let norm = number(case, "gradient_norm");
+        assert!((applied.grad_norm / norm - 1.0).abs() < 1e-4, "{name}: {} instead of {norm}", applied.grad_norm);
+        // Adam moves each weight by about the rate, whatever the size of its gradient, so that tiny gradients count.
+        near(&learner.score_targets(&first.unwrap(), loss).unwrap().logp, &case["logp_after"], 5e-3);
+    }
+}
+
+fn target_sequence(value: &Value) -> TargetSequence {
+    let list = |name: &str| match &value[name] {
+        Value::Null => Vec::new(),
+        list => numbers(list).into_iter().map(|x| x as f32).collect(),
+    };
+    TargetSequence {
+        tokens: ids(&value["tokens"]),
+        targets: ids(&value["targets"]),
+        factors: list("factors"),
+        sampler_logp: list("sampler_log_probabilities"),
+        group: value["group"].as_i64(),
+    }
 }
 
 /// PEFT's steps with an adapter beside a model.

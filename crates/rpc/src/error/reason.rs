@@ -119,6 +119,10 @@ reasons! {
     RankRefused = "RANK_REFUSED",
     /// A rank of the learner is lost, or has not joined yet.
     RankLost = "RANK_LOST",
+    /// The operation is not the next of its run.
+    OutOfOrder = "OUT_OF_ORDER",
+    /// There is no complete gradient to apply.
+    NotAccumulated = "NOT_ACCUMULATED",
     /// No group arrived for too long, so the step was dropped.
     StepIdle = "STEP_IDLE",
     /// No engine has the version that the sample asks for.

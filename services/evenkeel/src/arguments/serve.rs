@@ -13,6 +13,8 @@ pub(crate) enum Service {
     Orchestrator,
     /// One address in front of many reward workers.
     Gateway,
+    /// Tinker's HTTP API, with a learner and engines behind it.
+    Tinker,
 }
 
 impl Service {
@@ -25,6 +27,7 @@ impl Service {
             Self::Learner => "learner",
             Self::Orchestrator => "orchestrator",
             Self::Gateway => "gateway",
+            Self::Tinker => "tinker",
         }
     }
 }

@@ -15,6 +15,7 @@ use evenkeel_run_metrics::table;
 use super::pages::{self, Page};
 use crate::arguments::Arguments;
 use crate::documentation::{all_keys, schema, schema_of};
+use crate::tinker::TinkerService;
 
 /// Endings of names that look like settings and are files.
 const FILES: [&str; 10] = [".rs", ".proto", ".json", ".jsonl", ".py", ".md", ".toml", ".yaml", ".html", ".safetensors"];
@@ -88,6 +89,7 @@ fn faults(pages: &[Page]) -> Vec<String> {
         schema_of::<EngineSettings>(),
         schema_of::<GenerationSettings>(),
         schema_of::<LearnerSettings>(),
+        schema_of::<TinkerService>(),
         schema_of::<OrchestratorSettings>(),
         schema_of::<RewardSettings>(),
         schema_of::<GatewaySettings>(),

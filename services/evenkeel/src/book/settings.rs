@@ -12,6 +12,7 @@ use super::blocks::{Block, blocks};
 use super::pages::{self, Page};
 use crate::arguments::Service;
 use crate::recipe::Recipe;
+use crate::tinker::TinkerService;
 
 /// What a server reads: `--set` on top of a text. What is absent is no fault here: nobody starts anything.
 pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result<(), String> {
@@ -22,8 +23,10 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
     }
     // The only settings without a default.
     let model = ["model=model".to_owned()];
+    let tinker = ["model=model".to_owned(), "tinker.model_name=name".to_owned()];
     let set = match service {
         Service::Engine | Service::Learner => &[&model[..], set].concat(),
+        Service::Tinker => &[&tinker[..], set].concat(),
         _ => set,
     };
     match service {
@@ -33,6 +36,7 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
         Service::Learner => load::<LearnerSettings>(text, set),
         Service::Orchestrator => load::<OrchestratorSettings>(text, set),
         Service::Gateway => load::<GatewaySettings>(text, set),
+        Service::Tinker => load::<TinkerService>(text, set),
     }
 }
 
@@ -46,6 +50,7 @@ fn check(block: &Block) -> Result<(), String> {
         Service::Learner,
         Service::Orchestrator,
         Service::Gateway,
+        Service::Tinker,
     ];
     if let Some(service) = services.into_iter().find(|service| mark == format!("serve-{}", service.name())) {
         return of_service(service, &block.text, &[]);

@@ -41,6 +41,7 @@ mod starts;
 mod study;
 mod support;
 mod tied_head;
+mod tinker;
 mod verify;
 mod verify_code;
 mod watch;

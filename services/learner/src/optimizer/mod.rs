@@ -167,6 +167,13 @@ impl Optimizer {
         Ok(())
     }
 
+    /// Begins with fresh moments, whatever was done before.
+    pub(crate) fn restart(&mut self, parameters: &Parameters) -> Result<()> {
+        self.moments.reset(parameters)?;
+        self.counts = UpdateCounts::START;
+        Ok(())
+    }
+
     /// One update of the own parameters with `scale` times their gradient. A phase begins with fresh moments.
     ///
     /// A loss or gradient that is not finite changes neither weights nor moments nor the number of updates.

@@ -5,10 +5,13 @@ use std::path::{Path, PathBuf};
 use candle_core::DType;
 use evenkeel_files::FileDigest;
 use evenkeel_proto::FieldError;
-use evenkeel_proto::v1::{CheckpointRef, SaveCheckpointRequest, load_checkpoint_request::Which};
+use evenkeel_proto::v1::{
+    CheckpointRef, LoadOperation, SaveCheckpointRequest, SaveOperation, load_checkpoint_request::Which,
+};
 use evenkeel_rpc::error::{Reason, ServiceError};
 use serde::{Deserialize, Serialize};
 
+use super::lease::Lease;
 use super::{convert, retention};
 use crate::checkpoint::{self, read_client_state};
 use crate::error::{LearnerError, Result};
@@ -60,6 +63,50 @@ impl CheckpointStore {
         learner.save_checkpoint_as(&path, &bytes, self.dtype).map_err(convert::error)?;
         retention::remove_old(&self.folder.join(&envelope.run_id), keep, &besides).map_err(convert::error)?;
         reference(&path, &envelope).map_err(convert::error)
+    }
+
+    /// Writes a checkpoint under a name of its run.
+    pub(super) fn save_named(
+        &self,
+        learner: &Learner,
+        run_id: &str,
+        request: &SaveOperation,
+    ) -> Result<CheckpointRef, ServiceError> {
+        Lease::validate_name("save.name", &request.name)?;
+        let state = &request.client_state;
+        let allowed = format!("at most {MAX_CLIENT_STATE} bytes");
+        let size = state.len();
+        FieldError::ensure(size <= MAX_CLIENT_STATE, "save.client_state", format_args!("{size} bytes"), allowed)?;
+        let path = self.named(run_id, &request.name);
+        if !request.overwrite && path.exists() {
+            return Err(ServiceError::AlreadyExists { what: format!("a checkpoint `{}` of this run", request.name) });
+        }
+        let version = learner.version();
+        let envelope = Envelope { run_id: run_id.to_owned(), step: 0, version, client_state: state.clone() };
+        let bytes = serde_json::to_vec(&envelope).expect("numbers and strings serialise");
+        learner.save_checkpoint_as(&path, &bytes, self.dtype).map_err(convert::error)?;
+        reference(&path, &envelope).map_err(convert::error)
+    }
+
+    /// Restores a checkpoint that was saved under a name, as another version.
+    pub(super) fn load_named(
+        &self,
+        learner: &mut Learner,
+        run_id: &str,
+        request: &LoadOperation,
+    ) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
+        Lease::validate_name("load.name", &request.name)?;
+        let from = if request.from_run_id.is_empty() { run_id } else { &request.from_run_id };
+        Lease::validate_name("load.from_run_id", from)?;
+        let path = self.resolve(&self.named(from, &request.name))?;
+        let envelope = envelope_of(&path, from)?;
+        learner.load(&path, request.version, request.optimizer).map_err(convert::error)?;
+        Ok((reference(&path, &envelope).map_err(convert::error)?, envelope.client_state))
+    }
+
+    /// The folder of a checkpoint with a name, apart from those of steps.
+    fn named(&self, run_id: &str, name: &str) -> PathBuf {
+        self.folder.join(run_id).join("named").join(name)
     }
 
     /// Restores the requested checkpoint, or the newest complete one. Returns it with the caller's state.
@@ -142,7 +189,8 @@ impl CheckpointStore {
     }
 }
 
-fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
+/// What is stored besides the learner's state, of a checkpoint of that run.
+fn envelope_of(path: &Path, run_id: &str) -> Result<Envelope, ServiceError> {
     let bytes = read_client_state(path).map_err(convert::error)?;
     let envelope: Envelope = serde_json::from_slice(&bytes)
         .map_err(|e| ServiceError::DataLoss { message: format!("checkpoint {}: {e}", path.display()) })?;
@@ -150,6 +198,11 @@ fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(Checkpo
         let message = format!("checkpoint {} is of run `{}`", path.display(), envelope.run_id);
         return Err(ServiceError::Precondition { reason: Reason::RunMismatch, message });
     }
+    Ok(envelope)
+}
+
+fn try_load(learner: &mut Learner, path: &Path, run_id: &str) -> Result<(CheckpointRef, Vec<u8>), ServiceError> {
+    let envelope = envelope_of(path, run_id)?;
     learner.restore_checkpoint(path).map_err(convert::error)?;
     let checkpoint = reference(path, &envelope).map_err(convert::error)?;
     Ok((checkpoint, envelope.client_state))

@@ -1,8 +1,8 @@
 //! Commands for the thread that owns the learner.
 
 use evenkeel_proto::v1::{
-    LoadCheckpointRequest, LoadCheckpointResponse, PublishRequest, PublishResponse, ResetRequest, ResetResponse,
-    SaveCheckpointRequest, SaveCheckpointResponse, TrainHeader,
+    LoadCheckpointRequest, LoadCheckpointResponse, OperateRequest, OperateResponse, PublishRequest, PublishResponse,
+    ResetRequest, ResetResponse, SaveCheckpointRequest, SaveCheckpointResponse, TrainHeader,
 };
 use evenkeel_rpc::error::ServiceError;
 use tokio::sync::oneshot;
@@ -24,6 +24,8 @@ pub(super) enum Command {
     Load { request: LoadCheckpointRequest, reply: Reply<LoadCheckpointResponse> },
     /// The initial weights.
     Reset { request: ResetRequest, reply: Reply<ResetResponse> },
+    /// One operation of a caller that trains in its own.
+    Operate { request: Box<OperateRequest>, reply: Reply<OperateResponse> },
 }
 
 impl Command {

@@ -102,9 +102,13 @@ pub(super) fn error(error: LearnerError) -> ServiceError {
         error @ LearnerError::Rank(_) => {
             ServiceError::Unavailable { reason: Reason::RankLost, message: error.to_string() }
         }
+        error @ (LearnerError::NothingAccumulated | LearnerError::IncompleteSum { .. }) => {
+            ServiceError::Precondition { reason: Reason::NotAccumulated, message: error.to_string() }
+        }
         error @ LearnerError::NoRoom(_) => ServiceError::NoMemory { message: error.to_string() },
         // Not a failed precondition, after which a run goes back to its checkpoint and would come to the same step again.
         error @ (LearnerError::SkippedUpdates { .. }
+        | LearnerError::NotApplied { .. }
         | LearnerError::NotFinite { .. }
         | LearnerError::Model(
             ModelError::Device(_) | ModelError::NotFinite { .. } | ModelError::NotFiniteLogits,

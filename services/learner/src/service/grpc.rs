@@ -7,8 +7,9 @@ use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::{
     LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest, LoadCheckpointResponse, ModelInfo,
-    PublishRequest, PublishResponse, QueueStatus, ResetRequest, ResetResponse, SaveCheckpointRequest,
-    SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent, TrainRequest, train_request,
+    OperateRequest, OperateResponse, PublishRequest, PublishResponse, QueueStatus, ResetRequest, ResetResponse,
+    SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse, TrainEvent, TrainRequest,
+    train_request,
 };
 use evenkeel_rpc::admission::Unit;
 use evenkeel_rpc::error::ServiceError;
@@ -206,6 +207,14 @@ impl Learner for LearnerService {
     async fn reset(&self, request: Request<ResetRequest>) -> Result<Response<ResetResponse>, Status> {
         let request = request.into_inner();
         self.ask(|reply| Command::Reset { request, reply }).await
+    }
+
+    async fn operate(&self, request: Request<OperateRequest>) -> Result<Response<OperateResponse>, Status> {
+        if self.drain.is_draining() {
+            return Err(ServiceError::Draining.into());
+        }
+        let request = Box::new(request.into_inner());
+        self.ask(|reply| Command::Operate { request, reply }).await
     }
 
     async fn get_status(

@@ -16,6 +16,7 @@ use super::command::{Command, Reply};
 use super::convert;
 use super::leader::{Leader, Teller, order};
 use super::lease::Lease;
+use super::operations::{OperationLog, Parts};
 use super::score::{Arrival, ScoreCommand, Scoring};
 use super::settings::LearnerSettings;
 use super::status::StatusBoard;
@@ -32,6 +33,7 @@ pub(super) struct LearnerThread {
     checkpoints: CheckpointStore,
     weights: WeightsStore,
     scoring: Scoring,
+    operations: OperationLog,
     status: StatusBoard,
     /// What it has of other ranks, if there are any.
     leader: Option<Leader>,
@@ -61,6 +63,7 @@ impl LearnerThread {
                 settings.weights_read_here,
             ),
             scoring: Scoring::new(scores, published, status.clone())?,
+            operations: OperationLog::default(),
             status,
             leader,
         })
@@ -117,6 +120,16 @@ impl LearnerThread {
             Command::Save { request, reply } => answer(reply, self.save(request)),
             Command::Load { request, reply } => answer(reply, self.load(&request)),
             Command::Reset { request, reply } => answer(reply, self.reset(&request)),
+            Command::Operate { reply, .. } if self.leader.is_some() => {
+                // The other ranks would not take part.
+                let refused = FieldError::new("training.ranks", "in use", "one rank for callers that train in operations");
+                answer(reply, Err(refused.into()));
+            }
+            Command::Operate { request, reply } => {
+                let Self { learner, lease, training, checkpoints, weights, scoring, operations, status, .. } = self;
+                let parts = Parts { learner, lease, training, checkpoints, weights, scoring, status };
+                answer(reply, operations.follow(parts, &request));
+            }
         }
     }
 
@@ -212,7 +225,7 @@ impl LearnerThread {
 
 fn state_of(command: &Command) -> LearnerState {
     match command {
-        Command::Train { .. } => LearnerState::Training,
+        Command::Train { .. } | Command::Operate { .. } => LearnerState::Training,
         Command::Publish { .. } | Command::Save { .. } | Command::Load { .. } | Command::Reset { .. } => {
             LearnerState::Writing
         }

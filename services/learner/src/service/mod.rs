@@ -4,7 +4,7 @@
 //! [`command`]s and wait for its answers. Steps are never interleaved, and a cancelled call leaves nothing half done.
 //! [`train`] runs a step from its header to its report, [`score`] batches sequences to score, [`score_request`] is what they ask for, [`artifacts`] writes
 //! checkpoints and weights, [`skipped_batches`] the batches of skipped updates, [`lease`] decides which run the learner
-//! serves, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
+//! serves, [`operations`] runs those of callers that train in operations of their own, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
 //! measurements under verl's names, [`instruments`] records its metrics, which [`series`] lists, and [`spans`] its trace.
 //! With several ranks, [`leader`] is what rank 0 has of the others, which join at [`rank_port`] as [`rank_identity`] says who they are, and
 //! [`follow`] is what each of these does.
@@ -19,6 +19,7 @@ mod instruments;
 mod leader;
 mod learner_thread;
 mod lease;
+mod operations;
 mod rank_identity;
 mod rank_port;
 mod report;

@@ -59,6 +59,16 @@ impl Trainer {
         Ok(())
     }
 
+    /// Gives the weights another version: a caller that returns to earlier weights keeps versions apart in this way.
+    pub(crate) fn set_version(&mut self, version: u64) {
+        self.version = version;
+    }
+
+    /// Begins with fresh moments, whatever was done before.
+    pub(crate) fn restart_optimizer(&mut self) -> Result<()> {
+        self.optimizer.restart(self.model.parameters())
+    }
+
     /// Refuses to work with what a partially loaded folder, or an exchange that failed, has left.
     ///
     /// # Errors

@@ -7,6 +7,7 @@ use super::Trainer;
 use crate::error::{LearnerError, Result};
 use crate::memory::MemoryPhase;
 use crate::optimizer::{OptimizerState, TrainingPhase, UpdateGradient, UpdateReport};
+use crate::settings::OptimizerSettings;
 use crate::timeline::{PassKind, Timeline};
 
 /// The gradient of an update.
@@ -57,14 +58,30 @@ impl Trainer {
         scale: f64,
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
-        let began = Timeline::now();
-        let gradients = self.take_gradient(gradient)?;
-        let gradient = UpdateGradient { tensors: &gradients, norm: self.norm_over_ranks(&gradients)? };
         let settings = match phase {
             TrainingPhase::Policy => &self.settings.optimizer,
             TrainingPhase::Supervised => &self.settings.supervised,
         };
+        let settings = settings.clone();
+        let gradients = self.take_gradient(gradient)?;
+        self.update_by(phase, &settings, &gradients, scale, loss_is_finite)
+    }
+
+    /// The same with a gradient at hand, and settings of the optimizer for this update alone.
+    ///
+    /// # Errors
+    /// As [`update`](Self::update).
+    pub(crate) fn update_by(
+        &mut self,
+        phase: TrainingPhase,
+        settings: &OptimizerSettings,
+        gradients: &[Tensor],
+        scale: f64,
+        loss_is_finite: bool,
+    ) -> Result<UpdateReport> {
+        let began = Timeline::now();
         let target = self.model.for_update();
+        let gradient = UpdateGradient { tensors: gradients, norm: self.norm_over_ranks(gradients)? };
         let updated = self.optimizer.update(phase, settings, target, gradient, scale, loss_is_finite);
         let report = self.explained(MemoryPhase::Updating, updated)?;
         if report.skipped.is_none() && !self.division().is_alone() {

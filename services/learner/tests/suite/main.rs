@@ -1,6 +1,7 @@
 //! The learner as a library and as a service, on small random models.
 #![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod accumulation;
 mod bad_input;
 mod checkpoints;
 mod lag;

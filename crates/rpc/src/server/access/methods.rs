@@ -19,6 +19,7 @@ const METHODS: [(&str, Role); 25] = [
     ("evenkeel.v1.Learner/SaveCheckpoint", Role::Orchestrator),
     ("evenkeel.v1.Learner/LoadCheckpoint", Role::Orchestrator),
     ("evenkeel.v1.Learner/Reset", Role::Orchestrator),
+    ("evenkeel.v1.Learner/Operate", Role::Orchestrator),
     ("evenkeel.v1.Learner/GetStatus", Role::Reader),
     ("evenkeel.v1.Orchestrator/StartRun", Role::Admin),
     ("evenkeel.v1.Orchestrator/StopRun", Role::Admin),

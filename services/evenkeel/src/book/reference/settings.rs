@@ -13,6 +13,7 @@ use serde_json::Value;
 use super::{cell, hold};
 use crate::documentation::{described, is_table, options, schema_of};
 use crate::recipe::Recipe;
+use crate::tinker::TinkerService;
 
 const TITLE: &str = "# All settings
 
@@ -138,6 +139,15 @@ fn page() -> String {
         &[server, client, ("page", "As [page](#page) of a recipe.")],
     );
     text += &tables::<GatewaySettings>("serve gateway: ", &[server, client]);
+    text += &tables::<TinkerService>(
+        "serve tinker: ",
+        &[
+            ("learner", "As [learner](#learner) of a recipe, with `lora` of rank 32 and alpha 32."),
+            ("engine", "As [engine](#engine) of a recipe."),
+            ("generation", "As [generation](#generation) of a recipe."),
+            ("tinker.client", "As [services.client](#servicesclient) of a recipe."),
+        ],
+    );
     text
 }
 

@@ -4,6 +4,7 @@ mod arriving;
 mod checkpoints;
 mod lag;
 mod lease;
+mod operations;
 mod probes;
 mod progress;
 mod published;

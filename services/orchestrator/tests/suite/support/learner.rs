@@ -11,10 +11,10 @@ use evenkeel_proto::v1::learner_server::Learner;
 use evenkeel_proto::v1::load_checkpoint_request::Which;
 use evenkeel_proto::v1::{
     CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
-    LoadCheckpointResponse, ModelInfo, PublishRequest, PublishResponse, ReplacedTensors, ResetRequest, ResetResponse,
-    SampleReport, SaveCheckpointRequest, SaveCheckpointResponse, ScoreItem, ScoreRequest, ScoreResponse,
-    TokenStatistics, TrainAccepted, TrainEvent, TrainGroup, TrainKind, TrainReport, TrainRequest, TrainSample,
-    WeightsRef, score_request, train_request,
+    LoadCheckpointResponse, ModelInfo, OperateRequest, OperateResponse, PublishRequest, PublishResponse,
+    ReplacedTensors, ResetRequest, ResetResponse, SampleReport, SaveCheckpointRequest, SaveCheckpointResponse,
+    ScoreItem, ScoreRequest, ScoreResponse, TokenStatistics, TrainAccepted, TrainEvent, TrainGroup, TrainKind,
+    TrainReport, TrainRequest, TrainSample, WeightsRef, score_request, train_request,
 };
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio_stream::StreamExt;
@@ -392,6 +392,10 @@ impl Learner for FakeLearner {
     async fn reset(&self, request: Request<ResetRequest>) -> Result<Response<ResetResponse>, Status> {
         *self.memory.lock().unwrap() = Memory { run_id: request.into_inner().run_id, ..Memory::default() };
         Ok(Response::new(ResetResponse {}))
+    }
+
+    async fn operate(&self, _: Request<OperateRequest>) -> Result<Response<OperateResponse>, Status> {
+        Err(Status::unimplemented("operations are not what is tested"))
     }
 
     async fn get_status(

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# Tinker's SDK and tinker-cookbook, unmodified, against `evenkeel serve tinker`:
+#
+#     .ci/tinker.sh MODEL [EVENKEEL]
+#
+# MODEL is the folder of a small model with a tokenizer, such as SmolLM2-135M; EVENKEEL the binary. TINKER_PYTHON may name a Python with the
+# packages; otherwise a virtual environment is made, which takes some gigabytes.
+set -euo pipefail
+here=$(cd "$(dirname "$0")" && pwd)
+model=$(realpath "$1")
+evenkeel=$(realpath "${2:-target/release/evenkeel}")
+work=$(mktemp -d)
+# A name of the cookbook's table, whose tokenizer and renderer are then those of the model.
+name=meta-llama/Llama-3.2-1B
+server=
+trap '[ -n "$server" ] && kill "$server" 2>/dev/null && wait "$server" 2>/dev/null; rm -rf "$work"' EXIT
+cd "$work"
+
+python=${TINKER_PYTHON:-}
+if [ -z "$python" ]; then
+    python3 -m venv venv
+    venv/bin/pip install --quiet tinker==0.38.0 "tinker-cookbook[math-rl]==0.6.1"
+    python=$work/venv/bin/python
+fi
+export TINKER_API_KEY=tml-0123456789abcdef TINKER_TELEMETRY=0 HF_HUB_OFFLINE=1 PYTHONUNBUFFERED=1
+
+port=$("$python" -c 'import socket; s = socket.socket(); s.bind(("127.0.0.1", 0)); print(s.getsockname()[1])')
+url=http://127.0.0.1:$port
+serve() {
+    "$evenkeel" serve tinker --set "model=$model" --set "tinker.model_name=$name" --set "tinker.listen=127.0.0.1:$port" \
+        --set tinker.unembed=frozen --set tinker.session_expiry=25s --set engine.max_model_len=1024 \
+        --set engine.kv_cache_tokens=8192 --set generation.engine.control_timeout=60s >>server.log 2>&1 &
+    server=$!
+    for _ in $(seq 300); do
+        "$python" -c "import urllib.request as u; u.urlopen('$url/api/v1/healthz')" 2>/dev/null && return
+        kill -0 "$server" || { cat server.log; exit 1; }
+        sleep 1
+    done
+}
+# In a subshell, whose process is the recipe's.
+recipe() {
+    exec "$python" "$here/tinker_recipe.py" "$1" "$model" base_url="$url" model_name="$name" log_path="$work/$1" save_every=1 \
+        "${@:2}"
+}
+checkpoints() { cat "$work/$1/checkpoints.jsonl" 2>/dev/null | wc -l; }
+
+serve
+echo "== the SDK"
+"$python" "$here/tinker_checks.py" "$url" "$name"
+
+echo "== sl_loop, killed after its second checkpoint and resumed"
+(recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3) >sl_loop.log 2>&1 &
+client=$!
+until [ "$(checkpoints sl_loop)" -ge 2 ]; do
+    kill -0 "$client" 2>/dev/null || { cat sl_loop.log; exit 1; }
+    sleep 0.2
+done
+kill -9 "$client"
+wait "$client" 2>/dev/null || true
+(recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3) >sl_loop_resumed.log 2>&1 || { cat sl_loop_resumed.log; exit 1; }
+grep "Resuming from batch" sl_loop_resumed.log
+cat "$work/sl_loop/metrics.jsonl"
+
+echo "== rl_loop, from the weights of sl_loop, which knows the form of an answer"
+mkdir rl_loop
+"$python" -c "
+import json
+last = json.loads(open('sl_loop/checkpoints.jsonl').readlines()[-1])
+print(json.dumps({**last, 'name': 'start', 'batch': 0}))
+" >rl_loop/checkpoints.jsonl
+(recipe rl_loop loss_fn=importance_sampling batch_size=4 group_size=8 max_tokens=12 max_steps=3 learning_rate=1e-4) >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
+cat "$work/rl_loop/metrics.jsonl"
+grep -q '"grad_norm"' "$work/rl_loop/metrics.jsonl"
+
+echo "== a restart of the server"
+kill "$server"
+wait "$server" || true
+serve
+"$python" -c "
+import json, urllib.request as u
+request = u.Request('$url/api/v1/checkpoints', headers={'X-API-Key': '$TINKER_API_KEY'})
+paths = [each['tinker_path'] for each in json.load(u.urlopen(request))['checkpoints']]
+assert any(path.endswith('/sampler_weights/final') for path in paths), paths
+print(len(paths), 'checkpoints')
+"
+! grep -q "$TINKER_API_KEY" server.log
+echo "all of it passed"

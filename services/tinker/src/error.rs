@@ -1,0 +1,136 @@
+//! Refused requests, and operations that failed.
+
+use axum::http::StatusCode;
+use axum::http::header::CONTENT_TYPE;
+use axum::response::{IntoResponse, Response};
+use evenkeel_proto::FieldError;
+use evenkeel_rpc::client::ClientError;
+use evenkeel_rpc::server::FileError;
+use serde_json::json;
+use tonic::{Code, Status};
+
+/// Whose fault a failure is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Category {
+    User,
+    Server,
+}
+
+impl Category {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::User => "user",
+            Self::Server => "server",
+        }
+    }
+}
+
+/// Why an operation failed.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Failure {
+    pub(crate) category: Category,
+    pub(crate) message: String,
+}
+
+impl Failure {
+    pub(crate) fn user(message: impl Into<String>) -> Self {
+        Self { category: Category::User, message: message.into() }
+    }
+
+    pub(crate) fn server(message: impl Into<String>) -> Self {
+        Self { category: Category::Server, message: message.into() }
+    }
+}
+
+impl From<FieldError> for Failure {
+    fn from(error: FieldError) -> Self {
+        Self::user(error.to_string())
+    }
+}
+
+impl From<Status> for Failure {
+    fn from(status: Status) -> Self {
+        let message = status.message().to_owned();
+        match status.code() {
+            Code::InvalidArgument | Code::FailedPrecondition | Code::NotFound | Code::AlreadyExists => {
+                Self::user(message)
+            }
+            _ => Self::server(message),
+        }
+    }
+}
+
+/// A request that is refused at once.
+#[derive(Debug)]
+pub(crate) struct ApiError {
+    pub(crate) status: StatusCode,
+    pub(crate) message: String,
+}
+
+impl ApiError {
+    pub(crate) fn new(status: StatusCode, message: impl Into<String>) -> Self {
+        Self { status, message: message.into() }
+    }
+
+    pub(crate) fn bad(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::BAD_REQUEST, message)
+    }
+
+    pub(crate) fn not_found(message: impl Into<String>) -> Self {
+        Self::new(StatusCode::NOT_FOUND, message)
+    }
+
+    pub(crate) fn overloaded() -> Self {
+        Self::new(StatusCode::TOO_MANY_REQUESTS, "too many requests wait (max_requests, max_memory): try again later")
+    }
+}
+
+impl From<FieldError> for ApiError {
+    fn from(error: FieldError) -> Self {
+        Self::bad(error.to_string())
+    }
+}
+
+impl IntoResponse for ApiError {
+    fn into_response(self) -> Response {
+        let category = if self.status.is_server_error() { Category::Server } else { Category::User };
+        let body = json!({"error": self.message, "detail": self.message, "category": category.name()}).to_string();
+        (self.status, [(CONTENT_TYPE, "application/json")], body).into_response()
+    }
+}
+
+/// Why the front does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum TinkerError {
+    /// An invalid setting.
+    #[error("tinker.{0}")]
+    Setting(FieldError),
+    /// A file that a setting names cannot be used.
+    #[error(transparent)]
+    File(#[from] FileError),
+    /// The address cannot be listened on.
+    #[error("tinker.listen: {address}: {source}")]
+    Listen {
+        /// The address.
+        address: String,
+        /// The operating system's error.
+        source: std::io::Error,
+    },
+    /// What survived the last start cannot be read or written.
+    #[error("tinker.folder: {0}")]
+    State(std::io::Error),
+    /// The learner or the generation service cannot be connected to as the settings say.
+    #[error(transparent)]
+    Client(#[from] ClientError),
+    /// The learner or the generation service refuses to begin.
+    #[error("{what}: {message}")]
+    Backend {
+        /// What was to be done.
+        what: &'static str,
+        /// The refusal.
+        message: String,
+    },
+    /// The tokenizer of the model cannot be read.
+    #[error(transparent)]
+    Tokenizer(#[from] evenkeel_hf::FolderError),
+}

@@ -1,0 +1,252 @@
+//! Creating a model, afresh or from a checkpoint. There is one at a time: the next one takes its place once its session has ended.
+
+use std::sync::{Arc, PoisonError};
+
+use axum::body::Bytes;
+use axum::extract::State;
+use axum::response::Response;
+use evenkeel_files::sha256;
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::operate_request::Kind;
+use evenkeel_proto::v1::{BeginOperation, LoadOperation};
+use serde::Deserialize;
+use serde_json::{Value, json};
+
+use super::training::submit;
+use super::{ok, read};
+use crate::Adapters;
+use crate::error::{ApiError, Failure};
+use crate::front::Front;
+use crate::futures::{Outcome, Promise};
+use crate::operations::activate;
+use crate::settings::UnembedSetting;
+use crate::training::{Operation, Training};
+
+#[derive(Deserialize)]
+#[serde(default)]
+struct LoraConfig {
+    rank: u32,
+    seed: Option<i64>,
+    train_unembed: bool,
+    train_mlp: bool,
+    train_attn: bool,
+}
+
+impl Default for LoraConfig {
+    fn default() -> Self {
+        Self { rank: 32, seed: None, train_unembed: true, train_mlp: true, train_attn: true }
+    }
+}
+
+#[derive(Deserialize)]
+struct Create {
+    session_id: String,
+    model_seq_id: u64,
+    base_model: String,
+    lora_config: Option<LoraConfig>,
+    user_metadata: Option<Value>,
+    optimizer_config: Option<OptimizerConfig>,
+}
+
+#[derive(Deserialize)]
+struct OptimizerConfig {
+    #[serde(rename = "type")]
+    kind: Option<String>,
+}
+
+/// The weights that a model begins with.
+enum Origin {
+    Fresh { seed: Option<u64> },
+    Checkpoint { path: String, optimizer: bool },
+}
+
+pub(super) async fn create(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
+    let request: Create = read(&body)?;
+    front.check_session(&request.session_id)?;
+    let checked = check(&front, &request);
+    let Create { session_id, model_seq_id, user_metadata, .. } = request;
+    let origin = match checked {
+        Ok(seed) => Origin::Fresh { seed },
+        Err(error) => return front.refused_future(&session_id, &body, error.into()),
+    };
+    begin(&front, session_id, model_seq_id, user_metadata, origin, &body)
+}
+
+/// Refuses what this server would not do as it was asked. Returns the seed of the adapters.
+fn check(front: &Front, request: &Create) -> Result<Option<u64>, FieldError> {
+    check_base(front, &request.base_model)?;
+    let kind = request.optimizer_config.as_ref().and_then(|config| config.kind.as_deref());
+    if let Some(other) = kind.filter(|kind| *kind != "adamw") {
+        return Err(FieldError::quoted("optimizer_config.type", other, "adamw"));
+    }
+    let Some(lora) = &request.lora_config else {
+        return Err(FieldError::missing("lora_config", "adapters: all weights are not trained here"));
+    };
+    let Adapters { rank, mlp, attention, .. } = front.adapters;
+    FieldError::ensure(
+        lora.rank == rank,
+        "lora_config.rank",
+        lora.rank,
+        format!("{rank}, that of this server (its setting learner.lora.rank)"),
+    )?;
+    for (field, asked, served) in
+        [("lora_config.train_mlp", lora.train_mlp, mlp), ("lora_config.train_attn", lora.train_attn, attention)]
+    {
+        FieldError::ensure(
+            asked == served,
+            field,
+            asked,
+            format!("{served} (the server's setting learner.lora.targets)"),
+        )?;
+    }
+    if lora.train_unembed && front.settings.unembed == UnembedSetting::Refuse {
+        let allowed = "false: the output head has no adapter here (or set tinker.unembed = frozen on the server, which leaves it as it is)";
+        return Err(FieldError::new("lora_config.train_unembed", true, allowed));
+    }
+    lora.seed
+        .map(|seed| u64::try_from(seed).map_err(|_| FieldError::new("lora_config.seed", seed, "0 or above, or absent")))
+        .transpose()
+}
+
+/// Refuses names of other models. What follows a colon is the hosted service's.
+pub(super) fn check_base(front: &Front, name: &str) -> Result<(), FieldError> {
+    let served = front.settings.model_name.as_str();
+    let plain = |name: &str| name.split(':').next().unwrap_or_default().to_owned();
+    match plain(name) == plain(served) {
+        true => Ok(()),
+        false => Err(FieldError::quoted("base_model", name, format!("{served:?}, the model of this server"))),
+    }
+}
+
+#[derive(Deserialize)]
+struct Load {
+    path: String,
+    #[serde(default)]
+    optimizer: bool,
+    model_id: Option<String>,
+    seq_id: Option<u64>,
+    session_id: Option<String>,
+    model_seq_id: Option<u64>,
+    base_model: Option<String>,
+    user_metadata: Option<Value>,
+}
+
+pub(super) async fn load(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
+    let Load { path, optimizer, model_id, seq_id, session_id, model_seq_id, base_model, user_metadata } = read(&body)?;
+    if let (Some(model), Some(number)) = (&model_id, seq_id) {
+        return submit(&front, model, number, sha256(&body), body.len(), Operation::Load { path, optimizer });
+    }
+    let (Some(session), Some(number)) = (session_id, model_seq_id) else {
+        return Err(FieldError::missing("session_id", "with model_seq_id, or model_id with seq_id").into());
+    };
+    front.check_session(&session)?;
+    if let Some(Err(error)) = base_model.map(|name| check_base(&front, &name)) {
+        return front.refused_future(&session, &body, error.into());
+    }
+    begin(&front, session, number, user_metadata, Origin::Checkpoint { path, optimizer }, &body)
+}
+
+/// Begins a model in the background; a repeated request has the id of the first.
+fn begin(
+    front: &Arc<Front>,
+    session: String,
+    number: u64,
+    user_metadata: Option<Value>,
+    origin: Origin,
+    body: &Bytes,
+) -> Result<Response, ApiError> {
+    let model = format!("{session}:train:{number}");
+    let mut created = front.created.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(id) = created.get(&model) {
+        return Ok(ok(json!({"request_id": id, "model_id": model})));
+    }
+    let room = front.admit(body.len())?;
+    let promise = front.futures.promise(front.fresh_id("request"), &session, room);
+    let id = promise.id().to_owned();
+    created.insert(model.clone(), id.clone());
+    drop(created);
+    let (front, answer) = (Arc::clone(front), json!({"request_id": id, "model_id": model}));
+    tokio::spawn(async move { begun(&front, session, model, user_metadata, origin, promise).await });
+    Ok(ok(answer))
+}
+
+async fn begun(
+    front: &Arc<Front>,
+    session: String,
+    model: String,
+    user_metadata: Option<Value>,
+    origin: Origin,
+    promise: Promise,
+) {
+    let result = async {
+        let _creating = front.creating.lock().await;
+        take_over(front, &session).await?;
+        let version = front.fresh_version()?;
+        // The learner's name for the model: a new one each time, since its numbers begin anew.
+        let run_id = format!("{}.{version}", model.replace(':', "."));
+        let (kind, answer) = match origin {
+            Origin::Fresh { seed } => {
+                let begin = BeginOperation { version, adapter_seed: seed };
+                (Kind::Begin(begin), json!({"type": "create_model", "model_id": model}))
+            }
+            Origin::Checkpoint { path, optimizer } => {
+                let (from_run_id, name) = front.training_checkpoint(&path)?;
+                let load = LoadOperation { name, from_run_id, optimizer, version };
+                (Kind::Load(load), json!({"type": "load_weights", "path": path, "model_id": model}))
+            }
+        };
+        front.backend.operate(&run_id, 1, kind).await?;
+        front.begin_model(&model, &session, user_metadata)?;
+        activate(front, Training::new(model.clone(), session.clone(), run_id, 0));
+        tracing::info!(model, "model begun");
+        Ok(Outcome::Json(answer))
+    };
+    let result: Result<Outcome, Failure> = result.await;
+    if result.is_err() {
+        // It may be tried again.
+        front.created.lock().unwrap_or_else(PoisonError::into_inner).remove(&model);
+    }
+    promise.settle(result);
+}
+
+/// Makes room for a model: refuses while another session's client is there, and waits to see whether it is.
+async fn take_over(front: &Front, session: &str) -> Result<(), Failure> {
+    let Some(holder) = front.active() else { return Ok(()) };
+    let refused = |why: &str| {
+        Err(Failure::user(format!("this server trains one model at a time, and {} is trained {why}", holder.model)))
+    };
+    if holder.session == session {
+        return refused("in this session");
+    }
+    if front.sessions.is_heard_again(&holder.session, front.settings.session_expiry).await {
+        return refused("by another client, which is there: try again when it has finished");
+    }
+    front.end_session(&holder.session, "its session ended: its client was silent, and another took the model over");
+    front.end_model(&holder.model, "its client was silent, and another took the model over");
+    Ok(())
+}
+
+#[derive(Deserialize)]
+struct Info {
+    model_id: String,
+}
+
+pub(super) async fn info(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
+    let Info { model_id } = read(&body)?;
+    if !front.state().models.contains_key(&model_id) {
+        return Err(ApiError::not_found(format!("there is no model {model_id}")));
+    }
+    let name = &front.settings.model_name;
+    Ok(ok(json!({
+        "type": "get_info",
+        "model_id": model_id,
+        "is_lora": true,
+        "lora_rank": front.adapters.rank,
+        "model_name": name,
+        "model_data": {
+            "arch": front.architecture,
+            "model_name": name,
+            "tokenizer_id": front.settings.tokenizer_name(),
+        },
+    })))
+}

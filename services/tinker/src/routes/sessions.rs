@@ -1,0 +1,82 @@
+//! Sessions, and what clients are told about the server.
+
+use std::sync::Arc;
+
+use axum::body::Bytes;
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::{ok, read, refused};
+use crate::error::ApiError;
+use crate::front::Front;
+use crate::settings::UnembedSetting;
+
+/// Chunks that a client splits a batch into: as large as requests may be, so that groups rarely fall apart.
+const CHUNK_DATUMS: u64 = 4096;
+
+/// What clients do differently here: chunks in order, nothing compressed, nothing of the hosted service's.
+pub(super) async fn config(State(front): State<Arc<Front>>) -> Response {
+    // The body has names and shapes as well.
+    let bytes = front.settings.max_body.bytes() / 2;
+    ok(json!({
+        "pjwt_auth_enabled": false,
+        "parallel_fwdbwd_chunks": false,
+        "proto_compress_fwdbwd": false,
+        "fwdbwd_max_chunk_len": CHUNK_DATUMS,
+        "fwdbwd_max_chunk_bytes_count": bytes,
+        "sample_max_concurrent_requests": front.settings.max_requests.min(256),
+        "sample_use_retrieve_futures": false,
+        "sample_join_sampling_session": false,
+        "custom_loss_server_side": false,
+        "use_pyqwest_transport": false,
+    }))
+}
+
+pub(super) async fn create(State(front): State<Arc<Front>>) -> Result<Response, ApiError> {
+    let id = front.begin_session().map_err(refused)?;
+    let mut body = json!({"type": "create_session", "session_id": id});
+    if front.settings.unembed == UnembedSetting::Frozen {
+        body["warning_message"] =
+            "adapters of the output head are not trained on this server, whatever train_unembed says (setting tinker.unembed)".into();
+    }
+    tracing::info!(session = id, "session begun");
+    Ok(ok(body))
+}
+
+#[derive(Deserialize)]
+pub(super) struct Heartbeat {
+    session_id: String,
+}
+
+pub(super) async fn heartbeat(State(front): State<Arc<Front>>, body: Bytes) -> Result<Response, ApiError> {
+    let Heartbeat { session_id } = read(&body)?;
+    front.check_session(&session_id)?;
+    Ok(ok(json!({"type": "session_heartbeat"})))
+}
+
+pub(super) async fn finish(State(front): State<Arc<Front>>, Path(id): Path<String>) -> Result<Response, ApiError> {
+    match front.check_session(&id) {
+        Ok(()) => front.end_session(&id, "its session was finished by the client"),
+        // Repeated.
+        Err(ApiError { status: StatusCode::GONE, .. }) => {}
+        Err(unknown) => return Err(unknown),
+    }
+    Ok(ok(json!({})))
+}
+
+/// Discarded unread: it may have headers of requests in it, and so keys.
+pub(super) async fn telemetry(_: Bytes) -> Response {
+    ok(json!({"status": "accepted"}))
+}
+
+pub(super) async fn capabilities(State(front): State<Arc<Front>>) -> Response {
+    ok(json!({"supported_models": [{
+        "model_name": front.settings.model_name,
+        "max_context_length": front.context,
+        "trainable": true,
+        "sampleable": true,
+    }]}))
+}

@@ -1,0 +1,170 @@
+//! Sampling: engines have one version of the weights at a time, so requests of one version run together, and those of another wait until these
+//! are done. Weights are proven each time that they were loaded.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use evenkeel_hf::Tokenizer;
+use evenkeel_proto::flatten;
+use evenkeel_proto::v1::{FinishReason, GenerateItem, Rollout, Sampling};
+use prost::Message as _;
+use tokio::sync::mpsc;
+use tokio::task::JoinSet;
+
+use crate::backend::Backend;
+use crate::error::Failure;
+use crate::futures::{Outcome, Promise};
+use crate::store::Weights;
+use crate::wire::{SampleResponse, SampledSequence, floats};
+
+/// A request for samples.
+pub(crate) struct SampleJob {
+    pub(crate) weights: Weights,
+    pub(crate) prompt: Vec<u32>,
+    pub(crate) samples: u32,
+    pub(crate) sampling: Sampling,
+    /// Texts that end a sample.
+    pub(crate) stop_texts: Vec<String>,
+    pub(crate) prompt_logprobs: bool,
+    pub(crate) deadline_ms: u64,
+    pub(crate) promise: Promise,
+}
+
+/// What runs requests.
+pub(crate) struct Sampler {
+    pub(crate) backend: Backend,
+    pub(crate) vocabulary: u32,
+    pub(crate) tokenizer: Option<Arc<Tokenizer>>,
+}
+
+impl Sampler {
+    /// Runs requests until the last sender is gone.
+    pub(crate) async fn run(self, mut jobs: mpsc::UnboundedReceiver<SampleJob>) {
+        let mut waiting: VecDeque<SampleJob> = VecDeque::new();
+        let mut running = JoinSet::new();
+        let mut loaded: Option<Weights> = None;
+        loop {
+            tokio::select! {
+                job = jobs.recv() => match job {
+                    Some(job) => waiting.push_back(job),
+                    None => break,
+                },
+                Some(_) = running.join_next() => {}
+            }
+            while let Ok(job) = jobs.try_recv() {
+                waiting.push_back(job);
+            }
+            while let Some(first) = waiting.front() {
+                let weights = first.weights.clone();
+                if loaded.as_ref() != Some(&weights) {
+                    if !running.is_empty() {
+                        break;
+                    }
+                    loaded = None;
+                    if let Err(failure) = self.backend.load(&weights, self.vocabulary).await {
+                        tracing::warn!(version = weights.version, error = failure.message, "weights not loaded");
+                        let job = waiting.pop_front();
+                        job.into_iter().for_each(|job| job.promise.complete(Outcome::Failed(failure.clone())));
+                        continue;
+                    }
+                    loaded = Some(weights.clone());
+                }
+                // All that wait for these weights now; what comes later takes its turn.
+                let (these, others) = std::mem::take(&mut waiting).into_iter().partition(|job| job.weights == weights);
+                waiting = others;
+                let these: VecDeque<SampleJob> = these;
+                for job in these {
+                    running.spawn(answer(self.backend.clone(), self.tokenizer.clone(), job));
+                }
+            }
+        }
+    }
+}
+
+async fn answer(backend: Backend, tokenizer: Option<Arc<Tokenizer>>, mut job: SampleJob) {
+    let promise = job.promise;
+    let ids = std::mem::take(&mut job.prompt);
+    let seed = job.sampling.seed.unwrap_or_default();
+    let mut samples = JoinSet::new();
+    for number in 0..job.samples {
+        // At most 2^63 - 1, as engines take them.
+        let seed = seed.wrapping_add(number.into()) & (u64::MAX >> 1);
+        let item = GenerateItem {
+            group_id: promise.id().to_owned(),
+            prompt_token_ids: ids.clone(),
+            sampling: Some(Sampling { seed: Some(seed), ..job.sampling.clone() }),
+            engine_deadline_ms: Some(job.deadline_ms),
+            policy_version: Some(job.weights.version),
+            ..GenerateItem::default()
+        };
+        let backend = backend.clone();
+        samples.spawn(async move { (number, backend.sample(item).await) });
+    }
+    let result = async {
+        let prompt_logprobs = match job.prompt_logprobs {
+            // The first token has none.
+            true => Some(floats(&[vec![f32::NAN], backend.score(job.weights.version, &ids).await?].concat())),
+            false => None,
+        };
+        let mut done = Vec::new();
+        while let Some(sample) = samples.join_next().await {
+            let (number, rollout) = sample.map_err(|error| Failure::server(error.to_string()))?;
+            done.push((number, sequence(rollout?, job.weights.version, &job.stop_texts, tokenizer.as_deref())?));
+        }
+        done.sort_by_key(|(number, _)| *number);
+        let sequences = done.into_iter().map(|(_, sequence)| sequence).collect();
+        let response = SampleResponse { sequences, prompt_logprobs };
+        Ok(Outcome::Protobuf(response.encode_to_vec().into()))
+    };
+    let result: Result<Outcome, Failure> = result.await;
+    promise.settle(result);
+}
+
+fn sequence(
+    rollout: Rollout,
+    version: u64,
+    stops: &[String],
+    tokenizer: Option<&Tokenizer>,
+) -> Result<SampledSequence, Failure> {
+    let mut stopped = match rollout.finish_reason() {
+        FinishReason::Stop => true,
+        FinishReason::Length => false,
+        other => return Err(Failure::server(format!("a sample ended as {}", other.as_str_name()))),
+    };
+    let tokens = flatten(&rollout.segments).map_err(|error| Failure::server(error.to_string()))?;
+    if let Some((other, _)) = tokens.versions.iter().find(|(found, _)| *found != version) {
+        return Err(Failure::server(format!("version {other} sampled a token instead of {version}")));
+    }
+    let (mut ids, mut logprobs) = (tokens.token_ids, tokens.log_probabilities);
+    if let Some(length) = stop_at(&ids, stops, tokenizer)? {
+        (ids.truncate(length), logprobs.truncate(length));
+        stopped = true;
+    }
+    Ok(SampledSequence {
+        stop_reason: i32::from(!stopped),
+        tokens: ids.iter().flat_map(|id| id.to_le_bytes()).collect(),
+        logprobs: floats(&logprobs),
+    })
+}
+
+/// How many tokens there are up to the one that completes a stop text; `None` where none does.
+fn stop_at(ids: &[u32], stops: &[String], tokenizer: Option<&Tokenizer>) -> Result<Option<usize>, Failure> {
+    let Some(tokenizer) = tokenizer.filter(|_| !stops.is_empty()) else { return Ok(None) };
+    let holds_one = |length: usize| {
+        let text = tokenizer.decode(&ids[..length], false).map_err(|error| Failure::server(error.to_string()))?;
+        Ok::<_, Failure>(stops.iter().any(|stop| text.contains(stop.as_str())))
+    };
+    if !holds_one(ids.len())? {
+        return Ok(None);
+    }
+    // A text that holds one still does with more tokens after it.
+    let (mut without, mut with) = (0, ids.len());
+    while with - without > 1 {
+        let middle = usize::midpoint(without, with);
+        match holds_one(middle)? {
+            true => with = middle,
+            false => without = middle,
+        }
+    }
+    Ok(Some(with))
+}

@@ -1,0 +1,149 @@
+//! The settings of the front.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use evenkeel_config::{ByteSize, HumanDuration, Settings, at_least_1ms, at_least_one};
+use evenkeel_proto::FieldError;
+use evenkeel_rpc::client::ClientSettings;
+use evenkeel_rpc::exposure::{validate_address, validate_plaintext};
+use evenkeel_rpc::server::ServerTlsSettings;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What becomes of a client's `train_unembed`, which is true by default, where adapters of the output head are not trained.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum UnembedSetting {
+    /// A model that is created with it is refused: the client has to pass `train_unembed=False`.
+    #[default]
+    Refuse,
+    /// The head stays as it is. Clients are warned when their session begins, and are told that it is not trained.
+    Frozen,
+}
+
+/// A front that speaks Tinker's HTTP API.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct TinkerSettings {
+    /// Address to listen on, `HOST:PORT`; port 0 takes any free one.
+    pub listen: String,
+    /// Whether other machines may be served in plaintext.
+    pub insecure: bool,
+    /// TLS certificates. Absent: plaintext.
+    pub tls: Option<ServerTlsSettings>,
+    /// File with the keys, one on each line, of which a client must have one as its API key. The SDK takes keys that begin with `tml-`.
+    /// Absent: any key.
+    pub token_file: Option<PathBuf>,
+    /// The name under which clients ask for the model. Required: the cookbook looks it up in a table of its own.
+    pub model_name: String,
+    /// The tokenizer that clients are told to load. Absent: `model_name`.
+    pub tokenizer: Option<String>,
+    /// The folder of what survives a restart: sessions, checkpoints, weights.
+    pub folder: PathBuf,
+    /// What becomes of `train_unembed`, which clients set unless they are told not to.
+    pub unembed: UnembedSetting,
+    /// How long a session may be silent before its client counts as gone, and another may take the model over. The SDK reports every 10 seconds.
+    #[serde(with = "HumanDuration")]
+    pub session_expiry: Duration,
+    /// How long a request for a result waits for it. The SDK waits 45 seconds.
+    #[serde(with = "HumanDuration")]
+    pub hold: Duration,
+    /// How long a result that was fetched is kept for a client that lost it, unless memory is needed. One that was not is kept until its
+    /// session ends.
+    #[serde(with = "HumanDuration")]
+    pub keep_results: Duration,
+    /// Largest request.
+    pub max_body: ByteSize,
+    /// Memory for requests that wait and results that are kept. Further requests are answered 429. Not below twice `max_body`.
+    pub max_memory: ByteSize,
+    /// Requests that wait or run; further ones are answered 429.
+    pub max_requests: usize,
+    /// Connections at once; further ones wait.
+    pub max_connections: usize,
+    /// Weights without a name that a session may sample from: the newest of them. Those with a name, and checkpoints, are kept until they
+    /// expire or are deleted.
+    pub keep_samplers: usize,
+    /// Time limit of a sample, from when the engines have it.
+    #[serde(with = "HumanDuration")]
+    pub sample_deadline: Duration,
+    /// How long the learner or the generation service may be unreachable before an operation fails.
+    #[serde(with = "HumanDuration")]
+    pub outage_timeout: Duration,
+    /// Mean absolute difference of log-probabilities between engines and learner, in nats, up to which weights that engines have loaded count
+    /// as proven; 0 proves nothing.
+    pub max_difference: f64,
+    /// Connections to the learner and the generation service.
+    pub client: ClientSettings,
+}
+
+impl Default for TinkerSettings {
+    fn default() -> Self {
+        Self {
+            listen: "127.0.0.1:8010".to_owned(),
+            insecure: false,
+            tls: None,
+            token_file: None,
+            model_name: String::new(),
+            tokenizer: None,
+            folder: "tinker".into(),
+            unembed: UnembedSetting::default(),
+            session_expiry: Duration::from_secs(120),
+            hold: Duration::from_secs(30),
+            keep_results: Duration::from_secs(600),
+            max_body: ByteSize::mib(28),
+            max_memory: ByteSize::mib(512),
+            max_requests: 4096,
+            max_connections: 512,
+            keep_samplers: 64,
+            sample_deadline: Duration::from_secs(3600),
+            outage_timeout: Duration::from_secs(300),
+            max_difference: 0.05,
+            client: ClientSettings::default(),
+        }
+    }
+}
+
+impl TinkerSettings {
+    /// The tokenizer that clients are told to load.
+    pub(crate) fn tokenizer_name(&self) -> &str {
+        self.tokenizer.as_deref().unwrap_or(&self.model_name)
+    }
+}
+
+impl Settings for TinkerSettings {
+    fn validate(&self) -> Result<(), FieldError> {
+        validate_address("listen", &self.listen)?;
+        let remedy = "certificates (`tls`), or `insecure = true` next to it on a trusted network";
+        validate_plaintext("listen", &self.listen, self.insecure || self.tls.is_some(), remedy)?;
+        if self.model_name.is_empty() {
+            return Err(FieldError::missing("model_name", "a name, such as one of tinker-cookbook's table"));
+        }
+        if self.folder.as_os_str().is_empty() {
+            return Err(FieldError::missing("folder", "a folder"));
+        }
+        self.client.validate().map_err(|error| error.within("client"))?;
+        at_least_1ms(&[
+            ("session_expiry", self.session_expiry),
+            ("hold", self.hold),
+            ("sample_deadline", self.sample_deadline),
+        ])?;
+        at_least_one(&[
+            ("max_body", self.max_body.bytes()),
+            ("max_requests", self.max_requests as u64),
+            ("max_connections", self.max_connections as u64),
+            ("keep_samplers", self.keep_samplers as u64),
+        ])?;
+        if self.max_memory.bytes() < 2 * self.max_body.bytes() {
+            let allowed = format!("at least twice max_body, which is {}", self.max_body);
+            return Err(FieldError::new("max_memory", self.max_memory, allowed));
+        }
+        if self.client.max_message < self.max_body {
+            let allowed = format!("at least max_body, which is {}", self.max_body);
+            return Err(FieldError::new("client.max_message", self.client.max_message, allowed));
+        }
+        let allowed = "a finite number, 0 or above";
+        let finite = self.max_difference.is_finite() && self.max_difference >= 0.0;
+        FieldError::ensure(finite, "max_difference", self.max_difference, allowed)
+    }
+}
