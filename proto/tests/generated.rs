@@ -11,12 +11,13 @@ use std::path::Path;
 
 use prost::Message;
 
-const FILES: [&str; 5] = [
+const FILES: [&str; 6] = [
     "evenkeel/v1/common.proto",
     "evenkeel/v1/generation.proto",
     "evenkeel/v1/reward.proto",
     "evenkeel/v1/learner.proto",
     "evenkeel/v1/orchestrator.proto",
+    "evenkeel/v1/environment.proto",
 ];
 
 const GRPC_ONLY: &str = "#[cfg(feature = \"grpc\")]";
