@@ -142,8 +142,7 @@ mod tests {
     }
 
     fn counter() -> Counter {
-        let tools =
-            vec![Tool { name: "count".into(), description: String::new(), parameters: serde_json::json!({}) }];
+        let tools = vec![Tool { name: "count".into(), description: String::new(), parameters: serde_json::json!({}) }];
         Counter { tools, calls: 0 }
     }
 
@@ -171,7 +170,9 @@ mod tests {
         assert_eq!(contents[1], "error: there is no tool `cuont`, allowed: count");
         assert_eq!(contents[2], "error: not valid JSON");
         assert!(contents[3].starts_with("error: the arguments are not valid JSON"));
-        assert!(found.messages.iter().all(|message| message.role() == MessageRole::Tool && message.tool_call_id == "c"));
+        assert!(
+            found.messages.iter().all(|message| message.role() == MessageRole::Tool && message.tool_call_id == "c")
+        );
     }
 
     #[test]

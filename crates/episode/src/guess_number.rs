@@ -24,7 +24,8 @@ pub(crate) struct GuessNumber {
 
 impl GuessNumber {
     pub(crate) fn new(task: &[u8], seed: u64) -> Result<Self, TaskError> {
-        let row: Value = serde_json::from_slice(task).map_err(|error| TaskError(format!("the task is not JSON: {error}")))?;
+        let row: Value =
+            serde_json::from_slice(task).map_err(|error| TaskError(format!("the task is not JSON: {error}")))?;
         let bound = |name: &str, otherwise: i64| match row.get(name).filter(|value| !value.is_null()) {
             None => Ok(otherwise),
             Some(value) => whole(value)

@@ -1,7 +1,7 @@
 //! Exact arithmetic with whole numbers and fractions, bounded in the length of the expression, its depth and the size of every value.
 
-use dashu_int::{IBig, UBig};
 use dashu_int::ops::BitTest;
+use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 /// Longest expression, in bytes.

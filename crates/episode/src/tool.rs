@@ -28,7 +28,8 @@ impl Tool {
     /// Parameters that are not a JSON object.
     pub fn of_info(info: &ToolInfo) -> Result<Self, FieldError> {
         let parameters = serde_json::from_str(&info.parameters).ok().filter(Value::is_object);
-        let refused = || FieldError::quoted(format!("tools.{}.parameters", info.name), &info.parameters, "a JSON schema");
+        let refused =
+            || FieldError::quoted(format!("tools.{}.parameters", info.name), &info.parameters, "a JSON schema");
         Ok(Self {
             name: info.name.clone(),
             description: info.description.clone(),

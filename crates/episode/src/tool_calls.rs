@@ -69,7 +69,10 @@ pub fn parse(form: CallForm, text: &str, in_thinking: bool, turn: u32) -> Turn {
         ToolCall { id: format!("call_{turn}_{number}"), name, arguments, error }
     };
     let tool_calls = (1..).zip(calls).map(named).collect();
-    Turn { reasoning: reasoning.to_owned(), message: AssistantMessage { content: content.trim().to_owned(), tool_calls } }
+    Turn {
+        reasoning: reasoning.to_owned(),
+        message: AssistantMessage { content: content.trim().to_owned(), tool_calls },
+    }
 }
 
 /// The name and the arguments of a call, or why it cannot be read.
@@ -201,7 +204,8 @@ mod tests {
         let (content, found) = calls(CallForm::Hermes, text);
         assert_eq!(content, "I compute.");
         assert_eq!(found, [call("calculator", r#"{"expression":"1+1"}"#), call("b", "{}")]);
-        let ids: Vec<_> = parse(CallForm::Hermes, text, false, 3).message.tool_calls.into_iter().map(|c| c.id).collect();
+        let ids: Vec<_> =
+            parse(CallForm::Hermes, text, false, 3).message.tool_calls.into_iter().map(|c| c.id).collect();
         assert_eq!(ids, ["call_3_1", "call_3_2"]);
         assert_eq!(calls(CallForm::Hermes, "The answer is 2."), ("The answer is 2.".to_owned(), vec![]));
     }
@@ -214,7 +218,10 @@ mod tests {
         let two = format!("{PYTHON_TAG}{one}; {one}");
         assert_eq!(calls(CallForm::Llama3, &two).1, [wanted.clone(), wanted.clone()]);
         assert_eq!(calls(CallForm::Llama3, &format!("{one} as I said")).1.len(), 2);
-        assert_eq!(calls(CallForm::Llama3, "Sets are written {1, 2}."), ("Sets are written {1, 2}.".to_owned(), vec![]));
+        assert_eq!(
+            calls(CallForm::Llama3, "Sets are written {1, 2}."),
+            ("Sets are written {1, 2}.".to_owned(), vec![])
+        );
         assert_eq!(calls(CallForm::Llama3, "{1, 2}"), ("{1, 2}".to_owned(), vec![]));
     }
 
