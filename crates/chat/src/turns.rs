@@ -223,9 +223,9 @@ impl TurnRenderer {
             }
             let depends = |error: PromptError| depends_on(role, &error.to_string());
             let tail = [self.behind(first).map_err(depends)?, self.behind(second).map_err(depends)?];
-            for (tail, content) in tail.iter().zip(OBSERVED) {
-                let text = self.prompts.tokenizer().decode(tail, false).unwrap_or_default();
-                if !text.contains(content.trim()) {
+            for (text, content) in [first, second].into_iter().zip(OBSERVED) {
+                let before = self.through_turn(text).map_or(0, str::len);
+                if !text.get(before..).is_some_and(|behind| behind.contains(content.trim())) {
                     return Err(depends_on(role, "it leaves out what is observed"));
                 }
             }

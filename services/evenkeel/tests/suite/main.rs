@@ -10,6 +10,7 @@ mod connections;
 mod data;
 mod documents;
 mod dry_run;
+mod episodes;
 mod eval;
 mod export;
 mod fork;
