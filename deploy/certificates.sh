@@ -15,7 +15,7 @@ cd "$(dirname "$0")/.."
 folder=${1:-${EVENKEEL_CERTIFICATES:-deploy/certificates}}
 days=${DAYS:-365}
 user=10001
-services=(generation reward learner orchestrator gateway client reader)
+services=(generation reward environment learner orchestrator gateway client reader)
 command -v openssl >/dev/null || { echo "certificates.sh needs openssl" >&2; exit 1; }
 
 umask 077

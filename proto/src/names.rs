@@ -99,5 +99,11 @@ labels! {
         Evaluating => "evaluating", Waiting => "waiting", Stopping => "stopping", Completed => "completed", Stopped => "stopped",
         Failed => "failed",
     }
+    CloseReason { Unspecified => "unspecified", Budget => "budget", Cancelled => "cancelled" }
+    MessageRole { Unspecified => "unspecified", User => "user", Tool => "tool" }
+    EpisodeFailure {
+        Unspecified => "unspecified", Overloaded => "overloaded", TaskInvalid => "task_invalid", Timeout => "timeout",
+        Refused => "refused", Crashed => "crashed", Internal => "internal",
+    }
     StepKind { Unspecified => "unspecified", WarmStart => "warm_start", Train => "train", Evaluation => "evaluation", Progress => "progress" }
 }

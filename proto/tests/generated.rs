@@ -11,13 +11,14 @@ use std::path::Path;
 
 use prost::Message;
 
-const FILES: [&str; 6] = [
+const FILES: [&str; 7] = [
     "evenkeel/v1/common.proto",
     "evenkeel/v1/generation.proto",
     "evenkeel/v1/reward.proto",
     "evenkeel/v1/learner.proto",
     "evenkeel/v1/orchestrator.proto",
     "evenkeel/v1/ranks.proto",
+    "evenkeel/v1/environment.proto",
 ];
 
 const GRPC_ONLY: &str = "#[cfg(feature = \"grpc\")]";

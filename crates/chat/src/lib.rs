@@ -3,6 +3,7 @@
 //! - [`Prompt`] and [`Message`] are what a data set asks.
 //! - [`ChatTemplate`] renders a conversation as `apply_chat_template` of transformers does, byte for byte.
 //! - [`PromptRenderer`] makes prompts of text and token ids, with the settings of a run.
+//! - [`TurnRenderer`] gives the tokens that stand between two turns of a model, exact to the token.
 //! - [`end_tokens`] are the tokens that end a response, the end of a turn in the template among them.
 #![forbid(unsafe_code)]
 
@@ -11,10 +12,12 @@ mod prompt;
 mod python;
 mod renderer;
 mod template;
+mod turns;
 mod value;
 
 pub use end_of_turn::end_tokens;
 pub use prompt::{Message, Prompt};
 pub use renderer::{PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
 pub use template::{ChatTemplate, RenderError, TemplateArguments};
+pub use turns::{Observation, ToolsIn, TurnRenderer, TurnSettings};
 pub use value::{NoJson, TemplateValue};

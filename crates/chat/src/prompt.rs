@@ -80,6 +80,14 @@ impl Message {
         Self([pair("role", role), pair("content", content)].into_iter().collect())
     }
 
+    /// A message of these fields, which the caller has made.
+    pub(crate) fn of(fields: Value) -> Self {
+        match fields {
+            Value::Object(fields) => Self(fields),
+            _ => Self(Map::new()),
+        }
+    }
+
     /// Whose message it is.
     pub fn role(&self) -> &str {
         self.0.get("role").and_then(Value::as_str).unwrap_or_default()

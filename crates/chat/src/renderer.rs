@@ -71,6 +71,8 @@ pub struct PromptRenderer {
     template: Option<Arc<ChatTemplate>>,
     tokenizer: Arc<Tokenizer>,
     system_prompt: Option<Message>,
+    /// What is appended to the system message, whether it is the settings' or the prompt's own.
+    instructions: Option<String>,
     suffix: String,
     arguments: TemplateArguments,
     raw: bool,
@@ -97,7 +99,37 @@ impl PromptRenderer {
         let refused = |error: RenderError| FieldError::new("template_arguments", "refused", error.to_string());
         let arguments = TemplateArguments::new(&given).map_err(refused)?;
         let system_prompt = system_prompt.map(|text| Message::text("system", &text));
-        Ok(Self { template, tokenizer, system_prompt, suffix, arguments, raw })
+        Ok(Self { template, tokenizer, system_prompt, instructions: None, suffix, arguments, raw })
+    }
+
+    /// The same with further instructions in the system message, and tools for the template, where there are any.
+    pub(crate) fn with_tools(&self, instructions: Option<String>, tools: &[Value]) -> Result<Self, RenderError> {
+        let mut with = Self { instructions, ..self.clone() };
+        if !tools.is_empty() {
+            with.arguments = with.arguments.with("tools", &TemplateValue::from(&Value::from(tools.to_vec())))?;
+        }
+        Ok(with)
+    }
+
+    /// The template, where conversations are rendered by one.
+    pub(crate) fn template(&self) -> Option<&ChatTemplate> {
+        self.template.as_deref().filter(|_| !self.raw)
+    }
+
+    pub(crate) fn tokenizer(&self) -> &Tokenizer {
+        &self.tokenizer
+    }
+
+    /// The text of a conversation as it stands, with or without what the template puts before an answer.
+    pub(crate) fn turns(&self, messages: &[Message], generation_prompt: bool) -> Result<String, PromptError> {
+        let Some(template) = self.template() else {
+            return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
+        };
+        let mut messages = messages.to_vec();
+        self.instruct(&mut messages);
+        let wanted = TemplateValue::from(&Value::from(generation_prompt));
+        let arguments = self.arguments.clone().with("add_generation_prompt", &wanted)?;
+        Ok(template.render(&conversation(&messages), &arguments)?)
     }
 
     /// A sentence for each argument of the settings that the template never mentions, so that it changes no prompt.
@@ -164,12 +196,7 @@ impl PromptRenderer {
         mut messages: Vec<Message>,
         suffix: &str,
     ) -> Result<String, PromptError> {
-        let instructs = |message: &Message| matches!(message.role(), "system" | "developer");
-        if let Some(system) = &self.system_prompt
-            && !messages.iter().any(instructs)
-        {
-            messages.insert(0, system.clone());
-        }
+        self.instruct(&mut messages);
         if !suffix.is_empty()
             && let Some(message) = messages.iter_mut().rfind(|message| message.role() == "user")
         {
@@ -179,6 +206,21 @@ impl PromptRenderer {
         match messages.iter().any(|message| prints_parts(message, &text)) {
             true => Err(PromptError::Parts),
             false => Ok(text),
+        }
+    }
+
+    /// Adds the system message, and to it the instructions.
+    fn instruct(&self, messages: &mut Vec<Message>) {
+        let instructs = |message: &Message| matches!(message.role(), "system" | "developer");
+        if let Some(system) = &self.system_prompt
+            && !messages.iter().any(instructs)
+        {
+            messages.insert(0, system.clone());
+        }
+        let Some(instructions) = &self.instructions else { return };
+        match messages.iter_mut().find(|message| instructs(message)) {
+            Some(system) => system.append(&format!("\n\n{instructions}")),
+            None => messages.insert(0, Message::text("system", instructions)),
         }
     }
 

@@ -27,7 +27,16 @@ fn problem(sum: Sum, rules: &Rules) -> Problem {
     let task = task.with_prompt(Some(&format!("{a}+{b}="))).with_rules(rules);
     let demonstration = Some(Demonstration::Sum(sum));
     let (id, prompt) = (format!("{a}+{b}").into(), Prompt::Text(format!("{a}+{b}=\n")));
-    Problem { id, origin: Origin::default(), data_source: None, prompt, suffix: None, task, demonstration }
+    Problem {
+        id,
+        origin: Origin::default(),
+        data_source: None,
+        prompt,
+        suffix: None,
+        task,
+        environment: None,
+        demonstration,
+    }
 }
 
 fn unordered(problem: &Problem) -> Option<(u32, u32)> {

@@ -13,6 +13,7 @@ use evenkeel_chat::Prompt;
 use evenkeel_proto::FieldError;
 use serde_json::Value;
 
+use crate::environments::{ENVIRONMENT, EnvironmentTask, Environments};
 use crate::gold::gold;
 use crate::names::Names;
 use crate::read::Columns;
@@ -25,6 +26,8 @@ const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "an
 const DEMONSTRATION: &[&str] = &["demonstration"];
 const ID: &[&str] = &["id", "question_id", "question.question_id"];
 const PROFILE: &str = "profile";
+/// What environments may want to know besides what verifiers do: the name of theirs, the bounds of a game, whatever else a row has for it.
+const PAYLOAD: &[&str] = &[ENVIRONMENT, "low", "high", "environment_task"];
 
 /// Which columns of a row are read: the usual ones, unless named.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +37,7 @@ pub struct Fields {
     demonstration: Names,
     id: Names,
     verifiers: Verifiers,
+    environments: Environments,
     program_prompt: ProgramPrompt,
 }
 
@@ -62,6 +66,7 @@ impl Fields {
             demonstration: Names::or_usual(demonstration, DEMONSTRATION),
             id: Names::or_usual(id, ID),
             verifiers: Verifiers::default(),
+            environments: Environments::default(),
             program_prompt: ProgramPrompt::default(),
         }
     }
@@ -78,12 +83,19 @@ impl Fields {
         Self { verifiers, ..self }
     }
 
+    /// The same columns, with environments that rows may be done in.
+    #[must_use]
+    pub fn with_environments(self, environments: Environments) -> Self {
+        Self { environments, ..self }
+    }
+
     /// The columns that reading a row may look at.
     pub fn columns(&self) -> Columns {
         let named = [&self.prompt, &self.gold, &self.demonstration, &self.id].into_iter().flat_map(Names::iter);
         let columns = named.chain([CUSTOM, PROFILE, VERIFIER, DATA_SOURCE]).chain(code::COLUMNS.iter().copied());
-        let context = if self.verifiers.is_empty() { &[] as &[&str] } else { CONTEXT };
-        Columns::new(columns.chain(context.iter().copied()))
+        let context = if self.verifiers.is_empty() && self.environments.is_empty() { &[] as &[&str] } else { CONTEXT };
+        let bounds: &[&str] = if self.environments.is_empty() { &[] } else { PAYLOAD };
+        Columns::new(columns.chain(context.iter().copied()).chain(bounds.iter().copied()))
     }
 
     /// The shape in which a row is published.
@@ -175,6 +187,16 @@ impl Fields {
             },
             Choice::Columns | Choice::Math => self.math(row),
         }
+    }
+
+    /// Where a row is done in several turns; `None` where it is answered in one.
+    ///
+    /// # Errors
+    /// An environment that nobody declared.
+    pub fn environment(&self, row: &Row) -> Result<Option<EnvironmentTask>, RowError> {
+        let columns = [&self.prompt, &self.gold].into_iter().flat_map(Names::iter);
+        let columns = columns.chain(CONTEXT.iter().copied()).chain(PAYLOAD.iter().copied());
+        self.environments.task(row, |name| verifiers::task(name, row, columns))
     }
 
     /// The task of a row for a custom verifier.

@@ -84,6 +84,7 @@ mod tests {
             prompt: Prompt::Text(prompt.into()),
             suffix: None,
             task: Task::math(golds.iter().map(|gold| (*gold).to_owned())).unwrap(),
+            environment: None,
             demonstration: None,
         };
         let suspicions = check_golds(&mut problem).map_err(|error| error.reason)?;

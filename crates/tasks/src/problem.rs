@@ -14,7 +14,7 @@ use crate::row::{Row, RowError};
 use crate::sum::Sum;
 use crate::trailing_sum::TrailingSum;
 use crate::verifiers::DATA_SOURCE;
-use crate::{Fields, Reason, Rules, Task};
+use crate::{EnvironmentTask, Fields, Reason, Rules, Task};
 
 /// One problem.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub struct Problem {
     pub suffix: Option<Arc<str>>,
     /// What answers are judged against.
     pub task: Task,
+    /// Where it is done in several turns; `None`: it is answered in one.
+    pub environment: Option<EnvironmentTask>,
     /// An answer to imitate, if the data has one.
     pub demonstration: Option<Demonstration>,
 }
@@ -133,7 +135,8 @@ impl Problem {
         };
         let demonstration = fields.demonstration(row)?.map(Demonstration::Written);
         let data_source = row.get(DATA_SOURCE).and_then(Value::as_str).filter(|name| !name.is_empty()).map(Arc::from);
-        Ok(Self { id, origin, data_source, prompt, suffix: None, task, demonstration })
+        let environment = fields.environment(row)?;
+        Ok(Self { id, origin, data_source, prompt, suffix: None, task, environment, demonstration })
     }
 
     /// What a renderer takes: the prompt, and its suffix where it has one of its own.

@@ -42,6 +42,7 @@ fn problem(program: Program, rules: &Rules) -> Problem {
         data_source: None,
         prompt,
         suffix: None,
+        environment: None,
         task,
         demonstration,
     }

@@ -51,6 +51,8 @@ reasons! {
     OtherLanguage => "other-language",
     /// It goes to a verifier that nobody declared. Always refuses the data set: other rows would be no substitute.
     UnknownVerifier => "unknown-verifier",
+    /// It names an environment that nobody declared. Always refuses the data set.
+    UnknownEnvironment => "unknown-environment",
     /// Another row has the same messages and another gold answer.
     Conflict => "conflict",
     /// A filter of the settings leaves it out.

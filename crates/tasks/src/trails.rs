@@ -32,6 +32,7 @@ fn problem(sum: TrailingSum, rules: &Rules) -> Problem {
         origin: Origin::default(),
         data_source: None,
         suffix: None,
+        environment: None,
         task,
         demonstration: Some(Demonstration::TrailingSum(sum)),
     }

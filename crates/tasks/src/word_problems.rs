@@ -67,6 +67,7 @@ fn problem(kind: ProblemKind, number: u64, source: usize, text: &str, answer: u3
         data_source: Some(Arc::from(kind.name())),
         prompt: Prompt::Text(text.to_owned()),
         suffix: None,
+        environment: None,
         task: task.with_prompt(Some(text)).with_rules(rules),
         demonstration: None,
     }

@@ -9,7 +9,10 @@ use super::series::Series;
 /// The series of every process.
 pub const SERIES: &[Series] = &[
     Series::gauge("evenkeel_build_info", "1; the labels say which service of which version the process is").by(&[
-        ("service", super::Values::Of(&["engine", "gateway", "generation", "learner", "orchestrator", "reward"])),
+        (
+            "service",
+            super::Values::Of(&["engine", "environment", "gateway", "generation", "learner", "orchestrator", "reward"]),
+        ),
         ("version", super::Values::Few("versions of the program")),
     ]),
     Series::counter("process_cpu_seconds_total", "CPU time of the process, user and system"),

@@ -6585,3 +6585,775 @@ pub mod ranks_server {
         const NAME: &'static str = SERVICE_NAME;
     }
 }
+/// One message of the request stream.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EnvironmentRequest {
+    /// Required.
+    #[prost(oneof = "environment_request::Kind", tags = "1, 2, 3, 4")]
+    pub kind: ::core::option::Option<environment_request::Kind>,
+}
+/// Nested message and enum types in `EnvironmentRequest`.
+pub mod environment_request {
+    /// Required.
+    #[allow(clippy::large_enum_variant)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// Begins an episode.
+        #[prost(message, tag = "1")]
+        Open(super::OpenEpisode),
+        /// What the model said in a turn.
+        #[prost(message, tag = "2")]
+        Act(super::Act),
+        /// Ends an episode.
+        #[prost(message, tag = "3")]
+        Close(super::CloseEpisode),
+        /// Episodes that go on although nothing is sent: the model is still at its turn.
+        #[prost(message, tag = "4")]
+        KeepAlive(super::KeepAlive),
+    }
+}
+/// Begins an episode. Answered by Opened.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct OpenEpisode {
+    /// Unique among the open episodes of the stream; the sample's id. Required.
+    #[prost(string, tag = "1")]
+    pub episode_id: ::prost::alloc::string::String,
+    /// Number of the attempt at this episode, from 1. A new attempt begins from the start: no step is ever repeated.
+    #[prost(uint32, tag = "2")]
+    pub attempt: u32,
+    /// Name of the environment. Required.
+    #[prost(string, tag = "3")]
+    pub environment: ::prost::alloc::string::String,
+    /// What it needs to know of the task: a JSON object of the row's columns.
+    #[prost(bytes = "vec", tag = "4")]
+    pub task: ::prost::alloc::vec::Vec<u8>,
+    /// Seed of whatever it draws. The same seed, task and actions give the same episode, where the environment is deterministic.
+    #[prost(uint64, tag = "5")]
+    pub seed: u64,
+    /// Milliseconds that opening may take from the receipt. Absent: the worker's limit.
+    #[prost(uint64, optional, tag = "6")]
+    pub deadline_ms: ::core::option::Option<u64>,
+    /// Milliseconds without a request that names the episode, after which the worker ends it with TIMEOUT. Absent: the worker's limit.
+    #[prost(uint64, optional, tag = "7")]
+    pub idle_ms: ::core::option::Option<u64>,
+    /// W3C traceparent of the prompt. Empty: the call's own.
+    #[prost(string, tag = "8")]
+    pub traceparent: ::prost::alloc::string::String,
+}
+/// What the model said in a turn. Answered by Observed.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Act {
+    /// The episode. Required.
+    #[prost(string, tag = "1")]
+    pub episode_id: ::prost::alloc::string::String,
+    /// Number of the attempt that it belongs to.
+    #[prost(uint32, tag = "2")]
+    pub attempt: u32,
+    /// Number of the turn, from 1: one more than that of the last action. The last action again, with the same content, is answered with what
+    /// it was answered with; with another content it is refused.
+    #[prost(uint32, tag = "3")]
+    pub turn: u32,
+    /// What the model said.
+    #[prost(message, optional, tag = "4")]
+    pub message: ::core::option::Option<AssistantMessage>,
+    /// Why the turn ended: STOP, or LENGTH where it was cut off.
+    #[prost(enumeration = "FinishReason", tag = "5")]
+    pub finish_reason: i32,
+    /// Milliseconds that the step may take from its receipt. Absent: the worker's limit.
+    #[prost(uint64, optional, tag = "6")]
+    pub deadline_ms: ::core::option::Option<u64>,
+}
+/// What the model said, taken apart.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct AssistantMessage {
+    /// The text besides reasoning and calls of tools.
+    #[prost(string, tag = "1")]
+    pub content: ::prost::alloc::string::String,
+    /// Calls of tools, in their order.
+    #[prost(message, repeated, tag = "2")]
+    pub tool_calls: ::prost::alloc::vec::Vec<ToolCall>,
+}
+/// A call of a tool.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolCall {
+    /// Its name within the episode, such as call_2_1: the first call of the second turn.
+    #[prost(string, tag = "1")]
+    pub id: ::prost::alloc::string::String,
+    /// Name of the tool; empty where it cannot be read.
+    #[prost(string, tag = "2")]
+    pub name: ::prost::alloc::string::String,
+    /// Its arguments as JSON.
+    #[prost(string, tag = "3")]
+    pub arguments: ::prost::alloc::string::String,
+    /// Why the call cannot be read, for the model. Empty: it can.
+    #[prost(string, tag = "4")]
+    pub error: ::prost::alloc::string::String,
+}
+/// Ends an episode. With BUDGET it is answered by Scored, with CANCELLED by nothing. Of an unknown or ended episode it is ignored.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct CloseEpisode {
+    /// The episode. Required.
+    #[prost(string, tag = "1")]
+    pub episode_id: ::prost::alloc::string::String,
+    /// Number of the attempt that it belongs to.
+    #[prost(uint32, tag = "2")]
+    pub attempt: u32,
+    /// Why.
+    #[prost(enumeration = "CloseReason", tag = "3")]
+    pub reason: i32,
+    /// Milliseconds that scoring may take from the receipt. Absent: the worker's limit.
+    #[prost(uint64, optional, tag = "4")]
+    pub deadline_ms: ::core::option::Option<u64>,
+}
+/// Episodes that go on.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct KeepAlive {
+    /// Their ids; unknown ones are ignored.
+    #[prost(string, repeated, tag = "1")]
+    pub episode_ids: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// One message of the response stream.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EnvironmentEvent {
+    /// The episode.
+    #[prost(string, tag = "1")]
+    pub episode_id: ::prost::alloc::string::String,
+    /// Number of the attempt that it belongs to.
+    #[prost(uint32, tag = "2")]
+    pub attempt: u32,
+    /// What has happened.
+    #[prost(oneof = "environment_event::Kind", tags = "3, 4, 5, 6")]
+    pub kind: ::core::option::Option<environment_event::Kind>,
+}
+/// Nested message and enum types in `EnvironmentEvent`.
+pub mod environment_event {
+    /// What has happened.
+    #[allow(clippy::large_enum_variant)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
+    pub enum Kind {
+        /// The episode is open.
+        #[prost(message, tag = "3")]
+        Opened(super::Opened),
+        /// An action was carried out.
+        #[prost(message, tag = "4")]
+        Observed(super::Observed),
+        /// The episode is over.
+        #[prost(message, tag = "5")]
+        Scored(super::Scored),
+        /// The episode is over without a result.
+        #[prost(message, tag = "6")]
+        Failed(super::EpisodeFailed),
+    }
+}
+/// The episode is open and waits for its first action.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct Opened {}
+/// A message to the model.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnvironmentMessage {
+    /// Who says it.
+    #[prost(enumeration = "MessageRole", tag = "1")]
+    pub role: i32,
+    /// What.
+    #[prost(string, tag = "2")]
+    pub content: ::prost::alloc::string::String,
+    /// Of a tool: the call that it answers.
+    #[prost(string, tag = "3")]
+    pub tool_call_id: ::prost::alloc::string::String,
+    /// Of a tool: its name.
+    #[prost(string, tag = "4")]
+    pub name: ::prost::alloc::string::String,
+}
+/// An action was carried out.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Observed {
+    /// Number of the turn, from 1.
+    #[prost(uint32, tag = "1")]
+    pub turn: u32,
+    /// What the model sees next. At least one unless the episode is done.
+    #[prost(message, repeated, tag = "2")]
+    pub messages: ::prost::alloc::vec::Vec<EnvironmentMessage>,
+    /// Whether the episode is over: Scored follows.
+    #[prost(bool, tag = "3")]
+    pub done: bool,
+    /// Calls of tools that could not be carried out: malformed, of an unknown tool, with arguments that it does not take. What the model is
+    /// told of them is in `messages`.
+    #[prost(uint32, tag = "4")]
+    pub tool_errors: u32,
+    /// How long the step took.
+    #[prost(uint64, tag = "5")]
+    pub work_us: u64,
+}
+/// The episode is over.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct Scored {
+    /// What the environment makes of it, under the episode's id. Absent: it judges nothing, and the last turn goes to the verifier of the task.
+    #[prost(message, optional, tag = "1")]
+    pub verdict: ::core::option::Option<Verdict>,
+}
+/// The episode is over without a result.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EpisodeFailed {
+    /// Kind of failure.
+    #[prost(enumeration = "EpisodeFailure", tag = "1")]
+    pub failure: i32,
+    /// Whether another attempt at the whole episode makes sense.
+    #[prost(bool, tag = "2")]
+    pub retryable: bool,
+    /// For people: lower case, without a full stop.
+    #[prost(string, tag = "3")]
+    pub message: ::prost::alloc::string::String,
+}
+/// Request for the state of the worker.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct EnvironmentGetStatusRequest {}
+/// The state of an environment worker.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EnvironmentGetStatusResponse {
+    /// The process.
+    #[prost(message, optional, tag = "1")]
+    pub server: ::core::option::Option<ServerStatus>,
+    /// Environments, in the order of their names.
+    #[prost(message, repeated, tag = "2")]
+    pub environments: ::prost::alloc::vec::Vec<EnvironmentInfo>,
+    /// Episodes that are open, over all streams.
+    #[prost(uint64, tag = "3")]
+    pub open_episodes: u64,
+    /// Episodes that may be open at once; a further one is answered with OVERLOADED.
+    #[prost(uint64, tag = "4")]
+    pub max_episodes: u64,
+    /// Episodes that ended since the start, by how: scored, closed, or the failure (`timeout`, ...).
+    #[prost(btree_map = "string, uint64", tag = "5")]
+    pub episodes: ::prost::alloc::collections::BTreeMap<
+        ::prost::alloc::string::String,
+        u64,
+    >,
+}
+/// An environment.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct EnvironmentInfo {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What the model is told beforehand; empty for nothing.
+    #[prost(string, tag = "2")]
+    pub system_prompt: ::prost::alloc::string::String,
+    /// The tools that the model may call.
+    #[prost(message, repeated, tag = "3")]
+    pub tools: ::prost::alloc::vec::Vec<ToolInfo>,
+}
+/// A tool.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct ToolInfo {
+    /// Its name.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// What it does.
+    #[prost(string, tag = "2")]
+    pub description: ::prost::alloc::string::String,
+    /// Its arguments: a JSON schema of an object.
+    #[prost(string, tag = "3")]
+    pub parameters: ::prost::alloc::string::String,
+}
+/// Why an episode is ended.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum CloseReason {
+    /// Not set.
+    Unspecified = 0,
+    /// A budget of the run is used up: turns, tokens, context. The environment may score what was reached.
+    Budget = 1,
+    /// Nobody needs the episode any more.
+    Cancelled = 2,
+}
+impl CloseReason {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "CLOSE_REASON_UNSPECIFIED",
+            Self::Budget => "CLOSE_REASON_BUDGET",
+            Self::Cancelled => "CLOSE_REASON_CANCELLED",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "CLOSE_REASON_UNSPECIFIED" => Some(Self::Unspecified),
+            "CLOSE_REASON_BUDGET" => Some(Self::Budget),
+            "CLOSE_REASON_CANCELLED" => Some(Self::Cancelled),
+            _ => None,
+        }
+    }
+}
+/// Who says a message to the model.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum MessageRole {
+    /// Not set.
+    Unspecified = 0,
+    /// The user.
+    User = 1,
+    /// A tool.
+    Tool = 2,
+}
+impl MessageRole {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "MESSAGE_ROLE_UNSPECIFIED",
+            Self::User => "MESSAGE_ROLE_USER",
+            Self::Tool => "MESSAGE_ROLE_TOOL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "MESSAGE_ROLE_UNSPECIFIED" => Some(Self::Unspecified),
+            "MESSAGE_ROLE_USER" => Some(Self::User),
+            "MESSAGE_ROLE_TOOL" => Some(Self::Tool),
+            _ => None,
+        }
+    }
+}
+/// Why an episode has no result.
+#[allow(clippy::large_enum_variant)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ::prost::Enumeration)]
+#[repr(i32)]
+pub enum EpisodeFailure {
+    /// Not set.
+    Unspecified = 0,
+    /// The worker has as many episodes as it takes, or is about to stop.
+    Overloaded = 1,
+    /// The environment cannot do this task, or is unknown: a defect of the data set or of the settings.
+    TaskInvalid = 2,
+    /// A deadline passed, or nothing was heard of the episode for too long.
+    Timeout = 3,
+    /// The request breaks the protocol: an episode that is not open, a turn that is not the next one, another content for the same turn.
+    Refused = 4,
+    /// The environment failed.
+    Crashed = 5,
+    /// A defect of the worker.
+    Internal = 6,
+}
+impl EpisodeFailure {
+    /// String value of the enum field names used in the ProtoBuf definition.
+    ///
+    /// The values are not transformed in any way and thus are considered stable
+    /// (if the ProtoBuf definition does not change) and safe for programmatic use.
+    pub fn as_str_name(&self) -> &'static str {
+        match self {
+            Self::Unspecified => "EPISODE_FAILURE_UNSPECIFIED",
+            Self::Overloaded => "EPISODE_FAILURE_OVERLOADED",
+            Self::TaskInvalid => "EPISODE_FAILURE_TASK_INVALID",
+            Self::Timeout => "EPISODE_FAILURE_TIMEOUT",
+            Self::Refused => "EPISODE_FAILURE_REFUSED",
+            Self::Crashed => "EPISODE_FAILURE_CRASHED",
+            Self::Internal => "EPISODE_FAILURE_INTERNAL",
+        }
+    }
+    /// Creates an enum from field names used in the ProtoBuf definition.
+    pub fn from_str_name(value: &str) -> ::core::option::Option<Self> {
+        match value {
+            "EPISODE_FAILURE_UNSPECIFIED" => Some(Self::Unspecified),
+            "EPISODE_FAILURE_OVERLOADED" => Some(Self::Overloaded),
+            "EPISODE_FAILURE_TASK_INVALID" => Some(Self::TaskInvalid),
+            "EPISODE_FAILURE_TIMEOUT" => Some(Self::Timeout),
+            "EPISODE_FAILURE_REFUSED" => Some(Self::Refused),
+            "EPISODE_FAILURE_CRASHED" => Some(Self::Crashed),
+            "EPISODE_FAILURE_INTERNAL" => Some(Self::Internal),
+            _ => None,
+        }
+    }
+}
+/// Generated client implementations.
+#[cfg(feature = "grpc")]
+pub mod environment_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Episodes with several turns.
+    #[derive(Debug, Clone)]
+    pub struct EnvironmentClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> EnvironmentClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> EnvironmentClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            EnvironmentClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// One stream carries many episodes. Open, Act and Close are each answered by one event of their episode, KeepAlive by none; where an
+        /// action ends the episode, Observed is followed by Scored. An episode ends with Scored or with EpisodeFailed, and nothing comes after
+        /// them. Half-closing the request stream announces that no request follows, and ends the episodes that are open. Ending the call ends all.
+        pub async fn run(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<
+                Message = super::EnvironmentRequest,
+            >,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::EnvironmentEvent>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/evenkeel.v1.Environment/Run",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("evenkeel.v1.Environment", "Run"));
+            self.inner.streaming(req, path, codec).await
+        }
+        /// The worker's environments and load.
+        pub async fn get_status(
+            &mut self,
+            request: impl tonic::IntoRequest<super::EnvironmentGetStatusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EnvironmentGetStatusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/evenkeel.v1.Environment/GetStatus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("evenkeel.v1.Environment", "GetStatus"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "grpc")]
+pub mod environment_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with EnvironmentServer.
+    #[async_trait]
+    pub trait Environment: std::marker::Send + std::marker::Sync + 'static {
+        /// Server streaming response type for the Run method.
+        type RunStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::EnvironmentEvent, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// One stream carries many episodes. Open, Act and Close are each answered by one event of their episode, KeepAlive by none; where an
+        /// action ends the episode, Observed is followed by Scored. An episode ends with Scored or with EpisodeFailed, and nothing comes after
+        /// them. Half-closing the request stream announces that no request follows, and ends the episodes that are open. Ending the call ends all.
+        async fn run(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::EnvironmentRequest>>,
+        ) -> std::result::Result<tonic::Response<Self::RunStream>, tonic::Status>;
+        /// The worker's environments and load.
+        async fn get_status(
+            &self,
+            request: tonic::Request<super::EnvironmentGetStatusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::EnvironmentGetStatusResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Episodes with several turns.
+    #[derive(Debug)]
+    pub struct EnvironmentServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> EnvironmentServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for EnvironmentServer<T>
+    where
+        T: Environment,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/evenkeel.v1.Environment/Run" => {
+                    #[allow(non_camel_case_types)]
+                    struct RunSvc<T: Environment>(pub Arc<T>);
+                    impl<
+                        T: Environment,
+                    > tonic::server::StreamingService<super::EnvironmentRequest>
+                    for RunSvc<T> {
+                        type Response = super::EnvironmentEvent;
+                        type ResponseStream = T::RunStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::EnvironmentRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Environment>::run(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = RunSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/evenkeel.v1.Environment/GetStatus" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetStatusSvc<T: Environment>(pub Arc<T>);
+                    impl<
+                        T: Environment,
+                    > tonic::server::UnaryService<super::EnvironmentGetStatusRequest>
+                    for GetStatusSvc<T> {
+                        type Response = super::EnvironmentGetStatusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::EnvironmentGetStatusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Environment>::get_status(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetStatusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for EnvironmentServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "evenkeel.v1.Environment";
+    impl<T> tonic::server::NamedService for EnvironmentServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}

@@ -50,6 +50,7 @@ impl Cluster {
             .context("the reward service")?
             .spawn();
 
+        let environment = environment(recipe).await?;
         let mut generation = recipe.generation.clone();
         generation.server = ServerSettings::on(LOOPBACK);
         VersionMarker::NAME.clone_into(&mut generation.weights.marker);
@@ -73,9 +74,11 @@ impl Cluster {
             generation: generation.endpoint().to_owned(),
             reward: vec![reward.endpoint().to_owned()],
             learner: learner.endpoint().to_owned(),
+            environment: environment.iter().map(|server| server.endpoint().to_owned()).collect(),
             verifiers: BTreeMap::new(),
         };
-        Ok(Self { endpoints, learner, has_ranks, _engine: engine, _servers: vec![generation, reward] })
+        let servers = [generation, reward].into_iter().chain(environment).collect();
+        Ok(Self { endpoints, learner, has_ranks, _engine: engine, _servers: servers })
     }
 
     /// Tells the other ranks of the learner, if there are any, that there is nothing more to do.
@@ -86,4 +89,16 @@ impl Cluster {
             evenkeel_learner::wait_for_ranks().await;
         }
     }
+}
+
+/// Starts the environment service where tasks may be done in an environment.
+pub(crate) async fn environment(recipe: &Recipe) -> Result<Option<RunningServer>> {
+    if recipe.data.environment.is_none() && recipe.data.environments.is_empty() {
+        return Ok(None);
+    }
+    let settings = evenkeel_environment::EnvironmentSettings {
+        server: ServerSettings::on(LOOPBACK),
+        ..recipe.environment.clone()
+    };
+    Ok(Some(evenkeel_environment::bind(settings).await.context("the environment service")?.spawn()))
 }

@@ -53,6 +53,7 @@ pub(crate) fn check_inputs(recipe: &Recipe, resolved: &ResolvedRecipe, folder: &
         generation: NOWHERE.to_owned(),
         reward: vec![NOWHERE.to_owned()],
         learner: NOWHERE.to_owned(),
+        environment: vec![NOWHERE.to_owned()],
         verifiers: started.map(named).collect(),
     };
     Ok(check_start(resolved, folder, &endpoints, &LoadLimits::unbounded())?)

@@ -13,6 +13,7 @@ mod shared;
 use anyhow::Result;
 use evenkeel_config::{ConfigError, Loaded, Loader, Renamed, Settings};
 use evenkeel_engine::EngineSettings;
+use evenkeel_environment::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::{BatchShape, TrainingSettings};
 use evenkeel_model::ModelError;
@@ -20,7 +21,7 @@ use evenkeel_objective::Advantage;
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoopSettings, PageSettings, PipelineSettings,
     PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunSettings, SamplerAuditSettings,
-    ServicesSettings, ShapingSettings, WarmStartSettings, recipe_stem,
+    ServicesSettings, ShapingSettings, TurnsSettings, WarmStartSettings, recipe_stem,
 };
 use evenkeel_proto::FieldError;
 use evenkeel_reward::RewardSettings;
@@ -47,6 +48,8 @@ pub(crate) struct Recipe {
     pub(crate) sampling: PolicySamplingSettings,
     /// Sampling ahead of training.
     pub(crate) pipeline: PipelineSettings,
+    /// Episodes with several turns.
+    pub(crate) turns: TurnsSettings,
     /// From raw to shaped rewards.
     pub(crate) shaping: ShapingSettings,
     /// Supervised steps before the first GRPO step.
@@ -70,6 +73,8 @@ pub(crate) struct Recipe {
     pub(crate) generation: GenerationSettings,
     /// Settings of the reward service.
     pub(crate) reward: RewardSettings,
+    /// Settings of the environment service.
+    pub(crate) environment: EnvironmentSettings,
 }
 
 /// Sections are validated by [`resolve`], once shared values are derived.
@@ -188,6 +193,7 @@ fn validate(recipe: &Recipe) -> Result<(), FieldError> {
     recipe.learner.validate().map_err(|error| error.within("learner"))?;
     recipe.generation.validate().map_err(|error| error.within("generation"))?;
     recipe.reward.validate().map_err(|error| error.within("reward"))?;
+    recipe.environment.validate().map_err(|error| error.within("environment"))?;
     // Its model is the run's.
     let engine = EngineSettings { model: "model".into(), ..recipe.engine.clone() };
     engine.validate().map_err(|error| error.within("engine"))?;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use anyhow::{Result, bail};
 use evenkeel_config::{Loader, Settings, to_table};
 use evenkeel_engine::{Engine, EngineSettings};
+use evenkeel_environment::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::{OrchestratorService, OrchestratorSettings};
@@ -51,6 +52,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
             evenkeel_reward::bind_with_worker_processes(load::<RewardSettings>(&options)?, guest::worker_process)
                 .await?
         }
+        Service::Environment => evenkeel_environment::bind(load::<EnvironmentSettings>(&options)?).await?,
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
         Service::Learner => {
             let settings = load::<LearnerSettings>(&options)?;
@@ -94,6 +96,7 @@ fn section_of(recipes: &[String], service: Service) -> Result<Table> {
         Service::Engine => to_table(&recipe.engine)?,
         Service::Generation => to_table(&recipe.generation)?,
         Service::Reward => to_table(&recipe.reward)?,
+        Service::Environment => to_table(&recipe.environment)?,
         Service::Learner => to_table(&recipe.learner_service())?,
         Service::Tinker => {
             let sections = [("learner", to_table(&recipe.learner)?), ("engine", to_table(&recipe.engine)?)];
@@ -113,6 +116,7 @@ fn series_of(service: Service) -> Vec<&'static [Series]> {
         Service::Generation => items(evenkeel_generation::SERIES),
         Service::Reward => items(evenkeel_reward::SERIES),
         Service::Learner => items(evenkeel_learner::SERIES),
+        Service::Environment => vec![SERVER_SERIES, evenkeel_environment::SERIES],
         Service::Gateway => vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES],
         // Those of the services in its process.
         Service::Tinker => {

@@ -11,6 +11,8 @@ evenkeel_telemetry::labels! {
         Reward = "reward",
         /// A custom verifier.
         Verifier = "verifier",
+        /// The environment service.
+        Environment = "environment",
         /// The learner.
         Learner = "learner",
         /// The disk of the run directory.

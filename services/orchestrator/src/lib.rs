@@ -46,9 +46,10 @@ pub use run::{
 pub use server::{OrchestratorService, OrchestratorSettings, StartSettings, serve};
 pub use settings::{
     AnswerSampling, AuditMode, BenchmarkSettings, CheckpointSettings, CopiedAnswers, DataKind, DataSettings,
-    EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, KeptRollouts, LoopSettings, Overlong,
-    PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording, ProofSettings,
-    RunSettings, SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings, StepOrder,
-    TrailsSettings, VerifierSettings, WarmStartSettings, WordProblemsSettings,
+    EarlierTurns, EnginesWhileTraining, EvaluationSettings, FilterSettings, InvalidRows, KeptRollouts, LoopSettings,
+    Overlong, PageSettings, PipelineSettings, PolicySamplingSettings, ProgramMode, ProgramReward, ProgramWording,
+    ProofSettings, RunSettings, SamplerAuditSettings, Scalar, ServicesSettings, ShapingSettings, SourceSettings,
+    StepOrder, ToolCallSetting, ToolsSetting, TrailsSettings, TurnsSettings, VerifierSettings, WarmStartSettings,
+    WordProblemsSettings,
 };
 pub use text::Tokenizer;

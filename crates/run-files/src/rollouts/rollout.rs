@@ -74,12 +74,32 @@ pub struct Rollout {
     pub ratio: Option<f64>,
     /// Which weights sampled which part of it.
     pub segments: Vec<RolloutSegment>,
+    /// Of an episode with several turns what was said, in its order; `text` is the last turn.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turns: Vec<RolloutTurn>,
+    /// The budget that ended such an episode: `turns`, `turn_tokens`, `tokens`, `context`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub used_up: Option<String>,
     /// Token ids, with `run.rollout_tokens`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_ids: Option<Vec<u32>>,
     /// The engine's log-probability of each, with `run.rollout_tokens`; 0 for a token that was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_log_probabilities: Option<Vec<f32>>,
+}
+
+/// Something that was said in an episode with several turns.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RolloutTurn {
+    /// `assistant` for what the model sampled, `tool` and `user` for what the environment said.
+    pub role: String,
+    /// What; of the model with its special tokens.
+    pub text: String,
+    /// Tokens of the response. Those of several messages between two turns count at the last of them, with what the template puts around
+    /// them.
+    pub tokens: u32,
+    /// Whether its tokens were sampled, so that they are what is trained on.
+    pub trained: bool,
 }
 
 /// A part of an answer.
@@ -223,6 +243,8 @@ pub(super) mod tests {
             log_probability: Some(-0.5),
             ratio: Some(1.0),
             segments: vec![RolloutSegment { version: Some(step - 1), tokens: 9 }],
+            turns: vec![],
+            used_up: None,
             token_ids: None,
             token_log_probabilities: None,
         }

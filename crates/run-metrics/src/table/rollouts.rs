@@ -28,6 +28,7 @@ const TRIED_GAUGE: Gauge = Gauge::of_one(
 const EPOCH_GAUGE: Gauge = Gauge::of_one("evenkeel_run_epoch", "passes over the data before the step's first prompt");
 
 const SOURCES: &str = "the data has two or more sources";
+const EPISODES: &str = "tasks are done in an environment";
 const DYNAMIC: &str = "`sampling.dynamic` is on";
 
 rows! {
@@ -79,6 +80,22 @@ rows! {
         .shown(&[Shown::under(&UNIFORM_GAUGE, &["correct"])]);
     ALL_INCORRECT = Metric::count("rollout/groups_all_incorrect", Unit::None, "groups whose samples are all incorrect: they teach nothing")
         .shown(&[Shown::under(&UNIFORM_GAUGE, &["incorrect"])]);
+
+    TURNS = Metric::value("episodes/turns/{mean,max,min}", Unit::None, "turns that the model sampled in an episode").only(EPISODES);
+    TOOL_CALLS = Metric::value("episodes/tool_calls/mean", Unit::None, "calls of tools in an episode").only(EPISODES);
+    TOOL_ERRORS = Metric::count("episodes/tool_errors", Unit::None, "calls of tools that could not be carried out").only(EPISODES);
+    ADDED_TOKENS = Metric::value("episodes/added_tokens/mean", Unit::Tokens, "tokens of an episode that the environment added: they are not trained on")
+        .only(EPISODES);
+    USED_UP = Metric::count(
+        "episodes/used_up/{budget}",
+        Unit::None,
+        "episodes that a budget ended: `turns`, `turn_tokens`, `tokens`, `context`",
+    )
+    .only(EPISODES);
+    EPISODES_AGAIN = Metric::count("episodes/played_again", Unit::None, "attempts at episodes after the first").only(EPISODES).varies();
+    ENVIRONMENT_TIME = Metric::value("episodes/environment_s/{mean,max,min}", Unit::Seconds, "time of the environment's steps in an episode")
+        .only(EPISODES)
+        .varies();
 
     SOURCE_SCORE = Metric::value(
         "data_source/{name}/score/mean",

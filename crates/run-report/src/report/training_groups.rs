@@ -11,6 +11,8 @@ use super::training_samples::{Class, Course, TrainingSamples};
 const PROMPT: usize = 1_200;
 /// Characters of an answer that are shown.
 const ANSWER: usize = 900;
+/// Messages of an episode that are shown.
+const TURNS: usize = 12;
 /// Problems whose course is drawn, and those that have a row.
 const DRAWN: usize = 4;
 const LISTED: usize = 12;
@@ -74,7 +76,8 @@ fn outcome(first: &Rollout) -> &str {
 fn distinct(group: &[Rollout]) -> Vec<(&Rollout, usize)> {
     let mut found: Vec<(&Rollout, usize)> = Vec::new();
     let is_same = |a: &Rollout, b: &Rollout| {
-        (&a.text, a.tokens, a.verdict.label(), &a.reason) == (&b.text, b.tokens, b.verdict.label(), &b.reason)
+        (&a.text, &a.turns, a.tokens, a.verdict.label(), &a.reason)
+            == (&b.text, &b.turns, b.tokens, b.verdict.label(), &b.reason)
             && (a.advantage, a.weight, a.why_not_trained()) == (b.advantage, b.weight, b.why_not_trained())
     };
     for rollout in group {
@@ -105,8 +108,30 @@ fn answer(rollout: &Rollout, count: usize) -> Html {
     learner.extend(rollout.weight.filter(|value| is_trained || *value != 0.0).map(|value| said("weight", value)));
     let content = Html::element("p", &[], about)
         .with(Html::element("p", &[("class", "soft")], learner.join(" · ")))
-        .with(Html::element("pre", &[], cut(&rollout.text, ANSWER)));
+        .with(said_in(rollout));
     Html::element("div", &[("class", class)], content)
+}
+
+/// What was said: an answer, or the turns of an episode with what of them is trained on.
+fn said_in(rollout: &Rollout) -> Html {
+    if rollout.turns.is_empty() {
+        return Html::element("pre", &[], cut(&rollout.text, ANSWER));
+    }
+    let mut html = Html::new();
+    for turn in rollout.turns.iter().take(TURNS) {
+        let trained = if turn.trained { "sampled" } else { "added, not trained on" };
+        let about = format!("{} · {}\u{a0}tokens, {trained}", turn.role, turn.tokens);
+        html = html.with(Html::element("p", &[("class", "soft")], about)).with(Html::element(
+            "pre",
+            &[],
+            cut(&turn.text, ANSWER),
+        ));
+    }
+    let more = rollout.turns.len().saturating_sub(TURNS);
+    let used_up = rollout.used_up.as_ref().map(|budget| format!("ended by its budget of {}", budget.replace('_', " ")));
+    let more = (more > 0).then(|| format!("{more} more messages"));
+    let last: Vec<_> = more.into_iter().chain(used_up).collect();
+    if last.is_empty() { html } else { html.with(Html::element("p", &[("class", "soft")], last.join(" · "))) }
 }
 
 /// The beginning of a text, with how much is missing.

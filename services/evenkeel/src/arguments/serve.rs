@@ -10,6 +10,8 @@ pub(crate) enum Service {
     Generation,
     Reward,
     Learner,
+    /// The other side of episodes with several turns.
+    Environment,
     Orchestrator,
     /// One address in front of many reward workers.
     Gateway,
@@ -25,6 +27,7 @@ impl Service {
             Self::Generation => "generation",
             Self::Reward => "reward",
             Self::Learner => "learner",
+            Self::Environment => "environment",
             Self::Orchestrator => "orchestrator",
             Self::Gateway => "gateway",
             Self::Tinker => "tinker",

@@ -2,6 +2,7 @@
 
 use evenkeel_config::{Loader, Settings};
 use evenkeel_engine::EngineSettings;
+use evenkeel_environment::EnvironmentSettings;
 use evenkeel_generation::GenerationSettings;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;
@@ -34,6 +35,7 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
         Service::Generation => load::<GenerationSettings>(text, set),
         Service::Reward => load::<RewardSettings>(text, set),
         Service::Learner => load::<LearnerSettings>(text, set),
+        Service::Environment => load::<EnvironmentSettings>(text, set),
         Service::Orchestrator => load::<OrchestratorSettings>(text, set),
         Service::Gateway => load::<GatewaySettings>(text, set),
         Service::Tinker => load::<TinkerService>(text, set),
@@ -48,6 +50,7 @@ fn check(block: &Block) -> Result<(), String> {
         Service::Generation,
         Service::Reward,
         Service::Learner,
+        Service::Environment,
         Service::Orchestrator,
         Service::Gateway,
         Service::Tinker,

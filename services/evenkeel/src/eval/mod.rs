@@ -35,6 +35,7 @@ const TICK: Duration = Duration::from_millis(200);
 struct Services {
     generation: RunningServer,
     reward: RunningServer,
+    environment: Option<RunningServer>,
     _engine: Option<RunningEngine>,
 }
 
@@ -54,6 +55,7 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
         output: output.clone(),
         generation: services.generation.endpoint().to_owned(),
         reward: vec![services.reward.endpoint().to_owned()],
+        environment: services.environment.iter().map(|server| server.endpoint().to_owned()).collect(),
     };
     let handle = request.start().map_err(by_option)?;
     for note in handle.notes() {
@@ -183,6 +185,7 @@ impl Services {
             }
         };
         let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
-        Ok(Self { generation, reward, _engine: engine })
+        let environment = crate::cluster::environment(recipe).await?;
+        Ok(Self { generation, reward, environment, _engine: engine })
     }
 }

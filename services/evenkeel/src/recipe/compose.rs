@@ -100,6 +100,7 @@ impl Recipe {
             data: self.data.clone(),
             sampling: self.sampling.clone(),
             pipeline: self.pipeline,
+            turns: self.turns,
             shaping: self.shaping.clone(),
             warm_start: self.warm_start.clone(),
             evaluation: self.evaluation.clone(),

@@ -81,6 +81,7 @@ pub(super) fn without_effect(recipe: &Recipe) -> Vec<String> {
     keys.extend((engine.listen != usual.engine.listen).then_some("engine.listen"));
     keys.extend((engine.model != usual.engine.model).then_some("engine.model"));
     keys.extend((recipe.reward.server != usual.reward.server).then_some("reward.server"));
+    keys.extend((recipe.environment.server != usual.environment.server).then_some("environment.server"));
     keys.extend((recipe.generation.server != usual.generation.server).then_some("generation.server"));
     let named = !recipe.generation.endpoints.is_empty();
     let ours = EngineSettings {

@@ -34,7 +34,13 @@ impl ShownRollouts {
             multi_line(rollout.verdict.label()),
             length(rollout.tokens as usize, rollout.is_truncated())
         )?;
-        section(out, "answer", &rollout.text)?;
+        for turn in &rollout.turns {
+            let trained = if turn.trained { "sampled" } else { "added, not trained on" };
+            section(out, &format!("{} · {} tokens, {trained}", turn.role, turn.tokens), &turn.text)?;
+        }
+        if rollout.turns.is_empty() {
+            section(out, "answer", &rollout.text)?;
+        }
         let mut line = |name: &str, value: &str| writeln!(out, "{name:<9} {}", multi_line(value));
         if let Some(extracted) = &rollout.extracted {
             line("final", one_line(extracted))?;
@@ -54,6 +60,9 @@ impl ShownRollouts {
         };
         line("reason", &reason)?;
         line("learner", &learner(rollout))?;
+        if let Some(used_up) = &rollout.used_up {
+            line("ended by", &format!("its budget of {}", used_up.replace('_', " ")))?;
+        }
         let versions = versions(rollout);
         if !versions.is_empty() {
             line("weights", &versions)?;

@@ -32,6 +32,7 @@ fn tables() -> Vec<(&'static str, Vec<&'static Series>)> {
         ("Engine", evenkeel_engine::SERIES.iter().collect()),
         ("Reward", evenkeel_reward::SERIES.iter().collect()),
         ("Learner", evenkeel_learner::SERIES.iter().collect()),
+        ("Environment", evenkeel_environment::SERIES.iter().collect()),
     ]
 }
 

@@ -23,6 +23,10 @@ impl Connections {
         Ok(Self { connector, settings: settings.clone() })
     }
 
+    pub(super) fn connector(&self) -> &Connector {
+        &self.connector
+    }
+
     pub(super) fn settings(&self) -> &ServicesSettings {
         &self.settings
     }

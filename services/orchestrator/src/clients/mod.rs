@@ -4,6 +4,7 @@
 //! reachability an [`Outage`] watches.
 
 mod connect;
+mod environment;
 mod exact;
 mod generation;
 mod learner;
@@ -23,6 +24,7 @@ use crate::events::Events;
 use crate::settings::ServicesSettings;
 
 use connect::Connections;
+pub(crate) use environment::{EnvironmentClient, EpisodeLink};
 pub(crate) use generation::Generation;
 pub(crate) use learner::{Learner, NotScored, ScoreQuery};
 pub(crate) use outage::Outage;
@@ -42,6 +44,9 @@ pub struct Endpoints {
     pub reward: Vec<String>,
     /// The learner.
     pub learner: String,
+    /// Environment workers, as those of `reward`. Empty: no task is done in an environment.
+    #[serde(default)]
+    pub environment: Vec<String>,
     /// Workers of custom verifiers by name, as those of `reward`. They come before the addresses in `data.verifiers` of a recipe.
     #[serde(default)]
     pub verifiers: BTreeMap<String, Vec<String>>,
@@ -55,6 +60,8 @@ pub(crate) struct Services {
     retrier: Retrier,
     generation: Generation,
     reward: VerifierClient,
+    /// `None` without environment workers.
+    environments: Option<EnvironmentClient>,
     /// By name.
     custom_verifiers: BTreeMap<String, VerifierClient>,
     /// An evaluation without a run has none.
@@ -94,6 +101,10 @@ impl Services {
             Ok((name.clone(), VerifierClient::connect_custom(name, urls, &connections, retrier.clone())?))
         };
         Ok(Self {
+            environments: match &endpoints.environment[..] {
+                [] => None,
+                urls => Some(EnvironmentClient::connect(urls, &connections, settings.max_episodes, retrier.clone())?),
+            },
             custom_verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,
             reward: VerifierClient::connect(&endpoints.reward, &connections, retrier.clone())?,
@@ -107,6 +118,19 @@ impl Services {
 
     pub(crate) fn generation(&self) -> &Generation {
         &self.generation
+    }
+
+    /// The environment workers.
+    ///
+    /// # Errors
+    /// There are none, which [`start_run`](crate::start_run) refuses before.
+    pub(crate) fn environments(&self) -> Result<&EnvironmentClient, RunError> {
+        self.environments.as_ref().ok_or_else(|| RunError::Defect("no environment worker is connected".to_owned()))
+    }
+
+    /// The environment workers, where there are any.
+    pub(crate) fn any_environments(&self) -> Option<&EnvironmentClient> {
+        self.environments.as_ref()
     }
 
     pub(crate) fn reward(&self) -> &VerifierClient {

@@ -3,17 +3,21 @@
 mod prompts;
 mod renderer;
 mod sampler;
+mod turns;
 
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::Limits;
-use evenkeel_tasks::{Cancel, DataError, Dataset, Problem, arithmetic, programs, trails, word_problems};
+use evenkeel_tasks::{
+    Cancel, DataError, Dataset, EnvironmentTask, Problem, arithmetic, programs, trails, word_problems,
+};
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings};
 
-pub(crate) use prompts::{Demonstrations, Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode};
+pub(crate) use prompts::{Demonstrations, Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
 pub(crate) use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
+pub(crate) use turns::{EpisodeText, EpisodeTexts, SampledTurn};
 
 /// The data set of a recipe: the same settings, seed and number of held-out problems give the same problems in the same order.
 ///
@@ -27,7 +31,13 @@ pub(crate) fn dataset(
     cancel: Cancel<'_>,
 ) -> Result<Dataset, RunError> {
     let dataset = match settings.built_in(seed, held_out) {
-        Some(dataset) => dataset,
+        Some(mut dataset) => {
+            // They have no row that could name one.
+            let task = settings.environment.as_deref().map(EnvironmentTask::new);
+            let problems = dataset.train.iter_mut().chain(&mut dataset.held_out);
+            problems.for_each(|problem| problem.environment.clone_from(&task));
+            dataset
+        }
         None => Dataset::read(&settings.name(), &settings.file_set(), seed, held_out, limits, cancel)
             .map_err(|error| settings.named(error))?,
     };

@@ -6,7 +6,8 @@ use std::sync::Arc;
 use evenkeel_proto::FieldError;
 use evenkeel_seeds::{Stream, rng};
 use evenkeel_tasks::{
-    Cancel, Cancelled, DataReport, DataSource, Dataset, Demonstration as Source, Problem, Reason, Task, TaskKind,
+    Cancel, Cancelled, DataReport, DataSource, Dataset, Demonstration as Source, EnvironmentTask, Problem, Reason,
+    Task, TaskKind,
 };
 use rand::Rng;
 
@@ -27,6 +28,8 @@ pub(crate) struct Prompt {
     pub(crate) id: Arc<str>,
     /// What answers are judged against.
     pub(crate) task: Task,
+    /// Where it is done in several turns.
+    pub(crate) environment: Option<EnvironmentTask>,
     pub(crate) token_ids: Arc<[u32]>,
     /// Index of its source.
     pub(crate) source: usize,
@@ -94,6 +97,11 @@ impl Prompts {
         self.train.iter().chain(&self.held_out).filter_map(|prompt| prompt.task.verifier()).collect()
     }
 
+    /// The environments that any of it is done in.
+    pub(crate) fn environments(&self) -> BTreeSet<&str> {
+        environments(self.train.iter().chain(&self.held_out))
+    }
+
     /// The sources of the problems to train on, in their order.
     pub(crate) fn sources_of_train(&self) -> impl Iterator<Item = usize> {
         self.train.iter().map(|prompt| prompt.source)
@@ -128,6 +136,11 @@ impl Prompts {
     }
 }
 
+/// The environments that prompts are done in.
+pub(crate) fn environments<'a>(prompts: impl Iterator<Item = &'a Prompt>) -> BTreeSet<&'a str> {
+    prompts.filter_map(|prompt| prompt.environment.as_ref()).map(|task| &*task.environment).collect()
+}
+
 impl Fit {
     /// The longest prompt, in tokens.
     fn allowed(&self) -> usize {
@@ -156,8 +169,7 @@ pub(crate) fn encode(
     let allowed = fit.allowed();
     let mut prompts = Vec::with_capacity(problems.len());
     let rendered = problems.chunks(RENDERED_TOGETHER).flat_map(|problems| {
-        let asked: Vec<_> = problems.iter().map(Problem::asked).collect();
-        let rendered = if cancel() { Vec::new() } else { encoder.prompts.render_all(&asked) };
+        let rendered = if cancel() { Vec::new() } else { encoder.render_all(problems) };
         problems.iter().zip(rendered)
     });
     for (problem, rendered) in rendered {
@@ -202,6 +214,7 @@ pub(crate) fn encode(
         prompts.push(Prompt {
             id: problem.id.to_string().into(),
             task: problem.task.clone(),
+            environment: problem.environment.clone(),
             token_ids: token_ids.into(),
             source,
             data_source,
@@ -284,8 +297,7 @@ impl Demonstrations {
 }
 
 fn prompt_ids(encoder: &Encoder, problem: &Problem) -> Result<Vec<u32>, RunError> {
-    let (prompt, suffix) = problem.asked();
-    let rendered = encoder.prompts.render_with(prompt, suffix);
+    let rendered = encoder.render(problem);
     let rendered =
         rendered.map_err(|error| RunError::Prompt { id: problem.id.to_string(), message: error.to_string() })?;
     Ok(rendered.token_ids)

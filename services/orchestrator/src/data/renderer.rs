@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
-use evenkeel_chat::{ChatTemplate, PromptRenderer, PromptSettings};
+use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
 use evenkeel_hf::Folder;
+use evenkeel_tasks::Problem;
 
+use super::turns::{EpisodeText, EpisodeTexts};
 use crate::error::RunError;
-use crate::settings::DataSettings;
+use crate::settings::{DataSettings, LoopSettings};
 use crate::text::Tokenizer;
 
 impl DataSettings {
@@ -40,12 +42,45 @@ impl DataSettings {
 pub(crate) struct Encoder {
     pub(crate) prompts: PromptRenderer,
     pub(crate) tokenizer: Tokenizer,
+    /// Of the environments that tasks may be done in.
+    pub(crate) episodes: EpisodeTexts,
 }
 
 impl Encoder {
     /// # Errors
-    /// As [`DataSettings::prompt_renderer`].
-    pub(crate) fn new(folder: &Folder, tokenizer: Tokenizer, settings: &DataSettings) -> Result<Self, RunError> {
-        Ok(Self { prompts: settings.renderer_with(folder, tokenizer.shared())?, tokenizer })
+    /// As [`DataSettings::prompt_renderer`]; a chat template that does not go with the turns of an environment.
+    pub(crate) fn new(folder: &Folder, tokenizer: Tokenizer, settings: &LoopSettings) -> Result<Self, RunError> {
+        let prompts = settings.data.renderer_with(folder, tokenizer.shared())?;
+        let episodes = EpisodeText::all(&prompts, &tokenizer, settings)?;
+        Ok(Self { prompts, tokenizer, episodes })
     }
+
+    /// Renders what a problem asks: with the tools of its environment, where it has one.
+    ///
+    /// # Errors
+    /// Messages that no template renders.
+    pub(crate) fn render(&self, problem: &Problem) -> Result<RenderedPrompt, PromptError> {
+        let (prompt, suffix) = problem.asked();
+        self.renderer_of(problem).render_with(prompt, suffix)
+    }
+
+    /// Renders many problems, in their order.
+    pub(super) fn render_all(&self, problems: &[Problem]) -> Vec<Result<RenderedPrompt, PromptError>> {
+        // All threads take part where one renderer has all of them.
+        let mut rendered = Vec::with_capacity(problems.len());
+        for alike in problems.chunk_by(|a, b| environment(a) == environment(b)) {
+            let asked: Vec<_> = alike.iter().map(Problem::asked).collect();
+            rendered.extend(self.renderer_of(&alike[0]).render_all(&asked));
+        }
+        rendered
+    }
+
+    fn renderer_of(&self, problem: &Problem) -> &PromptRenderer {
+        let of_environment = environment(problem).and_then(|name| self.episodes.get(name));
+        of_environment.map_or(&self.prompts, |episodes| episodes.prompts())
+    }
+}
+
+fn environment(problem: &Problem) -> Option<&str> {
+    problem.environment.as_ref().map(|task| &*task.environment)
 }

@@ -8,7 +8,7 @@ use evenkeel_proto::{FieldError, Purpose, SamplingSettings};
 use evenkeel_run_files::AskedBenchmark;
 use evenkeel_tasks::{Cancel, Dataset, Problem, TaskKind};
 
-use crate::data::{Encoder, Fit, Prompt, encode};
+use crate::data::{Encoder, Fit, Prompt, encode, environments};
 use crate::error::RunError;
 use crate::rollout::{GroupRequest, GroupSampling};
 use crate::settings::{AnswerSampling, LoopSettings};
@@ -157,6 +157,11 @@ impl Benchmarks {
         self.0.iter().flat_map(|benchmark| &benchmark.prompts).filter_map(|prompt| prompt.task.verifier()).collect()
     }
 
+    /// The environments that any of it is done in.
+    pub(crate) fn environments(&self) -> BTreeSet<&str> {
+        environments(self.0.iter().flat_map(|benchmark| &benchmark.prompts))
+    }
+
     /// The index of the benchmark that a group belongs to, and its own in it.
     pub(super) fn index_of(&self, number: u64) -> Option<(usize, u64)> {
         let benchmark = self.0.iter().position(|benchmark| benchmark.half == number >> HALF)?;
@@ -229,6 +234,7 @@ pub(super) mod tests {
         let prompt = |number: u32| Prompt {
             id: format!("p{number}").into(),
             task: Task::math(["1".to_owned()]).unwrap(),
+            environment: None,
             token_ids: vec![number].into(),
             source: 0,
             data_source: "a".into(),

@@ -92,6 +92,11 @@ pub(crate) fn retry(service: Dependency) {
     counter!("evenkeel_run_retries_total", "service" => service.label()).increment(1);
 }
 
+/// Counts an event of an environment that came too late: of a turn that was answered, or of an episode that is over.
+pub(crate) fn late_event() {
+    counter!("evenkeel_run_late_events_total").increment(1);
+}
+
 /// Records how long a service was unreachable.
 pub(crate) fn outage(service: Dependency, duration: Duration) {
     histogram!("evenkeel_run_outage_seconds", "service" => service.label()).record(duration);

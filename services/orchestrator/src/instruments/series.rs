@@ -45,6 +45,8 @@ pub(super) const RUN: &[Series] = &[
         Values::Of(&["trained", "trained_zero_advantage", "dropped_zero_advantage"]),
     )]),
     Series::counter("evenkeel_run_retries_total", "attempts after a failure").by(&[SERVICE]),
+    Series::counter("evenkeel_run_late_events_total", "events of environments that came too late and were dropped")
+        .only("environments"),
     Series::histogram("evenkeel_run_outage_seconds", "how long the run waited for a service or a disk").by(&[SERVICE]),
     Series::counter("evenkeel_run_rewinds_total", "returns to a checkpoint because the learner had lost its state"),
     Series::counter("evenkeel_runs_total", "runs that ended").by(&[("state", Values::Of(&["completed", "stopped", "failed"]))]),

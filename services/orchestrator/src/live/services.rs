@@ -46,6 +46,13 @@ pub(super) async fn service_states(services: &Services, progress: &RunProgress) 
         Ok(None) | Err(_) => "no answer to a question for its engines".clone_into(&mut states[0].health),
     }
     states.extend(services.verifiers().map(|verifier| of_verifier(verifier, awaited)));
+    states.extend(services.any_environments().map(|environments| ServiceState {
+        name: Dependency::Environment.label().to_owned(),
+        endpoint: environments.endpoints(),
+        health: connection(environments.is_connected()),
+        load: format!("{} episodes wait for a worker", environments.waiting()),
+        awaited: false,
+    }));
     let learner = match progress.state {
         RunState::Waiting if awaited == Some(Dependency::Learner) => "waiting".to_owned(),
         _ => String::new(),

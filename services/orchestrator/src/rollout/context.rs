@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
-use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, verify_item};
+use evenkeel_proto::v1::{GenerateItem, Rollout, Segment, VerifyItem, verify_item};
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
 use super::engine_weights::{EngineWeights, MissingWeights, UpdateCounts};
 use super::group::GroupRequest;
 use super::health::RolloutHealth;
+use super::played::Played;
 use super::response_part::ResponsePart;
 use super::sample::{Components, Rewards, Sample};
 use super::segment::SegmentTokens;
@@ -16,9 +17,10 @@ use super::shaping::{Shaping, VerdictReward};
 use super::validation::Requirements;
 use super::verification::VerifyRequest;
 use crate::clients::Services;
+use crate::data::{EpisodeText, EpisodeTexts};
 use crate::error::{Halt, RunError};
 use crate::sample_stream::ShownSample;
-use crate::settings::LoopSettings;
+use crate::settings::{LoopSettings, TurnsSettings};
 use crate::text::Tokenizer;
 
 /// Tokens of a prompt and of a response that are decoded for people.
@@ -36,13 +38,15 @@ pub(crate) struct RolloutContext {
     vocabulary_size: u32,
     shaping: Shaping,
     engines: Arc<EngineWeights>,
+    turns: TurnsSettings,
+    episodes: EpisodeTexts,
 }
 
 impl RolloutContext {
     pub(crate) fn new(
         services: Arc<Services>,
         engines: Arc<EngineWeights>,
-        tokenizer: Tokenizer,
+        (tokenizer, episodes): (Tokenizer, EpisodeTexts),
         run_id: &str,
         vocabulary_size: u32,
         settings: &LoopSettings,
@@ -55,6 +59,8 @@ impl RolloutContext {
             vocabulary_size,
             shaping: Shaping::new(&settings.shaping, &settings.sampling),
             engines,
+            turns: settings.turns,
+            episodes,
         }
     }
 
@@ -179,6 +185,25 @@ impl Batch {
         }
     }
 
+    /// How episodes with several turns are played.
+    pub(super) fn turns(&self) -> TurnsSettings {
+        self.context.turns
+    }
+
+    /// How the episodes of an environment are told to the model.
+    ///
+    /// # Errors
+    /// An environment that no setting names, which reading the data refuses before.
+    pub(super) fn episode_text(&self, environment: &str) -> Result<Arc<EpisodeText>, RunError> {
+        let missing = || RunError::Defect(format!("the environment `{environment}` is not prepared"));
+        self.context.episodes.get(environment).cloned().ok_or_else(missing)
+    }
+
+    /// Whether what is before a turn ends within thinking that its template opened.
+    pub(super) fn opens_thinking_after(&self, request: &GroupRequest, before: &[Segment]) -> bool {
+        self.opens_thinking(before.last().map_or(&request.prompt_token_ids[..], |segment| &segment.token_ids[..]))
+    }
+
     pub(super) fn is_for_training(&self) -> bool {
         self.spec.for_training
     }
@@ -216,20 +241,25 @@ impl Batch {
         }
     }
 
-    /// The request to verify its response. Long tests are named; a worker gets them once.
+    /// The request to verify its response; of an episode with several turns the last one is the answer. Long tests are named; a worker gets
+    /// them once.
     pub(super) fn verify_request(
         &self,
         request: &GroupRequest,
         rollout: &Rollout,
+        played: Option<&Played>,
         span: TraceContext,
     ) -> Result<VerifyRequest, RunError> {
-        let ids: Vec<u32> = rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
+        let all = || rollout.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
+        let ids: Vec<u32> = played.map_or_else(all, |played| played.answer.clone());
+        let in_thinking =
+            played.map_or_else(|| self.opens_thinking(&request.prompt_token_ids), |played| played.in_thinking);
         let answer = verify_item::Answer::Completion(self.context.tokenizer.decode(&ids)?);
         let is_custom = request.task.verifier().is_some();
         let item = VerifyItem {
             token_ids: if is_custom { ids } else { Vec::new() },
             finish_reason: if is_custom { rollout.finish_reason().into() } else { 0 },
-            opened_thinking: self.opens_thinking(&request.prompt_token_ids),
+            opened_thinking: in_thinking,
             deadline_ms: Some(self.services().settings().verify_deadline.as_millis() as u64),
             traceparent: span.to_string(),
             ..request.named.as_ref().unwrap_or(&request.task).verify_item(&rollout.sample_id, answer)

@@ -14,6 +14,7 @@ use super::bare::is_bare;
 use super::context::{AttemptStart, Batch};
 use super::engine_weights::MissingWeights;
 use super::group::GroupRequest;
+use super::played::Played;
 use super::response_part::ResponsePart;
 use super::sample::{Sample, SampleStatus, VerdictDetail, mean_log_probability, parts_of};
 use super::spans::{record_sample, trace_of_prompt};
@@ -53,6 +54,8 @@ pub(super) enum SegmentEnd {
     Exhausted {
         /// Why the last one failed.
         message: String,
+        /// Whether any took too long.
+        late: bool,
     },
 }
 
@@ -91,18 +94,41 @@ struct AttemptFailure {
 }
 
 /// What became of a segment.
-enum Generated {
+pub(super) enum Generated {
     Accepted(Box<Accepted>),
     /// The attempts are used up.
     Exhausted {
-        last: AttemptFailure,
+        /// Why the last one failed.
+        last: String,
     },
 }
 
 /// A rollout that passed validation: the response up to its last part, and how many tokens that is.
 pub(super) struct Accepted {
     rollout: Rollout,
+    /// Tokens of the response; of an episode with several turns those that were sampled.
     tokens: usize,
+    /// Of an episode with several turns.
+    played: Option<Played>,
+}
+
+impl Accepted {
+    /// An episode with several turns that is over.
+    pub(super) fn of_episode(rollout: Rollout, played: Played) -> Self {
+        let sampled = rollout.segments.iter().map(|segment| segment.log_probabilities.len()).sum();
+        Self { rollout, tokens: sampled, played: Some(played) }
+    }
+
+    pub(super) fn into_rollout(self) -> Rollout {
+        self.rollout
+    }
+
+    /// The episode was played so often before.
+    pub(super) fn played_again(&mut self, retries: u32) {
+        if let Some(played) = &mut self.played {
+            played.record.retries = retries;
+        }
+    }
 }
 
 impl Episode {
@@ -125,12 +151,40 @@ impl Episode {
         self.request.id.sample(self.number).to_string()
     }
 
-    fn services(&self) -> &Services {
+    pub(super) fn services(&self) -> &Services {
         self.batch.services()
     }
 
+    pub(super) fn batch(&self) -> &Batch {
+        &self.batch
+    }
+
+    pub(super) fn request(&self) -> &GroupRequest {
+        &self.request
+    }
+
+    /// How the whole response is drawn.
+    pub(super) fn whole(&self) -> &SamplingSettings {
+        &self.whole
+    }
+
+    /// The seed of whatever an environment draws: the sample's own.
+    pub(super) fn seed(&self) -> u64 {
+        self.whole.seed
+    }
+
+    pub(super) fn span(&self) -> TraceContext {
+        self.span
+    }
+
+    /// Whether any attempt to sample took too long.
+    pub(super) fn was_late(&self) -> bool {
+        self.attempts.late
+    }
+
     /// Samples the next segment of its response, by these weights; the last one is as long as it gets. `accepted` is called once the
-    /// request is with the generation service.
+    /// request is with the generation service. An episode of several turns is one segment: all of them are sampled by these weights, so that
+    /// it is accepted with the last one.
     ///
     /// # Errors
     /// What ends the whole run: a sample that can never be generated, a service that stays away, a stop.
@@ -141,6 +195,11 @@ impl Episode {
         mut accepted: impl FnMut(),
     ) -> Result<SegmentEnd, Halt> {
         self.began.get_or_insert_with(SystemTime::now);
+        if let Some(task) = self.request.environment.clone() {
+            let end = self.play(&task, weights).await;
+            accepted();
+            return end;
+        }
         let sampling = self.batch.segment(&self.whole, is_last, self.sampled);
         let part = ResponsePart {
             weights,
@@ -150,7 +209,9 @@ impl Episode {
         };
         let generated = match self.generate_part(&part, &mut accepted).await? {
             Generated::Accepted(generated) => generated,
-            Generated::Exhausted { last } => return Ok(SegmentEnd::Exhausted { message: last.message }),
+            Generated::Exhausted { last } => {
+                return Ok(SegmentEnd::Exhausted { message: last, late: self.attempts.late });
+            }
         };
         let tokens = generated.tokens as u32;
         if part.ends(tokens - self.sampled, generated.rollout.finish_reason()) {
@@ -172,15 +233,19 @@ impl Episode {
     }
 
     /// Gives the sample up.
-    pub(super) fn give_up(self, message: String) -> Sample {
+    pub(super) fn give_up(self, message: String, late: bool) -> Sample {
         let (began, span, prompt) = (self.began, self.span, trace_of_prompt(self.batch.run_id(), &self.request));
-        let sample = self.failed(message);
+        let sample = self.failed(message, late);
         record_sample(&sample, prompt, span, began.unwrap_or_else(SystemTime::now));
         sample
     }
 
     /// Generates a part until its rollout is accepted or the attempts are used up.
-    async fn generate_part(&mut self, part: &ResponsePart, accepted: &mut impl FnMut()) -> Result<Generated, Halt> {
+    pub(super) async fn generate_part(
+        &mut self,
+        part: &ResponsePart,
+        accepted: &mut impl FnMut(),
+    ) -> Result<Generated, Halt> {
         let policy = self.services().retry_policy();
         let (mut unavailable, mut lost) = (policy.with_jitter(self.id()).backoff(), false);
         loop {
@@ -204,7 +269,7 @@ impl Episode {
                     (None, None) => match self.batch.requirements().validate(&rollout, &self.request, part) {
                         Ok(tokens) => {
                             self.batch.engines_available();
-                            return Ok(Generated::Accepted(Box::new(Accepted { rollout, tokens })));
+                            return Ok(Generated::Accepted(Box::new(Accepted { rollout, tokens, played: None })));
                         }
                         Err(mismatch) => {
                             let message = format!("engine {}: {mismatch}", rollout.engine);
@@ -237,7 +302,7 @@ impl Episode {
             };
             self.attempts.record(&failure);
             if self.attempts.is_exhausted() {
-                return Ok(Generated::Exhausted { last: failure });
+                return Ok(Generated::Exhausted { last: failure.message });
             }
             instruments::retry(Dependency::Generation);
             tracing::debug!(message = failure.message, attempts = self.attempts.failed, "generating the sample again");
@@ -269,14 +334,19 @@ impl Episode {
         }
     }
 
-    async fn score(self, Accepted { rollout, tokens }: Accepted) -> Result<Sample, Halt> {
-        let request = self.batch.verify_request(&self.request, &rollout, self.span)?;
+    async fn score(self, Accepted { rollout, tokens, mut played }: Accepted) -> Result<Sample, Halt> {
+        let request = self.batch.verify_request(&self.request, &rollout, played.as_ref(), self.span)?;
         let text = request.completion().to_owned();
         let settings = self.services().settings();
         let initial = self.services().retry_policy().initial_pause();
         let pauses = RetryPolicy::new(initial, initial.max(LONGEST_VERIFY_PAUSE));
-        let verifier = self.services().verifier(self.request.task.verifier())?;
-        let outcome = verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await;
+        let outcome = match played.as_mut().and_then(|played| played.verdict.take()) {
+            Some(verdict) => VerificationOutcome::of_environment(verdict),
+            None => {
+                let verifier = self.services().verifier(self.request.task.verifier())?;
+                verify(&verifier.await_verdict(), request, settings.verify_attempts, pauses).await
+            }
+        };
         let (status, verdict_detail, verify_retries) = match outcome {
             VerificationOutcome::Verdict { reward, detail, retries } => {
                 let bare = || is_bare(&text, detail.extracted.as_deref());
@@ -301,10 +371,11 @@ impl Episode {
             verdict_detail,
             verify_retries,
             rollout_retries: self.attempts.failed,
+            episode: played.map(|played| Box::new(played.record)),
         })
     }
 
-    fn failed(self, message: String) -> Sample {
+    fn failed(self, message: String, late: bool) -> Sample {
         tracing::warn!(message, "the sample cannot be generated and is left out");
         Sample {
             id: self.id(),
@@ -315,10 +386,11 @@ impl Episode {
             mean_log_probability: None,
             finish_reason: FinishReason::Failed,
             tokens: 0,
-            status: SampleStatus::Failed { message, late: self.attempts.late },
+            status: SampleStatus::Failed { message, late },
             verdict_detail: VerdictDetail::default(),
             verify_retries: 0,
             rollout_retries: self.attempts.failed,
+            episode: None,
         }
     }
 }

@@ -7,7 +7,7 @@ use std::time::{Instant, SystemTime};
 
 use evenkeel_proto::v1::{FinishReason, RewardComponent, Segment, TrainGroup, TrainSample};
 use evenkeel_proto::{GroupId, Purpose, SamplingSettings};
-use evenkeel_tasks::Task;
+use evenkeel_tasks::{EnvironmentTask, Task};
 use tracing::Span;
 
 use super::sample::{RewardPart, Sample};
@@ -29,6 +29,8 @@ pub(crate) struct GroupRequest {
     pub(super) prompt_token_ids: Arc<[u32]>,
     /// What answers are judged against.
     pub(super) task: Task,
+    /// Where it is done in several turns.
+    pub(super) environment: Option<EnvironmentTask>,
     /// What it counts as in metrics by data source.
     pub(super) data_source: Arc<str>,
     /// Name of the problem, and its place in its set, from 0.
@@ -51,6 +53,7 @@ impl GroupRequest {
             id: GroupId { purpose, step, prompt: number },
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
+            environment: prompt.environment.clone(),
             data_source: Arc::clone(&prompt.data_source),
             problem: (Arc::clone(&prompt.id), index),
             named: prompt.task.named(),
@@ -265,7 +268,7 @@ impl SampledGroup {
 
     /// Drops the text of its samples, where rollouts are not kept.
     pub(crate) fn forget_text(&mut self) {
-        self.samples.iter_mut().for_each(|sample| sample.text = String::new());
+        self.samples.iter_mut().for_each(Sample::forget_text);
     }
 
     /// The response of a sample that failed. The sample stays in its group but enters no statistic and no loss, so the content does not
@@ -294,6 +297,7 @@ pub(super) mod tests {
             id,
             prompt_token_ids: vec![5, 6].into(),
             task: Task::math(["1".to_owned()]).unwrap(),
+            environment: None,
             named: None,
             data_source: "sums".into(),
             problem: ("sums#2".into(), 2),
@@ -320,6 +324,7 @@ pub(super) mod tests {
                 verdict_detail: VerdictDetail::default(),
                 verify_retries: 0,
                 rollout_retries: 0,
+                episode: None,
             };
             assert_eq!(group.add(number, sample), number as usize + 1 == group.samples.len());
         }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::time::{Interval, MissedTickBehavior, interval};
 
-use crate::clients::{Outage, Services, VerifierClient};
+use crate::clients::{EnvironmentClient, Outage, Services, VerifierClient};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 
@@ -52,6 +52,8 @@ pub(super) struct HealthMonitor {
     /// The engines behind the generation service.
     engines: Outage,
     rollouts: StallDetector,
+    /// The environment workers, where there are any.
+    environments: Option<Outage>,
     /// The reward service and each custom verifier: whether it answers, and whether it verifies.
     verifiers: Vec<(Outage, StallDetector)>,
 }
@@ -69,6 +71,7 @@ impl HealthMonitor {
             (client.outage(), stall(client.service(), client.endpoints(), settings.verify_deadline))
         };
         Self {
+            environments: services.any_environments().map(EnvironmentClient::outage),
             verifiers: services.verifiers().map(verifier).collect(),
             interval,
             generation: generation.outage(),
@@ -100,6 +103,9 @@ impl HealthMonitor {
         let generation = services.generation();
         self.generation.observe(generation.is_connected(), stop)?;
         self.rollouts.observe(generation.pending(), health.rollouts.load(Ordering::Relaxed))?;
+        if let (Some(client), Some(outage)) = (services.any_environments(), &mut self.environments) {
+            outage.observe(client.waiting() == 0 || client.is_connected(), stop)?;
+        }
         for (client, (outage, verifications)) in services.verifiers().zip(&mut self.verifiers) {
             verifications.observe(client.awaited(), client.answered())?;
             outage.observe(client.awaited() == 0 || client.is_connected(), stop)?;

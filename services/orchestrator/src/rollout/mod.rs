@@ -1,7 +1,7 @@
 //! From prompts to scored groups: samples are generated and verified concurrently, groups come out whole.
 //!
 //! [`Rollouts`] has a task for each segment that is sampled and each response that is verified, and assembles their results into groups;
-//! an `episode` takes its sample from the request to the reward. [`RolloutScheduler`] is the same for samples that are not trained on.
+//! an `episode` takes its sample from the request to the reward, and `play` one with several turns from its opening to its score. [`RolloutScheduler`] is the same for samples that are not trained on.
 
 mod bare;
 mod context;
@@ -10,6 +10,8 @@ mod engine_weights;
 mod episode;
 mod group;
 mod health;
+mod play;
+mod played;
 mod response_part;
 mod rollouts;
 mod sample;
@@ -25,6 +27,7 @@ pub(crate) use context::{RolloutContext, RolloutSpec};
 pub(crate) use dropped_samples::DroppedSamples;
 pub(crate) use engine_weights::{EngineWeights, WeightUpdate};
 pub(crate) use group::{GroupRequest, GroupSampling, SampledGroup};
+pub(crate) use played::EpisodeRecord;
 pub(crate) use rollouts::{RolloutEvent, Rollouts, SampleKey};
 pub(crate) use sample::{COPIED, Sample, SampleStatus};
 pub(crate) use scheduler::RolloutScheduler;

@@ -155,8 +155,8 @@ impl Rollouts {
                 };
                 self.spawn(key, task);
             }
-            Done::Segment(episode, SegmentEnd::Exhausted { message }) => {
-                let sample = episode.give_up(message);
+            Done::Segment(episode, SegmentEnd::Exhausted { message, late }) => {
+                let sample = episode.give_up(message, late);
                 let group = self.finish(key, sample);
                 self.complete.extend(group);
             }

@@ -6,6 +6,8 @@ use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, Segment};
 use evenkeel_run_files::RolloutSegment;
 
+use super::played::EpisodeRecord;
+
 /// The reason of verdicts on answers that are copied from their prompt.
 pub(crate) const COPIED: &str = "copied";
 
@@ -67,7 +69,7 @@ pub(crate) struct Sample {
     pub(crate) parts: Vec<RolloutSegment>,
     /// Mean log-probability of its sampled tokens by the engine; `None` without one.
     pub(crate) mean_log_probability: Option<f64>,
-    /// Tokens of the response; 0 where it failed.
+    /// Tokens of the response, of an episode with several turns those that were sampled; 0 where it failed.
     pub(crate) tokens: usize,
     pub(crate) status: SampleStatus,
     pub(crate) verdict_detail: VerdictDetail,
@@ -75,6 +77,8 @@ pub(crate) struct Sample {
     pub(crate) verify_retries: u32,
     /// Generations after the first, as far as this side knows.
     pub(crate) rollout_retries: u32,
+    /// Of an episode with several turns.
+    pub(crate) episode: Option<Box<EpisodeRecord>>,
 }
 
 /// Which weights sampled which part of a response.
@@ -115,6 +119,14 @@ impl Sample {
     /// Something of each of its tokens, in order. `None` where it has none, and once they were taken.
     pub(crate) fn logged_tokens<T>(&self, of: impl Fn(&Segment) -> Vec<T>) -> Option<Vec<T>> {
         (!self.segments.is_empty()).then(|| self.segments.iter().flat_map(of).collect())
+    }
+
+    /// Drops its text, where nobody keeps it.
+    pub(super) fn forget_text(&mut self) {
+        self.text = String::new();
+        if let Some(episode) = &mut self.episode {
+            episode.turns = Vec::new();
+        }
     }
 
     /// The parts of its shaped reward before their weights; none without a verdict.

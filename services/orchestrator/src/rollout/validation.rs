@@ -125,6 +125,7 @@ mod tests {
             id,
             prompt_token_ids: vec![5].into(),
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
+            environment: None,
             named: None,
             data_source: "sums".into(),
             problem: ("sums#0".into(), 0),

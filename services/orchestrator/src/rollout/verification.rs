@@ -18,6 +18,18 @@ pub(super) enum VerificationOutcome {
     Invalid { reason: String, retries: u32, late: bool },
 }
 
+impl VerificationOutcome {
+    /// What an environment makes of its episode, in a verdict that stands.
+    pub(super) fn of_environment(verdict: Verdict) -> Self {
+        match disposition(&verdict) {
+            Disposition::Valid(reward) => Self::Verdict { reward, detail: detail(verdict), retries: 0 },
+            Disposition::Final(reason) | Disposition::Retry(reason) => {
+                Self::Invalid { reason, retries: 0, late: false }
+            }
+        }
+    }
+}
+
 /// A request to verify a sample.
 #[derive(Debug)]
 pub(super) struct VerifyRequest {

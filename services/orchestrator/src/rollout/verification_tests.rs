@@ -120,6 +120,7 @@ impl Fixture {
         let server = server.with_service(RewardServer::new(worker.clone())).spawn();
         let unused = "http://127.0.0.1:1".to_owned();
         let endpoints = Endpoints {
+            environment: Vec::new(),
             generation: unused.clone(),
             reward: vec![server.endpoint().to_owned()],
             learner: unused,

@@ -14,7 +14,7 @@ use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
 use super::preflight::Preflight;
-use super::run_loop::{stop_at_end_of_turn, with_verifiers};
+use super::run_loop::{require_environments, stop_at_end_of_turn, with_verifiers};
 use super::{StopOnDrop, StopWhen, Stopper};
 use crate::clients::{Endpoints, Services, Stop};
 use crate::data::{Encoder, benchmark_problems};
@@ -49,6 +49,8 @@ pub struct EvaluationRequest {
     pub generation: String,
     /// Reward workers.
     pub reward: Vec<String>,
+    /// Environment workers; none where no task is done in an environment.
+    pub environment: Vec<String>,
 }
 
 /// An evaluation in a task of its own. Dropping it stops it; what was answered is kept.
@@ -65,7 +67,7 @@ impl EvaluationRequest {
     /// # Errors
     /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process writes to.
     pub fn start(self) -> Result<EvaluationHandle, RunError> {
-        let Self { mut settings, model, adapter, output, generation, reward } = self;
+        let Self { mut settings, model, adapter, output, generation, reward, environment } = self;
         settings.evaluation.problems = 0;
         evenkeel_config::Settings::validate(&settings)?;
         std::fs::create_dir_all(&output).map_err(RunError::file(&output))?;
@@ -77,7 +79,7 @@ impl EvaluationRequest {
         let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
         let (mut dataset, cancel) = (Dataset::empty(), || false);
         let problems = benchmark_problems(&settings, &mut dataset, &LoadLimits::unbounded().data(), &cancel)?;
-        let encoder = Encoder::new(&folder, tokenizer.clone(), &settings.data)?;
+        let encoder = Encoder::new(&folder, tokenizer.clone(), &settings)?;
         let prompts = named_prompts(&problems, &settings, &mut dataset, &encoder, context, &cancel)?;
         let notes =
             stop_at_end_of_turn(&mut settings, &tokenizer).into_iter().chain(dataset.report.warning()).collect();
@@ -91,16 +93,18 @@ impl EvaluationRequest {
         replace(&output.join(DATA_FILE), &(report + "\n"))?;
 
         let (events, stop) = (Events::new(0), Stop::new());
-        let endpoints = Endpoints { generation, reward, learner: String::new(), verifiers: BTreeMap::new() };
+        let endpoints =
+            Endpoints { generation, reward, learner: String::new(), environment, verifiers: BTreeMap::new() };
         let needed = benchmarks.verifiers();
+        require_environments(&endpoints, &benchmarks.environments())?;
         let endpoints = with_verifiers(&endpoints, &settings.data, &needed, &LoadLimits::unbounded())?;
         let services = Services::without_learner(&endpoints, &settings.services, events.clone(), stop.clone())?;
         let services = Arc::new(services);
         let preflight =
             Preflight::of_evaluation(Arc::clone(&services), vocabulary_size, &tokenizer, &benchmarks, &settings);
         let engines = EngineWeights::new(Arc::clone(&services));
-        let rollouts =
-            RolloutContext::new(Arc::clone(&services), engines, tokenizer, "eval", vocabulary_size, &settings);
+        let text = (tokenizer, Arc::clone(&encoder.episodes));
+        let rollouts = RolloutContext::new(Arc::clone(&services), engines, text, "eval", vocabulary_size, &settings);
         let task = EvaluationTask {
             preflight,
             services,

@@ -1,6 +1,6 @@
 //! Checks of the services before the first step: whether they fit each other and the settings.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use evenkeel_proto::FieldError;
@@ -32,6 +32,8 @@ pub(super) struct Preflight {
     /// Longest prompt and response together of evaluations, which the learner never sees.
     evaluation_tokens: usize,
     math_profile: String,
+    /// Environments that tasks are done in.
+    environments: BTreeSet<String>,
     /// Kinds of tasks in the data.
     task_kinds: Vec<TaskKind>,
     /// What the settings say of the components of rewards.
@@ -60,6 +62,7 @@ impl Preflight {
             context_tokens: prompts.training_context(&settings.sampling),
             evaluation_tokens: benchmarks.context_tokens(),
             math_profile: settings.data.math_profile.clone(),
+            environments: owned(&prompts.environments() | &benchmarks.environments()),
             task_kinds: task_kinds.into_iter().collect(),
             shaping: settings.shaping.clone(),
             live_versions: u64::from(settings.pipeline.max_lag) + 1,
@@ -82,6 +85,7 @@ impl Preflight {
             context_tokens: 0,
             evaluation_tokens: benchmarks.context_tokens(),
             math_profile: settings.data.math_profile.clone(),
+            environments: owned(benchmarks.environments()),
             task_kinds: benchmarks.kinds().into_iter().collect(),
             shaping: settings.shaping.clone(),
             live_versions: u64::from(settings.pipeline.max_lag) + 1,
@@ -126,6 +130,10 @@ impl Preflight {
             }
         }
         reward.iter().try_for_each(|(endpoint, status)| self.check_reward(endpoint, status))?;
+        if !self.environments.is_empty() {
+            let needed = self.environments.iter().map(String::as_str).collect();
+            self.services.environments()?.serves(&needed, self.services.stop()).await?;
+        }
         let verifiers = self.verifiers().await?;
         let verifiers_statuses = verifiers.iter().map(|(_, status)| status);
         check_components(&self.shaping, reward.iter().map(|(_, status)| status).chain(verifiers_statuses))?;
@@ -183,6 +191,10 @@ impl Preflight {
         }
         Ok(())
     }
+}
+
+fn owned(names: BTreeSet<&str>) -> BTreeSet<String> {
+    names.into_iter().map(str::to_owned).collect()
 }
 
 /// Refuses weights of components that nobody has, as far as is known who has which.

@@ -3,13 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use evenkeel_episode::budget::UsedUp;
 use evenkeel_proto::Label;
 use evenkeel_proto::v1::{FinishReason, Outcome, TrainReport};
 use evenkeel_run_files::{MetricsLine, Statistics};
 use evenkeel_run_metrics::table as metric;
 
 use crate::instruments::{self, TimedPart};
-use crate::rollout::{Sample, SampleStatus, SampledGroup, StepBatch};
+use crate::rollout::{EpisodeRecord, Sample, SampleStatus, SampledGroup, StepBatch};
 
 /// Where the wall time of a step went; the parts do not overlap.
 #[derive(Debug, Clone, Copy, Default)]
@@ -91,6 +92,7 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
     line.set_statistics(|of| metric::SCORE.of([&of]), Statistics::of(valid().map(|(_, rewards)| rewards.raw)));
     line.set_statistics(|of| metric::REWARDS.of([&of]), Statistics::of(valid().map(|(_, rewards)| rewards.shaped)));
     components(line, batch);
+    episodes(line, batch);
     line.set_statistics(
         |of| metric::PROMPT_LENGTH.of([&of]),
         Statistics::of(batch.groups.iter().map(|group| group.prompt_tokens() as f64)),
@@ -136,6 +138,36 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
         line.set(metric::FILLED_UP_GROUPS, batch.filled_up as f64);
         line.set(metric::SCORE_OF_ALL, batch.mean_reward_of_all);
     }
+}
+
+/// What episodes with several turns did; nothing where the step has none.
+fn episodes(line: &mut MetricsLine, batch: &StepBatch) {
+    let samples = || batch.groups.iter().flat_map(SampledGroup::samples);
+    let all: Vec<(&Sample, &EpisodeRecord)> =
+        samples().filter_map(|sample| Some((sample, sample.episode.as_deref()?))).collect();
+    if all.is_empty() {
+        return;
+    }
+    let statistics = |of: &dyn Fn(&EpisodeRecord) -> f64| Statistics::of(all.iter().map(|(_, episode)| of(episode)));
+    line.set_statistics(|of| metric::TURNS.of([&of]), statistics(&|episode| episode.sampled_turns.into()));
+    line.set(metric::TOOL_CALLS, statistics(&|episode| episode.tool_calls.into()).mean());
+    line.set(metric::TOOL_ERRORS, all.iter().map(|(_, episode)| f64::from(episode.tool_errors)).sum::<f64>());
+    let added = |sample: &Sample| {
+        let parts = sample.parts.iter().filter(|part| part.version.is_none());
+        parts.map(|part| f64::from(part.tokens)).sum::<f64>()
+    };
+    line.set(metric::ADDED_TOKENS, Statistics::of(all.iter().map(|(sample, _)| added(sample))).mean());
+    for budget in UsedUp::ALL {
+        let ended = all.iter().filter(|(_, episode)| episode.used_up == Some(budget)).count();
+        if ended > 0 {
+            line.set(metric::USED_UP.of([&budget.name()]), ended as f64);
+        }
+    }
+    line.set(metric::EPISODES_AGAIN, all.iter().map(|(_, episode)| f64::from(episode.retries)).sum::<f64>());
+    line.set_statistics(
+        |of| metric::ENVIRONMENT_TIME.of([&of]),
+        statistics(&|episode| episode.environment_us as f64 / 1e6),
+    );
 }
 
 /// Each component of the rewards on its own, before its weight.

@@ -72,6 +72,7 @@ impl Default for OrchestratorSettings {
                 generation: "http://127.0.0.1:50051".to_owned(),
                 reward: vec!["http://127.0.0.1:50052".to_owned()],
                 learner: "http://127.0.0.1:50053".to_owned(),
+                environment: Vec::new(),
                 verifiers: BTreeMap::new(),
             },
             client: None,
@@ -110,6 +111,9 @@ impl Settings for OrchestratorSettings {
             })
         };
         named("endpoints.reward".to_owned(), &self.endpoints.reward)?;
+        if !self.endpoints.environment.is_empty() {
+            named("endpoints.environment".to_owned(), &self.endpoints.environment)?;
+        }
         let mut verifiers = self.endpoints.verifiers.iter();
         verifiers.try_for_each(|(name, urls)| named(format!("endpoints.verifiers.{name}"), urls))
     }

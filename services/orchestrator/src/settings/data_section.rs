@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use evenkeel_proto::v1::{CodeMode, CodeReward, CopiedRule};
 use evenkeel_tasks::{
-    CodeRules, DataSource, Fields, FileSet, FileSource, Filter, ProgramPrompt, RowRules, Rules, Verifiers,
+    CodeRules, DataSource, Environments, Fields, FileSet, FileSource, Filter, ProgramPrompt, RowRules, Rules, Verifiers,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -164,6 +164,13 @@ section! {
         /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math` or `code`. Empty:
         /// mathematics or code, as their columns say.
         verifier: String = String::new(),
+        /// Where every task is done in several turns that does not name an environment itself: `calculator` or `guess-number`. Absent: it is answered
+        /// in one turn. The section `turns` has the rest.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        environment: Option<String> = None,
+        /// Environments that rows may name in their column `environment`. Empty: the column is not looked at.
+        #[serde(skip_serializing_if = "Vec::is_empty")]
+        environments: Vec<String> = Vec::new(),
         /// How the questions of rows with tests are asked, if they are plain text.
         program_prompt: ProgramWording = ProgramWording::Livecodebench,
         /// The rules that programs run under.
@@ -239,7 +246,10 @@ impl DataSettings {
             ProgramWording::Livecodebench => ProgramPrompt::LiveCodeBench,
             ProgramWording::Plain => ProgramPrompt::Plain,
         };
-        let fields = fields.with_verifiers(self.verifiers(source)).with_program_prompt(program_prompt);
+        let environments =
+            Environments::new(self.environments.clone(), self.environment.as_deref().unwrap_or_default());
+        let fields = fields.with_verifiers(self.verifiers(source)).with_environments(environments);
+        let fields = fields.with_program_prompt(program_prompt);
         let filters = self.filters.iter().chain(source.iter().flat_map(|source| &source.filters));
         let suffix = source.and_then(|source| source.suffix.as_deref()).map(Into::into);
         RowRules { fields, filters: filters.map(Filter::from).collect(), rules: self.rules(), suffix }

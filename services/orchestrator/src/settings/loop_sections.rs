@@ -170,6 +170,8 @@ section! {
         max_rollouts: usize = 4096,
         /// Samples that one reward worker may have at once.
         max_verifications: usize = 64,
+        /// Episodes that one environment worker may have at once.
+        max_episodes: usize = 1024,
         /// Connections: `connect_timeout`, `keepalive_interval`, `keepalive_timeout`, `max_message`, `token_file`, `tls`.
         client: ClientSettings = ClientSettings::default(),
     }

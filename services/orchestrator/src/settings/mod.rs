@@ -13,6 +13,7 @@ mod sampler_audit_section;
 mod section;
 mod sources;
 mod trails_section;
+mod turns_section;
 mod validate;
 mod verifier_section;
 mod verifiers;
@@ -37,6 +38,7 @@ pub use rollouts::KeptRollouts;
 pub use sampler_audit_section::{AuditMode, SamplerAuditSettings};
 pub use sources::{FilterSettings, Scalar, SourceSettings};
 pub use trails_section::TrailsSettings;
+pub use turns_section::{EarlierTurns, ToolCallSetting, ToolsSetting, TurnsSettings};
 pub use verifier_section::VerifierSettings;
 pub use word_problems_section::WordProblemsSettings;
 
@@ -55,6 +57,9 @@ pub struct LoopSettings {
     pub sampling: PolicySamplingSettings,
     /// Sampling ahead of training.
     pub pipeline: PipelineSettings,
+    /// Episodes with several turns.
+    #[serde(skip_serializing_if = "TurnsSettings::is_default")]
+    pub turns: TurnsSettings,
     /// From raw to shaped rewards.
     pub shaping: ShapingSettings,
     /// Supervised steps before the first GRPO step.
@@ -86,6 +91,8 @@ impl Settings for LoopSettings {
         self.shaping.validate_with(&self.sampling).map_err(|error| error.within("shaping"))?;
         self.evaluation.validate().map_err(|error| error.within("evaluation"))?;
         self.data.validate().map_err(|error| error.within("data"))?;
+        self.turns.validate().map_err(|error| error.within("turns"))?;
+        self.validate_turns()?;
         self.proof.validate().map_err(|error| error.within("proof"))?;
         self.sampler_audit.validate().map_err(|error| error.within("sampler_audit"))?;
         self.validate_keep_best()?;
@@ -115,6 +122,7 @@ impl LoopSettings {
         Self {
             run,
             data: self.data.without_addresses(),
+            turns: self.turns.result_affecting(),
             evaluation: self.evaluation.result_affecting(),
             checkpoint: CheckpointSettings::default(),
             proof: ProofSettings::default(),

@@ -160,6 +160,7 @@ impl Settings for ServicesSettings {
             ("verify_attempts", self.verify_attempts.into()),
             ("max_rollouts", self.max_rollouts as u64),
             ("max_verifications", self.max_verifications as u64),
+            ("max_episodes", self.max_episodes as u64),
         ])?;
         for (field, share) in [("max_late_share", self.max_late_share), ("max_invalid_share", self.max_invalid_share)] {
             FieldError::ensure((0.0..=1.0).contains(&share), field, share, "0 to 1")?;

@@ -290,6 +290,7 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continue
         let settings = on_benchmarks(vec![sums(dir.path(), "ones", 1, 2), sums(dir.path(), "twos", 2, 1)]);
         let endpoints = cluster.endpoints();
         let request = |settings: &LoopSettings| EvaluationRequest {
+            environment: Vec::new(),
             settings: settings.clone(),
             model: model.clone(),
             adapter: None,

@@ -4,6 +4,7 @@
 mod audit;
 mod completion;
 mod data;
+mod episodes;
 mod evaluation;
 mod observability;
 mod order;

@@ -233,6 +233,7 @@ async fn tasks_that_the_reward_service_cannot_judge_are_refused() {
 async fn what_cannot_be_is_refused_before_anything_starts() {
     type Change = dyn Fn(&mut LoopSettings, &mut Endpoints);
     let endpoints = || Endpoints {
+        environment: Vec::new(),
         generation: "http://a:1".into(),
         reward: vec!["http://b:1".into()],
         learner: "http://c:1".into(),

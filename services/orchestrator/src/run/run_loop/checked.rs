@@ -81,7 +81,7 @@ impl Checked {
         let max_tokens = settings.sampling.max_tokens as usize;
         let fit =
             Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
-        let encoder = Encoder::new(&folder, tokenizer, &settings.data)?;
+        let encoder = Encoder::new(&folder, tokenizer, &settings)?;
         let held_out_tokens = settings.evaluation.sampling(&settings.sampling).max_tokens as usize;
         let prompts = Prompts::encode(&mut dataset, &encoder, fit, held_out_tokens, cancel)?;
         let named = named_prompts(&asked, &settings, &mut dataset, &encoder, context, cancel)?;
@@ -102,6 +102,7 @@ impl Checked {
         let benchmarks = Benchmarks::new(&settings, (&prompts.name, &prompts.held_out), named)?;
         let needed = &prompts.verifiers() | &benchmarks.verifiers();
         refuse_idle_verifiers(&settings.data, &needed)?;
+        require_environments(endpoints, &(&prompts.environments() | &benchmarks.environments()))?;
         let endpoints = with_verifiers(endpoints, &settings.data, &needed, &loading.limits)?;
         let report = dataset.report;
         Ok(Self {
@@ -157,6 +158,16 @@ fn refuse_idle_verifiers(data: &DataSettings, needed: &BTreeSet<&str>) -> Result
             Err(FieldError::new(format!("data.verifiers.{name}"), "a verifier of no row of the data", allowed).into())
         }
     }
+}
+
+/// Refuses tasks that are done in an environment where no worker has any.
+pub(in crate::run) fn require_environments(endpoints: &Endpoints, needed: &BTreeSet<&str>) -> Result<(), RunError> {
+    if needed.is_empty() || !endpoints.environment.is_empty() {
+        return Ok(());
+    }
+    let needed: Vec<_> = needed.iter().copied().collect();
+    let allowed = format!("the addresses of environment workers, since tasks are done in {}", needed.join(", "));
+    Err(FieldError::missing("endpoints.environment", allowed).into())
 }
 
 /// The addresses of the custom verifiers that the data needs, in addition to those of the services.

@@ -39,7 +39,7 @@ use evenkeel_run_files::{RunDirectory, Summary};
 use start_files::StartFiles;
 
 pub use checked::StartNeeds;
-pub(super) use checked::{Checked, stop_at_end_of_turn, with_verifiers};
+pub(super) use checked::{Checked, require_environments, stop_at_end_of_turn, with_verifiers};
 pub(super) use setup::prepare;
 
 /// How often the learner may lose the run at one and the same step.

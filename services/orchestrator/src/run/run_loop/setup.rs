@@ -62,7 +62,7 @@ pub(in crate::run) fn prepare(
     };
     let Checked { settings, encoder, vocabulary_size, context, prompts, benchmarks, demonstrations, report, .. } =
         checked;
-    let tokenizer = encoder.tokenizer.clone();
+    let (tokenizer, episodes) = (encoder.tokenizer.clone(), Arc::clone(&encoder.episodes));
     let unread_arguments = encoder.prompts.unread_arguments();
     let mut notes = resolved.notes.clone();
     let start_files = match directory.begun_with() {
@@ -90,8 +90,14 @@ pub(in crate::run) fn prepare(
     let proof =
         Proof::new(Arc::clone(&services), Arc::clone(&engines), &settings, &tokenizer, vocabulary_size, context, text);
     let proof = Arc::new(proof);
-    let rollouts =
-        RolloutContext::new(Arc::clone(&services), engines, tokenizer.clone(), run_id, vocabulary_size, &settings);
+    let rollouts = RolloutContext::new(
+        Arc::clone(&services),
+        engines,
+        (tokenizer.clone(), episodes),
+        run_id,
+        vocabulary_size,
+        &settings,
+    );
     let rollouts = Arc::new(rollouts);
     let audit = SamplerAudit::new(
         Arc::clone(&services),

@@ -1,5 +1,6 @@
 //! Fake services over real loopback gRPC: deterministic responses in an order that is different in every run.
 
+pub(crate) mod environment;
 pub(crate) mod generation;
 pub(crate) mod learner;
 pub(crate) mod recipe;
@@ -143,6 +144,7 @@ impl Cluster {
             generation: url(GENERATION),
             reward: vec![url(REWARD)],
             learner: url(LEARNER),
+            environment: Vec::new(),
             verifiers: Default::default(),
         }
     }

@@ -9,7 +9,7 @@ use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
 use evenkeel_orchestrator::{
     CheckpointSettings, DataSettings, EvaluationSettings, LoadLimits, LoopSettings, ModelSource, PipelineSettings,
     PolicySamplingSettings, ProofSettings, RecipeReader, ResolvedRecipe, RunError, RunSettings, SamplerAuditSettings,
-    ServicesSettings, ShapingSettings, WarmStartSettings,
+    ServicesSettings, ShapingSettings, TurnsSettings, WarmStartSettings,
 };
 use evenkeel_proto::FieldError;
 use serde::{Deserialize, Serialize};
@@ -22,6 +22,7 @@ pub(crate) struct Program {
     data: DataSettings,
     sampling: PolicySamplingSettings,
     pipeline: PipelineSettings,
+    turns: TurnsSettings,
     shaping: ShapingSettings,
     warm_start: WarmStartSettings,
     evaluation: EvaluationSettings,
@@ -74,6 +75,7 @@ impl Program {
             data,
             sampling,
             pipeline,
+            turns,
             shaping,
             warm_start,
             evaluation,
@@ -88,6 +90,7 @@ impl Program {
             data,
             sampling,
             pipeline,
+            turns,
             shaping,
             warm_start,
             evaluation,
@@ -106,6 +109,7 @@ impl Program {
             data,
             sampling,
             pipeline,
+            turns,
             shaping,
             warm_start,
             evaluation,
@@ -120,6 +124,7 @@ impl Program {
             data,
             sampling,
             pipeline,
+            turns,
             shaping,
             warm_start,
             evaluation,

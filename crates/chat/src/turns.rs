@@ -1,0 +1,327 @@
+//! What stands between two turns of a model, in tokens.
+//!
+//! A conversation is one growing list of tokens: what the model sampled is never decoded and encoded again. What an observation adds is the
+//! difference of two renderings of a fixed conversation, with and without it: everything behind the token that ended the turn before. That
+//! this does not depend on the conversation, and that the template leaves earlier turns as they are, is checked once, when a renderer is made.
+
+use evenkeel_errors::FieldError;
+use serde_json::{Value, json};
+
+use crate::prompt::Message;
+use crate::renderer::{PromptError, PromptRenderer};
+use crate::template::RenderError;
+
+/// What the model says in the fixed conversations; no template and no task says it.
+const PROBE: &str = "evenkeelprobe";
+
+/// Contents of observations that the checks try.
+const OBSERVED: [&str; 2] = ["ok", "Line 1\n\n  line 2: 3.5 × é <b> {\"a\": [1]}\n"];
+
+/// Around the result of a tool where the template knows none.
+const RESPONSE: [&str; 2] = ["<tool_response>\n", "\n</tool_response>"];
+
+/// How the model is told of its tools.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ToolsIn {
+    /// By the chat template, which has a place for them and for their results.
+    Template,
+    /// In the system message; results are messages of the user, within `<tool_response>`.
+    SystemPrompt,
+}
+
+/// What an environment adds to the prompts of its tasks, and how its observations are rendered.
+#[derive(Debug, Clone, PartialEq)]
+pub struct TurnSettings {
+    /// What the model is told beforehand; may be empty.
+    pub system_prompt: String,
+    /// The tools, as chat templates take them.
+    pub tools: Vec<Value>,
+    /// How the model is told of them.
+    pub tools_in: ToolsIn,
+    /// Whether the user may say something between turns, besides tools.
+    pub user_speaks: bool,
+    /// Leave earlier turns in the context as they were sampled, even where the template would write them otherwise, as those do that strip
+    /// reasoning.
+    pub keeps_turns: bool,
+}
+
+/// A message to the model between two turns.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Observation<'a> {
+    /// The result of a call.
+    Tool {
+        /// The call.
+        id: &'a str,
+        /// The tool.
+        name: &'a str,
+        /// The result.
+        content: &'a str,
+    },
+    /// Something that the user says.
+    User(&'a str),
+}
+
+/// Renders the prompts of an environment's tasks, and what stands between the turns.
+#[derive(Debug, Clone)]
+pub struct TurnRenderer {
+    prompts: PromptRenderer,
+    tools_in: ToolsIn,
+    end_of_turn: u32,
+    /// As the template writes it.
+    end_text: String,
+    /// The fixed turn before an observation.
+    said: Message,
+}
+
+impl TurnRenderer {
+    /// A renderer whose template passed all checks.
+    ///
+    /// # Errors
+    /// By the name of the setting that helps: a model without a chat template, a template that takes no tools, does not end turns with a
+    /// special token, rewrites earlier turns, or writes observations that depend on the turns before them.
+    pub fn new(prompts: &PromptRenderer, settings: &TurnSettings) -> Result<Self, FieldError> {
+        let no_template =
+            || FieldError::new("chat template", "absent", "one, since episodes with several turns are chats");
+        let template = prompts.template().ok_or_else(no_template)?;
+        let in_template = settings.tools_in == ToolsIn::Template;
+        if in_template && !settings.tools.is_empty() && !template.mentions("tools") {
+            return Err(no_tools("the chat template does not read `tools`"));
+        }
+        let refused = |error: RenderError| FieldError::new("chat template", "refused", error.to_string());
+        let listed = if in_template { &settings.tools[..] } else { &[] };
+        let with = prompts.with_tools(instructions(settings), listed).map_err(refused)?;
+        let end_of_turn = template.end_of_turn(prompts.tokenizer()).ok_or_else(|| {
+            let allowed = "a chat template that ends turns with a special token of the tokenizer";
+            FieldError::new("chat template", "without an end of turn", allowed)
+        })?;
+        let end_text = prompts.tokenizer().token(end_of_turn).unwrap_or_default();
+        let said = Message::text("assistant", PROBE);
+        let renderer = Self { prompts: with, tools_in: settings.tools_in, end_of_turn, end_text, said };
+        renderer.checked(settings)
+    }
+
+    /// Renders the prompts of the environment's tasks.
+    pub fn prompts(&self) -> &PromptRenderer {
+        &self.prompts
+    }
+
+    /// Whether the chat template has this word.
+    pub fn mentions(&self, word: &str) -> bool {
+        self.prompts.template().is_some_and(|template| template.mentions(word))
+    }
+
+    /// The token that ends a turn. Where a turn ended by its length, it has to be added.
+    pub fn end_of_turn(&self) -> u32 {
+        self.end_of_turn
+    }
+
+    /// The tokens behind the end of a turn: the observations, and what the template puts before the next turn.
+    ///
+    /// # Errors
+    /// A template that does not render these observations, or whose tokens run together with those before.
+    pub fn between(&self, observations: &[Observation<'_>]) -> Result<Vec<u32>, PromptError> {
+        let mut messages = vec![Message::text("user", "?"), self.said.clone()];
+        messages.extend(self.messages(observations));
+        self.behind(&self.prompts.turns(&messages, true)?)
+    }
+
+    /// The tokens of a text behind the end of the fixed turn in it.
+    fn behind(&self, text: &str) -> Result<Vec<u32>, PromptError> {
+        let tokenizer = self.prompts.tokenizer();
+        let unclear = |what: &str| PromptError::Template(RenderError(what.to_owned()));
+        let before =
+            self.through_turn(text).ok_or_else(|| unclear("the turn before an observation is not in the text"))?;
+        let (before, mut all) = (tokenizer.encode(before, false)?, tokenizer.encode(text, false)?);
+        if !all.starts_with(&before) {
+            return Err(unclear("the tokens of an observation run together with those of the turn before"));
+        }
+        Ok(all.split_off(before.len()))
+    }
+
+    /// A text up to the end of the fixed turn in it.
+    fn through_turn<'a>(&self, text: &'a str) -> Option<&'a str> {
+        let probe = text.find(PROBE)?;
+        let end = probe + text.get(probe..)?.find(&self.end_text)? + self.end_text.len();
+        text.get(..end)
+    }
+
+    fn messages(&self, observations: &[Observation<'_>]) -> Vec<Message> {
+        let of = |observation: &Observation<'_>| match *observation {
+            Observation::User(content) => Message::text("user", content),
+            Observation::Tool { id, name, content } => {
+                Message::of(json!({"role": "tool", "content": content, "tool_call_id": id, "name": name}))
+            }
+        };
+        if self.tools_in == ToolsIn::Template {
+            return observations.iter().map(of).collect();
+        }
+        // One message, since many templates want the roles to alternate.
+        let text = |observation: &Observation<'_>| match *observation {
+            Observation::User(content) => content.to_owned(),
+            Observation::Tool { content, .. } => format!("{}{content}{}", RESPONSE[0], RESPONSE[1]),
+        };
+        let texts: Vec<_> = observations.iter().map(text).collect();
+        vec![Message::text("user", &texts.join("\n"))]
+    }
+
+    fn checked(self, settings: &TurnSettings) -> Result<Self, FieldError> {
+        let asked = [Message::text("user", "?")];
+        let broken = |error: PromptError| FieldError::new("chat template", "refused", error.to_string());
+        let prompt = self.prompts.turns(&asked, true).map_err(broken)?;
+        let mut roles = Vec::new();
+        if !settings.tools.is_empty() {
+            roles.push(false);
+        }
+        if settings.user_speaks {
+            roles.push(true);
+        }
+        let mut kept = self;
+        for by_user in roles {
+            let said = kept.turn_before(by_user, &prompt, settings)?;
+            if !by_user || settings.tools.is_empty() {
+                kept.said = said;
+            }
+        }
+        Ok(kept)
+    }
+
+    /// Checks one kind of observation. Returns a turn that the template takes before it.
+    fn turn_before(&self, by_user: bool, prompt: &str, settings: &TurnSettings) -> Result<Message, FieldError> {
+        let role = if by_user || self.tools_in == ToolsIn::SystemPrompt { "user" } else { "tool" };
+        let mut turns = self.turns_to_try(prompt);
+        let (mut tails, mut taken, mut refusal) = (Vec::new(), Vec::new(), String::new());
+        // A turn further down has another one and its observation before it.
+        turns.extend(turns.clone().into_iter().map(|(mut before, turn)| {
+            let earlier = turn.clone();
+            before.push(without_probe(&earlier));
+            before.extend(self.messages(&[observed(by_user, "ok")]));
+            (before, turn)
+        }));
+        for (before, turn) in turns {
+            let is_later = !before.is_empty();
+            let mut messages = [Message::text("user", "?")].into_iter().chain(before).collect::<Vec<_>>();
+            messages.push(turn.clone());
+            let alone = self.prompts.turns(&messages, false);
+            let followed = OBSERVED.map(|content| {
+                let mut messages = messages.clone();
+                messages.extend(self.messages(&[observed(by_user, content)]));
+                self.prompts.turns(&messages, true)
+            });
+            let (Ok(alone), [Ok(first), Ok(second)]) = (&alone, &followed) else {
+                let errors = followed.into_iter().filter_map(Result::err).chain(alone.err());
+                refusal = errors.map(|error| error.to_string()).next().unwrap_or_default();
+                if is_later && taken.contains(&turn) {
+                    return Err(depends_on(role, &format!("it is refused after the second turn ({refusal})")));
+                }
+                continue;
+            };
+            if !settings.keeps_turns {
+                let before = self.through_turn(alone);
+                if before.is_none_or(|before| !first.starts_with(before) || !second.starts_with(before)) {
+                    return Err(rewrites(role));
+                }
+            }
+            let depends = |error: PromptError| depends_on(role, &error.to_string());
+            let tail = [self.behind(first).map_err(depends)?, self.behind(second).map_err(depends)?];
+            for (text, content) in [first, second].into_iter().zip(OBSERVED) {
+                let before = self.through_turn(text).map_or(0, str::len);
+                if !text.get(before..).is_some_and(|behind| behind.contains(content.trim())) {
+                    return Err(depends_on(role, "it leaves out what is observed"));
+                }
+            }
+            tails.push(tail);
+            if !is_later {
+                taken.push(turn);
+            }
+        }
+        if tails.iter().any(|tail| *tail != tails[0]) {
+            return Err(depends_on(role, "its tokens depend on the turns before it"));
+        }
+        taken.into_iter().next().ok_or_else(|| match role {
+            "tool" => no_tools(&format!("the chat template refuses a message of the role `tool`: {refusal}")),
+            _ => FieldError::new(
+                "chat template",
+                "refused",
+                format!("one that takes another message of the user ({refusal})"),
+            ),
+        })
+    }
+
+    /// Turns that the model could sample after the prompt, each with the messages before it.
+    fn turns_to_try(&self, prompt: &str) -> Vec<(Vec<Message>, Message)> {
+        let calls = json!([{"id": "call_1_1", "type": "function", "function": {"name": PROBE, "arguments": {"a": 1}}}]);
+        let mut turns = vec![
+            json!({"role": "assistant", "content": PROBE}),
+            json!({"role": "assistant", "content": format!("One line.\n\nAnother: {PROBE}.")}),
+        ];
+        if self.tools_in == ToolsIn::Template {
+            turns.insert(0, json!({"role": "assistant", "content": "", "tool_calls": calls}));
+        }
+        let with_reasoning = turns.iter().cloned().map(|mut turn| {
+            turn["reasoning_content"] = Value::from("Reasons.");
+            turn
+        });
+        // Where the prompt leaves it to the model to think, it does.
+        let thinks = |turn: &Value| {
+            let messages = [Message::text("user", "?"), Message::of(turn.clone())];
+            let text = self.prompts.turns(&messages, false).unwrap_or_default();
+            text.starts_with(prompt) && text.contains("Reasons.")
+        };
+        let thoughtful: Vec<_> = with_reasoning.filter(thinks).collect();
+        let turns = if thoughtful.is_empty() { turns } else { thoughtful };
+        turns.into_iter().map(|turn| (Vec::new(), Message::of(turn))).collect()
+    }
+}
+
+/// An observation of a kind.
+fn observed(by_user: bool, content: &str) -> Observation<'_> {
+    match by_user {
+        true => Observation::User(content),
+        false => Observation::Tool { id: "call_1_1", name: PROBE_TOOL, content },
+    }
+}
+
+/// The tool of the results that are tried; not the probe itself, which must not stand behind the turn.
+const PROBE_TOOL: &str = "tool";
+
+/// The same turn without the word by which a turn is found.
+fn without_probe(turn: &Message) -> Message {
+    let text = Value::Object(turn.fields().clone()).to_string().replace(PROBE, "earlier");
+    serde_json::from_str(&text).map_or_else(|_| turn.clone(), Message::of)
+}
+
+/// What is added to the system message.
+fn instructions(settings: &TurnSettings) -> Option<String> {
+    let mut parts = Vec::new();
+    if !settings.system_prompt.is_empty() {
+        parts.push(settings.system_prompt.clone());
+    }
+    if settings.tools_in == ToolsIn::SystemPrompt && !settings.tools.is_empty() {
+        let tools: Vec<_> = settings.tools.iter().map(Value::to_string).collect();
+        parts.push(format!(
+            "# Tools\n\nYou can call these functions, one JSON object each:\n{}\n\nA call is a JSON object with the name and the \
+             arguments, between two tags:\n<tool_call>\n{{\"name\": \"NAME\", \"arguments\": {{}}}}\n</tool_call>\nThe result follows \
+             in the next message.",
+            tools.join("\n")
+        ));
+    }
+    (!parts.is_empty()).then(|| parts.join("\n\n"))
+}
+
+fn no_tools(why: &str) -> FieldError {
+    let allowed = format!("\"system-prompt\" for this model, with which the system message names the tools: {why}");
+    FieldError::quoted("tools", "template", allowed)
+}
+
+fn rewrites(role: &str) -> FieldError {
+    let allowed = format!(
+        "\"keep\" for this model, with which earlier turns stay in the context as they were sampled: the chat template writes them otherwise \
+         once a message of the role `{role}` follows, as templates do that strip reasoning"
+    );
+    FieldError::quoted("earlier_turns", "as-template", allowed)
+}
+
+fn depends_on(role: &str, why: &str) -> FieldError {
+    let allowed = "a chat template that appends a message with the same tokens whatever the turns before it were";
+    FieldError::new(format!("chat template, messages of the role `{role}`"), why, allowed)
+}

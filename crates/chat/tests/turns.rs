@@ -1,0 +1,247 @@
+//! What stands between two turns, in tokens: with templates of our own and, where they are, with published ones.
+#![allow(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+use evenkeel_chat::{
+    ChatTemplate, Message, Observation, Prompt, PromptRenderer, PromptSettings, TemplateArguments, TemplateValue,
+    ToolsIn, TurnRenderer, TurnSettings,
+};
+use evenkeel_hf::{ChatTemplates, Folder, SpecialTokens, Tokenizer};
+use evenkeel_testing::{Trial, outside, run, test};
+use serde_json::{Value, json};
+
+/// Says who spoke, lists tools in the system message, and puts results of tools into messages of the user.
+const TOOLS: &str = "{% if tools %}<|im_start|>system\n{{ messages[0].content if messages[0].role == 'system' else '' }}\n{{ tools | tojson }}<|im_end|>\n{% endif %}\
+    {% for m in messages if m.role != 'system' or not tools %}\
+    {% if m.role == 'tool' %}<|im_start|>user\n<tool_response>\n{{ m.content }}\n</tool_response><|im_end|>\n\
+    {% else %}<|im_start|>{{ m.role }}\n{{ m.content }}\
+    {% for c in m.tool_calls or [] %}<tool_call>\n{{ c.function | tojson }}\n</tool_call>{% endfor %}<|im_end|>\n{% endif %}{% endfor %}\
+    {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+/// The same without a place for tools.
+const PLAIN: &str = "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}\
+    {% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}";
+
+fn golden() -> Folder {
+    Folder::new(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden"))
+}
+
+fn prompts(template: &str) -> PromptRenderer {
+    let templates = ChatTemplates { default: Some(template.to_owned()), named: BTreeMap::new() };
+    let template = ChatTemplate::new(templates, SpecialTokens::default()).unwrap();
+    let tokenizer = Tokenizer::require(&golden()).unwrap();
+    PromptRenderer::new(Some(Arc::new(template)), Arc::new(tokenizer), PromptSettings::default()).unwrap()
+}
+
+fn published(folder: &Path, arguments: Value) -> PromptRenderer {
+    let folder = Folder::new(folder);
+    let template = ChatTemplate::read(&folder).unwrap().map(Arc::new);
+    let tokenizer = Arc::new(Tokenizer::require(&folder).unwrap());
+    let template_arguments = arguments.as_object().unwrap().clone();
+    PromptRenderer::new(template, tokenizer, PromptSettings { template_arguments, ..PromptSettings::default() })
+        .unwrap()
+}
+
+fn settings() -> TurnSettings {
+    let parameters = json!({"type": "object", "properties": {"expression": {"type": "string"}}});
+    let function = json!({"name": "calculator", "description": "computes", "parameters": parameters});
+    TurnSettings {
+        system_prompt: "Compute with the tool.".to_owned(),
+        tools: vec![json!({"type": "function", "function": function})],
+        tools_in: ToolsIn::Template,
+        user_speaks: false,
+        keeps_turns: false,
+    }
+}
+
+fn refused(prompts: &PromptRenderer, settings: &TurnSettings) -> String {
+    TurnRenderer::new(prompts, settings).unwrap_err().to_string()
+}
+
+fn result(content: &str) -> Observation<'_> {
+    Observation::Tool { id: "call_1_1", name: "calculator", content }
+}
+
+/// Prompt, sampled turn and what stands between, token by token, against the rendering of the whole.
+fn is_the_rendering(prompts: &PromptRenderer, folder: &Folder, arguments: Value, turn: Value, sampled: &str) {
+    let renderer = TurnRenderer::new(prompts, &settings()).unwrap();
+    let tokenizer = Tokenizer::require(folder).unwrap();
+    for content in ["56088", "error: é\n\n x", "<|im_end|> not an end", ""] {
+        let mut ids = renderer.prompts().render(&Prompt::Text("123 * 456?".into())).unwrap().token_ids;
+        ids.extend(tokenizer.encode(sampled, false).unwrap());
+        ids.extend(renderer.between(&[result(content), result("second")]).unwrap());
+        let mut messages = vec![
+            json!({"role": "system", "content": "Compute with the tool."}),
+            json!({"role": "user", "content": "123 * 456?"}),
+            turn.clone(),
+        ];
+        let tool = |content: &str| json!({"role": "tool", "content": content, "tool_call_id": "call_1_1", "name": "calculator"});
+        messages.extend([tool(content), tool("second")]);
+        let mut all = arguments.as_object().unwrap().clone();
+        all.insert("tools".to_owned(), Value::from(settings().tools));
+        all.insert("add_generation_prompt".to_owned(), Value::from(true));
+        let template = ChatTemplate::read(folder).unwrap();
+        let text = match template {
+            Some(template) => template
+                .render(
+                    &TemplateValue::from(&Value::from(messages)),
+                    &TemplateArguments::new(&TemplateValue::from(&all)).unwrap(),
+                )
+                .unwrap(),
+            None => panic!("a template"),
+        };
+        assert_eq!(tokenizer.decode(&ids, false).unwrap(), text);
+        assert_eq!(ids, tokenizer.encode(&text, false).unwrap(), "{content:?}");
+    }
+}
+
+fn what_is_added_is_the_rest_of_the_rendering() {
+    let prompts = prompts(TOOLS);
+    let renderer = TurnRenderer::new(&prompts, &settings()).unwrap();
+    let tokenizer = Tokenizer::require(&golden()).unwrap();
+    let prompt = renderer.prompts().render(&Prompt::Text("1+1?".into())).unwrap();
+    assert!(prompt.text.starts_with("<|im_start|>system\nCompute with the tool.\n[{"), "{}", prompt.text);
+    let between = renderer.between(&[result("2"), result("3")]).unwrap();
+    let text = tokenizer.decode(&between, false).unwrap();
+    let response = |text: &str| format!("<|im_start|>user\n<tool_response>\n{text}\n</tool_response><|im_end|>\n");
+    assert_eq!(text, format!("\n{}{}<|im_start|>assistant\n", response("2"), response("3")));
+    assert_eq!(Some(renderer.end_of_turn()), tokenizer.id("<|im_end|>"));
+    // The word by which a turn is found may stand in an observation.
+    let strange = renderer.between(&[result("evenkeelprobe<|im_end|>")]).unwrap();
+    assert!(tokenizer.decode(&strange, false).unwrap().contains("\nevenkeelprobe<|im_end|>\n</tool_response>"));
+}
+
+fn a_template_without_tools_is_refused_unless_the_system_message_names_them() {
+    let prompts = prompts(PLAIN);
+    let error = refused(&prompts, &settings());
+    assert!(error.starts_with("tools is \"template\", allowed: \"system-prompt\" for this model"), "{error}");
+    let settings = TurnSettings { tools_in: ToolsIn::SystemPrompt, ..settings() };
+    let renderer = TurnRenderer::new(&prompts, &settings).unwrap();
+    let system = Message::text("system", "Be short.");
+    let own = renderer.prompts().render(&Prompt::Messages(vec![system, Message::text("user", "1+1?")])).unwrap().text;
+    assert!(own.starts_with("<|im_start|>system\nBe short.\n\nCompute with the tool.\n\n# Tools"), "{own}");
+    assert!(own.contains("\"calculator\"") && own.contains("<tool_call>"), "{own}");
+    let between = renderer.between(&[result("2"), result("3")]).unwrap();
+    let text = Tokenizer::require(&golden()).unwrap().decode(&between, false).unwrap();
+    let both = "<tool_response>\n2\n</tool_response>\n<tool_response>\n3\n</tool_response>";
+    assert_eq!(text, format!("\n<|im_start|>user\n{both}<|im_end|>\n<|im_start|>assistant\n"));
+}
+
+fn a_template_that_rewrites_earlier_turns_is_refused_unless_they_are_kept() {
+    // Reasoning is shown in the last turn alone.
+    let strips = TOOLS.replace(
+        "{{ m.content }}{% for c",
+        "{% if loop.last and m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}{% for c",
+    );
+    assert_ne!(strips, TOOLS);
+    let prompts = prompts(&strips);
+    let error = refused(&prompts, &settings());
+    assert!(error.starts_with("earlier_turns is \"as-template\", allowed: \"keep\" for this model"), "{error}");
+    assert!(error.contains("the role `tool`"), "{error}");
+    let renderer = TurnRenderer::new(&prompts, &TurnSettings { keeps_turns: true, ..settings() }).unwrap();
+    assert!(!renderer.between(&[result("2")]).unwrap().is_empty());
+}
+
+fn a_template_whose_observations_depend_on_earlier_turns_is_refused() {
+    for (change, words) in [
+        (
+            ("<tool_response>\n{{ m.content }}", "<tool_response>\n{{ loop.index }} {{ m.content }}"),
+            "depend on the turns",
+        ),
+        (("<tool_response>\n{{ m.content }}", "<tool_response>\nresult"), "leaves out what is observed"),
+    ] {
+        let (from, to) = change;
+        let template = TOOLS.replace(from, to);
+        assert_ne!(template, TOOLS);
+        let error = refused(&prompts(&template), &settings());
+        assert!(error.contains(words) && error.contains("the role `tool`"), "{error}");
+    }
+    let raises =
+        TOOLS.replace("{% if m.role == 'tool' %}", "{% if m.role == 'tool' %}{{ raise_exception('no tools here') }}");
+    let error = refused(&prompts(&raises), &settings());
+    assert!(error.starts_with("tools is \"template\"") && error.contains("no tools here"), "{error}");
+    let endless = TOOLS.replace("<|im_end|>", "END");
+    assert!(refused(&prompts(&endless), &settings()).contains("special token"));
+}
+
+fn a_user_who_speaks_between_turns_is_checked_as_well() {
+    let settings = TurnSettings { user_speaks: true, ..settings() };
+    let renderer = TurnRenderer::new(&prompts(TOOLS), &settings).unwrap();
+    let between = renderer.between(&[Observation::User("Go on.")]).unwrap();
+    let text = Tokenizer::require(&golden()).unwrap().decode(&between, false).unwrap();
+    assert_eq!(text, "\n<|im_start|>user\nGo on.<|im_end|>\n<|im_start|>assistant\n");
+    let refuses = TOOLS.replace(
+        "{% else %}<|im_start|>{{ m.role }}",
+        "{% elif m.role == 'user' and loop.index > 3 %}{{ raise_exception('once') }}{% else %}<|im_start|>{{ m.role }}",
+    );
+    assert_ne!(refuses, TOOLS);
+    assert!(TurnRenderer::new(&prompts(&refuses), &settings).is_err());
+}
+
+fn qwen25(folder: &Path) {
+    let call =
+        json!([{"type": "function", "function": {"name": "calculator", "arguments": {"expression": "123*456"}}}]);
+    let turn = json!({"role": "assistant", "content": "I compute.", "tool_calls": call});
+    let sampled = "I compute.\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n</tool_call><|im_end|>";
+    let (prompts, folder) = (published(folder, json!({})), Folder::new(folder));
+    is_the_rendering(&prompts, &folder, json!({}), turn, sampled);
+    let user = TurnSettings { user_speaks: true, ..settings() };
+    assert!(TurnRenderer::new(&prompts, &user).is_ok());
+}
+
+fn qwen3(folder: &Path) {
+    let call =
+        json!([{"type": "function", "function": {"name": "calculator", "arguments": {"expression": "123*456"}}}]);
+    let turn = json!({"role": "assistant", "content": "", "reasoning_content": "Use it.", "tool_calls": call});
+    let sampled = "<think>\nUse it.\n</think>\n\n<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"123*456\"}}\n</tool_call><|im_end|>";
+    let thinking = published(folder, json!({}));
+    is_the_rendering(&thinking, &Folder::new(folder), json!({}), turn, sampled);
+    // Another message of the user strips the reasoning before it, and without thinking the empty block of the prompt is stripped.
+    let plain = published(folder, json!({"enable_thinking": false}));
+    for (prompts, settings) in [(&thinking, TurnSettings { user_speaks: true, ..settings() }), (&plain, settings())] {
+        let error = refused(prompts, &settings);
+        assert!(error.starts_with("earlier_turns is \"as-template\", allowed: \"keep\""), "{error}");
+        assert!(TurnRenderer::new(prompts, &TurnSettings { keeps_turns: true, ..settings }).is_ok());
+    }
+}
+
+fn strict(folder: &Path) {
+    let prompts = published(folder, json!({}));
+    assert!(refused(&prompts, &settings()).contains("does not read `tools`"));
+    // Its system message is refused, and its end of turn is no special token.
+    let settings = TurnSettings { tools_in: ToolsIn::SystemPrompt, ..settings() };
+    assert!(refused(&prompts, &settings).starts_with("chat template is "));
+}
+
+fn main() -> ExitCode {
+    let mut tests: Vec<Trial> = vec![
+        test("what_is_added_is_the_rest_of_the_rendering", what_is_added_is_the_rest_of_the_rendering),
+        test(
+            "a_template_without_tools_is_refused_unless_the_system_message_names_them",
+            a_template_without_tools_is_refused_unless_the_system_message_names_them,
+        ),
+        test(
+            "a_template_that_rewrites_earlier_turns_is_refused_unless_they_are_kept",
+            a_template_that_rewrites_earlier_turns_is_refused_unless_they_are_kept,
+        ),
+        test(
+            "a_template_whose_observations_depend_on_earlier_turns_is_refused",
+            a_template_whose_observations_depend_on_earlier_turns_is_refused,
+        ),
+        test("a_user_who_speaks_between_turns_is_checked_as_well", a_user_who_speaks_between_turns_is_checked_as_well),
+    ];
+    let published: [(&str, &str, fn(&Path)); 3] = [
+        ("qwen2.5", "data/chat/qwen2.5", qwen25),
+        ("qwen3", "data/chat/qwen3", qwen3),
+        ("strict", "data/chat/strict", strict),
+    ];
+    for (name, folder, check) in published {
+        let file = format!("{folder}/tokenizer.json");
+        tests.push(outside(&format!("outside::{name}"), &[&file], move |data| check(&data.join(folder))));
+    }
+    run(tests)
+}

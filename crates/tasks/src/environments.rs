@@ -1,0 +1,106 @@
+//! Which rows are done in several turns, in an environment.
+
+use std::sync::Arc;
+
+use evenkeel_proto::v1::verify_item::Task as Message;
+use serde_json::Value;
+
+use crate::row::{Row, RowError, refused};
+use crate::{Reason, Task};
+
+/// Names the environment of a row.
+pub(crate) const ENVIRONMENT: &str = "environment";
+
+/// A task as an environment gets it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct EnvironmentTask {
+    /// The name of the environment.
+    pub environment: Arc<str>,
+    /// What it needs to know: a JSON object of the row's columns.
+    pub payload: Arc<[u8]>,
+}
+
+impl EnvironmentTask {
+    /// A task without a row.
+    pub fn new(environment: &str) -> Self {
+        Self { environment: environment.into(), payload: Arc::from(*b"{}") }
+    }
+}
+
+/// The environments that rows may name, and that of rows that name none.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Environments {
+    names: Vec<String>,
+    otherwise: String,
+}
+
+impl Environments {
+    /// The environments that rows may name in their column `environment`, which is looked at only where there are any, and that of rows
+    /// that name none; empty for a single answer.
+    pub fn new(names: Vec<String>, otherwise: &str) -> Self {
+        Self { names, otherwise: otherwise.to_owned() }
+    }
+
+    /// Whether every row is answered in a single turn.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.names.is_empty() && self.otherwise.is_empty()
+    }
+
+    /// The environment of a row; `payload` makes its task.
+    ///
+    /// # Errors
+    /// An environment that nobody declared, or that is not a name.
+    pub(crate) fn task(
+        &self,
+        row: &Row,
+        payload: impl FnOnce(&str) -> Task,
+    ) -> Result<Option<EnvironmentTask>, RowError> {
+        let named = if self.names.is_empty() { None } else { row.get(ENVIRONMENT) };
+        let name = match named {
+            None => self.otherwise.as_str(),
+            Some(Value::String(name)) if name.is_empty() => self.otherwise.as_str(),
+            Some(Value::String(name)) if self.names.contains(name) || *name == self.otherwise => name,
+            Some(other) => {
+                let found = other.as_str().map_or_else(|| other.to_string(), |name| format!("`{name}`"));
+                let allowed = format!("one of {} (data.environments)", self.names.join(", "));
+                return Err(RowError::field(Reason::UnknownEnvironment, refused(ENVIRONMENT, found, allowed)));
+            }
+        };
+        if name.is_empty() {
+            return Ok(None);
+        }
+        let payload = match payload(name).message() {
+            Message::Custom(task) => task.payload,
+            _ => Vec::new(),
+        };
+        Ok(Some(EnvironmentTask { environment: name.into(), payload: payload.into() }))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_done_in_the_environment_that_it_names_or_in_that_of_the_settings() {
+        let of = |environments: &Environments, json: &str| {
+            let row = Row::parse(1, json).unwrap();
+            let task = environments.task(&row, |name| Task::custom(name, *b"{\"a\": 1}"));
+            task.map(|task| task.map(|task| task.environment.to_string())).map_err(|error| error.to_string())
+        };
+        let named = Environments::new(vec!["game".into(), "calculator".into()], "");
+        assert_eq!(of(&named, r#"{"environment": "game"}"#), Ok(Some("game".into())));
+        assert_eq!(of(&named, r#"{"environment": ""}"#), Ok(None));
+        assert_eq!(of(&named, "{}"), Ok(None));
+        let error = of(&named, r#"{"environment": "gmae"}"#).unwrap_err();
+        assert_eq!(error, "`environment` is `gmae`, allowed: one of game, calculator (data.environments)");
+        let one = Environments::new(vec![], "calculator");
+        assert_eq!(
+            of(&one, r#"{"environment": "production"}"#),
+            Ok(Some("calculator".into())),
+            "nobody asked for the column"
+        );
+        assert_eq!(of(&Environments::default(), r#"{"environment": "game"}"#), Ok(None));
+        assert!(of(&named, r#"{"environment": 3}"#).unwrap_err().starts_with("`environment` is 3"));
+    }
+}

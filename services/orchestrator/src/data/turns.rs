@@ -1,0 +1,177 @@
+//! Episodes of an environment as the model reads them: prompts with tools, turns taken apart, observations as tokens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use evenkeel_chat::{Observation, PromptRenderer, TurnRenderer, TurnSettings};
+use evenkeel_episode::BuiltIn;
+use evenkeel_episode::budget::Budget;
+use evenkeel_episode::tool_calls::{self, CallForm, Turn};
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
+
+use crate::error::RunError;
+use crate::settings::{EarlierTurns, LoopSettings};
+use crate::text::Tokenizer;
+
+/// Bytes of an observation that are looked at for each token that it may have: no token of a usual vocabulary is longer.
+const BYTES_PER_TOKEN: usize = 64;
+
+/// How the episodes of one environment are told to the model.
+#[derive(Debug)]
+pub(crate) struct EpisodeText {
+    renderer: TurnRenderer,
+    form: CallForm,
+    tokenizer: Tokenizer,
+    max_observation_tokens: usize,
+    max_turns: u32,
+    max_turn_tokens: u32,
+}
+
+/// Those of all environments that the settings name.
+pub(crate) type EpisodeTexts = Arc<BTreeMap<String, Arc<EpisodeText>>>;
+
+/// A turn as it was sampled.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct SampledTurn<'a> {
+    /// From 1.
+    pub(crate) number: u32,
+    pub(crate) token_ids: &'a [u32],
+    /// Whether the model ended it.
+    pub(crate) is_ended: bool,
+    /// Whether what was before it ends within `<think>`.
+    pub(crate) in_thinking: bool,
+}
+
+impl EpisodeText {
+    /// # Errors
+    /// A chat template that does not go with turns, by the setting that helps.
+    fn new(
+        built_in: BuiltIn,
+        prompts: &PromptRenderer,
+        tokenizer: &Tokenizer,
+        settings: &LoopSettings,
+    ) -> Result<Self, FieldError> {
+        let turns = settings.turns;
+        let renderer = TurnRenderer::new(
+            prompts,
+            &TurnSettings {
+                system_prompt: built_in.system_prompt().to_owned(),
+                tools: built_in.tools().iter().map(evenkeel_episode::Tool::function).collect(),
+                tools_in: turns.tools_in(),
+                user_speaks: built_in.user_speaks(),
+                keeps_turns: turns.earlier_turns == EarlierTurns::Keep,
+            },
+        )
+        .map_err(by_setting)?;
+        let form = turns
+            .call_form(CallForm::of_template(|word| renderer.mentions(word)))
+            .map_err(|error| error.within("turns"))?;
+        Ok(Self {
+            renderer,
+            form,
+            tokenizer: tokenizer.clone(),
+            max_observation_tokens: turns.max_observation_tokens as usize,
+            max_turns: turns.max_turns,
+            max_turn_tokens: turns.max_turn_tokens,
+        })
+    }
+
+    /// Those of all environments of the settings.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub(super) fn all(
+        prompts: &PromptRenderer,
+        tokenizer: &Tokenizer,
+        settings: &LoopSettings,
+    ) -> Result<EpisodeTexts, RunError> {
+        let mut texts = BTreeMap::new();
+        for name in settings.data.environment.iter().chain(&settings.data.environments) {
+            if !texts.contains_key(name) {
+                let built_in = BuiltIn::named("data.environment", name)?;
+                texts.insert(name.clone(), Arc::new(Self::new(built_in, prompts, tokenizer, settings)?));
+            }
+        }
+        Ok(Arc::new(texts))
+    }
+
+    /// Renders prompts of the environment's tasks.
+    pub(super) fn prompts(&self) -> &PromptRenderer {
+        self.renderer.prompts()
+    }
+
+    /// What an episode may use whose whole response may have so many tokens.
+    pub(crate) fn budget(&self, tokens: u32) -> Budget {
+        let turn_tokens = if self.max_turn_tokens == 0 { tokens } else { self.max_turn_tokens };
+        Budget { turns: self.max_turns, turn_tokens, tokens }
+    }
+
+    /// Takes a turn apart. Returns its text, with special tokens but the one that ended it, as well.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(crate) fn read(&self, turn: SampledTurn<'_>) -> Result<(String, Turn), RunError> {
+        let SampledTurn { number, token_ids, is_ended, in_thinking } = turn;
+        let said = match token_ids.split_last() {
+            Some((_, said)) if is_ended => said,
+            _ => token_ids,
+        };
+        let text = self.tokenizer.decode_all(said)?;
+        let turn = tool_calls::parse(self.form, &text, in_thinking, number);
+        Ok((text, turn))
+    }
+
+    /// The messages of an environment with what is too long cut, and the tokens between a turn and the next one. `last` is the last token
+    /// of the turn: where that does not end it, the end is added.
+    ///
+    /// # Errors
+    /// What the tokenizer or the template says.
+    pub(crate) fn observe(
+        &self,
+        mut messages: Vec<EnvironmentMessage>,
+        last: u32,
+    ) -> Result<(Vec<EnvironmentMessage>, Vec<u32>), RunError> {
+        for message in &mut messages {
+            message.content = self.cut(std::mem::take(&mut message.content))?;
+        }
+        let observations: Vec<_> = messages.iter().map(observation).collect();
+        let between = self.renderer.between(&observations);
+        let between = between.map_err(|error| RunError::model(std::path::Path::new("chat template"), error))?;
+        let end = self.renderer.end_of_turn();
+        let added = (last != end).then_some(end).into_iter().chain(between).collect();
+        Ok((messages, added))
+    }
+
+    /// A text of at most so many tokens, and a mark where something is missing.
+    fn cut(&self, content: String) -> Result<String, RunError> {
+        let most = self.max_observation_tokens;
+        let mut looked_at = content.as_str();
+        if let Some(start) = looked_at.get(..looked_at.floor_char_boundary(most.saturating_mul(BYTES_PER_TOKEN))) {
+            looked_at = start;
+        }
+        let ids = self.tokenizer.encode(looked_at)?;
+        if ids.len() <= most && looked_at.len() == content.len() {
+            return Ok(content);
+        }
+        let kept = self.tokenizer.decode_all(&ids[..ids.len().min(most)])?;
+        // A token may end within a character.
+        let kept = kept.trim_end_matches(char::REPLACEMENT_CHARACTER);
+        Ok(format!("{kept}\n[cut off: {} of {} bytes]", kept.len(), content.len()))
+    }
+}
+
+/// An error by the setting that helps, where one does.
+fn by_setting(error: FieldError) -> FieldError {
+    let is_setting = matches!(error.field.as_str(), "tools" | "earlier_turns");
+    if is_setting { error.within("turns") } else { error }
+}
+
+fn observation(message: &EnvironmentMessage) -> Observation<'_> {
+    match message.role() {
+        MessageRole::Tool => {
+            Observation::Tool { id: &message.tool_call_id, name: &message.name, content: &message.content }
+        }
+        MessageRole::User | MessageRole::Unspecified => Observation::User(&message.content),
+    }
+}

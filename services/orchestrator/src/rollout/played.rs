@@ -1,0 +1,65 @@
+//! What is known of an episode that was played with an environment, besides its response.
+
+use evenkeel_episode::budget::UsedUp;
+use evenkeel_proto::v1::{AssistantMessage, EnvironmentMessage, MessageRole, Observed, Verdict};
+use evenkeel_run_files::RolloutTurn;
+
+/// The role of turns that the model sampled.
+const ASSISTANT: &str = "assistant";
+
+/// An episode as a record of its turns.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub(crate) struct EpisodeRecord {
+    /// What was said, in its order.
+    pub(crate) turns: Vec<RolloutTurn>,
+    /// Turns that the model sampled.
+    pub(crate) sampled_turns: u32,
+    /// Calls of tools.
+    pub(crate) tool_calls: u32,
+    /// Those that could not be carried out.
+    pub(crate) tool_errors: u32,
+    /// Time of the environment's steps.
+    pub(crate) environment_us: u64,
+    /// The budget that ended it.
+    pub(crate) used_up: Option<UsedUp>,
+    /// Attempts after the first.
+    pub(crate) retries: u32,
+}
+
+impl EpisodeRecord {
+    /// The model has said something.
+    pub(super) fn sampled(&mut self, text: String, tokens: u32, message: &AssistantMessage) {
+        self.sampled_turns += 1;
+        self.tool_calls += message.tool_calls.len() as u32;
+        self.turns.push(RolloutTurn { role: ASSISTANT.to_owned(), text, tokens, trained: true });
+    }
+
+    /// The environment has carried out a turn.
+    pub(super) fn observed(&mut self, observed: &Observed) {
+        self.tool_errors = self.tool_errors.saturating_add(observed.tool_errors);
+        self.environment_us = self.environment_us.saturating_add(observed.work_us);
+    }
+
+    /// What it says is before the model, as so many tokens together with the boundaries.
+    pub(super) fn added(&mut self, messages: Vec<EnvironmentMessage>, tokens: u32) {
+        let last = messages.len().saturating_sub(1);
+        for (index, message) in messages.into_iter().enumerate() {
+            let role = if message.role() == MessageRole::Tool { "tool" } else { "user" };
+            // Tokens are of all of them together.
+            let tokens = if index == last { tokens } else { 0 };
+            self.turns.push(RolloutTurn { role: role.to_owned(), text: message.content, tokens, trained: false });
+        }
+    }
+}
+
+/// An episode that is over.
+#[derive(Debug)]
+pub(super) struct Played {
+    pub(super) record: EpisodeRecord,
+    /// What the environment makes of it; `None` leaves that to the verifier of the task.
+    pub(super) verdict: Option<Verdict>,
+    /// The tokens of the last turn, which is the answer.
+    pub(super) answer: Vec<u32>,
+    /// Whether what was before it ends within `<think>`.
+    pub(super) in_thinking: bool,
+}

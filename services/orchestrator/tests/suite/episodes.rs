@@ -1,0 +1,332 @@
+//! Episodes with several turns: what is sampled, what is added, what is trained on, and what becomes of an environment's failures.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
+use evenkeel_orchestrator::{
+    Endpoints, LoopSettings, ResolvedRecipe, RunError, RunHandle, RunOptions, RunOutcome, start_run,
+};
+use evenkeel_proto::v1::{EpisodeFailure, GenerateItem, SegmentSource, TrainGroup};
+use evenkeel_run_files::{RunDirectory, read_rollouts};
+
+use crate::support::environment::{FakeEnvironment, Fault};
+use crate::support::generation::text_of;
+use crate::support::{Cluster, LEARNER, bounded, finish, lines, metrics, mix, recipe, until};
+
+/// Says who spoke, names the tools, and ends every turn with `<eos>`.
+const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
+    {% for m in messages %}{{ m.role }}\n{{ m.content }}\
+    {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<eos>\n{% endfor %}\
+    {% if add_generation_prompt %}assistant\n{% endif %}";
+
+/// A model folder with a chat template.
+fn model(folder: &Path) -> PathBuf {
+    let shape = FreshShape {
+        hidden_size: 32,
+        intermediate_size: 32,
+        layers: 1,
+        heads: 1,
+        context_tokens: 512,
+        ..FreshShape::default()
+    };
+    let model = folder.join("model");
+    write_fresh_model(&model, &FreshModel { shape, seed: 0 }).unwrap();
+    std::fs::write(model.join("chat_template.jinja"), TEMPLATE).unwrap();
+    model
+}
+
+/// Sums with the calculator.
+fn settings() -> LoopSettings {
+    let mut settings = recipe();
+    settings.run.steps = 3;
+    settings.run.rollout_tokens = true;
+    settings.sampling.max_tokens = 240;
+    settings.data.environment = Some("calculator".to_owned());
+    settings.turns.step_deadline = Duration::from_millis(500);
+    settings
+}
+
+/// What the model says in a turn: it calls the calculator, and gives an answer that is right for some seeds.
+fn turn(item: &GenerateItem) -> Option<String> {
+    let prompt = text_of(&item.prompt_token_ids);
+    let (_, asked) = prompt.rsplit_once("user\n")?;
+    let (sum, _) = asked.split_once('=')?;
+    let (a, b) = sum.split_once('+')?;
+    let (a, b): (u64, u64) = (a.parse().ok()?, b.parse().ok()?);
+    let sampled = |source: i32| source == i32::from(SegmentSource::Sampled);
+    let turns = item.prefix_segments.iter().filter(|segment| sampled(segment.source)).count();
+    let before: usize = item.prefix_segments.iter().map(|segment| segment.token_ids.len()).sum();
+    let seed = item.sampling.as_ref().and_then(|sampling| sampling.seed).unwrap();
+    let said = match turns {
+        0 => format!("<tool_call>{{\"name\":\"calculator\",\"arguments\":{{\"expression\":\"{a}+{b}\"}}}}</tool_call>"),
+        _ => format!("\\boxed{{{}}}", a + b + mix(seed) % 2),
+    };
+    // The service writes what is missing behind the prefix.
+    Some("x".repeat(before) + &said)
+}
+
+/// Services with an environment worker.
+struct Table {
+    cluster: Cluster,
+    environment: FakeEnvironment,
+    folder: tempfile::TempDir,
+    model: PathBuf,
+}
+
+impl Table {
+    async fn start(most: u64) -> Self {
+        let (cluster, environment) = (Cluster::start().await, FakeEnvironment::start(most).await);
+        *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(turn));
+        let folder = tempfile::tempdir().unwrap();
+        let model = model(folder.path());
+        Self { cluster, environment, folder, model }
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.folder.path().join(name)
+    }
+
+    fn endpoints(&self) -> Endpoints {
+        Endpoints { environment: vec![self.environment.server.endpoint().to_owned()], ..self.cluster.endpoints() }
+    }
+
+    fn begin(&self, name: &str, settings: &LoopSettings) -> Result<RunHandle, RunError> {
+        let recipe = ResolvedRecipe::new(settings.clone(), self.model.clone()).unwrap();
+        let directory = RunDirectory::create(&self.path(name), recipe.record()).unwrap();
+        start_run(recipe, directory, self.endpoints(), RunOptions::default())
+    }
+
+    /// Runs to its end.
+    async fn run(&self, name: &str, settings: &LoopSettings) -> Result<PathBuf, RunError> {
+        let (_, result) = finish(self.begin(name, settings)?).await;
+        assert_eq!(result?.0, RunOutcome::Completed);
+        Ok(self.path(name))
+    }
+
+    fn script(&self, script: impl Fn(&str, &str, u32) -> Option<Fault> + Send + Sync + 'static) {
+        *self.environment.state.script.lock().unwrap() = Some(Box::new(script));
+    }
+
+    fn groups(&self) -> Vec<TrainGroup> {
+        self.cluster.learner.state.groups.lock().unwrap().values().flatten().cloned().collect()
+    }
+}
+
+/// The lines of an undisturbed run.
+async fn undisturbed(settings: &LoopSettings) -> Vec<String> {
+    let table = Table::start(64).await;
+    lines(&table.run("run", settings).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_episode_is_one_sequence_of_which_the_sampled_tokens_are_trained_on() {
+    bounded(async {
+        let table = Table::start(64).await;
+        let path = table.run("run", &settings()).await.unwrap();
+        for group in table.groups() {
+            for sample in &group.samples {
+                let sources: Vec<_> = sample.segments.iter().map(|segment| segment.source()).collect();
+                use SegmentSource::{Injected, Sampled};
+                assert_eq!(sources, [Sampled, Injected, Sampled]);
+                let texts: Vec<_> = sample.segments.iter().map(|segment| text_of(&segment.token_ids)).collect();
+                assert!(texts[0].starts_with("<tool_call>{\"name\":\"calculator\""), "{texts:?}");
+                let sum = texts[1].strip_prefix("\ntool\n").unwrap().strip_suffix("\nassistant\n").unwrap();
+                let right = texts[2] == format!("\\boxed{{{sum}}}");
+                assert_eq!(sample.raw_reward, Some(f64::from(u8::from(right))), "{texts:?}");
+                let end = sample.segments[0].token_ids.last();
+                assert_eq!(end, Some(&1), "the model ended its turn, and nothing ends it again");
+            }
+        }
+        // What each turn was asked with is what came before it, token by token.
+        let seen = table.cluster.generation.state.seen.lock().unwrap().clone();
+        let groups = table.groups();
+        let second = seen.iter().filter(|item| !item.prefix_segments.is_empty() && item.sample_id.starts_with("train"));
+        let mut compared = 0;
+        for item in second {
+            let samples = groups.iter().flat_map(|group| &group.samples);
+            let sample = samples.into_iter().find(|sample| sample.sample_id == item.sample_id).unwrap();
+            assert_eq!(item.prefix_segments, sample.segments[..2]);
+            compared += 1;
+        }
+        assert_eq!(compared, 3 * 16);
+        for line in metrics(&path) {
+            assert_eq!((line.get("episodes/turns/mean"), line.get("episodes/tool_errors")), (Some(2.0), Some(0.0)));
+            let (length, added) =
+                (line.get("response_length/mean").unwrap(), line.get("episodes/added_tokens/mean").unwrap());
+            let samples: Vec<_> = groups.iter().flat_map(|group| &group.samples).collect();
+            let longest = samples
+                .iter()
+                .map(|sample| sample.segments[0].token_ids.len() + sample.segments[2].token_ids.len())
+                .max();
+            assert!(
+                line.get("response_length/max").unwrap() <= longest.unwrap() as f64 && length > 60.0 && added > 15.0
+            );
+        }
+        let kept = read_rollouts(&path, 1).unwrap();
+        let turns = &kept[0].turns;
+        let said: Vec<_> = turns.iter().map(|turn| (turn.role.as_str(), turn.trained)).collect();
+        assert_eq!(said, [("assistant", true), ("tool", false), ("assistant", true)]);
+        assert_eq!(kept[0].text, turns[2].text, "the last turn is what was judged");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_that_is_lost_in_any_state_costs_attempts_and_changes_no_result() {
+    bounded(async {
+        let undisturbed = undisturbed(&settings()).await;
+        for (what, fault) in [
+            ("open", Fault::Lost),
+            ("act", Fault::Lost),
+            ("act", Fault::Nonsense),
+            ("act", Fault::Silence),
+            ("act", Fault::Twice),
+            ("open", Fault::Failed(EpisodeFailure::Overloaded, true)),
+            ("act", Fault::Failed(EpisodeFailure::Crashed, true)),
+        ] {
+            let table = Table::start(64).await;
+            // Each loss takes all open episodes with it, so that they are few.
+            table.script(move |id, asked, attempt| {
+                let chosen = id.starts_with("train/2/") && id.ends_with("/1");
+                (asked == what && attempt == 1 && chosen).then_some(fault)
+            });
+            let mut settings = settings();
+            settings.turns.attempts = 20;
+            let path = table.run("run", &settings).await.unwrap();
+            assert_eq!(lines(&path), undisturbed, "{what} {fault:?}");
+            let seen = table.environment.state.seen.lock().unwrap();
+            let again = seen.iter().any(|(_, asked, attempt)| *asked == "open" && *attempt > 1);
+            assert_eq!(again, fault != Fault::Twice, "{what} {fault:?}");
+            let ids: Vec<_> =
+                table.groups().iter().flat_map(|group| &group.samples).map(|sample| sample.sample_id.clone()).collect();
+            let mut unique = ids.clone();
+            unique.sort_unstable();
+            unique.dedup();
+            assert_eq!(unique.len(), ids.len(), "no second sample");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_episode_that_its_environment_cannot_finish_is_invalid_and_in_no_statistic() {
+    bounded(async {
+        let table = Table::start(64).await;
+        table.script(|id, asked, _| {
+            let chosen = id.starts_with("train/2/") && id.ends_with("/1");
+            (asked == "open" && chosen).then_some(Fault::Failed(EpisodeFailure::TaskInvalid, false))
+        });
+        let mut settings = settings();
+        settings.services.max_invalid_share = 0.3;
+        let path = table.run("run", &settings).await.unwrap();
+        let line = &metrics(&path)[1];
+        assert_eq!((line.get("rollout/failed_samples"), line.get("rollout/invalid_samples")), (Some(4.0), Some(4.0)));
+        let groups = table.groups();
+        let of_step: Vec<_> = groups.iter().filter(|group| group.group_id.starts_with("train/2/")).collect();
+        let mut rewards = Vec::new();
+        for group in &of_step {
+            assert_eq!(group.samples.iter().map(|sample| sample.valid).collect::<Vec<_>>(), [true, false, true, true]);
+            rewards.extend(group.samples.iter().filter_map(|sample| sample.raw_reward));
+        }
+        assert_eq!(line.get("critic/score/mean"), Some(rewards.iter().sum::<f64>() / rewards.len() as f64));
+        let seen = table.environment.state.seen.lock().unwrap();
+        let tries =
+            seen.iter().filter(|(id, asked, _)| id.starts_with("train/2/") && id.ends_with("/1") && *asked == "open");
+        assert_eq!(tries.count(), 4, "a task that cannot be done is not tried again");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_place_at_the_table_is_enough() {
+    bounded(async {
+        let table = Table::start(1).await;
+        let path = table.run("run", &settings()).await.unwrap();
+        assert_eq!(lines(&path), undisturbed(&settings()).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_with_episodes_that_is_killed_and_resumed_has_the_same_lines() {
+    bounded(async {
+        let mut table = Table::start(64).await;
+        let settings = settings();
+        let handle = table.begin("run", &settings).unwrap();
+        let progress = handle.progress();
+        until(|| progress.borrow().step >= 2).await;
+        handle.kill().await;
+        table.cluster.down(LEARNER).await;
+        table.cluster.up(LEARNER).await;
+        let recipe = ResolvedRecipe::new(settings.clone(), table.model.clone()).unwrap();
+        let directory = RunDirectory::resume(&table.path("run"), recipe.record()).unwrap();
+        let handle = start_run(recipe, directory, table.endpoints(), RunOptions::default()).unwrap();
+        finish(handle).await.1.unwrap();
+        assert_eq!(lines(&table.path("run")), undisturbed(&settings).await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_budget_that_is_used_up_cuts_the_episode_off_and_says_which() {
+    bounded(async {
+        type Change = fn(&mut LoopSettings);
+        let cases: [(&str, Change); 4] = [
+            ("turns", |settings| settings.turns.max_turns = 1),
+            ("turn_tokens", |settings| settings.turns.max_turn_tokens = 5),
+            ("tokens", |settings| settings.sampling.max_tokens = 30),
+            ("context", |settings| settings.sampling.max_tokens = 90),
+        ];
+        for (name, change) in cases {
+            let table = Table::start(64).await;
+            let mut settings = settings();
+            settings.run.steps = 1;
+            change(&mut settings);
+            let path = table.run("run", &settings).await.unwrap();
+            let line = &metrics(&path)[0];
+            assert_eq!(line.get(&format!("episodes/used_up/{name}")), Some(16.0), "{name}: {:?}", line.values);
+            assert_eq!(line.get("response_length/clip_ratio"), Some(1.0), "{name}");
+            assert_eq!(line.get("rollout/invalid_samples"), Some(0.0), "{name}: it is no failure");
+            for sample in table.groups().iter().flat_map(|group| &group.samples) {
+                let tokens: usize = sample.segments.iter().map(|segment| segment.token_ids.len()).sum();
+                assert!(tokens <= settings.sampling.max_tokens as usize, "{name}");
+            }
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_run_whose_time_is_over_for_every_episode_ends_with_late_samples() {
+    bounded(async {
+        let table = Table::start(64).await;
+        table.script(|_, asked, _| (asked == "act").then_some(Fault::Silence));
+        let mut settings = settings();
+        settings.turns.episode_deadline = Duration::from_millis(300);
+        settings.evaluation.problems = 0;
+        let error = table.run("run", &settings).await.unwrap_err().to_string();
+        assert!(error.contains("late") || error.contains("too long"), "{error}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_an_environment_needs_is_refused_before_the_first_sample() {
+    bounded(async {
+        let table = Table::start(64).await;
+        let plain = "{% for m in messages %}{{ m.role }}\n{{ m.content }}<eos>\n{% endfor %}{% if add_generation_prompt %}assistant\n{% endif %}";
+        std::fs::write(table.model.join("chat_template.jinja"), plain).unwrap();
+        let error = table.begin("a", &settings()).err().unwrap().to_string();
+        assert!(error.contains("turns.tools is \"template\", allowed: \"system-prompt\""), "{error}");
+        std::fs::write(table.model.join("chat_template.jinja"), TEMPLATE.replace("<tool_call>", "")).unwrap();
+        let error = table.begin("b", &settings()).err().unwrap().to_string();
+        assert!(error.contains("turns.tool_calls is absent, required: hermes or llama3"), "{error}");
+        std::fs::write(table.model.join("chat_template.jinja"), TEMPLATE).unwrap();
+        let recipe = ResolvedRecipe::new(settings(), table.model.clone()).unwrap();
+        let directory = RunDirectory::create(&table.path("c"), recipe.record()).unwrap();
+        let refused = start_run(recipe, directory, table.cluster.endpoints(), RunOptions::default()).err().unwrap();
+        assert!(refused.to_string().contains("endpoints.environment is absent"), "{refused}");
+    })
+    .await;
+}

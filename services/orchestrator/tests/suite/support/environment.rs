@@ -1,0 +1,164 @@
+//! An environment worker that plays as the real one does, unless its script says otherwise.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use evenkeel_episode::{BuiltIn, Environment as Played, step};
+use evenkeel_proto::v1::environment_event::Kind as Event;
+use evenkeel_proto::v1::environment_request::Kind;
+use evenkeel_proto::v1::environment_server::{Environment, EnvironmentServer};
+use evenkeel_proto::v1::{
+    EnvironmentEvent, EnvironmentGetStatusRequest, EnvironmentGetStatusResponse, EnvironmentInfo, EnvironmentRequest,
+    EpisodeFailed, EpisodeFailure, Observed, Opened, Scored, ToolInfo,
+};
+use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
+use tokio::sync::mpsc;
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status, Streaming};
+
+/// What becomes of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Fault {
+    /// The stream breaks, with all of its episodes.
+    Lost,
+    /// The episode fails.
+    Failed(EpisodeFailure, bool),
+    /// It is answered twice.
+    Twice,
+    /// It is never answered.
+    Silence,
+    /// The answer is one of another turn.
+    Nonsense,
+}
+
+/// What becomes of a request, by the sample's id, what is asked (`open`, `act`, `close`) and the attempt.
+pub(crate) type Script = Box<dyn Fn(&str, &str, u32) -> Option<Fault> + Send + Sync>;
+
+#[derive(Default)]
+pub(crate) struct State {
+    pub(crate) script: Mutex<Option<Script>>,
+    /// What was asked, by sample.
+    pub(crate) seen: Mutex<Vec<(String, &'static str, u32)>>,
+}
+
+/// A running worker.
+pub(crate) struct FakeEnvironment {
+    pub(crate) state: Arc<State>,
+    pub(crate) server: RunningServer,
+}
+
+#[derive(Clone)]
+struct Service {
+    state: Arc<State>,
+    most: u64,
+}
+
+impl FakeEnvironment {
+    /// A worker that takes so many episodes.
+    pub(crate) async fn start(most: u64) -> Self {
+        let state = Arc::new(State::default());
+        let settings = ServerSettings { drain: Duration::from_millis(100), ..ServerSettings::on("127.0.0.1:0") };
+        let server = Server::bind("fake", "server", settings).await.unwrap();
+        let service = Service { state: Arc::clone(&state), most };
+        Self { state, server: server.with_service(EnvironmentServer::new(service)).spawn() }
+    }
+}
+
+fn event(id: &str, attempt: u32, kind: Event) -> EnvironmentEvent {
+    EnvironmentEvent { episode_id: id.to_owned(), attempt, kind: Some(kind) }
+}
+
+/// The answers to a request.
+fn answers(episodes: &mut HashMap<String, Box<dyn Played>>, kind: Kind) -> Vec<EnvironmentEvent> {
+    match kind {
+        Kind::Open(open) => {
+            let built_in = BuiltIn::named("environment", &open.environment).unwrap();
+            episodes.insert(open.episode_id.clone(), built_in.open(&open.task, open.seed).unwrap());
+            vec![event(&open.episode_id, open.attempt, Event::Opened(Opened {}))]
+        }
+        Kind::Act(act) => {
+            let (id, attempt, turn) = (act.episode_id.clone(), act.attempt, act.turn);
+            let episode = episodes.get_mut(&id).unwrap();
+            let done = step(episode.as_mut(), &act.message.clone().unwrap(), act.finish_reason());
+            let observed =
+                Observed { turn, messages: done.messages, done: done.done, tool_errors: done.tool_errors, work_us: 7 };
+            let mut events = vec![event(&id, attempt, Event::Observed(observed))];
+            if done.done {
+                events.push(event(&id, attempt, Event::Scored(Scored { verdict: episode.verdict(&id) })));
+                episodes.remove(&id);
+            }
+            events
+        }
+        Kind::Close(close) => {
+            let episode = episodes.remove(&close.episode_id);
+            let is_budget = close.reason() == evenkeel_proto::v1::CloseReason::Budget;
+            episode.filter(|_| is_budget).map_or_else(Vec::new, |mut episode| {
+                let verdict = episode.verdict(&close.episode_id);
+                vec![event(&close.episode_id, close.attempt, Event::Scored(Scored { verdict }))]
+            })
+        }
+        Kind::KeepAlive(_) => vec![],
+    }
+}
+
+#[tonic::async_trait]
+impl Environment for Service {
+    type RunStream = ReceiverStream<Result<EnvironmentEvent, Status>>;
+
+    async fn run(&self, request: Request<Streaming<EnvironmentRequest>>) -> Result<Response<Self::RunStream>, Status> {
+        let (mut requests, service) = (request.into_inner(), self.clone());
+        let (sender, receiver) = mpsc::channel(64);
+        tokio::spawn(async move {
+            let mut episodes = HashMap::new();
+            while let Ok(Some(EnvironmentRequest { kind: Some(kind) })) = requests.message().await {
+                let (id, what, attempt, turn) = match &kind {
+                    Kind::Open(open) => (open.episode_id.clone(), "open", open.attempt, 0),
+                    Kind::Act(act) => (act.episode_id.clone(), "act", act.attempt, act.turn),
+                    Kind::Close(close) => (close.episode_id.clone(), "close", close.attempt, 0),
+                    Kind::KeepAlive(_) => continue,
+                };
+                service.state.seen.lock().unwrap().push((id.clone(), what, attempt));
+                let fault = service.state.script.lock().unwrap().as_ref().and_then(|script| script(&id, what, attempt));
+                let mut events = match fault {
+                    Some(Fault::Lost) => return,
+                    Some(Fault::Silence) => continue,
+                    Some(Fault::Failed(failure, retryable)) => {
+                        let message = "as scripted".to_owned();
+                        let failed = EpisodeFailed { failure: failure.into(), retryable, message };
+                        vec![event(&id, attempt, Event::Failed(failed))]
+                    }
+                    Some(Fault::Nonsense) => {
+                        vec![event(&id, attempt, Event::Observed(Observed { turn: turn + 7, ..Observed::default() }))]
+                    }
+                    Some(Fault::Twice) | None => answers(&mut episodes, kind),
+                };
+                if fault == Some(Fault::Twice) {
+                    events = events.into_iter().flat_map(|event| [event.clone(), event]).collect();
+                }
+                for event in events {
+                    if sender.send(Ok(event)).await.is_err() {
+                        return;
+                    }
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+
+    async fn get_status(
+        &self,
+        _: Request<EnvironmentGetStatusRequest>,
+    ) -> Result<Response<EnvironmentGetStatusResponse>, Status> {
+        let info = |built_in: BuiltIn| EnvironmentInfo {
+            name: built_in.name().to_owned(),
+            system_prompt: built_in.system_prompt().to_owned(),
+            tools: built_in.tools().iter().map(ToolInfo::from).collect(),
+        };
+        Ok(Response::new(EnvironmentGetStatusResponse {
+            environments: BuiltIn::ALL.into_iter().map(info).collect(),
+            max_episodes: self.most,
+            ..EnvironmentGetStatusResponse::default()
+        }))
+    }
+}
