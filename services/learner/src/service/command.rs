@@ -38,6 +38,7 @@ impl Command {
             Self::Save { reply, .. } => drop(reply.send(Err(error))),
             Self::Load { reply, .. } => drop(reply.send(Err(error))),
             Self::Reset { reply, .. } => drop(reply.send(Err(error))),
+            Self::Operate { reply, .. } => drop(reply.send(Err(error))),
         }
     }
 }

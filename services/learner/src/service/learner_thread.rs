@@ -122,7 +122,8 @@ impl LearnerThread {
             Command::Reset { request, reply } => answer(reply, self.reset(&request)),
             Command::Operate { reply, .. } if self.leader.is_some() => {
                 // The other ranks would not take part.
-                let refused = FieldError::new("training.ranks", "in use", "one rank for callers that train in operations");
+                let refused =
+                    FieldError::new("training.ranks", "in use", "one rank for callers that train in operations");
                 answer(reply, Err(refused.into()));
             }
             Command::Operate { request, reply } => {

@@ -80,8 +80,8 @@ impl Trainer {
         loss_is_finite: bool,
     ) -> Result<UpdateReport> {
         let began = Timeline::now();
-        let target = self.model.for_update();
         let gradient = UpdateGradient { tensors: gradients, norm: self.norm_over_ranks(gradients)? };
+        let target = self.model.for_update();
         let updated = self.optimizer.update(phase, settings, target, gradient, scale, loss_is_finite);
         let report = self.explained(MemoryPhase::Updating, updated)?;
         if report.skipped.is_none() && !self.division().is_alone() {

@@ -6,7 +6,7 @@ use crate::server::role::Role;
 pub(super) const OPEN: &str = "grpc.health.v1.Health/";
 
 /// The least role by method.
-const METHODS: [(&str, Role); 27] = [
+const METHODS: [(&str, Role); 28] = [
     ("evenkeel.v1.Environment/Run", Role::Admin),
     ("evenkeel.v1.Environment/GetStatus", Role::Reader),
     ("evenkeel.v1.Generation/Generate", Role::Orchestrator),
