@@ -68,7 +68,7 @@ import json
 last = json.loads(open('sl_loop/checkpoints.jsonl').readlines()[-1])
 print(json.dumps({**last, 'name': 'start', 'batch': 0}))
 " >rl_loop/checkpoints.jsonl
-(recipe rl_loop loss_fn=importance_sampling batch_size=4 group_size=8 max_tokens=12 max_steps=3 learning_rate=1e-4) >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
+(recipe rl_loop loss_fn=importance_sampling batch_size=2 group_size=6 max_tokens=12 max_steps=2 learning_rate=1e-4) >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
 cat "$work/rl_loop/metrics.jsonl"
 grep -q '"grad_norm"' "$work/rl_loop/metrics.jsonl"
 

@@ -35,8 +35,8 @@ pub(crate) struct Front {
     pub(crate) admission: Admission,
     pub(crate) sessions: Sessions,
     pub(crate) samples: mpsc::UnboundedSender<SampleJob>,
-    /// Requests for samples, by sampling session and number: digest of the content and id.
-    pub(crate) sampled: Mutex<HashMap<(String, u64), (String, String, Vec<String>)>>,
+    /// Requests for samples, by sampling session and number.
+    pub(crate) sampled: Mutex<HashMap<(String, u64), SampleRequest>>,
     /// Requests to create or load a model, by its id.
     pub(crate) created: Mutex<HashMap<String, String>>,
     /// Held while a model is created, so that there is one at a time.
@@ -46,6 +46,15 @@ pub(crate) struct Front {
     /// Distinguishes ids of this start from those of others.
     start: String,
     ids: AtomicU64,
+}
+
+/// A request for samples that was taken.
+pub(crate) struct SampleRequest {
+    /// Of its content.
+    pub(crate) digest: String,
+    pub(crate) id: String,
+    /// The ids of its samples.
+    pub(crate) sequences: Vec<String>,
 }
 
 pub(crate) struct FrontParts {

@@ -137,7 +137,8 @@ fn sequence(
     }
     let (mut ids, mut logprobs) = (tokens.token_ids, tokens.log_probabilities);
     if let Some(length) = stop_at(&ids, stops, tokenizer)? {
-        (ids.truncate(length), logprobs.truncate(length));
+        ids.truncate(length);
+        logprobs.truncate(length);
         stopped = true;
     }
     Ok(SampledSequence {

@@ -49,8 +49,8 @@ pub struct TinkerSettings {
     /// How long a request for a result waits for it. The SDK waits 45 seconds.
     #[serde(with = "HumanDuration")]
     pub hold: Duration,
-    /// How long a result that was fetched is kept for a client that lost it, unless memory is needed. One that was not is kept until its
-    /// session ends.
+    /// How long a result that was fetched is kept for a client that lost it; five seconds where memory is short. One that was not is kept until
+    /// its session ends.
     #[serde(with = "HumanDuration")]
     pub keep_results: Duration,
     /// Largest request.

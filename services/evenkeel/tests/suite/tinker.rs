@@ -409,6 +409,18 @@ fn what_is_not_served_is_refused_by_name_and_nothing_of_it_is_applied() {
 }
 
 #[test]
+fn the_output_head_is_not_left_out_unasked() {
+    let dir = tempfile::tempdir().unwrap();
+    let server = Server::start(dir.path(), &["tinker.unembed=refuse"]);
+    let session = server.session();
+    let refused = server.create(&session, 0).unwrap_err();
+    assert!(refused["error"].as_str().unwrap().starts_with("lora_config.train_unembed is true"), "{refused}");
+    let asked = json!({"session_id": session, "model_seq_id": 1, "base_model": "tiny",
+        "lora_config": {"rank": 4, "train_unembed": false}});
+    assert_eq!(server.result("create_model", &asked)["model_id"], format!("{session}:train:1"));
+}
+
+#[test]
 fn an_unknown_loss_fails_with_its_update_and_the_next_one_is_whole() {
     let dir = tempfile::tempdir().unwrap();
     let server = Server::start(dir.path(), &[]);

@@ -16,7 +16,7 @@ use super::models::check_base;
 use super::training::sampler_id;
 use super::{ok, read, refused};
 use crate::error::{ApiError, Failure};
-use crate::front::Front;
+use crate::front::{Front, SampleRequest};
 use crate::futures::Outcome;
 use crate::sampling::SampleJob;
 use crate::store::{Sampler, Weights, now};
@@ -147,7 +147,7 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
     front.sessions.heard(&session);
     let (digest, number) = (sha256(&body), request.seq_id);
     let mut sampled = front.sampled.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some((taken, id, sequences)) = sampled.get(&(sampler.clone(), number)) {
+    if let Some(SampleRequest { digest: taken, id, sequences }) = sampled.get(&(sampler.clone(), number)) {
         return match *taken == digest {
             true => Ok(ok(json!({"request_id": id, "sample_sequence_ids": sequences}))),
             false => Err(ApiError::bad(format!("seq_id is {number}, which was taken by another request"))),
@@ -158,7 +158,8 @@ pub(super) async fn sample(State(front): State<Arc<Front>>, body: Bytes) -> Resu
     let id = promise.id().to_owned();
     let sequences: Vec<String> =
         (0..request.num_samples.min(MAX_SAMPLES)).map(|number| format!("{id}-{number}")).collect();
-    sampled.insert((sampler.clone(), number), (digest, id.clone(), sequences.clone()));
+    let taken = SampleRequest { digest, id: id.clone(), sequences: sequences.clone() };
+    sampled.insert((sampler.clone(), number), taken);
     drop(sampled);
     let answer = json!({"request_id": id, "sample_sequence_ids": sequences});
     match prepared(&front, &sampler, request) {
