@@ -123,8 +123,8 @@ fn a_rank_that_is_killed_is_named_and_once_it_is_back_the_run_returns_to_its_che
             if killed == kills {
                 break;
             }
-            wait_for("a step", || count_lines(&metrics) > step || summary(&out).is_some());
-            if summary(&out).is_some() {
+            wait_for("a step", || count_lines(&metrics) > step || is_over(&out));
+            if is_over(&out) {
                 break;
             }
             std::thread::sleep(Duration::from_millis(random(700)));
@@ -145,6 +145,10 @@ fn a_rank_that_is_killed_is_named_and_once_it_is_back_the_run_returns_to_its_che
         .collect();
     println!("{}", said.lines().filter(|line| line.contains("lost")).collect::<Vec<_>>().join("\n"));
     assert!(said.contains(") is lost: "), "{said}");
+}
+
+fn is_over(out: &Path) -> bool {
+    summary(out).is_some_and(|summary| summary["state"] == "completed")
 }
 
 /// Something that ends at once, in the place of a process.
