@@ -26,6 +26,7 @@ ranks=${SLURM_NTASKS:-1}
 near_limit=
 child=
 # `srun` itself would kill its processes when it gets TERM, so the signal goes to the step; where Slurm sent it to all processes, again.
+# shellcheck disable=SC2329 # the traps invoke it
 terminate() {
   if [ "$ranks" = 1 ]; then
     kill -TERM "$child" 2>/dev/null

@@ -176,8 +176,8 @@ mod tests {
             let mut first = 0;
             for end in ends.into_iter().chain([count]) {
                 let mut part = Tree::new(count);
-                for place in first..end {
-                    let sum = places[place].map(|value| value.to_string());
+                for (place, value) in places.iter().enumerate().take(end).skip(first) {
+                    let sum = value.map(|value| value.to_string());
                     let Ok(()) = part.close(place, sum, |a, b| Ok::<_, Infallible>(format!("({a}+{b})")));
                 }
                 for (node, sum) in part.into_nodes(first..end) {

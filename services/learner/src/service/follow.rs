@@ -64,6 +64,7 @@ struct Follower {
 }
 
 impl Follower {
+    #[expect(clippy::result_large_err, reason = "once in the life of a process")]
     fn run(settings: LearnerSettings, place: RankPlace, runtime: Handle) -> Result<(), StartError> {
         let ranks = settings.training.ranks.clone().unwrap_or_default();
         let learner = Learner::open_rank(&settings.model, settings.training, place.division)?;
@@ -84,6 +85,7 @@ impl Follower {
     }
 
     /// Joins, as often as it takes.
+    #[expect(clippy::result_large_err, reason = "once in the life of a process")]
     fn join(&self) -> Result<Streams, StartError> {
         let began = Instant::now();
         loop {
