@@ -25,6 +25,7 @@ fn a_run_with_adapters_by_name_is_that_of_the_embedded_engine_and_leaves_one_beh
             let out = dir.path().join(format!("{name}-{lag}"));
             let mut command = lora(&out, &model);
             command.args(["--set", &format!("pipeline.max_lag={lag}"), "--set", "learner.old_logp=rollout"]);
+            command.args(["--set", "checkpoint.keep_weights=0"]);
             let output = succeed(match engine {
                 Some(engine) => with_engine(command, engine),
                 None => command,
