@@ -19,28 +19,32 @@ fn with_engine(mut command: Command, engine: &AdapterServer) -> Command {
 fn a_run_with_adapters_by_name_is_that_of_the_embedded_engine_and_leaves_one_behind() {
     let dir = tempfile::tempdir().unwrap();
     let model = learned(dir.path());
-    // With a lag samples are drawn from two versions at a time.
-    for lag in [0, 1] {
+    // With a lag samples are drawn from several versions at a time: from as many as the engine computes, and from one more.
+    for lag in [0, 1, 2] {
         let run = |name: &str, engine: Option<&AdapterServer>| {
             let out = dir.path().join(format!("{name}-{lag}"));
             let mut command = lora(&out, &model);
-            command.args(["--set", &format!("pipeline.max_lag={lag}")]);
-            succeed(match engine {
+            command.args(["--set", &format!("pipeline.max_lag={lag}"), "--set", "learner.old_logp=rollout"]);
+            command.args(["--set", "checkpoint.keep_weights=0"]);
+            let output = succeed(match engine {
                 Some(engine) => with_engine(command, engine),
                 None => command,
             });
-            out
+            (out, String::from_utf8([output.stdout, output.stderr].concat()).unwrap())
         };
         let engine = AdapterServer::start(&model);
-        let (embedded, by_name) = (run("embedded", None), run("by-name", Some(&engine)));
+        let (embedded, _) = run("embedded", None);
+        let (by_name, said) = run("by-name", Some(&engine));
+        let waits = said.contains("an engine computes 2 adapters at a time, and samples are drawn from 3 versions");
+        assert_eq!(waits, lag == 2, "{said}");
         assert_eq!(prompts(&by_name), prompts(&embedded));
         let norms = |run: &Path| -> Vec<Value> {
             let steps = lines(run).into_iter();
             steps.filter_map(|line| line.get("actor/grad_norm").cloned()).collect()
         };
         assert_eq!((norms(&by_name), norms(&by_name).len()), (norms(&embedded), 6));
-        let proven = lines(&by_name);
-        let last = proven.iter().rfind(|line| line.contains_key("proof/excluded")).unwrap();
+        let text = std::fs::read_to_string(by_name.join("metrics.jsonl")).unwrap();
+        let last: Value = serde_json::from_str(text.lines().last().unwrap()).unwrap();
         assert_eq!((&last["proof/excluded"], &last["proof/excluded/base"]), (&last["proof/suspicions"], &1.into()));
 
         // Every version under its own name, in order, and never more than the engine computes.

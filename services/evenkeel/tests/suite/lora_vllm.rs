@@ -32,22 +32,33 @@ enum Fault {
 /// Between the service and vLLM: passes everything on, but for what is wrong.
 struct Meddler {
     address: SocketAddr,
-    fault: Arc<Mutex<Option<Fault>>>,
+    shared: Arc<Mutex<Shared>>,
+}
+
+#[derive(Default)]
+struct Shared {
+    fault: Option<Fault>,
+    /// Every load and unload that vLLM did.
+    log: Vec<String>,
 }
 
 impl Meddler {
     fn before(engine: u16, copies: PathBuf) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
-        let fault: Arc<Mutex<Option<Fault>>> = Arc::default();
-        let shared = Arc::clone(&fault);
+        let shared: Arc<Mutex<Shared>> = Arc::default();
+        let server = Arc::clone(&shared);
         std::thread::spawn(move || {
             for client in listener.incoming().flatten() {
-                let (fault, copies) = (shared.lock().unwrap().clone(), copies.clone());
-                std::thread::spawn(move || pass_on(&client, engine, fault.as_ref(), &copies));
+                let (shared, copies) = (Arc::clone(&server), copies.clone());
+                std::thread::spawn(move || pass_on(&client, engine, &shared, &copies));
             }
         });
-        Self { address, fault }
+        Self { address, shared }
+    }
+
+    fn log(&self) -> Vec<String> {
+        self.shared.lock().unwrap().log.clone()
     }
 
     fn url(&self) -> String {
@@ -55,13 +66,14 @@ impl Meddler {
     }
 
     fn go_wrong(&self, fault: Option<Fault>) {
-        *self.fault.lock().unwrap() = fault;
+        self.shared.lock().unwrap().fault = fault;
     }
 }
 
-fn pass_on(client: &TcpStream, engine: u16, fault: Option<&Fault>, copies: &Path) -> Option<()> {
+fn pass_on(client: &TcpStream, engine: u16, shared: &Mutex<Shared>, copies: &Path) -> Option<()> {
     let mut request = Request::read(client)?;
-    let answer = match (request.path(), fault) {
+    let fault = shared.lock().unwrap().fault.clone();
+    let answer = match (request.path(), &fault) {
         ("/v1/load_lora_adapter", Some(fault)) => {
             let mut body = request.json()?;
             let path = body["lora_path"].as_str()?.to_owned();
@@ -90,6 +102,15 @@ fn pass_on(client: &TcpStream, engine: u16, fault: Option<&Fault>, copies: &Path
         }
         _ => request.forward(engine)?,
     };
+    let done = answer.starts_with(b"HTTP/1.1 200");
+    let name = request.json().and_then(|body| Some(body["lora_name"].as_str()?.to_owned()));
+    match (request.path().rsplit('/').next(), name) {
+        (Some(route @ ("load_lora_adapter" | "unload_lora_adapter")), Some(name)) if done => {
+            let word = route.split('_').next().unwrap_or_default();
+            shared.lock().unwrap().log.push(format!("{word} {name}"));
+        }
+        _ => {}
+    }
     let mut client = client;
     client.write_all(&answer).ok()
 }
@@ -145,16 +166,29 @@ fn learned(folder: &Path) -> PathBuf {
 /// ```text
 /// VLLM=ENV/bin/vllm cargo test --release --workspace --test suite adapters_and_a_real_vllm -- --ignored --nocapture
 /// ```
+///
+/// With `VLLM_LORA=PORT=MODEL` instead against one that serves that folder already, with the same options.
 #[test]
 #[ignore = "needs a real vLLM: VLLM is its program"]
 fn adapters_and_a_real_vllm() {
     let dir = tempfile::tempdir().unwrap();
-    let (model, log) = (learned(dir.path()), dir.path().join("vllm.log"));
-    let engine = Vllm::start(&model, &log, |command| {
-        command.args(["--enable-lora", "--max-lora-rank", "8", "--max-loras", "2"]);
-        command.env("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1");
-    });
-    let meddler = Meddler::before(engine.port, dir.path().join("copies"));
+    let start = |model: &Path| {
+        Vllm::start(model, &dir.path().join("vllm.log"), |command| {
+            command.args(["--enable-lora", "--max-lora-rank", "8", "--max-loras", "2"]);
+            command.env("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1");
+        })
+    };
+    let serving = std::env::var("VLLM_LORA").ok();
+    let (model, engine, port) = match serving.as_deref().and_then(|text| text.split_once('=')) {
+        Some((port, model)) => (PathBuf::from(model), None, port.parse().unwrap()),
+        None => {
+            let model = learned(dir.path());
+            let engine = start(&model);
+            let port = engine.port;
+            (model, Some(engine), port)
+        }
+    };
+    let meddler = Meddler::before(port, dir.path().join("copies"));
     let begin = |out: &Path, steps: u32| {
         let mut command = lora(out, &model);
         let settings = [
@@ -180,11 +214,12 @@ fn adapters_and_a_real_vllm() {
     assert!(steps.len() == 10 && gaps.len() == 10 && gaps.iter().all(|gap| *gap < MEAN), "{gaps:?}");
     let last = metrics.last().unwrap();
     assert_eq!((&last["proof/excluded"], &last["proof/excluded/base"]), (&last["proof/suspicions"], &1.into()));
-    let said = std::fs::read_to_string(&log).unwrap();
-    let count = |words: &str| said.matches(words).count();
-    println!("{} loaded, {} removed", count("Loaded new LoRA adapter"), count("Removed LoRA adapter"));
-    assert_eq!(count("Loaded new LoRA adapter"), count("Removed LoRA adapter") + 1);
-    assert!(count("Loaded new LoRA adapter") >= 11);
+    let log = meddler.log();
+    println!("{log:#?}");
+    let live =
+        |upto: usize| log[..upto].iter().map(|entry| if entry.starts_with("load ") { 1 } else { -1 }).sum::<i32>();
+    assert!((0..=log.len()).all(|upto| live(upto) <= 2) && live(log.len()) == 1, "{log:?}");
+    assert!(log.iter().filter(|entry| entry.starts_with("load ")).count() >= 11, "{log:?}");
 
     // What vLLM itself does not miss.
     let out = dir.path().join("wrong");
@@ -210,4 +245,5 @@ fn adapters_and_a_real_vllm() {
         assert!(error.contains("does not have version") && error.contains(words), "{fault:?}: {error}");
         meddler.go_wrong(None);
     }
+    drop(engine);
 }

@@ -91,6 +91,7 @@ mod tests {
             request_id: "a",
             token_ids: &[1],
             sampling,
+            adapter: None,
             cache_salt: "0",
             traceparent: None,
             stream: false,

@@ -107,6 +107,7 @@ mod tests {
             request_id: "a",
             token_ids: &[5],
             sampling: &sampling,
+            adapter: None,
             cache_salt: "0",
             traceparent: None,
             stream: true,
