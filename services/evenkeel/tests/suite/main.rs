@@ -11,7 +11,6 @@ mod connections;
 mod data;
 mod documents;
 mod dry_run;
-mod episodes;
 mod eval;
 mod export;
 mod fork;

@@ -371,7 +371,7 @@ impl Generation for FakeGeneration {
         &self,
         _: Request<GenerationGetStatusRequest>,
     ) -> Result<Response<GenerationGetStatusResponse>, Status> {
-        let model = ModelInfo { vocabulary_size: 128, context_tokens: 128, ..ModelInfo::default() };
+        let model = ModelInfo { vocabulary_size: 128, context_tokens: 512, ..ModelInfo::default() };
         let queue = Some(self.queue());
         let takes_adapters = true;
         Ok(Response::new(GenerationGetStatusResponse {

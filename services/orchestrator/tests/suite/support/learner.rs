@@ -407,7 +407,7 @@ impl Learner for FakeLearner {
             version: memory.version,
             run_id: memory.run_id,
             settings_hash: self.hash(),
-            model: Some(ModelInfo { vocabulary_size: 128, context_tokens: 128, ..ModelInfo::default() }),
+            model: Some(ModelInfo { vocabulary_size: 128, context_tokens: 512, ..ModelInfo::default() }),
             tensor_groups: self.tensor_groups(),
             ..LearnerGetStatusResponse::default()
         }))
