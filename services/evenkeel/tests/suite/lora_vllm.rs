@@ -174,7 +174,8 @@ fn adapters_and_a_real_vllm() {
     let dir = tempfile::tempdir().unwrap();
     let start = |model: &Path| {
         Vllm::start(model, &dir.path().join("vllm.log"), |command| {
-            command.args(["--enable-lora", "--max-lora-rank", "8", "--max-loras", "2"]);
+            command.args(["--enable-lora", "--max-lora-rank", "8", "--max-loras", "2", "--lora-target-modules"]);
+            command.args(["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]);
             command.env("VLLM_ALLOW_RUNTIME_LORA_UPDATING", "1");
         })
     };
