@@ -208,7 +208,7 @@ fn a_tied_model_and_a_real_vllm() {
             out.join("weights/step-10").display(),
             log("hold").display()
         );
-        std::fs::write(log("hold"), &engine.url()).unwrap();
+        std::fs::write(log("hold"), engine.url()).unwrap();
         while log("hold").exists() {
             std::thread::sleep(Duration::from_secs(1));
         }

@@ -1,60 +1,23 @@
 //! The weight update of one engine: requests come back, it pauses, loads, is asked what it serves, and resumes. It is resumed even if
 //! a step failed; it just gets no samples then. Adapters that an engine takes by name are loaded without a pause (`by_name`).
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::retry::RetryPolicy;
 use tokio::time::Instant;
 
-use crate::engine::{EngineClient, EngineClientError, EnginePause};
-use crate::health::HealthThreshold;
-use crate::pool::{EngineControl, EnginePool, EngineState, Interruption, PooledEngine, WeightsVersion, version_number};
+use crate::engine::{EngineClient, EngineClientError};
+use crate::pool::{EngineControl, EnginePool, EngineState, PooledEngine, version_number};
 use crate::settings::PauseSetting;
 
+use super::steps::{UpdateReport, WeightUpdate, settle, until_dead};
 use super::{adapter, by_name, tied_head};
 
 /// Attempts to resume an engine.
 const RESUME_ATTEMPTS: u32 = 4;
 /// Delay between two of them.
 const RESUME_DELAY: Duration = Duration::from_millis(100);
-
-/// An update to a weights version.
-#[derive(Debug, Clone)]
-pub(crate) struct WeightUpdate {
-    pub(crate) weights: Arc<WeightsVersion>,
-    /// How requests in flight are treated.
-    pub(crate) mode: PauseSetting,
-    pub(crate) clear_cache: bool,
-    pub(crate) deadline: Deadline,
-}
-
-/// What became of an engine's update.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct UpdateReport {
-    /// The version that the engine reports at the end.
-    pub(crate) version: Option<u64>,
-    /// Whether it samples again.
-    pub(crate) resumed: bool,
-    /// `None` if it has the new weights.
-    pub(crate) failure: Option<ServiceError>,
-    pub(crate) paused: Duration,
-    pub(crate) load: Duration,
-}
-
-impl UpdateReport {
-    /// Of an engine that had the weights already.
-    pub(super) fn current(version: u64) -> Self {
-        Self { version: Some(version), resumed: true, ..Self::default() }
-    }
-
-    /// Of an engine that was not even paused.
-    pub(super) fn failed(failure: ServiceError) -> Self {
-        Self { failure: Some(failure), ..Self::default() }
-    }
-}
 
 impl WeightUpdate {
     /// Updates one engine. The caller holds its control.
@@ -151,45 +114,6 @@ impl WeightUpdate {
             }
         }
         Ok(())
-    }
-
-    pub(super) async fn pause(
-        &self,
-        pool: &EnginePool,
-        engine: &PooledEngine,
-        paused_at: &mut Option<Instant>,
-    ) -> Result<(), EngineClientError> {
-        if self.mode == PauseSetting::Wait {
-            pool.until_finished(engine).await;
-        }
-        *paused_at = Some(Instant::now());
-        // Samples that go on under the new weights are aborted as well: what they have comes back, and is continued by a new request.
-        let mode = if self.mode == PauseSetting::Wait { EnginePause::Wait } else { EnginePause::Abort };
-        engine.client().pause(mode, self.clear_cache).await
-    }
-}
-
-/// Waits until a paused engine has no sample.
-pub(super) async fn settle(pool: &EnginePool, engine: &PooledEngine) {
-    let settle_timeout = pool.settings().weights.settle_timeout;
-    if tokio::time::timeout(settle_timeout, pool.until_idle(engine)).await.is_err() {
-        // Requests that reached the engine after the pause wait there for its end.
-        pool.interrupt(engine, &Interruption::Paused);
-        pool.until_idle(engine).await;
-    }
-}
-
-/// Ends with an error once the engine has failed too many health checks. The health monitor is locked out while its control is held.
-pub(super) async fn until_dead(pool: &EnginePool, engine: &PooledEngine) -> EngineClientError {
-    let settings = &pool.settings().engine;
-    let mut threshold = HealthThreshold::new(settings);
-    loop {
-        tokio::time::sleep(settings.health_interval).await;
-        match engine.client().health().await {
-            Ok(()) => threshold.record_success(),
-            Err(error) if threshold.record_failure(&error) => return error,
-            Err(_) => {}
-        }
     }
 }
 

@@ -8,7 +8,7 @@ use evenkeel_proto::FieldError;
 use tokio::time::Instant;
 
 use super::adapter;
-use super::apply::{UpdateReport, WeightUpdate, settle, until_dead};
+use super::steps::{UpdateReport, WeightUpdate, settle, until_dead};
 use crate::engine::{EngineClientError, NamedAdapter};
 use crate::pool::{EngineControl, EnginePool, PooledEngine, is_own_label};
 use crate::settings::PauseSetting;

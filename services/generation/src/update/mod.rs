@@ -8,6 +8,7 @@ mod folder;
 mod prove;
 mod refusal;
 mod sleep;
+mod steps;
 mod tied_head;
 
 use std::future::Future;
@@ -28,12 +29,12 @@ use tokio::task::JoinSet;
 
 use crate::pool::{EnginePool, EngineState, PooledEngine, WeightsVersion};
 use crate::settings::PauseSetting;
-use apply::UpdateReport;
 use folder::check_folder;
 use refusal::FIELD;
+use steps::UpdateReport;
 
-pub(crate) use apply::WeightUpdate;
 pub(crate) use by_name::unload_unused;
+pub(crate) use steps::WeightUpdate;
 
 /// Updates the weights of a pool and puts its engines to sleep, one call at a time.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use evenkeel_rpc::deadline::Deadline;
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::time::Instant;
 
-use super::apply::{WeightUpdate, until_dead};
+use super::steps::{WeightUpdate, until_dead};
 use super::{Updater, micros, on_each};
 use crate::engine::EngineClientError;
 use crate::pool::{EnginePool, EngineState, PooledEngine};
