@@ -186,8 +186,8 @@ mod tests {
             (at(2), &[("JOB_COMPLETION_INDEX", "2")], "ranks.rank is 2, allowed: 0 to 1, one of 2 ranks"),
             (at(0), &[("RANK", "0"), ("WORLD_SIZE", "9")], "ranks.count is 9, allowed: 1 to compute.gradient_blocks"),
             (at(0), &[("RANK", "x"), ("WORLD_SIZE", "2")], "the environment's RANK is \"x\", allowed: a number"),
-            (at(2), &[], "ranks.rank is missing"),
-            (RankSettings { count: 2, ..RankSettings::default() }, &[("RANK", "0")], "ranks.address is missing"),
+            (at(2), &[], "ranks.rank is absent"),
+            (RankSettings { count: 2, ..RankSettings::default() }, &[("RANK", "0")], "ranks.address is absent"),
         ] {
             let error = place(&settings, environment).unwrap_err();
             assert!(error.starts_with(words), "{error}");
