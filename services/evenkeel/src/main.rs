@@ -9,6 +9,7 @@ mod arguments;
 mod audit;
 #[cfg(test)]
 mod book;
+mod card;
 mod cluster;
 mod columns;
 mod compare;

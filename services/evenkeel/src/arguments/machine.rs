@@ -71,7 +71,7 @@ pub(crate) struct PlanOptions {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=4096))]
     pub(crate) gpus: u64,
     /// Which card.
-    #[arg(long, value_name = "CARD", default_value = "h100", value_parser = PossibleValuesParser::new(crate::dry_run::card_names()))]
+    #[arg(long, value_name = "CARD", default_value = "h100", value_parser = PossibleValuesParser::new(crate::card::names()))]
     pub(crate) card: String,
     /// Mean length of a prompt.
     #[arg(long, value_name = "TOKENS", default_value_t = 256.0)]

@@ -33,7 +33,7 @@ use evenkeel_proto::FieldError;
 use evenkeel_tasks::Part;
 use findings::Findings;
 use model::ModelFacts;
-pub(crate) use plan::{card_names, plan};
+pub(crate) use plan::plan;
 use report::Report;
 use sets::DataFacts;
 

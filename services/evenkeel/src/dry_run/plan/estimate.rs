@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::card::Card;
+use crate::card::Card;
 
 /// The share of a card's products that training reaches: 0.45 to 0.58 was measured on an H200 (docs/performance.md).
 const TRAINING_SHARE: f64 = 0.5;
@@ -111,8 +111,8 @@ fn generation(work: &Work, card: Card, division: Division) -> Part {
 
 #[cfg(test)]
 mod tests {
-    use super::super::card::{CARDS, of};
     use super::*;
+    use crate::card::{CARDS, of};
 
     fn work() -> Work {
         Work {

@@ -1,6 +1,5 @@
 //! `evenkeel plan`: what a recipe takes of a number of cards, by arithmetic from their makers' figures. Nothing is measured and nothing starts.
 
-mod card;
 mod estimate;
 
 use std::process::ExitCode;
@@ -16,10 +15,9 @@ use super::cost::{cache_bytes_a_token, step_cost, type_bytes};
 use super::flops::Passes;
 use super::model::parameters;
 use crate::arguments::PlanOptions;
+use crate::card::{self, Card};
 use crate::recipe::Recipe;
 use crate::terminal::print_result;
-use card::Card;
-pub(crate) use card::names as card_names;
 use estimate::{Division, Part, Work};
 
 /// What is printed.

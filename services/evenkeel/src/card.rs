@@ -2,17 +2,17 @@
 
 /// A card's figures.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Card {
-    pub(super) name: &'static str,
-    pub(super) memory_gib: f64,
+pub(crate) struct Card {
+    pub(crate) name: &'static str,
+    pub(crate) memory_gib: f64,
     /// Dense bf16 products with fp32 sums, in flop/s.
-    pub(super) flops: f64,
+    pub(crate) flops: f64,
     /// Of its memory, in bytes/s.
-    pub(super) bandwidth: f64,
+    pub(crate) bandwidth: f64,
 }
 
 /// From the makers' data sheets: without sparsity, boards with the full power limit (SXM where there are several).
-pub(super) const CARDS: [Card; 7] = [
+pub(crate) const CARDS: [Card; 7] = [
     Card { name: "a100", memory_gib: 79.2, flops: 312e12, bandwidth: 2.04e12 },
     Card { name: "h100", memory_gib: 79.2, flops: 989e12, bandwidth: 3.35e12 },
     Card { name: "h200", memory_gib: 140.4, flops: 989e12, bandwidth: 4.8e12 },
@@ -28,6 +28,6 @@ pub(crate) fn names() -> [&'static str; CARDS.len()] {
 }
 
 /// The card of a name.
-pub(super) fn of(name: &str) -> Option<Card> {
+pub(crate) fn of(name: &str) -> Option<Card> {
     CARDS.into_iter().find(|card| card.name == name)
 }
