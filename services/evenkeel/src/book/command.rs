@@ -36,6 +36,7 @@ const OTHERS: &[&str] = &[
     "pip",
     "rustup",
     "sbatch",
+    "sleep",
     "sudo",
     "tensorboard",
     "vllm",

@@ -11,6 +11,7 @@ mod connections;
 mod data;
 mod documents;
 mod dry_run;
+mod episodes;
 mod eval;
 mod export;
 mod fork;
