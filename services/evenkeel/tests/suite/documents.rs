@@ -63,7 +63,7 @@ fn calls(commands: &[String]) -> Vec<(String, Option<String>)> {
 fn every_documented_call_goes_to_the_port_on_which_its_service_listens() {
     let operations = std::fs::read_to_string(root().join("docs/operations.md")).unwrap();
     let ports = listening(&commands(&operations));
-    assert_eq!(ports.keys().collect::<Vec<_>>(), ["generation", "learner", "orchestrator", "reward"]);
+    assert_eq!(ports.keys().collect::<Vec<_>>(), ["environment", "generation", "learner", "orchestrator", "reward"]);
     let mut seen = 0;
     for (page, text) in pages() {
         for (port, service) in calls(&commands(&text)) {
