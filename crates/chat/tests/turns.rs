@@ -234,7 +234,8 @@ fn main() -> ExitCode {
         ),
         test("a_user_who_speaks_between_turns_is_checked_as_well", a_user_who_speaks_between_turns_is_checked_as_well),
     ];
-    let published: [(&str, &str, fn(&Path)); 3] = [
+    type Write = fn(&Path);
+    let published: [(&str, &str, Write); 3] = [
         ("qwen2.5", "data/chat/qwen2.5", qwen25),
         ("qwen3", "data/chat/qwen3", qwen3),
         ("strict", "data/chat/strict", strict),
