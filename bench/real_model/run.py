@@ -31,7 +31,7 @@ def rows(count=64):
 
 def lines(command):
     out = subprocess.run(command, check=True, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True).stdout
-    return [json.loads(line) for line in out.splitlines() if line.startswith("{")]
+    return [json.loads(line) for line in out.splitlines() if line.startswith('{"')]
 
 
 def products(model):
@@ -59,12 +59,14 @@ def main():
             "model.path": options.model, "data.files": json.dumps([str(data)]), "data.math_profile": "unmarked", "data.prompt_field": "question",
             "data.answer_field": "answer", "sampling.prompts_per_step": 16, "sampling.group_size": 8, "sampling.max_tokens": 60,
             "sampling.dynamic": "false", "sampling.max_prompts_per_step": 0, "shaping.overlong_buffer_tokens": 0, "learner.mini_batch_groups": 0,
-            "learner.optimizer.learning_rate": 1e-5, "evaluation.before": "false", "evaluation.after": "false", "run.steps": options.steps,
+            "learner.optimizer.learning_rate": 1e-5, "evaluation.before": "false", "evaluation.after": "false", "evaluation.problems": 0, "run.steps": options.steps,
         }  # fmt: skip
         out = Path(folder) / "run"
         command = [program, "train", "--recipe", "dapo", "--out", str(out)]
         command += [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
-        subprocess.run(command, check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            sys.exit(done.stderr)
         ours = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
         peer = lines([options.python, HERE / "peer.py", options.model, str(data), str(options.peer_steps)])
     sgemm.append(lines([options.python, HERE / "peer.py", "--sgemm"])[0]["flops"])
