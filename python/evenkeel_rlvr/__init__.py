@@ -8,11 +8,14 @@ Nothing is imported but the native part; the modules of trainers (`evenkeel_rlvr
 use them.
 """
 
+import atexit as _atexit
+
 from . import errors as errors
 from ._native import (
     GoldIssue as GoldIssue,
     Verdict as Verdict,
     __version__ as __version__,
+    _interpreter_ends,
     extract_answer as extract_answer,
     lint_golds as lint_golds,
     reason_codes as reason_codes,
@@ -20,6 +23,8 @@ from ._native import (
     verify_math_batch as verify_math_batch,
 )
 from .errors import EvenkeelError as EvenkeelError, InvalidVerdict as InvalidVerdict
+
+_atexit.register(_interpreter_ends)
 
 __all__ = [
     "EvenkeelError",

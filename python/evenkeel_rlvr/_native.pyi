@@ -17,6 +17,7 @@ __all__ = [
     "_Pool",
     "_Tests",
     "_available_processors",
+    "_interpreter_ends",
     "_read_row",
     "_read_tests",
     "program_reason_codes",
@@ -112,6 +113,7 @@ def lint_golds(
 def reason_codes() -> list[tuple[str, _Outcome]]: ...
 def program_reason_codes() -> list[str]: ...
 def _available_processors() -> int: ...
+def _interpreter_ends() -> None: ...
 @final
 class _Tests:
     @property

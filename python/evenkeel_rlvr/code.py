@@ -227,6 +227,8 @@ def _forget_pools() -> None:
 
 @atexit.register
 def _close_pools() -> None:
+    # Before threads are woken that wait for a verdict.
+    _native._interpreter_ends()
     for pool in list(_open_pools):
         pool.close()
 

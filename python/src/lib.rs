@@ -13,6 +13,7 @@ mod judge;
 mod parallel;
 mod policy;
 mod programs;
+mod released;
 mod text;
 mod verdict;
 mod verify;
@@ -28,6 +29,8 @@ mod _native {
     use super::programs::{
         Batch, CodePool, CodeTests, available_processors, program_reason_codes, read_row, read_tests,
     };
+    #[pymodule_export]
+    use super::released::interpreter_ends;
     #[pymodule_export]
     use super::verdict::{Verdict, reason_codes, restore};
     #[pymodule_export]

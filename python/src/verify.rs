@@ -12,6 +12,7 @@ use crate::errors::{guarded, refused};
 use crate::judge::{GoldText, answer, judge};
 use crate::parallel;
 use crate::policy;
+use crate::released::released;
 use crate::text::{exact, lossy};
 use crate::verdict::Verdict;
 
@@ -48,7 +49,7 @@ pub(crate) fn verify_math(
         let judged = if is_short(item.bytes(), item.golds.len(), &rules) {
             item.judge(&rules)
         } else {
-            py.detach(|| item.judge(&rules))
+            released(py, || item.judge(&rules))
         };
         Ok(judged)
     })
@@ -101,7 +102,8 @@ pub(crate) fn extract_answer<'py>(
         let rules = policy::rules(py, profile, policy)?;
         let completion = arguments::text("completion", completion)?;
         let text = lossy(&completion);
-        let found = if text.len() <= HELD_BYTES { answer(&text, &rules) } else { py.detach(|| answer(&text, &rules)) };
+        let found =
+            if text.len() <= HELD_BYTES { answer(&text, &rules) } else { released(py, || answer(&text, &rules)) };
         Ok(found.map(|answer| PyString::new(py, &answer)))
     })
 }
@@ -164,7 +166,7 @@ pub(crate) fn in_slices<T: Send>(
     let mut start = 0;
     while start < count {
         let end = count.min(start + BETWEEN_SIGNALS);
-        results.extend(py.detach(|| run(start..end)));
+        results.extend(released(py, || run(start..end)));
         py.check_signals()?;
         start = end;
     }

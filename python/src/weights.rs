@@ -4,6 +4,7 @@ use evenkeel_objective::{Aggregation, Constants, Error, MiniBatchCounts, group_w
 use pyo3::prelude::*;
 
 use crate::errors::{Exception, guarded};
+use crate::released::released;
 
 /// The group's part of each row's weight, and the number of groups with a trainable token.
 ///
@@ -17,7 +18,7 @@ pub(crate) fn balanced_weights(
     groups: Vec<usize>,
 ) -> PyResult<(Vec<f64>, usize)> {
     guarded(py, || {
-        let weighed = py.detach(|| weigh(&advantages, &tokens, &groups));
+        let weighed = released(py, || weigh(&advantages, &tokens, &groups));
         weighed.map_err(|error| Exception::ArgumentValue.with(py, error.to_string()))
     })
 }

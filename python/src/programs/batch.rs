@@ -17,6 +17,7 @@ use super::own_process::OwnProcess;
 use super::report::{Values, values};
 use super::tests::CodeTests;
 use crate::errors::guarded;
+use crate::released::released;
 use crate::text::lossy;
 
 /// How long a wait may take before signals are looked for.
@@ -108,7 +109,7 @@ impl Batch {
             let text = lossy(completion);
             let tests = Arc::clone(&tests.get().tests);
             // Finding the program takes as long as the text is.
-            Ok(py.detach(|| {
+            Ok(released(py, || {
                 let submission = ProgramSubmission::Completion(text.into_owned());
                 let reward = if partial { RewardRule::PassedFraction } else { RewardRule::AllOrNothing };
                 let task = ProgramTask { limits, reward, ..ProgramTask::new(submission, tests) };
@@ -133,7 +134,7 @@ impl Batch {
             let until = Instant::now() + Duration::try_from_secs_f64(seconds).unwrap_or_default();
             let mut found = Vec::new();
             loop {
-                found.extend(py.detach(|| inner.take(until, count.saturating_sub(found.len()).max(1))));
+                found.extend(released(py, || inner.take(until, count.saturating_sub(found.len()).max(1))));
                 py.check_signals()?;
                 if found.len() >= count || Instant::now() >= until {
                     return Ok(found.into_iter().map(|(key, verdict)| (key, values(verdict))).collect());

@@ -9,6 +9,7 @@ use pyo3::prelude::*;
 use super::batch::Batch;
 use super::own_process::OwnProcess;
 use crate::errors::{Exception, guarded};
+use crate::released::released;
 
 /// A pool. Its arguments were checked by the module `code`.
 #[pyclass(frozen, name = "_Pool", module = "evenkeel_rlvr._native")]
@@ -31,7 +32,7 @@ impl CodePool {
             let command = WorkerProcessCommand { program, arguments: vec!["worker".into(), folder.into()] };
             let settings = PoolSettings { workers, queue, memory_bytes };
             let pool =
-                py.detach(|| Pool::with_worker_processes(&command, settings)).map_err(|error| failed(py, &error))?;
+                released(py, || Pool::with_worker_processes(&command, settings)).map_err(|error| failed(py, &error))?;
             Ok(Self { pool: OwnProcess::new(Mutex::new(Some(Arc::new(pool)))) })
         })
     }
@@ -47,7 +48,7 @@ impl CodePool {
     fn close(&self, py: Python<'_>) -> PyResult<()> {
         let pool = self.pool.get(py)?.lock().unwrap_or_else(PoisonError::into_inner).take();
         guarded(py, || {
-            py.detach(|| {
+            released(py, || {
                 if let Some(pool) = pool {
                     pool.close();
                 }

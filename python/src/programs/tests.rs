@@ -8,6 +8,7 @@ use pyo3::types::PyString;
 
 use crate::arguments;
 use crate::errors::guarded;
+use crate::released::released;
 use crate::text::lossy;
 
 /// Tests that were read.
@@ -52,7 +53,7 @@ pub(crate) fn read_row(
 ) -> PyResult<Read> {
     guarded(py, || {
         let [public, private, metadata] = [public, private, metadata].map(lossy);
-        Ok(py.detach(|| Read::of(tests_of_row(&public, &private, &metadata, MAX_PRIVATE_BYTES))))
+        Ok(released(py, || Read::of(tests_of_row(&public, &private, &metadata, MAX_PRIVATE_BYTES))))
     })
 }
 
