@@ -6,6 +6,7 @@
 import json
 import re
 import sys
+import tempfile
 import time
 import warnings
 
@@ -54,7 +55,7 @@ def train(folder, rows, steps):
                 print(json.dumps({"seconds": self.seconds, "signal": round(16 * (1 - silent)), "length": logs["completions/mean_length"]}), flush=True)
 
     config = GRPOConfig(
-        output_dir="/tmp/evenkeel-trl", use_cpu=True, bf16=False, per_device_train_batch_size=16, gradient_accumulation_steps=8, num_generations=8,
+        output_dir=tempfile.mkdtemp(), use_cpu=True, bf16=False, per_device_train_batch_size=16, gradient_accumulation_steps=8, num_generations=8,
         max_completion_length=60, max_steps=steps, learning_rate=1e-5, temperature=1.0, beta=0.0, logging_steps=1, report_to=[], save_strategy="no",
         gradient_checkpointing=False, loss_type="dapo", lr_scheduler_type="constant", warmup_steps=0, disable_tqdm=True,
     )  # fmt: skip
