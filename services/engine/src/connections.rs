@@ -5,9 +5,8 @@ use std::time::Duration;
 
 use axum::Router;
 use evenkeel_rpc::accept::accept;
-use evenkeel_rpc::http1::{Http1Limits, OldestFirst, serve_connection};
-use evenkeel_rpc::server::ServerCertificates;
-use evenkeel_rpc::stall_timeout::StallTimeout;
+use evenkeel_rpc::http1::OldestFirst;
+use evenkeel_rpc::server::{HttpLimits, ServerCertificates, serve_stream};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::task::JoinSet;
@@ -95,14 +94,6 @@ async fn connection(
     limits: ConnectionLimits,
     stop: CancellationToken,
 ) {
-    let stream = StallTimeout::new(stream, limits.unread);
-    let http = Http1Limits { header: limits.header, buffer: BUFFER, keep_alive: true };
-    let Some(tls) = tls else { return serve_connection(stream, router, http, &stop).await };
-    let handshake = tokio::time::timeout(limits.header, tls.acceptor().accept(stream));
-    match stop.run_until_cancelled(handshake).await {
-        Some(Ok(Ok(stream))) => serve_connection(stream, router, http, &stop).await,
-        Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
-        Some(Err(_)) => tracing::debug!("TLS handshake timed out"),
-        None => {}
-    }
+    let ConnectionLimits { header, unread, .. } = limits;
+    serve_stream(stream, tls, router, HttpLimits { header, handshake: header, unread, buffer: BUFFER }, stop).await;
 }

@@ -10,7 +10,6 @@
 
 mod admission;
 mod backend;
-mod connections;
 mod datum;
 mod error;
 mod front;
@@ -38,7 +37,7 @@ use evenkeel_proto::v1::{BeginOperation, LoadOperation, PublishOperation};
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::exposure::warn_of_plaintext;
 use evenkeel_rpc::reload::BearerTokens;
-use evenkeel_rpc::server::ServerCertificates;
+use evenkeel_rpc::server::{HttpLimits, HttpPort, ServerCertificates};
 use tokio::net::TcpListener;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -58,6 +57,13 @@ use training::Training;
 const SWEEP: Duration = Duration::from_secs(1);
 /// How long responses in progress may take when the server stops.
 const DRAIN: Duration = Duration::from_secs(5);
+/// Limits of a connection. Clients keep theirs open.
+const LIMITS: HttpLimits = HttpLimits {
+    header: Duration::from_secs(300),
+    handshake: Duration::from_secs(15),
+    unread: Duration::from_secs(60),
+    buffer: 64 << 10,
+};
 
 /// The adapters that the learner trains.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -151,7 +157,7 @@ async fn load_and_serve(settings: TinkerSettings, services: Services) -> Result<
     let stop = CancellationToken::new();
     let router = routes::router(Arc::clone(&front), keys);
     let scheme = if tls.is_some() { "https" } else { "http" };
-    let serving = connections::serve(listener, tls, router, connections, stop.clone());
+    let serving = HttpPort { listener, router, tls, connections, limits: LIMITS }.serve(stop.clone());
     let sweeping = Arc::clone(&front);
     let server = tokio::spawn(async move {
         let sweeps = async {

@@ -1,4 +1,4 @@
-//! A port of its own that speaks HTTP/1, for clients of other systems, as long as its server serves.
+//! A port that speaks HTTP/1, for clients of other systems: beside a server's own, or alone.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -9,28 +9,43 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
+use super::tls::ServerCertificates;
 use crate::accept::accept;
 use crate::http1::{Http1Limits, serve_connection};
 use crate::stall_timeout::StallTimeout;
 
-/// Limits of a connection.
-const LIMITS: Http1Limits = Http1Limits { header: Duration::from_secs(15), buffer: 64 << 10, keep_alive: true };
-/// How long a client may go without reading a pending response.
-const UNREAD: Duration = Duration::from_secs(30);
+/// What a connection may take.
+#[derive(Clone, Copy, Debug)]
+pub struct HttpLimits {
+    /// From the opening of a connection, or the end of a response, to the end of the next request's header.
+    pub header: Duration,
+    /// From the opening of a connection to the end of its TLS handshake.
+    pub handshake: Duration,
+    /// How long a client may go without reading a pending response.
+    pub unread: Duration,
+    /// Bytes that are kept of a request's header, and of a response that is not read yet.
+    pub buffer: usize,
+}
 
 /// A bound port and what it serves.
 #[derive(Debug)]
-pub(super) struct HttpPort {
-    pub(super) listener: TcpListener,
-    pub(super) router: Router,
+pub struct HttpPort {
+    /// Where connections arrive.
+    pub listener: TcpListener,
+    /// What is answered.
+    pub router: Router,
+    /// Absent without TLS.
+    pub tls: Option<ServerCertificates>,
     /// Connections at once. Further ones wait to be accepted.
-    pub(super) connections: usize,
+    pub connections: usize,
+    /// Of each connection.
+    pub limits: HttpLimits,
 }
 
 impl HttpPort {
     /// Serves until `stop`, then until the last response has ended.
-    pub(super) async fn serve(self, stop: CancellationToken) {
-        let Self { listener, router, connections } = self;
+    pub async fn serve(self, stop: CancellationToken) {
+        let Self { listener, router, tls, connections, limits } = self;
         let free = Arc::new(Semaphore::new(connections));
         // Aborted where this future is dropped.
         let mut tasks = JoinSet::new();
@@ -44,10 +59,10 @@ impl HttpPort {
                 Some(_) = tasks.join_next() => continue,
                 next = next => next,
             };
-            let (router, stop) = (router.clone(), stop.clone());
+            let (tls, router, stop) = (tls.clone(), router.clone(), stop.clone());
             tasks.spawn(async move {
                 let _permit = permit;
-                serve_one(stream, router, &stop).await;
+                serve_stream(stream, tls, router, limits, stop).await;
             });
         }
         drop(listener);
@@ -55,6 +70,22 @@ impl HttpPort {
     }
 }
 
-async fn serve_one(stream: TcpStream, router: Router, stop: &CancellationToken) {
-    serve_connection(StallTimeout::new(stream, UNREAD), router, LIMITS, stop).await;
+/// Serves a connection that was accepted, until it ends, or until `stop` and the end of its response.
+pub async fn serve_stream(
+    stream: TcpStream,
+    tls: Option<ServerCertificates>,
+    router: Router,
+    limits: HttpLimits,
+    stop: CancellationToken,
+) {
+    let stream = StallTimeout::new(stream, limits.unread);
+    let http = Http1Limits { header: limits.header, buffer: limits.buffer, keep_alive: true };
+    let Some(tls) = tls else { return serve_connection(stream, router, http, &stop).await };
+    let handshake = tokio::time::timeout(limits.handshake, tls.acceptor().accept(stream));
+    match stop.run_until_cancelled(handshake).await {
+        Some(Ok(Ok(stream))) => serve_connection(stream, router, http, &stop).await,
+        Some(Ok(Err(error))) => tracing::debug!(%error, "TLS handshake failed"),
+        Some(Err(_)) => tracing::debug!("TLS handshake timed out"),
+        None => {}
+    }
 }

@@ -24,7 +24,7 @@ use super::access::{AccessLayer, HttpTokenAuth};
 use super::bind::bind;
 use super::calls::CallLayer;
 use super::connections::Connections;
-use super::http_port::HttpPort;
+use super::http_port::{HttpLimits, HttpPort};
 use super::incoming::accept_all;
 use super::metrics_port;
 use super::tls::ServerCertificates;
@@ -40,6 +40,13 @@ const UPKEEP_INTERVAL: Duration = Duration::from_secs(5);
 const MAX_HEADER_BYTES: u32 = 16 << 10;
 /// How long aborted connections may take to close.
 const ABORT_GRACE: Duration = Duration::from_secs(1);
+/// Limits of connections to a port beside that of gRPC.
+const HTTP_LIMITS: HttpLimits = HttpLimits {
+    header: Duration::from_secs(15),
+    handshake: Duration::from_secs(15),
+    unread: Duration::from_secs(30),
+    buffer: 64 << 10,
+};
 
 /// How a shutdown ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -136,7 +143,7 @@ impl Server {
         connections: usize,
     ) -> Result<(Self, SocketAddr), ServerError> {
         let (listener, address) = bind(setting.to_owned(), address).await?;
-        self.http = Some(HttpPort { listener, router, connections });
+        self.http = Some(HttpPort { listener, router, tls: None, connections, limits: HTTP_LIMITS });
         Ok((self, address))
     }
 

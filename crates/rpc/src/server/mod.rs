@@ -29,6 +29,7 @@ pub use crate::files::FileError;
 pub use access::HttpTokenAuth;
 pub use bind::ServerError;
 pub use drain::Drain;
+pub use http_port::{HttpLimits, HttpPort, serve_stream};
 pub use info::ServerInfo;
 pub use lifecycle::{Server, ShutdownOutcome};
 pub use role::Role;
