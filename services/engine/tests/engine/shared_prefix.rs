@@ -1,8 +1,9 @@
 //! Prompts that begin alike: computed once, with the samples of those that compute them alone.
 
 use serde_json::{Value, json};
+use tokio::task::JoinHandle;
 
-use crate::support::{Client, Served, ids, logprobs, model, serve, serve_with, settings, tokens, with};
+use crate::support::{Client, Served, TIMEOUT, ids, logprobs, model, serve, serve_with, settings, tokens, with};
 use evenkeel_engine::{Engine, EngineSettings};
 
 /// What every prompt here begins with: 36 tokens.
@@ -14,16 +15,18 @@ fn request(question: &str, seed: u64) -> Value {
 }
 
 /// Tokens and the bits of their log-probabilities.
-fn bits(choice: &Value) -> (Vec<u32>, Vec<u64>) {
+type Bits = (Vec<u32>, Vec<u64>);
+
+fn bits(choice: &Value) -> Bits {
     (tokens(choice), logprobs(choice).into_iter().map(f64::to_bits).collect())
 }
 
-async fn one(client: Client, request: Value) -> (Vec<u32>, Vec<u64>) {
+async fn one(client: Client, request: Value) -> Bits {
     bits(&client.complete(request).await.good()["choices"][0])
 }
 
 /// Sends all at once, as soon as all of them wait in the engine.
-async fn together(client: Client, requests: &[Value]) -> Vec<(Vec<u32>, Vec<u64>)> {
+async fn together(client: Client, requests: &[Value]) -> Vec<Bits> {
     client.freeze().await;
     let mut tasks = Vec::new();
     for (number, request) in requests.iter().enumerate() {
@@ -91,6 +94,26 @@ async fn a_sample_that_waits_for_one_that_is_aborted_computes_its_prompt_itself(
     served.engine.stop().await;
 }
 
+/// A long sample of `prompt` that has begun and is not at its end; the engine is left paused. Where the test is given
+/// the processor too late, the sample has ended before the pause: another one is tried.
+async fn frozen_halfway(client: Client, prompt: Value) -> JoinHandle<Bits> {
+    let attempts = async {
+        loop {
+            let long = with(prompt.clone(), json!({"max_tokens": 400, "ignore_eos": true}));
+            let before = client.metric("generation_tokens_total").await;
+            let sample = tokio::spawn(one(client, long));
+            client.until_generated(before).await;
+            client.freeze().await;
+            if client.metric("num_requests_running").await == 1.0 {
+                return sample;
+            }
+            client.thaw().await;
+            sample.await.unwrap();
+        }
+    };
+    tokio::time::timeout(TIMEOUT, attempts).await.expect("a sample frozen before its end")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn keys_of_weights_that_were_replaced_are_given_to_nobody() {
     let other = model(2);
@@ -99,11 +122,7 @@ async fn keys_of_weights_that_were_replaced_are_given_to_nobody() {
     fresh.stop().await;
     let Served { engine, client, .. } = serve().await;
     // Goes on with the keys of the old weights.
-    let long = with(request("7+8", 1), json!({"max_tokens": 400, "ignore_eos": true}));
-    let before = client.metric("generation_tokens_total").await;
-    let running = tokio::spawn(one(client, long));
-    client.until_generated(before).await;
-    client.freeze().await;
+    let running = frozen_halfway(client, request("7+8", 1)).await;
     let body = json!({"method": "reload_weights", "kwargs": {"weights_path": other.path()}});
     client.post("/collective_rpc", body).await.good();
     let sample = tokio::spawn(one(client, request("7+8", 2)));
