@@ -171,7 +171,7 @@ async fn an_update_waits_for_the_oldest_samples_where_an_engine_computes_no_more
         let service = Service::start(&[&engine]).await;
         service.update(adapters.version(1)).await.unwrap();
         let mut stream = service.stream().await;
-        stream.send(with_tokens(pinned("old", 1), 40)).await;
+        stream.send(with_tokens(pinned("old", 1), 200)).await;
         until(|| engine.live() == 1).await;
         engine.take_log();
         service.update(adapters.version(2)).await.unwrap();

@@ -43,7 +43,7 @@ fn settings() -> LoopSettings {
     settings.run.rollout_tokens = true;
     settings.sampling.max_tokens = 240;
     settings.data.environment = Some("calculator".to_owned());
-    settings.turns.step_deadline = Duration::from_millis(500);
+    settings.turns.step_deadline = Duration::from_secs(2);
     settings
 }
 
