@@ -6193,7 +6193,7 @@ pub struct RankWelcome {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RankCommand {
     /// Always set.
-    #[prost(oneof = "rank_command::Kind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "rank_command::Kind", tags = "1, 2, 3, 4, 5")]
     pub kind: ::core::option::Option<rank_command::Kind>,
 }
 /// Nested message and enum types in `RankCommand`.
@@ -6214,6 +6214,9 @@ pub mod rank_command {
         /// Anything without content.
         #[prost(enumeration = "super::RankOrder", tag = "4")]
         Order(i32),
+        /// An operation of a caller that trains in its own: take part in it.
+        #[prost(message, tag = "5")]
+        Operate(super::OperateRequest),
     }
 }
 /// Part of what one rank gives to another, or to all others.

@@ -15,6 +15,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
 use super::convert;
+use super::operations::take_part;
 use super::rank_identity::{identity, kept_bytes};
 use super::settings::LearnerSettings;
 use super::start_error::StartError;
@@ -136,6 +137,7 @@ impl Follower {
         loop {
             match told(streams)? {
                 rank_command::Kind::Begin(header) => self.step(&header, streams)?,
+                rank_command::Kind::Operate(request) => unless_agreed(take_part(&mut self.learner, &request))?,
                 // What is left of a step that was refused here as well.
                 rank_command::Kind::Group(_) | rank_command::Kind::Examples(_) => {}
                 rank_command::Kind::Order(order) => match RankOrder::try_from(order) {

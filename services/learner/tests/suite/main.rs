@@ -10,6 +10,7 @@ mod probe;
 mod ranks;
 mod service;
 mod skipped;
+mod step_bits;
 mod steps;
 mod streaming;
 mod supervised;
