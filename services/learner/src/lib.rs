@@ -58,8 +58,8 @@ pub use service::{
     wait_for_ranks,
 };
 pub use settings::{
-    AttentionPath, BatchShape, Compute, ComputeType, LoraSettings, MomentsLocation, OldLogp, OptimizerSettings,
-    ProbeSettings, RankPlace, RankSettings, SampledVersions, Schedule, TrainingSettings, VersionMix,
+    AttentionPath, BaseType, BatchShape, Compute, ComputeType, LoraSettings, MomentsLocation, OldLogp,
+    OptimizerSettings, ProbeSettings, RankPlace, RankSettings, SampledVersions, Schedule, TrainingSettings, VersionMix,
 };
 pub use skip_reason::SkipReason;
 pub use step::{
