@@ -54,8 +54,7 @@ killed_and_resumed() {
     done
     kill -9 "$client"
     wait "$client" 2>/dev/null || true
-    # sl_basic asks what to do with what it has begun.
-    (recipe "$of" "$@") <<<resume >"$of-resumed.log" 2>&1 || { cat "$of-resumed.log"; exit 1; }
+    (recipe "$of" "$@") >"$of-resumed.log" 2>&1 || { cat "$of-resumed.log"; exit 1; }
     cat "$work/$of/metrics.jsonl"
 }
 checkpoints() { cat "$work/$1/checkpoints.jsonl" 2>/dev/null | wc -l; }
@@ -79,11 +78,10 @@ print(json.dumps({**last, 'name': 'start', 'batch': 0}))
 cat "$work/rl_loop/metrics.jsonl"
 grep -q '"grad_norm"' "$work/rl_loop/metrics.jsonl"
 
-echo "== supervised/train.py by sl_basic, killed and resumed, with an evaluation on held-out data"
-killed_and_resumed sl_basic max_steps=6 learning_rate=1e-3 eval_every=3 submit_ahead=2 \
-    dataset_builder.common_config.batch_size=4 dataset_builder.common_config.max_length=128
-grep -i "resum" sl_basic-resumed.log
-grep -q '"test/nll"' "$work/sl_basic/metrics.jsonl"
+echo "== supervised/train.py by chat_sl, killed and resumed, with an evaluation on held-out data"
+killed_and_resumed chat_sl.train behavior_if_log_dir_exists=resume max_steps=6 learning_rate=1e-3 eval_every=3 batch_size=4 max_length=128
+grep -i "resum" chat_sl.train-resumed.log
+grep -q '"test/nll"' "$work/chat_sl.train/metrics.jsonl"
 
 echo "== rl/train.py by math_rl, killed and resumed"
 killed_and_resumed math_rl.train behavior_if_log_dir_exists=resume env=arithmetic groups_per_batch=2 group_size=4 max_tokens=8 \

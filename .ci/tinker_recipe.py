@@ -2,8 +2,8 @@
 
     python tinker_recipe.py RECIPE TOKENIZER [SETTING=VALUE ...]
 
-RECIPE is a module of tinker_cookbook.recipes: `sl_loop` and `rl_loop`, `sl_basic`, which is supervised/train.py, or `math_rl.train`, which is
-rl/train.py. TOKENIZER is the folder of the served model. The settings are the recipe's own.
+RECIPE is a module of tinker_cookbook.recipes: `sl_loop` and `rl_loop`, `chat_sl.train`, which is supervised/train.py, or `math_rl.train`, which
+is rl/train.py. TOKENIZER is the folder of the served model. The settings are the recipe's own.
 """
 
 import random
