@@ -61,7 +61,14 @@ struct PackedLoss<'a, L: SequenceLoss> {
     loss: &'a L,
     batches: &'a MicroBatches,
     /// Set for each sequence by the thread that processes it, so that their order does not depend on threads.
-    results: Mutex<(Vec<L::Stats>, Vec<Vec<f32>>)>,
+    results: Mutex<Results<L::Stats>>,
+}
+
+/// Of each sequence, in their order.
+struct Results<S> {
+    stats: Vec<S>,
+    /// Empty if they are not kept.
+    logp: Vec<Vec<f32>>,
 }
 
 impl<L: SequenceLoss> TokenLoss for PackedLoss<'_, L> {
@@ -78,10 +85,9 @@ impl<L: SequenceLoss> TokenLoss for PackedLoss<'_, L> {
             done.push((sequence, self.loss.sequence(sequence, of_sequence, gradient)?));
         }
         let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        let (stats, kept) = &mut *results;
         for (number, (sequence, of_sequence)) in done.into_iter().enumerate() {
-            stats[sequence] = of_sequence;
-            if let Some(kept) = kept.get_mut(sequence) {
+            results.stats[sequence] = of_sequence;
+            if let Some(kept) = results.logp.get_mut(sequence) {
                 *kept = scores.logp[batch.scored(number)].to_vec();
             }
         }
@@ -105,14 +111,14 @@ impl Trainer {
         keep: bool,
     ) -> Result<Passed<L::Stats>> {
         let batches = self.pack_in_blocks(sequences, places)?;
-        let kept = if keep { vec![Vec::new(); sequences.len()] } else { Vec::new() };
-        let results = Mutex::new((vec![L::Stats::default(); sequences.len()], kept));
+        let logp = if keep { vec![Vec::new(); sequences.len()] } else { Vec::new() };
+        let results = Mutex::new(Results { stats: vec![L::Stats::default(); sequences.len()], logp });
         let packed = PackedLoss { loss, batches: &batches, results };
         let began = Timeline::now();
         let passed = self.model.accumulate(&batches, temperature, &packed);
         self.timeline.add(PassKind::Gradient, began, batches.packed().len());
         self.explained(MemoryPhase::Training, passed)?;
-        let (stats, logp) = packed.results.into_inner().unwrap_or_else(PoisonError::into_inner);
+        let Results { stats, logp } = packed.results.into_inner().unwrap_or_else(PoisonError::into_inner);
         Ok(Passed { stats, logp, batches })
     }
 
