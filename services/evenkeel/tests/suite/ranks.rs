@@ -6,7 +6,15 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{Process, count_lines, free_ports, lines, resume, succeed, summary, train, wait_for};
+use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::operate_request::Kind;
+use evenkeel_proto::v1::{AccumulateOperation, ApplyOperation, BeginOperation, OperateRequest, TargetSequence};
+use evenkeel_rpc::client::{ClientSettings, Connector, ServerAddress};
+use evenkeel_rpc::error::{Reason, has_reason};
+
+use crate::support::{
+    Process, count_lines, evenkeel, free_ports, lines, resume, succeed, summary, train, wait_for, written_model,
+};
 
 /// Every answer has a gradient, whatever its reward, in two updates of each step.
 const SETTINGS: [&str; 2] = ["learner.objective.entropy_coefficient=0.001", "learner.mini_batch_groups=2"];
@@ -252,4 +260,73 @@ fn a_rank_needs_a_token_that_rank_0_knows() {
     assert!(!stranger.status.success() && error.contains("a bearer token is required"), "{error}");
     let second = start(&out, 1, 2, port, &known);
     end_well(&out, vec![first, second]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_trained_in_operations_is_gone_with_a_rank_and_the_run_begins_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = written_model(folder.path());
+    let [port, meeting] = free_ports();
+    let serve = |rank: usize| {
+        let of_rank = folder.path().join(rank.to_string());
+        let mut command = evenkeel(&["serve", "learner"]);
+        let settings = [
+            format!("model={}", model.display()),
+            format!("checkpoints={}", of_rank.join("checkpoints").display()),
+            format!("weights={}", of_rank.join("weights").display()),
+            format!("server.listen=127.0.0.1:{port}"),
+            format!("training.ranks.address=127.0.0.1:{meeting}"),
+            format!("training.ranks.rank={rank}"),
+            "training.ranks.count=2".to_owned(),
+            "training.compute.threads=1".to_owned(),
+        ];
+        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+        Process::start(command)
+    };
+    let (_first, second) = (serve(0), serve(1));
+    let address = ServerAddress::new(format!("http://127.0.0.1:{port}"));
+    let connector = Connector::new("client", ClientSettings::default()).unwrap();
+    wait_for("the learner", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let client = LearnerClient::new(connector.connect(&address).await.unwrap());
+    let operate = |sequence, kind| {
+        let mut client = client.clone();
+        async move {
+            let request = OperateRequest { run_id: "mine".into(), sequence, kind: Some(kind) };
+            client.operate(request).await.map(tonic::Response::into_inner)
+        }
+    };
+    let begin = |version| Kind::Begin(BeginOperation { version, adapter_seed: None });
+    let accumulate = || {
+        let sequence = |first| TargetSequence {
+            token_ids: vec![first, 3, 4],
+            target_ids: vec![3, 4, 5],
+            factors: vec![1.0; 3],
+            ..TargetSequence::default()
+        };
+        let data = (3..9).map(sequence).collect();
+        Kind::Accumulate(AccumulateOperation { data, loss: "cross_entropy".into(), ..AccumulateOperation::default() })
+    };
+    let apply = || {
+        let (beta1, beta2, epsilon) = (0.9, 0.95, 1e-8);
+        Kind::Apply(ApplyOperation { learning_rate: 1e-3, beta1, beta2, epsilon, ..ApplyOperation::default() })
+    };
+    operate(1, begin(10)).await.unwrap();
+    let summed = operate(2, accumulate()).await.unwrap().accumulated.unwrap();
+    second.kill();
+    let lost = operate(3, apply()).await.unwrap_err();
+    assert!(lost.message().contains("rank"), "{lost}");
+    let _second = serve(1);
+    let began = Instant::now();
+    let refused = loop {
+        let error = operate(3, apply()).await.unwrap_err();
+        if has_reason(&error, Reason::OutOfOrder) {
+            break error;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert!(refused.message().contains("the next operation of run `mine` is 1"), "{refused}");
+    operate(1, begin(20)).await.unwrap();
+    assert_eq!(operate(2, accumulate()).await.unwrap().accumulated.unwrap(), summed, "the weights of the beginning");
+    assert_eq!(operate(3, apply()).await.unwrap().version, 21);
 }
