@@ -22,6 +22,7 @@ mod train;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use evenkeel_learner::BaseType;
 use serde::{Deserialize, Serialize};
 
 /// The batch that both sides read.
@@ -80,9 +81,14 @@ fn main() -> Result<()> {
         println!("{}", serde_json::to_string(&measured)?);
         return Ok(());
     }
-    if what == "base" {
-        let measured = base::measure(folder, reps, tokens.parse().context("TOKENS is a whole number")?)?;
-        println!("{}", serde_json::to_string(&measured)?);
+    if what.starts_with("base") {
+        let tokens = tokens.parse().context("TOKENS is a whole number")?;
+        let text = match what.as_str() {
+            "base-f32" => serde_json::to_string(&base::beside(folder, BaseType::F32, reps, tokens)?)?,
+            "base-bf16" => serde_json::to_string(&base::beside(folder, BaseType::Bf16, reps, tokens)?)?,
+            _ => serde_json::to_string(&base::measure(folder, reps, tokens)?)?,
+        };
+        println!("{text}");
         return Ok(());
     }
     let batch: Batch = serde_json::from_slice(&std::fs::read(folder.join("batch.json"))?)?;
