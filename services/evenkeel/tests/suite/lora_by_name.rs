@@ -91,7 +91,8 @@ fn an_adapter_that_never_arrives_whole_is_found_by_the_proof() {
     let first = steps.max().unwrap();
     for (fault, words, in_first_proof) in [
         (Fault::Base, "it answers as the base model", true),
-        (Fault::WrongRank, "it answers as the base model, without ", true),
+        (Fault::WrongRank(0.5), "it answers as the base model, without ", true),
+        (Fault::WrongRank(2.0), "too much of the adapter", true),
         (Fault::Stale(stale), "does not have version", false),
     ] {
         engine.go_wrong(Some(fault));

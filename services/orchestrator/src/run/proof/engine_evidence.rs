@@ -219,6 +219,7 @@ pub(super) fn slope(learner: &Scores, engine: &Scores, supposed: &Scores) -> f64
 mod tests {
     use std::time::Duration;
 
+    use super::super::scored::opposite;
     use super::*;
 
     /// Numbers without a pattern, from -1 to 1.
@@ -299,13 +300,14 @@ mod tests {
     fn adapters(effect: f32) -> ScoredText {
         let learner = scores(|s, t| -2.0 - wave(1, s, t).abs());
         let base = scores(|s, t| learner[s][t] + effect * wave(2, s, t).powi(9));
-        let supposed = BTreeMap::from([(Suspicion::Base, base)]);
+        let excess = opposite(&learner, &base);
+        let supposed = BTreeMap::from([(Suspicion::Base, base), (Suspicion::Excess, excess)]);
         ScoredText { sequences: Vec::new(), learner, supposed, impossible: None, took: Duration::ZERO }
     }
 
     /// An engine that is calibrated with what it is asked in its first proof.
     fn first_proof(text: &ScoredText, engine: &Scores) -> EngineEvidence {
-        let mut evidence = EngineEvidence::new(0, 1);
+        let mut evidence = EngineEvidence::new(0, 2);
         let base = &text.supposed[&Suspicion::Base];
         let share = slope(&text.learner, engine, base);
         evidence.calibrate(&text.learner, engine, Some((share, base)));
@@ -332,17 +334,27 @@ mod tests {
 
     #[test]
     fn more_text_decides_what_the_first_leaves_open_and_accuses_no_honest_engine() {
-        for (missing, noise) in [(0.5, 2e-6), (1.0, 2e-6), (0.5, 5e-3), (0.0, 2e-6), (0.0, 5e-3), (0.0, 0.05)] {
+        let faults = [(0.5, 2e-6), (1.0, 2e-6), (0.5, 5e-3), (-1.0, 2e-6), (-0.3, 2e-6), (-1.0, 5e-3)];
+        for (missing, noise) in faults.into_iter().chain([(0.0, 2e-6), (0.0, 5e-3), (0.0, 0.05)]) {
             let text = adapters(0.05);
             let base = &text.supposed[&Suspicion::Base];
             let engine = noisy(&scores(|s, t| text.learner[s][t] + missing * (base[s][t] - text.learner[s][t])), noise);
             let mut evidence = first_proof(&text, &engine);
             let mut texts = 1;
-            while evidence.fault(&text, &engine).is_none() && evidence.leans_to(&Suspicion::Base) && texts < 5 {
+            let leans = |evidence: &EngineEvidence| {
+                [Suspicion::Base, Suspicion::Excess].iter().any(|suspicion| evidence.leans_to(suspicion))
+            };
+            while evidence.fault(&text, &engine).is_none() && leans(&evidence) && texts < 5 {
                 evidence.add(&text, &engine);
                 texts += 1;
             }
-            assert_eq!(evidence.fault(&text, &engine).is_some(), missing > 0.0, "{missing} {noise} after {texts}");
+            let expected = match missing {
+                0.0 => None,
+                missing if missing > 0.0 => Some(Suspicion::Base),
+                _ => Some(Suspicion::Excess),
+            };
+            let found = evidence.fault(&text, &engine).map(|fault| fault.suspicion);
+            assert_eq!(found, expected, "{missing} {noise} after {texts}");
         }
     }
 

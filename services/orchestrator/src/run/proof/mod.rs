@@ -181,6 +181,13 @@ impl Proof {
             if text.impossible.is_some() || text.supposed.contains_key(suspicion) {
                 continue;
             }
+            if let Some(mirrored) = suspicion.mirrored() {
+                if let Some(scores) = text.supposed.get(&mirrored) {
+                    let scores = scored::opposite(&text.learner, scores);
+                    text.supposed.insert(suspicion.clone(), scores);
+                }
+                continue;
+            }
             let Some(weights) = suspicion.weights(versions) else { continue };
             match self.published_scores(&text.sequences, &weights).await? {
                 Ok(scores) => drop(text.supposed.insert(suspicion.clone(), scores)),
@@ -251,7 +258,8 @@ impl Proof {
         }
         self.add(versions, &text, &engines)?;
         for number in 1..=MORE_TEXTS {
-            if !self.state().engines.lean_to(&Suspicion::Base, &new) {
+            let about_adapters = [Suspicion::Base, Suspicion::Excess];
+            if !about_adapters.iter().any(|suspicion| self.state().engines.lean_to(suspicion, &new)) {
                 break;
             }
             let Some(further) = self.further_text(versions, &text, number).await? else { break };
@@ -294,7 +302,7 @@ impl Proof {
         let Ok(learner) = right else { return Ok(None) };
         let (supposed, impossible) = (BTreeMap::new(), None);
         let mut further = ScoredText { sequences, learner, supposed, impossible, took: began.elapsed() };
-        self.suppose(&mut further, versions, &[Suspicion::Base]).await?;
+        self.suppose(&mut further, versions, &[Suspicion::Base, Suspicion::Excess]).await?;
         Ok(Some(further))
     }
 

@@ -22,6 +22,14 @@ pub(super) struct ScoredText {
     pub(super) took: Duration,
 }
 
+/// As far from `learner` as `supposed`, on the other side.
+pub(super) fn opposite(learner: &Scores, supposed: &Scores) -> Scores {
+    let sequence = |(learner, supposed): (&Vec<f32>, &Vec<f32>)| {
+        learner.iter().zip(supposed).map(|(learner, supposed)| 2.0 * learner - supposed).collect()
+    };
+    learner.iter().zip(supposed).map(sequence).collect()
+}
+
 /// Differences of log-probabilities over all tokens, in nats.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Gap {
