@@ -567,7 +567,11 @@ async fn with_a_certificate_the_front_speaks_tls_to_those_who_trust_it_and_nothi
 
 #[test]
 fn a_certificate_without_its_key_is_refused_by_its_setting() {
-    let mut command = evenkeel(&["serve", "tinker", "--set", "model=m", "--set", "tinker.model_name=x"]);
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = evenkeel(&["serve", "tinker", "--set", "tinker.model_name=x", "--set", "tinker.unembed=frozen"]);
+    let model = written_model(dir.path());
+    command.args(["--set", &format!("model={}", model.display()), "--set", "tinker.listen=127.0.0.1:0"]);
+    command.args(["--set", &format!("tinker.folder={}", dir.path().join("tinker").display())]);
     command.args(["--set", "tinker.tls={certificate_file = \"/nowhere/a.pem\", key_file = \"/nowhere/b.pem\"}"]);
     let message = refused(command);
     assert!(message.contains("tls.certificate_file") && message.contains("/nowhere/a.pem"), "{message}");
