@@ -92,7 +92,9 @@ fn an_adapter_that_never_arrives_whole_is_found_by_the_proof() {
     for (fault, words, in_first_proof) in [
         (Fault::Base, "it answers as the base model", true),
         (Fault::WrongRank(0.5), "it answers as the base model, without ", true),
-        (Fault::WrongRank(2.0), "too much of the adapter", true),
+        (Fault::WrongRank(1.5), "too much of the adapter", true),
+        // So much that it may also be called another model.
+        (Fault::WrongRank(2.0), "does not have version", true),
         (Fault::Stale(stale), "does not have version", false),
     ] {
         engine.go_wrong(Some(fault));

@@ -219,7 +219,7 @@ pub(super) fn slope(learner: &Scores, engine: &Scores, supposed: &Scores) -> f64
 mod tests {
     use std::time::Duration;
 
-    use super::super::scored::opposite;
+    use super::super::scored::towards;
     use super::*;
 
     /// Numbers without a pattern, from -1 to 1.
@@ -300,7 +300,7 @@ mod tests {
     fn adapters(effect: f32) -> ScoredText {
         let learner = scores(|s, t| -2.0 - wave(1, s, t).abs());
         let base = scores(|s, t| learner[s][t] + effect * wave(2, s, t).powi(9));
-        let excess = opposite(&learner, &base);
+        let excess = towards(&learner, &base, -1.0);
         let supposed = BTreeMap::from([(Suspicion::Base, base), (Suspicion::Excess, excess)]);
         ScoredText { sequences: Vec::new(), learner, supposed, impossible: None, took: Duration::ZERO }
     }

@@ -183,7 +183,7 @@ impl Proof {
             }
             if let Some(mirrored) = suspicion.mirrored() {
                 if let Some(scores) = text.supposed.get(&mirrored) {
-                    let scores = scored::opposite(&text.learner, scores);
+                    let scores = scored::towards(&text.learner, scores, -1.0);
                     text.supposed.insert(suspicion.clone(), scores);
                 }
                 continue;
@@ -312,11 +312,8 @@ impl Proof {
         for ProvenEngine { name, scores, .. } in engines {
             let gap = Gap::between(&text.learner, &scores.prompt);
             if gap.mean > tolerance || gap.mean.is_nan() {
-                let base = text.supposed.get(&Suspicion::Base).map(|base| Gap::between(base, &scores.prompt));
-                let message = match base {
-                    Some(base) if base.mean <= tolerance => Suspicion::Base.explain(1.0, versions.anchor),
-                    _ => engines::another_model(gap, tolerance),
-                };
+                let message = by_adapter(text, &scores.prompt, tolerance, versions)
+                    .unwrap_or_else(|| engines::another_model(gap, tolerance));
                 return Err(RunError::Unproven { engine: name.clone(), version: versions.current, message });
             }
         }
@@ -394,6 +391,18 @@ impl Proof {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is wrong with an engine that is far off, where nothing is but how much of the adapter it adds.
+fn by_adapter(text: &ScoredText, engine: &Scores, tolerance: f64, versions: Versions) -> Option<String> {
+    let base = text.supposed.get(&Suspicion::Base)?;
+    let share = slope(&text.learner, engine, base);
+    let rest = Gap::between(&scored::towards(&text.learner, base, share), engine);
+    let suspicion = if share > 0.0 { Suspicion::Base } else { Suspicion::Excess };
+    // What an adapter does is not proportional to how much of it is added: three quarters of the squared gap are enough.
+    let most = Gap::between(&text.learner, engine).root_mean_square / 2.0;
+    let is_all = rest.mean <= tolerance || rest.root_mean_square <= most;
+    is_all.then(|| suspicion.explain(share.abs(), versions.anchor))
 }
 
 /// Refuses weights that have blown up: what the learner itself says of the text is no language model's any more.
