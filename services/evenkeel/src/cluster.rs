@@ -5,9 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
+use evenkeel_generation::WeightsSource;
 use evenkeel_hf::VersionMarker;
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::Endpoints;
+use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run_files::RunDirectory;
 
@@ -30,6 +32,7 @@ const LOOPBACK: &str = "127.0.0.1:0";
 impl Cluster {
     /// Starts the embedded engine (unless the recipe names engines of its own), generation, reward and learner.
     pub(crate) async fn start(recipe: &Recipe, model: &Path, directory: &RunDirectory) -> Result<Self> {
+        refuse_agents(recipe)?;
         let place = recipe.learner.rank_place().map_err(|error| error.within("learner"))?;
         if let Some(place) = &place {
             let (ranks, address) = (place.division.ranks(), &place.address);
@@ -89,6 +92,13 @@ impl Cluster {
             evenkeel_learner::wait_for_ranks().await;
         }
     }
+}
+
+/// Agents on other machines do not reach a learner on loopback.
+fn refuse_agents(recipe: &Recipe) -> Result<(), FieldError> {
+    let allowed = "folder with `evenkeel train`, whose learner only this machine reaches: start the services with `evenkeel serve`";
+    let is_folder = recipe.generation.weights.source == WeightsSource::Folder;
+    FieldError::ensure(is_folder, "generation.weights.source", "pull", allowed)
 }
 
 /// Starts the environment service where tasks may be done in an environment.

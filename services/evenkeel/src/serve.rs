@@ -15,6 +15,7 @@ use evenkeel_reward::gateway::{self, GatewaySettings};
 use evenkeel_rpc::series::{DISPATCH_SERIES, ITEM_SERIES, SERVER_SERIES};
 use evenkeel_rpc::server::{Server, shutdown_signal};
 use evenkeel_telemetry::{Series, describe, export_spans, install_metrics, name_process};
+use evenkeel_weights::WeightsAgentSettings;
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
@@ -54,6 +55,7 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
         }
         Service::Environment => evenkeel_environment::bind(load::<EnvironmentSettings>(&options)?).await?,
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
+        Service::Weights => evenkeel_weights::bind(load::<WeightsAgentSettings>(&options)?).await?,
         Service::Learner => {
             let settings = load::<LearnerSettings>(&options)?;
             match settings.training.rank_place()? {
@@ -102,8 +104,8 @@ fn section_of(recipes: &[String], service: Service) -> Result<Table> {
             let sections = [("learner", to_table(&recipe.learner)?), ("engine", to_table(&recipe.engine)?)];
             sections.into_iter().map(|(name, section)| (name.to_owned(), section.into())).collect()
         }
-        // A gateway judges nothing itself.
-        Service::Gateway => Table::new(),
+        // A gateway judges nothing itself, and an agent fetches whatever it is asked for.
+        Service::Gateway | Service::Weights => Table::new(),
         Service::Orchestrator => within("start", within("recipe", recipes.to_vec().into()).into()),
     })
 }
@@ -117,6 +119,7 @@ fn series_of(service: Service) -> Vec<&'static [Series]> {
         Service::Reward => items(evenkeel_reward::SERIES),
         Service::Learner => items(evenkeel_learner::SERIES),
         Service::Environment => vec![SERVER_SERIES, evenkeel_environment::SERIES],
+        Service::Weights => vec![SERVER_SERIES, evenkeel_weights::SERIES],
         Service::Gateway => vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES],
         // Those of the services in its process.
         Service::Tinker => {

@@ -26,6 +26,7 @@ mod not_finite;
 mod observed;
 mod pipeline;
 mod plain_http;
+mod pulled_weights;
 mod python;
 mod ranks;
 mod real_vllm;
