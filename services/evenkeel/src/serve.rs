@@ -19,7 +19,7 @@ use evenkeel_weights::WeightsAgentSettings;
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
-use crate::{guest, recipe, tinker};
+use crate::{guest, ranks, recipe, tinker};
 
 /// Where metrics are served and spans are sent, where no flag says so.
 const METRICS_VARIABLE: &str = "EVENKEEL_METRICS";
@@ -60,8 +60,8 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
             let settings = load::<LearnerSettings>(&options)?;
             match settings.training.rank_place()? {
                 Some(place) if place.division.rank() > 0 => {
-                    evenkeel_learner::follow(settings, place, shutdown_signal()).await?;
-                    return Ok(ExitCode::SUCCESS);
+                    let ended = evenkeel_learner::follow(settings, place, shutdown_signal()).await?;
+                    return Ok(ranks::exit_code(ended));
                 }
                 _ => evenkeel_learner::bind(settings).await?,
             }

@@ -38,6 +38,7 @@ const NOTHING_LEFT: &str = "stopped before it began: nothing is left of it";
 const GRACE_OF_STEP: f64 = 0.75;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
+    let options = options.resolved();
     if options.dry_run {
         let loaded = recipe::load(options.recipes(), &settings(&options))?;
         return dry_run(&loaded, options.recipes(), options.out.as_deref(), options.json).await;

@@ -54,7 +54,7 @@ pub use memory::{
 pub use publish::{PublishOptions, Published, verify_published};
 pub use ranks::{Collective, Division, InProcess, RankError};
 pub use service::{
-    CheckpointType, LearnerSettings, PublishType, SERIES, StartError, bind, checkpoints_of, follow, published_versions,
+    CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow, published_versions,
     wait_for_ranks,
 };
 pub use settings::{

@@ -26,6 +26,15 @@ use crate::settings::{RankPlace, RankSettings};
 /// Pause before joining again.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How a rank after rank 0 has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankEnd {
+    /// Rank 0 has nothing more to do.
+    Finished,
+    /// It was told to end before that, and rank 0 needs it again.
+    Stopped,
+}
+
 /// Trains as a rank after rank 0 until rank 0 has nothing more to do. After `shutdown` it goes on for at most `server.drain`, so that rank 0 can
 /// end its step.
 ///
@@ -35,7 +44,7 @@ pub async fn follow(
     settings: LearnerSettings,
     place: RankPlace,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), StartError> {
+) -> Result<RankEnd, StartError> {
     let drain = settings.server.drain;
     let runtime = Handle::current();
     let (ended, end) = oneshot::channel();
@@ -45,12 +54,12 @@ pub async fn follow(
     spawned.map_err(StartError::Thread)?;
     let mut end = end;
     tokio::select! {
-        ended = &mut end => return ended.map_err(|_| StartError::ThreadEnded)?,
+        ended = &mut end => return ended.map_err(|_| StartError::ThreadEnded)?.map(|()| RankEnd::Finished),
         () = shutdown => {}
     }
     match tokio::time::timeout(drain, end).await {
-        Ok(ended) => ended.map_err(|_| StartError::ThreadEnded)?,
-        Err(_) => Ok(()),
+        Ok(ended) => ended.map_err(|_| StartError::ThreadEnded)?.map(|()| RankEnd::Finished),
+        Err(_) => Ok(RankEnd::Stopped),
     }
 }
 

@@ -39,7 +39,7 @@ mod train;
 mod train_call;
 mod weights_store;
 
-pub use follow::follow;
+pub use follow::{RankEnd, follow};
 pub use retention::{checkpoints_of, published_versions};
 pub use series::SERIES;
 pub use settings::{CheckpointType, LearnerSettings, PublishType};
