@@ -52,7 +52,9 @@ pub use memory::{
     NotEnoughMemory, OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};
-pub use ranks::{Collective, Division, InProcess, RankError};
+#[cfg(feature = "nccl")]
+pub use ranks::Cards;
+pub use ranks::{Collective, Division, InProcess, NcclCalls, NcclRanks, RankError};
 pub use service::{
     CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow, published_versions,
     wait_for_ranks,

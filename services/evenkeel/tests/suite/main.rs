@@ -4,6 +4,9 @@
 mod adapter_server;
 mod agreement;
 mod audit;
+#[path = "../../../../crates/rpc/tests/support/certificates.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod certificates;
 mod cluster;
 mod code_run;
 mod compare;
