@@ -47,10 +47,12 @@ max_tokens = {tokens}
 steps = 0
 [evaluation]
 every = 0
+before = false
+after = false
 [checkpoint]
 every = 1000000
 [proof]
-mode = "off"
+every = 0
 [sampler_audit]
 mode = "off"
 """

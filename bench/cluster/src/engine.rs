@@ -66,7 +66,8 @@ pub(crate) async fn serve(model: &str, sample: Duration) -> Result<String> {
 }
 
 async fn models(State(engine): Shared) -> Json<Value> {
-    let model = json!({"id": "simulated", "object": "model", "root": engine.model, "parent": null, "max_model_len": 65536});
+    let model =
+        json!({"id": "simulated", "object": "model", "root": engine.model, "parent": null, "max_model_len": 65536});
     Json(json!({"object": "list", "data": [model]}))
 }
 
@@ -99,7 +100,9 @@ async fn completions(State(engine): Shared, body: Bytes) -> Response {
     let body = {
         let mut last = engine.body.lock().unwrap_or_else(PoisonError::into_inner);
         match &*last {
-            Some((tokens, was_certain, body)) if (*tokens, *was_certain) == (request.max_tokens, certain) => body.clone(),
+            Some((tokens, was_certain, body)) if (*tokens, *was_certain) == (request.max_tokens, certain) => {
+                body.clone()
+            }
             _ => {
                 let made = response(request.max_tokens, certain);
                 *last = Some((request.max_tokens, certain, made.clone()));

@@ -115,7 +115,8 @@ impl Learner for SimulatedLearner {
         request: Request<SaveCheckpointRequest>,
     ) -> Result<Response<SaveCheckpointResponse>, Status> {
         let (request, version) = (request.into_inner(), self.position().version);
-        let checkpoint = CheckpointRef { run_id: request.run_id, step: request.step, version, ..CheckpointRef::default() };
+        let checkpoint =
+            CheckpointRef { run_id: request.run_id, step: request.step, version, ..CheckpointRef::default() };
         Ok(Response::new(SaveCheckpointResponse { checkpoint: Some(checkpoint), write_us: 0 }))
     }
 

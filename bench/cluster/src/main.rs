@@ -6,6 +6,12 @@
 //! ```
 //!
 //! It prints one line of JSON with its addresses, and serves until standard input ends.
+//!
+//! ```text
+//! evenkeel-bench-cluster pull AGENT VERSION DIGEST
+//! ```
+//!
+//! has an agent fetch weights (`bench/weights/run.py`).
 #![allow(clippy::print_stdout)]
 
 mod engine;
@@ -15,9 +21,20 @@ mod worker;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use evenkeel_proto::v1::PullRequest;
+use evenkeel_proto::v1::weights_agent_client::WeightsAgentClient;
+use evenkeel_rpc::client::{ClientSettings, Connector, ServerAddress};
 use evenkeel_rpc::server::{Server, ServerSettings};
 use serde_json::json;
-use tokio::io::AsyncReadExt;
+
+/// Has an agent fetch a version.
+async fn pull(agent: &str, version: u64, digest: &str) -> Result<()> {
+    let connector = Connector::new("client", ClientSettings::default())?;
+    let channel = connector.connect(&ServerAddress::new(agent)).await?;
+    let request = PullRequest { version, digest: digest.to_owned() };
+    WeightsAgentClient::new(channel).pull(request).await?;
+    Ok(())
+}
 
 /// A server on a free port of loopback.
 async fn server(name: &str) -> Result<Server> {
@@ -27,6 +44,11 @@ async fn server(name: &str) -> Result<Server> {
 #[tokio::main]
 async fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
+    if let [word, agent, version, digest] = arguments.as_slice()
+        && word == "pull"
+    {
+        return pull(agent, version.parse()?, digest).await;
+    }
     let [model, engines, workers, sample, verdict, step] = arguments.as_slice() else {
         anyhow::bail!("usage: evenkeel-bench-cluster MODEL ENGINES WORKERS SAMPLE_MS VERDICT_MS STEP_MS");
     };
@@ -44,7 +66,6 @@ async fn main() -> Result<()> {
     }
     let learner = learner::serve(server("learner").await?, model, time(step)?).spawn();
     println!("{}", json!({ "engines": engine_urls, "workers": worker_urls, "learner": learner.endpoint() }));
-    let mut nothing = Vec::new();
-    tokio::io::stdin().read_to_end(&mut nothing).await?;
+    tokio::task::spawn_blocking(|| std::io::copy(&mut std::io::stdin(), &mut std::io::sink())).await??;
     Ok(())
 }

@@ -33,7 +33,8 @@ impl Reward for Worker {
         let verdict = self.verdict;
         let handler = move |item: VerifyItem, _| async move {
             tokio::time::sleep(verdict).await;
-            let hash = item.id.bytes().fold(7_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+            let hash =
+                item.id.bytes().fold(7_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
             match hash >> 20 & 1 {
                 1 => Verdict::judged(&item.id, Outcome::Correct, "equal", 1.0),
                 _ => Verdict::judged(&item.id, Outcome::Incorrect, "unequal", 0.0),
@@ -51,6 +52,11 @@ impl Reward for Worker {
         _: Request<RewardGetStatusRequest>,
     ) -> Result<Response<RewardGetStatusResponse>, Status> {
         let queue = Some(self.items.status());
-        Ok(Response::new(RewardGetStatusResponse { math: true, code: true, queue, ..RewardGetStatusResponse::default() }))
+        Ok(Response::new(RewardGetStatusResponse {
+            math: true,
+            code: true,
+            queue,
+            ..RewardGetStatusResponse::default()
+        }))
     }
 }

@@ -295,7 +295,11 @@ mod tests {
         assert_eq!(shapes, TensorShapes::from([("a".into(), vec![2, 3]), ("b".into(), vec![])]));
         let hex = |bytes: &[u8]| sha256(bytes).trim_start_matches("sha256:").to_owned();
         assert_eq!(weights_digest(&folder).unwrap(), sha256(hex(&one) + &hex(&two)));
-        let described = [("model-1.safetensors", &one[..], true), ("model-2.safetensors", &two, true), ("model.bin", b"not read", false)];
+        let described = [
+            ("model-1.safetensors", &one[..], true),
+            ("model-2.safetensors", &two, true),
+            ("model.bin", b"not read", false),
+        ];
         let described = described.map(|(name, bytes, has_tensors)| (name, FileDigest::of_bytes(bytes), has_tensors));
         assert_eq!(weights_digest(&folder).unwrap(), weights_digest_among(described));
     }

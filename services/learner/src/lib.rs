@@ -56,8 +56,8 @@ pub use publish::{PublishOptions, Published, verify_published};
 pub use ranks::Cards;
 pub use ranks::{Collective, Division, InProcess, NcclCalls, NcclRanks, RankError};
 pub use service::{
-    CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow, published_versions,
-    wait_for_ranks,
+    CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow,
+    published_versions, wait_for_ranks,
 };
 pub use settings::{
     AttentionPath, BatchShape, Compute, ComputeType, LoraSettings, MomentsLocation, OldLogp, OptimizerSettings,

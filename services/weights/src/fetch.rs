@@ -152,7 +152,7 @@ impl FileJob {
             while let Some(content) = receiver.blocking_recv() {
                 writer.write(&content)?;
             }
-            Ok(writer)
+            Ok::<_, std::io::Error>(writer)
         });
         let mut at = begin;
         let cut = loop {

@@ -80,7 +80,8 @@ impl Folders {
         let name = Self::name(version, digest);
         let path = self.folder.join(&name);
         let folder = Folder::new(&path);
-        let is_marked = VersionMarker::read(&folder).is_ok_and(|marker| (marker.version, &*marker.digest) == (version, digest));
+        let is_marked =
+            VersionMarker::read(&folder).is_ok_and(|marker| (marker.version, &*marker.digest) == (version, digest));
         if !is_marked {
             return Ok(None);
         }

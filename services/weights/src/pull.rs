@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{WeightsDescribeRequest, WeightsDescribeResponse, WeightsFile};
 use evenkeel_rpc::error::{Reason, ServiceError};
 use evenkeel_rpc::retry::is_retryable;
@@ -43,7 +44,7 @@ impl Puller {
         }
         self.source.forget_failure();
         let description = self.describe(version, digest).await?;
-        let inconsistent = |error| ServiceError::DataLoss {
+        let inconsistent = |error: FieldError| ServiceError::DataLoss {
             message: format!("what the learner at {} says of version {version}: {error}", self.source.address),
         };
         validate(&description, digest).map_err(inconsistent)?;

@@ -314,6 +314,10 @@ fn a_rank_that_is_stopped_before_the_end_says_so_and_another_takes_its_place() {
     assert_same(&out, &alone);
 }
 
+fn texts(settings: &[String]) -> Vec<&str> {
+    settings.iter().map(String::as_str).collect()
+}
+
 #[test]
 fn with_certificates_ranks_join_over_tls_by_their_role_alone() {
     let folder = tempfile::tempdir().unwrap();
@@ -336,9 +340,6 @@ fn with_certificates_ranks_join_over_tls_by_their_role_alone() {
         ]
     };
     let short = ["warm_start.steps=2".to_owned(), "run.steps=1".to_owned(), "learner.ranks.join_timeout=3s".to_owned()];
-    fn texts(settings: &[String]) -> Vec<&str> {
-        settings.iter().map(String::as_str).collect()
-    }
     let [port] = free_ports();
     let patient = [&server[..], &short[..2]].concat();
     let first = start(&out, 0, 2, port, &texts(&patient));

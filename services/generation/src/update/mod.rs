@@ -97,7 +97,8 @@ impl Updater {
                 (deadline.run(fetched).await??, false)
             }
         };
-        update.weights = Arc::new(WeightsVersion { path: Some(path.clone()), ..WeightsVersion::clone(&update.weights) });
+        update.weights =
+            Arc::new(WeightsVersion { path: Some(path.clone()), ..WeightsVersion::clone(&update.weights) });
         let checking = tokio::task::spawn_blocking(move || {
             let roots = match roots_hold {
                 true => Roots::or_anywhere("weights.roots", &settings.roots),

@@ -38,7 +38,9 @@ impl WeightsAgent for Agent {
     async fn pull(&self, request: Request<PullRequest>) -> Result<Response<PullResponse>, Status> {
         let version = request.into_inner().version;
         if self.state.is_full.load(Ordering::SeqCst) {
-            return Err(ServiceError::DiskFull { message: "/copies: needed: 3 GiB, free on the disk: 1 GiB".into() }.into());
+            return Err(
+                ServiceError::DiskFull { message: "/copies: needed: 3 GiB, free on the disk: 1 GiB".into() }.into()
+            );
         }
         if self.state.is_gone.load(Ordering::SeqCst) {
             let message = format!("version {version} is not published, or not any more");

@@ -9,8 +9,8 @@ use crate::support::{
 };
 use evenkeel_generation::{GenerationSettings, WeightsSettings};
 use evenkeel_proto::v1::{
-    EngineHealth, EngineUpdateOutcome, FailureCode, FinishReason, GenerateItem, LoraWeights,
-    NcclWeights, PauseMode, UpdateWeightsRequest, WeightsRef, weights_ref,
+    EngineHealth, EngineUpdateOutcome, FailureCode, FinishReason, GenerateItem, LoraWeights, NcclWeights, PauseMode,
+    UpdateWeightsRequest, WeightsRef, weights_ref,
 };
 use tonic::Code;
 

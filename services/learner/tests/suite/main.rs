@@ -6,6 +6,7 @@ mod bad_input;
 mod checkpoints;
 mod lag;
 mod lora;
+mod nccl;
 mod probe;
 mod ranks;
 mod service;

@@ -170,7 +170,8 @@ struct Service(Arc<State>);
 impl Service {
     fn find(&self, version: u64, digest: &str) -> Result<Published, ServiceError> {
         let published = self.0.published.lock().unwrap();
-        let found = published.iter().find(|published| (published.version, published.digest.as_str()) == (version, digest));
+        let found =
+            published.iter().find(|published| (published.version, published.digest.as_str()) == (version, digest));
         found.cloned().ok_or_else(|| ServiceError::Precondition {
             reason: Reason::WeightsGone,
             message: format!("version {version} is not published, or not any more"),

@@ -119,8 +119,10 @@ impl<N: NcclCalls, C: Collective> NcclRanks<N, C> {
         if is_same {
             return Ok(usize::try_from(number(&head[16..])).unwrap_or(usize::MAX));
         }
-        let found = format!("exchange {}", number(head.get(..8).unwrap_or_default()));
-        let (host, expected) = (format!("rank {rank}"), format!("exchange {}", self.operation));
+        let exchange = number(head.get(..8).unwrap_or_default());
+        let other = if exchange == self.operation { " of something else" } else { "" };
+        let (host, found) = (format!("rank {rank}"), format!("exchange {exchange}{other}"));
+        let expected = format!("exchange {}", self.operation);
         let error = RankError::OutOfStep { rank, host, found, expected };
         self.failure = Some(error.clone());
         Err(error)
@@ -129,7 +131,9 @@ impl<N: NcclCalls, C: Collective> NcclRanks<N, C> {
 
 /// The number of an exchange and what it is, which are the same on all ranks, and the length of a part.
 fn head(operation: u64, what: &str, length: usize) -> Vec<u8> {
-    let name = what.bytes().fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    let name = what
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
     [operation, name, length as u64].into_iter().flat_map(u64::to_le_bytes).collect()
 }
 
@@ -178,6 +182,3 @@ impl<N: NcclCalls, C: Collective> Collective for NcclRanks<N, C> {
         self.rendezvous.tell(command)
     }
 }
-
-#[cfg(test)]
-mod tests;

@@ -1,11 +1,15 @@
-//! Ranks over a fake of NCCL's calls: bytes go through channels, as late and as wrong as a test says.
+//! Ranks whose exchanges NCCL carries, over a fake of NCCL's calls: bytes go through channels, as late and as wrong as a test says.
 
 use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
-use super::*;
-use crate::ranks::InProcess;
+use candle_core::Device;
+use evenkeel_learner::{Collective, Division, InProcess, Learner, NcclCalls, NcclRanks, RankError};
+use evenkeel_model::Parameters;
+
+use crate::support::{bits, config, groups, learner, settings};
 
 const SOON: Duration = Duration::from_millis(200);
 const PATIENT: Duration = Duration::from_secs(20);
@@ -29,14 +33,22 @@ struct FakeNccl {
     from: Vec<Receiver<Vec<u8>>>,
     expected: Option<Vec<usize>>,
     come: Vec<VecDeque<Vec<u8>>>,
-    /// The ids that were joined with, of all ranks.
-    ids: Arc<Mutex<Vec<Vec<u8>>>>,
-    aborted: bool,
+    seen: Arc<Mutex<Seen>>,
+}
+
+/// What happened on all ranks.
+#[derive(Default)]
+struct Seen {
+    /// The ids that were joined with.
+    ids: Vec<Vec<u8>>,
+    /// The ranks that were aborted.
+    aborted: Vec<usize>,
 }
 
 impl FakeNccl {
-    fn ranks(count: usize, faults: &[Fault]) -> Vec<Self> {
-        let (mut to, mut from): (Vec<Vec<_>>, Vec<Vec<_>>) = ((0..count).map(|_| Vec::new()).collect(), (0..count).map(|_| Vec::new()).collect());
+    fn ranks(count: usize, faults: &[Fault], seen: &Arc<Mutex<Seen>>) -> Vec<Self> {
+        let (mut to, mut from): (Vec<Vec<_>>, Vec<Vec<_>>) =
+            ((0..count).map(|_| Vec::new()).collect(), (0..count).map(|_| Vec::new()).collect());
         for receiver in &mut from {
             for sender in &mut to {
                 let (send, receive) = channel();
@@ -44,7 +56,6 @@ impl FakeNccl {
                 receiver.push(receive);
             }
         }
-        let ids = Arc::<Mutex<Vec<Vec<u8>>>>::default();
         let ends = to.into_iter().zip(from).enumerate();
         ends.map(|(rank, (to, from))| Self {
             fault: faults.get(rank).copied().unwrap_or(Fault::None),
@@ -54,8 +65,7 @@ impl FakeNccl {
             to,
             from,
             expected: None,
-            ids: Arc::clone(&ids),
-            aborted: false,
+            seen: Arc::clone(seen),
         })
         .collect()
     }
@@ -71,18 +81,25 @@ impl NcclCalls for FakeNccl {
 
     fn join(&mut self, id: &[u8], rank: usize, _: usize) -> Result<(), String> {
         assert_eq!(rank, self.rank);
-        self.ids.lock().unwrap().push(id.to_vec());
+        self.seen.lock().unwrap().ids.push(id.to_vec());
         Ok(())
     }
 
     fn begin(&mut self, parts: Vec<Vec<u8>>, sizes: &[usize]) -> Result<(), String> {
-        assert!(!self.aborted && self.expected.is_none(), "one group at a time, and none after the end");
+        assert!(
+            !self.seen.lock().unwrap().aborted.contains(&self.rank) && self.expected.is_none(),
+            "one at a time, and none after the end"
+        );
         assert!(parts[self.rank].is_empty() && sizes[self.rank] == 0, "a rank gives itself nothing");
         self.groups += 1;
         match self.fault {
             Fault::Broken(after) if self.groups > after => return Err("ncclRemoteError".into()),
             Fault::Stuck(after) if self.groups > after => {}
-            _ => parts.into_iter().zip(&self.to).filter(|(part, _)| !part.is_empty()).for_each(|(part, to)| drop(to.send(part))),
+            _ => parts
+                .into_iter()
+                .zip(&self.to)
+                .filter(|(part, _)| !part.is_empty())
+                .for_each(|(part, to)| drop(to.send(part))),
         }
         self.expected = Some(sizes.to_vec());
         Ok(())
@@ -108,16 +125,22 @@ impl NcclCalls for FakeNccl {
     }
 
     fn abort(&mut self) {
-        (self.aborted, self.expected) = (true, None);
+        self.expected = None;
+        self.seen.lock().unwrap().aborted.push(self.rank);
     }
 }
 
 type Ranks = NcclRanks<FakeNccl, InProcess>;
 
 /// What `work` returns on each of so many ranks.
-fn on<T: Send>(faults: &[Fault], timeout: Duration, work: impl Fn(Result<Ranks, RankError>) -> T + Sync) -> Vec<T> {
-    std::thread::scope(|scope| {
-        let calls = FakeNccl::ranks(faults.len(), faults);
+fn on<T: Send>(
+    faults: &[Fault],
+    timeout: Duration,
+    work: impl Fn(Result<Ranks, RankError>) -> T + Sync,
+) -> (Vec<T>, Seen) {
+    let seen = Arc::default();
+    let results = std::thread::scope(|scope| {
+        let calls = FakeNccl::ranks(faults.len(), faults, &seen);
         let threads: Vec<_> = calls
             .into_iter()
             // Those that notice at once wait here for those that notice late.
@@ -128,18 +151,21 @@ fn on<T: Send>(faults: &[Fault], timeout: Duration, work: impl Fn(Result<Ranks, 
             })
             .collect();
         threads.into_iter().map(|thread| thread.join().unwrap()).collect()
-    })
+    });
+    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    (results, seen)
 }
 
 #[test]
 fn each_rank_gets_what_every_other_gave_to_it_whatever_its_length() {
-    on(&[Fault::None; 3], PATIENT, |joined| {
+    let (_, seen) = on(&[Fault::None; 3], PATIENT, |joined| {
         let mut ranks = joined.unwrap();
-        assert_eq!(*ranks.calls.ids.lock().unwrap().last().unwrap(), vec![7; 128], "the id of rank 0");
         let own = ranks.rank();
         for round in 0..4 {
             // Nothing from some to others, and a long part in between.
-            let part = |from: usize, to: usize| vec![from as u8; if (from + to + round) % 3 == 0 { 0 } else { 1 + 1000 * from * round + to }];
+            let part = |from: usize, to: usize| {
+                vec![from as u8; if (from + to + round) % 3 == 0 { 0 } else { 1 + 1000 * from * round + to }]
+            };
             let found = ranks.exchange("test", (0..3).map(|to| part(own, to)).collect()).unwrap();
             assert_eq!(found, (0..3).map(|from| part(from, own)).collect::<Vec<_>>());
         }
@@ -147,12 +173,14 @@ fn each_rank_gets_what_every_other_gave_to_it_whatever_its_length() {
         assert_eq!(ranks.broadcast("test", vec![9 + own as u8]).unwrap(), [9]);
         ranks.barrier().unwrap();
     });
+    assert_eq!(seen.ids, vec![vec![7; 128]; 3], "the id of rank 0");
+    assert!(seen.aborted.is_empty());
 }
 
 #[test]
 fn a_rank_that_is_gone_is_named_by_the_rendezvous_within_the_deadline() {
     let began = Instant::now();
-    let errors = on(&[Fault::None; 3], SOON, |joined| {
+    let (errors, _) = on(&[Fault::None; 3], SOON, |joined| {
         let mut ranks = joined.unwrap();
         if ranks.rank() == 2 {
             return None;
@@ -169,14 +197,15 @@ fn a_rank_that_is_gone_is_named_by_the_rendezvous_within_the_deadline() {
 fn nccl_that_is_stuck_or_fails_is_ended_on_all_ranks_and_says_so() {
     // The first exchange has two groups.
     for (fault, words) in [(Fault::Stuck(3), "no second within"), (Fault::Broken(3), "NCCL: ncclRemoteError")] {
-        let said = on(&[Fault::None, fault], SOON, |joined| {
+        let (said, mut seen) = on(&[Fault::None, fault], SOON, |joined| {
             let mut ranks = joined.unwrap();
             ranks.all_gather("first", vec![1]).unwrap();
             let error = ranks.all_gather("second", vec![2]).unwrap_err();
-            assert!(ranks.calls.aborted);
             assert_eq!(ranks.barrier().unwrap_err(), error, "nothing goes on after it");
             error.to_string()
         });
+        seen.aborted.sort_unstable();
+        assert_eq!(seen.aborted, [0, 1]);
         assert!(said[1].contains(words), "{said:?}");
         assert!(said[0].contains("NCCL: no second within"), "{said:?}");
     }
@@ -184,7 +213,7 @@ fn nccl_that_is_stuck_or_fails_is_ended_on_all_ranks_and_says_so() {
 
 #[test]
 fn ranks_that_do_different_things_are_named() {
-    let errors = on(&[Fault::None; 2], PATIENT, |joined| {
+    let (errors, _) = on(&[Fault::None; 2], PATIENT, |joined| {
         let mut ranks = joined.unwrap();
         let what = if ranks.rank() == 0 { "weights" } else { "gradients" };
         ranks.all_gather(what, vec![1]).unwrap_err()
@@ -196,6 +225,29 @@ fn ranks_that_do_different_things_are_named() {
 
 #[test]
 fn a_rank_0_without_an_id_keeps_nobody_waiting() {
-    let errors = on(&[Fault::NoId, Fault::None], PATIENT, |joined| joined.err().unwrap().to_string());
+    let (errors, _) = on(&[Fault::NoId, Fault::None], PATIENT, |joined| joined.err().unwrap().to_string());
     assert_eq!(errors, ["rank 0 failed: NCCL: ncclSystemError", "rank 0 failed: NCCL: it has no id for the others"]);
+}
+
+#[test]
+fn training_over_nccl_has_the_bits_of_one_process() {
+    let train = |learner: &mut Learner| {
+        for (step, count) in [(1, 9), (2, 5)] {
+            learner.train(groups(step, count)).unwrap();
+        }
+        bits(learner)
+    };
+    let alone = train(&mut learner(settings()));
+    for count in [2, 3] {
+        let (found, _) = on(&vec![Fault::None; count], PATIENT, |joined| {
+            let ranks = joined.unwrap();
+            let division = Division::new(ranks.rank(), ranks.ranks());
+            // As those of `learner`.
+            let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
+            let mut learner = Learner::new_rank(config(), parameters, settings(), division).unwrap();
+            learner.join(Some(Arc::new(Mutex::new(ranks))));
+            train(&mut learner)
+        });
+        assert!(found.iter().all(|bits| *bits == alone), "{count} ranks");
+    }
 }
