@@ -76,7 +76,7 @@ class Run:
         model = folder / "model"
         recipe = folder / "recipe.toml"
         recipe.write_text(RECIPE.format(steps=options.steps + SKIPPED, model=model, prompts=self.samples // GROUP, group=GROUP, tokens=options.tokens))
-        shape = ["--set", "model.fresh.context_tokens=4096"]
+        shape = ["--set", "model.fresh.context_tokens=4096", "--set", "model.fresh.tied=false"]
         subprocess.run([evenkeel, "model", *shape, "--out", str(model)], check=True, stdout=subprocess.DEVNULL)
         milliseconds = [str(int(1000 * seconds)) for seconds in (options.sample, options.verdict, options.step)]
         self.cluster = subprocess.Popen([cluster, str(model), str(engines), str(options.workers), *milliseconds], stdin=subprocess.PIPE,

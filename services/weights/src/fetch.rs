@@ -154,25 +154,25 @@ impl FileJob {
             }
             Ok::<_, std::io::Error>(writer)
         });
-        let mut at = begin;
-        let cut = loop {
+        let (mut at, mut cut) = (begin, None);
+        while at < end && cut.is_none() {
             match tokio::time::timeout(source.idle_timeout, stream.message()).await.unwrap_or_else(|_| Err(silent())) {
+                Ok(Some(message)) if message.content.len() as u64 > end - at => {
+                    cut = Some(Status::data_loss("the learner sent more than was asked for"));
+                }
                 Ok(Some(message)) => {
                     let size = message.content.len();
-                    if size as u64 > end - at {
-                        break Some(Status::data_loss("the learner sent more than was asked for"));
-                    }
                     at += size as u64;
                     if sender.send(message.content).await.is_err() {
-                        break None;
+                        // Writing has failed, and says why.
+                        break;
                     }
                     source.rate.take(size).await;
                 }
-                Ok(None) if at < end => break Some(Status::unavailable("the stream ended early")),
-                Ok(None) => break None,
-                Err(status) => break Some(status),
+                Ok(None) => cut = Some(Status::unavailable("the stream ended early")),
+                Err(status) => cut = Some(status),
             }
-        };
+        }
         drop(sender);
         let writer = writing.await.map_err(|error| failed(&self.path, &std::io::Error::other(error)))?;
         Ok((writer.map_err(|error| failed(&self.path, &error))?, cut))

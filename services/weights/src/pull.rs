@@ -134,10 +134,9 @@ async fn begin(
     blocking(turn, move || {
         let partial = folders.partial(&name);
         let failed = |error: std::io::Error| ServiceError::file(partial.display(), &error);
-        std::fs::create_dir_all(&partial).map_err(failed)?;
         let names: BTreeSet<&str> = files.iter().map(|file| file.name.as_str()).collect();
         let mut there = 0;
-        for entry in std::fs::read_dir(&partial).map_err(failed)?.flatten() {
+        for entry in std::fs::read_dir(&partial).into_iter().flatten().flatten() {
             match entry.file_name().to_str().is_some_and(|name| names.contains(name)) {
                 true => there += entry.metadata().map_or(0, |metadata| metadata.len()),
                 false => std::fs::remove_file(entry.path()).map_err(failed)?,
@@ -145,6 +144,7 @@ async fn begin(
         }
         let needed = files.iter().fold(0_u64, |sum, file| sum.saturating_add(file.size_bytes));
         folders.make_room(&name, needed.saturating_sub(there))?;
+        std::fs::create_dir_all(&partial).map_err(failed)?;
         let of_copy = |(path, description): (PathBuf, WeightsDescribeResponse)| before(&path, description);
         Ok(Begun { before: folders.newest().map(of_copy).unwrap_or_default(), partial })
     })

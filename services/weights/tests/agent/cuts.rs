@@ -20,7 +20,7 @@ async fn a_stream_that_is_cut_goes_on_where_it_ended() {
         let pulled = agent.pull(&published).await.unwrap();
         assert_same(&pulled.path, &published);
         assert_eq!((pulled.fetched_bytes, source.sent()), (published.size(), published.size()), "nothing came twice");
-        assert!(source.calls() >= 5 + 4, "{} calls", source.calls());
+        assert!(source.calls() > published.files.len(), "{} calls", source.calls());
     })
     .await;
 }
