@@ -7429,6 +7429,7 @@ pub struct PullResponse {
     #[prost(uint64, tag = "3")]
     pub reused_bytes: u64,
 }
+/// Request for the state of the agent.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct WeightsAgentGetStatusRequest {}
 /// What an agent has.
