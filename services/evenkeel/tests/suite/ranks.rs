@@ -385,7 +385,6 @@ fn a_learner_that_is_served_has_ranks_and_one_that_is_killed_is_waited_for() {
             place("weights"),
             "training.ranks.count=2".to_owned(),
             format!("training.ranks.address=127.0.0.1:{meeting}"),
-            "training.compute.threads=1".to_owned(),
         ];
         let mut command = command("learner", &settings);
         command.env("RANK", number.to_string());
