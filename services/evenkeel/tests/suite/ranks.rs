@@ -305,8 +305,11 @@ fn a_rank_that_is_stopped_before_the_end_says_so_and_another_takes_its_place() {
     let short = ["checkpoint.grace=1s"];
     let mut all = start_all(&out, 2, port, &short);
     wait_for("a step", || count_lines(&out.join("metrics.jsonl")) > 1);
+    // The run must not be over within the second that is left to the rank.
+    all[0].signal("STOP");
     all[1].signal("TERM");
     let status = all[1].0.wait().unwrap();
+    all[0].signal("CONT");
     // A scheduler would not start again what ended with 0.
     assert_eq!(status.code(), Some(143), "{status}");
     all[1] = start(&out, 1, 2, port, &short);
