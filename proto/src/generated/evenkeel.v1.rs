@@ -467,6 +467,10 @@ pub struct GenerateItem {
     /// as DEADLINE with the reason ENGINE_DEADLINE. Absent: only `deadline_ms`. At least 1.
     #[prost(uint64, optional, tag = "11")]
     pub engine_deadline_ms: ::core::option::Option<u64>,
+    /// Name of the engine, as in GetStatus, that sampled what the item goes on from and may still have it in its prefix cache: it takes the
+    /// item while it has the version and room. A hint: with an unknown or busy one the item goes to any engine. Empty: no preference.
+    #[prost(string, tag = "12")]
+    pub preferred_engine: ::prost::alloc::string::String,
 }
 /// How tokens are sampled. Every field except the stop tokens is required: engine defaults never apply.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3370,6 +3374,21 @@ pub struct TrainSample {
     /// 64, each name once, and the same weights in all samples of a group; a sample may lack some.
     #[prost(message, repeated, tag = "8")]
     pub components: ::prost::alloc::vec::Vec<RewardComponent>,
+    /// Of an episode whose turns have prompts of their own, as templates render them that write earlier turns otherwise: each of these begins a
+    /// sequence. Ascending by segment. Whatever the number of sequences, the sample is one response: its length is that of all segments, and
+    /// all of its tokens have one weight. Empty: the response follows the prompt of the group.
+    #[prost(message, repeated, tag = "9")]
+    pub contexts: ::prost::alloc::vec::Vec<TurnContext>,
+}
+/// What the model saw before a turn, where that is not the prompt of the group and the segments before it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnContext {
+    /// The first segment that was sampled after it: an index in `segments`, at least 1.
+    #[prost(uint32, tag = "1")]
+    pub segment: u32,
+    /// All of what it saw; at least one id.
+    #[prost(uint32, repeated, tag = "2")]
+    pub token_ids: ::prost::alloc::vec::Vec<u32>,
 }
 /// A part of a reward.
 #[derive(Clone, PartialEq, ::prost::Message)]

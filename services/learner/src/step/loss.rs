@@ -121,13 +121,13 @@ impl<'a> PolicyLoss<'a> {
 }
 
 impl TokenLoss for PolicyLoss<'_> {
-    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
+    fn coefficients(&self, index: usize, _: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
         let count = scores.logp.len();
         let mut out = Coefficients { logp: vec![0.0; count], entropy: vec![0.0; count] };
         let members = self.batches.members(index);
         let mut stats = Vec::with_capacity(members.len());
         for (sequence, &response) in members.iter().enumerate() {
-            let range = batch.scored(sequence);
+            let range = self.batches.scored(index, sequence);
             let planned = self.responses[response];
             let (logp, entropy) = (&scores.logp[range.clone()], &scores.entropy[range.clone()]);
             stats.push((response, self.response(planned, logp, entropy, &mut out.logp[range.clone()])?));
@@ -138,7 +138,7 @@ impl TokenLoss for PolicyLoss<'_> {
         for (sequence, (response, of_response)) in stats.into_iter().enumerate() {
             results.stats[response] = of_response;
             if let Some(kept) = results.logp.get_mut(response) {
-                *kept = scores.logp[batch.scored(sequence)].to_vec();
+                *kept = scores.logp[self.batches.scored(index, sequence)].to_vec();
             }
         }
         Ok(out)

@@ -4,6 +4,7 @@
 mod accumulation;
 mod bad_input;
 mod checkpoints;
+mod episodes;
 mod lag;
 mod lora;
 mod probe;
