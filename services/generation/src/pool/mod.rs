@@ -99,6 +99,12 @@ impl EnginePool {
         engines.iter().cloned().zip(snapshots).filter(|(_, snapshot)| !drained(snapshot)).collect()
     }
 
+    /// The engine of that name.
+    pub(crate) fn named(&self, name: &str) -> Option<EngineId> {
+        let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+        engines.iter().rev().find(|engine| engine.name() == name).map(|engine| engine.id())
+    }
+
     pub(crate) fn engine(&self, id: EngineId) -> Arc<PooledEngine> {
         let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&engines[id])
