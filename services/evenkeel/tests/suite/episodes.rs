@@ -69,7 +69,9 @@ fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not(
     let dir = tempfile::tempdir().unwrap();
     let recipe = recipe(dir.path());
     let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
-    succeed(train(&recipe, &whole));
+    let said = succeed(train(&recipe, &whole));
+    let said = String::from_utf8_lossy(&said.stderr).into_owned() + &String::from_utf8_lossy(&said.stdout);
+    assert!(!said.contains("audit: "), "the learner counts what was sent, added tokens included: {said}");
     let process = Process::start(train(&recipe, &killed));
     wait_for("three steps", || count_lines(&killed.join("metrics.jsonl")) >= 3);
     process.kill();

@@ -6,7 +6,7 @@ use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, R
 use evenkeel_hf::Folder;
 use evenkeel_tasks::Problem;
 
-use super::turns::{EpisodeText, EpisodeTexts};
+use super::turns::{Asked, EpisodeText, EpisodeTexts};
 use crate::error::RunError;
 use crate::settings::{DataSettings, LoopSettings};
 use crate::text::Tokenizer;
@@ -73,6 +73,13 @@ impl Encoder {
             rendered.extend(self.renderer_of(&alike[0]).render_all(&asked));
         }
         rendered
+    }
+
+    /// What a problem asks, where the turns of its environment have prompts of their own.
+    pub(super) fn asked(&self, problem: &Problem) -> Option<Arc<Asked>> {
+        let rewrites = self.episodes.get(environment(problem)?)?.rewrites();
+        let (prompt, suffix) = problem.asked();
+        rewrites.then(|| Arc::new(Asked { prompt: prompt.clone(), suffix: suffix.map(str::to_owned) }))
     }
 
     fn renderer_of(&self, problem: &Problem) -> &PromptRenderer {

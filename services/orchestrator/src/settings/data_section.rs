@@ -26,6 +26,8 @@ pub enum DataKind {
     Arithmetic,
     /// Programs over one number, also generated: `add 12, times 3`.
     Programs,
+    /// Products of numbers of three digits, also generated, for a model with the environment `calculator`: a few have a demonstration.
+    Products,
     /// Sums of four digits, also generated, whose demonstrations end with filler tokens as `trails` says.
     Trails,
     /// Sums as they stand and in words, also generated, for pretrained models; `word_problems` says which.
@@ -199,6 +201,7 @@ impl DataSettings {
             _ => match self.kind() {
                 DataKind::Arithmetic => "arithmetic",
                 DataKind::Programs => "programs",
+                DataKind::Products => "products",
                 DataKind::Trails => "trails",
                 DataKind::WordProblems => "word-problems",
                 DataKind::Files => DATA,

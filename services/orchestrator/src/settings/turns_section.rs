@@ -42,6 +42,8 @@ pub enum EarlierTurns {
     AsTemplate,
     /// They stay in the context as they were sampled, reasoning included.
     Keep,
+    /// They are written as the template has it: each turn has a prompt of its own, and is trained on after that prompt.
+    Rewrite,
 }
 
 section! {
@@ -63,7 +65,8 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_calls: Option<ToolCallSetting> = None,
         /// What becomes of earlier turns that the chat template would write otherwise than they were sampled, as templates do that strip reasoning:
-        /// `as-template` refuses such a template, with `keep` they stay in the context as they were sampled.
+        /// `as-template` refuses such a template, with `keep` they stay in the context as they were sampled, with `rewrite` each turn has a
+        /// prompt of its own as the template renders it. An episode then has several sequences, and counts as one response.
         earlier_turns: EarlierTurns = EarlierTurns::AsTemplate,
         /// Time limit of one answer of an environment. Waiting for a worker does not count.
         #[serde(with = "HumanDuration")]

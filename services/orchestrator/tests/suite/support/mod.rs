@@ -1,5 +1,6 @@
 //! Fake services over real loopback gRPC: deterministic responses in an order that is different in every run.
 
+pub(crate) mod calculator;
 pub(crate) mod environment;
 pub(crate) mod generation;
 pub(crate) mod learner;
