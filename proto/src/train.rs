@@ -8,6 +8,8 @@ use crate::v1::{RewardComponent, TrainGroup, TrainHeader, TrainKind, TrainSample
 
 /// Most components of a reward.
 const MAX_COMPONENTS: usize = 64;
+/// Most prompts of turns that have their own: a learner takes all sequences of a response at once.
+const MAX_CONTEXTS: usize = 64;
 
 impl TrainHeader {
     /// Refuses a header that can belong to no step.
@@ -98,6 +100,8 @@ impl TrainSample {
 
     /// Refuses contexts that begin nothing.
     fn validate_contexts(&self) -> Result<(), FieldError> {
+        let count = self.contexts.len();
+        FieldError::ensure(count <= MAX_CONTEXTS, "contexts", count, format!("at most {MAX_CONTEXTS}"))?;
         let mut least = 1;
         for (index, TurnContext { segment, token_ids }) in self.contexts.iter().enumerate() {
             let within = |error: FieldError| error.within(format_args!("contexts[{index}]"));
@@ -211,6 +215,7 @@ mod tests {
             (vec![(3, vec![7])], "contexts[0].segment is 3, allowed: 1 to 2"),
             (vec![(2, vec![7]), (2, vec![7])], "contexts[1].segment is 2, allowed: 3 to 2"),
             (vec![(1, vec![])], "contexts[0].token_ids is empty"),
+            (vec![(1, vec![7]); 65], "contexts is 65, allowed: at most 64"),
         ] {
             let error = with(&contexts).response().unwrap_err().to_string();
             assert!(error.starts_with(words), "{error}");

@@ -3376,7 +3376,7 @@ pub struct TrainSample {
     pub components: ::prost::alloc::vec::Vec<RewardComponent>,
     /// Of an episode whose turns have prompts of their own, as templates render them that write earlier turns otherwise: each of these begins a
     /// sequence. Ascending by segment. Whatever the number of sequences, the sample is one response: its length is that of all segments, and
-    /// all of its tokens have one weight. Empty: the response follows the prompt of the group.
+    /// all of its tokens have one weight. At most 64. Empty: the response follows the prompt of the group.
     #[prost(message, repeated, tag = "9")]
     pub contexts: ::prost::alloc::vec::Vec<TurnContext>,
 }
