@@ -6841,6 +6841,12 @@ pub struct EnvironmentInfo {
     /// The tools that the model may call.
     #[prost(message, repeated, tag = "3")]
     pub tools: ::prost::alloc::vec::Vec<ToolInfo>,
+    /// Whether the user may say something to a turn: the episode need not end with one that calls no tool.
+    #[prost(bool, tag = "4")]
+    pub user_speaks: bool,
+    /// `sha256:` and 64 hexadecimal digits of the file that it is in, or of what its server says of it; empty where it comes with the program.
+    #[prost(string, tag = "5")]
+    pub digest: ::prost::alloc::string::String,
 }
 /// A tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
+use evenkeel_episode::Descriptions;
 use evenkeel_hf::Folder;
 use evenkeel_tasks::Problem;
 
@@ -49,9 +50,14 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// # Errors
     /// As [`DataSettings::prompt_renderer`]; a chat template that does not go with the turns of an environment.
-    pub(crate) fn new(folder: &Folder, tokenizer: Tokenizer, settings: &LoopSettings) -> Result<Self, RunError> {
+    pub(crate) fn new(
+        folder: &Folder,
+        tokenizer: Tokenizer,
+        settings: &LoopSettings,
+        described: &Descriptions,
+    ) -> Result<Self, RunError> {
         let prompts = settings.data.renderer_with(folder, tokenizer.shared())?;
-        let episodes = EpisodeText::all(&prompts, &tokenizer, settings)?;
+        let episodes = EpisodeText::all(&prompts, &tokenizer, settings, described)?;
         Ok(Self { prompts, tokenizer, episodes })
     }
 

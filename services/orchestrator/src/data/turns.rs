@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use evenkeel_chat::{Observation, PromptRenderer, TurnRenderer, TurnSettings};
-use evenkeel_episode::BuiltIn;
 use evenkeel_episode::budget::Budget;
 use evenkeel_episode::tool_calls::{self, CallForm, Turn};
+use evenkeel_episode::{Description, Descriptions, Origin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
 
@@ -47,7 +47,7 @@ impl EpisodeText {
     /// # Errors
     /// A chat template that does not go with turns, by the setting that helps.
     fn new(
-        built_in: BuiltIn,
+        environment: &Description,
         prompts: &PromptRenderer,
         tokenizer: &Tokenizer,
         settings: &LoopSettings,
@@ -56,17 +56,21 @@ impl EpisodeText {
         let renderer = TurnRenderer::new(
             prompts,
             &TurnSettings {
-                system_prompt: built_in.system_prompt().to_owned(),
-                tools: built_in.tools().iter().map(evenkeel_episode::Tool::function).collect(),
+                system_prompt: environment.system_prompt.clone(),
+                tools: environment.tools.iter().map(evenkeel_episode::Tool::function).collect(),
                 tools_in: turns.tools_in(),
-                user_speaks: built_in.user_speaks(),
+                user_speaks: environment.user_speaks,
                 keeps_turns: turns.earlier_turns == EarlierTurns::Keep,
             },
         )
         .map_err(by_setting)?;
-        let form = turns
-            .call_form(CallForm::of_template(|word| renderer.mentions(word)))
-            .map_err(|error| error.within("turns"))?;
+        let form = match environment.tools.is_empty() {
+            // Whatever looks like a call is answered that there is no such tool.
+            true => CallForm::Hermes,
+            false => turns
+                .call_form(CallForm::of_template(|word| renderer.mentions(word)))
+                .map_err(|error| error.within("turns"))?,
+        };
         Ok(Self {
             renderer,
             form,
@@ -77,7 +81,7 @@ impl EpisodeText {
         })
     }
 
-    /// Those of all environments of the settings.
+    /// Those of all environments of the settings; `described` are those that do not come with the program.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -85,12 +89,19 @@ impl EpisodeText {
         prompts: &PromptRenderer,
         tokenizer: &Tokenizer,
         settings: &LoopSettings,
+        described: &Descriptions,
     ) -> Result<EpisodeTexts, RunError> {
         let mut texts = BTreeMap::new();
         for name in settings.data.environment.iter().chain(&settings.data.environments) {
             if !texts.contains_key(name) {
-                let built_in = BuiltIn::named("data.environment", name)?;
-                texts.insert(name.clone(), Arc::new(Self::new(built_in, prompts, tokenizer, settings)?));
+                let environment = match Origin::of("data.environment", name)? {
+                    Origin::BuiltIn(built_in) => Description::from(built_in),
+                    _ => described.get(name).cloned().ok_or_else(|| {
+                        let allowed = "an environment that a worker has described (endpoints.environment)";
+                        FieldError::quoted("data.environment", name, allowed)
+                    })?,
+                };
+                texts.insert(name.clone(), Arc::new(Self::new(&environment, prompts, tokenizer, settings)?));
             }
         }
         Ok(Arc::new(texts))

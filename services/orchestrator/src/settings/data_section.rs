@@ -164,8 +164,9 @@ section! {
         /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math` or `code`. Empty:
         /// mathematics or code, as their columns say.
         verifier: String = String::new(),
-        /// Where every task is done in several turns that does not name an environment itself: `calculator` or `guess-number`. Absent: it is answered
-        /// in one turn. The section `turns` has the rest.
+        /// Where every task is done in several turns that does not name an environment itself: `calculator`, `guess-number`, `python`, the path of a
+        /// Python file with an environment of one's own, or `openenv:ws://HOST:PORT`. Absent: it is answered in one turn. The section `turns` has
+        /// the rest.
         #[serde(skip_serializing_if = "Option::is_none")]
         environment: Option<String> = None,
         /// Environments that rows may name in their column `environment`. Empty: the column is not looked at.

@@ -125,7 +125,7 @@ impl LoopSettings {
     pub(super) fn validate_turns(&self) -> Result<(), FieldError> {
         let named = self.data.environment.iter().chain(&self.data.environments);
         for name in named.clone() {
-            evenkeel_episode::BuiltIn::named("data.environment", name)?;
+            evenkeel_episode::Origin::of("data.environment", name)?;
         }
         if named.count() == 0 {
             return Ok(());

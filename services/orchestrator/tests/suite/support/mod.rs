@@ -145,6 +145,7 @@ impl Cluster {
             reward: vec![url(REWARD)],
             learner: url(LEARNER),
             environment: Vec::new(),
+            described: Default::default(),
             verifiers: Default::default(),
         }
     }
