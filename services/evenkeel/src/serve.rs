@@ -52,7 +52,10 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
             evenkeel_reward::bind_with_worker_processes(load::<RewardSettings>(&options)?, guest::worker_process)
                 .await?
         }
-        Service::Environment => evenkeel_environment::bind(load::<EnvironmentSettings>(&options)?).await?,
+        Service::Environment => {
+            let settings = load::<EnvironmentSettings>(&options)?;
+            evenkeel_environment::bind_with_worker_processes(settings, guest::session_process).await?
+        }
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
         Service::Learner => {
             let settings = load::<LearnerSettings>(&options)?;
@@ -96,7 +99,10 @@ fn section_of(recipes: &[String], service: Service) -> Result<Table> {
         Service::Engine => to_table(&recipe.engine)?,
         Service::Generation => to_table(&recipe.generation)?,
         Service::Reward => to_table(&recipe.reward)?,
-        Service::Environment => to_table(&recipe.environment)?,
+        Service::Environment => {
+            let named = recipe.data.environment.iter().chain(&recipe.data.environments);
+            to_table(&recipe.environment.clone().with(named))?
+        }
         Service::Learner => to_table(&recipe.learner_service())?,
         Service::Tinker => {
             let sections = [("learner", to_table(&recipe.learner)?), ("engine", to_table(&recipe.engine)?)];

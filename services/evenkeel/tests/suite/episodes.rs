@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, wait_for, written_model};
 
 /// Says who spoke, names the tools, and ends every turn with `<eos>`.
-const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
+pub(crate) const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
     {% for m in messages %}{{ m.role }}\n{{ m.content }}\
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<eos>\n{% endfor %}\
     {% if add_generation_prompt %}assistant\n{% endif %}";
 
-fn call(name: &str, arguments: &str) -> String {
+pub(crate) fn call(name: &str, arguments: &str) -> String {
     format!("<tool_call>{{\"name\": \"{name}\", \"arguments\": {{{arguments}}}}}</tool_call>")
 }
 

@@ -24,6 +24,7 @@ mod lora_vllm;
 mod newcomer;
 mod not_finite;
 mod observed;
+mod own_environment;
 mod pipeline;
 mod plain_http;
 mod python;
