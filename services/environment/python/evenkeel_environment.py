@@ -175,7 +175,7 @@ def observed(answer, action, episode):
     done = bool(done or episode.done or answer is None)
     if answer is None:
         answers = []
-    elif isinstance(answer, list) and action.calls:
+    elif isinstance(answer, list):
         answers = answer
     else:
         answers = [answer]

@@ -305,5 +305,6 @@ async fn a_process_that_dies_or_hangs_while_it_opens_an_episode_has_failed_and_i
     }
     stream.begin("b", &file.name(), "{}").await;
     assert!(stream.turn(say("b", 1, "end")).await.done);
+    assert_eq!(stream.scored().await, None);
     assert_eq!(worker.status().await.open_episodes, 0);
 }

@@ -20,7 +20,7 @@ async fn worker(memory: ByteSize) -> Worker {
         settings.sandbox.memory = Some(memory);
         settings.sandbox.threads = 2;
         settings.sandbox.time = Duration::from_secs(1);
-        settings.sandbox.output = 100;
+        settings.sandbox.output = 150;
     })
     .await
 }
@@ -41,7 +41,7 @@ async fn programs_of_an_episode_share_an_interpreter_and_their_faults_are_observ
     let observed = stream.turn(run("a", 2, &["n / 0", "n", "print('x' * 1000)"])).await;
     assert!(observed.messages[0].content.ends_with("ZeroDivisionError: division by zero"));
     assert_eq!(observed.messages[1].content, "6");
-    assert!(observed.messages[2].content.ends_with("[cut off: 100 of 1001 characters]"));
+    assert!(observed.messages[2].content.ends_with("[cut off: 150 of 1001 characters]"));
     let observed = stream.turn(run("a", 3, &["print('so far')\nwhile True: pass", "n"])).await;
     let texts: Vec<_> = observed.messages.iter().map(|message| message.content.as_str()).collect();
     let ended = "so far\nerror: the program was ended: it took longer than 1 s. The interpreter starts anew, without its variables.";
