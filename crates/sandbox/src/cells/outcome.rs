@@ -34,7 +34,7 @@ impl CellOutcome {
             ExitStatus::TimeLimit => ended(format!("it took longer than {} s", limit.as_secs_f64())),
             ExitStatus::OutOfMemory => ended("it used more memory than it may".to_owned()),
             ExitStatus::OutputLimit => ended("it wrote more than it may".to_owned()),
-            ExitStatus::Exited(code) => ended(format!("it ended its process with the exit code {code}")),
+            ExitStatus::Exited(_) => ended("it ended its interpreter".to_owned()),
             ExitStatus::Trapped(why) => ended(why),
             // The program in the interpreter catches whatever a cell raises; a cell may have broken that.
             ExitStatus::Raised(why)
