@@ -27,7 +27,7 @@ HERE = ROOT / "deploy" / "kubernetes"
 # The newest that the package knows, and the oldest that the manifests are meant for.
 VERSIONS = ("1.31", "1.37")
 # A component that no overlay needs by itself, or that may be added to one.
-COMBINATIONS = {"cpu": [], "one-gpu-node": [], "many-nodes": [], "cpu+tls": ["tls"], "one-gpu-node+tls": ["tls"]}
+COMBINATIONS = {"cpu": [], "one-gpu-node": [], "many-nodes": [], "batch": [], "cpu+tls": ["tls"], "one-gpu-node+tls": ["tls"]}
 PAGE = ROOT / "docs" / "kubernetes.md"
 MARK = ("<!-- arrows: written by .ci/kubernetes.sh --write -->\n\n", "\n<!-- end of arrows -->")
 
@@ -57,7 +57,7 @@ def render(combination):
 
 
 def schema_faults(documents):
-    custom = {"LeaderWorkerSet": "leaderworkerset", "ScaledObject": "scaledobject"}
+    custom = {"LeaderWorkerSet": "leaderworkerset", "ScaledObject": "scaledobject", "JobSet": "jobset"}
     for document in documents:
         where = f"{document['kind']} {document['metadata']['name']}"
         for version in VERSIONS:
@@ -135,6 +135,7 @@ def content_faults(documents, overlay, table, known, made):
     yield from rules.probes(documents)
     yield from rules.storage(documents, made)
     yield from rules.names(documents, table)
+    yield from rules.ranks(documents)
     yield from arrows.faults(documents, rules.workloads(documents), table, overlay)
     yield from said_faults(documents, known)
 

@@ -35,7 +35,7 @@ def policies(table, overlay=None):
         arrows = [arrow for arrow in table["arrows"] if arrow.get("only") == overlay]
         ingress = [{"from": [peer_entry(table, arrow["from"])]} | ports_entry(arrow["ports"]) for arrow in arrows if arrow["to"] == service]
         egress = [{"to": [peer_entry(table, arrow["to"])]} | ports_entry(arrow["ports"]) for arrow in arrows if arrow["from"] == service]
-        if overlay and not ingress and not egress:
+        if not ingress and not egress:
             continue
         documents.append({
             "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": f"{service}-{overlay}" if overlay else service},

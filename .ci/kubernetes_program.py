@@ -30,7 +30,7 @@ def service_keys(text):
     """The keys of the settings of each server, without the name of its section in a recipe."""
     table = sections(text)
     keys = {service: {key.removeprefix(service + ".") for name, entries in table.items() if name.split(".")[0] == service for key in entries}
-            for service in ("engine", "generation", "reward")}
+            for service in ("engine", "generation", "reward", "environment")}
     server = {key for key in keys["generation"] if key.startswith("server.")}
     client = {key.removeprefix("services.") for name, entries in table.items() if name.startswith("services.client") for key in entries}
     for service, parts in {"learner": ["server", "training"], "orchestrator": ["server", "endpoints", "client", "start", "limits", "page"],

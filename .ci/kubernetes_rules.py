@@ -15,7 +15,7 @@ WRITES = {"learner": {"/data/weights", "/data/checkpoints"}, "orchestrator": {"/
 
 
 def templates(documents):
-    """(name, template of pods, document), of the two templates of a LeaderWorkerSet as well."""
+    """(name, template of pods, document), of each template of a LeaderWorkerSet and a JobSet as well."""
     for document in documents:
         if document["kind"] in KINDS:
             yield document["metadata"]["name"], document["spec"]["template"], document
@@ -26,6 +26,9 @@ def templates(documents):
             for part in ("leaderTemplate", "workerTemplate"):
                 if part in template:
                     yield f"{document['metadata']['name']} ({part})", template[part], document
+        elif document["kind"] == "JobSet":
+            for job in document["spec"]["replicatedJobs"]:
+                yield f"{document['metadata']['name']} ({job['name']})", job["template"]["spec"]["template"], document
 
 
 def containers(template):
@@ -163,6 +166,42 @@ def storage(documents, secrets):
         together = all("podAffinity" in template["spec"].get("affinity", {}) for _, template in pods)
         if len(pods) > 1 and modes != ["ReadWriteMany"] and not together:
             yield f"the volume `{claim}` is {', '.join(modes)} and mounted by pods that may be on several nodes: {', '.join(name for name, _ in pods)}"
+
+
+GLOBAL_INDEX = "metadata.labels['jobset.sigs.k8s.io/job-global-index']"
+
+
+def ranks(documents):
+    """The ranks of a JobSet: numbered over all Jobs, as many as they are told; the run is over with rank 0, and whoever is taken away comes back."""
+    recipe = next((document["data"].get("recipe.toml", "") for document in documents if document["kind"] == "ConfigMap"), "")
+    for document in documents:
+        if document["kind"] != "JobSet":
+            continue
+        name, spec = document["metadata"]["name"], document["spec"]
+        jobs, network = spec["replicatedJobs"], spec.get("network", {})
+        first, count = jobs[0], sum(job.get("replicas", 1) for job in jobs)
+        if first.get("replicas", 1) != 1 or spec.get("successPolicy", {}).get("targetReplicatedJobs") != [first["name"]]:
+            yield f"JobSet {name}: it does not end with rank 0, which is `{first['name']}`"
+        if first["template"]["spec"].get("backoffLimit") != 0:
+            yield f"JobSet {name}: rank 0 would be started again among ranks that are done"
+        address = f"{name}-{first['name']}-0-0.{network.get('subdomain', name)}:"
+        if f'address = "{address}' not in recipe:
+            yield f"JobSet {name}: the recipe's learner.ranks.address is not {address}PORT"
+        if network.get("publishNotReadyAddresses") is not True or network.get("enableDNSHostnames") is not True:
+            yield f"JobSet {name}: rank 0 has no name before it is ready"
+        for job in jobs:
+            where, pod = f"JobSet {name}: {job['name']}", job["template"]["spec"]
+            container = pod["template"]["spec"]["containers"][0]
+            own = {entry["name"]: entry for entry in container.get("env", [])}
+            if own.get("RANK", {}).get("valueFrom", {}).get("fieldRef", {}).get("fieldPath") != GLOBAL_INDEX:
+                yield f"{where}: RANK is not its number over all Jobs"
+            if own.get("WORLD_SIZE", {}).get("value") != str(count):
+                yield f"{where}: WORLD_SIZE is not {count}, the number of Jobs"
+            if "--continue" not in container["args"]:
+                yield f"{where}: does not go on with its run when it is made again"
+            ignores = [rule for rule in pod.get("podFailurePolicy", {}).get("rules", []) if rule["action"] == "Ignore"]
+            if job is not first and not any(c["type"] == "DisruptionTarget" for rule in ignores for c in rule.get("onPodConditions", [])):
+                yield f"{where}: a rank that is drained counts as a failure"
 
 
 def names(documents, table):

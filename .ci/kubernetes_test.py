@@ -13,7 +13,7 @@ import kubernetes_program as program
 
 TABLE = yaml.safe_load((kubernetes.HERE / "arrows.yaml").read_text())
 KNOWN, MADE = kubernetes.reference(), kubernetes.secrets()
-RENDERED = {name: kubernetes.render(name) for name in ("cpu", "many-nodes")}
+RENDERED = {name: kubernetes.render(name) for name in ("cpu", "many-nodes", "batch")}
 
 
 def document(documents, kind, name):
@@ -127,6 +127,26 @@ class Faults(unittest.TestCase):
         def read_only(documents):
             next(mount for mount in container(documents, "StatefulSet", "learner")["volumeMounts"] if mount["name"] == "weights")["readOnly"] = True
         self.finds(read_only, "/data/weights is written to and mounted read-only")
+
+    def test_ranks_that_would_wait_for_ever(self):
+        def spec(documents):
+            return document(documents, "JobSet", "run")["spec"]
+        def job(documents, number):
+            return spec(documents)["replicatedJobs"][number]["template"]["spec"]
+        def rank(documents, number):
+            return job(documents, number)["template"]["spec"]["containers"][0]
+        def finds(plant, word):
+            self.finds(plant, word, overlay="batch")
+        finds(lambda d: spec(d)["replicatedJobs"][1].update(replicas=3), "WORLD_SIZE is not 4, the number of Jobs")
+        finds(lambda d: spec(d).pop("successPolicy"), "it does not end with rank 0")
+        finds(lambda d: job(d, 0).update(backoffLimit=6), "rank 0 would be started again among ranks that are done")
+        finds(lambda d: job(d, 1).pop("podFailurePolicy"), "others: a rank that is drained counts as a failure")
+        finds(lambda d: rank(d, 1)["env"].pop(0), "others: RANK is not its number over all Jobs")
+        finds(lambda d: rank(d, 0)["args"].remove("--continue"), "first: does not go on with its run")
+        finds(lambda d: spec(d)["network"].update(publishNotReadyAddresses=False), "rank 0 has no name before it is ready")
+        finds(lambda d: document(d, "JobSet", "run")["metadata"].update(name="mine"), "learner.ranks.address is not mine-first-0-0.mine:PORT")
+        finds(lambda d: policy(d, "run-batch")["ingress"].clear(), "the policies do not allow run -> run on 29500/TCP")
+        self.finds(lambda d: spec(d).update(completions=1), "completions", overlay="batch", check=kubernetes.faults)
 
     def test_names_that_lead_nowhere(self):
         self.finds(lambda d: d.remove(document(d, "Service", "learner")), "EVENKEEL__ENDPOINTS__LEARNER names `learner`, which is no Service")

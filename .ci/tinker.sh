@@ -42,6 +42,21 @@ recipe() {
     exec "$python" "$here/tinker_recipe.py" "$1" "$model" base_url="$url" model_name="$name" log_path="$work/$1" save_every=1 \
         "${@:2}"
 }
+# One that is killed after its second checkpoint and started again, which goes on from the last.
+killed_and_resumed() {
+    local of=$1 client
+    shift
+    (recipe "$of" "$@") >"$of.log" 2>&1 &
+    client=$!
+    until [ "$(checkpoints "$of")" -ge 2 ]; do
+        kill -0 "$client" 2>/dev/null || { cat "$of.log"; exit 1; }
+        sleep 0.2
+    done
+    kill -9 "$client"
+    wait "$client" 2>/dev/null || true
+    (recipe "$of" "$@") >"$of-resumed.log" 2>&1 || { cat "$of-resumed.log"; exit 1; }
+    cat "$work/$of/metrics.jsonl"
+}
 checkpoints() { cat "$work/$1/checkpoints.jsonl" 2>/dev/null | wc -l; }
 
 serve
@@ -49,17 +64,8 @@ echo "== the SDK"
 "$python" "$here/tinker_checks.py" "$url" "$name"
 
 echo "== sl_loop, killed after its second checkpoint and resumed"
-(recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3) >sl_loop.log 2>&1 &
-client=$!
-until [ "$(checkpoints sl_loop)" -ge 2 ]; do
-    kill -0 "$client" 2>/dev/null || { cat sl_loop.log; exit 1; }
-    sleep 0.2
-done
-kill -9 "$client"
-wait "$client" 2>/dev/null || true
-(recipe sl_loop batch_size=4 max_steps=6 learning_rate=1e-3) >sl_loop_resumed.log 2>&1 || { cat sl_loop_resumed.log; exit 1; }
-grep "Resuming from batch" sl_loop_resumed.log
-cat "$work/sl_loop/metrics.jsonl"
+killed_and_resumed sl_loop batch_size=4 max_steps=6 learning_rate=1e-3
+grep "Resuming from batch" sl_loop-resumed.log
 
 echo "== rl_loop, from the weights of sl_loop, which knows the form of an answer"
 mkdir rl_loop
@@ -71,6 +77,21 @@ print(json.dumps({**last, 'name': 'start', 'batch': 0}))
 (recipe rl_loop loss_fn=importance_sampling batch_size=2 group_size=6 max_tokens=12 max_steps=2 learning_rate=1e-4) >rl_loop.log 2>&1 || { cat rl_loop.log; exit 1; }
 cat "$work/rl_loop/metrics.jsonl"
 grep -q '"grad_norm"' "$work/rl_loop/metrics.jsonl"
+
+echo "== supervised/train.py by chat_sl, killed and resumed, with an evaluation on held-out data"
+killed_and_resumed chat_sl.train behavior_if_log_dir_exists=resume max_steps=6 learning_rate=1e-3 eval_every=3 batch_size=4 max_length=128
+grep -i "resum" chat_sl.train-resumed.log
+grep -q '"test/nll"' "$work/chat_sl.train/metrics.jsonl"
+
+echo "== rl/train.py by math_rl, killed and resumed"
+killed_and_resumed math_rl.train behavior_if_log_dir_exists=resume env=arithmetic groups_per_batch=2 group_size=4 max_tokens=8 \
+    max_steps=4 learning_rate=1e-4 loss_fn=importance_sampling eval_every=0
+grep -i "resum" math_rl.train-resumed.log
+echo "== the same, each mini-batch as it is complete, with ppo"
+mv math_rl.train math_rl.whole
+(recipe math_rl.train behavior_if_log_dir_exists=delete env=arithmetic groups_per_batch=2 group_size=4 max_tokens=8 max_steps=2 learning_rate=1e-4 \
+    loss_fn=ppo eval_every=0 num_substeps=2) >math_rl.log 2>&1 || { cat math_rl.log; exit 1; }
+cat "$work/math_rl.train/metrics.jsonl"
 
 echo "== a restart of the server"
 kill "$server"

@@ -1,8 +1,9 @@
 """Runs a recipe of tinker-cookbook as it is, with data and a tokenizer from this machine in the place of the hub's.
 
-    python tinker_recipe.py sl_loop|rl_loop TOKENIZER [SETTING=VALUE ...]
+    python tinker_recipe.py RECIPE TOKENIZER [SETTING=VALUE ...]
 
-TOKENIZER is the folder of the served model. The settings are the recipe's own.
+RECIPE is a module of tinker_cookbook.recipes: `sl_loop` and `rl_loop`, `chat_sl.train`, which is supervised/train.py, or `math_rl.train`, which
+is rl/train.py. TOKENIZER is the folder of the served model. The settings are the recipe's own.
 """
 
 import random
@@ -33,7 +34,8 @@ def load_dataset(name, *_, **__):
     else:
         pairs = list(examples())
         rows = {"question": [question for question, _ in pairs], "answer": [f"#### {answer}" for _, answer in pairs]}
-    return datasets.DatasetDict({"train": datasets.Dataset.from_dict(rows)})
+    held_out = {column: values[:8] for column, values in rows.items()}
+    return datasets.DatasetDict({"train": datasets.Dataset.from_dict(rows), "test": datasets.Dataset.from_dict(held_out)})
 
 
 def main():

@@ -3,7 +3,8 @@
 #
 #   deploy/certificates.sh [FOLDER]        FOLDER: deploy/certificates, or $EVENKEEL_CERTIFICATES
 #
-# Each service gets a folder of its own with ca.pem, certificate.pem and key.pem; `client` is for people who start and stop runs, `reader` for
+# Each service gets a folder of its own with ca.pem, certificate.pem and key.pem (`rank` is for the other ranks of a learner, `weights` for agents that
+# fetch weights); `client` is for people who start and stop runs, `reader` for
 # those who watch. A certificate names its service, as
 # clients in the network do (`reward`), and localhost, as clients on this machine do. Certificates are valid for $DAYS days (365). Run again,
 # it makes new certificates with the same authority. Whoever has authority/key.pem can make more: keep it elsewhere.
@@ -15,7 +16,7 @@ cd "$(dirname "$0")/.."
 folder=${1:-${EVENKEEL_CERTIFICATES:-deploy/certificates}}
 days=${DAYS:-365}
 user=10001
-services=(generation reward environment learner orchestrator gateway client reader)
+services=(generation reward environment learner rank weights orchestrator gateway client reader)
 command -v openssl >/dev/null || { echo "certificates.sh needs openssl" >&2; exit 1; }
 
 umask 077

@@ -4,7 +4,8 @@
     python3 deploy/studies/keep.py --free FOLDER    # instead removes weights and checkpoints of finished runs, 2 GB each for SmolLM2
 
 `evenkeel compare` takes a run as finished by these files alone, so that a comparison goes on in another checkout where it was left.
-Runs that are not finished are left out: nothing could resume them without their checkpoints.
+Runs that are not finished are left out: nothing could resume them without their checkpoints. The home directory is written as `~` in what is
+kept.
 """
 
 import argparse
@@ -25,6 +26,14 @@ def is_finished(run):
         return False
 
 
+def without_home(file):
+    """Whose machine it was is nobody's business, and says nothing about a run."""
+    text = file.read_text()
+    short = text.replace(str(Path.home()) + "/", "~/")
+    if short != text:
+        file.write_text(short)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", type=Path, help="the folder of a comparison")
@@ -42,7 +51,10 @@ def main():
         print(f"{len(finished)} of {len(runs)} runs are finished; {len(heavy)} folders removed")
         return
     files = [run / name for run in finished for name in OF_A_RUN] + [folder / name for name in OF_THE_COMPARISON]
-    files = [str(file) for file in files if file.is_file()]
+    files = [file for file in files if file.is_file()]
+    for file in files:
+        without_home(file)
+    files = [str(file) for file in files]
     subprocess.run(["git", "add", "--force", "--", *files], check=True)
     size = sum(Path(file).stat().st_size for file in files)
     print(f"{len(finished)} of {len(runs)} runs are finished; {len(files)} files, {size / 1024:.0f} KiB")

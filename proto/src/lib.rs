@@ -26,7 +26,7 @@ pub use ids::{GroupId, Purpose, SampleId};
 pub use names::Label;
 pub use sampling::SamplingSettings;
 pub use segments::{FlatResponse, append_sampled, flatten, validate_token_ids};
-pub use weights::{BASE_GROUP, validate_kept_versions};
+pub use weights::{BASE_GROUP, validate_digest, validate_kept_versions};
 
 /// Messages, clients and servers of package `evenkeel.v1`.
 #[allow(clippy::doc_lazy_continuation, clippy::doc_overindented_list_items, unreachable_pub, unused_qualifications)]

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 
 use crate::FieldError;
 use crate::segments::{FlatResponse, flatten};
-use crate::v1::{RewardComponent, TrainGroup, TrainHeader, TrainKind, TrainSample};
+use crate::v1::{RewardComponent, TrainGroup, TrainHeader, TrainKind, TrainSample, TurnContext};
 
 /// Most components of a reward.
 const MAX_COMPONENTS: usize = 64;
+/// Most prompts of turns that have their own: a learner takes all sequences of a response at once.
+const MAX_CONTEXTS: usize = 64;
 
 impl TrainHeader {
     /// Refuses a header that can belong to no step.
@@ -83,7 +85,37 @@ impl TrainSample {
         if response.token_ids.is_empty() {
             return Err(FieldError::new("segments", "empty", "at least one token"));
         }
+        self.validate_contexts()?;
         Ok(response)
+    }
+
+    /// Where each sequence of the response begins that has a prompt of its own: the index of its first token, and that prompt. The segments
+    /// and contexts are valid.
+    pub fn sequences(&self) -> impl Iterator<Item = (usize, &[u32])> {
+        self.contexts.iter().map(|context| {
+            let before = self.segments.iter().take(context.segment as usize);
+            (before.map(|segment| segment.token_ids.len()).sum(), context.token_ids.as_slice())
+        })
+    }
+
+    /// Refuses contexts that begin nothing.
+    fn validate_contexts(&self) -> Result<(), FieldError> {
+        let count = self.contexts.len();
+        FieldError::ensure(count <= MAX_CONTEXTS, "contexts", count, format!("at most {MAX_CONTEXTS}"))?;
+        let mut least = 1;
+        for (index, TurnContext { segment, token_ids }) in self.contexts.iter().enumerate() {
+            let within = |error: FieldError| error.within(format_args!("contexts[{index}]"));
+            let most = self.segments.len().saturating_sub(1);
+            if (*segment as usize) < least || *segment as usize > most {
+                let allowed = format!("{least} to {most}, the index of a segment, ascending");
+                return Err(within(FieldError::new("segment", segment, allowed)));
+            }
+            if token_ids.is_empty() {
+                return Err(within(FieldError::new("token_ids", "empty", "at least one id")));
+            }
+            least = *segment as usize + 1;
+        }
+        Ok(())
     }
 
     fn validate_components(&self) -> Result<(), FieldError> {
@@ -159,6 +191,33 @@ mod tests {
             ((0..65).map(|at| component(&at.to_string(), 1.0, 0.0)).collect(), "components is 65, allowed: at most 64"),
         ] {
             let error = with(components).unwrap_err().to_string();
+            assert!(error.starts_with(words), "{error}");
+        }
+    }
+
+    #[test]
+    fn contexts_begin_sequences_at_segments_one_after_the_other() {
+        let segment = |token: u32| Segment::sampled(vec![token; 2], vec![-0.1; 2], 0);
+        let segments: Vec<_> = (0..3).map(segment).collect();
+        let with = |contexts: &[(u32, Vec<u32>)]| TrainSample {
+            segments: segments.clone(),
+            contexts: contexts
+                .iter()
+                .map(|(segment, token_ids)| TurnContext { segment: *segment, token_ids: token_ids.clone() })
+                .collect(),
+            ..sample()
+        };
+        let two = with(&[(1, vec![7]), (2, vec![8, 9])]);
+        assert!(two.response().is_ok());
+        assert_eq!(two.sequences().collect::<Vec<_>>(), [(2, &[7][..]), (4, &[8, 9][..])]);
+        for (contexts, words) in [
+            (vec![(0, vec![7])], "contexts[0].segment is 0, allowed: 1 to 2"),
+            (vec![(3, vec![7])], "contexts[0].segment is 3, allowed: 1 to 2"),
+            (vec![(2, vec![7]), (2, vec![7])], "contexts[1].segment is 2, allowed: 3 to 2"),
+            (vec![(1, vec![])], "contexts[0].token_ids is empty"),
+            (vec![(1, vec![7]); 65], "contexts is 65, allowed: at most 64"),
+        ] {
+            let error = with(&contexts).response().unwrap_err().to_string();
             assert!(error.starts_with(words), "{error}");
         }
     }

@@ -5,8 +5,11 @@ use crate::v1::{LearnerGetStatusResponse, PathWeights, WeightsRef, weights_ref};
 
 const DIGEST_FORM: &str = "`sha256:` and 64 lower-case hex digits";
 
-/// Refuses a digest that is not written as the protocol writes digests.
-fn validate_digest(field: &str, digest: &str) -> Result<(), FieldError> {
+/// Refuses a digest that is not written as the protocol writes digests: `sha256:` and 64 lower-case hex digits.
+///
+/// # Errors
+/// The field, by its name.
+pub fn validate_digest(field: &str, digest: &str) -> Result<(), FieldError> {
     let is_hex = |digits: &str| digits.len() == 64 && digits.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'));
     match digest.strip_prefix("sha256:") {
         Some(digits) if is_hex(digits) => Ok(()),
@@ -42,7 +45,7 @@ impl WeightsRef {
     pub fn validate(&self) -> Result<(), FieldError> {
         validate_digest("digest", &self.digest)?;
         match &self.source {
-            None => Err(FieldError::missing("source", "one of path, lora, nccl, chunks")),
+            None => Err(FieldError::missing("source", "one of path, lora, nccl")),
             Some(weights_ref::Source::Path(at)) if !at.path.starts_with('/') => {
                 Err(FieldError::new("path.path", format_args!("`{}`", at.path), "an absolute path"))
             }

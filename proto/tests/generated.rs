@@ -11,7 +11,7 @@ use std::path::Path;
 
 use prost::Message;
 
-const FILES: [&str; 7] = [
+const FILES: [&str; 8] = [
     "evenkeel/v1/common.proto",
     "evenkeel/v1/generation.proto",
     "evenkeel/v1/reward.proto",
@@ -19,14 +19,18 @@ const FILES: [&str; 7] = [
     "evenkeel/v1/orchestrator.proto",
     "evenkeel/v1/ranks.proto",
     "evenkeel/v1/environment.proto",
+    "evenkeel/v1/weights.proto",
 ];
 
 const GRPC_ONLY: &str = "#[cfg(feature = \"grpc\")]";
 
 fn generate(folder: &Path) -> Result<(), Box<dyn Error>> {
     let descriptors = protox::compile(FILES, [env!("CARGO_MANIFEST_DIR")])?;
-    // For server reflection.
-    std::fs::write(folder.join("evenkeel.v1.binpb"), descriptors.encode_to_vec())?;
+    // For server reflection. Left alone if it is the same, since everything is compiled again after a write.
+    let (file, content) = (folder.join("evenkeel.v1.binpb"), descriptors.encode_to_vec());
+    if std::fs::read(&file).ok().as_ref() != Some(&content) {
+        std::fs::write(file, content)?;
+    }
     tonic_prost_build::configure()
         // The stubs take any transport; connecting is evenkeel-rpc's.
         .build_transport(false)
@@ -35,6 +39,8 @@ fn generate(folder: &Path) -> Result<(), Box<dyn Error>> {
         .server_mod_attribute(".", GRPC_ONLY)
         // Maps in one order, so that equal messages are equal bytes.
         .btree_map(".")
+        // Not copied when they are read off the wire.
+        .bytes(".evenkeel.v1.WeightsReadResponse.content")
         // An item is much larger than a cancel and the usual one: boxing it would cost an allocation for each.
         .enum_attribute(".", "#[allow(clippy::large_enum_variant)]")
         .out_dir(folder)

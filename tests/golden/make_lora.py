@@ -1,6 +1,7 @@
 """Golden LoRA adapters: what PEFT and PyTorch compute with an adapter beside a golden model, in float32 on a CPU.
 
     python make_lora.py                      writes lora/NAME beside this file for each of CASES
+    python make_lora.py only NAME            writes that of one case
     python make_lora.py check ADAPTER MODEL  loads an adapter's folder, which must be one of PEFT's, beside a model, and prints its logits' sum
     python make_lora.py same ADAPTER MODEL MERGED
                                              compares an adapter beside a model with the same adapter merged into a copy of it, both exported
@@ -28,11 +29,13 @@ import make_models as models
 
 HERE = Path(__file__).resolve().parent
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-# The golden model, rank, alpha and targets: a scale that is a power of two, one that is not, and one of a few layers.
+# The golden model, rank, alpha and targets: a scale that is a power of two, one that is not, one of a few layers, and a base that is stored in
+# bf16, whose values PEFT computes with in float32 as the others'.
 CASES = {
     "qwen2": ("qwen2", 4, 8, ALL),
     "qwen3": ("qwen3", 3, 5, ALL),
     "llama": ("llama", 2, 2, ["q_proj", "v_proj", "down_proj"]),
+    "smollm2": ("smollm2", 3, 6, ALL),
 }
 
 
@@ -130,7 +133,7 @@ def same(adapter, model, merged):
 if __name__ == "__main__":
     torch.use_deterministic_algorithms(True)
     torch.set_num_threads(1)
-    commands = {"check": check, "same": same}
+    commands = {"check": check, "same": same, "only": lambda name: make(name, *CASES[name])}
     if sys.argv[1:]:
         commands[sys.argv[1]](*sys.argv[2:])
     else:

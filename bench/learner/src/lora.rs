@@ -36,12 +36,6 @@ pub(crate) struct Updates {
 }
 
 pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Updates> {
-    let settings = |lora| {
-        let mut settings = TrainingSettings { lora, ..TrainingSettings::default() };
-        settings.compute.threads = THREADS;
-        settings.optimizer.warmup_updates = 0;
-        settings
-    };
     let open = |settings| match model.to_str() {
         Some("smollm2") => {
             Ok(Learner::new(smollm2(), Parameters::random(&smollm2(), 1, 0.02, &Device::Cpu)?, settings)?)
@@ -50,30 +44,14 @@ pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Update
     };
     let mut full = open(settings(None))?;
     let mut lora = open(settings(Some(LoraSettings::default())))?;
-    let [prompt, response, size] = SHAPE;
     let vocabulary = full.config().vocab_size;
-    let ids = |number: usize, count: usize| -> Vec<u32> {
-        (0..count).map(|at| ((number * 7919 + at * 104_729) % vocabulary) as u32).collect()
-    };
-    let groups: Vec<Group> = (0..tokens.div_ceil(response * size))
-        .map(|group| {
-            let responses = (0..size).map(|number| Response {
-                tokens: ids(1 + group * size + number, response),
-                mask: vec![true; response],
-                rollout_logp: vec![-3.0; response],
-                raw_reward: (number % 2) as f64,
-                reward: (number % 2) as f64,
-                valid: true,
-                ..Response::default()
-            });
-            Group { id: group.to_string(), prompt: ids(1000 + group, prompt), responses: responses.collect() }
-        })
-        .collect();
+    let groups = groups(vocabulary, tokens);
     let folder = std::env::temp_dir().join(format!("evenkeel-bench-lora-{}", std::process::id()));
-    let proof: Vec<[Vec<u32>; 2]> = (0..PROOF[0]).map(|number| [ids(number, 1), ids(number + 9, PROOF[1])]).collect();
+    let proof: Vec<[Vec<u32>; 2]> =
+        (0..PROOF[0]).map(|number| [ids(vocabulary, number, 1), ids(vocabulary, number + 9, PROOF[1])]).collect();
     let pairs: Vec<_> = proof.iter().map(|[prompt, response]| (&prompt[..], &response[..])).collect();
     let trained = lora.parameters().trained_count();
-    let mut found = Updates { tokens: groups.len() * size * response, trained, ..Updates::default() };
+    let mut found = Updates { tokens: groups.len() * SHAPE[1] * SHAPE[2], trained, ..Updates::default() };
     for rep in 0..=reps {
         let times = [
             timed(1, || full.train(groups.clone()).map(drop).map_err(Into::into))?,
@@ -93,8 +71,44 @@ pub(crate) fn measure(model: &Path, reps: usize, tokens: usize) -> Result<Update
     Ok(found)
 }
 
+/// The learner's settings, with adapters or without.
+pub(crate) fn settings(lora: Option<LoraSettings>) -> TrainingSettings {
+    let mut settings = TrainingSettings { lora, ..TrainingSettings::default() };
+    settings.compute.threads = THREADS;
+    settings.optimizer.warmup_updates = 0;
+    settings
+}
+
+/// Token ids without a pattern.
+fn ids(vocabulary: usize, number: usize, count: usize) -> Vec<u32> {
+    (0..count).map(|at| ((number * 7919 + at * 104_729) % vocabulary) as u32).collect()
+}
+
+/// Groups with that many tokens of responses, half of which are right.
+pub(crate) fn groups(vocabulary: usize, tokens: usize) -> Vec<Group> {
+    let [prompt, response, size] = SHAPE;
+    (0..tokens.div_ceil(response * size))
+        .map(|group| {
+            let responses = (0..size).map(|number| Response {
+                tokens: ids(vocabulary, 1 + group * size + number, response),
+                mask: vec![true; response],
+                rollout_logp: vec![-3.0; response],
+                raw_reward: (number % 2) as f64,
+                reward: (number % 2) as f64,
+                valid: true,
+                ..Response::default()
+            });
+            Group {
+                id: group.to_string(),
+                prompt: ids(vocabulary, 1000 + group, prompt),
+                responses: responses.collect(),
+            }
+        })
+        .collect()
+}
+
 /// Seconds of CPU time that work takes on all threads of this process, as a mean over so many times.
-fn timed(times: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
+pub(crate) fn timed(times: usize, mut work: impl FnMut() -> Result<()>) -> Result<f64> {
     let before = cpu_seconds()?;
     for _ in 0..times {
         work()?;
@@ -111,7 +125,7 @@ fn cpu_seconds() -> Result<f64> {
     Ok((ticks(11)? + ticks(12)?) as f64 / 100.0)
 }
 
-fn median(all: &[f64]) -> f64 {
+pub(crate) fn median(all: &[f64]) -> f64 {
     let mut sorted = all.to_vec();
     sorted.sort_by(f64::total_cmp);
     sorted.get(sorted.len() / 2).copied().unwrap_or(f64::NAN)

@@ -8,7 +8,11 @@
 //! large square one.
 //!
 //! `evenkeel-bench-learner lora MODEL REPS TOKENS`: times an update of adapters beside one of all weights, over that many tokens of responses.
+//!
+//! `evenkeel-bench-learner base MODEL REPS TOKENS`: the same beside a base that is held in bf16, which MODEL stores so, and in fp32, with the memory
+//! that each takes.
 
+mod base;
 mod decode;
 mod lora;
 mod products;
@@ -18,6 +22,7 @@ mod train;
 use std::path::Path;
 
 use anyhow::{Context, Result, bail};
+use evenkeel_learner::BaseType;
 use serde::{Deserialize, Serialize};
 
 /// The batch that both sides read.
@@ -58,7 +63,7 @@ const THREADS: usize = 2;
 fn main() -> Result<()> {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let [what, folder, reps, tokens] = arguments.as_slice() else {
-        bail!("usage: evenkeel-bench-learner train|decode|score|products|lora FOLDER REPS TOKENS");
+        bail!("usage: evenkeel-bench-learner train|decode|score|products|lora|base FOLDER REPS TOKENS");
     };
     let (folder, reps) = (Path::new(folder), reps.parse().context("REPS is a whole number")?);
     if what == "score" {
@@ -76,11 +81,21 @@ fn main() -> Result<()> {
         println!("{}", serde_json::to_string(&measured)?);
         return Ok(());
     }
+    if what.starts_with("base") {
+        let tokens = tokens.parse().context("TOKENS is a whole number")?;
+        let text = match what.as_str() {
+            "base-f32" => serde_json::to_string(&base::beside(folder, BaseType::F32, reps, tokens)?)?,
+            "base-bf16" => serde_json::to_string(&base::beside(folder, BaseType::Bf16, reps, tokens)?)?,
+            _ => serde_json::to_string(&base::measure(folder, reps, tokens)?)?,
+        };
+        println!("{text}");
+        return Ok(());
+    }
     let batch: Batch = serde_json::from_slice(&std::fs::read(folder.join("batch.json"))?)?;
     let measured = match what.as_str() {
         "train" => train::measure(folder, &batch, reps)?,
         "decode" => decode::measure(folder, &batch, reps, tokens.parse().context("TOKENS is a whole number")?)?,
-        other => bail!("case is {other}, allowed: train, decode, score, products, lora"),
+        other => bail!("case is {other}, allowed: train, decode, score, products, lora, base"),
     };
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())

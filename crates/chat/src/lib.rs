@@ -19,5 +19,5 @@ pub use end_of_turn::end_tokens;
 pub use prompt::{Message, Prompt};
 pub use renderer::{PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
 pub use template::{ChatTemplate, RenderError, TemplateArguments};
-pub use turns::{Observation, ToolsIn, TurnRenderer, TurnSettings};
+pub use turns::{Observation, PastTurn, ToolsIn, TurnRenderer, TurnSettings};
 pub use value::{NoJson, TemplateValue};

@@ -158,6 +158,16 @@ impl PromptRenderer {
     /// # Errors
     /// As [`render`](Self::render).
     pub fn render_with(&self, prompt: &Prompt, suffix: Option<&str>) -> Result<RenderedPrompt, PromptError> {
+        self.render_followed(prompt, suffix, &[])
+    }
+
+    /// Renders a prompt and the messages that follow it.
+    pub(crate) fn render_followed(
+        &self,
+        prompt: &Prompt,
+        suffix: Option<&str>,
+        followed_by: &[Message],
+    ) -> Result<RenderedPrompt, PromptError> {
         let suffix = suffix.unwrap_or(&self.suffix);
         // Before it is copied, and again once it is rendered.
         let bytes = length(prompt);
@@ -166,14 +176,16 @@ impl PromptRenderer {
         }
         let text = match (prompt, &self.template) {
             (Prompt::Text(text), Some(template)) if !self.raw => {
-                self.conversation(template, vec![Message::text("user", text)], suffix)?
+                self.conversation(template, vec![Message::text("user", text)], suffix, followed_by)?
             }
             (Prompt::Either { messages, .. }, Some(template)) if !self.raw => {
-                self.conversation(template, messages.clone(), suffix)?
+                self.conversation(template, messages.clone(), suffix, followed_by)?
             }
             (Prompt::Text(text) | Prompt::Either { text, .. }, _) => format!("{text}{suffix}"),
             (Prompt::Messages(_), _) if self.raw => return Err(PromptError::NoTemplate("prompts go in raw")),
-            (Prompt::Messages(messages), Some(template)) => self.conversation(template, messages.clone(), suffix)?,
+            (Prompt::Messages(messages), Some(template)) => {
+                self.conversation(template, messages.clone(), suffix, followed_by)?
+            }
             (Prompt::Messages(_), None) => {
                 return Err(PromptError::NoTemplate("the tokenizer has no chat template"));
             }
@@ -195,6 +207,7 @@ impl PromptRenderer {
         template: &ChatTemplate,
         mut messages: Vec<Message>,
         suffix: &str,
+        followed_by: &[Message],
     ) -> Result<String, PromptError> {
         self.instruct(&mut messages);
         if !suffix.is_empty()
@@ -202,6 +215,7 @@ impl PromptRenderer {
         {
             message.append(suffix);
         }
+        messages.extend_from_slice(followed_by);
         let text = template.render(&conversation(&messages), &self.arguments_for(&messages)?)?;
         match messages.iter().any(|message| prints_parts(message, &text)) {
             true => Err(PromptError::Parts),

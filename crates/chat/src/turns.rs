@@ -7,7 +7,7 @@
 use evenkeel_errors::FieldError;
 use serde_json::{Value, json};
 
-use crate::prompt::Message;
+use crate::prompt::{Message, Prompt};
 use crate::renderer::{PromptError, PromptRenderer};
 use crate::template::RenderError;
 
@@ -59,6 +59,21 @@ pub enum Observation<'a> {
     },
     /// Something that the user says.
     User(&'a str),
+}
+
+/// A turn of the model that is over, as templates take it, and what was observed after it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct PastTurn<'a> {
+    /// What stands within `<think>` and `</think>`; empty without.
+    pub reasoning: &'a str,
+    /// The text besides reasoning and calls.
+    pub content: &'a str,
+    /// The calls of tools: id, name and arguments.
+    pub calls: Vec<(&'a str, &'a str, Value)>,
+    /// All of it but reasoning, as it was written: where the template knows no tools.
+    pub said: &'a str,
+    /// What followed.
+    pub observations: Vec<Observation<'a>>,
 }
 
 /// Renders the prompts of an environment's tasks, and what stands between the turns.
@@ -123,6 +138,39 @@ impl TurnRenderer {
         let mut messages = vec![Message::text("user", "?"), self.said.clone()];
         messages.extend(self.messages(observations));
         self.behind(&self.prompts.turns(&messages, true)?)
+    }
+
+    /// The prompt of a later turn as the template renders the whole conversation, which may write earlier turns otherwise than they were
+    /// sampled.
+    ///
+    /// # Errors
+    /// Messages that the template does not render.
+    pub fn later_prompt(
+        &self,
+        prompt: &Prompt,
+        suffix: Option<&str>,
+        turns: &[PastTurn<'_>],
+    ) -> Result<Vec<u32>, PromptError> {
+        let mut messages = Vec::new();
+        for turn in turns {
+            messages.push(self.past(turn));
+            messages.extend(self.messages(&turn.observations));
+        }
+        Ok(self.prompts.render_followed(prompt, suffix, &messages)?.token_ids)
+    }
+
+    fn past(&self, turn: &PastTurn<'_>) -> Message {
+        let in_template = self.tools_in == ToolsIn::Template;
+        let content = if in_template { turn.content } else { turn.said };
+        let mut message = json!({"role": "assistant", "content": content});
+        if !turn.reasoning.is_empty() {
+            message["reasoning_content"] = Value::from(turn.reasoning);
+        }
+        if in_template && !turn.calls.is_empty() {
+            let call = |(id, name, arguments): &(&str, &str, Value)| json!({"id": id, "type": "function", "function": {"name": name, "arguments": arguments}});
+            message["tool_calls"] = turn.calls.iter().map(call).collect();
+        }
+        Message::of(message)
     }
 
     /// The tokens of a text behind the end of the fixed turn in it.
@@ -315,8 +363,9 @@ fn no_tools(why: &str) -> FieldError {
 
 fn rewrites(role: &str) -> FieldError {
     let allowed = format!(
-        "\"keep\" for this model, with which earlier turns stay in the context as they were sampled: the chat template writes them otherwise \
-         once a message of the role `{role}` follows, as templates do that strip reasoning"
+        "\"keep\" for this model, with which earlier turns stay in the context as they were sampled, or \"rewrite\", with which each turn has \
+         a prompt of its own: the chat template writes them otherwise once a message of the role `{role}` follows, as templates do that \
+         strip reasoning"
     );
     FieldError::quoted("earlier_turns", "as-template", allowed)
 }

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use evenkeel_chat::{
-    ChatTemplate, Message, Observation, Prompt, PromptRenderer, PromptSettings, TemplateArguments, TemplateValue,
-    ToolsIn, TurnRenderer, TurnSettings,
+    ChatTemplate, Message, Observation, PastTurn, Prompt, PromptRenderer, PromptSettings, TemplateArguments,
+    TemplateValue, ToolsIn, TurnRenderer, TurnSettings,
 };
 use evenkeel_hf::{ChatTemplates, Folder, SpecialTokens, Tokenizer};
 use evenkeel_testing::{Trial, outside, run, test};
@@ -146,6 +146,42 @@ fn a_template_that_rewrites_earlier_turns_is_refused_unless_they_are_kept() {
     assert!(!renderer.between(&[result("2")]).unwrap().is_empty());
 }
 
+fn a_later_prompt_writes_earlier_turns_as_the_template_does() {
+    let strips = TOOLS.replace(
+        "{{ m.content }}{% for c",
+        "{% if loop.last and m.role == 'assistant' %}<think>{{ m.reasoning_content }}</think>{% endif %}{{ m.content }}{% for c",
+    );
+    let keeping = TurnSettings { keeps_turns: true, ..settings() };
+    let tokenizer = Tokenizer::require(&golden()).unwrap();
+    let turn = || PastTurn {
+        reasoning: "Hm.",
+        content: "I compute.",
+        calls: vec![("call_1_1", "calculator", json!({"expression": "1+1"}))],
+        said: "I compute. <tool_call>odd</tool_call>",
+        observations: vec![result("2")],
+    };
+    let later = |template: &str, settings: &TurnSettings, turns: &[PastTurn<'_>]| {
+        let renderer = TurnRenderer::new(&prompts(template), settings).unwrap();
+        let ids = renderer.later_prompt(&Prompt::Text("1+1?".into()), Some(" Now."), turns).unwrap();
+        tokenizer.decode(&ids, false).unwrap()
+    };
+    let text = later(&strips, &keeping, &[turn()]);
+    let call = "<tool_call>\n{\"name\": \"calculator\", \"arguments\": {\"expression\": \"1+1\"}}\n</tool_call>";
+    assert!(
+        text.contains(&format!(
+            "<|im_start|>user\n1+1? Now.<|im_end|>\n<|im_start|>assistant\nI compute.{call}<|im_end|>\n"
+        )),
+        "{text}"
+    );
+    assert!(text.ends_with("<tool_response>\n2\n</tool_response><|im_end|>\n<|im_start|>assistant\n"), "{text}");
+    assert!(!text.contains("Hm."), "the template strips it: {text}");
+    let none = later(&strips, &keeping, &[]);
+    assert!(text.starts_with(&none[..none.len() - "<|im_start|>assistant\n".len()]), "{none}");
+    // Where the template knows no tools, a turn is what was written.
+    let plain = later(PLAIN, &TurnSettings { tools_in: ToolsIn::SystemPrompt, ..keeping }, &[turn()]);
+    assert!(plain.contains("<|im_start|>assistant\nI compute. <tool_call>odd</tool_call><|im_end|>\n<|im_start|>user\n<tool_response>\n2\n"), "{plain}");
+}
+
 fn a_template_whose_observations_depend_on_earlier_turns_is_refused() {
     for (change, words) in [
         (
@@ -207,6 +243,22 @@ fn qwen3(folder: &Path) {
         assert!(error.starts_with("earlier_turns is \"as-template\", allowed: \"keep\""), "{error}");
         assert!(TurnRenderer::new(prompts, &TurnSettings { keeps_turns: true, ..settings }).is_ok());
     }
+    // What the template makes of it: reasoning goes before a message of the user, and stays before the result of a tool.
+    let settings = TurnSettings { user_speaks: true, keeps_turns: true, ..settings() };
+    let renderer = TurnRenderer::new(&thinking, &settings).unwrap();
+    let tokenizer = Tokenizer::require(&Folder::new(folder)).unwrap();
+    let later = |observation: Observation<'static>| {
+        let (reasoning, content, said) = ("Use it.", "I see.", "I see.");
+        let turn = PastTurn { reasoning, content, calls: vec![], said, observations: vec![observation] };
+        let ids = renderer.later_prompt(&Prompt::Text("1?".into()), None, &[turn]).unwrap();
+        tokenizer.decode(&ids, false).unwrap()
+    };
+    assert!(later(result("2")).contains("<think>\nUse it.\n</think>\n\nI see.<|im_end|>"));
+    let stripped = later(Observation::User("Go on."));
+    assert!(
+        stripped.contains("<|im_start|>assistant\nI see.<|im_end|>\n<|im_start|>user\nGo on.<|im_end|>"),
+        "{stripped}"
+    );
 }
 
 fn strict(folder: &Path) {
@@ -227,6 +279,10 @@ fn main() -> ExitCode {
         test(
             "a_template_that_rewrites_earlier_turns_is_refused_unless_they_are_kept",
             a_template_that_rewrites_earlier_turns_is_refused_unless_they_are_kept,
+        ),
+        test(
+            "a_later_prompt_writes_earlier_turns_as_the_template_does",
+            a_later_prompt_writes_earlier_turns_as_the_template_does,
         ),
         test(
             "a_template_whose_observations_depend_on_earlier_turns_is_refused",

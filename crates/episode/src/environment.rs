@@ -50,11 +50,7 @@ pub fn step(environment: &mut dyn Environment, message: &AssistantMessage, finis
     let mut step = Step::default();
     if message.tool_calls.is_empty() {
         match environment.reply(message, finish_reason) {
-            Some(content) => step.messages.push(EnvironmentMessage {
-                role: MessageRole::User.into(),
-                content: cut(content),
-                ..EnvironmentMessage::default()
-            }),
+            Some(content) => step.messages.push(user_says(content)),
             None => step.done = true,
         }
         return step;
@@ -66,30 +62,47 @@ pub fn step(environment: &mut dyn Environment, message: &AssistantMessage, finis
             false => carry_out(environment, call),
         };
         step.tool_errors += u32::from(answer.is_err());
-        let content = answer.unwrap_or_else(|error| format!("error: {error}"));
-        step.messages.push(EnvironmentMessage {
-            role: MessageRole::Tool.into(),
-            content: cut(content),
-            tool_call_id: call.id.clone(),
-            name: call.name.clone(),
-        });
+        step.messages.push(answered(call, answer.unwrap_or_else(|error| format!("error: {error}"))));
     }
     step.done = environment.is_done();
     step
 }
 
+/// What the user says, cut where it is too long.
+pub fn user_says(content: String) -> EnvironmentMessage {
+    EnvironmentMessage { role: MessageRole::User.into(), content: cut(content), ..EnvironmentMessage::default() }
+}
+
+/// The answer to a call, cut where it is too long.
+pub fn answered(call: &ToolCall, content: String) -> EnvironmentMessage {
+    EnvironmentMessage {
+        role: MessageRole::Tool.into(),
+        content: cut(content),
+        tool_call_id: call.id.clone(),
+        name: call.name.clone(),
+    }
+}
+
 fn carry_out(environment: &mut dyn Environment, call: &ToolCall) -> Result<String, String> {
+    let arguments = read_call(environment.tools(), call)?;
+    environment.call(&call.name, &arguments)
+}
+
+/// The arguments of a call.
+///
+/// # Errors
+/// Why it cannot be carried out, for the model: it cannot be read, there is no such tool, or its arguments are no JSON object.
+pub fn read_call(tools: &[Tool], call: &ToolCall) -> Result<Map<String, Value>, String> {
     if !call.error.is_empty() {
         return Err(call.error.clone());
     }
-    let tools = environment.tools();
     if !tools.iter().any(|tool| tool.name == call.name) {
         let known: Vec<_> = tools.iter().map(|tool| tool.name.as_str()).collect();
         let name: String = call.name.chars().take(MAX_REPEATED).collect();
         return Err(format!("there is no tool `{name}`, allowed: {}", known.join(", ")));
     }
     match serde_json::from_str(&call.arguments) {
-        Ok(Value::Object(arguments)) => environment.call(&call.name, &arguments),
+        Ok(Value::Object(arguments)) => Ok(arguments),
         Ok(_) => Err("the arguments are not a JSON object".to_owned()),
         Err(error) => Err(format!("the arguments are not valid JSON: {error}")),
     }

@@ -4,6 +4,7 @@
 //! - [`tool_calls`] takes what the model said apart: reasoning, text and calls of tools.
 //! - [`budget`] is what an episode may use.
 //! - [`BuiltIn`] names the environments that come with the program, each an [`Environment`].
+//! - [`Description`] is what the model is told of one, and [`Origin`] where one comes from.
 //!
 //! The protocol is `evenkeel.v1.Environment`, whose messages are used as they are.
 #![forbid(unsafe_code)]
@@ -15,11 +16,13 @@ pub mod tool_calls;
 
 mod built_in;
 mod calculator;
+mod description;
 mod environment;
 mod guess_number;
 mod rational;
 mod tool;
 
 pub use built_in::BuiltIn;
-pub use environment::{Environment, MAX_CONTENT, Step, TaskError, cut, step};
+pub use description::{Description, Descriptions, OPENENV, Origin, PYTHON};
+pub use environment::{Environment, MAX_CONTENT, Step, TaskError, answered, cut, read_call, step, user_says};
 pub use tool::Tool;

@@ -5,7 +5,7 @@ use evenkeel_proto::v1::ToolInfo;
 use serde_json::{Value, json};
 
 /// A tool, as the model is told of it.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tool {
     /// Its name.
     pub name: String,

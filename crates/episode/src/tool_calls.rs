@@ -49,7 +49,9 @@ impl CallForm {
 pub struct Turn {
     /// What stands within `<think>` and `</think>`; empty without.
     pub reasoning: String,
-    /// The rest.
+    /// The rest, as it was written.
+    pub said: String,
+    /// The same, taken apart.
     pub message: AssistantMessage,
 }
 
@@ -71,6 +73,7 @@ pub fn parse(form: CallForm, text: &str, in_thinking: bool, turn: u32) -> Turn {
     let tool_calls = (1..).zip(calls).map(named).collect();
     Turn {
         reasoning: reasoning.to_owned(),
+        said: said.trim().to_owned(),
         message: AssistantMessage { content: content.trim().to_owned(), tool_calls },
     }
 }
@@ -254,7 +257,7 @@ mod tests {
     fn what_is_only_thought_is_no_call() {
         let call = r#"<tool_call>{"name": "a", "arguments": {}}</tool_call>"#;
         let of = |text: &str, in_thinking| {
-            let Turn { reasoning, message } = parse(CallForm::Hermes, text, in_thinking, 1);
+            let Turn { reasoning, message, .. } = parse(CallForm::Hermes, text, in_thinking, 1);
             (reasoning, message.content, message.tool_calls.len())
         };
         assert_eq!(of(&format!("<think>\n{call}\n</think>\n\nDone."), false), (call.into(), "Done.".into(), 0));

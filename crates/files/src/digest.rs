@@ -46,30 +46,53 @@ impl FileDigest {
     }
 }
 
+/// The digest of bytes that come one after the other.
+#[derive(Clone, Default)]
+pub struct FileHasher {
+    hash: Sha256,
+    bytes: u64,
+}
+
+impl FileHasher {
+    /// Takes the next bytes.
+    pub fn update(&mut self, bytes: &[u8]) {
+        self.hash.update(bytes);
+        self.bytes += bytes.len() as u64;
+    }
+
+    /// How many there were.
+    pub fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The digest of all.
+    pub fn finish(self) -> FileDigest {
+        FileDigest { bytes: self.bytes, sha256: hex(&self.hash.finalize()) }
+    }
+}
+
 /// A writer that makes the digest of what goes through it, so that nothing is read again.
 pub struct DigestWriter<W> {
     to: W,
-    hash: Sha256,
-    bytes: u64,
+    hasher: FileHasher,
 }
 
 impl<W: Write> DigestWriter<W> {
     /// Hands everything on to `to`.
     pub fn new(to: W) -> Self {
-        Self { to, hash: Sha256::new(), bytes: 0 }
+        Self { to, hasher: FileHasher::default() }
     }
 
     /// The writer, and the digest of what it was given.
     pub fn finish(self) -> (W, FileDigest) {
-        (self.to, FileDigest { bytes: self.bytes, sha256: hex(&self.hash.finalize()) })
+        (self.to, self.hasher.finish())
     }
 }
 
 impl<W: Write> Write for DigestWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let written = self.to.write(bytes)?;
-        self.hash.update(&bytes[..written]);
-        self.bytes += written as u64;
+        self.hasher.update(&bytes[..written]);
         Ok(written)
     }
 

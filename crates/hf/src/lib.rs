@@ -44,5 +44,5 @@ pub use untied_copy::{UntiedCopy, write_untied};
 pub use version_marker::VersionMarker;
 pub use weights::{
     StoredTensor, TensorShapes, WeightFiles, absent_weights, tensor_shapes, tensors_metadata, weights_digest,
-    weights_digest_of,
+    weights_digest_among, weights_digest_of,
 };

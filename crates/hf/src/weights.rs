@@ -187,6 +187,16 @@ pub fn weights_digest_of<P: Ord>(files: impl IntoIterator<Item = (P, FileDigest)
     sha256(by_name.into_values().map(|digest| digest.sha256).collect::<String>())
 }
 
+/// The same from the digests of all files of a folder by their names, and whether they have tensors: those count, and of an adapter what it is.
+pub fn weights_digest_among<'a>(files: impl IntoIterator<Item = (&'a str, FileDigest, bool)>) -> String {
+    let files: BTreeMap<&str, (FileDigest, bool)> =
+        files.into_iter().map(|(name, digest, has_tensors)| (name, (digest, has_tensors))).collect();
+    let is_adapter = files.get(name::ADAPTER_WEIGHTS).is_some_and(|(_, has_tensors)| *has_tensors);
+    let counts = |name: &str, has_tensors| has_tensors || is_adapter && name == name::ADAPTER_CONFIG;
+    let counted = files.into_iter().filter(|(name, (_, has_tensors))| counts(name, *has_tensors));
+    weights_digest_of(counted.map(|(name, (digest, _))| (name, digest)))
+}
+
 /// Names and shapes of all tensors, from the headers of the files.
 ///
 /// # Errors
@@ -285,6 +295,13 @@ mod tests {
         assert_eq!(shapes, TensorShapes::from([("a".into(), vec![2, 3]), ("b".into(), vec![])]));
         let hex = |bytes: &[u8]| sha256(bytes).trim_start_matches("sha256:").to_owned();
         assert_eq!(weights_digest(&folder).unwrap(), sha256(hex(&one) + &hex(&two)));
+        let described = [
+            ("model-1.safetensors", &one[..], true),
+            ("model-2.safetensors", &two, true),
+            ("model.bin", b"not read", false),
+        ];
+        let described = described.map(|(name, bytes, has_tensors)| (name, FileDigest::of_bytes(bytes), has_tensors));
+        assert_eq!(weights_digest(&folder).unwrap(), weights_digest_among(described));
     }
 
     #[test]

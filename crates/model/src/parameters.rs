@@ -180,7 +180,7 @@ impl SpecList {
 }
 
 /// The fp32 master values of all parameters on one device: the only copy of the weights. A narrower compute type is cast
-/// from them when it is used, one layer at a time.
+/// from them when it is used, one layer at a time. Matrices of a frozen base may be held in bf16, which are widened when they are used.
 ///
 /// Part of them is trained: all, or with adapters these alone. Gradients, moments, updates and files of training are of that part.
 #[derive(Clone, Debug)]
@@ -194,18 +194,24 @@ pub struct Parameters {
 impl Parameters {
     /// From values in the order of [`parameter_specs`], converted to contiguous fp32 tensors on `device`. All are trained.
     pub fn new(config: &Config, values: Vec<Tensor>, device: &Device) -> Result<Self> {
-        let values =
-            values.into_iter().map(|value| Ok(value.to_device(device)?.contiguous()?)).collect::<Result<_>>()?;
+        let values = values
+            .into_iter()
+            .map(|value| Ok(value.to_device(device)?.to_dtype(DType::F32)?.contiguous()?))
+            .collect::<Result<_>>()?;
         Self::laid_out(config, values)
     }
 
-    /// From values in the order of [`parameter_specs`] in whatever layout they have, converted to fp32.
+    /// From values in the order of [`parameter_specs`] in whatever layout they have, in fp32 or, matrices alone, in bf16.
     pub(crate) fn laid_out(config: &Config, values: Vec<Tensor>) -> Result<Self> {
         let (specs, ids) = parameter_specs(config);
         if values.len() != specs.len() {
             return Err(ModelError::input("number of parameters", values.len(), format!("{}", specs.len())));
         }
-        let values = specs.iter().zip(values).map(|(spec, value)| in_f32(spec, &value)).collect::<Result<_>>()?;
+        let held = |(spec, value): (&ParameterSpec, Tensor)| match (spec.kind, value.dtype()) {
+            (ParameterKind::Matrix, DType::BF16) => of_shape(spec, &value),
+            _ => in_f32(spec, &value),
+        };
+        let values = specs.iter().zip(values).map(held).collect::<Result<_>>()?;
         Ok(Self { specs, ids, values, lora: None })
     }
 
@@ -364,7 +370,8 @@ impl Parameters {
         &self.specs[..self.base_count()]
     }
 
-    /// The fp32 value of a parameter; contiguous, unless it belongs to a frozen base that a decoder shares.
+    /// The value of a parameter: in fp32, or a matrix of a frozen base in bf16; contiguous, unless it belongs to a frozen base that a decoder
+    /// shares.
     pub fn get(&self, id: ParameterId) -> &Tensor {
         &self.values[id.0]
     }
@@ -410,10 +417,11 @@ impl Parameters {
             for linear in ids.layers.iter().flat_map(|layer| lora.targets.iter().map(|module| module.of(layer))) {
                 let Some(AdapterIds { a, b }) = linear.adapter else { continue };
                 let change = self.get(b).matmul(self.get(a))?.affine(lora.scale(), 0.0)?;
-                values[linear.weight.index()] = (self.get(linear.weight) + change)?;
+                values[linear.weight.index()] = (self.get(linear.weight).to_dtype(DType::F32)? + change)?;
             }
         }
-        let values = values.iter().map(|value| Ok(value.force_contiguous()?)).collect::<Result<_>>()?;
+        let values =
+            values.iter().map(|value| Ok(value.to_dtype(DType::F32)?.force_contiguous()?)).collect::<Result<_>>()?;
         let mut ids = ids.clone();
         for layer in &mut ids.layers {
             lora::LinearModule::ALL.into_iter().for_each(|module| module.forget(layer));
@@ -438,11 +446,16 @@ impl Parameters {
 
 /// A value of a parameter in fp32.
 fn in_f32(spec: &ParameterSpec, value: &Tensor) -> Result<Tensor> {
+    Ok(of_shape(spec, value)?.to_dtype(DType::F32)?.detach())
+}
+
+/// A value of a parameter's shape.
+fn of_shape(spec: &ParameterSpec, value: &Tensor) -> Result<Tensor> {
     if value.dims() != spec.shape {
         let field = format!("shape of `{}`", spec.name);
         return Err(ModelError::input(field, format!("{:?}", value.dims()), format!("{:?}", spec.shape)));
     }
-    Ok(value.to_dtype(DType::F32)?.detach())
+    Ok(value.detach())
 }
 
 /// The first values of an adapter's tensor.

@@ -30,7 +30,11 @@ const SMALL: [&str; 8] =
     ["llama", "mistral", "smollm2", "smollm3", "qwen2_yarn", "qwen2_dynamic", "qwen3_yarn", "qwen3_linear"];
 
 /// Adapters, and the models beside which they are.
-const LORA: [(&str, &str); 3] = [("qwen2", "qwen2"), ("qwen3", "qwen3"), ("llama", "llama")];
+const LORA: [(&str, &str); 4] =
+    [("qwen2", "qwen2"), ("qwen3", "qwen3"), ("llama", "llama"), (STORED_IN_BF16, STORED_IN_BF16)];
+
+/// The one whose base is stored in bf16, and may be held so.
+const STORED_IN_BF16: &str = "smollm2";
 
 fn main() -> ExitCode {
     let checks: [GoldenCheck; 3] = [
@@ -160,17 +164,24 @@ fn adapter_by_fused_kernels(adapter: &Path, base: &Path) {
     // In the layout that a decoder shares, and as a folder has them.
     let shared = BaseWeights::load(base, golden.config.clone()).unwrap().parameters().unwrap();
     let own = load_parameters(base, &golden.config, &Device::Cpu).unwrap();
-    let found = [shared, own].map(|base| {
-        let options = NetworkOptions { head_chunk_rows: 16, ..NetworkOptions::default() };
-        let parameters = beside(base, &stored);
-        let mut network = Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), options).unwrap();
-        reproduces(adapter, &golden, &mut network);
-        let logits = network.logits(&golden.ids).unwrap();
-        let loss = Weighted(host(&golden.tensors["weight"]));
-        let gradients = gradients(&mut network, std::slice::from_ref(&golden.batch), 1.0, &loss);
-        (logits, gradients.iter().map(host).collect::<Vec<_>>())
-    });
-    assert_eq!(found[0], found[1], "the layout of the base changes a bit");
+    let narrow = BaseWeights::load_in_bf16(base, golden.config.clone());
+    assert_eq!(narrow.is_ok(), base.ends_with(STORED_IN_BF16));
+    let narrow = narrow.ok().map(|narrow| narrow.parameters().unwrap());
+    let found: Vec<_> = [shared, own]
+        .into_iter()
+        .chain(narrow)
+        .map(|base| {
+            let options = NetworkOptions { head_chunk_rows: 16, ..NetworkOptions::default() };
+            let parameters = beside(base, &stored);
+            let mut network = Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), options).unwrap();
+            reproduces(adapter, &golden, &mut network);
+            let logits = network.logits(&golden.ids).unwrap();
+            let loss = Weighted(host(&golden.tensors["weight"]));
+            let gradients = gradients(&mut network, std::slice::from_ref(&golden.batch), 1.0, &loss);
+            (logits, gradients.iter().map(host).collect::<Vec<_>>())
+        })
+        .collect();
+    assert!(found.iter().all(|other| *other == found[0]), "the layout or the type of the base changes a bit");
 }
 
 fn adapter_by_tensor_operations(adapter: &Path, base: &Path) {
@@ -191,6 +202,11 @@ fn adapter_by_decoding(adapter: &Path, base: &Path) {
     let logits = decoder.step(&mut [Step { cache: &mut cache, ids: &golden.ids }]).unwrap();
     let expected = host(&golden.tensors["logits"]);
     assert!(largest_difference(&logits, &expected[expected.len() - logits.len()..]) < 1e-5);
+    if let Ok(narrow) = BaseWeights::load_in_bf16(base, golden.config.clone()) {
+        let decoder = Decoder::beside(Arc::new(narrow), &stored, Cpu::new().unwrap(), 1).unwrap();
+        let mut cache = decoder.sequence().unwrap();
+        assert_eq!(decoder.step(&mut [Step { cache: &mut cache, ids: &golden.ids }]).unwrap(), logits);
+    }
     let parameters = beside(weights.parameters().unwrap(), &stored);
     let network =
         Network::new(golden.config.clone(), parameters, Cpu::new().unwrap(), NetworkOptions::default()).unwrap();

@@ -56,8 +56,8 @@ pub use lines::{
 };
 pub use metrics::{Curves, MetricsLine, Statistics, at_k};
 pub use rollouts::{
-    NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, RolloutTurn, encode_rollouts, list_rollouts,
-    read_rollouts, rollout_file, thinned_rollouts,
+    NotTrained, Rollout, RolloutFolder, RolloutReader, RolloutSegment, RolloutTurn, TurnPrompt, encode_rollouts,
+    list_rollouts, read_rollouts, rollout_file, thinned_rollouts,
 };
 pub use summary::{
     BenchmarkSummary, BenchmarkValue, ChangedSetting, ENDS, ProofState, Seconds, Summary, WeightsProof, WrittenLines,

@@ -3,7 +3,7 @@
 
 use tokio_util::sync::CancellationToken;
 
-use crate::run::{Budget, Run, Source};
+use crate::run::{Budget, Cell, Run, Source};
 
 /// Runs one program at a time and reports what it did.
 pub(crate) trait Executor {
@@ -31,4 +31,18 @@ pub(crate) trait Executor {
 
     /// Frees the loaded program.
     fn unload(&mut self);
+}
+
+/// Runs the cells of many sessions, one at a time.
+pub(crate) trait CellExecutor {
+    /// Runs a cell in its session, which begins with its first cell, and again after one that did not return.
+    fn cell(&mut self, cell: Cell<'_>, budget: &Budget, cancel: &CancellationToken) -> Run;
+
+    /// Frees a session.
+    fn end_session(&mut self, id: u64);
+
+    /// How all sessions were lost since this was last asked, if they were.
+    fn loss(&mut self) -> Option<String> {
+        None
+    }
 }

@@ -1,18 +1,21 @@
 //! Runs programs in this process.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::executor::Executor;
+use crate::executor::{CellExecutor, Executor};
 use crate::interpreter::Interpreter;
-use crate::run::{Budget, ExitStatus, Run, Source};
+use crate::run::{Budget, Cell, ExitStatus, Run, Source};
 use crate::sandbox::{Sandbox, Series, SeriesStart, Session};
 
 /// Runs programs in this process, on the calling thread.
 pub(crate) struct InProcess<'a> {
     interpreter: &'a Interpreter,
     session: Option<Session<'a>>,
+    /// Those that run cells.
+    sessions: HashMap<u64, Session<'a>>,
     /// The last program with many tests; no series if it must run from the beginning for every test.
     series: Option<(SeriesKey, Option<Box<Series<'a>>>)>,
 }
@@ -36,7 +39,7 @@ impl SeriesKey {
 
 impl<'a> InProcess<'a> {
     pub(crate) fn new(interpreter: &'a Interpreter) -> Self {
-        Self { interpreter, session: None, series: None }
+        Self { interpreter, session: None, sessions: HashMap::new(), series: None }
     }
 
     fn sandbox(&self, deterministic: bool) -> Result<&'a Sandbox, Box<Run>> {
@@ -153,5 +156,35 @@ impl Executor for InProcess<'_> {
 
     fn unload(&mut self) {
         self.session = None;
+    }
+}
+
+impl CellExecutor for InProcess<'_> {
+    fn cell(&mut self, cell: Cell<'_>, budget: &Budget, cancel: &CancellationToken) -> Run {
+        // One that does not return is not used again.
+        let mut session = match self.sessions.remove(&cell.id) {
+            Some(session) => session,
+            None => {
+                let started = self.sandbox(budget.deterministic).and_then(|sandbox| sandbox.session(budget, cancel));
+                let mut session = match started {
+                    Ok(session) => session,
+                    Err(run) => return *run,
+                };
+                let loaded = session.load(cell.driver, cell.function);
+                if !matches!(loaded.status, ExitStatus::Returned(_)) {
+                    return loaded;
+                }
+                session
+            }
+        };
+        let run = session.continue_with(cell.input, cancel);
+        if matches!(run.status, ExitStatus::Returned(_)) {
+            self.sessions.insert(cell.id, session);
+        }
+        run
+    }
+
+    fn end_session(&mut self, id: u64) {
+        self.sessions.remove(&id);
     }
 }

@@ -1,4 +1,4 @@
-//! The interpreter, loaded once per process: the form that is limited by time, and the form that counts instructions, loaded on first use.
+//! The interpreter, loaded once per process: the form that is limited by time, and the form that counts instructions, each on first use.
 
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
@@ -10,9 +10,9 @@ use crate::sandbox::{Sandbox, engine};
 pub struct Interpreter {
     folder: PathBuf,
     workers: usize,
-    timed: Sandbox,
+    timed: OnceLock<Sandbox>,
     counted: OnceLock<Sandbox>,
-    loading_counted: Mutex<()>,
+    loading: Mutex<()>,
 }
 
 impl Interpreter {
@@ -22,27 +22,41 @@ impl Interpreter {
     ///
     /// What is missing on this machine.
     pub fn load(folder: &Path, workers: usize, progress: &dyn Fn(&str)) -> Result<Self, GuestError> {
-        let timed = sandbox(folder, workers, false, progress)?;
-        Ok(Self {
-            folder: folder.to_owned(),
-            workers,
-            timed,
-            counted: OnceLock::new(),
-            loading_counted: Mutex::new(()),
-        })
+        Self::with_form(folder, workers, false, progress)
+    }
+
+    /// [`load`](Self::load), for programs whose instructions are counted.
+    ///
+    /// # Errors
+    ///
+    /// What is missing on this machine.
+    pub fn load_counted(folder: &Path, workers: usize, progress: &dyn Fn(&str)) -> Result<Self, GuestError> {
+        Self::with_form(folder, workers, true, progress)
+    }
+
+    fn with_form(folder: &Path, workers: usize, counted: bool, progress: &dyn Fn(&str)) -> Result<Self, GuestError> {
+        let (timed, counting, loading) = (OnceLock::new(), OnceLock::new(), Mutex::new(()));
+        let interpreter = Self { folder: folder.to_owned(), workers, timed, counted: counting, loading };
+        interpreter.form(counted, progress)?;
+        Ok(interpreter)
     }
 
     /// The form that counts instructions, or the form that is limited by time.
     pub(crate) fn sandbox(&self, deterministic: bool) -> Result<&Sandbox, GuestError> {
-        if !deterministic {
-            return Ok(&self.timed);
-        }
-        let _loaded_once = self.loading_counted.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(sandbox) = self.counted.get() {
+        self.form(deterministic, &|_| {})
+    }
+
+    fn form(&self, counted: bool, progress: &dyn Fn(&str)) -> Result<&Sandbox, GuestError> {
+        let form = if counted { &self.counted } else { &self.timed };
+        if let Some(sandbox) = form.get() {
             return Ok(sandbox);
         }
-        let sandbox = sandbox(&self.folder, self.workers, true, &|_| {})?;
-        Ok(self.counted.get_or_init(|| sandbox))
+        let _loaded_once = self.loading.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(sandbox) = form.get() {
+            return Ok(sandbox);
+        }
+        let sandbox = sandbox(&self.folder, self.workers, counted, progress)?;
+        Ok(form.get_or_init(|| sandbox))
     }
 }
 

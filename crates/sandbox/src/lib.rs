@@ -37,6 +37,7 @@ pub mod extract;
 pub mod guest;
 pub mod rows;
 
+mod cells;
 mod executor;
 #[cfg(feature = "interpreter")]
 mod in_process;
@@ -54,6 +55,7 @@ mod task;
 mod verdict;
 mod worker_process;
 
+pub use cells::{CellOutcome, CellPool, CellSession, CellSettings, SessionsFull};
 #[cfg(feature = "interpreter")]
 pub use interpreter::Interpreter;
 pub use limits::Limits;
@@ -64,4 +66,4 @@ pub use task::{Mode, ProgramSubmission, ProgramTask, RewardRule};
 pub use verdict::{EXCERPT_BYTES, GraderResult, ProgramOutput, ProgramVerdict};
 pub use worker_process::WorkerProcessCommand;
 #[cfg(feature = "interpreter")]
-pub use worker_process::run_worker_process;
+pub use worker_process::{run_session_process, run_worker_process};

@@ -29,6 +29,18 @@ pub(crate) struct Source<'a> {
     pub many_tests: bool,
 }
 
+/// A cell of a session.
+#[derive(Clone, Copy)]
+pub(crate) struct Cell<'a> {
+    /// The session.
+    pub id: u64,
+    /// The program that runs cells, and its function.
+    pub driver: &'a [u8],
+    pub function: &'a str,
+    /// The argument of that function as JSON.
+    pub input: &'a [u8],
+}
+
 /// What a program did in a run.
 #[derive(Clone, Debug)]
 pub(crate) struct Run {

@@ -10,15 +10,17 @@ use std::sync::{Arc, mpsc};
 use std::time::{Duration, Instant};
 
 use evenkeel_sandbox::{
-    Invalid, Limits, Pool, PoolSettings, ProgramOutcome, ProgramTask, ProgramVerdict, WorkerProcessCommand, guest,
-    run_worker_process,
+    CellOutcome, CellPool, CellSettings, Invalid, Limits, Pool, PoolSettings, ProgramOutcome, ProgramTask,
+    ProgramVerdict, WorkerProcessCommand, guest, run_session_process, run_worker_process,
 };
 use support::{stdin, task};
 use tokio_util::sync::CancellationToken;
 
 const WORKER_PROCESS: &str = "worker-process";
 
-const TESTS: [(&str, fn()); 7] = [
+const SESSIONS: &str = "sessions";
+
+const TESTS: [(&str, fn()); 8] = [
     ("a_program_passes_in_a_worker_process", a_program_passes_in_a_worker_process),
     ("a_program_whose_process_is_killed_is_run_again", a_program_whose_process_is_killed_is_run_again),
     ("a_program_whose_processes_are_killed_has_no_verdict", a_program_whose_processes_are_killed_has_no_verdict),
@@ -26,6 +28,10 @@ const TESTS: [(&str, fn()); 7] = [
     ("a_stopped_process_is_replaced", a_stopped_process_is_replaced),
     ("a_program_in_a_stopped_process_can_be_cancelled", a_program_in_a_stopped_process_can_be_cancelled),
     ("a_pool_with_a_stopped_process_shuts_down", a_pool_with_a_stopped_process_shuts_down),
+    (
+        "sessions_are_lost_with_their_process_and_others_are_not",
+        sessions_are_lost_with_their_process_and_others_are_not,
+    ),
 ];
 
 fn main() -> ExitCode {
@@ -34,8 +40,15 @@ fn main() -> ExitCode {
     if asked.first().is_some_and(|first| first == WORKER_PROCESS) {
         return if run_worker_process(&folder).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
     }
-    evenkeel_guest::ensure(&folder, guest::Form::Timed, &|line| eprintln!("{line}"))
-        .unwrap_or_else(|error| panic!("{error}"));
+    if let [first, number, ..] = &asked[..]
+        && first == SESSIONS
+    {
+        let sessions = number.parse().unwrap_or(1);
+        return if run_session_process(&folder, sessions).is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE };
+    }
+    for form in [guest::Form::Timed, guest::Form::Counted] {
+        evenkeel_guest::ensure(&folder, form, &|line| eprintln!("{line}")).unwrap_or_else(|error| panic!("{error}"));
+    }
     let names: Vec<&String> = asked.iter().filter(|name| !name.starts_with('-')).collect();
     for (name, test) in TESTS {
         if names.is_empty() || names.iter().any(|part| name.contains(part.as_str())) {
@@ -191,4 +204,47 @@ fn a_pool_with_a_stopped_process_shuts_down() {
         let _ = sender.send(());
     });
     receiver.recv_timeout(Duration::from_secs(100)).expect("well before the program's wall clock");
+}
+
+fn sessions_are_lost_with_their_process_and_others_are_not() {
+    let program = std::env::current_exe().expect("a test has a file");
+    let command = WorkerProcessCommand { program, arguments: vec![SESSIONS.into()] };
+    let settings = CellSettings {
+        threads: 2,
+        memory_bytes: 512 << 20,
+        session_bytes: 64 << 20,
+        cell_time: Duration::from_secs(60),
+        output_chars: 1000,
+    };
+    let pool = CellPool::with_worker_processes(&command, settings).expect("threads start");
+    let sessions = [0, 1, 2, 3].map(|_| pool.open().expect("there is memory"));
+    let ran = |text: &str| CellOutcome::Ran { text: text.to_owned(), raised: false };
+    for (number, session) in sessions.iter().enumerate() {
+        assert_eq!(session.run_and_wait(&format!("x = {number}")), ran(""));
+    }
+    // Sessions take turns on the two processes.
+    let (sender, receiver) = mpsc::channel();
+    let busy = "import time\nwhile time.process_time() < 50: pass";
+    sessions[0].run(busy.to_owned(), move |outcome| sender.send(outcome).expect("the test waits"));
+    let began = Instant::now();
+    let working = loop {
+        let busy = children().into_iter().find(|child| worked(*child) > Duration::from_millis(1500));
+        assert!(began.elapsed() < Duration::from_secs(60), "no process works");
+        if let Some(child) = busy {
+            break child;
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    };
+    let status = Command::new("kill").args(["-KILL", &working.to_string()]).status().expect("kill can be run");
+    assert!(status.success());
+    let lost = receiver.recv_timeout(Duration::from_secs(60)).expect("an outcome");
+    assert!(matches!(&lost, CellOutcome::Lost(_)), "{lost:?}");
+    let beside = sessions[2].run_and_wait("x");
+    assert!(matches!(&beside, CellOutcome::Lost(_)), "it was in the same process: {beside:?}");
+    for number in [1, 3] {
+        assert_eq!(sessions[number].run_and_wait("x"), ran(&format!("{number}\n")));
+    }
+    drop(sessions);
+    let next = pool.open().expect("there is memory");
+    assert_eq!(next.run_and_wait("1 + 1"), ran("2\n"));
 }

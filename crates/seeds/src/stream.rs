@@ -96,6 +96,11 @@ pub enum Stream {
         /// Its number within the kind.
         number: u64,
     },
+    /// A generated product. From the run's seed.
+    Product {
+        /// Its number.
+        number: u64,
+    },
 }
 
 impl Stream {
@@ -120,6 +125,7 @@ impl Stream {
             Self::Bootstrap => "bootstrap",
             Self::SignFlips => "sign-flips",
             Self::WordProblem { .. } => "word-problem",
+            Self::Product { .. } => "product",
         }
     }
 
@@ -139,7 +145,8 @@ impl Stream {
             | Self::InitialAdapters { tensor: index }
             | Self::SamplerAudit { step: index }
             | Self::UnseededSample { arrival: index }
-            | Self::WeightsProof { version: index } => ([index, 0, 0], 1),
+            | Self::WeightsProof { version: index }
+            | Self::Product { number: index } => ([index, 0, 0], 1),
             Self::HeldOut | Self::Tokens | Self::SandboxEntropy | Self::Bootstrap | Self::SignFlips => ([0; 3], 0),
         };
         indices.into_iter().take(count)

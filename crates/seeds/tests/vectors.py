@@ -63,6 +63,7 @@ STREAMS = [
     (8, "bootstrap"),
     (8, "sign-flips"),
     (5, "word-problem", 3, 17),
+    (5, "product", 17),
 ]
 for seed, name, *indices in STREAMS:
     bytes_ = key(seed, name, *indices)

@@ -19,7 +19,7 @@ use crate::names::Names;
 use crate::read::Columns;
 use crate::row::{Row, RowError, refused, text};
 use crate::verifiers::{self, CONTEXT, CUSTOM, Choice, DATA_SOURCE, VERIFIER, Verifiers};
-use crate::{Reason, Shape, Task, code};
+use crate::{Demonstration, Reason, Shape, Task, code};
 
 const PROMPT: &[&str] = &["prompt", "problem", "question", "question_content", "question.question_content"];
 const GOLD: &[&str] = &["gold", "reward_model.ground_truth", "final_answer", "answer", "label", "solution"];
@@ -161,9 +161,19 @@ impl Fields {
     /// An answer to imitate, if the row has one.
     ///
     /// # Errors
-    /// One that is not a text.
-    pub fn demonstration(&self, row: &Row) -> Result<Option<String>, RowError> {
-        self.demonstration.find(row).map(|(name, value)| plain(name, value)).transpose()
+    /// One that is neither a text nor a list of texts.
+    pub fn demonstration(&self, row: &Row) -> Result<Option<Demonstration>, RowError> {
+        let read = |(name, value): (&str, &Value)| match value {
+            Value::Array(turns) if turns.is_empty() => {
+                Err(RowError::field(Reason::InvalidRow, refused(name, "empty", "a text, or one for each turn")))
+            }
+            Value::Array(turns) => {
+                let turns = turns.iter().map(|turn| plain(name, turn)).collect::<Result<_, _>>()?;
+                Ok(Demonstration::Turns(turns))
+            }
+            value => plain(name, value).map(Demonstration::Written),
+        };
+        self.demonstration.find(row).map(read).transpose()
     }
 
     /// The row's name, if it has one.

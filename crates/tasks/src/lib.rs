@@ -4,11 +4,12 @@
 //!   user's own. One value, unchanged from the row of a data set to the reward service's request.
 //! - [`Row`] and [`Fields`]: the one place that knows what data sets call their columns. Training and `evenkeel verify` read the same rows.
 //! - [`Collector`]: rows to problems, duplicates merged, what is at fault dropped by [`Reason`]; [`DataReport`] has the counts and examples.
-//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`programs`], [`trails`],
-//!   [`word_problems`]).
+//! - [`Dataset`]: problems to train on and problems held out, from files ([`read`]) or built in ([`arithmetic`], [`products`], [`programs`],
+//!   [`trails`], [`word_problems`]).
 #![forbid(unsafe_code)]
 
 pub mod arithmetic;
+pub mod products;
 pub mod programs;
 pub mod read;
 pub mod trails;
@@ -18,6 +19,7 @@ mod benchmark;
 mod code;
 mod collect;
 mod dataset;
+mod demonstration;
 mod digest;
 mod environments;
 mod error;
@@ -46,11 +48,12 @@ mod verifiers;
 pub use benchmark::BenchmarkFiles;
 pub use collect::{Collector, RowRules};
 pub use dataset::{DataSource, Dataset, FileSet, FileSource};
+pub use demonstration::Demonstration;
 pub use environments::{EnvironmentTask, Environments};
 pub use error::{Cancel, Cancelled, DataError};
 pub use fields::{Fields, ProgramPrompt};
 pub use filter::{Accepts, Filter, number};
-pub use problem::{Demonstration, Id, Origin, Problem};
+pub use problem::{Id, Origin, Problem};
 pub use program::Program;
 pub use question::{ProblemDifficulty, ProblemKind};
 pub use reason::Reason;

@@ -5,14 +5,11 @@ use std::sync::Arc;
 
 use evenkeel_chat::Prompt;
 use evenkeel_proto::FieldError;
-use rand::Rng;
 use serde::Serialize;
 use serde_json::{Number, Value};
 
-use crate::program::Program;
+use crate::demonstration::Demonstration;
 use crate::row::{Row, RowError};
-use crate::sum::Sum;
-use crate::trailing_sum::TrailingSum;
 use crate::verifiers::DATA_SOURCE;
 use crate::{EnvironmentTask, Fields, Reason, Rules, Task};
 
@@ -71,41 +68,6 @@ pub struct Origin {
     pub file: usize,
 }
 
-/// An answer to imitate.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Demonstration {
-    /// As the row has it.
-    Written(String),
-    /// Drawn anew each time, for the built-in arithmetic.
-    Sum(Sum),
-    /// The same for the built-in programs.
-    Program(Program),
-    /// The same for the built-in sums with a trail.
-    TrailingSum(TrailingSum),
-}
-
-impl Demonstration {
-    /// Its text; what is drawn follows from `rng`.
-    pub fn text(&self, rng: &mut impl Rng) -> String {
-        match self {
-            Self::Written(text) => text.clone(),
-            Self::Sum(sum) => sum.demonstration(rng),
-            Self::Program(program) => program.demonstration(rng),
-            Self::TrailingSum(sum) => sum.demonstration(rng),
-        }
-    }
-
-    /// The longest text that [`Self::text`] can give.
-    pub fn longest(&self) -> String {
-        match self {
-            Self::Written(text) => text.clone(),
-            Self::Sum(_) => Sum::longest_demonstration(),
-            Self::Program(_) => Program::longest_demonstration(),
-            Self::TrailingSum(sum) => sum.longest_demonstration(),
-        }
-    }
-}
-
 impl Problem {
     /// The problem of a row, judged by `rules` where the row names none. A row without a name gets `unnamed`. Blank gold answers next to
     /// others are left out.
@@ -133,9 +95,16 @@ impl Problem {
             Some(Value::Number(id)) => Id::Number(id.clone()),
             _ => Id::Text(unnamed()),
         };
-        let demonstration = fields.demonstration(row)?.map(Demonstration::Written);
         let data_source = row.get(DATA_SOURCE).and_then(Value::as_str).filter(|name| !name.is_empty()).map(Arc::from);
         let environment = fields.environment(row)?;
+        let demonstration = fields.demonstration(row)?;
+        if matches!(demonstration, Some(Demonstration::Turns(_))) && environment.is_none() {
+            let allowed = "a text: only rows with an environment have several turns";
+            return Err(RowError::field(
+                Reason::InvalidRow,
+                FieldError::new("the demonstration", "a list of turns", allowed),
+            ));
+        }
         Ok(Self { id, origin, data_source, prompt, suffix: None, task, environment, demonstration })
     }
 
@@ -165,6 +134,26 @@ mod tests {
         assert_eq!(id(r#"{"id": 7, "prompt": "1?", "answer": "1"}"#), 7);
         assert_eq!(id(r#"{"question_id": "q", "prompt": "1?", "answer": "1"}"#), "q");
         assert_eq!(id(r#"{"id": "", "prompt": "1?", "answer": "1"}"#), "rows#0");
+    }
+
+    #[test]
+    fn a_demonstration_is_a_text_or_turn_by_turn_what_is_said_in_an_environment() {
+        let fields = Fields::default().with_environments(crate::Environments::new(vec![], "calculator"));
+        let of = |fields: &Fields, demonstration: &str| {
+            let json = format!(r#"{{"prompt": "1?", "answer": "1", "demonstration": {demonstration}}}"#);
+            let row = Row::parse(1, &json).unwrap();
+            let problem = Problem::read(&row, fields, &Rules::default(), Origin::default(), String::new);
+            problem.map(|problem| problem.demonstration).map_err(|error| error.to_string())
+        };
+        let turns = Demonstration::Turns(vec!["a".to_owned(), "b".to_owned()]);
+        assert_eq!(of(&fields, r#"["a", "b"]"#), Ok(Some(turns)));
+        assert_eq!(of(&fields, r#""a""#), Ok(Some(Demonstration::Written("a".to_owned()))));
+        for (demonstration, words) in [("[]", "empty"), (r#"["a", ""]"#, "empty"), (r#"["a", 1]"#, "a number")] {
+            let error = of(&fields, demonstration).unwrap_err();
+            assert!(error.contains("demonstration") && error.contains(words), "{error}");
+        }
+        let error = of(&Fields::default(), r#"["a", "b"]"#).unwrap_err();
+        assert!(error.contains("only rows with an environment"), "{error}");
     }
 
     #[test]

@@ -69,7 +69,7 @@ pub struct WeightsRef {
     #[prost(string, tag = "2")]
     pub digest: ::prost::alloc::string::String,
     /// Where they are. Required. A server answers UNIMPLEMENTED to a kind that it does not support.
-    #[prost(oneof = "weights_ref::Source", tags = "3, 4, 5, 6")]
+    #[prost(oneof = "weights_ref::Source", tags = "3, 4, 5")]
     pub source: ::core::option::Option<weights_ref::Source>,
 }
 /// Nested message and enum types in `WeightsRef`.
@@ -87,9 +87,6 @@ pub mod weights_ref {
         /// A broadcast from the learner's GPUs.
         #[prost(message, tag = "5")]
         Nccl(super::NcclWeights),
-        /// Chunks to be fetched over gRPC, only those that changed.
-        #[prost(message, tag = "6")]
-        Chunks(super::ChunkedWeights),
     }
 }
 /// Weights in a Hugging Face folder on a file system that learner and engines share.
@@ -146,26 +143,6 @@ pub struct TensorSpec {
     /// Lengths of its dimensions, outermost first; empty for a scalar.
     #[prost(uint64, repeated, tag = "3")]
     pub shape: ::prost::alloc::vec::Vec<u64>,
-}
-/// Weights cut into chunks that are addressed by their content, so that a receiver fetches only what it does not have.
-#[derive(Clone, PartialEq, ::prost::Message)]
-pub struct ChunkedWeights {
-    /// URL of the server of the chunks.
-    #[prost(string, tag = "1")]
-    pub endpoint: ::prost::alloc::string::String,
-    /// All chunks, in order; their concatenation is the weights.
-    #[prost(message, repeated, tag = "2")]
-    pub chunks: ::prost::alloc::vec::Vec<WeightsChunk>,
-}
-/// One chunk.
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
-pub struct WeightsChunk {
-    /// Digest of the chunk, "sha256:" and 64 lower-case hex digits.
-    #[prost(string, tag = "1")]
-    pub digest: ::prost::alloc::string::String,
-    /// Its size.
-    #[prost(uint64, tag = "2")]
-    pub size_bytes: u64,
 }
 /// What every GetStatus reports about the process.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -467,6 +444,10 @@ pub struct GenerateItem {
     /// as DEADLINE with the reason ENGINE_DEADLINE. Absent: only `deadline_ms`. At least 1.
     #[prost(uint64, optional, tag = "11")]
     pub engine_deadline_ms: ::core::option::Option<u64>,
+    /// Name of the engine, as in GetStatus, that sampled what the item goes on from and may still have it in its prefix cache: it takes the
+    /// item while it has the version and room. A hint: with an unknown or busy one the item goes to any engine. Empty: no preference.
+    #[prost(string, tag = "12")]
+    pub preferred_engine: ::prost::alloc::string::String,
 }
 /// How tokens are sampled. Every field except the stop tokens is required: engine defaults never apply.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -3370,6 +3351,21 @@ pub struct TrainSample {
     /// 64, each name once, and the same weights in all samples of a group; a sample may lack some.
     #[prost(message, repeated, tag = "8")]
     pub components: ::prost::alloc::vec::Vec<RewardComponent>,
+    /// Of an episode whose turns have prompts of their own, as templates render them that write earlier turns otherwise: each of these begins a
+    /// sequence. Ascending by segment. Whatever the number of sequences, the sample is one response: its length is that of all segments, and
+    /// all of its tokens have one weight. At most 64. Empty: the response follows the prompt of the group.
+    #[prost(message, repeated, tag = "9")]
+    pub contexts: ::prost::alloc::vec::Vec<TurnContext>,
+}
+/// What the model saw before a turn, where that is not the prompt of the group and the segments before it.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct TurnContext {
+    /// The first segment that was sampled after it: an index in `segments`, at least 1.
+    #[prost(uint32, tag = "1")]
+    pub segment: u32,
+    /// All of what it saw; at least one id.
+    #[prost(uint32, repeated, tag = "2")]
+    pub token_ids: ::prost::alloc::vec::Vec<u32>,
 }
 /// A part of a reward.
 #[derive(Clone, PartialEq, ::prost::Message)]
@@ -6193,7 +6189,7 @@ pub struct RankWelcome {}
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RankCommand {
     /// Always set.
-    #[prost(oneof = "rank_command::Kind", tags = "1, 2, 3, 4")]
+    #[prost(oneof = "rank_command::Kind", tags = "1, 2, 3, 4, 5")]
     pub kind: ::core::option::Option<rank_command::Kind>,
 }
 /// Nested message and enum types in `RankCommand`.
@@ -6214,6 +6210,9 @@ pub mod rank_command {
         /// Anything without content.
         #[prost(enumeration = "super::RankOrder", tag = "4")]
         Order(i32),
+        /// An operation of a caller that trains in its own: take part in it.
+        #[prost(message, tag = "5")]
+        Operate(super::OperateRequest),
     }
 }
 /// Part of what one rank gives to another, or to all others.
@@ -6841,6 +6840,12 @@ pub struct EnvironmentInfo {
     /// The tools that the model may call.
     #[prost(message, repeated, tag = "3")]
     pub tools: ::prost::alloc::vec::Vec<ToolInfo>,
+    /// Whether the user may say something to a turn: the episode need not end with one that calls no tool.
+    #[prost(bool, tag = "4")]
+    pub user_speaks: bool,
+    /// `sha256:` and 64 hexadecimal digits of the file that it is in, or of what its server says of it; empty where it comes with the program.
+    #[prost(string, tag = "5")]
+    pub digest: ::prost::alloc::string::String,
 }
 /// A tool.
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
@@ -7354,6 +7359,855 @@ pub mod environment_server {
     /// Generated gRPC service name
     pub const SERVICE_NAME: &str = "evenkeel.v1.Environment";
     impl<T> tonic::server::NamedService for EnvironmentServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Which weights.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WeightsDescribeRequest {
+    /// Their version.
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    /// Their digest, as in WeightsRef. Required.
+    #[prost(string, tag = "2")]
+    pub digest: ::prost::alloc::string::String,
+}
+/// The files of a version.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WeightsDescribeResponse {
+    /// In the order of their names.
+    #[prost(message, repeated, tag = "1")]
+    pub files: ::prost::alloc::vec::Vec<WeightsFile>,
+}
+/// One file.
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct WeightsFile {
+    /// Its name in the folder.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    /// Its size.
+    #[prost(uint64, tag = "2")]
+    pub size_bytes: u64,
+    /// Digest of the whole, "sha256:" and 64 lower-case hex digits.
+    #[prost(string, tag = "3")]
+    pub digest: ::prost::alloc::string::String,
+    /// One after the other they are the file.
+    #[prost(message, repeated, tag = "4")]
+    pub parts: ::prost::alloc::vec::Vec<WeightsPart>,
+}
+/// Consecutive bytes of a file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WeightsPart {
+    /// The tensor whose values they are; empty for what is none, such as the header.
+    #[prost(string, tag = "1")]
+    pub tensor: ::prost::alloc::string::String,
+    /// Their number.
+    #[prost(uint64, tag = "2")]
+    pub size_bytes: u64,
+    /// Their digest, "sha256:" and 64 lower-case hex digits.
+    #[prost(string, tag = "3")]
+    pub digest: ::prost::alloc::string::String,
+}
+/// Which bytes of a file.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WeightsReadRequest {
+    /// Version of the weights.
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    /// Their digest. Required.
+    #[prost(string, tag = "2")]
+    pub digest: ::prost::alloc::string::String,
+    /// Name of the file. Required.
+    #[prost(string, tag = "3")]
+    pub file: ::prost::alloc::string::String,
+    /// The first byte.
+    #[prost(uint64, tag = "4")]
+    pub offset: u64,
+    /// How many; at least 1, and all within the file.
+    #[prost(uint64, tag = "5")]
+    pub size_bytes: u64,
+}
+/// The next of them.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WeightsReadResponse {
+    /// At most 1 MiB.
+    #[prost(bytes = "bytes", tag = "1")]
+    pub content: ::prost::bytes::Bytes,
+}
+/// Weights to fetch.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PullRequest {
+    /// Their version.
+    #[prost(uint64, tag = "1")]
+    pub version: u64,
+    /// Their digest. Required.
+    #[prost(string, tag = "2")]
+    pub digest: ::prost::alloc::string::String,
+}
+/// Weights on this node.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct PullResponse {
+    /// Absolute path of their folder on this node.
+    #[prost(string, tag = "1")]
+    pub path: ::prost::alloc::string::String,
+    /// Bytes that came over the network; 0 if the folder was there.
+    #[prost(uint64, tag = "2")]
+    pub fetched_bytes: u64,
+    /// Bytes that were taken from the copy before.
+    #[prost(uint64, tag = "3")]
+    pub reused_bytes: u64,
+}
+/// Request for the state of the agent.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WeightsAgentGetStatusRequest {}
+/// What an agent has.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct WeightsAgentGetStatusResponse {
+    /// The process.
+    #[prost(message, optional, tag = "1")]
+    pub server: ::core::option::Option<ServerStatus>,
+    /// The folders that are whole, oldest first.
+    #[prost(string, repeated, tag = "2")]
+    pub folders: ::prost::alloc::vec::Vec<::prost::alloc::string::String>,
+}
+/// Generated client implementations.
+#[cfg(feature = "grpc")]
+pub mod weights_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Served by the learner: the files of the versions that it has published.
+    #[derive(Debug, Clone)]
+    pub struct WeightsClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> WeightsClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> WeightsClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            WeightsClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// What a version consists of. The digests of its tensors say what a receiver has already. FAILED_PRECONDITION (WEIGHTS_GONE): the version
+        /// is not there, or has other weights than those of the digest. DATA_LOSS: the files are not what was published.
+        pub async fn describe(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WeightsDescribeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WeightsDescribeResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/evenkeel.v1.Weights/Describe",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("evenkeel.v1.Weights", "Describe"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// Bytes of one of its files, in order. A call that was cut is made again from where it ended.
+        pub async fn read(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WeightsReadRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::WeightsReadResponse>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static("/evenkeel.v1.Weights/Read");
+            let mut req = request.into_request();
+            req.extensions_mut().insert(GrpcMethod::new("evenkeel.v1.Weights", "Read"));
+            self.inner.server_streaming(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "grpc")]
+pub mod weights_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with WeightsServer.
+    #[async_trait]
+    pub trait Weights: std::marker::Send + std::marker::Sync + 'static {
+        /// What a version consists of. The digests of its tensors say what a receiver has already. FAILED_PRECONDITION (WEIGHTS_GONE): the version
+        /// is not there, or has other weights than those of the digest. DATA_LOSS: the files are not what was published.
+        async fn describe(
+            &self,
+            request: tonic::Request<super::WeightsDescribeRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WeightsDescribeResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the Read method.
+        type ReadStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::WeightsReadResponse, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Bytes of one of its files, in order. A call that was cut is made again from where it ended.
+        async fn read(
+            &self,
+            request: tonic::Request<super::WeightsReadRequest>,
+        ) -> std::result::Result<tonic::Response<Self::ReadStream>, tonic::Status>;
+    }
+    /// Served by the learner: the files of the versions that it has published.
+    #[derive(Debug)]
+    pub struct WeightsServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> WeightsServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for WeightsServer<T>
+    where
+        T: Weights,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/evenkeel.v1.Weights/Describe" => {
+                    #[allow(non_camel_case_types)]
+                    struct DescribeSvc<T: Weights>(pub Arc<T>);
+                    impl<
+                        T: Weights,
+                    > tonic::server::UnaryService<super::WeightsDescribeRequest>
+                    for DescribeSvc<T> {
+                        type Response = super::WeightsDescribeResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WeightsDescribeRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Weights>::describe(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = DescribeSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/evenkeel.v1.Weights/Read" => {
+                    #[allow(non_camel_case_types)]
+                    struct ReadSvc<T: Weights>(pub Arc<T>);
+                    impl<
+                        T: Weights,
+                    > tonic::server::ServerStreamingService<super::WeightsReadRequest>
+                    for ReadSvc<T> {
+                        type Response = super::WeightsReadResponse;
+                        type ResponseStream = T::ReadStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WeightsReadRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as Weights>::read(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = ReadSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.server_streaming(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for WeightsServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "evenkeel.v1.Weights";
+    impl<T> tonic::server::NamedService for WeightsServer<T> {
+        const NAME: &'static str = SERVICE_NAME;
+    }
+}
+/// Generated client implementations.
+#[cfg(feature = "grpc")]
+pub mod weights_agent_client {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    use tonic::codegen::http::Uri;
+    /// Served on each node with engines.
+    #[derive(Debug, Clone)]
+    pub struct WeightsAgentClient<T> {
+        inner: tonic::client::Grpc<T>,
+    }
+    impl<T> WeightsAgentClient<T>
+    where
+        T: tonic::client::GrpcService<tonic::body::Body>,
+        T::Error: Into<StdError>,
+        T::ResponseBody: Body<Data = Bytes> + std::marker::Send + 'static,
+        <T::ResponseBody as Body>::Error: Into<StdError> + std::marker::Send,
+    {
+        pub fn new(inner: T) -> Self {
+            let inner = tonic::client::Grpc::new(inner);
+            Self { inner }
+        }
+        pub fn with_origin(inner: T, origin: Uri) -> Self {
+            let inner = tonic::client::Grpc::with_origin(inner, origin);
+            Self { inner }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> WeightsAgentClient<InterceptedService<T, F>>
+        where
+            F: tonic::service::Interceptor,
+            T::ResponseBody: Default,
+            T: tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+                Response = http::Response<
+                    <T as tonic::client::GrpcService<tonic::body::Body>>::ResponseBody,
+                >,
+            >,
+            <T as tonic::codegen::Service<
+                http::Request<tonic::body::Body>,
+            >>::Error: Into<StdError> + std::marker::Send + std::marker::Sync,
+        {
+            WeightsAgentClient::new(InterceptedService::new(inner, interceptor))
+        }
+        /// Compress requests with the given encoding.
+        ///
+        /// This requires the server to support it otherwise it might respond with an
+        /// error.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.send_compressed(encoding);
+            self
+        }
+        /// Enable decompressing responses.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.inner = self.inner.accept_compressed(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_decoding_message_size(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.inner = self.inner.max_encoding_message_size(limit);
+            self
+        }
+        /// Returns once a version is whole in the agent's folder. Calls for the same version share one copy; a copy that was begun is continued,
+        /// and tensors of the copy before it that have not changed are not fetched.
+        pub async fn pull(
+            &mut self,
+            request: impl tonic::IntoRequest<super::PullRequest>,
+        ) -> std::result::Result<tonic::Response<super::PullResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/evenkeel.v1.WeightsAgent/Pull",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("evenkeel.v1.WeightsAgent", "Pull"));
+            self.inner.unary(req, path, codec).await
+        }
+        /// What the agent has and does. Never waits.
+        pub async fn get_status(
+            &mut self,
+            request: impl tonic::IntoRequest<super::WeightsAgentGetStatusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WeightsAgentGetStatusResponse>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/evenkeel.v1.WeightsAgent/GetStatus",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("evenkeel.v1.WeightsAgent", "GetStatus"));
+            self.inner.unary(req, path, codec).await
+        }
+    }
+}
+/// Generated server implementations.
+#[cfg(feature = "grpc")]
+pub mod weights_agent_server {
+    #![allow(
+        unused_variables,
+        dead_code,
+        missing_docs,
+        clippy::wildcard_imports,
+        clippy::let_unit_value,
+    )]
+    use tonic::codegen::*;
+    /// Generated trait containing gRPC methods that should be implemented for use with WeightsAgentServer.
+    #[async_trait]
+    pub trait WeightsAgent: std::marker::Send + std::marker::Sync + 'static {
+        /// Returns once a version is whole in the agent's folder. Calls for the same version share one copy; a copy that was begun is continued,
+        /// and tensors of the copy before it that have not changed are not fetched.
+        async fn pull(
+            &self,
+            request: tonic::Request<super::PullRequest>,
+        ) -> std::result::Result<tonic::Response<super::PullResponse>, tonic::Status>;
+        /// What the agent has and does. Never waits.
+        async fn get_status(
+            &self,
+            request: tonic::Request<super::WeightsAgentGetStatusRequest>,
+        ) -> std::result::Result<
+            tonic::Response<super::WeightsAgentGetStatusResponse>,
+            tonic::Status,
+        >;
+    }
+    /// Served on each node with engines.
+    #[derive(Debug)]
+    pub struct WeightsAgentServer<T> {
+        inner: Arc<T>,
+        accept_compression_encodings: EnabledCompressionEncodings,
+        send_compression_encodings: EnabledCompressionEncodings,
+        max_decoding_message_size: Option<usize>,
+        max_encoding_message_size: Option<usize>,
+    }
+    impl<T> WeightsAgentServer<T> {
+        pub fn new(inner: T) -> Self {
+            Self::from_arc(Arc::new(inner))
+        }
+        pub fn from_arc(inner: Arc<T>) -> Self {
+            Self {
+                inner,
+                accept_compression_encodings: Default::default(),
+                send_compression_encodings: Default::default(),
+                max_decoding_message_size: None,
+                max_encoding_message_size: None,
+            }
+        }
+        pub fn with_interceptor<F>(
+            inner: T,
+            interceptor: F,
+        ) -> InterceptedService<Self, F>
+        where
+            F: tonic::service::Interceptor,
+        {
+            InterceptedService::new(Self::new(inner), interceptor)
+        }
+        /// Enable decompressing requests with the given encoding.
+        #[must_use]
+        pub fn accept_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.accept_compression_encodings.enable(encoding);
+            self
+        }
+        /// Compress responses with the given encoding, if the client supports it.
+        #[must_use]
+        pub fn send_compressed(mut self, encoding: CompressionEncoding) -> Self {
+            self.send_compression_encodings.enable(encoding);
+            self
+        }
+        /// Limits the maximum size of a decoded message.
+        ///
+        /// Default: `4MB`
+        #[must_use]
+        pub fn max_decoding_message_size(mut self, limit: usize) -> Self {
+            self.max_decoding_message_size = Some(limit);
+            self
+        }
+        /// Limits the maximum size of an encoded message.
+        ///
+        /// Default: `usize::MAX`
+        #[must_use]
+        pub fn max_encoding_message_size(mut self, limit: usize) -> Self {
+            self.max_encoding_message_size = Some(limit);
+            self
+        }
+    }
+    impl<T, B> tonic::codegen::Service<http::Request<B>> for WeightsAgentServer<T>
+    where
+        T: WeightsAgent,
+        B: Body + std::marker::Send + 'static,
+        B::Error: Into<StdError> + std::marker::Send + 'static,
+    {
+        type Response = http::Response<tonic::body::Body>;
+        type Error = std::convert::Infallible;
+        type Future = BoxFuture<Self::Response, Self::Error>;
+        fn poll_ready(
+            &mut self,
+            _cx: &mut Context<'_>,
+        ) -> Poll<std::result::Result<(), Self::Error>> {
+            Poll::Ready(Ok(()))
+        }
+        fn call(&mut self, req: http::Request<B>) -> Self::Future {
+            match req.uri().path() {
+                "/evenkeel.v1.WeightsAgent/Pull" => {
+                    #[allow(non_camel_case_types)]
+                    struct PullSvc<T: WeightsAgent>(pub Arc<T>);
+                    impl<T: WeightsAgent> tonic::server::UnaryService<super::PullRequest>
+                    for PullSvc<T> {
+                        type Response = super::PullResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::PullRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as WeightsAgent>::pull(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = PullSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/evenkeel.v1.WeightsAgent/GetStatus" => {
+                    #[allow(non_camel_case_types)]
+                    struct GetStatusSvc<T: WeightsAgent>(pub Arc<T>);
+                    impl<
+                        T: WeightsAgent,
+                    > tonic::server::UnaryService<super::WeightsAgentGetStatusRequest>
+                    for GetStatusSvc<T> {
+                        type Response = super::WeightsAgentGetStatusResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::WeightsAgentGetStatusRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as WeightsAgent>::get_status(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = GetStatusSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                _ => {
+                    Box::pin(async move {
+                        let mut response = http::Response::new(
+                            tonic::body::Body::default(),
+                        );
+                        let headers = response.headers_mut();
+                        headers
+                            .insert(
+                                tonic::Status::GRPC_STATUS,
+                                (tonic::Code::Unimplemented as i32).into(),
+                            );
+                        headers
+                            .insert(
+                                http::header::CONTENT_TYPE,
+                                tonic::metadata::GRPC_CONTENT_TYPE,
+                            );
+                        Ok(response)
+                    })
+                }
+            }
+        }
+    }
+    impl<T> Clone for WeightsAgentServer<T> {
+        fn clone(&self) -> Self {
+            let inner = self.inner.clone();
+            Self {
+                inner,
+                accept_compression_encodings: self.accept_compression_encodings,
+                send_compression_encodings: self.send_compression_encodings,
+                max_decoding_message_size: self.max_decoding_message_size,
+                max_encoding_message_size: self.max_encoding_message_size,
+            }
+        }
+    }
+    /// Generated gRPC service name
+    pub const SERVICE_NAME: &str = "evenkeel.v1.WeightsAgent";
+    impl<T> tonic::server::NamedService for WeightsAgentServer<T> {
         const NAME: &'static str = SERVICE_NAME;
     }
 }

@@ -11,6 +11,9 @@ use evenkeel_proto::v1::EpisodeFailure;
 pub(crate) const ENDS: &[&str] =
     &["scored", "closed", "overloaded", "task_invalid", "timeout", "refused", "crashed", "internal"];
 
+/// The environment of an episode that is in none.
+const UNKNOWN: &str = "unknown";
+
 /// How an episode ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum End {
@@ -40,9 +43,13 @@ pub(crate) struct Episodes {
     ended: Mutex<BTreeMap<&'static str, u64>>,
 }
 
-/// The place of an open episode, until it is dropped.
+/// The place of an open episode, until it is dropped. One that is dropped without an end was closed by its client.
 #[derive(Debug)]
-pub(crate) struct Slot(Arc<Episodes>);
+pub(crate) struct Counted {
+    episodes: Arc<Episodes>,
+    environment: String,
+    is_counted: bool,
+}
 
 impl Episodes {
     pub(crate) fn new(most: usize) -> Arc<Self> {
@@ -50,12 +57,12 @@ impl Episodes {
     }
 
     /// A place for an episode; `None` where all are taken.
-    pub(crate) fn enter(self: &Arc<Self>) -> Option<Slot> {
+    pub(crate) fn enter(self: &Arc<Self>) -> Option<Counted> {
         let entered =
             self.open.fetch_update(Ordering::AcqRel, Ordering::Acquire, |open| (open < self.most).then_some(open + 1));
         entered.ok()?;
         metrics::gauge!("evenkeel_episodes_open").increment(1.0);
-        Some(Slot(Arc::clone(self)))
+        Some(Counted { episodes: Arc::clone(self), environment: UNKNOWN.to_owned(), is_counted: false })
     }
 
     pub(crate) fn open(&self) -> usize {
@@ -66,9 +73,14 @@ impl Episodes {
         self.most
     }
 
-    /// Counts the end of an episode.
-    pub(crate) fn ended(&self, environment: &'static str, end: End) {
+    /// Counts an episode that found no place.
+    pub(crate) fn refused(&self, failure: EpisodeFailure) {
+        self.ended(UNKNOWN, End::Failed(failure));
+    }
+
+    fn ended(&self, environment: &str, end: End) {
         *self.ended.lock().unwrap_or_else(PoisonError::into_inner).entry(end.label()).or_default() += 1;
+        let environment = environment.to_owned();
         metrics::counter!("evenkeel_episodes_total", "environment" => environment, "end" => end.label()).increment(1);
     }
 
@@ -79,9 +91,29 @@ impl Episodes {
     }
 }
 
-impl Drop for Slot {
+impl Counted {
+    /// It is an episode of this environment.
+    pub(crate) fn plays(&mut self, environment: &str) {
+        environment.clone_into(&mut self.environment);
+    }
+
+    /// It has ended, and its place is free.
+    pub(crate) fn end(mut self, end: End) {
+        self.count(end);
+    }
+
+    fn count(&mut self, end: End) {
+        if !self.is_counted {
+            self.is_counted = true;
+            self.episodes.ended(&self.environment, end);
+        }
+    }
+}
+
+impl Drop for Counted {
     fn drop(&mut self) {
-        self.0.open.fetch_sub(1, Ordering::AcqRel);
+        self.count(End::Closed);
+        self.episodes.open.fetch_sub(1, Ordering::AcqRel);
         metrics::gauge!("evenkeel_episodes_open").decrement(1.0);
     }
 }
@@ -99,6 +131,9 @@ mod tests {
         drop(first);
         assert!(episodes.enter().is_some());
         assert_eq!(episodes.open(), 1);
+        assert_eq!(episodes.by_end()["closed"], 2, "nobody said how they ended");
+        episodes.enter().unwrap().end(End::Scored);
+        assert_eq!((episodes.open(), episodes.by_end()["scored"]), (1, 1));
         for &failure in EpisodeFailure::SPECIFIED {
             assert!(ENDS.contains(&End::Failed(failure).label()), "{failure:?}");
         }

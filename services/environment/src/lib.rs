@@ -5,12 +5,20 @@
 //! a result: it must not be trained on as if the model had failed.
 //!
 //! [`bind`] creates a server from [`EnvironmentSettings`], in a process of its own or on loopback within another. `service` implements the
-//! gRPC API, `stream` serves one call of it, `open_episode` is one episode.
+//! gRPC API, `stream` serves one call of it, `episode` is the task of one episode. `catalog` has the environments of the worker; `played` says
+//! who plays an episode: the program itself, the sandbox (`sandboxed`), a Python file of the user's own
+//! (`program`), or an OpenEnv server (`openenv`).
 #![forbid(unsafe_code)]
 
+mod catalog;
 mod counts;
+mod episode;
 mod error;
-mod open_episode;
+mod failure;
+mod openenv;
+mod played;
+mod program;
+mod sandboxed;
 mod series;
 mod service;
 mod settings;
@@ -18,6 +26,8 @@ mod start;
 mod stream;
 
 pub use error::EnvironmentError;
+pub use program::{BRIDGE, BRIDGE_FILE};
+pub use sandboxed::WorkerProcesses;
 pub use series::SERIES;
-pub use settings::EnvironmentSettings;
-pub use start::bind;
+pub use settings::{EnvironmentSettings, SandboxSettings};
+pub use start::{bind, bind_with_worker_processes};

@@ -2,24 +2,24 @@
 
 use std::sync::Arc;
 
-use evenkeel_episode::BuiltIn;
 use evenkeel_proto::v1::environment_server::Environment;
 use evenkeel_proto::v1::{
-    EnvironmentEvent, EnvironmentGetStatusRequest, EnvironmentGetStatusResponse, EnvironmentInfo, EnvironmentRequest,
-    ToolInfo,
+    EnvironmentEvent, EnvironmentGetStatusRequest, EnvironmentGetStatusResponse, EnvironmentRequest,
 };
 use evenkeel_rpc::server::{Drain, ServerInfo};
 use tokio::sync::mpsc;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::{Request, Response, Status, Streaming};
 
+use crate::catalog::Catalog;
 use crate::counts::Episodes;
-use crate::open_episode::Limits;
+use crate::episode::Limits;
 use crate::settings::EnvironmentSettings;
 use crate::stream::{EpisodeStream, MAX_UNREAD};
 
 /// An environment worker.
 pub(crate) struct EnvironmentService {
+    catalog: Arc<Catalog>,
     episodes: Arc<Episodes>,
     limits: Limits,
     drain: Drain,
@@ -27,8 +27,9 @@ pub(crate) struct EnvironmentService {
 }
 
 impl EnvironmentService {
-    pub(crate) fn new(settings: &EnvironmentSettings, drain: Drain) -> Self {
+    pub(crate) fn new(settings: &EnvironmentSettings, catalog: Catalog, drain: Drain) -> Self {
         Self {
+            catalog: Arc::new(catalog),
             episodes: Episodes::new(settings.max_episodes),
             limits: Limits { step: settings.step_deadline, idle: settings.idle_timeout },
             info: ServerInfo::new(&settings.name, drain.clone()),
@@ -43,7 +44,8 @@ impl Environment for EnvironmentService {
 
     async fn run(&self, request: Request<Streaming<EnvironmentRequest>>) -> Result<Response<Self::RunStream>, Status> {
         let (events, receiver) = mpsc::channel(MAX_UNREAD);
-        let stream = EpisodeStream::new(Arc::clone(&self.episodes), self.limits, self.drain.clone(), events);
+        let (catalog, episodes) = (Arc::clone(&self.catalog), Arc::clone(&self.episodes));
+        let stream = EpisodeStream::new(catalog, episodes, self.limits, self.drain.clone(), events);
         tokio::spawn(stream.run(request.into_inner()));
         Ok(Response::new(ReceiverStream::new(receiver)))
     }
@@ -54,18 +56,10 @@ impl Environment for EnvironmentService {
     ) -> Result<Response<EnvironmentGetStatusResponse>, Status> {
         Ok(Response::new(EnvironmentGetStatusResponse {
             server: Some(self.info.status()),
-            environments: BuiltIn::ALL.into_iter().map(info).collect(),
+            environments: self.catalog.infos(),
             open_episodes: self.episodes.open() as u64,
             max_episodes: self.episodes.most() as u64,
             episodes: self.episodes.by_end(),
         }))
-    }
-}
-
-fn info(environment: BuiltIn) -> EnvironmentInfo {
-    EnvironmentInfo {
-        name: environment.name().to_owned(),
-        system_prompt: environment.system_prompt().to_owned(),
-        tools: environment.tools().iter().map(ToolInfo::from).collect(),
     }
 }

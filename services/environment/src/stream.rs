@@ -7,45 +7,67 @@ use std::time::Duration;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::{
-    Act, CloseEpisode, CloseReason, EnvironmentEvent, EnvironmentRequest, EpisodeFailure, OpenEpisode,
+    CloseEpisode, CloseReason, EnvironmentEvent, EnvironmentRequest, EpisodeFailure, OpenEpisode,
 };
 use evenkeel_rpc::error::ServiceError;
 use evenkeel_rpc::server::Drain;
 use tokio::sync::mpsc;
-use tokio::time::{Instant, MissedTickBehavior, interval};
+use tokio::task::{AbortHandle, JoinSet};
+use tokio::time::{MissedTickBehavior, interval};
 use tokio_stream::{Stream, StreamExt};
 use tonic::Status;
 
-use crate::counts::{End, Episodes};
-use crate::open_episode::{Answer, Failure, Limits, OpenedEpisode};
+use crate::catalog::Catalog;
+use crate::counts::Episodes;
+use crate::episode::{EpisodeTask, Events, Limits, MAX_WAITING, Request};
+use crate::failure::Failure;
 
 /// Events that may be unread before no more requests are taken.
 pub(crate) const MAX_UNREAD: usize = 256;
 /// How long a client may read nothing.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
-/// How often episodes are looked for of which nothing is heard.
-const IDLE_CHECK: Duration = Duration::from_millis(100);
+/// How often it is looked whether the worker is about to stop.
+const DRAIN_CHECK: Duration = Duration::from_millis(100);
 /// Longest id of an episode, in bytes.
 const MAX_ID: usize = 1024;
 
-/// Events on their way to the client.
-type Events = mpsc::Sender<Result<EnvironmentEvent, Status>>;
-
 /// The episodes of one client.
 pub(crate) struct EpisodeStream {
+    catalog: Arc<Catalog>,
     episodes: Arc<Episodes>,
     limits: Limits,
     drain: Drain,
     events: Events,
-    open: HashMap<String, OpenedEpisode>,
+    open: HashMap<String, OpenEpisodeHandle>,
+    /// What each returns is its id and attempt. Dropping it ends all.
+    tasks: JoinSet<(String, u32)>,
+}
+
+/// An episode that is open, or has just ended.
+struct OpenEpisodeHandle {
+    attempt: u32,
+    requests: mpsc::Sender<Request>,
+    task: AbortHandle,
+}
+
+impl OpenEpisodeHandle {
+    fn has_none_waiting(&self) -> bool {
+        self.requests.capacity() == MAX_WAITING
+    }
 }
 
 /// The client is gone, or does not read.
 struct Gone;
 
 impl EpisodeStream {
-    pub(crate) fn new(episodes: Arc<Episodes>, limits: Limits, drain: Drain, events: Events) -> Self {
-        Self { episodes, limits, drain, events, open: HashMap::new() }
+    pub(crate) fn new(
+        catalog: Arc<Catalog>,
+        episodes: Arc<Episodes>,
+        limits: Limits,
+        drain: Drain,
+        events: Events,
+    ) -> Self {
+        Self { catalog, episodes, limits, drain, events, open: HashMap::new(), tasks: JoinSet::new() }
     }
 
     /// Serves requests until the client ends them or goes away.
@@ -54,7 +76,7 @@ impl EpisodeStream {
         S: Stream<Item = Result<EnvironmentRequest, Status>> + Send + Unpin,
     {
         let (drain, events) = (self.drain.clone(), self.events.clone());
-        let mut check = interval(IDLE_CHECK);
+        let mut check = interval(DRAIN_CHECK);
         check.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
             let served = tokio::select! {
@@ -64,13 +86,19 @@ impl EpisodeStream {
                     break;
                 }
                 () = events.closed() => break,
-                _ = check.tick() => match self.drain.is_draining() && self.open.is_empty() {
-                    true => {
+                Some(ended) = self.tasks.join_next(), if !self.tasks.is_empty() => {
+                    if let Ok((id, attempt)) = ended {
+                        self.forget(&id, attempt);
+                    }
+                    Ok(())
+                }
+                _ = check.tick() => {
+                    if self.drain.is_draining() && self.tasks.is_empty() {
                         let _ = self.events.try_send(Err(ServiceError::Draining.into()));
                         break;
                     }
-                    false => self.end_idle().await,
-                },
+                    Ok(())
+                }
                 request = requests.next() => match request {
                     Some(Ok(request)) => self.serve(request).await,
                     Some(Err(status)) => {
@@ -84,20 +112,21 @@ impl EpisodeStream {
                 break;
             }
         }
-        for episode in self.open.into_values() {
-            self.episodes.ended(episode.environment(), End::Closed);
-        }
     }
 
     async fn serve(&mut self, request: EnvironmentRequest) -> Result<(), Gone> {
         match request.kind {
             Some(Kind::Open(open)) => self.open(open).await,
-            Some(Kind::Act(act)) => self.act(act).await,
+            Some(Kind::Act(act)) => {
+                let (id, attempt) = (act.episode_id.clone(), act.attempt);
+                self.ask(&id, attempt, Request::Act(act)).await
+            }
             Some(Kind::Close(close)) => self.close(close).await,
             Some(Kind::KeepAlive(keep_alive)) => {
                 for id in &keep_alive.episode_ids {
-                    if let Some(episode) = self.open.get_mut(id) {
-                        episode.hear();
+                    // Of one with another request that waits something is heard anyway.
+                    if let Some(episode) = self.open.get(id).filter(|episode| episode.has_none_waiting()) {
+                        let _ = episode.requests.try_send(Request::Hear);
                     }
                 }
                 Ok(())
@@ -107,117 +136,99 @@ impl EpisodeStream {
     }
 
     async fn open(&mut self, request: OpenEpisode) -> Result<(), Gone> {
-        let id = &request.episode_id;
+        let (id, attempt) = (request.episode_id.clone(), request.attempt);
         if id.is_empty() || id.len() > MAX_ID {
             let allowed = format!("an id of at most {MAX_ID} bytes that no other open episode of the stream has");
-            return self.violated(FieldError::quoted("open.episode_id", id, allowed)).await;
+            return self.violated(FieldError::quoted("open.episode_id", &id, allowed)).await;
         }
-        if let Some(known) = self.open.get(id) {
-            if known.attempt() == request.attempt {
-                let opened = known.opened();
-                return self.send(opened).await;
+        if let Some(known) = self.open.get(&id).filter(|known| !known.requests.is_closed()) {
+            if known.attempt == attempt {
+                return self.ask(&id, attempt, Request::Open).await;
             }
-            if known.attempt() > request.attempt {
-                let failure = Failure::new(EpisodeFailure::Refused, "a later attempt at the episode is open");
-                return self.send(failure.event(id, request.attempt)).await;
+            if known.attempt > attempt {
+                let failure = Failure::refused("a later attempt at the episode is open");
+                return self.send(failure.event(&id, attempt)).await;
             }
-            self.forget(id, End::Closed);
+            self.end(&id);
         }
-        let opened = self.opened(&request);
-        match opened {
-            Ok(episode) => {
-                let event = episode.opened();
-                self.open.insert(request.episode_id, episode);
-                self.send(event).await
-            }
-            Err(failure) => {
-                self.episodes.ended("unknown", End::Failed(failure.kind));
-                self.send(failure.event(&request.episode_id, request.attempt)).await
-            }
-        }
-    }
-
-    fn opened(&self, request: &OpenEpisode) -> Result<OpenedEpisode, Failure> {
         let full = |message: String| Failure::new(EpisodeFailure::Overloaded, message);
-        if self.drain.is_draining() {
-            return Err(full("the worker is about to stop".to_owned()));
-        }
         let most = self.episodes.most();
-        let slot = self.episodes.enter().ok_or_else(|| full(format!("{most} episodes are open (max_episodes)")))?;
-        OpenedEpisode::open(request, self.limits, slot)
+        let entered = match self.drain.is_draining() {
+            true => Err(full("the worker is about to stop".to_owned())),
+            false => self.episodes.enter().ok_or_else(|| full(format!("{most} episodes are open (max_episodes)"))),
+        };
+        let counted = match entered {
+            Ok(counted) => counted,
+            Err(failure) => {
+                self.episodes.refused(failure.kind);
+                return self.send(failure.event(&id, attempt)).await;
+            }
+        };
+        let (sender, requests) = mpsc::channel(MAX_WAITING);
+        let (limits, events, catalog) = (self.limits, self.events.clone(), Arc::clone(&self.catalog));
+        let episode = EpisodeTask { id: id.clone(), attempt, limits, requests, events, counted };
+        let returned = (id.clone(), attempt);
+        let task = self.tasks.spawn(async move {
+            episode.run(catalog, request).await;
+            returned
+        });
+        self.open.insert(id, OpenEpisodeHandle { attempt, requests: sender, task });
+        Ok(())
     }
 
-    async fn act(&mut self, act: Act) -> Result<(), Gone> {
-        let (id, attempt) = (act.episode_id.clone(), act.attempt);
-        let Some(episode) = self.open.get_mut(&id).filter(|episode| episode.attempt() == attempt) else {
-            let failure = Failure::new(EpisodeFailure::Refused, "the episode is not open");
-            return self.send(failure.event(&id, attempt)).await;
+    /// Hands a request to its episode.
+    async fn ask(&mut self, id: &str, attempt: u32, request: Request) -> Result<(), Gone> {
+        let Some(episode) = self.open.get(id).filter(|episode| episode.attempt == attempt) else {
+            return self.send(Failure::refused("the episode is not open").event(id, attempt)).await;
         };
-        episode.hear();
-        match episode.act(act) {
-            Ok(Answer::Events(events)) => self.send_all(events).await,
-            Ok(Answer::Last(events)) => {
-                self.forget(&id, End::Scored);
-                self.send_all(events).await
+        match episode.requests.try_send(request) {
+            Ok(()) => Ok(()),
+            Err(mpsc::error::TrySendError::Closed(_)) => {
+                self.send(Failure::refused("the episode is not open").event(id, attempt)).await
             }
-            Err(failure) => self.fail(&id, attempt, failure).await,
+            Err(mpsc::error::TrySendError::Full(_)) => {
+                self.end(id);
+                let message = format!("{MAX_WAITING} requests of the episode wait for an answer");
+                self.send(Failure::refused(message).event(id, attempt)).await
+            }
         }
     }
 
     async fn close(&mut self, close: CloseEpisode) -> Result<(), Gone> {
         let (id, attempt) = (&close.episode_id, close.attempt);
-        let Some(episode) = self.open.get_mut(id).filter(|episode| episode.attempt() == attempt) else {
-            return Ok(());
-        };
+        let is_known = self.open.get(id).is_some_and(|episode| episode.attempt == attempt);
         match close.reason() {
-            CloseReason::Budget => match episode.end(close.deadline_ms) {
-                Ok(Some(scored)) => {
-                    self.forget(id, End::Scored);
-                    self.send(scored).await
-                }
-                Ok(None) => Ok(()),
-                Err(failure) => self.fail(id, attempt, failure).await,
-            },
-            CloseReason::Cancelled => {
-                self.forget(id, End::Closed);
-                Ok(())
-            }
             CloseReason::Unspecified => {
                 let known = CloseReason::SPECIFIED.iter().map(|reason| reason.as_str_name()).collect::<Vec<_>>();
                 self.violated(FieldError::new("close.reason", close.reason, known.join(" or "))).await
             }
+            CloseReason::Budget if is_known => {
+                if let Some(episode) = self.open.get(id) {
+                    // Where it is full or over it has failed or is scored.
+                    let _ = episode.requests.try_send(Request::End(close.deadline_ms));
+                }
+                Ok(())
+            }
+            CloseReason::Cancelled if is_known => {
+                self.end(id);
+                Ok(())
+            }
+            CloseReason::Budget | CloseReason::Cancelled => Ok(()),
         }
     }
 
-    /// Ends the episodes of which nothing was heard for too long.
-    async fn end_idle(&mut self) -> Result<(), Gone> {
-        let now = Instant::now();
-        let idle: Vec<_> =
-            self.open.iter().filter(|(_, episode)| episode.is_idle(now)).map(|(id, _)| id.clone()).collect();
-        for id in idle {
-            let Some(episode) = self.open.get(&id) else { continue };
-            let (failure, attempt) = (episode.idle_failure(), episode.attempt());
-            self.fail(&id, attempt, failure).await?;
-        }
-        Ok(())
-    }
-
-    async fn fail(&mut self, id: &str, attempt: u32, failure: Failure) -> Result<(), Gone> {
-        self.forget(id, End::Failed(failure.kind));
-        self.send(failure.event(id, attempt)).await
-    }
-
-    fn forget(&mut self, id: &str, end: End) {
+    /// Ends an episode, whatever it is at.
+    fn end(&mut self, id: &str) {
         if let Some(episode) = self.open.remove(id) {
-            self.episodes.ended(episode.environment(), end);
+            episode.task.abort();
         }
     }
 
-    async fn send_all(&mut self, events: Vec<EnvironmentEvent>) -> Result<(), Gone> {
-        for event in events {
-            self.send(event).await?;
+    /// An attempt has ended by itself.
+    fn forget(&mut self, id: &str, attempt: u32) {
+        if self.open.get(id).is_some_and(|episode| episode.attempt == attempt && episode.requests.is_closed()) {
+            self.open.remove(id);
         }
-        Ok(())
     }
 
     /// Sends an event. Waiting for a client that does not read is the backpressure on it.

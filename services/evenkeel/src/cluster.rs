@@ -5,9 +5,11 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 use evenkeel_engine::{Engine, EngineSettings, RunningEngine};
+use evenkeel_generation::WeightsSource;
 use evenkeel_hf::VersionMarker;
 use evenkeel_learner::LearnerSettings;
-use evenkeel_orchestrator::Endpoints;
+use evenkeel_orchestrator::{Descriptions, Endpoints, describe_environments};
+use evenkeel_proto::FieldError;
 use evenkeel_rpc::server::{RunningServer, ServerSettings};
 use evenkeel_run_files::RunDirectory;
 
@@ -29,7 +31,13 @@ const LOOPBACK: &str = "127.0.0.1:0";
 
 impl Cluster {
     /// Starts the embedded engine (unless the recipe names engines of its own), generation, reward and learner.
-    pub(crate) async fn start(recipe: &Recipe, model: &Path, directory: &RunDirectory) -> Result<Self> {
+    pub(crate) async fn start(
+        recipe: &Recipe,
+        model: &Path,
+        directory: &RunDirectory,
+        Environments { server: environment, described }: Environments,
+    ) -> Result<Self> {
+        refuse_agents(recipe)?;
         let place = recipe.learner.rank_place().map_err(|error| error.within("learner"))?;
         if let Some(place) = &place {
             let (ranks, address) = (place.division.ranks(), &place.address);
@@ -50,7 +58,6 @@ impl Cluster {
             .context("the reward service")?
             .spawn();
 
-        let environment = environment(recipe).await?;
         let mut generation = recipe.generation.clone();
         generation.server = ServerSettings::on(LOOPBACK);
         VersionMarker::NAME.clone_into(&mut generation.weights.marker);
@@ -75,6 +82,7 @@ impl Cluster {
             reward: vec![reward.endpoint().to_owned()],
             learner: learner.endpoint().to_owned(),
             environment: environment.iter().map(|server| server.endpoint().to_owned()).collect(),
+            described,
             verifiers: BTreeMap::new(),
         };
         let servers = [generation, reward].into_iter().chain(environment).collect();
@@ -91,14 +99,39 @@ impl Cluster {
     }
 }
 
-/// Starts the environment service where tasks may be done in an environment.
-pub(crate) async fn environment(recipe: &Recipe) -> Result<Option<RunningServer>> {
-    if recipe.data.environment.is_none() && recipe.data.environments.is_empty() {
-        return Ok(None);
+/// Agents on other machines do not reach a learner on loopback.
+fn refuse_agents(recipe: &Recipe) -> Result<(), FieldError> {
+    let allowed = "folder with `evenkeel train`, whose learner only this machine reaches: start the services with `evenkeel serve`";
+    let is_folder = recipe.generation.weights.source == WeightsSource::Folder;
+    FieldError::ensure(is_folder, "generation.weights.source", "pull", allowed)
+}
+
+/// The environment service of this process, and what it says of environments that do not come with the program.
+#[derive(Default)]
+pub(crate) struct Environments {
+    pub(crate) server: Option<RunningServer>,
+    pub(crate) described: Descriptions,
+}
+
+impl Environments {
+    /// Starts the service where tasks may be done in an environment.
+    ///
+    /// # Errors
+    /// A Python file or an OpenEnv server whose environment cannot be played.
+    pub(crate) async fn start(recipe: &Recipe) -> Result<Self> {
+        let named = || recipe.data.environment.iter().chain(&recipe.data.environments);
+        if named().next().is_none() {
+            return Ok(Self::default());
+        }
+        let settings = evenkeel_environment::EnvironmentSettings {
+            server: ServerSettings::on(LOOPBACK),
+            ..recipe.environment.clone().with(named())
+        };
+        let server = evenkeel_environment::bind_with_worker_processes(settings, crate::guest::session_process)
+            .await
+            .context("the environment service")?
+            .spawn();
+        let described = describe_environments(&recipe.loop_settings(), &[server.endpoint().to_owned()]).await?;
+        Ok(Self { server: Some(server), described })
     }
-    let settings = evenkeel_environment::EnvironmentSettings {
-        server: ServerSettings::on(LOOPBACK),
-        ..recipe.environment.clone()
-    };
-    Ok(Some(evenkeel_environment::bind(settings).await.context("the environment service")?.spawn()))
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_sandbox::{Interpreter, WorkerProcessCommand, guest, run_worker_process};
+use evenkeel_sandbox::{Interpreter, WorkerProcessCommand, guest, run_session_process, run_worker_process};
 
 use crate::arguments::{GuestOptions, SandboxWorkerOptions};
 
@@ -17,9 +17,19 @@ pub(crate) fn worker_process(folder: &Path) -> WorkerProcessCommand {
     WorkerProcessCommand { program, arguments: vec!["sandbox-worker".into(), folder.into()] }
 }
 
-/// `evenkeel sandbox-worker`: the worker process that [`worker_process`] starts.
+/// Starts this binary as a worker process with sessions, whose number is to be added.
+pub(crate) fn session_process(folder: &Path) -> WorkerProcessCommand {
+    let mut command = worker_process(folder);
+    command.arguments.push("--sessions".into());
+    command
+}
+
+/// `evenkeel sandbox-worker`: the worker process that [`worker_process`] and [`session_process`] start.
 pub(crate) fn sandbox_worker(options: &SandboxWorkerOptions) -> Result<ExitCode> {
-    run_worker_process(&options.dir)?;
+    match options.sessions {
+        None => run_worker_process(&options.dir)?,
+        Some(sessions) => run_session_process(&options.dir, sessions)?,
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -9,7 +9,9 @@ use evenkeel_engine::{EngineError, EngineSettings, context_tokens};
 use evenkeel_math::Profile;
 use evenkeel_model::folder::StoredAdapter;
 use evenkeel_model::{Config, parameter_specs};
-use evenkeel_orchestrator::{Endpoints, EnginesWhileTraining, LoadLimits, ResolvedRecipe, StartNeeds, check_start};
+use evenkeel_orchestrator::{
+    Descriptions, Endpoints, EnginesWhileTraining, LoadLimits, ResolvedRecipe, StartNeeds, check_start,
+};
 use evenkeel_proto::FieldError;
 
 use crate::recipe::Recipe;
@@ -42,11 +44,17 @@ pub(crate) fn names_model_and_data(loaded: &Loaded<Recipe>) -> Result<(), FieldE
     Ok(())
 }
 
-/// Reads everything that the run would read, and checks it as the run itself does. A fresh model is created below `folder`.
+/// Reads everything that the run would read, and checks it as the run itself does. A fresh model is created below `folder`. `described` are the
+/// environments that do not come with the program.
 ///
 /// # Errors
 /// What the run would refuse.
-pub(crate) fn check_inputs(recipe: &Recipe, resolved: &ResolvedRecipe, folder: &Path) -> Result<StartNeeds> {
+pub(crate) fn check_inputs(
+    recipe: &Recipe,
+    resolved: &ResolvedRecipe,
+    folder: &Path,
+    described: &Descriptions,
+) -> Result<StartNeeds> {
     let named = |name: &String| (name.clone(), vec![NOWHERE.to_owned()]);
     let started = recipe.data.verifiers.iter().filter(|(_, verifier)| verifier.is_started()).map(|(name, _)| name);
     let endpoints = Endpoints {
@@ -54,6 +62,7 @@ pub(crate) fn check_inputs(recipe: &Recipe, resolved: &ResolvedRecipe, folder: &
         reward: vec![NOWHERE.to_owned()],
         learner: NOWHERE.to_owned(),
         environment: vec![NOWHERE.to_owned()],
+        described: described.clone(),
         verifiers: started.map(named).collect(),
     };
     Ok(check_start(resolved, folder, &endpoints, &LoadLimits::unbounded())?)

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use evenkeel_learner::{LearnerSettings, RankPlace};
+use evenkeel_learner::{LearnerSettings, RankEnd, RankPlace};
 use evenkeel_orchestrator::LoadLimits;
 use evenkeel_rpc::server::{ServerSettings, shutdown_signal};
 use evenkeel_run_files::RunDirectory;
@@ -11,6 +11,7 @@ use evenkeel_run_files::RunDirectory;
 use crate::arguments::TrainOptions;
 use crate::recipe::{self, Recipe};
 use crate::runs::require_run;
+use crate::signals::Received;
 use crate::terminal;
 
 /// A rank after rank 0.
@@ -45,7 +46,14 @@ impl Follower {
         let settings = LearnerSettings { server, model, ..recipe.learner_service() };
         let (rank, ranks, address) = (place.division.rank(), place.division.ranks(), &place.address);
         terminal::note(&format!("rank {rank} of {ranks}: follows rank 0 at {address}, which has the run"));
-        evenkeel_learner::follow(settings, place, shutdown_signal()).await?;
-        Ok(ExitCode::SUCCESS)
+        Ok(exit_code(evenkeel_learner::follow(settings, place, shutdown_signal()).await?))
+    }
+}
+
+/// Status 0 is that of a rank that has nothing more to do: a scheduler starts others again.
+pub(crate) fn exit_code(ended: RankEnd) -> ExitCode {
+    match ended {
+        RankEnd::Finished => ExitCode::SUCCESS,
+        RankEnd::Stopped => ExitCode::from(Received::Terminate.exit_status()),
     }
 }

@@ -15,10 +15,11 @@ use evenkeel_reward::gateway::{self, GatewaySettings};
 use evenkeel_rpc::series::{DISPATCH_SERIES, ITEM_SERIES, SERVER_SERIES};
 use evenkeel_rpc::server::{Server, shutdown_signal};
 use evenkeel_telemetry::{Series, describe, export_spans, install_metrics, name_process};
+use evenkeel_weights::WeightsAgentSettings;
 use toml::Table;
 
 use crate::arguments::{ServeOptions, Service};
-use crate::{guest, recipe, tinker};
+use crate::{guest, ranks, recipe, tinker};
 
 /// Where metrics are served and spans are sent, where no flag says so.
 const METRICS_VARIABLE: &str = "EVENKEEL_METRICS";
@@ -52,14 +53,18 @@ pub(crate) async fn serve(options: ServeOptions) -> Result<ExitCode> {
             evenkeel_reward::bind_with_worker_processes(load::<RewardSettings>(&options)?, guest::worker_process)
                 .await?
         }
-        Service::Environment => evenkeel_environment::bind(load::<EnvironmentSettings>(&options)?).await?,
+        Service::Environment => {
+            let settings = load::<EnvironmentSettings>(&options)?;
+            evenkeel_environment::bind_with_worker_processes(settings, guest::session_process).await?
+        }
         Service::Gateway => gateway::bind(load::<GatewaySettings>(&options)?).await?,
+        Service::Weights => evenkeel_weights::bind(load::<WeightsAgentSettings>(&options)?).await?,
         Service::Learner => {
             let settings = load::<LearnerSettings>(&options)?;
             match settings.training.rank_place()? {
                 Some(place) if place.division.rank() > 0 => {
-                    evenkeel_learner::follow(settings, place, shutdown_signal()).await?;
-                    return Ok(ExitCode::SUCCESS);
+                    let ended = evenkeel_learner::follow(settings, place, shutdown_signal()).await?;
+                    return Ok(ranks::exit_code(ended));
                 }
                 _ => evenkeel_learner::bind(settings).await?,
             }
@@ -96,14 +101,17 @@ fn section_of(recipes: &[String], service: Service) -> Result<Table> {
         Service::Engine => to_table(&recipe.engine)?,
         Service::Generation => to_table(&recipe.generation)?,
         Service::Reward => to_table(&recipe.reward)?,
-        Service::Environment => to_table(&recipe.environment)?,
+        Service::Environment => {
+            let named = recipe.data.environment.iter().chain(&recipe.data.environments);
+            to_table(&recipe.environment.clone().with(named))?
+        }
         Service::Learner => to_table(&recipe.learner_service())?,
         Service::Tinker => {
             let sections = [("learner", to_table(&recipe.learner)?), ("engine", to_table(&recipe.engine)?)];
             sections.into_iter().map(|(name, section)| (name.to_owned(), section.into())).collect()
         }
-        // A gateway judges nothing itself.
-        Service::Gateway => Table::new(),
+        // A gateway judges nothing itself, and an agent fetches whatever it is asked for.
+        Service::Gateway | Service::Weights => Table::new(),
         Service::Orchestrator => within("start", within("recipe", recipes.to_vec().into()).into()),
     })
 }
@@ -117,6 +125,7 @@ fn series_of(service: Service) -> Vec<&'static [Series]> {
         Service::Reward => items(evenkeel_reward::SERIES),
         Service::Learner => items(evenkeel_learner::SERIES),
         Service::Environment => vec![SERVER_SERIES, evenkeel_environment::SERIES],
+        Service::Weights => vec![SERVER_SERIES, evenkeel_weights::SERIES],
         Service::Gateway => vec![SERVER_SERIES, ITEM_SERIES, DISPATCH_SERIES],
         // Those of the services in its process.
         Service::Tinker => {

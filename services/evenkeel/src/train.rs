@@ -16,7 +16,7 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use crate::arguments::{TrainOptions, probe_setting};
-use crate::cluster::Cluster;
+use crate::cluster::{Cluster, Environments};
 use crate::dry_run::dry_run;
 use crate::fork;
 use crate::free_directory::free_directory;
@@ -38,6 +38,7 @@ const NOTHING_LEFT: &str = "stopped before it began: nothing is left of it";
 const GRACE_OF_STEP: f64 = 0.75;
 
 pub(crate) async fn train(options: TrainOptions) -> Result<ExitCode> {
+    let options = options.resolved();
     if options.dry_run {
         let loaded = recipe::load(options.recipes(), &settings(&options))?;
         return dry_run(&loaded, options.recipes(), options.out.as_deref(), options.json).await;
@@ -267,12 +268,14 @@ async fn start(
     if let Some(refused) = preconditions::refused_by_services(&recipe, &model, &config).into_iter().next() {
         return Err(refused.into());
     }
+    // Prompts have what its environments say of themselves.
+    let environments = Environments::start(&recipe).await?;
     // Before a function of the user's own is called; a run that is resumed is checked against its record as well, when it starts.
     if !directory.is_resumed() && recipe.data.verifiers.values().any(VerifierSettings::is_started) {
-        preconditions::check_inputs(&recipe, &resolved, directory.path())?;
+        preconditions::check_inputs(&recipe, &resolved, directory.path(), &environments.described)?;
     }
     let verifiers = VerifierProcesses::start(&recipe.data.verifiers, directory.path()).await?;
-    let cluster = Cluster::start(&recipe, &model, &directory).await?;
+    let cluster = Cluster::start(&recipe, &model, &directory, environments).await?;
     let endpoints = Endpoints { verifiers: verifiers.endpoints(), ..cluster.endpoints.clone() };
     let run = start_run(resolved, directory, endpoints, options)?;
     if let Some(page) = &page {

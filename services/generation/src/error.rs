@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_config::human;
 use evenkeel_proto::FieldError;
+use evenkeel_rpc::client::ClientError;
 use evenkeel_rpc::server::ServerError;
 
 /// Why the service could not start.
@@ -16,6 +17,9 @@ pub enum GenerationError {
     /// A port that is taken, or a file in the server's settings that cannot be used.
     #[error(transparent)]
     Server(#[from] ServerError),
+    /// A file in the settings of agents that cannot be used.
+    #[error(transparent)]
+    Agents(#[from] ClientError),
     /// A file in the engines' settings that cannot be used.
     #[error("cannot use {path} (setting `generation.{setting}`): {message}", path = path.display())]
     File {

@@ -18,9 +18,10 @@
 //! ```
 //!
 //! From the outside in: `service` implements the gRPC API, `sample` one item, `discovery` and `monitor` watch the engines, `update`
-//! changes their weights, `pool` holds their state and balances load, `engine` is the client of one of them.
+//! changes their weights, which `agents` fetch where there is no folder that all see, `pool` holds their state and balances load, `engine` is the client of one of them.
 #![forbid(unsafe_code)]
 
+mod agents;
 mod discovery;
 mod engine;
 mod error;
@@ -42,6 +43,7 @@ pub use series::SERIES;
 pub const WORKER_EXTENSION: &str = include_str!("../extension/evenkeel_worker.py");
 
 pub use settings::{
-    EngineClientSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting, WeightsSettings,
+    AgentsSettings, EngineClientSettings, GenerationSettings, LogProbabilitySetting, PauseSetting, StreamSetting,
+    WeightsSettings, WeightsSource,
 };
 pub use start::{bind, bind_with, serve};

@@ -30,6 +30,12 @@ pub const SERIES: &[Series] = &[
     )]),
     Series::counter("evenkeel_rollout_tokens_total", "tokens of finished samples"),
     Series::histogram("evenkeel_rollout_seconds", "from the receipt of a sample to its answer"),
+    Series::counter(
+        "evenkeel_continued_samples_total",
+        "samples that name the engine that sampled what they go on from, by the engine that took them",
+    )
+    .by(&[("engine", Values::Of(&["preferred", "other"]))])
+    .only("episodes with several turns"),
     Series::counter("evenkeel_sample_retries_total", "samples restarted on another engine").by(&[KIND]),
     Series::gauge("evenkeel_generation_waiting_samples", "samples that wait for an engine with room"),
     Series::gauge("evenkeel_generation_asleep", "1 while the engines sleep for the learner, else 0"),

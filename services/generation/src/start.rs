@@ -21,6 +21,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use crate::agents::Agents;
 use crate::discovery::{Discovery, MakeClient, deduplicated};
 use crate::engine::vllm::{HttpFiles, VllmClient};
 use crate::engine::{EngineClient, EngineClientError};
@@ -72,7 +73,8 @@ async fn start(settings: GenerationSettings, resolver: Arc<dyn Resolve>) -> Resu
         max_running: settings.max_items,
         grace: ANSWER_GRACE,
     };
-    let pool = Arc::new(EnginePool::new(settings.clone()));
+    let agents = Agents::open(&settings.weights)?;
+    let pool = Arc::new(EnginePool::new(settings.clone(), agents));
     let make_client: MakeClient =
         Box::new(move |address| Ok(Box::new(VllmClient::new(address, &settings, &files)?) as Box<dyn EngineClient>));
     let mut known = BTreeMap::new();

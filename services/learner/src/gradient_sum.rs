@@ -1,4 +1,4 @@
-//! What callers that train in operations have accumulated since the last update.
+//! What was accumulated for the next update: by a step, or by a caller that trains in operations.
 
 use std::fmt::Display;
 
@@ -6,7 +6,7 @@ use candle_core::Tensor;
 
 use crate::error::Result;
 
-/// The gradient since the last update.
+/// The gradient since the last update: of several ranks the part of this one's parameters.
 #[derive(Debug, Default)]
 pub(crate) enum GradientSum {
     /// Nothing was accumulated.

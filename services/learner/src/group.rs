@@ -34,6 +34,10 @@ pub struct Response {
     /// How far the versions that sampled the trainable tokens are behind the step's, in the order of these tokens; empty where none is.
     #[serde(serialize_with = "pairs", skip_serializing_if = "Vec::is_empty")]
     pub lags: Vec<LagRun>,
+    /// Sequences that begin with a prompt of their own: the index of the first token of each, ascending, and the prompt. The tokens before the
+    /// first of these follow the prompt of the group. However many sequences carry it, it is one response.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub contexts: Vec<(usize, Vec<u32>)>,
     /// The verifier's reward, before any shaping. Above 0.5 counts as correct in the paper's quantities.
     pub raw_reward: f64,
     /// The reward that advantages are computed from.
@@ -83,8 +87,7 @@ impl Group {
         validate_length(config, "prompt", self.prompt.len(), "").map_err(refused)?;
         for (number, response) in self.responses.iter().enumerate().filter(|(_, response)| response.valid) {
             let refused = |error: FieldError| refused(error.within(format_args!("responses[{number}]")));
-            validate_length(config, "tokens", self.prompt.len() + response.tokens.len(), " with the prompt")
-                .map_err(refused)?;
+            response.validate_sequences(config, self.prompt.len()).map_err(refused)?;
             validate_ids(config, "tokens", &response.tokens).map_err(refused)?;
             response.validate().map_err(refused)?;
             validate_logp("rollout_logp", &response.mask, &response.rollout_logp)
@@ -100,6 +103,23 @@ fn pairs<S: Serializer>(runs: &[LagRun], serializer: S) -> Result<S::Ok, S::Erro
 }
 
 impl Response {
+    /// Refuses sequences that are longer than the model's context, whose group has a prompt of so many tokens.
+    fn validate_sequences(&self, config: &Config, prompt: usize) -> Result<(), FieldError> {
+        let tokens = self.tokens.len();
+        let first = self.contexts.first().map_or(tokens, |(first, _)| *first).min(tokens);
+        validate_length(config, "tokens", prompt + first, " with the prompt")?;
+        let mut least = 0;
+        for (index, (first, prompt)) in self.contexts.iter().enumerate() {
+            let field = format!("contexts[{index}]");
+            FieldError::ensure((least..tokens).contains(first), &*field, first, format!("{least} to {tokens} - 1"))?;
+            let end = self.contexts.get(index + 1).map_or(tokens, |(next, _)| *next);
+            validate_length(config, &field, prompt.len() + end.saturating_sub(*first), " with its prompt")?;
+            validate_ids(config, &field, prompt)?;
+            least = first + 1;
+        }
+        Ok(())
+    }
+
     /// Refuses lists of other lengths than the tokens', and rewards that are too large.
     fn validate(&self) -> Result<(), FieldError> {
         let tokens = self.tokens.len();

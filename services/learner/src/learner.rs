@@ -154,6 +154,7 @@ impl Learner {
     /// # Errors
     /// A rank that is lost.
     pub fn receive_checkpoint(&mut self) -> Result<()> {
+        self.sum = GradientSum::default();
         self.trainer.receive_state()
     }
 
@@ -307,7 +308,8 @@ impl Learner {
     /// As [`reset`](Self::reset); a seed where no adapters are drawn.
     pub fn begin(&mut self, version: u64, adapter_seed: Option<u64>) -> Result<()> {
         self.sum = GradientSum::default();
-        initial::restore_seeded(&mut self.trainer, &self.source, adapter_seed)?;
+        let restored = initial::restore_seeded(&mut self.trainer, &self.source, adapter_seed);
+        self.trainer.together("begun", restored)?;
         self.trainer.set_version(version);
         Ok(())
     }
@@ -318,11 +320,20 @@ impl Learner {
     /// As [`restore_checkpoint`](Self::restore_checkpoint).
     pub fn load(&mut self, folder: &Path, version: u64, optimizer: bool) -> Result<Vec<u8>> {
         let state = self.restore_checkpoint(folder)?;
+        self.renew(version, optimizer)?;
+        Ok(state)
+    }
+
+    /// Takes the weights as this version and, without `optimizer`, begins with fresh moments.
+    ///
+    /// # Errors
+    /// A failure of the device.
+    pub(crate) fn renew(&mut self, version: u64, optimizer: bool) -> Result<()> {
         if !optimizer {
             self.trainer.restart_optimizer()?;
         }
         self.trainer.set_version(version);
-        Ok(state)
+        Ok(())
     }
 
     /// Writes the current weights to `folder/step-VERSION`, completely or not at all.

@@ -52,14 +52,16 @@ pub use memory::{
     NotEnoughMemory, OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};
-pub use ranks::{Collective, Division, InProcess, RankError};
+#[cfg(feature = "nccl")]
+pub use ranks::Cards;
+pub use ranks::{Collective, Division, InProcess, NcclCalls, NcclRanks, RankError};
 pub use service::{
-    CheckpointType, LearnerSettings, PublishType, SERIES, StartError, bind, checkpoints_of, follow, published_versions,
-    wait_for_ranks,
+    CheckpointType, LearnerSettings, PublishType, RankEnd, SERIES, StartError, bind, checkpoints_of, follow,
+    published_versions, wait_for_ranks,
 };
 pub use settings::{
-    AttentionPath, BatchShape, Compute, ComputeType, LoraSettings, MomentsLocation, OldLogp, OptimizerSettings,
-    ProbeSettings, RankPlace, RankSettings, SampledVersions, Schedule, TrainingSettings, VersionMix,
+    AttentionPath, BaseType, BatchShape, Compute, ComputeType, LoraSettings, MomentsLocation, OldLogp,
+    OptimizerSettings, ProbeSettings, RankPlace, RankSettings, SampledVersions, Schedule, TrainingSettings, VersionMix,
 };
 pub use skip_reason::SkipReason;
 pub use step::{

@@ -1,5 +1,7 @@
 //! Sequences packed into micro-batches.
 
+use std::ops::Range;
+
 use evenkeel_model::{Config, Packed, Scores};
 
 use crate::blocks::Place;
@@ -13,6 +15,8 @@ pub(crate) struct MicroBatches {
     packed: Vec<Packed>,
     /// The indices of each micro-batch's sequences, in its order.
     members: Vec<Vec<usize>>,
+    /// The scored tokens of each of these.
+    scored: Vec<Vec<Range<usize>>>,
     sequences: usize,
 }
 
@@ -57,7 +61,7 @@ impl MicroBatches {
         sequences: &[Sequence],
         batches: impl IntoIterator<Item = (usize, Vec<Vec<usize>>)>,
     ) -> Result<Self> {
-        let mut all = Self { packed: Vec::new(), members: Vec::new(), sequences: sequences.len() };
+        let mut all = Self { packed: Vec::new(), members: Vec::new(), scored: Vec::new(), sequences: sequences.len() };
         for (block, parts) in batches {
             let mut packed = Packed::default().in_block(block);
             for part in &parts {
@@ -65,7 +69,12 @@ impl MicroBatches {
                 match part[..] {
                     [one] => match sequences[one].targets() {
                         Some(targets) => packed.push_targets(config, sequences[one].ids(), targets)?,
-                        None => packed.push(config, sequences[one].ids(), scored(one))?,
+                        None => {
+                            packed.push(config, sequences[one].ids(), scored(one))?;
+                            for (ids, scored) in sequences[one].others() {
+                                packed.push(config, ids, scored.iter().copied())?;
+                            }
+                        }
                     },
                     _ => {
                         let prompt = part.first().map_or(&[][..], |&first| sequences[first].prompt());
@@ -74,8 +83,10 @@ impl MicroBatches {
                     }
                 }
             }
+            let members = parts.concat();
+            all.scored.push(scored_of(&packed, sequences, &members));
             all.packed.push(packed);
-            all.members.push(parts.concat());
+            all.members.push(members);
         }
         Ok(all)
     }
@@ -90,13 +101,17 @@ impl MicroBatches {
         &self.members[micro_batch]
     }
 
+    /// Which scored tokens of a micro-batch belong to a sequence, by its number there.
+    pub(crate) fn scored(&self, micro_batch: usize, number: usize) -> Range<usize> {
+        self.scored[micro_batch][number].clone()
+    }
+
     /// Converts scores of each micro-batch to scores of each sequence, in the order of the sequences.
     pub(crate) fn unpack(&self, scores: Vec<Scores>) -> Vec<Scores> {
         let mut out = vec![Scores::default(); self.sequences];
-        for ((members, packed), scores) in self.members.iter().zip(&self.packed).zip(scores) {
-            for (number, &sequence) in members.iter().enumerate() {
-                let range = packed.scored(number);
-                let (logp, entropy) = (scores.logp[range.clone()].to_vec(), scores.entropy[range].to_vec());
+        for ((members, ranges), scores) in self.members.iter().zip(&self.scored).zip(scores) {
+            for (&sequence, range) in members.iter().zip(ranges) {
+                let (logp, entropy) = (scores.logp[range.clone()].to_vec(), scores.entropy[range.clone()].to_vec());
                 out[sequence] = Scores { logp, entropy };
             }
         }
@@ -106,13 +121,24 @@ impl MicroBatches {
     /// Converts lists with one entry for each scored token in the same way.
     pub(crate) fn unpack_tokens<T: Clone>(&self, tokens: Vec<Vec<T>>) -> Vec<Vec<T>> {
         let mut out = vec![Vec::new(); self.sequences];
-        for ((members, packed), tokens) in self.members.iter().zip(&self.packed).zip(tokens) {
-            for (number, &sequence) in members.iter().enumerate() {
-                out[sequence] = tokens[packed.scored(number)].to_vec();
+        for ((members, ranges), tokens) in self.members.iter().zip(&self.scored).zip(tokens) {
+            for (&sequence, range) in members.iter().zip(ranges) {
+                out[sequence] = tokens[range.clone()].to_vec();
             }
         }
         out
     }
+}
+
+/// The scored tokens of each member, with those of further sequences of its response.
+fn scored_of(packed: &Packed, sequences: &[Sequence], members: &[usize]) -> Vec<Range<usize>> {
+    let mut next = 0;
+    let range = |&member: &usize| {
+        let (first, last) = (next, next + sequences[member].others().len());
+        next = last + 1;
+        packed.scored(first).start..packed.scored(last).end
+    };
+    members.iter().map(range).collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use evenkeel_model::folder::{AdapterBase, StoredTrained, load_parameters};
 use evenkeel_model::{BaseWeights, Config, Parameters};
 
 use crate::error::{LearnerError, Result};
-use crate::settings::{LoraSettings, TrainingSettings};
+use crate::settings::{BaseType, LoraSettings, TrainingSettings};
 
 /// What was opened.
 pub(crate) struct Opened {
@@ -30,7 +30,11 @@ pub(crate) fn open(folder: &Path, config: &Config, device: &Device, settings: &T
     };
     let base = AdapterBase::of_folder(folder)?;
     let is_decoders = device.is_cpu() && DType::from(settings.compute.dtype) == DType::F32;
-    let shared = is_decoders.then(|| BaseWeights::shared(folder, config.clone())).transpose()?;
+    let share = || match lora.base_type {
+        BaseType::F32 => BaseWeights::shared(folder, config.clone()),
+        BaseType::Bf16 => BaseWeights::shared_in_bf16(folder, config.clone()),
+    };
+    let shared = is_decoders.then(share).transpose()?;
     let frozen = match &shared {
         Some(shared) => shared.parameters()?,
         None => load_parameters(folder, config, device)?,

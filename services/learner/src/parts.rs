@@ -9,7 +9,7 @@ use crate::sequence::Sequence;
 /// Tokens of a part: its prompt once, and what each sequence has after it.
 fn length(sequences: &[Sequence], part: &[usize]) -> usize {
     part.first().map_or(0, |&first| sequences[first].prompt().len())
-        + part.iter().map(|&one| sequences[one].own().len()).sum::<usize>()
+        + part.iter().map(|&one| sequences[one].own_rows()).sum::<usize>()
 }
 
 /// Parts in micro-batches of at most `budget` tokens, or of one longer part, the longest first.
@@ -41,7 +41,7 @@ pub(crate) fn in_order(
     let (mut batches, mut own) = (Vec::<Vec<usize>>::new(), 0);
     for index in all.clone() {
         let sequence = &sequences[index];
-        own += sequence.own().len();
+        own += sequence.own_rows();
         let is_alike = index > all.start
             && places[index].group == places[index - 1].group
             && sequence.prompt() == sequences[index - 1].prompt();
@@ -49,7 +49,7 @@ pub(crate) fn in_order(
             Some(batch) if is_alike && has_room(sequence.prompt().len(), own, tokens) => batch.push(index),
             _ => {
                 batches.push(vec![index]);
-                own = sequence.own().len();
+                own = sequence.own_rows();
             }
         }
     }
@@ -69,13 +69,13 @@ pub(crate) fn by_prompt(sequences: &[Sequence], tokens: usize) -> Vec<Vec<usize>
         match open.get_mut(sequence.prompt()) {
             Some((part, own))
                 if !sequence.prompt().is_empty()
-                    && has_room(sequence.prompt().len(), *own + sequence.own().len(), tokens) =>
+                    && has_room(sequence.prompt().len(), *own + sequence.own_rows(), tokens) =>
             {
                 parts[*part].push(index);
-                *own += sequence.own().len();
+                *own += sequence.own_rows();
             }
             _ => {
-                open.insert(sequence.prompt(), (parts.len(), sequence.own().len()));
+                open.insert(sequence.prompt(), (parts.len(), sequence.own_rows()));
                 parts.push(vec![index]);
             }
         }

@@ -14,13 +14,29 @@ pub(crate) struct Sequence {
     prompt: usize,
     /// What each token predicts, if not the token after it; all are scored then.
     targets: Option<Vec<u32>>,
+    /// Further sequences of the same response, each with its positions to score. They have their own rows, and their scores follow.
+    others: Vec<(Vec<u32>, Vec<usize>)>,
 }
 
 impl Sequence {
     /// `scored`: positions in `ids` after the first `prompt` ones, from 1, ascending. The prompt may be computed once for all sequences that begin
     /// with it.
     pub(crate) fn new(ids: Vec<u32>, prompt: usize, scored: Vec<usize>) -> Self {
-        Self { ids, scored, prompt, targets: None }
+        Self { ids, scored, prompt, targets: None, others: Vec::new() }
+    }
+
+    /// The same with further sequences of its response, of which those without a token to score are left out. With any, no rows are shared
+    /// with other responses.
+    pub(crate) fn with_others(self, others: impl Iterator<Item = (Vec<u32>, Vec<usize>)>) -> Self {
+        let mut others: Vec<_> = others.filter(|(_, scored)| !scored.is_empty()).collect();
+        if others.is_empty() {
+            return self;
+        }
+        if self.scored.is_empty() {
+            let (ids, scored) = others.remove(0);
+            return Self { ids, scored, others, ..self }.alone();
+        }
+        Self { others, ..self }.alone()
     }
 
     /// A sequence with a target of its own for each token, computed with rows of its own only. `path` is that of the sequence in errors.
@@ -40,7 +56,8 @@ impl Sequence {
                 allowed,
             ));
         }
-        Ok(Self { ids: ids.to_vec(), scored: Vec::new(), prompt: 0, targets: Some(targets.to_vec()) })
+        let (ids, targets) = (ids.to_vec(), Some(targets.to_vec()));
+        Ok(Self { ids, scored: Vec::new(), prompt: 0, targets, others: Vec::new() })
     }
 
     /// What each token predicts, if not the token after it.
@@ -59,7 +76,7 @@ impl Sequence {
         let ids = [prompt, response].concat();
         validate_length(config, path, ids.len(), "").map_err(LearnerError::Input)?;
         let scored = (prompt.len()..ids.len()).collect();
-        Ok(Self { ids, scored, prompt: prompt.len(), targets: None })
+        Ok(Self::new(ids, prompt.len(), scored))
     }
 
     /// The same, computed with rows of its own only.
@@ -75,6 +92,16 @@ impl Sequence {
     /// The tokens after the prompt.
     pub(crate) fn own(&self) -> &[u32] {
         &self.ids[self.prompt..]
+    }
+
+    /// Tokens after the prompt, and all of further sequences.
+    pub(crate) fn own_rows(&self) -> usize {
+        self.own().len() + self.others.iter().map(|(ids, _)| ids.len()).sum::<usize>()
+    }
+
+    /// Further sequences of the same response.
+    pub(crate) fn others(&self) -> &[(Vec<u32>, Vec<usize>)] {
+        &self.others
     }
 
     /// The ids, those of the prompt first.

@@ -6,7 +6,8 @@ use std::process::ExitCode;
 
 use candle_core::{Device, Tensor};
 use evenkeel_learner::{
-    Group, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, TargetLoss, TargetSequence, TrainingSettings,
+    BaseType, Group, Learner, LoraSettings, OldLogp, OptimizerSettings, Response, TargetLoss, TargetSequence,
+    TrainingSettings,
 };
 use evenkeel_model::Recompute;
 use evenkeel_objective::{Advantage, Aggregation, PolicyTerm, RatioBounds};
@@ -34,12 +35,15 @@ fn main() -> ExitCode {
             test(&format!("{family}::{name}"), move || check(&committed))
         })
     });
-    let lora = ["qwen2", "qwen3", "llama"].map(|name| {
-        test(&format!("lora::{name}::three_steps_of_adapters_are_reproduced"), move || adapters(name, name))
+    let lora = ["qwen2", "qwen3", "llama", "smollm2"].map(|name| {
+        test(&format!("lora::{name}::three_steps_of_adapters_are_reproduced"), move || adapters(name, BaseType::F32))
+    });
+    let narrow = test("lora::smollm2::three_steps_of_adapters_beside_a_base_in_bf16_are_reproduced", || {
+        adapters("smollm2", BaseType::Bf16);
     });
     let verl = test("verl::two_updates_a_batch_are_reproduced", || as_verl(Path::new(VERL)));
     let sums = test("accumulation::sums_over_two_calls_and_their_update_are_reproduced", accumulation);
-    run(families.flat_map(each).flatten().chain(small).chain(lora).chain([verl, sums]).collect())
+    run(families.flat_map(each).flatten().chain(small).chain(lora).chain([narrow, verl, sums]).collect())
 }
 
 fn host(tensor: &Tensor) -> Vec<f32> {
@@ -164,8 +168,8 @@ fn target_sequence(value: &Value) -> TargetSequence {
     }
 }
 
-/// PEFT's steps with an adapter beside a model.
-fn adapters(name: &str, base: &str) {
+/// PEFT's steps with an adapter beside a model of that name.
+fn adapters(name: &str, base_type: BaseType) {
     let folder = Path::new(GOLDEN).join("lora").join(name);
     let golden: Value = serde_json::from_slice(&std::fs::read(folder.join("steps.json")).unwrap()).unwrap();
     let described: Value = serde_json::from_slice(&std::fs::read(folder.join("adapter_config.json")).unwrap()).unwrap();
@@ -175,10 +179,11 @@ fn adapters(name: &str, base: &str) {
         alpha: described["lora_alpha"].as_f64().unwrap(),
         targets: targets.map(|name| name.as_str().unwrap().parse().unwrap()).collect(),
         start: Some(folder.clone()),
+        base_type,
         ..LoraSettings::default()
     };
     let settings = TrainingSettings { lora: Some(lora), ..settings(&golden["settings"]) };
-    follows(Learner::open(&Path::new(GOLDEN).join(base), settings).unwrap(), &folder, &golden);
+    follows(Learner::open(&Path::new(GOLDEN).join(name), settings).unwrap(), &folder, &golden);
 }
 
 fn follows(mut learner: Learner, folder: &Path, golden: &Value) {

@@ -30,9 +30,10 @@ mod server;
 mod settings;
 mod text;
 
-pub use clients::Endpoints;
+pub use clients::{Endpoints, describe_environments};
 pub use dependency::Dependency;
 pub use error::{CheckpointError, Incompatible, RunError, StateProblem};
+pub use evenkeel_episode::Descriptions;
 pub use events::{Activity, Event, RunOutcome, RunProgress, Subscription};
 pub use instruments::series;
 pub use live::LiveRun;

@@ -1,10 +1,11 @@
 //! The newest samples of a run, throttled to what a person can read.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
+use evenkeel_run_files::RolloutTurn;
 use serde::Serialize;
 
 /// Samples that are kept.
@@ -16,6 +17,8 @@ const PAUSE: Duration = Duration::from_millis(250);
 const PAUSE_FACTOR: u32 = 500;
 /// Bytes of a text that are kept.
 const MAX_BYTES: usize = 4096;
+/// Messages of an episode that are kept.
+const MAX_TURNS: usize = 16;
 
 /// A sample with its verdict, as text.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
@@ -30,15 +33,37 @@ pub(crate) struct ShownSample {
     pub(crate) id: String,
     pub(crate) prompt: String,
     pub(crate) text: String,
+    /// Of an episode with several turns what was said, the first ones.
+    pub(crate) turns: Vec<ShownTurn>,
     pub(crate) gold: String,
     /// The verifier's outcome, `invalid` or `failed`.
     pub(crate) verdict: String,
     pub(crate) reason: String,
     /// The raw reward.
     pub(crate) reward: Option<f64>,
+    /// The parts of the shaped one by name, before their weights, where there are several.
+    pub(crate) components: BTreeMap<String, f64>,
     pub(crate) tokens: usize,
     /// Why it ended.
     pub(crate) finish: &'static str,
+}
+
+/// Something that was said in an episode.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub(crate) struct ShownTurn {
+    pub(crate) role: String,
+    pub(crate) text: String,
+    pub(crate) tokens: u32,
+    /// Whether it was sampled, and not added by the environment.
+    pub(crate) trained: bool,
+}
+
+impl From<&RolloutTurn> for ShownTurn {
+    fn from(turn: &RolloutTurn) -> Self {
+        // No more than will be shown, but what says that there is more.
+        let text = turn.text.get(..turn.text.floor_char_boundary(MAX_BYTES + 1)).unwrap_or_default().to_owned();
+        Self { role: turn.role.clone(), text, tokens: turn.tokens, trained: turn.trained }
+    }
 }
 
 /// The stream of samples of a run. Clones share it.
@@ -111,9 +136,10 @@ impl SampleStream {
 
 impl ShownSample {
     fn cut(mut self) -> Self {
-        for text in
-            [&mut self.id, &mut self.prompt, &mut self.text, &mut self.gold, &mut self.verdict, &mut self.reason]
-        {
+        self.turns.truncate(MAX_TURNS);
+        let of_turns = self.turns.iter_mut().flat_map(|turn| [&mut turn.role, &mut turn.text]);
+        let own = [&mut self.id, &mut self.prompt, &mut self.text, &mut self.gold, &mut self.verdict, &mut self.reason];
+        for text in of_turns.chain(own) {
             if text.len() > MAX_BYTES {
                 let end = text.floor_char_boundary(MAX_BYTES);
                 text.truncate(end);
@@ -158,5 +184,8 @@ mod tests {
         let kept = stream.after(0);
         assert_eq!((kept.len(), kept[0].number), (KEPT, 2 * KEPT as u64 + 1));
         assert!(kept.iter().all(|sample| sample.text.len() <= MAX_BYTES + 4 && sample.text.ends_with("é …")));
+        let turn = ShownTurn { text: "é".repeat(MAX_BYTES), ..ShownTurn::default() };
+        let cut = ShownSample { turns: vec![turn; 3 * MAX_TURNS], ..ShownSample::default() }.cut();
+        assert!(cut.turns.len() == MAX_TURNS && cut.turns.iter().all(|turn| turn.text.len() <= MAX_BYTES + 4));
     }
 }

@@ -7,10 +7,10 @@ use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::start_run_request::Configuration;
 use evenkeel_proto::v1::weights_ref::Source;
 use evenkeel_proto::v1::{
-    ChunkedWeights, GenerateItem, GenerateRequest, GetRunRequest, LearnerGetStatusResponse, ListRunsRequest,
-    LoadCheckpointRequest, LoraWeights, NcclWeights, PathWeights, PublishRequest, SaveCheckpointRequest, ScoreItem,
-    ScoreRequest, Segment, StartRunRequest, StopRunRequest, TrainGroup, TrainHeader, TrainKind, TrainRequest,
-    UpdateWeightsRequest, WatchRunRequest, WeightsRef, load_checkpoint_request,
+    GenerateItem, GenerateRequest, GetRunRequest, LearnerGetStatusResponse, ListRunsRequest, LoadCheckpointRequest,
+    LoraWeights, NcclWeights, PathWeights, PublishRequest, SaveCheckpointRequest, ScoreItem, ScoreRequest, Segment,
+    StartRunRequest, StopRunRequest, TrainGroup, TrainHeader, TrainKind, TrainRequest, UpdateWeightsRequest,
+    WatchRunRequest, WeightsRef, load_checkpoint_request,
 };
 use prost::Message;
 
@@ -107,7 +107,6 @@ pub(super) async fn weights(round: Round) -> Result<(), Failed> {
         path("\n\x1b[31m".repeat(100_000)),
         Source::Lora(LoraWeights { path: foreign, rank: u32::MAX, ..LoraWeights::default() }),
         Source::Nccl(NcclWeights { unique_id: vec![7; 128], world_size: u32::MAX, ..NcclWeights::default() }),
-        Source::Chunks(ChunkedWeights { endpoint: "http://127.0.0.1:1".to_owned(), chunks: Vec::new() }),
     ];
     for (index, source) in sources.into_iter().enumerate() {
         let digest = format!("sha256:{}", "0".repeat(64));

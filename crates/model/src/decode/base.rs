@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use evenkeel_files::FileStamp;
 use evenkeel_hf::{Folder, WeightFiles};
 
@@ -17,7 +17,7 @@ use crate::parameters::{ParameterSpec, Parameters, parameter_specs};
 /// A model's weights on a CPU, laid out for decoding.
 pub struct BaseWeights {
     config: Config,
-    /// By parameter id. Where the kernels do not read matrices by their rows, those of linear layers are stored (in, out), so that one new token
+    /// By parameter id, in fp32, or matrices in bf16 and row by row. Where the kernels do not read matrices by their rows, those of linear layers are stored (in, out), so that one new token
     /// reads them in order.
     weights: Vec<Tensor>,
     /// A tied head, stored by its columns, once a decoder needs it.
@@ -53,11 +53,38 @@ impl BaseWeights {
         Self::of(config, weights)
     }
 
-    /// The same, or those that somebody in this process holds of the same files.
+    /// The same with matrices in bf16, which take half the memory and compute to the same bits: the files store them so.
+    ///
+    /// # Errors
+    /// As [`load`](Self::load); a matrix that is stored in another type.
+    pub fn load_in_bf16(folder: &Path, config: Config) -> Result<Self> {
+        let stored = StoredParameters::open(folder, &config)?;
+        stored.refuse_wider_than_bf16()?;
+        let (specs, ids) = parameter_specs(&config);
+        let read = |id| Ok((stored.read_narrow(id, &Device::Cpu)?, Shared::No));
+        let weights = layout(&ids, specs.len(), !reads_weights_by_rows(), read)?;
+        Self::of(config, weights)
+    }
+
+    /// Those that [`load`](Self::load) reads, or those that somebody in this process holds of the same files, in whichever type.
     ///
     /// # Errors
     /// As [`load`](Self::load).
     pub fn shared(folder: &Path, config: Config) -> Result<Arc<Self>> {
+        Self::held_or(folder, config, Self::load)
+    }
+
+    /// Those that [`load_in_bf16`](Self::load_in_bf16) reads, or those that somebody in this process holds of the same files, in whichever type.
+    ///
+    /// # Errors
+    /// As [`load_in_bf16`](Self::load_in_bf16).
+    pub fn shared_in_bf16(folder: &Path, config: Config) -> Result<Arc<Self>> {
+        // Also where somebody holds them: the answer must not depend on who came first.
+        StoredParameters::open(folder, &config)?.refuse_wider_than_bf16()?;
+        Self::held_or(folder, config, Self::load_in_bf16)
+    }
+
+    fn held_or(folder: &Path, config: Config, load: impl FnOnce(&Path, Config) -> Result<Self>) -> Result<Arc<Self>> {
         let files = WeightFiles::read(&Folder::new(folder))?;
         let stamps = files.paths().map(|path| FileStamp::of(&path).map_err(ModelError::file(&path)));
         let files = stamps.collect::<Result<Vec<_>>>()?;
@@ -69,7 +96,7 @@ impl BaseWeights {
         if let Some(found) = same.into_iter().find(|found| shapes(&found.config) == wanted) {
             return Ok(found);
         }
-        let weights = Arc::new(Self::load(folder, config)?);
+        let weights = Arc::new(load(folder, config)?);
         held.push(Held { files, weights: Arc::downgrade(&weights) });
         Ok(weights)
     }
@@ -89,13 +116,17 @@ impl BaseWeights {
         Parameters::laid_out(&self.config, self.weights.clone())
     }
 
-    /// The head of a tied model, stored by its columns.
+    /// The head of a tied model, stored by its columns; in bf16 the embedding itself.
     pub(super) fn head_by_columns(&self) -> Result<&Tensor> {
         if let Some(head) = self.head.get() {
             return Ok(head);
         }
         let (_, ids) = parameter_specs(&self.config);
-        let head = transposed(&self.weights[ids.embedding.index()])?;
+        let embedding = &self.weights[ids.embedding.index()];
+        let head = match embedding.dtype() {
+            DType::BF16 => embedding.clone(),
+            _ => transposed(embedding)?,
+        };
         Ok(self.head.get_or_init(|| head))
     }
 }
@@ -116,6 +147,35 @@ mod tests {
         let parameters = Parameters::random(&tiny(), seed, 0.1, &Device::Cpu).unwrap();
         save_parameters(folder.path(), &parameters, SaveOptions::default()).unwrap();
         folder
+    }
+
+    #[test]
+    fn weights_in_bf16_are_those_of_the_files_and_no_others_are_rounded_to_them() {
+        let wide = folder(1);
+        let error = BaseWeights::shared_in_bf16(wide.path(), tiny()).err().unwrap().to_string();
+        assert!(error.contains("has type F32, allowed: BF16"), "{error}");
+        let narrow = tempfile::tempdir().unwrap();
+        let parameters = Parameters::random(&tiny(), 1, 0.1, &Device::Cpu).unwrap();
+        let options = SaveOptions { dtype: DType::BF16, ..SaveOptions::default() };
+        save_parameters(narrow.path(), &parameters, options).unwrap();
+        let [half, whole] = [true, false].map(|is_half| match is_half {
+            true => BaseWeights::load_in_bf16(narrow.path(), tiny()).unwrap(),
+            false => BaseWeights::load(narrow.path(), tiny()).unwrap(),
+        });
+        let mut bytes = [0, 0];
+        for (half, whole) in half.weights.iter().zip(&whole.weights) {
+            let values =
+                |tensor: &Tensor| tensor.to_dtype(DType::F32).unwrap().flatten_all().unwrap().to_vec1::<f32>().unwrap();
+            assert_eq!(values(half), values(whole));
+            for (bytes, tensor) in bytes.iter_mut().zip([half, whole]) {
+                *bytes += tensor.elem_count() * tensor.dtype().size_in_bytes();
+            }
+        }
+        assert!(100 * bytes[0] < 60 * bytes[1], "{bytes:?}: norms alone stay as they were");
+        // Whoever comes second shares them, whatever it would have read.
+        let first = BaseWeights::shared_in_bf16(narrow.path(), tiny()).unwrap();
+        assert!(Arc::ptr_eq(&first, &BaseWeights::shared(narrow.path(), tiny()).unwrap()));
+        assert_eq!(first.parameters().unwrap().values()[0].dtype(), DType::BF16);
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! Weights as decoding reads them: as models store them, or, for kernels that read columns, matrices of linear layers as (in, out).
 
-use candle_core::{CpuStorage, Storage, Tensor};
+use candle_core::{CpuStorage, DType, Storage, Tensor};
 
 use crate::error::Result;
 use crate::parallel::in_parallel;
@@ -16,8 +16,8 @@ pub(super) enum Shared {
     No,
 }
 
-/// The weights of all ids below `count`, several at the same time. With `by_columns` those of linear layers are stored by their columns, but for the
-/// embedding, which is read by rows: a tied head by columns is made when a decoder needs it.
+/// The weights of all ids below `count`, several at the same time. With `by_columns` those of linear layers are stored by their columns, but for
+/// those in bf16, which are widened row by row, and the embedding, which is read by rows: a tied head by columns is made when a decoder needs it.
 pub(super) fn layout(
     ids: &ModelIds,
     count: usize,
@@ -28,7 +28,7 @@ pub(super) fn layout(
         let id = ParameterId::at(number);
         let (value, shared) = read(id)?;
         match (value.rank(), shared) {
-            (2, _) if by_columns && id != ids.embedding => transposed(&value),
+            (2, _) if by_columns && id != ids.embedding && value.dtype() != DType::BF16 => transposed(&value),
             (_, Shared::Yes) => Ok(value.copy()?),
             (_, Shared::No) => Ok(value),
         }

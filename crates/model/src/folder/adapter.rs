@@ -1,6 +1,6 @@
 //! LoRA adapters in PEFT's layout: `adapter_config.json` and `adapter_model.safetensors`.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use candle_core::{Device, Tensor};
@@ -72,7 +72,7 @@ pub(super) fn save_adapter(
         shape: &spec.shape,
         values: Values::Tensor(value),
     });
-    let mut metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let mut metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
     metadata.extend(base.digest.iter().map(|digest| (BASE.to_owned(), digest.clone())));
     let SaveOptions { dtype, synced, .. } = options;
     let path = folder.join(name::ADAPTER_WEIGHTS);

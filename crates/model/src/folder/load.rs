@@ -10,7 +10,7 @@ use super::finite::NonFinite;
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::parallel::in_parallel;
-use crate::parameters::{ParameterId, ParameterSpec, Parameters, parameter_specs};
+use crate::parameters::{ParameterId, ParameterKind, ParameterSpec, Parameters, parameter_specs};
 
 /// Reads the weights in `folder` as fp32 tensors on `device`.
 ///
@@ -54,6 +54,37 @@ impl StoredParameters {
         let file = self.shards.find(spec)?;
         self.shards.refuse_non_finite(file, spec)?;
         Ok(self.shards.files[file].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
+    }
+
+    /// Refuses files whose matrices are not stored in bf16: they would be rounded.
+    ///
+    /// # Errors
+    /// The first of them, with its type.
+    pub fn refuse_wider_than_bf16(&self) -> Result<()> {
+        for spec in self.specs.iter().filter(|spec| spec.kind == ParameterKind::Matrix) {
+            let (path, file) = &self.shards.files[self.shards.find(spec)?];
+            let view = file.get(&spec.name)?;
+            if view.dtype() != safetensors::Dtype::BF16 {
+                let reason = format!("has type {:?}, allowed: BF16 where it is held in bf16", view.dtype());
+                return Err(ModelError::Tensor { path: path.clone(), tensor: spec.name.clone(), reason });
+            }
+        }
+        Ok(())
+    }
+
+    /// A parameter as it is stored if that is bf16, otherwise in fp32.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read).
+    pub fn read_narrow(&self, id: ParameterId, device: &Device) -> Result<Tensor> {
+        let spec = &self.specs[id.index()];
+        let file = self.shards.find(spec)?;
+        self.shards.refuse_non_finite(file, spec)?;
+        let value = self.shards.files[file].1.load(&spec.name, device)?;
+        match (spec.kind, value.dtype()) {
+            (ParameterKind::Matrix, DType::BF16) => Ok(value),
+            _ => Ok(value.to_dtype(DType::F32)?),
+        }
     }
 
     /// These parameters in fp32, in their order, for a CPU several at the same time.

@@ -1,6 +1,6 @@
 //! Writing weights in the layout of transformers and engines.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::DType;
@@ -132,7 +132,7 @@ fn write_shard(
         NamedValues { name: name.to_owned(), shape, values }
     });
     // Python readers refuse a file without the format of its framework.
-    let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
+    let metadata = BTreeMap::from([("format".to_owned(), "pt".to_owned())]);
     write_finite_tensors(path, tensors.collect(), options.dtype, Some(metadata), options.synced)
 }
 

@@ -1,6 +1,6 @@
 //! Writing fp32 values as tensors of a safetensors file, a piece at a time: no copy of the whole is ever in host memory.
 
-use std::collections::HashMap;
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 use std::path::Path;
@@ -64,7 +64,7 @@ pub fn write_tensors(
     path: &Path,
     tensors: Vec<NamedValues<'_>>,
     dtype: DType,
-    metadata: Option<HashMap<String, String>>,
+    metadata: Option<BTreeMap<String, String>>,
 ) -> Result<FileDigest> {
     write(path, tensors, dtype, metadata, Checks { finite: false, synced: true })
 }
@@ -77,7 +77,7 @@ pub(super) fn write_finite_tensors(
     path: &Path,
     tensors: Vec<NamedValues<'_>>,
     dtype: DType,
-    metadata: Option<HashMap<String, String>>,
+    metadata: Option<BTreeMap<String, String>>,
     synced: bool,
 ) -> Result<FileDigest> {
     write(path, tensors, dtype, metadata, Checks { finite: true, synced })
@@ -94,7 +94,7 @@ fn write(
     path: &Path,
     mut tensors: Vec<NamedValues<'_>>,
     dtype: DType,
-    metadata: Option<HashMap<String, String>>,
+    metadata: Option<BTreeMap<String, String>>,
     checks: Checks,
 ) -> Result<FileDigest> {
     tensors.sort_by(|a, b| a.name.cmp(&b.name));
@@ -130,7 +130,7 @@ fn header(
     path: &Path,
     tensors: &[NamedValues<'_>],
     dtype: DType,
-    metadata: Option<HashMap<String, String>>,
+    metadata: Option<BTreeMap<String, String>>,
 ) -> Result<Vec<u8>> {
     let failed =
         |e: &dyn std::fmt::Display| ModelError::Corrupt { path: path.into(), reason: format!("not written: {e}") };
@@ -147,8 +147,14 @@ fn header(
         let info = TensorInfo { dtype: kind, shape: tensor.shape.to_vec(), data_offsets: (begin, end) };
         (tensor.name.clone(), info)
     });
-    let metadata = Metadata::new(metadata, infos.collect()).map_err(|e| failed(&e))?;
-    let mut text = serde_json::to_vec(&metadata).map_err(|e| failed(&e))?;
+    let described = Metadata::new(None, infos.collect()).map_err(|e| failed(&e))?;
+    let mut text = serde_json::to_vec(&described).map_err(|e| failed(&e))?;
+    if let Some(metadata) = metadata {
+        // The library would write the entries in an order of chance, and the same tensors in files of different digests.
+        let metadata = serde_json::to_string(&metadata).map_err(|e| failed(&e))?;
+        let more = if tensors.is_empty() { "" } else { "," };
+        text.splice(1..1, format!("\"__metadata__\":{metadata}{more}").into_bytes());
+    }
     text.resize(text.len().next_multiple_of(8), b' ');
     Ok([&(text.len() as u64).to_le_bytes()[..], &text].concat())
 }
@@ -166,7 +172,7 @@ mod tests {
         let rows = large.narrow(0, 1, 1).unwrap();
         let host: Vec<f32> = vec![1.0, f32::NAN, -0.0, 1e-40, 3.1, f32::INFINITY];
         let host_tensor = Tensor::from_slice(&host, (2, 3), &Device::Cpu).unwrap();
-        let metadata = || Some(HashMap::from([("format".to_owned(), "pt".to_owned())]));
+        let metadata = || Some(BTreeMap::from([("format".to_owned(), "pt".to_owned())]));
         for dtype in [DType::F32, DType::BF16, DType::F16] {
             let named = |name: &str, shape, values| NamedValues { name: name.into(), shape, values };
             let tensors = vec![
@@ -179,10 +185,28 @@ mod tests {
             let digest = write_tensors(&path, tensors, dtype, metadata()).unwrap();
             let all = [("z", &large), ("a.host", &host_tensor), ("m", &empty), ("n", &rows)];
             let all = all.map(|(name, tensor)| (name, tensor.contiguous().unwrap().to_dtype(dtype).unwrap()));
-            let wanted = safetensors::serialize(all, metadata()).unwrap();
+            let wanted = safetensors::serialize(all, metadata().map(|all| all.into_iter().collect())).unwrap();
             assert!(std::fs::read(&path).unwrap() == wanted, "{dtype:?}");
             assert_eq!(digest, FileDigest::of_bytes(&wanted));
         }
+    }
+
+    #[test]
+    fn the_same_tensors_have_the_same_bytes_however_much_is_said_of_them() {
+        let folder = tempfile::tempdir().unwrap();
+        let said = || (0..20).map(|number| (format!("key {number}"), format!("\"{number}\"")));
+        let path = folder.path().join("x.safetensors");
+        let host = [1.0];
+        let digests = [(); 4].map(|()| {
+            let tensors = vec![NamedValues { name: "a".into(), shape: &[1], values: Values::Host(&host) }];
+            write_tensors(&path, tensors, DType::F32, Some(said().collect())).unwrap()
+        });
+        assert!(digests.iter().all(|digest| *digest == digests[0]));
+        let (_, read) = safetensors::SafeTensors::read_metadata(&std::fs::read(&path).unwrap()).unwrap();
+        assert_eq!(read.metadata().clone().unwrap().into_iter().collect::<BTreeMap<_, _>>(), said().collect());
+        // Also of a file without tensors.
+        write_tensors(&path, Vec::new(), DType::F32, Some(said().collect())).unwrap();
+        assert!(safetensors::SafeTensors::deserialize(&std::fs::read(&path).unwrap()).unwrap().is_empty());
     }
 
     #[test]

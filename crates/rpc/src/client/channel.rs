@@ -33,10 +33,15 @@ impl ServerAddress {
     }
 }
 
+/// Bytes that a server may send ahead on one stream, and over all streams of a connection, where answers are large: with HTTP/2's 64 KiB a network
+/// with a latency of 1 ms would carry 64 MB/s.
+const LARGE_WINDOWS: (u32, u32) = (8 << 20, 32 << 20);
+
 /// Opens channels with the settings of a client.
 #[derive(Debug, Clone)]
 pub struct Connector {
     settings: ClientSettings,
+    large_answers: bool,
     headers: Headers,
     certificates: Option<ClientCertificates>,
 }
@@ -50,7 +55,14 @@ impl Connector {
             headers: Headers::new(tokens),
             certificates: settings.tls.as_ref().map(|tls| ClientCertificates::open(section, tls)).transpose()?,
             settings,
+            large_answers: false,
         })
+    }
+
+    /// For streams of large answers: more of them may be under way.
+    #[must_use]
+    pub fn for_large_answers(self) -> Self {
+        Self { large_answers: true, ..self }
     }
 
     /// Opens a connection. The future is boxed, as others of this module are, so that the transport is compiled once, here, and not in
@@ -120,6 +132,10 @@ impl Connector {
             Some(plain) => Endpoint::from(plain.parse::<Uri>().map_err(invalid)?).origin(url.clone()),
         };
         endpoint = endpoint.connect_timeout(self.settings.connect_timeout).tcp_nodelay(true);
+        if self.large_answers {
+            let (stream, connection) = LARGE_WINDOWS;
+            endpoint = endpoint.initial_stream_window_size(stream).initial_connection_window_size(connection);
+        }
         if !self.settings.keepalive_interval.is_zero() {
             endpoint = endpoint
                 .http2_keep_alive_interval(self.settings.keepalive_interval)

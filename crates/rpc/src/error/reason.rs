@@ -111,6 +111,8 @@ reasons! {
     VersionMismatch = "VERSION_MISMATCH",
     /// The folder of a published version is no longer there.
     WeightsGone = "WEIGHTS_GONE",
+    /// Weights could not be fetched to where they are read.
+    NotPulled = "NOT_PULLED",
     /// A second set of weights does not fit into memory.
     NoMemory = "NO_MEMORY",
     /// The settings differ from those of the request.

@@ -13,6 +13,8 @@ pub enum Role {
     Service,
     /// People, dashboards and the page: watch, and change nothing.
     Reader,
+    /// Fetch published weights.
+    Agent,
     /// Start and stop runs, and have answers verified.
     Admin,
     /// Take part in the training steps of a learner, as another of its ranks.
@@ -27,6 +29,7 @@ impl Role {
         match self {
             Self::Service => "service",
             Self::Reader => "reader",
+            Self::Agent => "agent",
             Self::Admin => "admin",
             Self::Rank => "rank",
             Self::Orchestrator => "orchestrator",

@@ -206,7 +206,6 @@ mod tests {
             (element("evenkeel.v1.Learner/Train", &[2, 4]), size_of::<v1::TrainSample>()),
             (element("evenkeel.v1.Learner/Train", &[2, 4, 2]), size_of::<v1::Segment>()),
             (element("evenkeel.v1.Learner/Train", &[3, 1]), size_of::<v1::SupervisedExample>()),
-            (element("evenkeel.v1.Generation/UpdateWeights", &[1, 6, 2]), size_of::<v1::WeightsChunk>()),
         ];
         for (estimate, real) in cases {
             let real = real as u64;

@@ -17,6 +17,8 @@ pub enum InputKind {
     Model,
     /// A file with functions that give rewards.
     Reward,
+    /// An environment that does not come with the program.
+    Environment,
 }
 
 impl InputKind {
@@ -27,6 +29,7 @@ impl InputKind {
             Self::EvaluationData => "evaluation file",
             Self::Model => "model",
             Self::Reward => "file of reward functions",
+            Self::Environment => "environment",
         }
     }
 }

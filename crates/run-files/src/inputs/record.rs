@@ -68,7 +68,13 @@ impl InputRecord {
 
     /// What is not as it was, a sentence each.
     pub fn changes(&self, found: &[Input]) -> Vec<String> {
-        let kinds = [InputKind::TrainingData, InputKind::EvaluationData, InputKind::Model, InputKind::Reward];
+        let kinds = [
+            InputKind::TrainingData,
+            InputKind::EvaluationData,
+            InputKind::Model,
+            InputKind::Reward,
+            InputKind::Environment,
+        ];
         kinds.into_iter().flat_map(|kind| self.changes_of(kind, found)).collect()
     }
 

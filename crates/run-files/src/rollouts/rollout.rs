@@ -86,6 +86,18 @@ pub struct Rollout {
     /// The engine's log-probability of each, with `run.rollout_tokens`; 0 for a token that was not sampled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub token_log_probabilities: Option<Vec<f32>>,
+    /// The prompts of turns that have their own, with `run.rollout_tokens`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub turn_prompts: Vec<TurnPrompt>,
+}
+
+/// What the model saw before a turn, where that is not the prompt and the tokens before it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct TurnPrompt {
+    /// Index in `token_ids` of the first token that was sampled after it.
+    pub first: u32,
+    /// All of what it saw.
+    pub token_ids: Vec<u32>,
 }
 
 /// Something that was said in an episode with several turns.
@@ -247,6 +259,7 @@ pub(super) mod tests {
             used_up: None,
             token_ids: None,
             token_log_probabilities: None,
+            turn_prompts: vec![],
         }
     }
 

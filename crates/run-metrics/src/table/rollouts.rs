@@ -93,6 +93,18 @@ rows! {
     )
     .only(EPISODES);
     EPISODES_AGAIN = Metric::count("episodes/played_again", Unit::None, "attempts at episodes after the first").only(EPISODES).varies();
+    ENVIRONMENT_IDLE = Metric::count(
+        "timing_s/environment_idle",
+        Unit::Seconds,
+        "within the step: no engine had a sample, because all episodes waited for their environments",
+    )
+    .only(EPISODES)
+    .varies();
+    SAME_ENGINE = Metric::value("episodes/same_engine", Unit::None, "share of the turns after the first that the engine of the turn before sampled")
+        .only(EPISODES)
+        .varies();
+    SEQUENCES = Metric::value("episodes/sequences/mean", Unit::None, "sequences that carry an episode: more than one where turns have prompts of their own")
+        .only("`turns.earlier_turns = \"rewrite\"`");
     ENVIRONMENT_TIME = Metric::value("episodes/environment_s/{mean,max,min}", Unit::Seconds, "time of the environment's steps in an episode")
         .only(EPISODES)
         .varies();

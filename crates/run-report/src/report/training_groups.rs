@@ -100,10 +100,13 @@ fn answer(rollout: &Rollout, count: usize) -> Html {
     let verdict = Html::element("b", &[], rollout.verdict.label().replace('_', " "));
     let times = if count > 1 { format!(" · {count}\u{a0}times") } else { String::new() };
     let about = verdict.with(format!("{reason} · {}\u{a0}tokens{cut_off}{times}", rollout.tokens));
-    let mut learner: Vec<String> = Vec::new();
+    let several = Some(&rollout.components).filter(|components| components.len() > 1);
+    let parts = several.into_iter().flatten().map(|(name, value)| format!("{name}\u{a0}{}", number(*value)));
+    let mut learner: Vec<String> = parts.collect();
+    let named = learner.len();
     learner.extend(rollout.why_not_trained().map(|why| format!("not trained on: {why}")));
     let said = |name: &str, value: f64| format!("{name}\u{a0}{}", number(value));
-    let is_trained = learner.is_empty();
+    let is_trained = learner.len() == named;
     learner.extend(rollout.advantage.filter(|value| is_trained || *value != 0.0).map(|value| said("advantage", value)));
     learner.extend(rollout.weight.filter(|value| is_trained || *value != 0.0).map(|value| said("weight", value)));
     let content = Html::element("p", &[], about)
@@ -121,11 +124,9 @@ fn said_in(rollout: &Rollout) -> Html {
     for turn in rollout.turns.iter().take(TURNS) {
         let trained = if turn.trained { "sampled" } else { "added, not trained on" };
         let about = format!("{} · {}\u{a0}tokens, {trained}", turn.role, turn.tokens);
-        html = html.with(Html::element("p", &[("class", "soft")], about)).with(Html::element(
-            "pre",
-            &[],
-            cut(&turn.text, ANSWER),
-        ));
+        let class = if turn.trained { "sampled" } else { "added" };
+        let text = Html::element("pre", &[("class", class)], cut(&turn.text, ANSWER));
+        html = html.with(Html::element("p", &[("class", "soft")], about)).with(text);
     }
     let more = rollout.turns.len().saturating_sub(TURNS);
     let used_up = rollout.used_up.as_ref().map(|budget| format!("ended by its budget of {}", budget.replace('_', " ")));
@@ -260,6 +261,27 @@ mod tests {
         let html = shown(&group).into_string();
         assert!(html.contains("3 of 4 right") && html.matches("class=\"soft\"").count() == 3, "{html}");
         assert_eq!(html.matches("tokens · 2\u{a0}times").count(), 1, "{html}");
+    }
+
+    #[test]
+    fn an_episode_is_shown_turn_by_turn_with_what_is_trained_on_and_the_parts_of_its_reward() {
+        let mut rollout = rollout(1, 0, 0, true);
+        let turn = |role: &str, text: &str, trained| evenkeel_run_files::RolloutTurn {
+            role: role.to_owned(),
+            text: text.to_owned(),
+            tokens: 4,
+            trained,
+        };
+        rollout.turns =
+            vec![turn("assistant", "<call>", true), turn("tool", "7", false), turn("assistant", "It is 7", true)];
+        rollout.components = [("correctness".to_owned(), 1.0), ("economy".to_owned(), 0.5)].into();
+        let html = shown(&[rollout]).into_string();
+        assert!(
+            html.contains("assistant · 4\u{a0}tokens, sampled</p><pre class=\"sampled\">&lt;call&gt;</pre>"),
+            "{html}"
+        );
+        assert!(html.contains("tool · 4\u{a0}tokens, added, not trained on</p><pre class=\"added\">7</pre>"), "{html}");
+        assert!(html.contains("correctness\u{a0}1 · economy\u{a0}0.5 · advantage"), "{html}");
     }
 
     #[test]

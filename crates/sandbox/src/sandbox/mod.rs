@@ -162,6 +162,13 @@ impl Session<'_> {
         self.guest.take_run(result)
     }
 
+    /// [`grade`](Self::grade), which this cancels.
+    pub(crate) fn continue_with(&mut self, input: &[u8], cancel: &CancellationToken) -> Run {
+        self.guest.store.data_mut().cancel = cancel.clone();
+        self.guest.store.set_epoch_deadline(1);
+        self.grade(input)
+    }
+
     /// Runs the loaded program on one input, with its own budget. Only after `Returned` may another test follow.
     pub(crate) fn grade(&mut self, input: &[u8]) -> Run {
         if let Err(error) = self.guest.reset_budget(&self.budget) {

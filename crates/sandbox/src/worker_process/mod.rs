@@ -21,14 +21,14 @@ use std::time::{Duration, Instant};
 use rustix::event::PollFlags;
 use tokio_util::sync::CancellationToken;
 
-use crate::executor::Executor;
-use crate::run::{Budget, ExitStatus, Run, Source};
+use crate::executor::{CellExecutor, Executor};
+use crate::run::{Budget, Cell, ExitStatus, Run, Source};
 use frame::Frame;
 pub(crate) use loss::ProcessLoss;
 use pipe::Pipe;
 
 #[cfg(feature = "interpreter")]
-pub use serve::run_worker_process;
+pub use serve::{run_session_process, run_worker_process};
 
 /// How often a pool thread checks for cancellation while it waits.
 const POLL_INTERVAL: Duration = Duration::from_millis(5);
@@ -203,6 +203,23 @@ impl Executor for WorkerProcess {
         if self.lost.is_none() {
             self.set_timeout(CANCEL_TIMEOUT);
             let _ = Frame::write(&mut self.input, wire::UNLOAD, &[]);
+        }
+    }
+}
+
+impl CellExecutor for WorkerProcess {
+    fn cell(&mut self, cell: Cell<'_>, budget: &Budget, cancel: &CancellationToken) -> Run {
+        self.response_timeout = response_timeout(budget);
+        let (id, function) = (wire::session(cell.id), cell.function.as_bytes());
+        let parts = [&wire::budget(budget), cell.driver, function, cell.input, &id];
+        self.request(wire::CELL, &parts, cancel)
+    }
+
+    fn end_session(&mut self, id: u64) {
+        // There is no response. The next request notices a lost process.
+        if self.lost.is_none() {
+            self.set_timeout(CANCEL_TIMEOUT);
+            let _ = Frame::write(&mut self.input, wire::END_SESSION, &[&wire::session(id)]);
         }
     }
 }

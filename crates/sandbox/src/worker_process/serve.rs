@@ -14,11 +14,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::frame::Frame;
 use super::wire;
-use crate::executor::Executor;
+use crate::executor::{CellExecutor, Executor};
 use crate::guest::GuestError;
 use crate::in_process::InProcess;
 use crate::interpreter::Interpreter;
-use crate::run::{ExitStatus, Run, Source};
+use crate::run::{Cell, ExitStatus, Run, Source};
 use crate::sandbox::{STACK_REUSE_LIMIT, THREAD_STACK};
 
 /// How often a cancellation of the running program is checked for.
@@ -31,8 +31,21 @@ const POLL_INTERVAL: Duration = Duration::from_millis(5);
 ///
 /// What is missing on this machine. The parent process gets the same message.
 pub fn run_worker_process(folder: &Path) -> Result<(), GuestError> {
+    serve(|| Interpreter::load(folder, 1, &|_| {}))
+}
+
+/// [`run_worker_process`] with room for so many sessions.
+///
+/// # Errors
+///
+/// Those of [`run_worker_process`].
+pub fn run_session_process(folder: &Path, sessions: usize) -> Result<(), GuestError> {
+    serve(|| Interpreter::load_counted(folder, sessions.max(1), &|_| {}))
+}
+
+fn serve(load: impl FnOnce() -> Result<Interpreter, GuestError>) -> Result<(), GuestError> {
     let parent = parent_id();
-    let loaded = Interpreter::load(folder, 1, &|_| {});
+    let loaded = load();
     let interpreter = match loaded {
         Ok(interpreter) => interpreter,
         Err(error) => {
@@ -83,7 +96,7 @@ impl Requests {
             if frame.kind != wire::GRADE {
                 self.cancel = CancellationToken::new();
             }
-            self.running = frame.kind != wire::UNLOAD;
+            self.running = !matches!(frame.kind, wire::UNLOAD | wire::END_SESSION);
             return Some((frame, self.cancel.clone()));
         }
     }
@@ -154,6 +167,12 @@ fn execute_on_thread(executor: &mut InProcess<'_>, requests: &Mutex<Requests>, m
             loaded = false;
             continue;
         }
+        if frame.kind == wire::END_SESSION {
+            if let Some(id) = frame.parts.first().and_then(|part| wire::read_session(part)) {
+                executor.end_session(id);
+            }
+            continue;
+        }
         let run = respond(executor, frame, &cancel, &mut loaded);
         stack_may_have_grown |= run.cpu > STACK_REUSE_LIMIT;
         let parts = wire::run(&run);
@@ -188,6 +207,13 @@ fn respond(executor: &mut InProcess<'_>, mut frame: Frame, cancel: &Cancellation
             let name = text(&mut frame, 3);
             let program = Source { text: &source, code: &frame.part(2), many_tests: frame.part(5) == [1] };
             executor.call(program, &name, &frame.part(4), &budget, cancel)
+        }
+        wire::CELL => {
+            let (function, input) = (text(&mut frame, 2), frame.part(3));
+            let Some(id) = wire::read_session(&frame.part(4)) else {
+                return Run::without(ExitStatus::Internal("a cell without a session".to_owned()));
+            };
+            executor.cell(Cell { id, driver: &source, function: &function, input: &input }, &budget, cancel)
         }
         wire::LOAD => {
             let run = executor.load(&source, &text(&mut frame, 2), &budget, cancel);

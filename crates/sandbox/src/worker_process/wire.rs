@@ -13,6 +13,8 @@ pub(super) const GRADE: u32 = 4;
 pub(super) const CANCEL: u32 = 5;
 pub(super) const UNLOAD: u32 = 9;
 pub(super) const COMPILE: u32 = 10;
+pub(super) const CELL: u32 = 11;
+pub(super) const END_SESSION: u32 = 12;
 /// Kinds of responses.
 pub(super) const READY: u32 = 6;
 pub(super) const RUN: u32 = 7;
@@ -22,6 +24,16 @@ pub(super) fn budget(budget: &Budget) -> Vec<u8> {
     let ns = |duration: Duration| u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
     let deterministic = u64::from(budget.deterministic);
     pack(&[ns(budget.time), ns(budget.wall), budget.memory, budget.output, deterministic, budget.granted])
+}
+
+/// The number of a session.
+pub(super) fn session(id: u64) -> Vec<u8> {
+    pack(&[id])
+}
+
+#[cfg(feature = "interpreter")]
+pub(super) fn read_session(part: &[u8]) -> Option<u64> {
+    numbers(part).next()
 }
 
 #[cfg(any(feature = "interpreter", test))]

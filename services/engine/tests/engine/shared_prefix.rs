@@ -1,5 +1,7 @@
 //! Prompts that begin alike: computed once, with the samples of those that compute them alone.
 
+use std::time::Instant;
+
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
@@ -97,21 +99,20 @@ async fn a_sample_that_waits_for_one_that_is_aborted_computes_its_prompt_itself(
 /// A long sample of `prompt` that has begun and is not at its end; the engine is left paused. Where the test is given
 /// the processor too late, the sample has ended before the pause: another one is tried.
 async fn frozen_halfway(client: Client, prompt: Value) -> JoinHandle<Bits> {
-    let attempts = async {
-        loop {
-            let long = with(prompt.clone(), json!({"max_tokens": 400, "ignore_eos": true}));
-            let before = client.metric("generation_tokens_total").await;
-            let sample = tokio::spawn(one(client, long));
-            client.until_generated(before).await;
-            client.freeze().await;
-            if client.metric("num_requests_running").await == 1.0 {
-                return sample;
-            }
-            client.thaw().await;
-            sample.await.unwrap();
+    let began = Instant::now();
+    while began.elapsed() < TIMEOUT {
+        let long = with(prompt.clone(), json!({"max_tokens": 400, "ignore_eos": true}));
+        let before = client.metric("generation_tokens_total").await;
+        let sample = tokio::spawn(one(client, long));
+        client.until_generated(before).await;
+        client.freeze().await;
+        if client.metric("num_requests_running").await == 1.0 {
+            return sample;
         }
-    };
-    tokio::time::timeout(TIMEOUT, attempts).await.expect("a sample frozen before its end")
+        client.thaw().await;
+        sample.await.unwrap();
+    }
+    panic!("every long sample ended before the pause");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -100,6 +100,9 @@ fn one_of<T: Copy + Send + Sync + 'static, const N: usize>(
 pub(crate) struct SandboxWorkerOptions {
     /// Folder of the interpreter.
     pub(crate) dir: PathBuf,
+    /// Run the cells of so many sessions.
+    #[arg(long)]
+    pub(crate) sessions: Option<usize>,
 }
 
 #[derive(Args)]

@@ -17,6 +17,8 @@ pub(crate) enum Service {
     Gateway,
     /// Tinker's HTTP API, with a learner and engines behind it.
     Tinker,
+    /// The agent beside engines that fetches published weights, where there is no folder that all see.
+    Weights,
 }
 
 impl Service {
@@ -31,6 +33,7 @@ impl Service {
             Self::Orchestrator => "orchestrator",
             Self::Gateway => "gateway",
             Self::Tinker => "tinker",
+            Self::Weights => "weights",
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use evenkeel_run_files::RUN_FILE;
 
 use super::whole;
 
@@ -32,6 +33,10 @@ pub(crate) struct TrainOptions {
     /// Resume the run in this directory.
     #[arg(long, value_name = "DIR")]
     pub(crate) resume: Option<PathBuf>,
+    /// Resume the run in the directory that --out names, if there is one, with its own settings and --set; else begin it. For schedulers, which
+    /// start a job again with the command that it had.
+    #[arg(long = "continue", requires = "out", conflicts_with_all = ["from", "dry_run"])]
+    pub(crate) continues: bool,
     /// Resume although files that the run reads, or lines that it wrote, are not what they were. The run says so in its record, its summary and
     /// its report.
     #[arg(long, requires = "resume")]
@@ -82,6 +87,16 @@ impl From<ResumeOptions> for TrainOptions {
 }
 
 impl TrainOptions {
+    /// With `--continue`, those of a resumed run where there is one.
+    pub(crate) fn resolved(self) -> Self {
+        match &self.out {
+            Some(out) if self.continues && out.join(RUN_FILE).is_file() => {
+                Self { resume: self.out, out: None, recipes: Vec::new(), recipe: Vec::new(), ..self }
+            }
+            _ => self,
+        }
+    }
+
     /// The recipes, wherever they stand on the command line.
     pub(crate) fn recipes(&self) -> &[String] {
         if self.recipes.is_empty() { &self.recipe } else { &self.recipes }

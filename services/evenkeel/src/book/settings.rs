@@ -8,6 +8,7 @@ use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::OrchestratorSettings;
 use evenkeel_reward::RewardSettings;
 use evenkeel_reward::gateway::GatewaySettings;
+use evenkeel_weights::WeightsAgentSettings;
 
 use super::blocks::{Block, blocks};
 use super::pages::{self, Page};
@@ -25,9 +26,11 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
     // The only settings without a default.
     let model = ["model=model".to_owned()];
     let tinker = ["model=model".to_owned(), "tinker.model_name=name".to_owned()];
+    let learner = ["learner=http://learner:50053".to_owned()];
     let set = match service {
         Service::Engine | Service::Learner => &[&model[..], set].concat(),
         Service::Tinker => &[&tinker[..], set].concat(),
+        Service::Weights => &[&learner[..], set].concat(),
         _ => set,
     };
     match service {
@@ -39,6 +42,7 @@ pub(super) fn of_service(service: Service, text: &str, set: &[String]) -> Result
         Service::Orchestrator => load::<OrchestratorSettings>(text, set),
         Service::Gateway => load::<GatewaySettings>(text, set),
         Service::Tinker => load::<TinkerService>(text, set),
+        Service::Weights => load::<WeightsAgentSettings>(text, set),
     }
 }
 
@@ -54,6 +58,7 @@ fn check(block: &Block) -> Result<(), String> {
         Service::Orchestrator,
         Service::Gateway,
         Service::Tinker,
+        Service::Weights,
     ];
     if let Some(service) = services.into_iter().find(|service| mark == format!("serve-{}", service.name())) {
         return of_service(service, &block.text, &[]);

@@ -27,6 +27,7 @@ use evenkeel_config::{Loaded, human};
 use evenkeel_files::{Size, check_writable};
 use evenkeel_run_files::RunDirectory;
 
+use crate::cluster::Environments;
 use crate::preconditions;
 use crate::recipe::Recipe;
 use evenkeel_proto::FieldError;
@@ -74,7 +75,13 @@ pub(crate) async fn dry_run(
         }
     };
     let data = data::look(recipe, &model, &mut findings);
-    let needs = start::look(recipe, &resolved, &model, &mut findings);
+    let needs = match Environments::start(recipe).await {
+        Ok(environments) => start::look(recipe, &resolved, &model, &environments.described, &mut findings),
+        Err(error) => {
+            findings.problem(crate::terminal::in_words(&error));
+            None
+        }
+    };
     note_doubts(recipe, &model, &data, &mut findings);
     let costs = model.config.as_ref().map(|config| cost::of_run(recipe, config, &data));
     let memory = model.config.as_ref().map(|config| memory::of_run(recipe, config, &data));

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use evenkeel_engine::{EngineSettings, context_tokens};
-use evenkeel_orchestrator::{Dependency, Incompatible, ResolvedRecipe, StartNeeds};
+use evenkeel_orchestrator::{Dependency, Descriptions, Incompatible, ResolvedRecipe, StartNeeds};
 
 use super::findings::Findings;
 use super::model::ModelFacts;
@@ -16,6 +16,7 @@ pub(super) fn look(
     recipe: &Recipe,
     resolved: &ResolvedRecipe,
     model: &ModelFacts,
+    described: &Descriptions,
     findings: &mut Findings,
 ) -> Option<StartNeeds> {
     let config = model.config.as_ref()?;
@@ -29,7 +30,7 @@ pub(super) fn look(
     }
     let checked = tempfile::tempdir().map_err(anyhow::Error::from).and_then(|folder| {
         // A fresh model is created there.
-        preconditions::check_inputs(recipe, resolved, folder.path())
+        preconditions::check_inputs(recipe, resolved, folder.path(), described)
     });
     let needs = match checked {
         Ok(needs) => needs,

@@ -21,6 +21,7 @@ use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tokio::sync::watch;
 
 use crate::arguments::EvalOptions;
+use crate::cluster::Environments;
 use crate::generate::refuse_run;
 use crate::recipe::Recipe;
 use crate::signals::{Received, Signals};
@@ -35,7 +36,7 @@ const TICK: Duration = Duration::from_millis(200);
 struct Services {
     generation: RunningServer,
     reward: RunningServer,
-    environment: Option<RunningServer>,
+    environments: Environments,
     _engine: Option<RunningEngine>,
 }
 
@@ -55,7 +56,8 @@ pub(crate) async fn eval(options: EvalOptions) -> Result<ExitCode> {
         output: output.clone(),
         generation: services.generation.endpoint().to_owned(),
         reward: vec![services.reward.endpoint().to_owned()],
-        environment: services.environment.iter().map(|server| server.endpoint().to_owned()).collect(),
+        environment: services.environments.server.iter().map(|server| server.endpoint().to_owned()).collect(),
+        described: services.environments.described.clone(),
     };
     let handle = request.start().map_err(by_option)?;
     for note in handle.notes() {
@@ -185,7 +187,7 @@ impl Services {
             }
         };
         let generation = evenkeel_generation::bind(generation).await.context("the generation service")?.spawn();
-        let environment = crate::cluster::environment(recipe).await?;
-        Ok(Self { generation, reward, environment, _engine: engine })
+        let environments = Environments::start(recipe).await?;
+        Ok(Self { generation, reward, environments, _engine: engine })
     }
 }

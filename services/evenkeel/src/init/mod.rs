@@ -1,4 +1,4 @@
-//! `evenkeel init`: a recipe for own rows and an own model, and the files of an own reward function.
+//! `evenkeel init`: a recipe for own rows and an own model, and the files of an own reward function or environment.
 
 mod rows;
 
@@ -23,6 +23,10 @@ const REWARD: &str = include_str!("../../python/reward.py");
 const REWARD_FILE: &str = "reward.py";
 const VERIFIER: &str = "reward";
 
+/// An environment to begin with, and its name.
+const ENVIRONMENT: &str = include_str!("../../python/environment.py");
+const ENVIRONMENT_FILE: &str = "environment.py";
+
 /// Prompts and samples of a step, and the longest answer, where nothing speaks against them.
 const PROMPTS: u64 = 16;
 const SAMPLES: u32 = 8;
@@ -36,7 +40,7 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
     let mut files: Vec<(PathBuf, String)> = Vec::new();
     let mut said = String::new();
     if let Some(model) = &options.model {
-        let rows = Rows::read(&options.data, &crate::hub::folder("--model", model)?, options.verifier)?;
+        let rows = Rows::read(&options.data, &crate::hub::folder("--model", model)?, options.judges())?;
         files.push((options.out.clone(), recipe(options, model, &rows)?));
         let out = options.out.display();
         writeln!(said, "{}", rows.summary())?;
@@ -47,8 +51,13 @@ pub(crate) fn init(options: &InitOptions) -> Result<ExitCode> {
         files.push((folder.join(BRIDGE_FILE), BRIDGE.to_owned()));
         writeln!(said, "{REWARD_FILE} is yours to change; it needs: pip install \"grpcio>=1.60\" \"protobuf>=4.25\"")?;
     }
+    if options.environment {
+        files.push((folder.join(ENVIRONMENT_FILE), ENVIRONMENT.to_owned()));
+        files.push((folder.join(evenkeel_environment::BRIDGE_FILE), evenkeel_environment::BRIDGE.to_owned()));
+        writeln!(said, "{ENVIRONMENT_FILE} is yours to change; it needs nothing but Python")?;
+    }
     if files.is_empty() {
-        let allowed = "a folder with a model or hf:OWNER/NAME, with --data FILE; or --verifier alone";
+        let allowed = "a folder with a model or hf:OWNER/NAME, with --data FILE; or --verifier or --environment alone";
         return Err(FieldError::missing("--model", allowed).into());
     }
     if let Some((path, _)) = files.iter().find(|(path, _)| path.exists()) {
@@ -74,7 +83,11 @@ fn recipe(options: &InitOptions, model: &Path, rows: &Rows) -> Result<String> {
     } else if rows.has(TaskKind::Code) {
         writeln!(text, "# Rows with tests are programs: the sandbox runs them.")?;
     }
-    if let (Some(_), false) = (rows.marked.advice(), options.verifier) {
+    if options.environment {
+        let file = quoted(&beside(&options.out, ENVIRONMENT_FILE));
+        writeln!(text, "environment = {file}  # where all rows are done, in several turns")?;
+    }
+    if let (Some(_), false) = (rows.marked.advice(), options.judges()) {
         writeln!(
             text,
             "# No prompt asks for a marked answer, and only a marked one is judged.\nsuffix = \"{WRITTEN_SUFFIX}\""
@@ -118,6 +131,13 @@ fn quoted(text: &str) -> String {
 /// A file next to another one, as the recipe names it.
 fn beside(file: &Path, name: &str) -> String {
     file.parent().unwrap_or(Path::new("")).join(name).display().to_string()
+}
+
+impl InitOptions {
+    /// Whether answers are judged by something of the user's own.
+    fn judges(&self) -> bool {
+        self.verifier || self.environment
+    }
 }
 
 impl Rows {

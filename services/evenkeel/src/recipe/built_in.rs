@@ -7,6 +7,7 @@ const RECIPES: &[(&str, &str)] = &[
     ("arithmetic", include_str!("../../../../deploy/recipes/arithmetic.toml")),
     ("code", include_str!("../../../../deploy/recipes/code.toml")),
     ("dapo", include_str!("../../../../deploy/recipes/dapo.toml")),
+    ("calculator", include_str!("../../../../deploy/recipes/calculator.toml")),
     ("smollm2", include_str!("../../../../deploy/recipes/smollm2.toml")),
     ("smollm2-steps", include_str!("../../../../deploy/recipes/smollm2-steps.toml")),
     ("verl-exact", include_str!("../../../../deploy/recipes/verl-exact.toml")),

@@ -53,6 +53,10 @@ impl ShownRollouts {
             (Some(raw), _) => format!("reward {raw}"),
             (None, _) => "no reward".to_owned(),
         };
+        if rollout.components.len() > 1 {
+            let parts = rollout.components.iter().map(|(name, value)| format!("{name} {}", short(*value)));
+            line("parts", &parts.collect::<Vec<_>>().join(", "))?;
+        }
         line("verdict", &format!("{}, {reward}", rollout.verdict.label()))?;
         let reason = match rollout.detail.as_str() {
             "" => rollout.reason.clone(),

@@ -24,8 +24,8 @@ pub(crate) enum Fault {
     Base,
     /// The folder of an earlier version is read.
     Stale(PathBuf),
-    /// It takes the adapter for one of twice the rank: half of it is added.
-    WrongRank,
+    /// It takes the adapter for one of another rank: this many times as much of it is added.
+    WrongRank(f64),
 }
 
 pub(crate) struct AdapterServer {
@@ -167,7 +167,7 @@ impl Shared {
             None => path.clone().into(),
             Some(Fault::Base) => self.model.clone(),
             Some(Fault::Stale(folder)) => folder.clone(),
-            Some(Fault::WrongRank) => self.halved(&name, Path::new(&path)),
+            Some(Fault::WrongRank(times)) => self.scaled(&name, Path::new(&path), *times),
         };
         let call = json!({"method": "reload_weights", "kwargs": {"weights_path": folder}}).to_string();
         match ask(engine, "POST", "/collective_rpc", &call) {
@@ -194,8 +194,8 @@ impl Shared {
         whole(200, &json!("Success"))
     }
 
-    /// A copy of an adapter, half of which is added to the base.
-    fn halved(&self, name: &str, path: &Path) -> PathBuf {
+    /// A copy of an adapter, of which more or less is added to the base.
+    fn scaled(&self, name: &str, path: &Path, times: f64) -> PathBuf {
         let copy = self.copies.path().join(name);
         std::fs::create_dir_all(&copy).unwrap();
         for entry in std::fs::read_dir(path).unwrap().flatten() {
@@ -203,7 +203,7 @@ impl Shared {
         }
         let file = copy.join("adapter_config.json");
         let mut config: Value = serde_json::from_slice(&std::fs::read(&file).unwrap()).unwrap();
-        config["lora_alpha"] = (config["lora_alpha"].as_f64().unwrap() / 2.0).into();
+        config["lora_alpha"] = (config["lora_alpha"].as_f64().unwrap() * times).into();
         std::fs::write(&file, config.to_string()).unwrap();
         copy
     }

@@ -9,12 +9,12 @@ use serde_json::{Value, json};
 use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, wait_for, written_model};
 
 /// Says who spoke, names the tools, and ends every turn with `<eos>`.
-const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
+pub(crate) const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
     {% for m in messages %}{{ m.role }}\n{{ m.content }}\
     {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<eos>\n{% endfor %}\
     {% if add_generation_prompt %}assistant\n{% endif %}";
 
-fn call(name: &str, arguments: &str) -> String {
+pub(crate) fn call(name: &str, arguments: &str) -> String {
     format!("<tool_call>{{\"name\": \"{name}\", \"arguments\": {{{arguments}}}}}</tool_call>")
 }
 
@@ -70,6 +70,10 @@ fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not(
     let recipe = recipe(dir.path());
     let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
     succeed(train(&recipe, &whole));
+    let mut audit = evenkeel(&["audit"]);
+    audit.arg(&whole);
+    // The learner counts what was sent, added tokens included.
+    succeed(audit);
     let process = Process::start(train(&recipe, &killed));
     wait_for("three steps", || count_lines(&killed.join("metrics.jsonl")) >= 3);
     process.kill();

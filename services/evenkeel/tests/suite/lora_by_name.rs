@@ -8,6 +8,7 @@ use serde_json::Value;
 
 use crate::adapter_server::{AdapterServer, Fault, LIVE};
 use crate::lora::{learned, lora, names};
+use crate::runs::walk;
 use crate::support::{Process, count_lines, lines, prompts, refused, resume, succeed, wait_for};
 
 fn with_engine(mut command: Command, engine: &AdapterServer) -> Command {
@@ -84,14 +85,22 @@ fn an_adapter_that_never_arrives_whole_is_found_by_the_proof() {
     for name in names(&oldest) {
         std::fs::copy(oldest.join(&name), stale.join(&name)).unwrap();
     }
-    for (fault, words) in [
-        (Fault::Base, "it answers as the base model"),
-        (Fault::Stale(stale), "does not have version"),
-        (Fault::WrongRank, "adapter"),
+    // The version that a resumed process begins with: there was no warm start.
+    let steps =
+        walk(&out.join("checkpoints")).into_iter().filter_map(|name| name.strip_prefix("step-")?.parse::<u64>().ok());
+    let first = steps.max().unwrap();
+    for (fault, words, in_first_proof) in [
+        (Fault::Base, "it answers as the base model", true),
+        (Fault::WrongRank(0.5), "it answers as the base model, without ", true),
+        (Fault::WrongRank(1.5), "too much of the adapter", true),
+        // So much that it may also be called another model.
+        (Fault::WrongRank(2.0), "does not have version", true),
+        (Fault::Stale(stale), "does not have version", false),
     ] {
         engine.go_wrong(Some(fault));
         let error = refused(resume(&out));
         assert!(error.contains(words), "{words}: {error}");
+        assert!(!in_first_proof || error.contains(&format!("does not have version {first} of")), "{first}: {error}");
         engine.go_wrong(None);
     }
 }

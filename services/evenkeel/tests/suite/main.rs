@@ -4,6 +4,9 @@
 mod adapter_server;
 mod agreement;
 mod audit;
+#[path = "../../../../crates/rpc/tests/support/certificates.rs"]
+#[allow(dead_code, reason = "not all of it is needed here")]
+mod certificates;
 mod cluster;
 mod code_run;
 mod compare;
@@ -24,8 +27,10 @@ mod lora_vllm;
 mod newcomer;
 mod not_finite;
 mod observed;
+mod own_environment;
 mod pipeline;
 mod plain_http;
+mod pulled_weights;
 mod python;
 mod ranks;
 mod real_vllm;

@@ -6,7 +6,16 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use crate::support::{Process, count_lines, free_ports, lines, resume, succeed, summary, train, wait_for};
+use evenkeel_proto::v1::learner_client::LearnerClient;
+use evenkeel_proto::v1::operate_request::Kind;
+use evenkeel_proto::v1::{AccumulateOperation, ApplyOperation, BeginOperation, OperateRequest, TargetSequence};
+use evenkeel_rpc::client::{ClientSettings, Connector, ServerAddress};
+use evenkeel_rpc::error::{Reason, has_reason};
+
+use crate::certificates::Folder as Certificates;
+use crate::support::{
+    Process, count_lines, evenkeel, free_ports, lines, resume, small, succeed, summary, train, wait_for, written_model,
+};
 
 /// Every answer has a gradient, whatever its reward, in two updates of each step.
 const SETTINGS: [&str; 2] = ["learner.objective.entropy_coefficient=0.001", "learner.mini_batch_groups=2"];
@@ -252,4 +261,243 @@ fn a_rank_needs_a_token_that_rank_0_knows() {
     assert!(!stranger.status.success() && error.contains("a bearer token is required"), "{error}");
     let second = start(&out, 1, 2, port, &known);
     end_well(&out, vec![first, second]);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_trained_in_operations_is_gone_with_a_rank_and_the_run_begins_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let model = written_model(folder.path());
+    let [port, meeting] = free_ports();
+    let serve = |rank: usize| {
+        let of_rank = folder.path().join(rank.to_string());
+        let mut command = evenkeel(&["serve", "learner"]);
+        let settings = [
+            format!("model={}", model.display()),
+            format!("checkpoints={}", of_rank.join("checkpoints").display()),
+            format!("weights={}", of_rank.join("weights").display()),
+            format!("server.listen=127.0.0.1:{port}"),
+            format!("training.ranks.address=127.0.0.1:{meeting}"),
+            format!("training.ranks.rank={rank}"),
+            "training.ranks.count=2".to_owned(),
+            "training.compute.threads=1".to_owned(),
+        ];
+        command.args(settings.iter().flat_map(|setting| ["--set", setting]));
+        Process::start(command)
+    };
+    let (_first, second) = (serve(0), serve(1));
+    let address = ServerAddress::new(format!("http://127.0.0.1:{port}"));
+    let connector = Connector::new("client", ClientSettings::default()).unwrap();
+    wait_for("the learner", || std::net::TcpStream::connect(("127.0.0.1", port)).is_ok());
+    let client = LearnerClient::new(connector.connect(&address).await.unwrap());
+    let operate = |sequence, kind| {
+        let mut client = client.clone();
+        async move {
+            let request = OperateRequest { run_id: "mine".into(), sequence, kind: Some(kind) };
+            client.operate(request).await.map(tonic::Response::into_inner)
+        }
+    };
+    let begin = |version| Kind::Begin(BeginOperation { version, adapter_seed: None });
+    let accumulate = || {
+        let sequence = |first| TargetSequence {
+            token_ids: vec![first, 3, 4],
+            target_ids: vec![3, 4, 5],
+            factors: vec![1.0; 3],
+            ..TargetSequence::default()
+        };
+        let data = (3..9).map(sequence).collect();
+        Kind::Accumulate(AccumulateOperation { data, loss: "cross_entropy".into(), ..AccumulateOperation::default() })
+    };
+    let apply = || {
+        let (beta1, beta2, epsilon) = (0.9, 0.95, 1e-8);
+        Kind::Apply(ApplyOperation { learning_rate: 1e-3, beta1, beta2, epsilon, ..ApplyOperation::default() })
+    };
+    operate(1, begin(10)).await.unwrap();
+    let summed = operate(2, accumulate()).await.unwrap().accumulated.unwrap();
+    second.kill();
+    let lost = operate(3, apply()).await.unwrap_err();
+    assert!(lost.message().contains("rank"), "{lost}");
+    let _second = serve(1);
+    let began = Instant::now();
+    let refused = loop {
+        let error = operate(3, apply()).await.unwrap_err();
+        if has_reason(&error, Reason::OutOfOrder) {
+            break error;
+        }
+        assert!(began.elapsed() < Duration::from_secs(60), "{error}");
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    };
+    assert!(refused.message().contains("the next operation of run `mine` is 1"), "{refused}");
+    operate(1, begin(20)).await.unwrap();
+    assert_eq!(operate(2, accumulate()).await.unwrap().accumulated.unwrap(), summed, "the weights of the beginning");
+    assert_eq!(operate(3, apply()).await.unwrap().version, 21);
+}
+
+#[test]
+fn when_rank_0_is_killed_the_others_wait_until_its_run_is_resumed() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    let out = folder.path().join("run");
+    let [port] = free_ports();
+    let mut all = start_all(&out, 3, port, &[]);
+    wait_for("a step", || count_lines(&out.join("metrics.jsonl")) > 2);
+    all.remove(0).kill();
+    std::thread::sleep(Duration::from_millis(500));
+    assert!(all.iter_mut().all(|rank| rank.0.try_wait().unwrap().is_none()), "the others are still there");
+    let again = as_rank(resume(&out), 0, 3, port);
+    all.insert(0, Process::start_logging(again, &log(&out, 0)));
+    end_well(&out, all);
+    assert_same(&out, &alone);
+}
+
+#[test]
+fn a_job_that_is_started_again_as_a_whole_goes_on_with_its_run() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    let out = folder.path().join("run");
+    let start_again = |port| -> Vec<_> {
+        let rank = |rank| {
+            let mut command = with(as_rank(train(&out), rank, 2, port), &[]);
+            command.arg("--continue");
+            Process::start_logging(command, &log(&out, rank))
+        };
+        (0..2).map(rank).collect()
+    };
+    let [port] = free_ports();
+    let all = start_again(port);
+    wait_for("a step", || count_lines(&out.join("metrics.jsonl")) > 2);
+    all.into_iter().for_each(Process::kill);
+    let [port] = free_ports();
+    end_well(&out, start_again(port));
+    assert_same(&out, &alone);
+}
+
+#[test]
+fn a_rank_that_is_stopped_before_the_end_says_so_and_another_takes_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let alone = undisturbed(folder.path());
+    let out = folder.path().join("run");
+    let [port] = free_ports();
+    let short = ["checkpoint.grace=1s"];
+    let mut all = start_all(&out, 2, port, &short);
+    wait_for("a step", || count_lines(&out.join("metrics.jsonl")) > 1);
+    // The run must not be over within the second that is left to the rank.
+    all[0].signal("STOP");
+    all[1].signal("TERM");
+    let status = all[1].0.wait().unwrap();
+    all[0].signal("CONT");
+    // A scheduler would not start again what ended with 0.
+    assert_eq!(status.code(), Some(143), "{status}");
+    all[1] = start(&out, 1, 2, port, &short);
+    end_well(&out, all);
+    assert_same(&out, &alone);
+}
+
+fn texts(settings: &[String]) -> Vec<&str> {
+    settings.iter().map(String::as_str).collect()
+}
+
+#[test]
+fn with_certificates_ranks_join_over_tls_by_their_role_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("run");
+    let certificates = Certificates::new(&["localhost", "rank", "dashboard"]);
+    let file = |name: &str| certificates.path(name).display().to_string();
+    let server = [
+        format!("learner.ranks.server.tls.certificate_file={}", file("localhost.pem")),
+        format!("learner.ranks.server.tls.key_file={}", file("localhost.key")),
+        format!("learner.ranks.server.tls.client_ca_file={}", file("ca.pem")),
+        "learner.ranks.server.auth.certificates.rank=rank".to_owned(),
+        "learner.ranks.server.auth.certificates.dashboard=reader".to_owned(),
+    ];
+    let client = |name: &str| {
+        [
+            format!("learner.ranks.client.tls.ca_file={}", file("ca.pem")),
+            "learner.ranks.client.tls.server_name=localhost".to_owned(),
+            format!("learner.ranks.client.tls.certificate_file={}", file(&format!("{name}.pem"))),
+            format!("learner.ranks.client.tls.key_file={}", file(&format!("{name}.key"))),
+        ]
+    };
+    let short = ["warm_start.steps=2".to_owned(), "run.steps=1".to_owned(), "learner.ranks.join_timeout=3s".to_owned()];
+    let [port] = free_ports();
+    let patient = [&server[..], &short[..2]].concat();
+    let first = start(&out, 0, 2, port, &texts(&patient));
+    let refused = |client: &[String]| {
+        let settings = [client, &short[..]].concat();
+        let output = with(as_rank(train(&out), 1, 2, port), &texts(&settings)).output().unwrap();
+        assert!(!output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let error = refused(&client("dashboard"));
+    assert!(error.contains("the role `reader` may not call evenkeel.v1.Ranks/Join, which requires `rank`"), "{error}");
+    // Without certificates it does not even reach the port's calls.
+    let error = refused(&[]);
+    assert!(error.contains(&format!("127.0.0.1:{port}")), "{error}");
+    let right = [&client("rank")[..], &short[..2]].concat();
+    let second = start(&out, 1, 2, port, &texts(&right));
+    end_well(&out, vec![first, second]);
+}
+
+#[test]
+fn a_learner_that_is_served_has_ranks_and_one_that_is_killed_is_waited_for() {
+    let folder = tempfile::tempdir().unwrap();
+    let dir = folder.path();
+    let alone = dir.join("alone");
+    succeed(train(&alone));
+    let model = written_model(dir);
+    let [engine, generation, reward, learner, orchestrator, meeting] = free_ports();
+    let (listen, place) = (
+        |port: u16| format!("server.listen=127.0.0.1:{port}"),
+        |name: &str| format!("{name}={}", dir.join(name).display()),
+    );
+    let command = |service: &str, settings: &[String]| {
+        let recipe = small();
+        let mut arguments = vec!["serve", service, "--recipe", recipe.to_str().unwrap()];
+        arguments.extend(settings.iter().flat_map(|setting| ["--set", setting.as_str()]));
+        evenkeel(&arguments)
+    };
+    let rank = |number: usize| {
+        let settings = [
+            listen(learner),
+            place("model"),
+            place("checkpoints"),
+            place("weights"),
+            "training.ranks.count=2".to_owned(),
+            format!("training.ranks.address=127.0.0.1:{meeting}"),
+        ];
+        let mut command = command("learner", &settings);
+        command.env("RANK", number.to_string());
+        Process::start_logging(command, &dir.join(format!("learner-{number}.log")))
+    };
+    let _others = [
+        Process::start(command(
+            "orchestrator",
+            &[
+                listen(orchestrator),
+                place("runs"),
+                format!("start.set=[\"model.path={}\"]", model.display()),
+                format!("endpoints.generation=http://127.0.0.1:{generation}"),
+                format!("endpoints.reward=[\"http://127.0.0.1:{reward}\"]"),
+                format!("endpoints.learner=http://127.0.0.1:{learner}"),
+            ],
+        )),
+        Process::start(command("reward", &[listen(reward)])),
+        Process::start(command(
+            "generation",
+            &[listen(generation), format!("endpoints=[\"http://127.0.0.1:{engine}\"]")],
+        )),
+        Process::start(command("engine", &[format!("listen=127.0.0.1:{engine}"), place("model")])),
+    ];
+    let (mut first, second) = (rank(0), rank(1));
+    let run = dir.join("runs/small");
+    wait_for("a step", || count_lines(&run.join("metrics.jsonl")) > 1);
+    second.kill();
+    let mut second = rank(1);
+    wait_for("the run's end", || is_over(&run));
+    assert_same(&run, &alone);
+    let said = std::fs::read_to_string(dir.join("learner-0.log")).unwrap();
+    assert!(said.contains("rank 1 (") && said.contains("all ranks have joined again"), "{said}");
+    // The other rank ends with rank 0, and has nothing more to do.
+    first.signal("TERM");
+    assert_eq!(first.0.wait().unwrap().code(), Some(0));
+    assert_eq!(second.0.wait().unwrap().code(), Some(0));
 }

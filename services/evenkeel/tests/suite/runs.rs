@@ -95,7 +95,7 @@ fn a_clip_that_can_never_act_is_said_at_the_start() {
 }
 
 /// Names of all folders under one.
-fn walk(folder: &Path) -> Vec<String> {
+pub(crate) fn walk(folder: &Path) -> Vec<String> {
     let mut names = Vec::new();
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.path().is_dir() {

@@ -5,9 +5,12 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use evenkeel_rpc::client::{ClientSettings, ClientTlsSettings, Connector};
 use prost::Message as _;
 use prost::bytes::Bytes;
+use rcgen::{CertifiedKey, generate_simple_self_signed};
 use serde_json::{Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 
 use crate::support::{Process, evenkeel, free_ports, refused, wait_for, written_model};
 
@@ -501,4 +504,75 @@ fn keys_are_required_where_there_are_some_and_never_logged() {
     command.args(["--set", "tinker.listen=0.0.0.0:0"]);
     let message = refused(command);
     assert!(message.contains("tinker.listen") && message.contains("in plaintext"), "{message}");
+}
+
+/// Asks over TLS as a client that trusts this certificate; `None` where it does not believe the front. The first line of the answer.
+async fn ask_encrypted(port: u16, trusted: &Path, request: &str) -> Option<String> {
+    let tls = Some(ClientTlsSettings { ca_file: trusted.to_owned(), ..ClientTlsSettings::default() });
+    let client = Connector::new("client", ClientSettings { tls, ..ClientSettings::default() }).unwrap();
+    let stream = tokio::net::TcpStream::connect(("127.0.0.1", port)).await.unwrap();
+    let mut stream = client.encrypt_http1("localhost", stream).await.ok()?;
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    // Whoever is done may end without a farewell.
+    let _ = stream.read_to_end(&mut answer).await;
+    String::from_utf8_lossy(&answer).lines().next().map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn with_a_certificate_the_front_speaks_tls_to_those_who_trust_it_and_nothing_else() {
+    let dir = tempfile::tempdir().unwrap();
+    let certificate = |name: &str| {
+        let folder = dir.path().join(name);
+        std::fs::create_dir(&folder).unwrap();
+        let CertifiedKey { cert, signing_key } = generate_simple_self_signed(["localhost".to_owned()]).unwrap();
+        let (certificate, key) = (folder.join("certificate.pem"), folder.join("key.pem"));
+        std::fs::write(&certificate, cert.pem()).unwrap();
+        std::fs::write(&key, signing_key.serialize_pem()).unwrap();
+        (certificate, key)
+    };
+    let (own, key) = certificate("own");
+    let (other, _) = certificate("other");
+    let keys = dir.path().join("keys");
+    std::fs::write(&keys, KEY).unwrap();
+    let settings = [
+        format!("tinker.tls.certificate_file={}", own.display()),
+        format!("tinker.tls.key_file={}", key.display()),
+        format!("tinker.token_file={}", keys.display()),
+    ];
+    let server = Server::start(dir.path(), &settings.each_ref().map(String::as_str));
+    let body = r#"{"sdk_version": "0.38.0"}"#;
+    let session = |key: &str| {
+        format!(
+            "POST /api/v1/create_session HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\n\
+             x-api-key: {key}\r\ncontent-length: {}\r\n\r\n{body}",
+            body.len()
+        )
+    };
+    assert_eq!(ask_encrypted(server.port, &own, &session(KEY)).await.unwrap(), "HTTP/1.1 200 OK");
+    let refused = ask_encrypted(server.port, &own, &session("tml-wrongwrongwrong")).await.unwrap();
+    assert!(refused.starts_with("HTTP/1.1 401"), "{refused}");
+    assert_eq!(
+        ask_encrypted(server.port, &other, &session(KEY)).await,
+        None,
+        "a client must not believe another certificate"
+    );
+    let mut plain = tokio::net::TcpStream::connect(("127.0.0.1", server.port)).await.unwrap();
+    plain.write_all(session(KEY).as_bytes()).await.unwrap();
+    let mut answer = Vec::new();
+    let _ = plain.read_to_end(&mut answer).await;
+    assert!(!String::from_utf8_lossy(&answer).contains("200"), "plaintext is answered");
+    assert!(!server.log().contains(KEY));
+}
+
+#[test]
+fn a_certificate_without_its_key_is_refused_by_its_setting() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut command = evenkeel(&["serve", "tinker", "--set", "tinker.model_name=x", "--set", "tinker.unembed=frozen"]);
+    let model = written_model(dir.path());
+    command.args(["--set", &format!("model={}", model.display()), "--set", "tinker.listen=127.0.0.1:0"]);
+    command.args(["--set", &format!("tinker.folder={}", dir.path().join("tinker").display())]);
+    command.args(["--set", "tinker.tls={certificate_file = \"/nowhere/a.pem\", key_file = \"/nowhere/b.pem\"}"]);
+    let message = refused(command);
+    assert!(message.contains("tls.certificate_file") && message.contains("/nowhere/a.pem"), "{message}");
 }

@@ -5,7 +5,8 @@
 //! engines that still have the old ones take samples of the old version, which wait in a queue of their own. An engine with adapters by name
 //! goes on with earlier ones beside the current one. The rule itself is
 //! [`evenkeel_rpc::balance`], which the dispatcher of item streams follows as well. The rest differs: the dispatcher owns items, their
-//! deadlines and attempts and learns its workers' limits, while this one assigns slots on engines by tokens, within sessions, and with affinity.
+//! deadlines and attempts and learns its workers' limits, while this one assigns slots on engines by tokens, within sessions, and with affinity:
+//! of a group to one engine as long as that is not much busier than others, of a request that goes on to the engine that it names.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -295,6 +296,9 @@ impl Balancer {
 
     /// An engine that finishes a version which is not current any more, and has room.
     fn choose_outgoing(&self, request: &SlotRequest, version: u64) -> Option<EngineId> {
+        if let Some(preferred) = self.preferred(request, |slots| slots.can_finish(version)) {
+            return Some(preferred);
+        }
         let engines = self.engines.iter().enumerate().filter(|(_, slots)| slots.can_finish(version));
         least_outstanding(engines.map(|(engine, slots)| Candidate {
             key: engine,
@@ -304,7 +308,16 @@ impl Balancer {
         }))
     }
 
+    /// The engine that the request prefers, where it takes it.
+    fn preferred(&self, request: &SlotRequest, takes: impl Fn(&EngineSlots) -> bool) -> Option<EngineId> {
+        let preferred = request.preferred.filter(|preferred| request.avoid != Some(*preferred))?;
+        self.engines.get(preferred).is_some_and(takes).then_some(preferred)
+    }
+
     fn choose(&self, request: &SlotRequest) -> Option<EngineId> {
+        if let Some(preferred) = self.preferred(request, EngineSlots::has_capacity) {
+            return Some(preferred);
+        }
         let engines = self.engines.iter().enumerate();
         let candidates = engines.clone().filter(|(_, slots)| slots.has_capacity());
         let least = least_outstanding(candidates.map(|(engine, slots)| Candidate {

@@ -89,6 +89,21 @@ fn a_group_stays_on_one_engine_until_that_is_much_busier() {
 }
 
 #[test]
+fn what_goes_on_stays_on_the_engine_that_it_names_while_that_has_room_and_the_version() {
+    let mut balancer = balancer(2, 2, 0);
+    let turn = |tokens| SlotRequest { tokens, preferred: Some(1), ..SlotRequest::default() };
+    let first = assigned(&mut balancer, turn(900));
+    assert_eq!((first.engine, assigned(&mut balancer, turn(900)).engine), (1, 1), "though the other one is idle");
+    assert_eq!(assigned(&mut balancer, turn(1)).engine, 0, "it is full");
+    assert!(balancer.release(1, first.tokens).send().is_empty());
+    assert_eq!(assigned(&mut balancer, SlotRequest { avoid: Some(1), ..turn(1) }).engine, 0, "it has failed");
+    assert_eq!(assigned(&mut balancer, turn(1)).engine, 1);
+    let unknown = SlotRequest { preferred: Some(77), ..request(1) };
+    assert!(balancer.acquire(unknown, Instant::now()).is_err(), "a hint is no requirement: it waits as any other");
+    assert!(balancer.release(0, 1).send().is_empty());
+}
+
+#[test]
 fn the_engine_that_failed_is_the_last_choice() {
     let mut balancer = balancer(2, 1, 8);
     let avoiding =

@@ -27,6 +27,8 @@ pub(crate) struct PooledEngine {
     asleep: AtomicBool,
     /// Names of adapters that this service has loaded. What was loaded under a name before it came is not known.
     loaded: std::sync::Mutex<BTreeSet<String>>,
+    /// Which weights its agent has fetched last, and where it reads them.
+    place: std::sync::Mutex<Option<(Arc<str>, String)>>,
 }
 
 impl PooledEngine {
@@ -43,6 +45,7 @@ impl PooledEngine {
             verified: VerifiedConnections::default(),
             asleep: AtomicBool::new(false),
             loaded: std::sync::Mutex::default(),
+            place: std::sync::Mutex::default(),
         }
     }
 
@@ -89,10 +92,23 @@ impl PooledEngine {
         let adapters = self.client.adapters().await?;
         let is_there = |path: &str| adapters.iter().any(|adapter| adapter.name == name && adapter.path == path);
         let is_known = self.loaded.lock().unwrap_or_else(PoisonError::into_inner).contains(name);
-        Ok(Some(match is_known && weights.path.as_deref().is_some_and(is_there) {
+        Ok(Some(match is_known && self.path_of(weights).is_some_and(|path| is_there(&path)) {
             true => name.to_owned(),
             false => "its model alone".to_owned(),
         }))
+    }
+
+    /// Notes where its agent has put weights.
+    pub(super) fn set_place(&self, weights: &WeightsVersion, path: String) {
+        let label = weights.label.clone();
+        *self.place.lock().unwrap_or_else(PoisonError::into_inner) = label.map(|label| (label, path));
+    }
+
+    /// The folder from which it loads weights. `None` for those that cannot be loaded again.
+    pub(crate) fn path_of(&self, weights: &WeightsVersion) -> Option<String> {
+        let place = self.place.lock().unwrap_or_else(PoisonError::into_inner);
+        let own = place.as_ref().filter(|(label, _)| Some(label) == weights.label.as_ref());
+        own.map(|(_, path)| path.clone()).or_else(|| weights.path.clone())
     }
 
     /// Loads an adapter under a name, in place of what it may have had there.

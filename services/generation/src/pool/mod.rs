@@ -19,6 +19,7 @@ use evenkeel_proto::v1::LogProbabilityMode;
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio::time::Instant;
 
+use crate::agents::Agents;
 use crate::engine::{AdapterLimits, AdapterSupport, EngineClient, EngineClientError, EngineInfo};
 use crate::model::Model;
 use crate::settings::GenerationSettings;
@@ -43,19 +44,22 @@ pub(crate) struct EnginePool {
     compatibility: Compatibility,
     /// Engines are to stay asleep.
     sleeping: AtomicBool,
+    /// Who fetches weights, where not all see one folder.
+    agents: Option<Agents>,
     settings: Arc<GenerationSettings>,
 }
 
 /// Membership.
 impl EnginePool {
     /// Without engines yet.
-    pub(crate) fn new(settings: GenerationSettings) -> Self {
+    pub(crate) fn new(settings: GenerationSettings, agents: Option<Agents>) -> Self {
         let settings = Arc::new(settings);
         Self {
             engines: RwLock::default(),
             balancer: Mutex::new(Balancer::new(WeightsVersion::initial(None), Arc::clone(&settings))),
             compatibility: Compatibility::new(&settings),
             sleeping: AtomicBool::new(false),
+            agents,
             settings,
         }
     }
@@ -99,6 +103,12 @@ impl EnginePool {
         engines.iter().cloned().zip(snapshots).filter(|(_, snapshot)| !drained(snapshot)).collect()
     }
 
+    /// The engine of that name.
+    pub(crate) fn named(&self, name: &str) -> Option<EngineId> {
+        let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
+        engines.iter().rev().find(|engine| engine.name() == name).map(|engine| engine.id())
+    }
+
     pub(crate) fn engine(&self, id: EngineId) -> Arc<PooledEngine> {
         let engines = self.engines.read().unwrap_or_else(PoisonError::into_inner);
         Arc::clone(&engines[id])
@@ -109,6 +119,22 @@ impl EnginePool {
 impl EnginePool {
     pub(crate) fn settings(&self) -> &GenerationSettings {
         &self.settings
+    }
+
+    /// Who fetches weights; `None` where all see one folder.
+    pub(crate) fn agents(&self) -> Option<&Agents> {
+        self.agents.as_ref()
+    }
+
+    /// Makes sure that an engine can read weights.
+    ///
+    /// # Errors
+    /// Its agent's.
+    pub(crate) async fn place(&self, engine: &PooledEngine, weights: &WeightsVersion) -> Result<(), ServiceError> {
+        let (Some(agents), true) = (&self.agents, weights.is_loadable()) else { return Ok(()) };
+        let path = agents.pull_for(engine.client().endpoint(), weights.number, &weights.digest).await?;
+        engine.set_place(weights, path);
+        Ok(())
     }
 
     /// Probes an engine unless that was done before.

@@ -20,6 +20,8 @@ pub(crate) struct SlotRequest {
     pub(crate) version: Option<u64>,
     /// The engine that failed at it last.
     pub(crate) avoid: Option<EngineId>,
+    /// The engine that may have its beginning in its cache.
+    pub(crate) preferred: Option<EngineId>,
 }
 
 /// A sample's slot on an engine.

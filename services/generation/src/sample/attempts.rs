@@ -34,6 +34,8 @@ pub(super) async fn draw(
     let policy = RetryPolicy::new(settings.retry_initial, settings.retry_max);
     let mut retries = policy.with_max_attempts(settings.max_attempts).start();
     let mut avoid = None;
+    let preferred = Some(item.preferred_engine.as_str()).filter(|name| !name.is_empty());
+    let preferred_id = preferred.and_then(|name| pool.named(name));
     // Between two attempts as well.
     let _wanted = item.policy_version.map(|version| pool.want(version));
     partial.begin_attempt();
@@ -41,8 +43,13 @@ pub(super) async fn draw(
         let tokens = plan.sampling.max_tokens - partial.sampled();
         let group = Some(item.group_id.clone()).filter(|group| !group.is_empty());
         partial.begin_wait();
-        let slot = pool.slot(SlotRequest { tokens: tokens.into(), group, version: item.policy_version, avoid }).await;
-        let slot = slot.map_err(|error| error.failure())?;
+        let request =
+            SlotRequest { tokens: tokens.into(), group, version: item.policy_version, avoid, preferred: preferred_id };
+        let slot = pool.slot(request).await.map_err(|error| error.failure())?;
+        if preferred.is_some() && partial.attempts() == 1 {
+            let engine = if preferred_id == Some(slot.engine().id()) { "preferred" } else { "other" };
+            metrics::counter!("evenkeel_continued_samples_total", "engine" => engine).increment(1);
+        }
         partial.end_wait();
         partial.assign(&slot);
 

@@ -17,7 +17,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use engine::EngineClientSettings;
-pub use weights::{PauseSetting, WeightsSettings};
+pub use weights::{AgentsSettings, PauseSetting, WeightsSettings, WeightsSource};
 
 /// When an engine streams a sample token by token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
@@ -138,7 +138,8 @@ impl Settings for GenerationSettings {
         self.server.validate().map_err(|error| error.within("server"))?;
         self.engine.validate().map_err(|error| error.within("engine"))?;
         self.weights.validate().map_err(|error| error.within("weights"))?;
-        if self.weights.roots.is_empty() && !is_loopback(&self.server.listen) {
+        let reads_given_folders = self.weights.source == WeightsSource::Folder;
+        if reads_given_folders && self.weights.roots.is_empty() && !is_loopback(&self.server.listen) {
             let allowed = "folders below which weights may be, since server.listen is not loopback ([\"/\"] for any)";
             return Err(FieldError::new("weights.roots", "empty", allowed));
         }

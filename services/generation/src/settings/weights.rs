@@ -7,6 +7,7 @@ use evenkeel_config::{HumanDuration, Renamed, Settings, at_least_1ms};
 use evenkeel_hf::VersionMarker;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::PauseMode;
+use evenkeel_rpc::client::ClientSettings;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,10 +36,44 @@ impl PauseSetting {
     }
 }
 
+/// Where engines find new weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum WeightsSource {
+    /// In the learner's folder, which engines and this service see under the same path.
+    #[default]
+    Folder,
+    /// In a copy of their node, which an agent fetches from the learner (`evenkeel serve weights`).
+    Pull,
+}
+
+/// The agents that fetch weights, with `source = "pull"`.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default, deny_unknown_fields)]
+pub struct AgentsSettings {
+    /// Port of the agent beside each engine, on the engine's host.
+    pub port: u16,
+    /// The agent whose copies this service reads, to check them before engines load theirs and to prove them. It may be that of an engine on the
+    /// same machine.
+    pub here: String,
+    /// Connections to agents; with `tls` to all of them over https.
+    pub client: ClientSettings,
+}
+
+impl Default for AgentsSettings {
+    fn default() -> Self {
+        Self { port: 50056, here: "http://127.0.0.1:50056".to_owned(), client: ClientSettings::default() }
+    }
+}
+
 /// Weight updates.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WeightsSettings {
+    /// Where engines find new weights.
+    pub source: WeightsSource,
+    /// The agents that fetch weights, with `source = "pull"`.
+    pub agents: AgentsSettings,
     /// How samples in flight are treated.
     pub pause_mode: PauseSetting,
     /// Whether engines clear their prefix caches, unless the request says otherwise. Prefixes of other weights are never used in any case
@@ -64,6 +99,8 @@ pub struct WeightsSettings {
 impl Default for WeightsSettings {
     fn default() -> Self {
         Self {
+            source: WeightsSource::default(),
+            agents: AgentsSettings::default(),
             pause_mode: PauseSetting::default(),
             clear_cache: true,
             update_timeout: Duration::from_secs(600),
@@ -81,6 +118,12 @@ impl Settings for WeightsSettings {
 
     fn validate(&self) -> Result<(), FieldError> {
         at_least_1ms(&[("update_timeout", self.update_timeout), ("settle_timeout", self.settle_timeout)])?;
+        self.agents.client.validate().map_err(|error| error.within("agents.client"))?;
+        if self.source == WeightsSource::Pull {
+            let is_url = self.agents.here.starts_with("http://") || self.agents.here.starts_with("https://");
+            FieldError::ensure(is_url, "agents.here", &self.agents.here, "http://HOST:PORT or https://HOST:PORT")?;
+            FieldError::ensure(self.agents.port > 0, "agents.port", 0, "the port of the agents")?;
+        }
         if self.marker.contains('/') {
             return Err(FieldError::new("marker", format_args!("{:?}", self.marker), "a file name without a folder"));
         }

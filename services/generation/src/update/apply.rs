@@ -27,6 +27,15 @@ impl WeightUpdate {
         engine: &PooledEngine,
         control: &mut EngineControl,
     ) -> UpdateReport {
+        // While it still samples.
+        if let Err(failure) = self.deadline.run(pool.place(engine, &self.weights)).await.flatten() {
+            pool.eject(engine, EngineState::Stale, &format!("weights not updated: {failure}"));
+            let (engine, version) = (engine.name(), self.weights.number);
+            tracing::warn!(engine, version, %failure, "weights not fetched for an engine");
+            let report = UpdateReport::failed(failure);
+            record_metrics(engine, &report);
+            return report;
+        }
         let by_name = engine.adapter_name(&self.weights).is_some();
         if !(by_name && self.mode == PauseSetting::Wait) {
             pool.announce_pause(engine, self.mode);
@@ -88,9 +97,10 @@ impl WeightUpdate {
         report: &mut UpdateReport,
         paused_at: &mut Option<Instant>,
     ) -> Result<(), EngineClientError> {
-        let path = self.weights.path.as_deref().ok_or(EngineClientError::NotLoadable)?;
+        let path = engine.path_of(&self.weights).ok_or(EngineClientError::NotLoadable)?;
+        let here = self.weights.path.as_deref().unwrap_or(&path);
         adapter::check_taken(&self.weights, engine.info())?;
-        tied_head::check(path, engine.info()).await?;
+        tied_head::check(here, engine.info()).await?;
         if control.is_asleep() {
             *paused_at = Some(Instant::now());
             // It has no request, and takes none.
@@ -104,7 +114,7 @@ impl WeightUpdate {
         settle(pool, engine).await;
         let started = Instant::now();
         control.begin_load();
-        engine.client().load_weights(path).await?;
+        engine.client().load_weights(&path).await?;
         report.load = started.elapsed();
         let label = self.weights.label.as_deref().unwrap_or_default();
         if engine.client().set_weights_label(label).await? {

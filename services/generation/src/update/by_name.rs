@@ -23,7 +23,7 @@ impl WeightUpdate {
         report: &mut UpdateReport,
         paused_at: &mut Option<Instant>,
     ) -> Result<(), EngineClientError> {
-        let path = self.weights.path.as_deref().ok_or(EngineClientError::NotLoadable)?;
+        let path = engine.path_of(&self.weights).ok_or(EngineClientError::NotLoadable)?;
         let name = engine.adapter_name(&self.weights).ok_or(EngineClientError::NotLoadable)?;
         adapter::check_taken(&self.weights, engine.info())?;
         check_base(engine).await?;
@@ -45,7 +45,7 @@ impl WeightUpdate {
         if control.is_uncertain() || !self.weights.matches(engine.reported(&self.weights).await?.as_deref()) {
             let started = Instant::now();
             control.begin_load();
-            engine.load_adapter(name, path, &found).await?;
+            engine.load_adapter(name, &path, &found).await?;
             report.load = started.elapsed();
         }
         let reported = engine.reported(&self.weights).await?;

@@ -80,8 +80,30 @@ impl Updater {
         let (weights, settings, model) =
             (Arc::clone(&update.weights), pool.settings().weights.clone(), pool.model().cloned());
         let limits = pool.adapter_limits();
+        let (path, roots_hold) = match pool.agents() {
+            None => (path, true),
+            // The folder of the request is the learner's: what is read here is the copy of this node.
+            Some(agents) => {
+                let (number, digest) = (weights.number, weights.digest.as_str());
+                let fetched = async {
+                    let here = agents.pull_here(number, digest);
+                    // Those of the engines at the same time, while they sample. What fails is tried again, and reported, with the engine's turn.
+                    let there = on_each(pool, |pool, engine| {
+                        let weights = Arc::clone(&weights);
+                        async move { drop(pool.place(&engine, &weights).await) }
+                    });
+                    tokio::join!(here, there).0
+                };
+                (deadline.run(fetched).await??, false)
+            }
+        };
+        update.weights =
+            Arc::new(WeightsVersion { path: Some(path.clone()), ..WeightsVersion::clone(&update.weights) });
         let checking = tokio::task::spawn_blocking(move || {
-            let roots = Roots::or_anywhere("weights.roots", &settings.roots);
+            let roots = match roots_hold {
+                true => Roots::or_anywhere("weights.roots", &settings.roots),
+                false => Roots::Anywhere,
+            };
             arriving::read_in_place(Path::new(&path), |place| {
                 let place = place.to_string_lossy();
                 validate_folder(FIELD, &place, roots, settings.check_folder)?;
@@ -136,7 +158,6 @@ fn path_of(weights: &WeightsRef) -> Result<&str, ServiceError> {
         Some(weights_ref::Source::Path(at)) => return Ok(&at.path),
         Some(weights_ref::Source::Lora(_)) => "an update by a LoRA adapter (weights.lora)",
         Some(weights_ref::Source::Nccl(_)) => "an update by a NCCL broadcast (weights.nccl)",
-        Some(weights_ref::Source::Chunks(_)) => "an update by chunks (weights.chunks)",
         None => "an update without a source",
     };
     Err(ServiceError::Unimplemented { what: missing })

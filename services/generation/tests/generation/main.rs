@@ -10,6 +10,7 @@ mod exact;
 mod names;
 mod processes;
 mod proof;
+mod pull;
 mod samples;
 mod sleep;
 mod startup;

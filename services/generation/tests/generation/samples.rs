@@ -35,6 +35,30 @@ async fn a_rollout_describes_itself_completely() {
 }
 
 #[tokio::test]
+async fn a_turn_goes_back_to_the_engine_that_it_names_and_to_any_other_where_there_is_none() {
+    bounded(async {
+        let engines = [FakeEngine::start(), FakeEngine::start(), FakeEngine::start()];
+        let service = Service::start(&[&engines[0], &engines[1], &engines[2]]).await;
+        for engine in &engines {
+            let turns = (0..5).map(|turn| GenerateItem {
+                preferred_engine: engine.name().to_owned(),
+                ..item(format!("{} {turn}", engine.name()), turn)
+            });
+            let rollouts = service.draw_all(turns.collect()).await;
+            assert!(rollouts.values().all(|rollout| rollout.engine == engine.name()), "all of them stay with it");
+        }
+        let gone = GenerateItem { preferred_engine: "127.0.0.1:1".to_owned(), ..item("a", 1) };
+        let rollout = service.draw(gone).await;
+        assert_eq!(
+            (rollout.finish_reason(), rollout.attempts),
+            (FinishReason::Length, 1),
+            "a hint, and no requirement"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn every_sampling_field_is_sent() {
     bounded(async {
         let engine = FakeEngine::start();

@@ -9,8 +9,8 @@ use crate::support::{
 };
 use evenkeel_generation::{GenerationSettings, WeightsSettings};
 use evenkeel_proto::v1::{
-    ChunkedWeights, EngineHealth, EngineUpdateOutcome, FailureCode, FinishReason, GenerateItem, LoraWeights,
-    NcclWeights, PauseMode, UpdateWeightsRequest, WeightsRef, weights_ref,
+    EngineHealth, EngineUpdateOutcome, FailureCode, FinishReason, GenerateItem, LoraWeights, NcclWeights, PauseMode,
+    UpdateWeightsRequest, WeightsRef, weights_ref,
 };
 use tonic::Code;
 
@@ -359,7 +359,6 @@ async fn unimplemented_sources_are_refused_by_name() {
         let sources = [
             (weights_ref::Source::Lora(LoraWeights::default()), "weights.lora"),
             (weights_ref::Source::Nccl(NcclWeights::default()), "weights.nccl"),
-            (weights_ref::Source::Chunks(ChunkedWeights::default()), "weights.chunks"),
         ];
         for (source, name) in sources {
             let reference = WeightsRef { version: 1, digest: format!("sha256:{:064x}", 1), source: Some(source) };

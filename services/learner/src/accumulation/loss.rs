@@ -1,13 +1,10 @@
-//! The coefficients of a pass over sequences with targets.
+//! The terms of a loss over sequences with targets.
 
-use std::sync::{Mutex, PoisonError};
-
-use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
 use evenkeel_objective::{BalancedResponse, SummedLoss, SummedStats, SummedTokens, balance, summed_loss};
 
-use super::{Accumulated, TargetLoss, TargetSequence};
+use super::{TargetLoss, TargetSequence};
 use crate::error::{LearnerError, Result};
-use crate::micro_batch::MicroBatches;
+use crate::trainer::{SequenceLoss, TokenGradient, TokenScores};
 
 /// The loss of one sequence, whose factors are multiplied by `factor`; its gradient is written to `grad`.
 pub(super) fn term(
@@ -51,50 +48,23 @@ pub(super) fn balanced(data: &[TargetSequence]) -> Result<Vec<f64>> {
     balance(&responses).map_err(LearnerError::Objective)
 }
 
-/// A loss over packed sequences, which keeps their log-probabilities.
-pub(super) struct TargetLossPass<'a> {
-    loss: TargetLoss,
-    data: &'a [TargetSequence],
-    factors: &'a [f64],
-    batches: &'a MicroBatches,
-    /// Of each sequence, in their order, so that sums do not depend on threads.
-    results: Mutex<Vec<(Vec<f32>, SummedStats)>>,
+/// A loss over sequences with targets.
+pub(super) struct LossOfTargets<'a> {
+    pub(super) loss: TargetLoss,
+    pub(super) data: &'a [TargetSequence],
+    /// What the factors of each are multiplied by.
+    pub(super) factors: &'a [f64],
 }
 
-impl<'a> TargetLossPass<'a> {
-    pub(super) fn new(
-        loss: TargetLoss,
-        data: &'a [TargetSequence],
-        factors: &'a [f64],
-        batches: &'a MicroBatches,
-    ) -> Self {
-        let results = Mutex::new(vec![(Vec::new(), SummedStats::default()); data.len()]);
-        Self { loss, data, factors, batches, results }
-    }
+impl SequenceLoss for LossOfTargets<'_> {
+    type Stats = SummedStats;
 
-    pub(super) fn into_results(self) -> Accumulated {
-        let results = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        let mut stats = SummedStats::default();
-        results.iter().for_each(|(_, of_sequence)| stats.add(of_sequence));
-        Accumulated { logp: results.into_iter().map(|(logp, _)| logp).collect(), stats }
-    }
-}
-
-impl TokenLoss for TargetLossPass<'_> {
-    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
-        let count = scores.logp.len();
-        let mut out = Coefficients { logp: vec![0.0; count], entropy: vec![0.0; count] };
-        let mut done = Vec::new();
-        for (number, &sequence) in self.batches.members(index).iter().enumerate() {
-            let range = batch.scored(number);
-            let logp = &scores.logp[range.clone()];
-            let stats = term(self.loss, &self.data[sequence], self.factors[sequence], logp, &mut out.logp[range])?;
-            done.push((sequence, logp.to_vec(), stats));
-        }
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        for (sequence, logp, stats) in done {
-            results[sequence] = (logp, stats);
-        }
-        Ok(out)
+    fn sequence(
+        &self,
+        index: usize,
+        scores: TokenScores<'_>,
+        gradient: TokenGradient<'_>,
+    ) -> Result<SummedStats, evenkeel_objective::Error> {
+        term(self.loss, &self.data[index], self.factors[index], scores.logp, gradient.logp)
     }
 }

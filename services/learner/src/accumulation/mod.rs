@@ -1,9 +1,10 @@
 //! Training in operations of the caller's own: gradients of sums over tokens are accumulated over any number of calls, then applied by one
-//! update with settings of its own. The passes and the update are those of whole steps; what a loss sums is the caller's decision.
+//! update with settings of its own. Whole steps are made of the same two operations; what a loss sums is the caller's decision.
 
 mod loss;
 
-use candle_core::Tensor;
+use std::ops::Range;
+
 use evenkeel_objective::{RatioBounds, SummedLoss, SummedStats};
 use evenkeel_proto::FieldError;
 
@@ -12,10 +13,11 @@ use crate::error::{LearnerError, Result};
 use crate::gradient_sum::GradientSum;
 use crate::learner::Learner;
 use crate::optimizer::TrainingPhase;
+use crate::ranks::{ByteReader, ByteWriter};
 use crate::sequence::Sequence;
 use crate::settings::OptimizerSettings;
-use crate::trainer::Gradient;
-use loss::{TargetLossPass, balanced, term};
+use crate::trainer::{Passed, Trainer, UpdateBy};
+use loss::{LossOfTargets, balanced, term};
 
 /// The temperature of the distribution that targets are scored under.
 const TEMPERATURE: f32 = 1.0;
@@ -69,10 +71,14 @@ impl Learner {
     /// # Errors
     /// No sequence, or a refused one by its index; a failure of the device.
     pub fn accumulate(&mut self, data: &[TargetSequence], loss: TargetLoss) -> Result<Accumulated> {
-        let done = self.gradient_of(data, loss).and_then(|(accumulated, gradient)| {
-            self.sum.add(gradient)?;
-            Ok(accumulated)
+        let mut sum = std::mem::take(&mut self.sum);
+        let prepared = self.prepared(data, loss);
+        let done = prepared.and_then(|(sequences, factors)| {
+            let trainer = self.trainer_mut();
+            let done = accumulate(trainer, &sequences, &LossOfTargets { loss, data, factors: &factors }, &mut sum);
+            trainer.together(format_args!("accumulated {} sequences", data.len()), done)
         });
+        self.sum = sum;
         done.inspect_err(|error| self.sum.fail(format_args!("a part of it failed: {error}")))
     }
 
@@ -110,39 +116,18 @@ impl Learner {
             let allowed = "0 with adapters, which are not decayed: decay pulls them to the base";
             return Err(LearnerError::input("adam.weight_decay", once.weight_decay, allowed));
         }
-        let gradient = match sum {
-            GradientSum::Sum(gradient) => gradient,
-            GradientSum::Empty => return Err(LearnerError::NothingAccumulated),
-            GradientSum::Incomplete(reason) => return Err(LearnerError::IncompleteSum { reason }),
-        };
+        if matches!(sum, GradientSum::Empty) {
+            return Err(LearnerError::NothingAccumulated);
+        }
+        let by = UpdateBy { phase: TrainingPhase::Policy, settings: once, scale: 1.0, loss_is_finite: true };
         let (report, version) = self.trainer_mut().commit(TrainingPhase::Policy, false, |trainer| {
-            let report = trainer.update_by(TrainingPhase::Policy, &once, &gradient, 1.0, true)?;
+            let report = trainer.apply(sum, &by)?;
             match report.skipped {
                 Some(reason) => Err(LearnerError::NotApplied { reason, version: trainer.version() }),
                 None => Ok(report),
             }
         })?;
         Ok(Applied { version, grad_norm: report.grad_norm })
-    }
-
-    fn gradient_of(&mut self, data: &[TargetSequence], loss: TargetLoss) -> Result<(Accumulated, Vec<Tensor>)> {
-        let (sequences, factors) = self.prepared(data, loss)?;
-        let trainer = self.trainer_mut();
-        trainer.begin_step();
-        let blocks = trainer.blocks(sequences.len());
-        // Those of a block share micro-batches.
-        let place = |block| Place { block, group: block };
-        let places: Vec<Place> = (0..sequences.len()).map(|number| place(blocks.of(number))).collect();
-        let batches = trainer.pack_in_blocks(&sequences, &places)?;
-        let pass = TargetLossPass::new(loss, data, &factors, &batches);
-        trainer.accumulate(&batches, TEMPERATURE, &pass)?;
-        let gradient = trainer.take_gradient(Gradient::Accumulated)?;
-        let accumulated = pass.into_results();
-        if !accumulated.stats.loss.is_finite() {
-            let version = trainer.version();
-            return Err(LearnerError::NotApplied { reason: crate::SkipReason::NonFiniteLoss, version });
-        }
-        Ok((accumulated, gradient))
     }
 
     /// The sequences for the model, and what the factors of each are multiplied by.
@@ -165,6 +150,62 @@ impl Learner {
         };
         Ok((sequences, factors))
     }
+}
+
+/// Adds the gradient of a loss over all of its sequences to a sum; of several ranks each passes those of its blocks.
+fn accumulate(
+    trainer: &mut Trainer,
+    sequences: &[Sequence],
+    loss: &LossOfTargets<'_>,
+    sum: &mut GradientSum,
+) -> Result<Accumulated> {
+    trainer.begin_step();
+    let own = own_of(trainer, sequences.len());
+    let blocks = trainer.blocks(sequences.len());
+    // Those of a block share micro-batches.
+    let place = |block| Place { block, group: block };
+    let places: Vec<Place> = own.clone().map(|number| place(blocks.of(number))).collect();
+    let loss = LossOfTargets { data: &loss.data[own.clone()], factors: &loss.factors[own.clone()], ..*loss };
+    let Passed { stats, logp, .. } = trainer.accumulate(&sequences[own], &places, TEMPERATURE, &loss, true)?;
+    let accumulated = gather(trainer, logp, &stats)?;
+    if !accumulated.stats.loss.is_finite() {
+        let version = trainer.version();
+        return Err(LearnerError::NotApplied { reason: crate::SkipReason::NonFiniteLoss, version });
+    }
+    trainer.close(sum)?;
+    Ok(accumulated)
+}
+
+/// The sequences in the blocks of this rank, which follow each other.
+fn own_of(trainer: &Trainer, sequences: usize) -> Range<usize> {
+    let blocks = trainer.blocks(sequences);
+    let mut own = (0..sequences).filter(|&number| trainer.is_own(blocks.of(number)));
+    own.next().map_or(0..0, |first| first..first + 1 + own.count())
+}
+
+/// What all ranks have passed, in the order of the sequences: blocks follow each other as ranks do.
+fn gather(trainer: &Trainer, logp: Vec<Vec<f32>>, stats: &[SummedStats]) -> Result<Accumulated> {
+    let mut all = Accumulated { logp: Vec::new(), stats: SummedStats::default() };
+    if trainer.division().is_alone() {
+        stats.iter().for_each(|of_sequence| all.stats.add(of_sequence));
+        return Ok(Accumulated { logp, ..all });
+    }
+    let mut writer = ByteWriter::default();
+    for (logp, &SummedStats { loss, tokens, clipped, ratio, sampler_gap }) in logp.iter().zip(stats) {
+        writer.f32s(logp);
+        [loss, ratio, sampler_gap].into_iter().for_each(|number| writer.f64(number));
+        [tokens, clipped].into_iter().for_each(|number| writer.u64(number));
+    }
+    for (rank, bytes) in trainer.gather("scores of targets", writer.bytes())?.iter().enumerate() {
+        let mut reader = ByteReader::new(rank, bytes);
+        while !reader.is_empty() {
+            all.logp.push(reader.f32s()?);
+            let (loss, ratio, sampler_gap) = (reader.f64()?, reader.f64()?, reader.f64()?);
+            let (tokens, clipped) = (reader.u64()?, reader.u64()?);
+            all.stats.add(&SummedStats { loss, tokens, clipped, ratio, sampler_gap });
+        }
+    }
+    Ok(all)
 }
 
 /// Refuses lists of other lengths than that of the tokens, and numbers that are not finite where they count.

@@ -66,11 +66,10 @@ mod tests {
             tokens: (0..10).map(|at| 2 + (at + number) % 8).collect(),
             mask: vec![true; 10],
             rollout_logp: vec![-2.0; 10],
-            lags: Vec::new(),
             raw_reward: f64::from(number % 2),
             reward: f64::from(number % 2),
-            components: Default::default(),
             valid: true,
+            ..Response::default()
         };
         let group = |number: u32| Group {
             id: number.to_string(),

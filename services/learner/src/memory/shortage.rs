@@ -216,7 +216,8 @@ mod tests {
         drop(opened);
         let mut learner = learner(&counter.with_memory(live), settings());
         let error = learner.trainer_mut().commit(crate::optimizer::TrainingPhase::Policy, false, |trainer| {
-            trainer.update(crate::optimizer::TrainingPhase::Policy, crate::trainer::Gradient::Zero, 1.0, true)
+            let by = crate::trainer::UpdateBy::settings_of(trainer, crate::optimizer::TrainingPhase::Policy);
+            trainer.apply(crate::gradient_sum::GradientSum::default(), &by)
         });
         let message = error.err().unwrap().to_string();
         assert!(message.contains(" during an update; planned: "), "{message}");

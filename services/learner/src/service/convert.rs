@@ -18,6 +18,7 @@ pub(super) fn group(message: TrainGroup, index: u32, header: &TrainHeader) -> Re
     validate_versions(&message, header)?;
     let responses = message.samples.iter().zip(tokens).map(|(sample, tokens)| Response {
         lags: if sample.exclude_from_loss { Vec::new() } else { lags(&tokens, header) },
+        contexts: sample.sequences().map(|(first, prompt)| (first, prompt.to_vec())).collect(),
         tokens: tokens.token_ids,
         mask: tokens.trainable.into_iter().map(|trainable| trainable && !sample.exclude_from_loss).collect(),
         rollout_logp: tokens.log_probabilities,

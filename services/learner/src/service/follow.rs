@@ -15,6 +15,7 @@ use tokio_stream::wrappers::UnboundedReceiverStream;
 use tonic::{Code, Status};
 
 use super::convert;
+use super::operations::take_part;
 use super::rank_identity::{identity, kept_bytes};
 use super::settings::LearnerSettings;
 use super::start_error::StartError;
@@ -26,6 +27,15 @@ use crate::settings::{RankPlace, RankSettings};
 /// Pause before joining again.
 const PAUSE: Duration = Duration::from_millis(500);
 
+/// How a rank after rank 0 has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RankEnd {
+    /// Rank 0 has nothing more to do.
+    Finished,
+    /// It was told to end before that, and rank 0 needs it again.
+    Stopped,
+}
+
 /// Trains as a rank after rank 0 until rank 0 has nothing more to do. After `shutdown` it goes on for at most `server.drain`, so that rank 0 can
 /// end its step.
 ///
@@ -35,7 +45,7 @@ pub async fn follow(
     settings: LearnerSettings,
     place: RankPlace,
     shutdown: impl Future<Output = ()>,
-) -> Result<(), StartError> {
+) -> Result<RankEnd, StartError> {
     let drain = settings.server.drain;
     let runtime = Handle::current();
     let (ended, end) = oneshot::channel();
@@ -45,12 +55,12 @@ pub async fn follow(
     spawned.map_err(StartError::Thread)?;
     let mut end = end;
     tokio::select! {
-        ended = &mut end => return ended.map_err(|_| StartError::ThreadEnded)?,
+        ended = &mut end => return ended.map_err(|_| StartError::ThreadEnded)?.map(|()| RankEnd::Finished),
         () = shutdown => {}
     }
     match tokio::time::timeout(drain, end).await {
-        Ok(ended) => ended.map_err(|_| StartError::ThreadEnded)?,
-        Err(_) => Ok(()),
+        Ok(ended) => ended.map_err(|_| StartError::ThreadEnded)?.map(|()| RankEnd::Finished),
+        Err(_) => Ok(RankEnd::Stopped),
     }
 }
 
@@ -136,6 +146,7 @@ impl Follower {
         loop {
             match told(streams)? {
                 rank_command::Kind::Begin(header) => self.step(&header, streams)?,
+                rank_command::Kind::Operate(request) => unless_agreed(take_part(&mut self.learner, &request))?,
                 // What is left of a step that was refused here as well.
                 rank_command::Kind::Group(_) | rank_command::Kind::Examples(_) => {}
                 rank_command::Kind::Order(order) => match RankOrder::try_from(order) {

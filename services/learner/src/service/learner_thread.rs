@@ -96,6 +96,8 @@ impl LearnerThread {
             self.training.restored(0);
             self.weights.forget();
             self.scoring.published(None);
+            // What a run has trained in operations is gone: it begins again, or loads what it has saved.
+            self.operations = OperationLog::default();
             if let Err(error) = self.learner.reset() {
                 tracing::error!(%error, "the initial weights cannot be read again");
             }
@@ -120,12 +122,6 @@ impl LearnerThread {
             Command::Save { request, reply } => answer(reply, self.save(request)),
             Command::Load { request, reply } => answer(reply, self.load(&request)),
             Command::Reset { request, reply } => answer(reply, self.reset(&request)),
-            Command::Operate { reply, .. } if self.leader.is_some() => {
-                // The other ranks would not take part.
-                let refused =
-                    FieldError::new("training.ranks", "in use", "one rank for callers that train in operations");
-                answer(reply, Err(refused.into()));
-            }
             Command::Operate { request, reply } => {
                 let Self { learner, lease, training, checkpoints, weights, scoring, operations, status, .. } = self;
                 let parts = Parts { learner, lease, training, checkpoints, weights, scoring, status };

@@ -6,6 +6,7 @@
 //! checkpoints and weights, [`skipped_batches`] the batches of skipped updates, [`lease`] decides which run the learner
 //! serves, [`operations`] runs those of callers that train in operations of their own, [`status`] is what status calls read. [`convert`] turns messages into groups, [`report`] a step's report into
 //! measurements under verl's names, [`instruments`] records its metrics, which [`series`] lists, and [`spans`] its trace.
+//! [`published_files`] hands published weights to agents beside engines.
 //! With several ranks, [`leader`] is what rank 0 has of the others, which join at [`rank_port`] as [`rank_identity`] says who they are, and
 //! [`follow`] is what each of these does.
 
@@ -20,6 +21,7 @@ mod leader;
 mod learner_thread;
 mod lease;
 mod operations;
+mod published_files;
 mod rank_identity;
 mod rank_port;
 mod report;
@@ -37,7 +39,7 @@ mod train;
 mod train_call;
 mod weights_store;
 
-pub use follow::follow;
+pub use follow::{RankEnd, follow};
 pub use retention::{checkpoints_of, published_versions};
 pub use series::SERIES;
 pub use settings::{CheckpointType, LearnerSettings, PublishType};

@@ -8,19 +8,21 @@ use evenkeel_objective::RatioBounds;
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{
     AccumulateOperation, AccumulateResult, ApplyOperation, ApplyResult, OperateRequest, OperateResponse,
-    PublishRequest, TargetScores, TargetSequence as TargetMessage, operate_request::Kind,
+    PublishRequest, TargetScores, TargetSequence as TargetMessage, operate_request::Kind, rank_command,
 };
 use evenkeel_rpc::error::{Reason, ServiceError};
 use prost::Message as _;
 
 use super::artifacts::CheckpointStore;
 use super::convert;
+use super::leader::Teller;
 use super::lease::Lease;
 use super::score::Scoring;
 use super::status::StatusBoard;
 use super::train::Training;
 use super::weights_store::WeightsStore;
 use crate::accumulation::{Accumulated, Applied, TargetLoss, TargetSequence};
+use crate::error::LearnerError;
 use crate::learner::Learner;
 use crate::settings::OptimizerSettings;
 
@@ -97,7 +99,7 @@ impl OperationLog {
         }
         parts.lease.renew();
         let started = Instant::now();
-        let result = parts.run(run_id, kind);
+        let result = parts.run(request, kind);
         if !is_owner {
             if result.is_err() {
                 // The weights are still those of whoever had them: the run has not begun.
@@ -131,20 +133,30 @@ impl OperationLog {
 }
 
 impl Parts<'_> {
-    fn run(&mut self, run_id: &str, kind: &Kind) -> Result<OperateResponse, ServiceError> {
+    fn run(&mut self, request: &OperateRequest, kind: &Kind) -> Result<OperateResponse, ServiceError> {
+        let run_id = &request.run_id;
         let mut response = OperateResponse::default();
         match kind {
             Kind::Begin(begin) => {
+                self.tell(request)?;
                 self.learner.begin(begin.version, begin.adapter_seed).map_err(convert::error)?;
                 self.replaced(run_id);
             }
             Kind::Load(load) => {
+                // The others get weights and moments from this one, and then hear what they are from now on.
                 let (checkpoint, client_state) = self.checkpoints.load_named(self.learner, run_id, load)?;
+                self.tell(request)?;
                 self.replaced(run_id);
                 (response.checkpoint, response.client_state) = (Some(checkpoint), client_state);
             }
-            Kind::Accumulate(operation) => response.accumulated = Some(accumulate(self.learner, operation)?),
+            Kind::Accumulate(operation) => {
+                if !operation.forward_only {
+                    self.tell(request)?;
+                }
+                response.accumulated = Some(accumulate(self.learner, operation).map_err(convert::error)?);
+            }
             Kind::Apply(operation) => {
+                self.tell(request)?;
                 let Applied { grad_norm, .. } = self.learner.apply(&adam(operation)).map_err(convert::error)?;
                 response.applied = Some(ApplyResult { gradient_norm: grad_norm });
             }
@@ -153,6 +165,7 @@ impl Parts<'_> {
             }
             Kind::Abandon(abandon) => {
                 FieldError::ensure(!abandon.reason.is_empty(), "abandon.reason", "empty", "why a part is missing")?;
+                self.tell(request)?;
                 self.learner.sum.fail(&abandon.reason);
             }
             Kind::Publish(_) => {
@@ -165,6 +178,12 @@ impl Parts<'_> {
         Ok(response)
     }
 
+    /// Tells the other ranks, which [take part](take_part).
+    fn tell(&self, request: &OperateRequest) -> Result<(), ServiceError> {
+        let ranks = Teller::of(self.learner);
+        ranks.tell(|| rank_command::Kind::Operate(request.clone())).map_err(convert::error)
+    }
+
     /// Notes that the weights are now others, of this run.
     fn replaced(&mut self, run_id: &str) {
         self.lease.assign(run_id);
@@ -175,35 +194,37 @@ impl Parts<'_> {
     }
 }
 
-fn accumulate(learner: &mut Learner, operation: &AccumulateOperation) -> Result<AccumulateResult, ServiceError> {
-    let read = || {
-        let default = RatioBounds::default();
-        let bounds = RatioBounds {
-            low: operation.clip_low.unwrap_or(default.low),
-            high: operation.clip_high.unwrap_or(default.high),
-        };
-        let loss = TargetLoss { loss: operation.loss.parse()?, bounds };
-        if !loss.loss.has_bounds() {
-            for (field, value) in [("clip_low", operation.clip_low), ("clip_high", operation.clip_high)] {
-                if let Some(value) = value {
-                    return Err(FieldError::new(field, value, format!("absent with {}", loss.loss)));
-                }
-            }
+/// Does what a rank after rank 0 has to do with an operation that it is told of.
+///
+/// # Errors
+/// Those of rank 0, and a rank that is lost.
+pub(super) fn take_part(learner: &mut Learner, request: &OperateRequest) -> Result<(), LearnerError> {
+    match &request.kind {
+        Some(Kind::Begin(begin)) => learner.begin(begin.version, begin.adapter_seed),
+        // Weights and moments came before.
+        Some(Kind::Load(load)) => learner.renew(load.version, load.optimizer),
+        Some(Kind::Accumulate(operation)) => accumulate(learner, operation).map(drop),
+        Some(Kind::Apply(operation)) => learner.apply(&adam(operation)).map(drop),
+        Some(Kind::Abandon(abandon)) => {
+            learner.sum.fail(&abandon.reason);
+            Ok(())
         }
-        Ok::<_, FieldError>(loss)
-    };
-    let loss = read().map_err(|error: FieldError| {
+        Some(Kind::Save(_) | Kind::Publish(_)) | None => Ok(()),
+    }
+}
+
+fn accumulate(learner: &mut Learner, operation: &AccumulateOperation) -> Result<AccumulateResult, LearnerError> {
+    let loss = loss(operation).map_err(|error| {
         if !operation.forward_only {
             learner.sum.fail(format_args!("a part of it was refused: {error}"));
         }
-        ServiceError::from(error)
+        LearnerError::Input(error)
     })?;
     let data: Vec<TargetSequence> = operation.data.iter().map(sequence).collect();
-    let done = match operation.forward_only {
+    let Accumulated { logp, stats } = match operation.forward_only {
         true => learner.score_targets(&data, loss),
         false => learner.accumulate(&data, loss),
-    };
-    let Accumulated { logp, stats } = done.map_err(convert::error)?;
+    }?;
     Ok(AccumulateResult {
         scores: logp.into_iter().map(|log_probabilities| TargetScores { log_probabilities }).collect(),
         loss: stats.loss,
@@ -212,6 +233,23 @@ fn accumulate(learner: &mut Learner, operation: &AccumulateOperation) -> Result<
         ratio_sum: stats.ratio,
         sampler_gap_sum: stats.sampler_gap,
     })
+}
+
+fn loss(operation: &AccumulateOperation) -> Result<TargetLoss, FieldError> {
+    let default = RatioBounds::default();
+    let bounds = RatioBounds {
+        low: operation.clip_low.unwrap_or(default.low),
+        high: operation.clip_high.unwrap_or(default.high),
+    };
+    let loss = TargetLoss { loss: operation.loss.parse()?, bounds };
+    if !loss.loss.has_bounds() {
+        for (field, value) in [("clip_low", operation.clip_low), ("clip_high", operation.clip_high)] {
+            if let Some(value) = value {
+                return Err(FieldError::new(field, value, format!("absent with {}", loss.loss)));
+            }
+        }
+    }
+    Ok(loss)
 }
 
 fn sequence(message: &TargetMessage) -> TargetSequence {

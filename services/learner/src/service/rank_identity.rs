@@ -3,6 +3,7 @@
 use std::fs::File;
 use std::io;
 
+use candle_core::DType;
 use evenkeel_files::DigestWriter;
 use evenkeel_proto::v1::RankHello;
 
@@ -49,7 +50,7 @@ fn weights_digest(learner: &Learner) -> Result<String> {
     let mut digest = DigestWriter::new(io::sink());
     for value in learner.parameters().values() {
         let mut writer = ByteWriter::default();
-        writer.tensor(value)?;
+        writer.tensor(&value.to_dtype(DType::F32)?)?;
         io::copy(&mut writer.bytes().as_slice(), &mut digest).map_err(LearnerError::file("weights"))?;
     }
     Ok(digest.finish().1.to_string())

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use evenkeel_config::Settings;
 use evenkeel_proto::v1::learner_server::LearnerServer;
+use evenkeel_proto::v1::weights_server::WeightsServer;
 use evenkeel_proto::v1::{HeadForm, ModelInfo};
 use evenkeel_rpc::BoxFuture;
 use evenkeel_rpc::server::Server;
@@ -15,6 +16,7 @@ use super::grpc::{LearnerService, NAME};
 use super::instruments::watch_disks;
 use super::leader::Meeting;
 use super::learner_thread::LearnerThread;
+use super::published_files::PublishedFiles;
 use super::score_request::group_names;
 use super::settings::LearnerSettings;
 use super::start_error::StartError;
@@ -79,10 +81,11 @@ async fn start(settings: LearnerSettings) -> Result<Server, StartError> {
     spawned.map_err(StartError::Thread)?;
     let (model, tensor_groups) = opened.await.map_err(|_| StartError::ThreadEnded)??;
     let max_message = server.max_message();
+    let files = PublishedFiles::new(settings.weights.clone());
     let service = LearnerService::new((commands, scores), status, (model, tensor_groups), settings, server.drain());
     let service =
         LearnerServer::new(service).max_decoding_message_size(max_message).max_encoding_message_size(max_message);
-    Ok(server.with_service(service))
+    Ok(server.with_service(service).with_service(WeightsServer::new(files)))
 }
 
 /// The learners of this process whose ranks have not been told the end.

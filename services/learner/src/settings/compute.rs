@@ -190,6 +190,11 @@ impl Compute {
     }
 
     /// Whether a CPU computes.
+    /// Whether the CPU's own kernels compute.
+    pub(crate) fn is_fp32_on_cpu(&self) -> bool {
+        self.is_cpu() && self.dtype == ComputeType::F32
+    }
+
     pub(crate) fn is_cpu(&self) -> bool {
         self.device == "cpu"
     }

@@ -21,11 +21,26 @@ pub struct LoraSettings {
     pub seed: u64,
     /// The folder of a PEFT adapter of this rank, alpha and targets to begin with.
     pub start: Option<PathBuf>,
+    /// How the frozen matrices are held on a CPU: `bf16` takes half the memory of `f32`, computes to the same bits, and needs files that store
+    /// them so.
+    pub base_type: BaseType,
+}
+
+/// The type in which frozen matrices are held.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum BaseType {
+    /// fp32.
+    #[default]
+    F32,
+    /// bfloat16, widened block by block as products read them.
+    Bf16,
 }
 
 impl Default for LoraSettings {
     fn default() -> Self {
-        Self { rank: 16, alpha: 32.0, targets: LinearModule::ALL.to_vec(), seed: 0, start: None }
+        let targets = LinearModule::ALL.to_vec();
+        Self { rank: 16, alpha: 32.0, targets, seed: 0, start: None, base_type: BaseType::F32 }
     }
 }
 

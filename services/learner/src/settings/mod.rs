@@ -12,7 +12,7 @@ mod ranks;
 pub use attention::AttentionPath;
 pub use compute::{Compute, ComputeType};
 pub use lag::{SampledVersions, VersionMix};
-pub use lora::LoraSettings;
+pub use lora::{BaseType, LoraSettings};
 pub use optimizer::{MomentsLocation, OptimizerSettings, Schedule};
 pub(crate) use packing::GradientPacking;
 pub use probe::ProbeSettings;
@@ -144,6 +144,10 @@ impl Settings for TrainingSettings {
         self.compute.validate()?;
         if let Some(lora) = &self.lora {
             lora.validate().map_err(|error| error.within("lora"))?;
+            if lora.base_type == BaseType::Bf16 && !self.compute.is_fp32_on_cpu() {
+                let allowed = "f32 but with compute.device = cpu and compute.dtype = f32";
+                return Err(FieldError::new("lora.base_type", "bf16", allowed));
+            }
         }
         self.probe_gradients.validate(&self.objective)?;
         if let Some(ranks) = &self.ranks {

@@ -21,6 +21,8 @@ pub(super) struct PlannedResponse {
     prompt: Arc<[u32]>,
     tokens: Vec<u32>,
     mask: Vec<bool>,
+    /// Sequences that begin with a prompt of their own: the first token of each, and the prompt.
+    contexts: Vec<(usize, Vec<u32>)>,
     rollout_logp: Vec<f32>,
     lags: Vec<LagRun>,
     old_logp: Option<Vec<f32>>,
@@ -95,16 +97,26 @@ impl PlannedResponse {
         self.weight = weights_of_group[self.index];
     }
 
-    /// Tokens of prompt and response.
+    /// Tokens of prompts and response.
     pub(super) fn length(&self) -> usize {
-        self.prompt.len() + self.tokens.len()
+        let own_prompts = self.contexts.iter().map(|(_, prompt)| prompt.len()).sum::<usize>();
+        self.prompt.len() + own_prompts + self.tokens.len()
     }
 
-    /// Prompt and response, with the trainable tokens scored.
+    /// Prompt and response, with the trainable tokens scored; all sequences of the response, where it has several.
     pub(super) fn sequence(&self) -> Sequence {
-        let trainable = self.mask.iter().enumerate().filter(|(_, trainable)| **trainable);
-        let scored = trainable.map(|(position, _)| self.prompt.len() + position).collect();
-        Sequence::new([&*self.prompt, &self.tokens].concat(), self.prompt.len(), scored)
+        let end = |index: usize| self.contexts.get(index).map_or(self.tokens.len(), |(next, _)| *next);
+        let (ids, scored) = self.part(&self.prompt, 0..end(0));
+        let first = Sequence::new(ids, self.prompt.len(), scored);
+        let others = self.contexts.iter().enumerate();
+        first.with_others(others.map(|(index, (first, prompt))| self.part(prompt, *first..end(index + 1))))
+    }
+
+    /// Some of its tokens after a prompt, and the positions of the trainable ones.
+    fn part(&self, prompt: &[u32], tokens: std::ops::Range<usize>) -> (Vec<u32>, Vec<usize>) {
+        let trainable = self.mask[tokens.clone()].iter().enumerate().filter(|(_, trainable)| **trainable);
+        let scored = trainable.map(|(position, _)| prompt.len() + position).collect();
+        ([prompt, &self.tokens[tokens]].concat(), scored)
     }
 }
 
@@ -175,6 +187,7 @@ pub(super) fn weigh(settings: &Settings, index: usize, group: Group) -> Result<(
                 lags: response.lags,
                 tokens: response.tokens,
                 mask: response.mask,
+                contexts: response.contexts,
                 old_logp: None,
                 reference_logp: None,
                 advantage: weights.advantages[i],

@@ -1,13 +1,10 @@
-//! The objective as a loss for the model: from a micro-batch's scores to the coefficients of its backward pass.
+//! The objective as a loss over responses: from the scores of each to the coefficients of its backward pass.
 
-use std::sync::{Mutex, PoisonError};
-
-use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
 use evenkeel_objective::{KlStats, PolicyStats, ResponseTokens, Settings, response_kl, response_loss};
 
 use super::group_weights::{Place, PlannedResponse};
-use crate::micro_batch::MicroBatches;
 use crate::settings::OldLogp;
+use crate::trainer::{SequenceLoss, TokenGradient, TokenScores};
 
 /// Sums over one response, without the mini-batch normalizer.
 #[derive(Clone, Copy, Debug, Default)]
@@ -34,47 +31,17 @@ impl ResponseStats {
     }
 }
 
-/// What a pass gives for each response, in the order of the responses.
-struct Results {
-    stats: Vec<ResponseStats>,
-    /// The log-probabilities of trainable tokens; empty if they are not kept.
-    logp: Vec<Vec<f32>>,
-}
-
 /// The objective over the responses of one pass.
 pub(super) struct PolicyLoss<'a> {
-    settings: &'a Settings,
+    pub(super) settings: &'a Settings,
     /// The log-probabilities that the ratio is taken against.
-    old_logp: OldLogp,
+    pub(super) old_logp: OldLogp,
     /// Factor of regularizer weights: the ratio of their normalizer to the policy's.
-    regularizer_factor: f64,
-    responses: &'a [&'a PlannedResponse],
-    batches: &'a MicroBatches,
-    /// Set for each response by the thread that processes it.
-    results: Mutex<Results>,
+    pub(super) regularizer_factor: f64,
+    pub(super) responses: &'a [&'a PlannedResponse],
 }
 
-impl<'a> PolicyLoss<'a> {
-    /// With `keep` the log-probabilities are among the results.
-    pub(super) fn new(
-        settings: &'a Settings,
-        old_logp: OldLogp,
-        regularizer_factor: f64,
-        responses: &'a [&'a PlannedResponse],
-        batches: &'a MicroBatches,
-        keep: bool,
-    ) -> Self {
-        let logp = if keep { vec![Vec::new(); responses.len()] } else { Vec::new() };
-        let results = Results { stats: vec![ResponseStats::default(); responses.len()], logp };
-        Self { settings, old_logp, regularizer_factor, responses, batches, results: Mutex::new(results) }
-    }
-
-    /// The sums of each response and, if they are kept, its log-probabilities, in the order of the responses.
-    pub(super) fn into_results(self) -> (Vec<ResponseStats>, Vec<Vec<f32>>) {
-        let Results { stats, logp } = self.results.into_inner().unwrap_or_else(PoisonError::into_inner);
-        (stats, logp)
-    }
-
+impl PolicyLoss<'_> {
     fn regularizer_weight(&self, planned: &PlannedResponse) -> f64 {
         planned.regularizer_weight() * self.regularizer_factor
     }
@@ -120,27 +87,18 @@ impl<'a> PolicyLoss<'a> {
     }
 }
 
-impl TokenLoss for PolicyLoss<'_> {
-    fn coefficients(&self, index: usize, batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
-        let count = scores.logp.len();
-        let mut out = Coefficients { logp: vec![0.0; count], entropy: vec![0.0; count] };
-        let members = self.batches.members(index);
-        let mut stats = Vec::with_capacity(members.len());
-        for (sequence, &response) in members.iter().enumerate() {
-            let range = batch.scored(sequence);
-            let planned = self.responses[response];
-            let (logp, entropy) = (&scores.logp[range.clone()], &scores.entropy[range.clone()]);
-            stats.push((response, self.response(planned, logp, entropy, &mut out.logp[range.clone()])?));
-            let slope = self.settings.entropy_slope(self.regularizer_weight(planned));
-            out.entropy[range].fill(slope as f32);
-        }
-        let mut results = self.results.lock().unwrap_or_else(PoisonError::into_inner);
-        for (sequence, (response, of_response)) in stats.into_iter().enumerate() {
-            results.stats[response] = of_response;
-            if let Some(kept) = results.logp.get_mut(response) {
-                *kept = scores.logp[batch.scored(sequence)].to_vec();
-            }
-        }
-        Ok(out)
+impl SequenceLoss for PolicyLoss<'_> {
+    type Stats = ResponseStats;
+
+    fn sequence(
+        &self,
+        index: usize,
+        scores: TokenScores<'_>,
+        gradient: TokenGradient<'_>,
+    ) -> Result<ResponseStats, evenkeel_objective::Error> {
+        let planned = self.responses[index];
+        let stats = self.response(planned, scores.logp, scores.entropy, gradient.logp)?;
+        gradient.entropy.fill(self.settings.entropy_slope(self.regularizer_weight(planned)) as f32);
+        Ok(stats)
     }
 }

@@ -8,9 +8,10 @@ use super::loss::{PolicyLoss, ResponseStats};
 use super::report::UpdateStats;
 use crate::blocks::Place;
 use crate::error::Result;
+use crate::gradient_sum::GradientSum;
 use crate::optimizer::TrainingPhase;
 use crate::timeline::PassKind;
-use crate::trainer::{Gradient, Trainer};
+use crate::trainer::{Passed, Trainer, UpdateBy};
 
 /// Scores responses of later updates: their old log-probabilities, which are those under the weights before the first
 /// update, and the reference's. Of several ranks each scores its groups.
@@ -42,19 +43,19 @@ pub(super) fn first_pass(
     Ok(stats)
 }
 
-/// Applies the mini-batch normalizer to the summed gradient and updates.
+/// Applies what was accumulated, times the mini-batch normalizer, by one update. Where nothing was passed nothing was accumulated, and the moments
+/// alone move the weights.
 pub(super) fn update(trainer: &mut Trainer, stats: &[ResponseStats], counts: MiniBatchCounts) -> Result<UpdateStats> {
     let objective = &trainer.settings().objective;
     let scale = counts.policy_scale(objective.aggregation, objective.advantage);
-    let gradient = gradient_after(stats.len());
-    let finite = stats.iter().all(ResponseStats::is_finite);
-    let report = trainer.update(TrainingPhase::Policy, gradient, scale, finite)?;
+    let loss_is_finite = stats.iter().all(ResponseStats::is_finite);
+    let by = UpdateBy { scale, loss_is_finite, ..UpdateBy::settings_of(trainer, TrainingPhase::Policy) };
+    let mut sum = GradientSum::default();
+    if !stats.is_empty() {
+        trainer.close(&mut sum)?;
+    }
+    let report = trainer.apply(sum, &by)?;
     Ok(UpdateStats::of(stats, scale, report))
-}
-
-/// Where nothing was passed, nothing was summed.
-fn gradient_after(responses: usize) -> Gradient {
-    if responses == 0 { Gradient::Zero } else { Gradient::Accumulated }
 }
 
 /// Scores responses under the reference, if there is one; of several ranks each those of its blocks.
@@ -86,7 +87,11 @@ pub(super) fn gradient_of(
 ) -> Result<Vec<Tensor>> {
     let own = own_of(trainer, responses.iter(), &block);
     run(trainer, &own, block, regularizer_factor, false)?;
-    trainer.take_gradient(gradient_after(responses.len()))
+    let mut sum = GradientSum::default();
+    if !responses.is_empty() {
+        trainer.close(&mut sum)?;
+    }
+    trainer.gradient_of(sum)
 }
 
 /// The regularizer's mini-batch normalizer divided by the policy's.
@@ -143,13 +148,10 @@ pub(super) fn run(
     let sequences: Vec<_> = responses.iter().map(|response| response.sequence()).collect();
     let place = |group| Place { block: block(group), group };
     let places: Vec<_> = responses.iter().map(|response| place(response.group())).collect();
-    let batches = trainer.pack_in_blocks(&sequences, &places)?;
     let settings = trainer.settings();
-    let objective = settings.objective.clone();
-    let old_logp = settings.old_logp;
-    let temperature = settings.temperature;
-    let loss = PolicyLoss::new(&objective, old_logp, regularizer_factor, responses, &batches, keep);
-    trainer.accumulate(&batches, temperature, &loss)?;
+    let (objective, old_logp, temperature) = (settings.objective.clone(), settings.old_logp, settings.temperature);
+    let loss = PolicyLoss { settings: &objective, old_logp, regularizer_factor, responses };
+    let Passed { stats, logp, .. } = trainer.accumulate(&sequences, &places, temperature, &loss, keep)?;
     trainer.pass_was_of(PassKind::Gradient, responses.iter().map(|response| response.group()));
-    Ok(loss.into_results())
+    Ok((stats, logp))
 }

@@ -1,17 +1,15 @@
 //! Supervised fine-tuning: token cross-entropy with the same passes and its own optimizer settings.
 
-use std::sync::OnceLock;
-
-use evenkeel_model::{BoxError, Coefficients, Packed, Scores, TokenLoss};
 use serde::Serialize;
 
 use crate::blocks::Place;
 use crate::error::{LearnerError, Result};
+use crate::gradient_sum::GradientSum;
 use crate::optimizer::TrainingPhase;
 use crate::ranks::{ByteReader, ByteWriter};
 use crate::sequence::Sequence;
 use crate::skip_reason::SkipReason;
-use crate::trainer::{Gradient, Trainer};
+use crate::trainer::{Passed, SequenceLoss, TokenGradient, TokenScores, Trainer, UpdateBy};
 
 /// A prompt and the response to imitate.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -42,32 +40,38 @@ pub struct SupervisedReport {
 /// loss = - sum of logp / N over all N response tokens of the batch.
 struct CrossEntropy {
     weight: f32,
-    /// The sum of the log-probabilities of each micro-batch, for the report.
-    sums: Vec<OnceLock<f64>>,
 }
 
-impl CrossEntropy {
-    /// The sum of all log-probabilities, also of those that other ranks have computed: their blocks follow each other as ranks do.
-    fn sum(&self, trainer: &Trainer) -> Result<f64> {
-        let mut writer = ByteWriter::default();
-        self.sums.iter().filter_map(|sum| sum.get()).for_each(|sum| writer.f64(*sum));
-        let mut sums = Vec::new();
-        for (rank, bytes) in trainer.gather("sums of examples", writer.bytes())?.iter().enumerate() {
-            let mut reader = ByteReader::new(rank, bytes);
-            while !reader.is_empty() {
-                sums.push(reader.f64()?);
-            }
+impl SequenceLoss for CrossEntropy {
+    type Stats = ();
+
+    fn sequence(
+        &self,
+        _index: usize,
+        _scores: TokenScores<'_>,
+        gradient: TokenGradient<'_>,
+    ) -> Result<(), evenkeel_objective::Error> {
+        gradient.logp.fill(-self.weight);
+        Ok(())
+    }
+}
+
+/// The sum of all log-probabilities, micro-batch by micro-batch, also of those that other ranks have computed: their blocks follow each other as
+/// ranks do.
+fn sum_of_logp(trainer: &Trainer, passed: &Passed<()>) -> Result<f64> {
+    let mut writer = ByteWriter::default();
+    for index in 0..passed.batches.packed().len() {
+        let tokens = passed.batches.members(index).iter().flat_map(|&sequence| &passed.logp[sequence]);
+        writer.f64(tokens.map(|&logp| f64::from(logp)).sum());
+    }
+    let mut sums = Vec::new();
+    for (rank, bytes) in trainer.gather("sums of examples", writer.bytes())?.iter().enumerate() {
+        let mut reader = ByteReader::new(rank, bytes);
+        while !reader.is_empty() {
+            sums.push(reader.f64()?);
         }
-        Ok(sums.into_iter().sum())
     }
-}
-
-impl TokenLoss for CrossEntropy {
-    fn coefficients(&self, index: usize, _batch: &Packed, scores: &Scores) -> Result<Coefficients, BoxError> {
-        self.sums[index].get_or_init(|| scores.logp.iter().map(|&x| f64::from(x)).sum());
-        let count = scores.logp.len();
-        Ok(Coefficients { logp: vec![-self.weight; count], entropy: vec![0.0; count] })
-    }
+    Ok(sums.into_iter().sum())
 }
 
 /// One update on a batch of examples, at temperature 1.
@@ -90,16 +94,18 @@ pub(crate) fn supervised_step(trainer: &mut Trainer, examples: &[Example]) -> Re
     let places: Vec<Place> = (0..examples.len()).filter(is_own).map(|example| place(blocks.of(example))).collect();
     let sequences = sequences.collect::<Result<Vec<_>>>()?.into_iter().enumerate();
     let sequences: Vec<Sequence> = sequences.filter(|(example, _)| is_own(example)).map(|(_, own)| own).collect();
-    let batches = trainer.pack_in_blocks(&sequences, &places)?;
+    trainer.check_whole()?;
     trainer.agree(format_args!("{} examples", examples.len()), Ok(()))?;
     let tokens: usize = examples.iter().map(|example| example.response.len()).sum();
-    let sums = batches.packed().iter().map(|_| OnceLock::new()).collect();
-    let loss = CrossEntropy { weight: 1.0 / tokens as f32, sums };
+    let loss = CrossEntropy { weight: 1.0 / tokens as f32 };
     let ((update, sum), version) = trainer.commit(TrainingPhase::Supervised, false, |trainer| {
-        trainer.accumulate(&batches, 1.0, &loss)?;
-        let sum = loss.sum(trainer)?;
-        let update = trainer.update(TrainingPhase::Supervised, Gradient::Accumulated, 1.0, sum.is_finite())?;
-        Ok((update, sum))
+        let passed = trainer.accumulate(&sequences, &places, 1.0, &loss, true)?;
+        let logp = sum_of_logp(trainer, &passed)?;
+        let loss_is_finite = logp.is_finite();
+        let by = UpdateBy { loss_is_finite, ..UpdateBy::settings_of(trainer, TrainingPhase::Supervised) };
+        let mut sum = GradientSum::default();
+        trainer.close(&mut sum)?;
+        Ok((trainer.apply(sum, &by)?, logp))
     })?;
     Ok(SupervisedReport {
         loss: -sum / tokens as f64,

@@ -1,5 +1,6 @@
 //! What training changes: weights, optimizer state and version, and the only operations that change them.
 
+mod accumulate;
 mod ranks;
 mod restore;
 mod update;
@@ -7,7 +8,7 @@ mod update;
 use std::path::PathBuf;
 
 use evenkeel_model::folder::AdapterBase;
-use evenkeel_model::{Config, Parameters, Scores, TokenLoss, TrainableModel};
+use evenkeel_model::{Config, Parameters, Scores, TrainableModel};
 
 use crate::blocks::{Blocks, Place};
 use crate::error::{LearnerError, Result};
@@ -20,10 +21,11 @@ use crate::sequence::Sequence;
 use crate::settings::TrainingSettings;
 use crate::timeline::{Pass, PassKind, Timeline, WorkDone};
 
+pub(crate) use accumulate::{Passed, SequenceLoss, TokenGradient, TokenScores};
 use ranks::OtherRanks;
 pub use ranks::SharedCollective;
 pub(crate) use restore::{StoredCounters, StoredState};
-pub(crate) use update::Gradient;
+pub(crate) use update::UpdateBy;
 
 /// A model and its optimizer.
 pub(crate) struct Trainer {
@@ -166,7 +168,7 @@ impl Trainer {
     }
 
     /// Packs sequences whose gradient is summed, each at its place in the update; blocks ascend.
-    pub(crate) fn pack_in_blocks(&self, sequences: &[Sequence], places: &[Place]) -> Result<MicroBatches> {
+    fn pack_in_blocks(&self, sequences: &[Sequence], places: &[Place]) -> Result<MicroBatches> {
         self.check_whole()?;
         self.model.pack_in_blocks(sequences, places)
     }
@@ -200,15 +202,6 @@ impl Trainer {
             self.timeline.add(PassKind::Scoring, began, batches.packed().len());
         }
         self.explained(MemoryPhase::Scoring, scores)
-    }
-
-    /// Forward and backward passes; gradients are added to those already summed, whose blocks are not after these.
-    #[tracing::instrument(level = "debug", skip_all, fields(micro_batches = batches.packed().len()))]
-    pub(crate) fn accumulate(&mut self, batches: &MicroBatches, temperature: f32, loss: &dyn TokenLoss) -> Result<()> {
-        let began = Timeline::now();
-        let passed = self.model.accumulate(batches, temperature, loss);
-        self.timeline.add(PassKind::Gradient, began, batches.packed().len());
-        self.explained(MemoryPhase::Training, passed)
     }
 
     /// Runs passes and discards their gradients, together with what was summed before. Their work is not counted.

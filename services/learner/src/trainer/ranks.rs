@@ -194,8 +194,18 @@ impl Trainer {
         Err(self.rank_failed(RankError::Failed { rank, message }).into())
     }
 
+    /// The same of work that changes what is trained: ranks that do not agree are of no step any more, and go on from a checkpoint.
+    pub(crate) fn together<T>(&mut self, work: impl Display, result: Result<T>) -> Result<T> {
+        let agreed = self.agree(work, result);
+        if let Err(LearnerError::Rank(error)) = &agreed {
+            self.is_torn = true;
+            self.rank_failed(error.clone());
+        }
+        agreed
+    }
+
     /// Notes that the ranks cannot go on together.
-    pub(super) fn rank_failed(&self, error: RankError) -> RankError {
+    fn rank_failed(&self, error: RankError) -> RankError {
         if let Ok(mut collective) = self.ranks.lock() {
             collective.fail(&error);
         }

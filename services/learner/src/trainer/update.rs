@@ -5,17 +5,34 @@ use evenkeel_model::kernels::portable::squares_of;
 
 use super::Trainer;
 use crate::error::{LearnerError, Result};
+use crate::gradient_sum::GradientSum;
 use crate::memory::MemoryPhase;
 use crate::optimizer::{OptimizerState, TrainingPhase, UpdateGradient, UpdateReport};
 use crate::settings::OptimizerSettings;
 use crate::timeline::{PassKind, Timeline};
 
-/// The gradient of an update.
-pub(crate) enum Gradient {
-    /// The sum of the passes since the last update.
-    Accumulated,
-    /// Zeros: no response had a gradient. The moments still move the weights.
-    Zero,
+/// How an update is done.
+#[derive(Clone, Debug)]
+pub(crate) struct UpdateBy {
+    /// Whose moments it goes on with.
+    pub(crate) phase: TrainingPhase,
+    /// The optimizer's settings for this update.
+    pub(crate) settings: OptimizerSettings,
+    /// What the gradient is multiplied by.
+    pub(crate) scale: f64,
+    /// Whether the loss was finite; otherwise nothing changes.
+    pub(crate) loss_is_finite: bool,
+}
+
+impl UpdateBy {
+    /// With the settings of a phase, the gradient as it is.
+    pub(crate) fn settings_of(trainer: &Trainer, phase: TrainingPhase) -> Self {
+        let settings = match phase {
+            TrainingPhase::Policy => &trainer.settings.optimizer,
+            TrainingPhase::Supervised => &trainer.settings.supervised,
+        };
+        Self { phase, settings: settings.clone(), scale: 1.0, loss_is_finite: true }
+    }
 }
 
 /// Weights and optimizer before a step.
@@ -25,15 +42,15 @@ struct Snapshot {
 }
 
 impl Trainer {
-    /// Takes the gradient without an update: of several ranks the part of this one's parameters.
-    pub(crate) fn take_gradient(&mut self, gradient: Gradient) -> Result<Vec<Tensor>> {
-        match gradient {
-            Gradient::Accumulated if self.division().is_alone() => Ok(self.model.take_gradients()?),
-            Gradient::Accumulated => self.reduce_scatter(),
-            Gradient::Zero => {
-                let own = &self.parameters().trained_values()[self.optimizer.moments().own()];
-                Ok(own.iter().map(Tensor::zeros_like).collect::<Result<_, _>>()?)
-            }
+    /// The gradient of a sum; of nothing that of zeros. Of several ranks it is the part of this one's parameters.
+    ///
+    /// # Errors
+    /// A sum of which a part is missing; a failure of the device.
+    pub(crate) fn gradient_of(&self, sum: GradientSum) -> Result<Vec<Tensor>> {
+        match sum {
+            GradientSum::Sum(gradient) => Ok(gradient),
+            GradientSum::Empty => self.zero_gradient(),
+            GradientSum::Incomplete(reason) => Err(LearnerError::IncompleteSum { reason }),
         }
     }
 
@@ -45,44 +62,19 @@ impl Trainer {
         Ok(Some(self.sum_over_parameters(&squares_of(gradient)?)?.sqrt()))
     }
 
-    /// One optimizer update with `scale` times the gradient. If the loss or the gradient is not finite it changes nothing
-    /// and reports that.
+    /// The operation *apply*, of which whole steps have one for each mini-batch: one optimizer update with a sum. If the loss or the gradient is
+    /// not finite it changes nothing and reports that.
     ///
     /// # Errors
-    /// A failure of the device, or `max_skipped_updates` such updates in a row.
+    /// A sum of which a part is missing, a failure of the device, or `max_skipped_updates` such updates in a row.
     #[tracing::instrument(level = "debug", skip_all)]
-    pub(crate) fn update(
-        &mut self,
-        phase: TrainingPhase,
-        gradient: Gradient,
-        scale: f64,
-        loss_is_finite: bool,
-    ) -> Result<UpdateReport> {
-        let settings = match phase {
-            TrainingPhase::Policy => &self.settings.optimizer,
-            TrainingPhase::Supervised => &self.settings.supervised,
-        };
-        let settings = settings.clone();
-        let gradients = self.take_gradient(gradient)?;
-        self.update_by(phase, &settings, &gradients, scale, loss_is_finite)
-    }
-
-    /// The same with a gradient at hand, and settings of the optimizer for this update alone.
-    ///
-    /// # Errors
-    /// As [`update`](Self::update).
-    pub(crate) fn update_by(
-        &mut self,
-        phase: TrainingPhase,
-        settings: &OptimizerSettings,
-        gradients: &[Tensor],
-        scale: f64,
-        loss_is_finite: bool,
-    ) -> Result<UpdateReport> {
+    pub(crate) fn apply(&mut self, sum: GradientSum, by: &UpdateBy) -> Result<UpdateReport> {
+        let UpdateBy { phase, settings, scale, loss_is_finite } = by;
+        let gradients = &self.gradient_of(sum)?;
         let began = Timeline::now();
         let gradient = UpdateGradient { tensors: gradients, norm: self.norm_over_ranks(gradients)? };
         let target = self.model.for_update();
-        let updated = self.optimizer.update(phase, settings, target, gradient, scale, loss_is_finite);
+        let updated = self.optimizer.update(*phase, settings, target, gradient, *scale, *loss_is_finite);
         let report = self.explained(MemoryPhase::Updating, updated)?;
         if report.skipped.is_none() && !self.division().is_alone() {
             self.gather_weights()?;
@@ -129,17 +121,12 @@ impl Trainer {
             self.optimizer.step_done(phase, self.model.parameters())?;
             Ok(done)
         });
-        let done = self.agree("updated", done);
-        match done {
+        match self.together("updated", done) {
             Ok(done) => {
                 self.version += 1;
                 Ok((done, self.version))
             }
             Err(error) => {
-                if let LearnerError::Rank(error) = &error {
-                    self.is_torn = true;
-                    self.rank_failed(error.clone());
-                }
                 self.model.discard_gradients();
                 self.skipped = skipped;
                 if let Some(Snapshot { weights, optimizer }) = before {

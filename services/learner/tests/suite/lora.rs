@@ -3,8 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use candle_core::{Device, Tensor};
-use evenkeel_learner::{Export, Learner, LoraSettings, PublishOptions, TrainingSettings, export, verify_published};
+use candle_core::{DType, Device, Tensor};
+use evenkeel_config::Settings;
+use evenkeel_learner::{
+    BaseType, Export, Learner, LoraSettings, PublishOptions, TrainingSettings, export, verify_published,
+};
 use evenkeel_model::decode::Step;
 use evenkeel_model::folder::{SaveOptions, StoredAdapter, load_parameters, save_config, save_parameters};
 use evenkeel_model::kernels::cpu::Cpu;
@@ -26,7 +29,7 @@ fn base(seed: u64) -> TempDir {
     let folder = tempfile::tempdir().unwrap();
     let parameters = Parameters::random(&config(), seed, 0.2, &Device::Cpu).unwrap();
     save_parameters(folder.path(), &parameters, SaveOptions::default()).unwrap();
-    save_config(folder.path(), &config().to_json().unwrap(), candle_core::DType::F32).unwrap();
+    save_config(folder.path(), &config().to_json().unwrap(), DType::F32).unwrap();
     folder
 }
 
@@ -217,6 +220,43 @@ fn a_published_version_is_an_adapter_that_a_decoder_computes_as_the_learner_does
     let alone = Decoder::of(weights, Cpu::new().unwrap(), 1).unwrap();
     assert_eq!(logits(&beside), logits(&own));
     assert!(logits(&beside) != logits(&alone), "it answers as the base");
+}
+
+#[test]
+fn a_base_in_bf16_trains_publishes_and_decodes_to_the_bits_of_the_same_values_in_fp32() {
+    let folder = tempfile::tempdir().unwrap();
+    let parameters = Parameters::random(&config(), 1, 0.2, &Device::Cpu).unwrap();
+    let options = SaveOptions { dtype: DType::BF16, ..SaveOptions::default() };
+    save_parameters(folder.path(), &parameters, options).unwrap();
+    save_config(folder.path(), &config().to_json().unwrap(), DType::BF16).unwrap();
+    let run = |base_type: BaseType| {
+        let mut settings = with(LoraSettings { base_type, ..lora() });
+        settings.objective.kl_coefficient = 0.1;
+        let mut learner = open(&folder, settings);
+        let reports: Vec<String> =
+            (0..3).map(|step| format!("{:?}", learner.train(groups(step, 4)).unwrap())).collect();
+        let trained = values(learner.parameters().trained_values());
+        let published = tempfile::tempdir().unwrap();
+        let digest = learner.publish(published.path(), PublishOptions::default()).unwrap().digest;
+        let decoder = Decoder::new(config(), learner.parameters(), Cpu::new().unwrap(), 1).unwrap();
+        let mut cache = decoder.sequence().unwrap();
+        let logits = decoder.step(&mut [Step { cache: &mut cache, ids: &PROMPT }]).unwrap();
+        let held = learner.parameters().values()[0].dtype();
+        (held, (reports, trained, digest, logits, scores(&learner)))
+    };
+    let (wide, narrow) = (run(BaseType::F32), run(BaseType::Bf16));
+    assert_eq!((wide.0, narrow.0), (DType::F32, DType::BF16));
+    assert!(wide.1 == narrow.1, "{:?}\n{:?}", wide.1.0, narrow.1.0);
+}
+
+#[test]
+fn a_base_is_held_in_bf16_only_where_that_rounds_nothing_and_is_computed_with() {
+    let narrow = with(LoraSettings { base_type: BaseType::Bf16, ..lora() });
+    let error = Learner::open(base(1).path(), narrow.clone()).err().unwrap().to_string();
+    assert!(error.contains("has type F32, allowed: BF16"), "{error}");
+    let mut gpu = narrow;
+    gpu.compute.device = "cuda".into();
+    assert!(gpu.validate().unwrap_err().to_string().starts_with("lora.base_type is bf16"));
 }
 
 #[test]

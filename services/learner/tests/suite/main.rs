@@ -4,12 +4,15 @@
 mod accumulation;
 mod bad_input;
 mod checkpoints;
+mod episodes;
 mod lag;
 mod lora;
+mod nccl;
 mod probe;
 mod ranks;
 mod service;
 mod skipped;
+mod step_bits;
 mod steps;
 mod streaming;
 mod supervised;

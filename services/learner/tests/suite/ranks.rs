@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use candle_core::{DType, Device};
 use evenkeel_learner::{
-    Division, Example, InProcess, Learner, LearnerError, LoraSettings, OldLogp, ProbeSettings, RankError, StepReport,
-    TrainingSettings,
+    Division, Example, InProcess, Learner, LearnerError, LoraSettings, OldLogp, OptimizerSettings, ProbeSettings,
+    RankError, StepReport, TargetLoss, TargetSequence, TrainingSettings,
 };
 use evenkeel_model::Parameters;
+use evenkeel_objective::{RatioBounds, SummedLoss};
 
 use crate::support::{bits, config, group, groups, learner, settings, without_signal};
 
@@ -138,6 +139,50 @@ fn so_they_do_with_the_gradients_of_all_rules_and_statistics_by_lag() {
         let alone = on(1, &settings, run).remove(0);
         for ranks in [2, 4] {
             on(ranks, &settings, run).into_iter().for_each(|found| assert!(found == alone, "{ranks} {old_logp:?}"));
+        }
+    }
+}
+
+/// Two sums over all and over fewer sequences than blocks, one that is refused, and their updates: what is said of each.
+fn operate(learner: &mut Learner) -> Vec<String> {
+    let loss = |loss| TargetLoss { loss, bounds: RatioBounds::default() };
+    let sequence = |n: u32| TargetSequence {
+        tokens: vec![2 + n % 5, 3, 4, 5 + n % 7],
+        targets: vec![3, 4, 5 + n % 7, 1],
+        factors: vec![0.0, 0.5, -0.25 * n as f32, 1.0],
+        ..TargetSequence::default()
+    };
+    let sampled = |n| TargetSequence { sampler_logp: vec![-3.0, -2.5, -3.5, -2.0], ..sequence(n) };
+    let adam = OptimizerSettings { weight_decay: 0.0, ..settings().optimizer };
+    let mut said = Vec::new();
+    let plain: Vec<TargetSequence> = (0..13).map(sequence).collect();
+    said.push(format!("{:?}", learner.accumulate(&plain, loss(SummedLoss::CrossEntropy)).unwrap()));
+    said.push(format!("{:?}", learner.accumulate(&[sampled(3), sampled(5)], loss(SummedLoss::Ppo)).unwrap()));
+    said.push(format!("{:?}", learner.apply(&adam).unwrap()));
+    let wrong = TargetSequence { targets: vec![999; 4], ..sequence(1) };
+    said.push(learner.accumulate(&[sequence(0), wrong], loss(SummedLoss::CrossEntropy)).unwrap_err().to_string());
+    said.push(learner.apply(&adam).unwrap_err().to_string());
+    said.push(format!("{:?}", learner.accumulate(&plain[..1], loss(SummedLoss::CrossEntropy)).unwrap()));
+    said.push(format!("{:?}", learner.apply(&adam).unwrap()));
+    // A whole step after them, and before the next sum.
+    said.push(self::said(learner.train(groups(4, 5)).unwrap()));
+    said.push(learner.apply(&adam).unwrap_err().to_string());
+    said
+}
+
+#[test]
+fn operations_of_a_caller_have_the_same_bits_on_any_number_of_ranks() {
+    let lora = LoraSettings { rank: 2, alpha: 6.0, ..LoraSettings::default() };
+    for settings in [settings(), TrainingSettings { lora: Some(lora), ..settings() }] {
+        let run = |number: usize, learner: &mut Learner| (operate(learner), bits(learner), checkpoint(number, learner));
+        let alone = on(1, &settings, run).remove(0);
+        assert!(alone.0[4].contains("999") && alone.0[6].contains("version: 2"), "{:?}", alone.0);
+        for ranks in [2, 3, 8] {
+            for (number, found) in on(ranks, &settings, run).into_iter().enumerate() {
+                assert_eq!(found.0, alone.0, "rank {number} of {ranks}");
+                assert!(found.1 == alone.1, "weights of rank {number} of {ranks}");
+                assert!(number > 0 || found.2 == alone.2, "checkpoint of {ranks} ranks");
+            }
         }
     }
 }

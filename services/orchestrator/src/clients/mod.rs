@@ -16,7 +16,9 @@ mod train_feed;
 mod verifier;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
+use evenkeel_episode::Descriptions;
 use evenkeel_rpc::retry::RetryPolicy;
 
 use crate::error::RunError;
@@ -24,6 +26,7 @@ use crate::events::Events;
 use crate::settings::ServicesSettings;
 
 use connect::Connections;
+pub use environment::describe_environments;
 pub(crate) use environment::{EnvironmentClient, EpisodeLink};
 pub(crate) use generation::Generation;
 pub(crate) use learner::{Learner, NotScored, ScoreQuery};
@@ -47,6 +50,9 @@ pub struct Endpoints {
     /// Environment workers, as those of `reward`. Empty: no task is done in an environment.
     #[serde(default)]
     pub environment: Vec<String>,
+    /// What the environment workers say of environments that do not come with the program: [`describe_environments`].
+    #[serde(skip)]
+    pub described: Descriptions,
     /// Workers of custom verifiers by name, as those of `reward`. They come before the addresses in `data.verifiers` of a recipe.
     #[serde(default)]
     pub verifiers: BTreeMap<String, Vec<String>>,
@@ -103,7 +109,11 @@ impl Services {
         Ok(Self {
             environments: match &endpoints.environment[..] {
                 [] => None,
-                urls => Some(EnvironmentClient::connect(urls, &connections, settings.max_episodes, retrier.clone())?),
+                urls => {
+                    let most = settings.max_episodes;
+                    let described = Arc::new(endpoints.described.clone());
+                    Some(EnvironmentClient::connect(urls, &connections, (most, described), retrier.clone())?)
+                }
             },
             custom_verifiers: endpoints.verifiers.iter().map(verifier).collect::<Result<_, RunError>>()?,
             generation: Generation::connect(&endpoints.generation, &connections, retrier.clone(), events.clone())?,

@@ -1,5 +1,6 @@
 //! Problems as a run uses them: encoded once, in an order that follows from the seed.
 
+mod demonstrations;
 mod prompts;
 mod renderer;
 mod sampler;
@@ -8,16 +9,17 @@ mod turns;
 use evenkeel_proto::FieldError;
 use evenkeel_tasks::read::Limits;
 use evenkeel_tasks::{
-    Cancel, DataError, Dataset, EnvironmentTask, Problem, arithmetic, programs, trails, word_problems,
+    Cancel, DataError, Dataset, EnvironmentTask, Problem, arithmetic, products, programs, trails, word_problems,
 };
 
 use crate::error::RunError;
 use crate::settings::{DataKind, DataSettings, LoopSettings, WordProblemsSettings};
 
-pub(crate) use prompts::{Demonstrations, Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
+pub(crate) use demonstrations::Demonstrations;
+pub(crate) use prompts::{Fit, MAX_DATA_SOURCES, Prompt, Prompts, encode, environments};
 pub(crate) use renderer::Encoder;
 pub(crate) use sampler::PromptSampler;
-pub(crate) use turns::{EpisodeText, EpisodeTexts, SampledTurn};
+pub(crate) use turns::{Asked, EpisodeText, EpisodeTexts, PastTurns, SampledTurn};
 
 /// The data set of a recipe: the same settings, seed and number of held-out problems give the same problems in the same order.
 ///
@@ -105,6 +107,7 @@ impl DataSettings {
         let mut dataset = match self.kind() {
             DataKind::Arithmetic => arithmetic::dataset(seed, held_out, &self.rules()),
             DataKind::Programs => programs::dataset(seed, held_out, &self.rules()),
+            DataKind::Products => products::dataset(seed, held_out, &self.rules()),
             DataKind::Trails => trails::dataset(seed, held_out, self.trails.of_demonstrations(), &self.rules()),
             DataKind::WordProblems => {
                 let WordProblemsSettings { kinds, difficulty } = &self.word_problems;

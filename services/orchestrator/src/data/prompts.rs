@@ -4,14 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use evenkeel_proto::FieldError;
-use evenkeel_seeds::{Stream, rng};
 use evenkeel_tasks::{
-    Cancel, Cancelled, DataReport, DataSource, Dataset, Demonstration as Source, EnvironmentTask, Problem, Reason,
-    Task, TaskKind,
+    Cancel, Cancelled, DataReport, DataSource, Dataset, EnvironmentTask, Problem, Reason, Task, TaskKind,
 };
-use rand::Rng;
 
 use super::renderer::Encoder;
+use super::turns::Asked;
 use crate::error::RunError;
 use crate::settings::{InvalidRows, Overlong, PolicySamplingSettings};
 
@@ -30,6 +28,8 @@ pub(crate) struct Prompt {
     pub(crate) task: Task,
     /// Where it is done in several turns.
     pub(crate) environment: Option<EnvironmentTask>,
+    /// What the row asks, where turns have prompts of their own.
+    pub(crate) asked: Option<Arc<Asked>>,
     pub(crate) token_ids: Arc<[u32]>,
     /// Index of its source.
     pub(crate) source: usize,
@@ -215,6 +215,7 @@ pub(crate) fn encode(
             id: problem.id.to_string().into(),
             task: problem.task.clone(),
             environment: problem.environment.clone(),
+            asked: encoder.asked(problem),
             token_ids: token_ids.into(),
             source,
             data_source,
@@ -222,83 +223,4 @@ pub(crate) fn encode(
     }
     Cancelled::check(cancel)?;
     Ok(prompts)
-}
-
-/// A prompt and an answer to imitate.
-#[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Demonstration {
-    pub(crate) id: String,
-    pub(crate) prompt_token_ids: Vec<u32>,
-    pub(crate) response_token_ids: Vec<u32>,
-}
-
-/// The problems whose answers the warm start imitates.
-#[derive(Debug)]
-pub(crate) struct Demonstrations {
-    seed: u64,
-    problems: Vec<(Problem, Source)>,
-}
-
-impl Demonstrations {
-    /// The demonstrations of a data set.
-    ///
-    /// # Errors
-    /// Files without a single one, where the warm start needs them.
-    pub(crate) fn of(dataset: &Dataset, seed: u64, steps: u64) -> Result<Self, RunError> {
-        let usable = |problem: &Problem| Some((problem.clone(), problem.demonstration.clone()?));
-        let problems: Vec<_> = dataset.train.iter().filter_map(usable).collect();
-        if problems.is_empty() {
-            let allowed = "0, or rows of data.files with a demonstration (data.demonstration_field)";
-            return Err(FieldError::new("warm_start.steps", steps, allowed).into());
-        }
-        Ok(Self { seed, problems })
-    }
-
-    /// Checks that every demonstration fits the context with its prompt: the learner would refuse the step that draws one
-    /// that does not.
-    ///
-    /// # Errors
-    /// The first that does not fit, by its row.
-    pub(crate) fn check(&self, encoder: &Encoder, context: usize, cancel: Cancel<'_>) -> Result<(), RunError> {
-        let tokenizer = &encoder.tokenizer;
-        let mut drawn = false;
-        for (problem, source) in &self.problems {
-            Cancelled::check(cancel)?;
-            // Of the built-in sums one problem stands for all: each prompt is as long as the others.
-            if matches!(source, Source::Sum(_)) && std::mem::replace(&mut drawn, true) {
-                continue;
-            }
-            let (prompt, answer) = (prompt_ids(encoder, problem)?, tokenizer.encode(&source.longest())?);
-            let (prompt, answer) = (prompt.len(), answer.len());
-            let tokens = prompt + answer + usize::from(tokenizer.end_id().is_some());
-            if answer == 0 || tokens > context {
-                let field = format!("demonstration of `{}`", problem.id);
-                let found = format!("{answer} tokens after a prompt of {prompt}");
-                let allowed = format!("1 or more, and at most the model's context of {context} with prompt and end");
-                return Err(FieldError::new(field, found, allowed).into());
-            }
-        }
-        Ok(())
-    }
-
-    /// The example in a row of a step: it follows from the seed, the step and the row alone.
-    pub(crate) fn at(&self, step: u64, row: u32, encoder: &Encoder) -> Result<Demonstration, RunError> {
-        let tokenizer = &encoder.tokenizer;
-        let mut rng = rng(self.seed, Stream::Demonstration { step: step.saturating_sub(1), row: row.into() });
-        let (problem, source) = &self.problems[rng.random_range(0..self.problems.len())];
-        let mut response_token_ids = tokenizer.encode(&source.text(&mut rng))?;
-        response_token_ids.extend(tokenizer.end_id());
-        Ok(Demonstration {
-            id: format!("warm/{step}/{row}"),
-            prompt_token_ids: prompt_ids(encoder, problem)?,
-            response_token_ids,
-        })
-    }
-}
-
-fn prompt_ids(encoder: &Encoder, problem: &Problem) -> Result<Vec<u32>, RunError> {
-    let rendered = encoder.render(problem);
-    let rendered =
-        rendered.map_err(|error| RunError::Prompt { id: problem.id.to_string(), message: error.to_string() })?;
-    Ok(rendered.token_ids)
 }

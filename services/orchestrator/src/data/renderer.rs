@@ -3,10 +3,11 @@
 use std::sync::Arc;
 
 use evenkeel_chat::{ChatTemplate, PromptError, PromptRenderer, PromptSettings, RenderedPrompt};
+use evenkeel_episode::Descriptions;
 use evenkeel_hf::Folder;
 use evenkeel_tasks::Problem;
 
-use super::turns::{EpisodeText, EpisodeTexts};
+use super::turns::{Asked, EpisodeText, EpisodeTexts};
 use crate::error::RunError;
 use crate::settings::{DataSettings, LoopSettings};
 use crate::text::Tokenizer;
@@ -49,9 +50,14 @@ pub(crate) struct Encoder {
 impl Encoder {
     /// # Errors
     /// As [`DataSettings::prompt_renderer`]; a chat template that does not go with the turns of an environment.
-    pub(crate) fn new(folder: &Folder, tokenizer: Tokenizer, settings: &LoopSettings) -> Result<Self, RunError> {
+    pub(crate) fn new(
+        folder: &Folder,
+        tokenizer: Tokenizer,
+        settings: &LoopSettings,
+        described: &Descriptions,
+    ) -> Result<Self, RunError> {
         let prompts = settings.data.renderer_with(folder, tokenizer.shared())?;
-        let episodes = EpisodeText::all(&prompts, &tokenizer, settings)?;
+        let episodes = EpisodeText::all(&prompts, &tokenizer, settings, described)?;
         Ok(Self { prompts, tokenizer, episodes })
     }
 
@@ -73,6 +79,13 @@ impl Encoder {
             rendered.extend(self.renderer_of(&alike[0]).render_all(&asked));
         }
         rendered
+    }
+
+    /// What a problem asks, where the turns of its environment have prompts of their own.
+    pub(super) fn asked(&self, problem: &Problem) -> Option<Arc<Asked>> {
+        let rewrites = self.episodes.get(environment(problem)?)?.rewrites();
+        let (prompt, suffix) = problem.asked();
+        rewrites.then(|| Arc::new(Asked { prompt: prompt.clone(), suffix: suffix.map(str::to_owned) }))
     }
 
     fn renderer_of(&self, problem: &Problem) -> &PromptRenderer {

@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use evenkeel_chat::{Observation, PromptRenderer, TurnRenderer, TurnSettings};
-use evenkeel_episode::BuiltIn;
+use evenkeel_chat::{Observation, PastTurn, Prompt, PromptRenderer, TurnRenderer, TurnSettings};
 use evenkeel_episode::budget::Budget;
 use evenkeel_episode::tool_calls::{self, CallForm, Turn};
+use evenkeel_episode::{Description, Descriptions, Origin};
 use evenkeel_proto::FieldError;
 use evenkeel_proto::v1::{EnvironmentMessage, MessageRole};
 
@@ -26,10 +26,29 @@ pub(crate) struct EpisodeText {
     max_observation_tokens: usize,
     max_turns: u32,
     max_turn_tokens: u32,
+    rewrites: bool,
 }
 
 /// Those of all environments that the settings name.
 pub(crate) type EpisodeTexts = Arc<BTreeMap<String, Arc<EpisodeText>>>;
+
+/// What a row asks, from which the prompts of later turns are rendered.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Asked {
+    pub(crate) prompt: Prompt,
+    pub(crate) suffix: Option<String>,
+}
+
+/// The turns of an episode so far, each with what the environment said to it.
+#[derive(Debug, Default)]
+pub(crate) struct PastTurns(Vec<(Turn, Vec<EnvironmentMessage>)>);
+
+impl PastTurns {
+    /// A turn is over.
+    pub(crate) fn push(&mut self, turn: Turn, messages: Vec<EnvironmentMessage>) {
+        self.0.push((turn, messages));
+    }
+}
 
 /// A turn as it was sampled.
 #[derive(Debug, Clone, Copy)]
@@ -47,7 +66,7 @@ impl EpisodeText {
     /// # Errors
     /// A chat template that does not go with turns, by the setting that helps.
     fn new(
-        built_in: BuiltIn,
+        environment: &Description,
         prompts: &PromptRenderer,
         tokenizer: &Tokenizer,
         settings: &LoopSettings,
@@ -56,17 +75,21 @@ impl EpisodeText {
         let renderer = TurnRenderer::new(
             prompts,
             &TurnSettings {
-                system_prompt: built_in.system_prompt().to_owned(),
-                tools: built_in.tools().iter().map(evenkeel_episode::Tool::function).collect(),
+                system_prompt: environment.system_prompt.clone(),
+                tools: environment.tools.iter().map(evenkeel_episode::Tool::function).collect(),
                 tools_in: turns.tools_in(),
-                user_speaks: built_in.user_speaks(),
-                keeps_turns: turns.earlier_turns == EarlierTurns::Keep,
+                user_speaks: environment.user_speaks,
+                keeps_turns: turns.earlier_turns != EarlierTurns::AsTemplate,
             },
         )
         .map_err(by_setting)?;
-        let form = turns
-            .call_form(CallForm::of_template(|word| renderer.mentions(word)))
-            .map_err(|error| error.within("turns"))?;
+        let form = match environment.tools.is_empty() {
+            // Whatever looks like a call is answered that there is no such tool.
+            true => CallForm::Hermes,
+            false => turns
+                .call_form(CallForm::of_template(|word| renderer.mentions(word)))
+                .map_err(|error| error.within("turns"))?,
+        };
         Ok(Self {
             renderer,
             form,
@@ -74,10 +97,11 @@ impl EpisodeText {
             max_observation_tokens: turns.max_observation_tokens as usize,
             max_turns: turns.max_turns,
             max_turn_tokens: turns.max_turn_tokens,
+            rewrites: turns.earlier_turns == EarlierTurns::Rewrite,
         })
     }
 
-    /// Those of all environments of the settings.
+    /// Those of all environments of the settings; `described` are those that do not come with the program.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -85,12 +109,19 @@ impl EpisodeText {
         prompts: &PromptRenderer,
         tokenizer: &Tokenizer,
         settings: &LoopSettings,
+        described: &Descriptions,
     ) -> Result<EpisodeTexts, RunError> {
         let mut texts = BTreeMap::new();
         for name in settings.data.environment.iter().chain(&settings.data.environments) {
             if !texts.contains_key(name) {
-                let built_in = BuiltIn::named("data.environment", name)?;
-                texts.insert(name.clone(), Arc::new(Self::new(built_in, prompts, tokenizer, settings)?));
+                let environment = match Origin::of("data.environment", name)? {
+                    Origin::BuiltIn(built_in) => Description::from(built_in),
+                    _ => described.get(name).cloned().ok_or_else(|| {
+                        let allowed = "an environment that a worker has described (endpoints.environment)";
+                        FieldError::quoted("data.environment", name, allowed)
+                    })?,
+                };
+                texts.insert(name.clone(), Arc::new(Self::new(&environment, prompts, tokenizer, settings)?));
             }
         }
         Ok(Arc::new(texts))
@@ -122,6 +153,42 @@ impl EpisodeText {
         Ok((text, turn))
     }
 
+    /// The tokens of a turn that says this.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(super) fn said(&self, text: &str) -> Result<Vec<u32>, RunError> {
+        let mut token_ids = self.tokenizer.encode(text)?;
+        token_ids.push(self.renderer.end_of_turn());
+        Ok(token_ids)
+    }
+
+    /// Whether each turn has a prompt of its own.
+    pub(crate) fn rewrites(&self) -> bool {
+        self.rewrites
+    }
+
+    /// The prompt of the turn after these, as the template renders the conversation.
+    ///
+    /// # Errors
+    /// What the tokenizer or the template says.
+    pub(crate) fn later_prompt(&self, asked: &Asked, past: &PastTurns) -> Result<Vec<u32>, RunError> {
+        let turns: Vec<_> = past.0.iter().map(|(turn, messages)| past_turn(turn, messages)).collect();
+        let prompt = self.renderer.later_prompt(&asked.prompt, asked.suffix.as_deref(), &turns);
+        prompt.map_err(|error| RunError::model(std::path::Path::new("chat template"), error))
+    }
+
+    /// The messages of an environment with what is too long cut.
+    ///
+    /// # Errors
+    /// What the tokenizer says.
+    pub(crate) fn cut_all(&self, mut messages: Vec<EnvironmentMessage>) -> Result<Vec<EnvironmentMessage>, RunError> {
+        for message in &mut messages {
+            message.content = self.cut(std::mem::take(&mut message.content))?;
+        }
+        Ok(messages)
+    }
+
     /// The messages of an environment with what is too long cut, and the tokens between a turn and the next one. `last` is the last token
     /// of the turn: where that does not end it, the end is added.
     ///
@@ -129,12 +196,10 @@ impl EpisodeText {
     /// What the tokenizer or the template says.
     pub(crate) fn observe(
         &self,
-        mut messages: Vec<EnvironmentMessage>,
+        messages: Vec<EnvironmentMessage>,
         last: u32,
     ) -> Result<(Vec<EnvironmentMessage>, Vec<u32>), RunError> {
-        for message in &mut messages {
-            message.content = self.cut(std::mem::take(&mut message.content))?;
-        }
+        let messages = self.cut_all(messages)?;
         let observations: Vec<_> = messages.iter().map(observation).collect();
         let between = self.renderer.between(&observations);
         let between = between.map_err(|error| RunError::model(std::path::Path::new("chat template"), error))?;
@@ -165,6 +230,26 @@ impl EpisodeText {
 fn by_setting(error: FieldError) -> FieldError {
     let is_setting = matches!(error.field.as_str(), "tools" | "earlier_turns");
     if is_setting { error.within("turns") } else { error }
+}
+
+/// A turn as templates take it. One with a call that cannot be read is a text, as it was written.
+fn past_turn<'a>(turn: &'a Turn, messages: &'a [EnvironmentMessage]) -> PastTurn<'a> {
+    let calls = turn.message.tool_calls.iter().map(|call| {
+        let arguments =
+            serde_json::from_str::<serde_json::Value>(&call.arguments).ok().filter(|_| call.error.is_empty())?;
+        Some((call.id.as_str(), call.name.as_str(), arguments))
+    });
+    let (calls, is_read) = match calls.collect::<Option<Vec<_>>>() {
+        Some(calls) => (calls, true),
+        None => (Vec::new(), false),
+    };
+    PastTurn {
+        reasoning: &turn.reasoning,
+        content: if is_read { &turn.message.content } else { &turn.said },
+        calls,
+        said: &turn.said,
+        observations: messages.iter().map(observation).collect(),
+    }
 }
 
 fn observation(message: &EnvironmentMessage) -> Observation<'_> {

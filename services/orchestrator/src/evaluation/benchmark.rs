@@ -235,6 +235,7 @@ pub(super) mod tests {
             id: format!("p{number}").into(),
             task: Task::math(["1".to_owned()]).unwrap(),
             environment: None,
+            asked: None,
             token_ids: vec![number].into(),
             source: 0,
             data_source: "a".into(),

@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use evenkeel_episode::{Description, Descriptions};
 use evenkeel_files::{FileDigest, FileStamp};
 use evenkeel_run_files::{Input, InputKind};
 use evenkeel_tasks::{Cancel, Cancelled, DataReport, Part};
@@ -79,6 +80,22 @@ pub(crate) fn of_rewards<'a>(files: impl Iterator<Item = &'a Path>, known: Known
         input(InputKind::Reward, &file_name(&path), &path, std::slice::from_ref(&path), known, read)
     });
     inputs.collect()
+}
+
+/// The environments that do not come with the program, in the order of their names, by what their workers say of them.
+pub(crate) fn of_environments(described: &Descriptions) -> Vec<Input> {
+    let described = described.values().filter(|environment| !environment.digest.is_empty());
+    let input = |environment: &Description| {
+        let path = Path::new(&environment.name);
+        Input {
+            kind: InputKind::Environment,
+            name: file_name(path),
+            path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
+            digest: environment.digest.clone(),
+            stamps: Vec::new(),
+        }
+    };
+    described.map(input).collect()
 }
 
 fn kind_of(part: Part) -> InputKind {

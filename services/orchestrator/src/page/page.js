@@ -65,6 +65,11 @@ function showServices(services) {
   body("services", "Services", "ul", "services").replaceChildren(...services.map(item));
 }
 
+function showTurn(turn) {
+  const kind = turn.trained ? "sampled" : "added, not trained on";
+  return [element("span", "soft", turn.role + " · " + turn.tokens + " tokens, " + kind), element("pre", turn.trained ? "sampled" : "added", turn.text)];
+}
+
 function showSamples(samples) {
   const list = body("stream", "Newest answers, some of them", "ul", "stream");
   for (const sample of samples) {
@@ -72,8 +77,11 @@ function showSamples(samples) {
     const title =
       sample.purpose + " after " + sample.step + " steps · " + sample.verdict + (sample.reason ? " (" + sample.reason + ")" : "") +
       reward + " · " + sample.tokens + " tokens, " + sample.finish;
+    const parts = Object.entries(sample.components).map(([name, value]) => name + " " + +value.toPrecision(4));
+    const said = sample.turns.length ? sample.turns.flatMap(showTurn) : [element("pre", "", sample.text)];
     const gold = sample.gold ? element("span", "soft", "Gold: " + sample.gold) : null;
-    const item = element("li", "", element("b", "", title), element("pre", "", sample.prompt), element("pre", "", sample.text), gold);
+    const rewardParts = parts.length ? element("span", "soft", "Reward: " + parts.join(" · ")) : null;
+    const item = element("li", "", element("b", "", title), element("pre", "", sample.prompt), ...said, rewardParts, gold);
     list.prepend(item);
   }
   while (list.children.length > MOST_SAMPLES) list.lastElementChild.remove();

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
-use evenkeel_proto::v1::{GenerateItem, Rollout, Segment, VerifyItem, verify_item};
+use evenkeel_proto::v1::{GenerateItem, Rollout, VerifyItem, verify_item};
 use evenkeel_proto::{Label, Purpose, SamplingSettings};
 use evenkeel_telemetry::TraceContext;
 
 use super::engine_weights::{EngineWeights, MissingWeights, UpdateCounts};
+use super::environment_idle::EnvironmentIdle;
 use super::group::GroupRequest;
 use super::health::RolloutHealth;
 use super::played::Played;
@@ -19,7 +20,7 @@ use super::verification::VerifyRequest;
 use crate::clients::Services;
 use crate::data::{EpisodeText, EpisodeTexts};
 use crate::error::{Halt, RunError};
-use crate::sample_stream::ShownSample;
+use crate::sample_stream::{ShownSample, ShownTurn};
 use crate::settings::{LoopSettings, TurnsSettings};
 use crate::text::Tokenizer;
 
@@ -40,6 +41,7 @@ pub(crate) struct RolloutContext {
     engines: Arc<EngineWeights>,
     turns: TurnsSettings,
     episodes: EpisodeTexts,
+    environment_idle: EnvironmentIdle,
 }
 
 impl RolloutContext {
@@ -61,6 +63,7 @@ impl RolloutContext {
             engines,
             turns: settings.turns,
             episodes,
+            environment_idle: EnvironmentIdle::default(),
         }
     }
 
@@ -200,8 +203,13 @@ impl Batch {
     }
 
     /// Whether what is before a turn ends within thinking that its template opened.
-    pub(super) fn opens_thinking_after(&self, request: &GroupRequest, before: &[Segment]) -> bool {
-        self.opens_thinking(before.last().map_or(&request.prompt_token_ids[..], |segment| &segment.token_ids[..]))
+    pub(super) fn opens_thinking_after(&self, request: &GroupRequest, part: &ResponsePart) -> bool {
+        self.opens_thinking(part.before.last().map_or(part.prompt_in(request), |segment| &segment.token_ids[..]))
+    }
+
+    /// How long engines are idle because of environments.
+    pub(super) fn environment_idle(&self) -> &EnvironmentIdle {
+        &self.context.environment_idle
     }
 
     pub(super) fn is_for_training(&self) -> bool {
@@ -229,8 +237,9 @@ impl Batch {
         let sample_id = request.id.sample(sample).to_string();
         GenerateItem {
             group_id: request.id.to_string(),
-            prompt_token_ids: request.prompt_token_ids.to_vec(),
+            prompt_token_ids: part.prompt_in(request).to_vec(),
             prefix_segments: part.before.clone(),
+            preferred_engine: part.engine.clone(),
             parent_sample_id: (!part.before.is_empty()).then(|| sample_id.clone()),
             sample_id,
             sampling: Some(part.sampling.clone().into()),
@@ -291,10 +300,12 @@ impl Batch {
                 id: sample.id.clone(),
                 prompt: tokenizer.decode_all(prompt).ok()?,
                 text: tokenizer.decode(&response).ok()?,
+                turns: sample.episode.iter().flat_map(|episode| &episode.turns).map(ShownTurn::from).collect(),
                 gold: request.task.golds().collect::<Vec<_>>().join(" or "),
                 verdict: sample.verdict().to_owned(),
                 reason: sample.failure().unwrap_or(&sample.verdict_detail.reason).to_owned(),
                 reward: sample.rewards().map(|rewards| rewards.raw),
+                components: sample.several_components(),
                 tokens: sample.tokens,
                 finish: sample.finish_reason.label(),
             })

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::{Duration, SystemTime};
 
 use evenkeel_proto::SamplingSettings;
-use evenkeel_proto::v1::{Failure, FailureCode, FinishReason, Rollout, Segment, WeightsRef};
+use evenkeel_proto::v1::{Act, Failure, FailureCode, FinishReason, Rollout, Segment, WeightsRef};
 use evenkeel_rpc::dispatch::DispatchError;
 use evenkeel_rpc::retry::RetryPolicy;
 use evenkeel_telemetry::TraceContext;
@@ -13,11 +13,13 @@ use evenkeel_telemetry::TraceContext;
 use super::bare::is_bare;
 use super::context::{AttemptStart, Batch};
 use super::engine_weights::MissingWeights;
+use super::environment_idle::Place;
 use super::group::GroupRequest;
 use super::played::Played;
 use super::response_part::ResponsePart;
 use super::sample::{Sample, SampleStatus, VerdictDetail, mean_log_probability, parts_of};
 use super::spans::{record_sample, trace_of_prompt};
+use super::table::Table;
 use super::verification::{VerificationOutcome, verify};
 use crate::clients::Services;
 use crate::dependency::Dependency;
@@ -38,6 +40,8 @@ pub(super) struct Episode {
     before: Vec<Segment>,
     sampled: u32,
     attempts: Attempts,
+    /// Where its one turn is carried out, of an episode without an environment.
+    table: Option<Table>,
     /// When its first segment was asked for.
     began: Option<SystemTime>,
     /// Span of the sample. All samples of a prompt share a trace.
@@ -134,7 +138,9 @@ impl Accepted {
 impl Episode {
     pub(super) fn new(batch: &Arc<Batch>, request: &Arc<GroupRequest>, number: u32) -> Self {
         let span = trace_of_prompt(batch.run_id(), request).child();
+        let is_alone = request.environment.is_none();
         Self {
+            table: is_alone.then(|| Table::alone(request.id.sample(number).to_string())),
             whole: batch.sampling(request, number),
             attempts: Attempts::new(batch.services().settings().sample_attempts),
             batch: Arc::clone(batch),
@@ -203,7 +209,9 @@ impl Episode {
         let sampling = self.batch.segment(&self.whole, is_last, self.sampled);
         let part = ResponsePart {
             weights,
+            prompt: None,
             before: std::mem::take(&mut self.before),
+            engine: String::new(),
             is_last: is_last || sampling.max_tokens + self.sampled == self.whole.max_tokens,
             sampling,
         };
@@ -215,10 +223,24 @@ impl Episode {
         };
         let tokens = generated.tokens as u32;
         if part.ends(tokens - self.sampled, generated.rollout.finish_reason()) {
+            self.answered(generated.rollout.finish_reason()).await?;
             return Ok(SegmentEnd::Whole(generated));
         }
         (self.before, self.sampled) = (generated.rollout.segments, tokens);
         Ok(SegmentEnd::GoesOn)
+    }
+
+    /// The answer is the only turn of its episode, which is over with it.
+    async fn answered(&mut self, finish_reason: FinishReason) -> Result<(), Halt> {
+        let Some(mut table) = self.table.take() else {
+            return Err(RunError::Defect(format!("the answer of `{}` was given twice", self.id())).into());
+        };
+        let act = Act { finish_reason: finish_reason.into(), ..Act::default() };
+        let over = match table.step(act).await {
+            Ok(_) => table.scored().await.map(drop),
+            Err(broken) => Err(broken),
+        };
+        over.map_err(|broken| RunError::Defect(broken.message).into())
     }
 
     /// Verifies and scores a response that is whole.
@@ -254,7 +276,10 @@ impl Episode {
             let submitted = self.services().generation().submit(item).await;
             accepted();
             let answer = match submitted {
-                Ok(pending) => pending.await.result,
+                Ok(pending) => {
+                    let _sampled = self.batch.environment_idle().enter(Place::Engine);
+                    pending.await.result
+                }
                 Err(error) => Err(error),
             };
             self.batch.rollout_ended();
@@ -366,6 +391,7 @@ impl Episode {
             parts: parts_of(&rollout.segments),
             mean_log_probability: mean_log_probability(&rollout.segments),
             segments: rollout.segments,
+            contexts: played.as_mut().map(|played| std::mem::take(&mut played.contexts)).unwrap_or_default(),
             tokens,
             status,
             verdict_detail,
@@ -381,6 +407,7 @@ impl Episode {
             id: self.id(),
             engine: String::new(),
             segments: Vec::new(),
+            contexts: Vec::new(),
             text: String::new(),
             parts: Vec::new(),
             mean_log_probability: None,

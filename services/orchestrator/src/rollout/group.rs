@@ -11,7 +11,7 @@ use evenkeel_tasks::{EnvironmentTask, Task};
 use tracing::Span;
 
 use super::sample::{RewardPart, Sample};
-use crate::data::Prompt;
+use crate::data::{Asked, Prompt};
 
 /// How the samples of a group are drawn.
 #[derive(Debug, Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub(crate) struct GroupRequest {
     pub(super) task: Task,
     /// Where it is done in several turns.
     pub(super) environment: Option<EnvironmentTask>,
+    /// What the row asks, where turns have prompts of their own.
+    pub(super) asked: Option<Arc<Asked>>,
     /// What it counts as in metrics by data source.
     pub(super) data_source: Arc<str>,
     /// Name of the problem, and its place in its set, from 0.
@@ -54,6 +56,7 @@ impl GroupRequest {
             prompt_token_ids: Arc::clone(&prompt.token_ids),
             task: prompt.task.clone(),
             environment: prompt.environment.clone(),
+            asked: prompt.asked.clone(),
             data_source: Arc::clone(&prompt.data_source),
             problem: (Arc::clone(&prompt.id), index),
             named: prompt.task.named(),
@@ -251,6 +254,10 @@ impl SampledGroup {
                 finish_reason: sample.finish_reason.into(),
                 exclude_from_loss: mask_truncated && sample.finish_reason == FinishReason::Length,
                 components: if has_parts { sample.weighted_components().map(component).collect() } else { Vec::new() },
+                contexts: match keeps_tokens {
+                    true => sample.contexts.clone(),
+                    false => std::mem::take(&mut sample.contexts),
+                },
             }
         };
         TrainGroup {
@@ -263,7 +270,10 @@ impl SampledGroup {
 
     /// Drops the tokens of its samples, which nobody needs any more.
     pub(crate) fn forget_tokens(&mut self) {
-        self.samples.iter_mut().for_each(|sample| drop(sample.take_segments()));
+        self.samples.iter_mut().for_each(|sample| {
+            sample.contexts = Vec::new();
+            drop(sample.take_segments());
+        });
     }
 
     /// Drops the text of its samples, where rollouts are not kept.
@@ -298,6 +308,7 @@ pub(super) mod tests {
             prompt_token_ids: vec![5, 6].into(),
             task: Task::math(["1".to_owned()]).unwrap(),
             environment: None,
+            asked: None,
             named: None,
             data_source: "sums".into(),
             problem: ("sums#2".into(), 2),
@@ -309,6 +320,7 @@ pub(super) mod tests {
                 id: id.sample(number).to_string(),
                 engine: "a".to_owned(),
                 segments: raw.map_or(vec![], |_| vec![Segment::sampled(vec![7], vec![-0.5], 3)]),
+                contexts: vec![],
                 finish_reason: FinishReason::Length,
                 text: "7".to_owned(),
                 parts: vec![],

@@ -1,14 +1,17 @@
 //! From prompts to scored groups: samples are generated and verified concurrently, groups come out whole.
 //!
 //! [`Rollouts`] has a task for each segment that is sampled and each response that is verified, and assembles their results into groups;
-//! an `episode` takes its sample from the request to the reward, and `play` one with several turns from its opening to its score. [`RolloutScheduler`] is the same for samples that are not trained on.
+//! an `episode` takes its sample from the request to the reward, and `play` one with several turns from its opening to its score. A `table` is
+//! where either meets whoever answers it. [`RolloutScheduler`] is the same for samples that are not trained on.
 
 mod bare;
 mod context;
 mod dropped_samples;
 mod engine_weights;
+mod environment_idle;
 mod episode;
 mod group;
+mod growing_response;
 mod health;
 mod play;
 mod played;
@@ -20,6 +23,7 @@ mod segment;
 mod shaping;
 mod spans;
 mod step_batch;
+mod table;
 mod validation;
 mod verification;
 

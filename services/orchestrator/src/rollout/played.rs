@@ -1,7 +1,7 @@
 //! What is known of an episode that was played with an environment, besides its response.
 
 use evenkeel_episode::budget::UsedUp;
-use evenkeel_proto::v1::{AssistantMessage, EnvironmentMessage, MessageRole, Observed, Verdict};
+use evenkeel_proto::v1::{AssistantMessage, EnvironmentMessage, MessageRole, Observed, TurnContext, Verdict};
 use evenkeel_run_files::RolloutTurn;
 
 /// The role of turns that the model sampled.
@@ -24,9 +24,22 @@ pub(crate) struct EpisodeRecord {
     pub(crate) used_up: Option<UsedUp>,
     /// Attempts after the first.
     pub(crate) retries: u32,
+    /// Sequences that carry it: one, and one more for each turn with a prompt of its own.
+    pub(crate) sequences: u32,
+    /// Turns after the first, and those of them that the engine of the turn before sampled.
+    pub(crate) later_turns: u32,
+    pub(crate) same_engine: u32,
 }
 
 impl EpisodeRecord {
+    /// An engine has sampled a turn, where the turn before was sampled by another one or the same; empty for the first turn.
+    pub(super) fn sampled_by(&mut self, before: &str, engine: &str) {
+        if !before.is_empty() {
+            self.later_turns += 1;
+            self.same_engine += u32::from(before == engine);
+        }
+    }
+
     /// The model has said something.
     pub(super) fn sampled(&mut self, text: String, tokens: u32, message: &AssistantMessage) {
         self.sampled_turns += 1;
@@ -62,4 +75,6 @@ pub(super) struct Played {
     pub(super) answer: Vec<u32>,
     /// Whether what was before it ends within `<think>`.
     pub(super) in_thinking: bool,
+    /// The prompts of turns that have their own.
+    pub(super) contexts: Vec<TurnContext>,
 }

@@ -1,15 +1,23 @@
 //! A part of a response: what one version of the weights samples of it.
 
+use std::sync::Arc;
+
 use evenkeel_proto::SamplingSettings;
 use evenkeel_proto::v1::{FinishReason, Segment, WeightsRef};
+
+use super::group::GroupRequest;
 
 /// A part that is to be sampled.
 #[derive(Debug, Clone)]
 pub(super) struct ResponsePart {
     /// The weights that are to sample it. `None`: those that the engines have.
     pub(super) weights: Option<WeightsRef>,
-    /// The response before it; empty for the first part.
+    /// What it is sampled after, where that is not the prompt of its group.
+    pub(super) prompt: Option<Arc<[u32]>>,
+    /// The response before it, from that prompt on; empty for the first part.
     pub(super) before: Vec<Segment>,
+    /// The engine that sampled what is before it; empty where any engine will do.
+    pub(super) engine: String,
     /// How it is drawn.
     pub(super) sampling: SamplingSettings,
     /// Whether the response ends with it.
@@ -17,6 +25,11 @@ pub(super) struct ResponsePart {
 }
 
 impl ResponsePart {
+    /// What it is sampled after, in that group, before the response.
+    pub(super) fn prompt_in<'a>(&'a self, group: &'a GroupRequest) -> &'a [u32] {
+        self.prompt.as_deref().unwrap_or(&group.prompt_token_ids)
+    }
+
     /// The version that is to sample it. `None`: any.
     pub(super) fn version(&self) -> Option<u64> {
         self.weights.as_ref().map(|weights| weights.version)
@@ -37,7 +50,9 @@ mod tests {
     fn an_answer_goes_on_where_its_part_is_full_and_not_the_last() {
         let part = |is_last| ResponsePart {
             weights: None,
+            prompt: None,
             before: Vec::new(),
+            engine: String::new(),
             sampling: SamplingSettings::plain(4, 0),
             is_last,
         };

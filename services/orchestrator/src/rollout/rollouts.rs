@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
+use std::time::Duration;
 
 use evenkeel_proto::v1::WeightsRef;
 use tokio::sync::mpsc;
@@ -192,6 +193,11 @@ impl Rollouts {
             record_prompt(self.batch.run_id(), &group, None);
         }
         Some(group)
+    }
+
+    /// How long no engine had a sample because all waited for their environments, since this was last asked.
+    pub(crate) fn take_environment_idle(&self) -> Duration {
+        self.batch.environment_idle().take()
     }
 
     /// The samples that are over, and those among them that are left out.

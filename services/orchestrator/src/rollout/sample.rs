@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use evenkeel_proto::Label;
-use evenkeel_proto::v1::{FinishReason, Outcome, Segment};
+use evenkeel_proto::v1::{FinishReason, Outcome, Segment, TurnContext};
 use evenkeel_run_files::RolloutSegment;
 
 use super::played::EpisodeRecord;
@@ -62,6 +62,8 @@ pub(crate) struct Sample {
     pub(crate) engine: String,
     /// Empty where it failed, and once they were taken for the learner.
     pub(crate) segments: Vec<Segment>,
+    /// The prompts of turns that have their own.
+    pub(crate) contexts: Vec<TurnContext>,
     pub(crate) finish_reason: FinishReason,
     /// The response as the verifier got it; empty where it failed, and where nobody keeps it.
     pub(crate) text: String,
@@ -132,6 +134,12 @@ impl Sample {
     /// The parts of its shaped reward before their weights; none without a verdict.
     pub(crate) fn components(&self) -> impl Iterator<Item = (&str, f64)> {
         self.parts_of_reward().map(|(name, part)| (name, part.value))
+    }
+
+    /// The same by name, where there are several.
+    pub(super) fn several_components(&self) -> BTreeMap<String, f64> {
+        let all: BTreeMap<_, _> = self.components().map(|(name, value)| (name.to_owned(), value)).collect();
+        if all.len() > 1 { all } else { BTreeMap::new() }
     }
 
     /// The parts that its shaped reward is the weighted sum of; none without a verdict.

@@ -69,7 +69,7 @@ impl Requirements {
         if !matches!(reason, FinishReason::Stop | FinishReason::Length | FinishReason::Repetition) {
             return Err(RolloutMismatch::FinishReason(reason));
         }
-        if *rollout.prompt_token_ids != *request.prompt_token_ids {
+        if *rollout.prompt_token_ids != *part.prompt_in(request) {
             return Err(RolloutMismatch::Prompt);
         }
         let response = flatten(&rollout.segments)?;
@@ -126,6 +126,7 @@ mod tests {
             prompt_token_ids: vec![5].into(),
             task: evenkeel_tasks::Task::math(["1".to_owned()]).unwrap(),
             environment: None,
+            asked: None,
             named: None,
             data_source: "sums".into(),
             problem: ("sums#0".into(), 0),
@@ -146,7 +147,8 @@ mod tests {
     /// The whole response by that version.
     fn part(version: Option<u64>, request: &GroupRequest) -> ResponsePart {
         let weights = version.map(|version| WeightsRef::at_path(version, "sha256:ab", "/w", 0));
-        ResponsePart { weights, before: Vec::new(), sampling: request.sampling.settings.clone(), is_last: true }
+        let sampling = request.sampling.settings.clone();
+        ResponsePart { weights, prompt: None, before: Vec::new(), engine: String::new(), sampling, is_last: true }
     }
 
     fn validate(rollout: &Rollout, version: Option<u64>) -> Result<usize, RolloutMismatch> {
@@ -168,6 +170,16 @@ mod tests {
         let mut mixed = rollout();
         mixed.segments[0].policy_version = Some(7);
         assert_eq!(validate(&mixed, None), Ok(2));
+    }
+
+    #[test]
+    fn a_turn_with_a_prompt_of_its_own_is_sampled_after_that_one() {
+        let part = ResponsePart { prompt: Some(vec![8, 9].into()), ..part(Some(3), &request()) };
+        let after = |prompt: &[u32]| {
+            let rollout = Rollout { prompt_token_ids: prompt.to_vec(), ..rollout() };
+            requirements().validate(&rollout, &request(), &part)
+        };
+        assert_eq!((after(&[8, 9]), after(&[5])), (Ok(2), Err(RolloutMismatch::Prompt)));
     }
 
     #[test]

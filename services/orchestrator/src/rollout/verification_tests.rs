@@ -121,6 +121,7 @@ impl Fixture {
         let unused = "http://127.0.0.1:1".to_owned();
         let endpoints = Endpoints {
             environment: Vec::new(),
+            described: Default::default(),
             generation: unused.clone(),
             reward: vec![server.endpoint().to_owned()],
             learner: unused,

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
+use evenkeel_episode::Descriptions;
 use evenkeel_files::sha256;
 use evenkeel_hf::{ConfigFile, Folder, name, weights_digest};
 use evenkeel_proto::v1::{PauseMode, RunState, StepKind, WeightsRef};
@@ -51,6 +52,8 @@ pub struct EvaluationRequest {
     pub reward: Vec<String>,
     /// Environment workers; none where no task is done in an environment.
     pub environment: Vec<String>,
+    /// What they say of environments that do not come with the program: [`describe_environments`](crate::describe_environments).
+    pub described: Descriptions,
 }
 
 /// An evaluation in a task of its own. Dropping it stops it; what was answered is kept.
@@ -67,7 +70,7 @@ impl EvaluationRequest {
     /// # Errors
     /// Benchmarks or a model that cannot be used; a folder with answers to another evaluation, or that another process writes to.
     pub fn start(self) -> Result<EvaluationHandle, RunError> {
-        let Self { mut settings, model, adapter, output, generation, reward, environment } = self;
+        let Self { mut settings, model, adapter, output, generation, reward, environment, described } = self;
         settings.evaluation.problems = 0;
         evenkeel_config::Settings::validate(&settings)?;
         std::fs::create_dir_all(&output).map_err(RunError::file(&output))?;
@@ -79,7 +82,7 @@ impl EvaluationRequest {
         let (context, vocabulary_size) = (config.max_position_embeddings()? as usize, config.vocab_size()?);
         let (mut dataset, cancel) = (Dataset::empty(), || false);
         let problems = benchmark_problems(&settings, &mut dataset, &LoadLimits::unbounded().data(), &cancel)?;
-        let encoder = Encoder::new(&folder, tokenizer.clone(), &settings)?;
+        let encoder = Encoder::new(&folder, tokenizer.clone(), &settings, &described)?;
         let prompts = named_prompts(&problems, &settings, &mut dataset, &encoder, context, &cancel)?;
         let notes =
             stop_at_end_of_turn(&mut settings, &tokenizer).into_iter().chain(dataset.report.warning()).collect();
@@ -93,8 +96,14 @@ impl EvaluationRequest {
         replace(&output.join(DATA_FILE), &(report + "\n"))?;
 
         let (events, stop) = (Events::new(0), Stop::new());
-        let endpoints =
-            Endpoints { generation, reward, learner: String::new(), environment, verifiers: BTreeMap::new() };
+        let endpoints = Endpoints {
+            generation,
+            reward,
+            learner: String::new(),
+            environment,
+            described,
+            verifiers: BTreeMap::new(),
+        };
         let needed = benchmarks.verifiers();
         require_environments(&endpoints, &benchmarks.environments())?;
         let endpoints = with_verifiers(&endpoints, &settings.data, &needed, &LoadLimits::unbounded())?;

@@ -50,6 +50,7 @@ pub(super) fn outcome(group: &SampledGroup, is_sent: bool) -> PromptOutcome {
     }
 }
 
+/// Tokens of a response as the learner gets it, with what an environment added.
 fn length(sample: &Sample) -> u32 {
-    u32::try_from(sample.tokens).unwrap_or(u32::MAX)
+    sample.parts.iter().fold(0, |tokens, part| part.tokens.saturating_add(tokens))
 }

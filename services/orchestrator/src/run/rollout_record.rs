@@ -1,7 +1,7 @@
 //! The samples of a step as they are kept: what was sampled and judged here, with what the learner says it did with each.
 
-use evenkeel_proto::v1::{FinishReason, SampleReport, TrainReport};
-use evenkeel_run_files::{NotTrained, Rollout};
+use evenkeel_proto::v1::{FinishReason, SampleReport, TrainReport, TurnContext};
+use evenkeel_run_files::{NotTrained, Rollout, TurnPrompt};
 
 use super::prompt_record::outcome;
 use super::step_groups::SampledStep;
@@ -108,6 +108,7 @@ impl RolloutRecord {
                     false => segment.log_probabilities.clone(),
                     true => vec![0.0; segment.token_ids.len()],
                 }),
+                turn_prompts: turn_prompts(sample),
             });
         }
         Ok(())
@@ -138,6 +139,16 @@ impl RolloutRecord {
             },
         }
     }
+}
+
+/// The prompts of turns that have their own, where the tokens of the sample are kept.
+fn turn_prompts(sample: &Sample) -> Vec<TurnPrompt> {
+    let tokens = |until: usize| sample.segments[..until].iter().map(|segment| segment.token_ids.len()).sum::<usize>();
+    let prompt = |context: &TurnContext| TurnPrompt {
+        first: u32::try_from(tokens((context.segment as usize).min(sample.segments.len()))).unwrap_or(u32::MAX),
+        token_ids: context.token_ids.clone(),
+    };
+    if sample.segments.is_empty() { Vec::new() } else { sample.contexts.iter().map(prompt).collect() }
 }
 
 /// So many prompts of a step, by a hash of their numbers: which came first, or were short, makes no difference.

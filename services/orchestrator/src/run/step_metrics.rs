@@ -25,6 +25,8 @@ pub(super) struct StepTimes {
     pub(super) update_weights: Duration,
     /// All of it.
     pub(super) step: Duration,
+    /// Time within it in which no engine had a sample because all waited for their environments.
+    pub(super) environment_idle: Duration,
 }
 
 /// What the two sides of a step waited for, where steps are sampled ahead.
@@ -67,7 +69,7 @@ pub(super) fn step_values(
 ) {
     line.set(metric::STEP, line.step as f64);
     line.set(metric::EPOCH, epoch as f64);
-    rollouts(line, batch);
+    rollouts(line, batch, times.environment_idle);
     training(line, report);
     timing(line, batch, times);
 }
@@ -86,13 +88,13 @@ pub(super) fn warm_start_values(line: &mut MetricsLine, report: &TrainReport, el
     line.set(metric::STEP_TIME, elapsed.as_secs_f64());
 }
 
-fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
+fn rollouts(line: &mut MetricsLine, batch: &StepBatch, environment_idle: Duration) {
     let samples = || batch.groups.iter().flat_map(SampledGroup::samples);
     let valid = || samples().filter_map(|sample| sample.rewards().map(|rewards| (sample, rewards)));
     line.set_statistics(|of| metric::SCORE.of([&of]), Statistics::of(valid().map(|(_, rewards)| rewards.raw)));
     line.set_statistics(|of| metric::REWARDS.of([&of]), Statistics::of(valid().map(|(_, rewards)| rewards.shaped)));
     components(line, batch);
-    episodes(line, batch);
+    episodes(line, batch, environment_idle);
     line.set_statistics(
         |of| metric::PROMPT_LENGTH.of([&of]),
         Statistics::of(batch.groups.iter().map(|group| group.prompt_tokens() as f64)),
@@ -141,7 +143,7 @@ fn rollouts(line: &mut MetricsLine, batch: &StepBatch) {
 }
 
 /// What episodes with several turns did; nothing where the step has none.
-fn episodes(line: &mut MetricsLine, batch: &StepBatch) {
+fn episodes(line: &mut MetricsLine, batch: &StepBatch, environment_idle: Duration) {
     let samples = || batch.groups.iter().flat_map(SampledGroup::samples);
     let all: Vec<(&Sample, &EpisodeRecord)> =
         samples().filter_map(|sample| Some((sample, sample.episode.as_deref()?))).collect();
@@ -164,6 +166,13 @@ fn episodes(line: &mut MetricsLine, batch: &StepBatch) {
         }
     }
     line.set(metric::EPISODES_AGAIN, all.iter().map(|(_, episode)| f64::from(episode.retries)).sum::<f64>());
+    line.set(metric::ENVIRONMENT_IDLE, environment_idle.as_secs_f64());
+    let sum = |of: &dyn Fn(&EpisodeRecord) -> u32| all.iter().map(|(_, episode)| f64::from(of(episode))).sum::<f64>();
+    let later = sum(&|episode| episode.later_turns);
+    line.set(metric::SAME_ENGINE, Some(sum(&|episode| episode.same_engine) / later).filter(|_| later > 0.0));
+    if all.iter().any(|(_, episode)| episode.sequences > 1) {
+        line.set(metric::SEQUENCES, statistics(&|episode| episode.sequences.into()).mean());
+    }
     line.set_statistics(
         |of| metric::ENVIRONMENT_TIME.of([&of]),
         statistics(&|episode| episode.environment_us as f64 / 1e6),

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use evenkeel_config::Settings;
+use evenkeel_episode::Descriptions;
 use evenkeel_proto::FieldError;
 use evenkeel_rpc::client::ClientSettings;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
@@ -73,6 +74,7 @@ impl Default for OrchestratorSettings {
                 reward: vec!["http://127.0.0.1:50052".to_owned()],
                 learner: "http://127.0.0.1:50053".to_owned(),
                 environment: Vec::new(),
+                described: Descriptions::new(),
                 verifiers: BTreeMap::new(),
             },
             client: None,

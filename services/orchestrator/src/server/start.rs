@@ -14,6 +14,8 @@ use super::OrchestratorService;
 use super::confinement::confine;
 use super::registry::{Entry, Starting, service_error, stored};
 use super::request::{configured, origin, resolve};
+use crate::clients::describe_environments;
+use crate::error::RunError;
 use crate::run::{RunOptions, start_run};
 
 /// Who starts a run.
@@ -144,7 +146,10 @@ impl OrchestratorService {
         let directory = directory.map_err(service_error)?;
         let (limits, cancel) = (self.settings().limits.clone(), cancel.clone());
         let options = RunOptions { limits, cancel, accept_changed_inputs: request.accept_changed_inputs };
-        let endpoints = self.settings().endpoints.clone();
+        let mut endpoints = self.settings().endpoints.clone();
+        let describing = describe_environments(&recipe.settings, &endpoints.environment);
+        let described = tokio::runtime::Handle::current().block_on(options.cancel.run_until_cancelled(describing));
+        endpoints.described = described.unwrap_or(Err(RunError::Cancelled)).map_err(service_error)?;
         let handle = start_run(recipe, directory.clone(), endpoints, options).map_err(service_error)?;
         if let Some(page) = self.page() {
             page.attach(handle.live());

@@ -26,6 +26,8 @@ pub enum DataKind {
     Arithmetic,
     /// Programs over one number, also generated: `add 12, times 3`.
     Programs,
+    /// Products of numbers of three digits, also generated, for a model with the environment `calculator`: a few have a demonstration.
+    Products,
     /// Sums of four digits, also generated, whose demonstrations end with filler tokens as `trails` says.
     Trails,
     /// Sums as they stand and in words, also generated, for pretrained models; `word_problems` says which.
@@ -164,8 +166,9 @@ section! {
         /// What judges rows that neither name a verifier nor have a `data_source` of one: a name of `verifiers`, `math` or `code`. Empty:
         /// mathematics or code, as their columns say.
         verifier: String = String::new(),
-        /// Where every task is done in several turns that does not name an environment itself: `calculator` or `guess-number`. Absent: it is answered
-        /// in one turn. The section `turns` has the rest.
+        /// Where every task is done in several turns that does not name an environment itself: `calculator`, `guess-number`, `python`, the path of a
+        /// Python file with an environment of one's own, or `openenv:ws://HOST:PORT`. Absent: it is answered in one turn. The section `turns` has
+        /// the rest.
         #[serde(skip_serializing_if = "Option::is_none")]
         environment: Option<String> = None,
         /// Environments that rows may name in their column `environment`. Empty: the column is not looked at.
@@ -199,6 +202,7 @@ impl DataSettings {
             _ => match self.kind() {
                 DataKind::Arithmetic => "arithmetic",
                 DataKind::Programs => "programs",
+                DataKind::Products => "products",
                 DataKind::Trails => "trails",
                 DataKind::WordProblems => "word-problems",
                 DataKind::Files => DATA,

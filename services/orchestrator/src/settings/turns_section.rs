@@ -12,6 +12,9 @@ use serde::{Deserialize, Serialize};
 use super::section::section;
 use super::{LoopSettings, StepOrder};
 
+/// Most turns with a prompt of their own: the learner takes no more sequences of a response.
+const MOST_REWRITTEN: u32 = 64;
+
 /// How the model is told of its tools.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
@@ -42,6 +45,8 @@ pub enum EarlierTurns {
     AsTemplate,
     /// They stay in the context as they were sampled, reasoning included.
     Keep,
+    /// They are written as the template has it: each turn has a prompt of its own, and is trained on after that prompt.
+    Rewrite,
 }
 
 section! {
@@ -49,7 +54,7 @@ section! {
     /// no effect.
     #[derive(Copy)]
     pub struct TurnsSettings {
-        /// Turns that an episode may have, at least 1.
+        /// Turns that an episode may have, at least 1, and at most 64 with `earlier_turns = "rewrite"`.
         max_turns: u32 = 8,
         /// Tokens that one turn may sample; 0 for no limit of its own. `sampling.max_tokens` limits the whole response: what all turns sample,
         /// and what is added between them.
@@ -63,7 +68,8 @@ section! {
         #[serde(skip_serializing_if = "Option::is_none")]
         tool_calls: Option<ToolCallSetting> = None,
         /// What becomes of earlier turns that the chat template would write otherwise than they were sampled, as templates do that strip reasoning:
-        /// `as-template` refuses such a template, with `keep` they stay in the context as they were sampled.
+        /// `as-template` refuses such a template, with `keep` they stay in the context as they were sampled, with `rewrite` each turn has a
+        /// prompt of its own as the template renders it. An episode then has several sequences, and counts as one response.
         earlier_turns: EarlierTurns = EarlierTurns::AsTemplate,
         /// Time limit of one answer of an environment. Waiting for a worker does not count.
         #[serde(with = "HumanDuration")]
@@ -80,6 +86,9 @@ section! {
 impl Settings for TurnsSettings {
     fn validate(&self) -> Result<(), FieldError> {
         at_least_one(&[("max_turns", self.max_turns.into()), ("attempts", self.attempts.into())])?;
+        let rewrites = self.earlier_turns == EarlierTurns::Rewrite;
+        let allowed = format!("at most {MOST_REWRITTEN} with earlier_turns = \"rewrite\"");
+        FieldError::ensure(!rewrites || self.max_turns <= MOST_REWRITTEN, "max_turns", self.max_turns, allowed)?;
         let tokens = self.max_observation_tokens;
         FieldError::ensure(tokens >= 16, "max_observation_tokens", tokens, "at least 16")?;
         at_least_1ms(&[("step_deadline", self.step_deadline), ("episode_deadline", self.episode_deadline)])
@@ -125,7 +134,7 @@ impl LoopSettings {
     pub(super) fn validate_turns(&self) -> Result<(), FieldError> {
         let named = self.data.environment.iter().chain(&self.data.environments);
         for name in named.clone() {
-            evenkeel_episode::BuiltIn::named("data.environment", name)?;
+            evenkeel_episode::Origin::of("data.environment", name)?;
         }
         if named.count() == 0 {
             return Ok(());
@@ -151,6 +160,10 @@ mod tests {
             ("environments = [\"x\"]", "`data.environment` is \"x\" in"),
             ("raw = true", "`data.raw` is true in test, allowed: false with data.environment"),
             ("[turns]\nmax_turns = 0", "`turns.max_turns` is 0 in test, allowed: at least 1"),
+            (
+                "[turns]\nmax_turns = 65\nearlier_turns = \"rewrite\"",
+                "`turns.max_turns` is 65 in test, allowed: at most 64 with earlier_turns",
+            ),
             ("[turns]\nmax_observation_tokens = 3", "`turns.max_observation_tokens` is 3 in test"),
             ("[turns]\nstep_deadline = \"0s\"", "`turns.step_deadline` is 0s in test"),
             ("[turns]\ntools = \"none\"", "`turns.tools` is \"none\" in test, allowed: "),

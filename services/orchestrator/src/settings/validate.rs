@@ -101,7 +101,11 @@ impl DataSettings {
                 return Err(FieldError::new("sources", "present", "absent if data.files is set"));
             }
             DataKind::Files => {}
-            DataKind::Arithmetic | DataKind::Programs | DataKind::Trails | DataKind::WordProblems => {
+            DataKind::Arithmetic
+            | DataKind::Programs
+            | DataKind::Products
+            | DataKind::Trails
+            | DataKind::WordProblems => {
                 const ALLOWED: &str = "absent with this data.kind, which makes its own problems";
                 for (field, files) in lists {
                     if let Some(first) = files.first() {

@@ -4,6 +4,7 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
 
 mod chromium;
+mod episode;
 #[path = "../suite/support/mod.rs"]
 #[allow(dead_code, reason = "shared with the other tests")]
 mod support;
@@ -25,6 +26,7 @@ fn main() {
     let can_run = Chromium::is_installed();
     let tests = [
         Trial::test("a_run_is_followed_in_a_browser_and_answers_stay_text", || in_runtime(follow_a_run())),
+        Trial::test("an_episode_is_followed_turn_by_turn", || in_runtime(episode::follow())),
         Trial::test("reports_of_many_steps_open_at_once", || in_runtime(weight::open_heavy_pages())),
     ];
     let kind = if can_run { "" } else { "needs chromium" };

@@ -1,117 +1,15 @@
 //! Episodes with several turns: what is sampled, what is added, what is trained on, and what becomes of an environment's failures.
 
-use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use evenkeel_model::fresh::{FreshModel, FreshShape, write_fresh_model};
-use evenkeel_orchestrator::{
-    Endpoints, LoopSettings, ResolvedRecipe, RunError, RunHandle, RunOptions, RunOutcome, start_run,
-};
-use evenkeel_proto::v1::{EpisodeFailure, GenerateItem, SegmentSource, TrainGroup};
+use evenkeel_orchestrator::{EarlierTurns, LoopSettings, ResolvedRecipe, RunOptions, start_run};
+use evenkeel_proto::v1::{EpisodeFailure, GenerateItem, SegmentSource};
 use evenkeel_run_files::{RunDirectory, read_rollouts};
 
-use crate::support::environment::{FakeEnvironment, Fault};
+use crate::support::calculator::{TEMPLATE, Table, settings};
+use crate::support::environment::Fault;
 use crate::support::generation::text_of;
-use crate::support::{Cluster, LEARNER, bounded, finish, lines, metrics, mix, recipe, until};
-
-/// Says who spoke, names the tools, and ends every turn with `<eos>`.
-const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
-    {% for m in messages %}{{ m.role }}\n{{ m.content }}\
-    {% for c in m.tool_calls or [] %}<tool_call>{{ c.function | tojson }}</tool_call>{% endfor %}<eos>\n{% endfor %}\
-    {% if add_generation_prompt %}assistant\n{% endif %}";
-
-/// A model folder with a chat template.
-fn model(folder: &Path) -> PathBuf {
-    let shape = FreshShape {
-        hidden_size: 32,
-        intermediate_size: 32,
-        layers: 1,
-        heads: 1,
-        context_tokens: 512,
-        ..FreshShape::default()
-    };
-    let model = folder.join("model");
-    write_fresh_model(&model, &FreshModel { shape, seed: 0 }).unwrap();
-    std::fs::write(model.join("chat_template.jinja"), TEMPLATE).unwrap();
-    model
-}
-
-/// Sums with the calculator.
-fn settings() -> LoopSettings {
-    let mut settings = recipe();
-    settings.run.steps = 3;
-    settings.run.rollout_tokens = true;
-    settings.sampling.max_tokens = 240;
-    settings.data.environment = Some("calculator".to_owned());
-    settings.turns.step_deadline = Duration::from_secs(2);
-    settings
-}
-
-/// What the model says in a turn: it calls the calculator, and gives an answer that is right for some seeds.
-fn turn(item: &GenerateItem) -> Option<String> {
-    let prompt = text_of(&item.prompt_token_ids);
-    let (_, asked) = prompt.rsplit_once("user\n")?;
-    let (sum, _) = asked.split_once('=')?;
-    let (a, b) = sum.split_once('+')?;
-    let (a, b): (u64, u64) = (a.parse().ok()?, b.parse().ok()?);
-    let sampled = |source: i32| source == i32::from(SegmentSource::Sampled);
-    let turns = item.prefix_segments.iter().filter(|segment| sampled(segment.source)).count();
-    let before: usize = item.prefix_segments.iter().map(|segment| segment.token_ids.len()).sum();
-    let seed = item.sampling.as_ref().and_then(|sampling| sampling.seed).unwrap();
-    let said = match turns {
-        0 => format!("<tool_call>{{\"name\":\"calculator\",\"arguments\":{{\"expression\":\"{a}+{b}\"}}}}</tool_call>"),
-        _ => format!("\\boxed{{{}}}", a + b + mix(seed) % 2),
-    };
-    // The service writes what is missing behind the prefix.
-    Some("x".repeat(before) + &said)
-}
-
-/// Services with an environment worker.
-struct Table {
-    cluster: Cluster,
-    environment: FakeEnvironment,
-    folder: tempfile::TempDir,
-    model: PathBuf,
-}
-
-impl Table {
-    async fn start(most: u64) -> Self {
-        let (cluster, environment) = (Cluster::start().await, FakeEnvironment::start(most).await);
-        *cluster.generation.state.answers.lock().unwrap() = Some(Box::new(turn));
-        let folder = tempfile::tempdir().unwrap();
-        let model = model(folder.path());
-        Self { cluster, environment, folder, model }
-    }
-
-    fn path(&self, name: &str) -> PathBuf {
-        self.folder.path().join(name)
-    }
-
-    fn endpoints(&self) -> Endpoints {
-        Endpoints { environment: vec![self.environment.server.endpoint().to_owned()], ..self.cluster.endpoints() }
-    }
-
-    fn begin(&self, name: &str, settings: &LoopSettings) -> Result<RunHandle, RunError> {
-        let recipe = ResolvedRecipe::new(settings.clone(), self.model.clone()).unwrap();
-        let directory = RunDirectory::create(&self.path(name), recipe.record()).unwrap();
-        start_run(recipe, directory, self.endpoints(), RunOptions::default())
-    }
-
-    /// Runs to its end.
-    async fn run(&self, name: &str, settings: &LoopSettings) -> Result<PathBuf, RunError> {
-        let (_, result) = finish(self.begin(name, settings)?).await;
-        assert_eq!(result?.0, RunOutcome::Completed);
-        Ok(self.path(name))
-    }
-
-    fn script(&self, script: impl Fn(&str, &str, u32) -> Option<Fault> + Send + Sync + 'static) {
-        *self.environment.state.script.lock().unwrap() = Some(Box::new(script));
-    }
-
-    fn groups(&self) -> Vec<TrainGroup> {
-        self.cluster.learner.state.groups.lock().unwrap().values().flatten().cloned().collect()
-    }
-}
+use crate::support::{LEARNER, bounded, finish, lines, metrics, mix, until};
 
 /// The lines of an undisturbed run.
 async fn undisturbed(settings: &LoopSettings) -> Vec<String> {
@@ -147,11 +45,14 @@ async fn an_episode_is_one_sequence_of_which_the_sampled_tokens_are_trained_on()
             let samples = groups.iter().flat_map(|group| &group.samples);
             let sample = samples.into_iter().find(|sample| sample.sample_id == item.sample_id).unwrap();
             assert_eq!(item.prefix_segments, sample.segments[..2]);
+            assert_eq!(item.preferred_engine, "fake", "it goes back to the engine of the turn before");
             compared += 1;
         }
         assert_eq!(compared, 3 * 16);
         for line in metrics(&path) {
             assert_eq!((line.get("episodes/turns/mean"), line.get("episodes/tool_errors")), (Some(2.0), Some(0.0)));
+            assert_eq!((line.get("episodes/same_engine"), line.get("episodes/sequences/mean")), (Some(1.0), None));
+            assert!(line.get("timing_s/environment_idle").is_some_and(|idle| idle >= 0.0));
             let (length, added) =
                 (line.get("response_length/mean").unwrap(), line.get("episodes/added_tokens/mean").unwrap());
             let samples: Vec<_> = groups.iter().flat_map(|group| &group.samples).collect();
@@ -327,6 +228,120 @@ async fn what_an_environment_needs_is_refused_before_the_first_sample() {
         let directory = RunDirectory::create(&table.path("c"), recipe.record()).unwrap();
         let refused = start_run(recipe, directory, table.cluster.endpoints(), RunOptions::default()).err().unwrap();
         assert!(refused.to_string().contains("endpoints.environment is absent"), "{refused}");
+    })
+    .await;
+}
+
+/// The same as [`turn`] with reasoning in every turn, from the prompt of each, which no prefix follows.
+fn thoughtful_turn(item: &GenerateItem) -> Option<String> {
+    assert!(item.prefix_segments.is_empty(), "each turn has a prompt of its own");
+    let prompt = text_of(&item.prompt_token_ids);
+    let (_, asked) = prompt.rsplit_once("user\n")?;
+    let (a, b) = asked.split_once('=')?.0.split_once('+')?;
+    let (a, b): (u64, u64) = (a.parse().ok()?, b.parse().ok()?);
+    let seed = item.sampling.as_ref().and_then(|sampling| sampling.seed).unwrap();
+    let said = match asked.contains("tool\n") {
+        false => {
+            format!("<tool_call>{{\"name\":\"calculator\",\"arguments\":{{\"expression\":\"{a}+{b}\"}}}}</tool_call>")
+        }
+        true => format!("\\boxed{{{}}}", a + b + mix(seed) % 2),
+    };
+    Some(format!("<think>Hm {a}</think>{said}"))
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_the_template_rewrites_turns_each_may_have_a_prompt_of_its_own_and_the_episode_is_one_sample() {
+    bounded(async {
+        let mut settings = settings();
+        settings.turns.earlier_turns = EarlierTurns::Rewrite;
+        let run = async |name: &str| {
+            let table = Table::start(64).await;
+            *table.cluster.generation.state.answers.lock().unwrap() = Some(Box::new(thoughtful_turn));
+            let path = table.run(name, &settings).await.unwrap();
+            (table, path)
+        };
+        let (table, path) = run("run").await;
+        let seen = table.cluster.generation.state.seen.lock().unwrap().clone();
+        let groups = table.groups();
+        for group in &groups {
+            assert_eq!(group.samples.len(), 4, "an episode is one sample of its group");
+            for sample in &group.samples {
+                let texts: Vec<_> = sample.segments.iter().map(|segment| text_of(&segment.token_ids)).collect();
+                assert!(texts.len() == 2 && texts.iter().all(|text| text.starts_with("<think>Hm ")), "{texts:?}");
+                let [context] = &sample.contexts[..] else { panic!("{:?}", sample.contexts) };
+                let prompt = text_of(&context.token_ids);
+                assert_eq!(context.segment, 1);
+                assert!(!prompt.contains("<think>"), "the template leaves reasoning out: {prompt}");
+                assert!(prompt.contains("tool\n") && prompt.ends_with("assistant\n"), "{prompt}");
+                let asked: Vec<_> = seen.iter().filter(|item| item.sample_id == sample.sample_id).collect();
+                assert_eq!(asked.len(), 2);
+                assert_eq!(
+                    (&asked[0].prompt_token_ids, &asked[1].prompt_token_ids),
+                    (&group.prompt_token_ids, &context.token_ids)
+                );
+                let seeds: Vec<_> = asked.iter().map(|item| item.sampling.as_ref().unwrap().seed).collect();
+                assert_ne!(seeds[0], seeds[1]);
+            }
+        }
+        for line in metrics(&path) {
+            assert_eq!((line.get("episodes/sequences/mean"), line.get("episodes/turns/mean")), (Some(2.0), Some(2.0)));
+            assert_eq!(line.get("episodes/added_tokens/mean"), Some(0.0));
+        }
+        let kept = read_rollouts(&path, 1).unwrap();
+        let sample = &groups.iter().find(|group| group.group_id == "train/1/0").unwrap().samples[0];
+        let tokens = sample.segments[0].token_ids.len() as u32;
+        let prompts: Vec<_> = kept[0].turn_prompts.iter().map(|prompt| (prompt.first, &prompt.token_ids)).collect();
+        assert_eq!(prompts, [(tokens, &sample.contexts[0].token_ids)]);
+        assert_eq!(lines(&run("again").await.1), lines(&path));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_warm_start_imitates_turns_after_what_the_environment_said() {
+    bounded(async {
+        let table = Table::start(64).await;
+        let call = |sum: &str| format!("<tool_call>{{\"name\": \"calculator\", \"arguments\": {{\"expression\": \"{sum}\"}}}}</tool_call>");
+        let rows: String = (10..30)
+            .map(|a| {
+                let turns = [call(&format!("{a}+7")), format!("\\boxed{{{}}}", a + 7)];
+                let row = serde_json::json!({"prompt": format!("{a}+7=\n"), "answer": (a + 7).to_string(), "demonstration": turns});
+                format!("{row}\n")
+            })
+            .collect();
+        let file = table.folder.path().join("rows.jsonl");
+        std::fs::write(&file, &rows).unwrap();
+        let mut settings = settings();
+        settings.run.steps = 1;
+        settings.data.files = vec![file.clone()];
+        settings.evaluation.problems = 2;
+        (settings.warm_start.steps, settings.warm_start.examples_per_step) = (2, 16);
+        table.run("run", &settings).await.unwrap();
+        let examples = table.cluster.learner.state.examples.lock().unwrap().clone();
+        assert_eq!(examples.len(), 32);
+        let (mut first, mut second) = (0, 0);
+        for example in examples {
+            let (prompt, said) = (text_of(&example.prompt_token_ids), text_of(&example.response_token_ids));
+            assert_eq!(example.response_token_ids.last(), Some(&1), "the end of the turn is learnt");
+            assert!(prompt.ends_with("assistant\n"), "{prompt}");
+            match said.strip_prefix("\\boxed{") {
+                None => {
+                    assert!(said.starts_with("<tool_call>") && !prompt.contains("tool\n"), "{prompt}{said}");
+                    first += 1;
+                }
+                Some(result) => {
+                    let result = result.trim_end_matches('}');
+                    assert!(prompt.contains(&format!("</tool_call>\ntool\n{result}\nassistant\n")), "{prompt}{said}");
+                    second += 1;
+                }
+            }
+        }
+        assert!(first > 4 && second > 4, "turns are drawn alike: {first} and {second}");
+
+        // One that goes on after the end of its episode is no demonstration.
+        std::fs::write(&file, rows.replace("<tool_call>", "").replace("</tool_call>", "")).unwrap();
+        let error = table.begin("refused", &settings).err().unwrap().to_string();
+        assert!(error.contains("demonstration of `") && error.contains("the environment ends the episode"), "{error}");
     })
     .await;
 }

@@ -291,6 +291,7 @@ async fn an_evaluation_without_a_run_has_the_same_accuracies_and_can_be_continue
         let endpoints = cluster.endpoints();
         let request = |settings: &LoopSettings| EvaluationRequest {
             environment: Vec::new(),
+            described: Default::default(),
             settings: settings.clone(),
             model: model.clone(),
             adapter: None,

@@ -80,7 +80,7 @@ async fn an_engine_that_answers_as_the_base_of_its_adapter_ends_the_run() {
         let cluster = Cluster::start().await;
         cluster.learner.state.trains_adapters.store(true, Ordering::Relaxed);
         let weights = cluster.run(&path, &recipe()).await.1.unwrap().1.weights.unwrap();
-        assert_eq!((weights.state, weights.excluded, weights.suspicions), (ProofState::Proven, 6, 6));
+        assert_eq!((weights.state, weights.excluded, weights.suspicions), (ProofState::Proven, 7, 7));
     })
     .await;
 }

@@ -234,6 +234,7 @@ async fn what_cannot_be_is_refused_before_anything_starts() {
     type Change = dyn Fn(&mut LoopSettings, &mut Endpoints);
     let endpoints = || Endpoints {
         environment: Vec::new(),
+        described: Default::default(),
         generation: "http://a:1".into(),
         reward: vec!["http://b:1".into()],
         learner: "http://c:1".into(),

@@ -3,9 +3,10 @@
 use multiversion::multiversion;
 
 use super::matmul::matmul;
+use super::rows_of_weights::with_rows;
 use super::simd::{exp, lane_sum, lane_sums, max};
 use super::view::{Store, View};
-use super::{Cpu, Matrix, with_values};
+use super::{Cpu, Matrix};
 use crate::error::Result;
 use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
 
@@ -17,16 +18,13 @@ impl Head for Cpu {
         let mut scores = Scores { logp: vec![0.0; hidden.rows()], entropy: vec![0.0; hidden.rows()] };
         let vocabulary = input.weight.dim(0)?;
         let mut kept = None;
-        with_values(input.weight, |weight| {
-            let weight = View::of_matrix(weight, input.weight);
-            for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
-                let logits = logits(hidden, weight, first, rows, input.temperature);
-                let range = first..first + rows;
-                let (logp, entropy) = (&mut scores.logp[range.clone()], &mut scores.entropy[range.clone()]);
-                score(&logits, vocabulary, &input.targets[range], logp, entropy);
-                kept = (rows == hidden.rows()).then_some(logits);
-            }
-        })?;
+        for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
+            let logits = logits(hidden, input, first, rows)?;
+            let range = first..first + rows;
+            let (logp, entropy) = (&mut scores.logp[range.clone()], &mut scores.entropy[range.clone()]);
+            score(&logits, vocabulary, &input.targets[range], logp, entropy);
+            kept = (rows == hidden.rows()).then_some(logits);
+        }
         Ok((scores, kept))
     }
 
@@ -41,38 +39,44 @@ impl Head for Cpu {
     ) -> Result<Matrix> {
         let (vocabulary, width) = input.weight.dims2()?;
         let mut dhidden = Matrix::uninitialized(hidden.rows(), width);
-        with_values(input.weight, |weight| {
-            let weight = View::of_matrix(weight, input.weight);
-            for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
-                let again = || logits(hidden, weight, first, rows, input.temperature);
-                let mut logits = kept.take().unwrap_or_else(again);
-                let range = first..first + rows;
-                let rows_of = RowGradients {
-                    targets: &input.targets[range.clone()],
-                    entropy: &scores.entropy[range.clone()],
-                    dlogp: &coefficients.logp[range.clone()],
-                    dentropy: &coefficients.entropy[range],
-                    temperature: input.temperature,
-                };
-                gradients(&mut logits, vocabulary, rows_of);
-                let dlogits = View::rows_of(&logits, rows, vocabulary, vocabulary);
-                let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
-                if let Some(grad) = grad.as_deref_mut() {
-                    matmul(grad, width, dlogits.t(), hidden, 1.0, Store::Add);
-                }
-                matmul(&mut dhidden[first * width..], width, dlogits, weight, 1.0, Store::Set);
+        for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
+            let mut logits = match kept.take() {
+                Some(kept) => kept,
+                None => logits(hidden, input, first, rows)?,
+            };
+            let range = first..first + rows;
+            let rows_of = RowGradients {
+                targets: &input.targets[range.clone()],
+                entropy: &scores.entropy[range.clone()],
+                dlogp: &coefficients.logp[range.clone()],
+                dentropy: &coefficients.entropy[range],
+                temperature: input.temperature,
+            };
+            gradients(&mut logits, vocabulary, rows_of);
+            let dlogits = View::rows_of(&logits, rows, vocabulary, vocabulary);
+            let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
+            if let Some(grad) = grad.as_deref_mut() {
+                matmul(grad, width, dlogits.t(), hidden, 1.0, Store::Add);
             }
-        })?;
+            let dhidden = &mut dhidden[first * width..];
+            with_rows(input.weight, |row, block| {
+                let store = if row > 0 { Store::Add } else { Store::Set };
+                matmul(dhidden, width, dlogits.columns(row, block.rows), block, 1.0, store);
+            })?;
+        }
         Ok(dhidden)
     }
 }
 
-fn logits(hidden: &Matrix, weight: View<'_>, first: usize, rows: usize, temperature: f32) -> Matrix {
-    let (vocabulary, width) = (weight.rows, weight.columns);
+/// The logits of some rows, of which there is at least one.
+fn logits(hidden: &Matrix, input: HeadInput<'_>, first: usize, rows: usize) -> Result<Matrix> {
+    let (vocabulary, width) = input.weight.dims2()?;
     let mut logits = Matrix::uninitialized(rows, vocabulary);
     let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
-    matmul(&mut logits, vocabulary, hidden, weight.t(), 1.0 / temperature, Store::Set);
-    logits
+    with_rows(input.weight, |row, block| {
+        matmul(&mut logits[row..], vocabulary, hidden, block.t(), 1.0 / input.temperature, Store::Set);
+    })?;
+    Ok(logits)
 }
 
 /// With m the largest logit and S the sum of e^(z - m): ln p = z - m - ln S and H = ln S - sum e^(z - m) (z - m) / S.

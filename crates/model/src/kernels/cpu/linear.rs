@@ -3,6 +3,7 @@
 use candle_core::Tensor;
 
 use super::matmul::{matmul, reads_weights_by_rows};
+use super::rows_of_weights::with_rows;
 use super::view::{Store, View};
 use super::{Cpu, Matrix, simd, with_values};
 use crate::error::Result;
@@ -17,20 +18,19 @@ impl Linear for Cpu {
             None => Matrix::uninitialized(rows, out),
         };
         let store = if add.is_some() { Store::Add } else { Store::Set };
-        let strides = weight.stride().to_vec();
-        with_values(weight, |values| {
-            let weight =
-                View { data: values, rows: out, columns: input, row_stride: strides[0], column_stride: strides[1] };
-            let least = if reads_weights_by_rows() { 1 } else { least_rows(out) };
+        with_rows(weight, |first, block| {
+            // Each row of a weight is a column of the result.
+            let least = if reads_weights_by_rows() || block.rows < out { 1 } else { least_rows(out) };
             if rows >= least {
-                return matmul(&mut y, out, View::rows_of(x, rows, input, input), weight.t(), 1.0, store);
+                let x = View::rows_of(x, rows, input, input);
+                return matmul(&mut y[first.min(rows * out)..], out, x, block.t(), 1.0, store);
             }
             // Padded with rows of zeros, whose results are discarded.
             let mut padded_x = Matrix::zeros(least, input);
             padded_x[..x.len()].copy_from_slice(x);
             let mut padded_y = Matrix::zeros(least, out);
             padded_y[..y.len()].copy_from_slice(&y);
-            matmul(&mut padded_y, out, View::rows_of(&padded_x, least, input, input), weight.t(), 1.0, store);
+            matmul(&mut padded_y, out, View::rows_of(&padded_x, least, input, input), block.t(), 1.0, store);
             let kept = y.len();
             y.copy_from_slice(&padded_y[..kept]);
         })?;
@@ -44,11 +44,13 @@ impl Linear for Cpu {
         let (out, input) = weight.dims2()?;
         let store = if into.is_some() { Store::Add } else { Store::Set };
         let mut dx = into.unwrap_or_else(|| Matrix::uninitialized(dy.rows(), input));
-        let strides = weight.stride().to_vec();
-        with_values(weight, |values| {
-            let weight =
-                View { data: values, rows: out, columns: input, row_stride: strides[0], column_stride: strides[1] };
-            matmul(&mut dx, input, View::rows_of(dy, dy.rows(), out, out), weight, 1.0, store);
+        with_rows(weight, |first, block| {
+            if dy.rows() == 0 {
+                return;
+            }
+            // Rows of a weight are the terms of each sum.
+            let dy = View::rows_of(dy, dy.rows(), out, out).columns(first, block.rows);
+            matmul(&mut dx, input, dy, block, 1.0, if first > 0 { Store::Add } else { store });
         })?;
         Ok(dx)
     }

@@ -11,6 +11,7 @@ mod matrix;
 mod norm;
 mod rotary;
 mod rows;
+mod rows_of_weights;
 mod simd;
 mod sums;
 mod swiglu;
@@ -121,9 +122,11 @@ fn with_values<R>(tensor: &Tensor, f: impl FnOnce(&[f32]) -> R) -> Result<R> {
     let (storage, layout) = tensor.storage_and_layout();
     match &*storage {
         Storage::Cpu(CpuStorage::F32(values)) => Ok(f(&values[layout.start_offset()..])),
-        _ => {
-            let found = format!("{:?} on {:?}", tensor.dtype(), tensor.device().location());
-            Err(ModelError::input("tensor for the CPU kernels", found, "F32 on a CPU"))
-        }
+        _ => Err(refused(tensor, "F32 on a CPU")),
     }
+}
+
+fn refused(tensor: &Tensor, allowed: &str) -> ModelError {
+    let found = format!("{:?} on {:?}", tensor.dtype(), tensor.device().location());
+    ModelError::input("tensor for the CPU kernels", found, allowed)
 }

@@ -2,7 +2,8 @@
 
 use candle_core::Tensor;
 
-use super::{Cpu, Matrix, simd, with_values};
+use super::rows_of_weights::copy_rows;
+use super::{Cpu, Matrix, simd};
 use crate::error::Result;
 use crate::kernels::Rows;
 
@@ -10,11 +11,7 @@ impl Rows for Cpu {
     fn embed(&self, table: &Tensor, ids: &[u32]) -> Result<Matrix> {
         let (_, width) = table.dims2()?;
         let mut x = Matrix::uninitialized(ids.len(), width);
-        with_values(table, |table| {
-            for (row, &id) in ids.iter().enumerate() {
-                x.row_mut(row).copy_from_slice(&table[id as usize * width..][..width]);
-            }
-        })?;
+        copy_rows(table, ids.iter().map(|&id| id as usize).zip(x.chunks_exact_mut(width.max(1))))?;
         Ok(x)
     }
 

@@ -6,7 +6,7 @@ use crate::server::role::Role;
 pub(super) const OPEN: &str = "grpc.health.v1.Health/";
 
 /// The least role by method.
-const METHODS: [(&str, Role); 28] = [
+const METHODS: [(&str, Role); 32] = [
     ("evenkeel.v1.Environment/Run", Role::Admin),
     ("evenkeel.v1.Environment/GetStatus", Role::Reader),
     ("evenkeel.v1.Generation/Generate", Role::Orchestrator),
@@ -33,6 +33,10 @@ const METHODS: [(&str, Role); 28] = [
     ("evenkeel.v1.Reward/Verify", Role::Admin),
     ("evenkeel.v1.Reward/VerifyOne", Role::Admin),
     ("evenkeel.v1.Reward/GetStatus", Role::Reader),
+    ("evenkeel.v1.Weights/Describe", Role::Agent),
+    ("evenkeel.v1.Weights/Read", Role::Agent),
+    ("evenkeel.v1.WeightsAgent/Pull", Role::Agent),
+    ("evenkeel.v1.WeightsAgent/GetStatus", Role::Reader),
     ("grpc.reflection.v1.ServerReflection/ServerReflectionInfo", Role::Service),
     ("grpc.reflection.v1alpha.ServerReflection/ServerReflectionInfo", Role::Service),
 ];

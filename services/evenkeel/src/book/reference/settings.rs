@@ -6,6 +6,7 @@ use evenkeel_config::{human, to_table};
 use evenkeel_learner::LearnerSettings;
 use evenkeel_orchestrator::{OrchestratorSettings, VerifierSettings};
 use evenkeel_reward::gateway::GatewaySettings;
+use evenkeel_weights::WeightsAgentSettings;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
@@ -139,6 +140,7 @@ fn page() -> String {
         &[server, client, ("page", "As [page](#page) of a recipe.")],
     );
     text += &tables::<GatewaySettings>("serve gateway: ", &[server, client]);
+    text += &tables::<WeightsAgentSettings>("serve weights: ", &[server, client]);
     text += &tables::<TinkerService>(
         "serve tinker: ",
         &[

@@ -15,6 +15,7 @@ mod score_within_step;
 mod skipped;
 mod start;
 mod steps;
+mod weights_files;
 
 use std::path::Path;
 
@@ -33,7 +34,7 @@ use crate::support::{group, learner, settings};
 
 /// A learner behind its API, with the folder that it writes to.
 struct TestService {
-    _server: RunningServer,
+    server: RunningServer,
     client: LearnerClient<Channel>,
     hash: String,
     folder: tempfile::TempDir,
@@ -78,10 +79,14 @@ async fn start_from_with(
     let server = bind(settings).await.unwrap().spawn();
     let channel = Channel::from_shared(server.endpoint().to_owned()).unwrap().connect().await.unwrap();
     let client = LearnerClient::new(channel);
-    TestService { _server: server, client, hash, folder }
+    TestService { server, client, hash, folder }
 }
 
 impl TestService {
+    fn endpoint(&self) -> String {
+        self.server.endpoint().to_owned()
+    }
+
     fn header(&self, kind: TrainKind, step: u64, base_version: u64, count: u32) -> TrainHeader {
         let (groups, examples) = if kind == TrainKind::Grpo { (count, 0) } else { (0, count) };
         TrainHeader {

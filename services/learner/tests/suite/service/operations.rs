@@ -8,7 +8,10 @@ use evenkeel_proto::v1::{
 use evenkeel_rpc::error::{Reason, has_reason};
 use tonic::{Code, Status};
 
-use super::{TestService, item, message, start, start_with};
+use evenkeel_learner::{LearnerSettings, PublishOptions, RankEnd, RankSettings, follow};
+
+use super::{TestService, item, message, start, start_from_with, start_with};
+use crate::support::{learner, settings};
 
 impl TestService {
     async fn operate(&mut self, sequence: u64, kind: Kind) -> Result<OperateResponse, Status> {
@@ -160,4 +163,91 @@ async fn names_are_not_written_over_unasked_and_none_leaves_its_folder() {
     service.operate(7, Kind::Save(overwrite)).await.unwrap();
     let load = LoadOperation { name: "b".into(), version: 9, ..LoadOperation::default() };
     assert_eq!(service.operate(8, Kind::Load(load)).await.unwrap_err().code(), Code::NotFound);
+}
+
+/// Two ranks of one learner, and the end of the one that follows.
+async fn start_two_ranks() -> (TestService, tokio::task::JoinHandle<RankEnd>) {
+    let folder = tempfile::tempdir().unwrap();
+    let model = learner(settings()).publish(folder.path(), PublishOptions::default()).unwrap().path;
+    let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let rank = |rank| {
+        let address = Some(format!("127.0.0.1:{port}"));
+        Some(RankSettings { count: 2, rank: Some(rank), address, ..RankSettings::default() })
+    };
+    let mut training = settings();
+    training.ranks = rank(1);
+    let place = training.rank_place().unwrap().unwrap();
+    let second = LearnerSettings { model: model.clone(), training, ..LearnerSettings::default() };
+    let following = tokio::spawn(async move { follow(second, place, std::future::pending()).await.unwrap() });
+    let service = start_from_with(folder, &model, settings(), |first| first.training.ranks = rank(0)).await;
+    (service, following)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_ranks_say_and_publish_what_one_process_does() {
+    let many = || {
+        let data = (0..11).map(data).collect();
+        Kind::Accumulate(AccumulateOperation { data, loss: "cross_entropy".into(), ..AccumulateOperation::default() })
+    };
+    let only_scored = || {
+        let scored = AccumulateOperation {
+            data: vec![data(4)],
+            forward_only: true,
+            loss: "cross_entropy".into(),
+            ..AccumulateOperation::default()
+        };
+        Kind::Accumulate(scored)
+    };
+    let load = |version, optimizer| {
+        Kind::Load(LoadOperation { name: "a".into(), optimizer, version, ..LoadOperation::default() })
+    };
+    let publish = || Kind::Publish(PublishOperation {});
+    let abandon = || Kind::Abandon(AbandonOperation { reason: "no room for the rest".into() });
+    let all = || {
+        [
+            begin(10),
+            many(),
+            accumulate(2),
+            only_scored(),
+            apply(),
+            publish(),
+            save("a"),
+            many(),
+            apply(),
+            load(20, false),
+            many(),
+            apply(),
+        ]
+        .into_iter()
+        .chain([
+            abandon(),
+            apply(),
+            load(30, true),
+            accumulate(5),
+            apply(),
+            publish(),
+            begin(40),
+            many(),
+            apply(),
+            publish(),
+        ])
+    };
+    let said = async |service: &mut TestService| {
+        let mut said = Vec::new();
+        for (number, kind) in all().enumerate() {
+            said.push(match service.operate(number as u64 + 1, kind).await {
+                Ok(OperateResponse { accumulated, applied, weights, version, .. }) => {
+                    format!("{version} {accumulated:?} {applied:?} {:?}", weights.map(|weights| weights.digest))
+                }
+                Err(error) => error.message().to_owned(),
+            });
+        }
+        said
+    };
+    let alone = said(&mut start().await).await;
+    assert!(alone[13].contains("no room for the rest") && alone.iter().all(|said| !said.contains("rank")), "{alone:?}");
+    let (mut service, following) = start_two_ranks().await;
+    assert_eq!(said(&mut service).await, alone);
+    drop(service);
+    assert!(matches!(following.await.unwrap(), RankEnd::Finished));
 }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use evenkeel_episode::{BuiltIn, Tool};
+use evenkeel_episode::{BuiltIn, Description, Descriptions};
 use evenkeel_proto::v1::environment_client::EnvironmentClient;
 use evenkeel_proto::v1::{
     EnvironmentEvent, EnvironmentGetStatusRequest, EnvironmentGetStatusResponse, EnvironmentRequest,
@@ -40,9 +40,14 @@ impl Drop for WorkerConnections {
 
 impl WorkerConnections {
     /// Keeps a connection to each address.
-    pub(super) fn start(workers: Workers, connector: Connector, pauses: (Duration, Duration), pool: Arc<Pool>) -> Self {
+    pub(super) fn start(
+        workers: Workers,
+        connector: Connector,
+        pauses: (Duration, Duration),
+        (pool, described): (Arc<Pool>, Arc<Descriptions>),
+    ) -> Self {
         let addresses = workers.watch(RESOLVE_INTERVAL);
-        Self(tokio::spawn(keep_all(addresses, connector, pauses, pool)).abort_handle())
+        Self(tokio::spawn(keep_all(addresses, connector, pauses, (pool, described))).abort_handle())
     }
 }
 
@@ -50,7 +55,7 @@ async fn keep_all(
     mut addresses: watch::Receiver<BTreeSet<ServerAddress>>,
     connector: Connector,
     pauses: (Duration, Duration),
-    pool: Arc<Pool>,
+    (pool, described): (Arc<Pool>, Arc<Descriptions>),
 ) {
     let mut tasks = JoinSet::new();
     let mut kept: BTreeMap<ServerAddress, AbortHandle> = BTreeMap::new();
@@ -64,6 +69,7 @@ async fn keep_all(
                     connector: connector.clone(),
                     pauses,
                     pool: Arc::clone(&pool),
+                    described: Arc::clone(&described),
                 };
                 kept.insert(address.clone(), tasks.spawn(connection.keep()));
             }
@@ -88,6 +94,8 @@ struct Connection {
     connector: Connector,
     pauses: (Duration, Duration),
     pool: Arc<Pool>,
+    /// The environments that do not come with the program, as the prompts have them.
+    described: Arc<Descriptions>,
 }
 
 impl Connection {
@@ -131,7 +139,7 @@ impl Connection {
         status: &EnvironmentGetStatusResponse,
     ) {
         let most = usize::try_from(status.max_episodes).unwrap_or(usize::MAX);
-        let connection = self.pool.connected(&self.address, requests.clone(), known(status), most);
+        let connection = self.pool.connected(&self.address, requests.clone(), known(status, &self.described), most);
         let mut keep_alive = interval(KEEP_ALIVE);
         keep_alive.set_missed_tick_behavior(MissedTickBehavior::Delay);
         loop {
@@ -160,36 +168,34 @@ impl Connection {
 }
 
 /// The environments of a worker that are those that this program knows: prompts have their tools and what the model is told beforehand.
-fn known(status: &EnvironmentGetStatusResponse) -> BTreeSet<String> {
-    let is_ours = |built_in: &BuiltIn| {
-        status.environments.iter().any(|info| {
-            let tools: Result<Vec<Tool>, _> = info.tools.iter().map(Tool::of_info).collect();
-            let same = tools.is_ok_and(|tools| tools == built_in.tools());
-            info.name == built_in.name() && info.system_prompt == built_in.system_prompt() && same
-        })
+fn known(status: &EnvironmentGetStatusResponse, described: &Descriptions) -> BTreeSet<String> {
+    let theirs = status.environments.iter().filter_map(|info| Description::of_info(info).ok());
+    let ours = |name: &str| {
+        let built_in = BuiltIn::named("environment", name).map(Description::from);
+        built_in.ok().or_else(|| described.get(name).cloned())
     };
-    BuiltIn::ALL.into_iter().filter(is_ours).map(|built_in| built_in.name().to_owned()).collect()
+    theirs.filter(|theirs| ours(&theirs.name).as_ref() == Some(theirs)).map(|theirs| theirs.name).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use evenkeel_proto::v1::{EnvironmentInfo, ToolInfo};
+    use evenkeel_proto::v1::EnvironmentInfo;
 
     use super::*;
 
     #[test]
     fn an_environment_with_other_tools_than_the_prompts_have_is_not_used() {
-        let info = |built_in: BuiltIn| EnvironmentInfo {
-            name: built_in.name().into(),
-            system_prompt: built_in.system_prompt().into(),
-            tools: built_in.tools().iter().map(ToolInfo::from).collect(),
-        };
+        let shop = Description { name: "shop.py".into(), digest: "sha256:1".into(), ..BuiltIn::Calculator.into() };
+        let ours = BuiltIn::ALL.map(Description::from).into_iter().chain([shop.clone()]);
         let mut status = EnvironmentGetStatusResponse {
-            environments: BuiltIn::ALL.into_iter().map(info).collect(),
+            environments: ours.map(|description| EnvironmentInfo::from(&description)).collect(),
             ..EnvironmentGetStatusResponse::default()
         };
-        assert_eq!(known(&status).len(), 2);
+        assert_eq!(known(&status, &Descriptions::new()).len(), 2, "nobody named the file");
+        let described = Descriptions::from([("shop.py".to_owned(), shop)]);
+        assert_eq!(known(&status, &described).len(), 3);
         status.environments[0].tools[0].description.push_str(" Or not.");
-        assert_eq!(known(&status), BTreeSet::from(["guess-number".to_owned()]));
+        status.environments[2].digest = "sha256:2".into();
+        assert_eq!(known(&status, &described), BTreeSet::from(["guess-number".to_owned()]));
     }
 }

@@ -1,12 +1,14 @@
 //! Environment workers as one place for episodes: each episode stays with its worker, and new ones go to the worker with the fewest.
 
 mod connection;
+mod describe;
 mod pool;
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use evenkeel_episode::Descriptions;
 use evenkeel_proto::v1::OpenEpisode;
 use evenkeel_rpc::dispatch::Endpoints as Workers;
 
@@ -15,6 +17,7 @@ use super::{Outage, Retrier, Stop};
 use crate::dependency::Dependency;
 use crate::error::{Halt, RunError};
 
+pub use describe::describe_environments;
 pub(crate) use pool::EpisodeLink;
 
 use connection::WorkerConnections;
@@ -39,7 +42,7 @@ impl EnvironmentClient {
     pub(super) fn connect(
         urls: &[String],
         connections: &Connections,
-        most: usize,
+        (most, described): (usize, Arc<Descriptions>),
         retrier: Retrier,
     ) -> Result<Self, RunError> {
         let workers = Workers::parse(urls).map_err(|error| RunError::Setting(error.within("endpoints.environment")))?;
@@ -49,7 +52,7 @@ impl EnvironmentClient {
             workers,
             connections.connector().clone(),
             (settings.backoff_initial, settings.backoff_max),
-            Arc::clone(&pool),
+            (Arc::clone(&pool), described),
         );
         Ok(Self { urls: urls.to_vec(), pool, retrier, _connections: connections })
     }

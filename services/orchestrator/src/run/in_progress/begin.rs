@@ -152,6 +152,7 @@ impl<'a> InProgress<'a> {
             update_actor: reported.saturating_duration_since(last_verdict),
             update_weights: published_in + updated_in,
             step: began.elapsed(),
+            environment_idle: self.rollouts.take_environment_idle(),
         };
         let oldest = sampled.batch.oldest_version().unwrap_or(version);
         let waits = Waits {

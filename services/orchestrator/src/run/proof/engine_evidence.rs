@@ -75,14 +75,28 @@ impl EngineEvidence {
         }
     }
 
-    /// Adds a calibration: tokens that the engine scored with the weights that the learner has.
-    pub(super) fn calibrate(&mut self, learner: &Scores, engine: &Scores) {
-        for (learner, engine) in learner.iter().zip(engine) {
-            let tokens = learner.iter().zip(engine);
-            self.noise
-                .add(tokens.map(|(&learner, &engine)| (f64::from(learner), f64::from(engine) - f64::from(learner))));
+    /// Adds a calibration: tokens that the engine scored with the weights that the learner has. What goes along with `explained` is no noise.
+    pub(super) fn calibrate(&mut self, learner: &Scores, engine: &Scores, explained: Option<(f64, &Scores)>) {
+        let (share, supposed) = explained.unwrap_or((0.0, learner));
+        for ((learner, engine), supposed) in learner.iter().zip(engine).zip(supposed) {
+            let tokens = learner.iter().zip(engine).zip(supposed);
+            self.noise.add(tokens.map(|((&learner, &engine), &supposed)| {
+                let [learner, engine, supposed] = [learner, engine, supposed].map(f64::from);
+                (learner, engine - learner - share * (supposed - learner))
+            }));
         }
         self.unsuspicious = SUSPICIOUS * self.noise.usual_sequence();
+    }
+
+    /// Whether what was seen speaks for a suspicion without deciding it: more text does.
+    pub(super) fn leans_to(&self, suspicion: &Suspicion) -> bool {
+        let Some(contrast) = self.contrasts.get(suspicion).filter(|_| !self.is_exact_by_digest) else { return false };
+        contrast.share().is_some_and(|(share, error)| share - 2.0 * error > self.tolerated())
+    }
+
+    /// The share of a change that it may lack.
+    fn tolerated(&self) -> f64 {
+        if self.is_exact() { TOLERATED[0] } else { TOLERATED[1] }
     }
 
     /// Whether digests of all its tensors were the right ones in this proof.
@@ -116,7 +130,7 @@ impl EngineEvidence {
     pub(super) fn add(&mut self, text: &ScoredText, engine: &Scores) {
         let gap = Gap::between(&text.learner, engine);
         let is_suspicious = self.is_suspicious(gap) && text.supposed.len() + 1 >= self.suspicions;
-        let tolerated = if self.is_exact() { TOLERATED[0] } else { TOLERATED[1] };
+        let tolerated = self.tolerated();
         let skipped = if self.is_exact() { 0 } else { UNSETTLED };
         for (suspicion, supposed) in &text.supposed {
             let contrast = self.contrasts.entry(suspicion.clone()).or_default();
@@ -186,10 +200,26 @@ impl EngineEvidence {
     }
 }
 
+/// By how much of what `supposed` predicts the engine is off, by least squares; 0 where nothing is predicted.
+pub(super) fn slope(learner: &Scores, engine: &Scores, supposed: &Scores) -> f64 {
+    let (mut along, mut size) = (0.0, 0.0);
+    for ((&learner, &engine), &supposed) in
+        learner.iter().flatten().zip(engine.iter().flatten()).zip(supposed.iter().flatten())
+    {
+        let (gap, predicted) = (f64::from(engine) - f64::from(learner), f64::from(supposed) - f64::from(learner));
+        if gap.is_finite() && predicted.is_finite() {
+            along += gap * predicted;
+            size += predicted * predicted;
+        }
+    }
+    if size > 0.0 { along / size } else { 0.0 }
+}
+
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
 
+    use super::super::scored::towards;
     use super::*;
 
     /// Numbers without a pattern, from -1 to 1.
@@ -223,7 +253,7 @@ mod tests {
     fn after(text: &ScoredText, noise: f32, engine: &Scores) -> EngineEvidence {
         let mut evidence = EngineEvidence::new(0, 3);
         let calibration = scores(|s, t| text.learner[s][t] + noise * wave(9, s, t));
-        evidence.calibrate(&text.learner, &calibration);
+        evidence.calibrate(&text.learner, &calibration, None);
         evidence.add(text, engine);
         evidence
     }
@@ -263,6 +293,86 @@ mod tests {
         let fault = after(&text, 2e-6, &engine).fault(&text, &engine).expect("found");
         assert_eq!(fault.suspicion, Suspicion::Unchanged);
         assert!((fault.share - 0.2).abs() < 0.02, "{fault:?}");
+    }
+
+    /// What a process sees that begins with adapters that have learned: without them `effect` is missing, which is small in most tokens and
+    /// large in a few.
+    fn adapters(effect: f32) -> ScoredText {
+        let learner = scores(|s, t| -2.0 - wave(1, s, t).abs());
+        let base = scores(|s, t| learner[s][t] + effect * wave(2, s, t).powi(9));
+        let excess = towards(&learner, &base, -1.0);
+        let supposed = BTreeMap::from([(Suspicion::Base, base), (Suspicion::Excess, excess)]);
+        ScoredText { sequences: Vec::new(), learner, supposed, impossible: None, took: Duration::ZERO }
+    }
+
+    /// An engine that is calibrated with what it is asked in its first proof.
+    fn first_proof(text: &ScoredText, engine: &Scores) -> EngineEvidence {
+        let mut evidence = EngineEvidence::new(0, 2);
+        let base = &text.supposed[&Suspicion::Base];
+        let share = slope(&text.learner, engine, base);
+        evidence.calibrate(&text.learner, engine, Some((share, base)));
+        evidence.add(text, engine);
+        evidence
+    }
+
+    #[test]
+    fn half_an_adapter_is_no_noise_of_the_engine_that_is_calibrated_with_it() {
+        let text = adapters(0.05);
+        let base = &text.supposed[&Suspicion::Base];
+        let half = scores(|s, t| 0.5 * (text.learner[s][t] + base[s][t]));
+        let engine = noisy(&half, 2e-6);
+        let evidence = first_proof(&text, &engine);
+        assert!(evidence.is_exact(), "{}", evidence.noise());
+        let decision = evidence.decision(&Suspicion::Base);
+        assert!((decision.share.unwrap().0 - 0.5).abs() < 0.01, "{decision:?}");
+        assert!(evidence.leans_to(&Suspicion::Base) || evidence.fault(&text, &engine).is_some());
+        // Taken for noise it would be that of a narrow type.
+        let mut before = EngineEvidence::new(0, 1);
+        before.calibrate(&text.learner, &engine, None);
+        assert!(!before.is_exact());
+    }
+
+    #[test]
+    fn more_text_decides_what_the_first_leaves_open_and_accuses_no_honest_engine() {
+        let faults = [(0.5, 2e-6), (1.0, 2e-6), (0.5, 5e-3), (-1.0, 2e-6), (-0.3, 2e-6), (-1.0, 5e-3)];
+        for (missing, noise) in faults.into_iter().chain([(0.0, 2e-6), (0.0, 5e-3), (0.0, 0.05)]) {
+            let text = adapters(0.05);
+            let base = &text.supposed[&Suspicion::Base];
+            let engine = noisy(&scores(|s, t| text.learner[s][t] + missing * (base[s][t] - text.learner[s][t])), noise);
+            let mut evidence = first_proof(&text, &engine);
+            let mut texts = 1;
+            let leans = |evidence: &EngineEvidence| {
+                [Suspicion::Base, Suspicion::Excess].iter().any(|suspicion| evidence.leans_to(suspicion))
+            };
+            while evidence.fault(&text, &engine).is_none() && leans(&evidence) && texts < 5 {
+                evidence.add(&text, &engine);
+                texts += 1;
+            }
+            let expected = match missing {
+                0.0 => None,
+                missing if missing > 0.0 => Some(Suspicion::Base),
+                _ => Some(Suspicion::Excess),
+            };
+            let found = evidence.fault(&text, &engine).map(|fault| fault.suspicion);
+            assert_eq!(found, expected, "{missing} {noise} after {texts}");
+        }
+    }
+
+    #[test]
+    fn what_goes_along_with_an_adapter_by_chance_takes_nothing_from_the_noise() {
+        for seed in 0..50 {
+            let text = adapters(0.02);
+            let engine = scores(|s, t| text.learner[s][t] + 0.03 * wave(100 + seed, s, t));
+            let plain = {
+                let mut evidence = EngineEvidence::new(0, 1);
+                evidence.calibrate(&text.learner, &engine, None);
+                evidence.noise()
+            };
+            let share = slope(&text.learner, &engine, &text.supposed[&Suspicion::Base]);
+            let mut evidence = EngineEvidence::new(0, 1);
+            evidence.calibrate(&text.learner, &engine, Some((share, &text.supposed[&Suspicion::Base])));
+            assert!(evidence.noise() / plain > 0.98, "{} {plain}", evidence.noise());
+        }
     }
 
     #[test]

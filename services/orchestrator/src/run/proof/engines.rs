@@ -39,13 +39,24 @@ impl Engines {
         new
     }
 
-    /// Adds a batch of a calibration to the engines that are new.
-    pub(super) fn calibrate(&mut self, new: &[String], learner: &Scores, engines: &[ProvenEngine]) {
-        for engine in engines.iter().filter(|engine| new.contains(&engine.name)) {
-            if let Some(evidence) = self.all.get_mut(&engine.name) {
-                evidence.calibrate(learner, &engine.scores.prompt);
+    /// Adds a batch of a calibration to the engines that are new, each with the share of `base`'s prediction that is no noise of it.
+    pub(super) fn calibrate(
+        &mut self,
+        new: &BTreeMap<String, f64>,
+        learner: &Scores,
+        base: Option<&Scores>,
+        engines: &[ProvenEngine],
+    ) {
+        for engine in engines {
+            if let (Some(evidence), Some(share)) = (self.all.get_mut(&engine.name), new.get(&engine.name)) {
+                evidence.calibrate(learner, &engine.scores.prompt, base.map(|base| (*share, base)));
             }
         }
+    }
+
+    /// Whether what was seen of any of these speaks for a suspicion without deciding it.
+    pub(super) fn lean_to(&self, suspicion: &Suspicion, names: &[String]) -> bool {
+        names.iter().filter_map(|name| self.all.get(name)).any(|evidence| evidence.leans_to(suspicion))
     }
 
     /// The noise of an engine; `None` before it was calibrated.

@@ -26,11 +26,15 @@ use crate::rollout::EngineWeights;
 use crate::settings::{LoopSettings, ProofSettings};
 use crate::text::Tokenizer;
 pub(super) use engine_evidence::CalibratedNoise;
+use engine_evidence::slope;
 use engines::Engines;
 use probe_text::{ProbeSize, ProbeText};
 pub(super) use report::ProofReport;
 use scored::{Gap, ScoredText, Scores};
 use suspicion::{Rotation, Suspicion, Versions};
+
+/// Further text of the first proof of an engine, where what it says goes along with the adapter and is not decided.
+const MORE_TEXTS: usize = 4;
 
 /// How often engines that do not have the weights to be checked are updated to them.
 const UPDATES: u32 = 10;
@@ -177,6 +181,13 @@ impl Proof {
             if text.impossible.is_some() || text.supposed.contains_key(suspicion) {
                 continue;
             }
+            if let Some(mirrored) = suspicion.mirrored() {
+                if let Some(scores) = text.supposed.get(&mirrored) {
+                    let scores = scored::towards(&text.learner, scores, -1.0);
+                    text.supposed.insert(suspicion.clone(), scores);
+                }
+                continue;
+            }
             let Some(weights) = suspicion.weights(versions) else { continue };
             match self.published_scores(&text.sequences, &weights).await? {
                 Ok(scores) => drop(text.supposed.insert(suspicion.clone(), scores)),
@@ -238,21 +249,61 @@ impl Proof {
         self.check_model(versions, &text, &engines)?;
         let new = self.state().engines.new_among(&engines);
         if !new.is_empty() {
-            self.calibrate(weights, &text, &new).await?;
+            self.calibrate(weights, &text, &new, &engines).await?;
         }
         let is_suspicious = self.state().engines.are_suspicious(&text, &engines);
         if is_suspicious || (!new.is_empty() && versions.current != versions.anchor) {
             let all = self.state().rotation.all().to_vec();
             self.suppose(&mut text, versions, &all).await?;
         }
-        let mut state = self.state();
-        if let Some((engine, fault)) = state.engines.add(&text, &engines) {
-            let message = fault.suspicion.explain(fault.share, versions.anchor);
-            return Err(RunError::Unproven { engine, version: versions.current, message }.into());
+        self.add(versions, &text, &engines)?;
+        for number in 1..=MORE_TEXTS {
+            let about_adapters = [Suspicion::Base, Suspicion::Excess];
+            if !about_adapters.iter().any(|suspicion| self.state().engines.lean_to(suspicion, &new)) {
+                break;
+            }
+            let Some(further) = self.further_text(versions, &text, number).await? else { break };
+            let engines = self.engine_scores(weights, &further.sequences).await?;
+            self.add(versions, &further, &engines)?;
         }
+        let state = self.state();
         let mut report = state.engines.report(state.rotation.all(), &text, &engines);
         report.took += began.elapsed();
         Ok(report)
+    }
+
+    /// Adds what engines say of a text to the evidence.
+    ///
+    /// # Errors
+    /// An engine at fault.
+    fn add(&self, versions: Versions, text: &ScoredText, engines: &[ProvenEngine]) -> Result<(), RunError> {
+        match self.state().engines.add(text, engines) {
+            None => Ok(()),
+            Some((engine, fault)) => {
+                let message = fault.suspicion.explain(fault.share, versions.anchor);
+                Err(RunError::Unproven { engine, version: versions.current, message })
+            }
+        }
+    }
+
+    /// As much text again, the `number`-th time, with the scores of the published adapter and of its base. `None` where they are not possible.
+    async fn further_text(
+        &self,
+        versions: Versions,
+        text: &ScoredText,
+        number: usize,
+    ) -> Result<Option<ScoredText>, Halt> {
+        let (began, version, count) = (Instant::now(), versions.current, text.sequences.len());
+        let tokens = text.learner.iter().map(Vec::len).max().unwrap_or(1);
+        // Sequences are drawn one after the other.
+        let mut sequences = self.text().draw(version, ProbeSize { sequences: (number + 1) * count, tokens });
+        let sequences = sequences.split_off((number * count).min(sequences.len()));
+        let right = self.published_scores(&sequences, &ScoreWeights { version, ..ScoreWeights::default() }).await?;
+        let Ok(learner) = right else { return Ok(None) };
+        let (supposed, impossible) = (BTreeMap::new(), None);
+        let mut further = ScoredText { sequences, learner, supposed, impossible, took: began.elapsed() };
+        self.suppose(&mut further, versions, &[Suspicion::Base, Suspicion::Excess]).await?;
+        Ok(Some(further))
     }
 
     /// Refuses an engine whose scores are those of another model: noise does not add up to this.
@@ -261,28 +312,41 @@ impl Proof {
         for ProvenEngine { name, scores, .. } in engines {
             let gap = Gap::between(&text.learner, &scores.prompt);
             if gap.mean > tolerance || gap.mean.is_nan() {
-                let base = text.supposed.get(&Suspicion::Base).map(|base| Gap::between(base, &scores.prompt));
-                let message = match base {
-                    Some(base) if base.mean <= tolerance => Suspicion::Base.explain(1.0, versions.anchor),
-                    _ => engines::another_model(gap, tolerance),
-                };
+                let message = by_adapter(text, &scores.prompt, tolerance, versions)
+                    .unwrap_or_else(|| engines::another_model(gap, tolerance));
                 return Err(RunError::Unproven { engine: name.clone(), version: versions.current, message });
             }
         }
         Ok(())
     }
 
-    /// Measures the noise of engines that are new, in several batches of the same text: how rows are batched is part of an engine's noise.
-    async fn calibrate(&self, weights: &WeightsRef, text: &ScoredText, new: &[String]) -> Result<(), Halt> {
+    /// Measures the noise of engines that are new, in several batches of the same text: how rows are batched is part of an engine's noise. What
+    /// goes along with the adapter is not: an engine that lacks a part of it would pass for a noisy one. `engines`: what they said of the text.
+    async fn calibrate(
+        &self,
+        weights: &WeightsRef,
+        text: &ScoredText,
+        new: &[String],
+        engines: &[ProvenEngine],
+    ) -> Result<(), Halt> {
         let count = text.sequences.len();
+        let base = text.supposed.get(&Suspicion::Base);
+        let of_new = engines.iter().filter(|engine| new.contains(&engine.name));
+        let shares: BTreeMap<String, f64> = of_new
+            .map(|engine| {
+                let share = base.map_or(0.0, |base| slope(&text.learner, &engine.scores.prompt, base));
+                (engine.name.clone(), share)
+            })
+            .collect();
         let mut batches: Vec<Vec<usize>> =
             vec![(0..count).rev().collect(), (0..count / 2).collect(), (count / 2..count).collect()];
         batches.extend((0..count.min(2)).map(|alone| vec![alone]));
         for batch in batches.into_iter().filter(|batch| !batch.is_empty()) {
             let pick = |all: &[Vec<u32>]| batch.iter().map(|&at| all[at].clone()).collect::<Vec<_>>();
-            let learner: Scores = batch.iter().map(|&at| text.learner[at].clone()).collect();
+            let scores = |all: &Scores| -> Scores { batch.iter().map(|&at| all[at].clone()).collect() };
+            let (learner, base) = (scores(&text.learner), base.map(scores));
             let engines = self.engine_scores(weights, &pick(&text.sequences)).await?;
-            self.state().engines.calibrate(new, &learner, &engines);
+            self.state().engines.calibrate(&shares, &learner, base.as_ref(), &engines);
         }
         for message in self.state().engines.what_they_will_show(new, text) {
             self.services.events().emit(Event::Note { message });
@@ -327,6 +391,18 @@ impl Proof {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// What is wrong with an engine that is far off, where nothing is but how much of the adapter it adds.
+fn by_adapter(text: &ScoredText, engine: &Scores, tolerance: f64, versions: Versions) -> Option<String> {
+    let base = text.supposed.get(&Suspicion::Base)?;
+    let share = slope(&text.learner, engine, base);
+    let rest = Gap::between(&scored::towards(&text.learner, base, share), engine);
+    let suspicion = if share > 0.0 { Suspicion::Base } else { Suspicion::Excess };
+    // What an adapter does is not proportional to how much of it is added: three quarters of the squared gap are enough.
+    let most = Gap::between(&text.learner, engine).root_mean_square / 2.0;
+    let is_all = rest.mean <= tolerance || rest.root_mean_square <= most;
+    is_all.then(|| suspicion.explain(share.abs(), versions.anchor))
 }
 
 /// Refuses weights that have blown up: what the learner itself says of the text is no language model's any more.

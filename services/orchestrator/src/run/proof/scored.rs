@@ -22,6 +22,16 @@ pub(super) struct ScoredText {
     pub(super) took: Duration,
 }
 
+/// On the way from `learner` to `supposed`, this share of it; beyond or on the other side for shares above 1 and below 0.
+pub(super) fn towards(learner: &Scores, supposed: &Scores, share: f64) -> Scores {
+    let token = |(&learner, &supposed): (&f32, &f32)| {
+        let (learner, supposed) = (f64::from(learner), f64::from(supposed));
+        (learner + share * (supposed - learner)) as f32
+    };
+    let sequence = |(learner, supposed): (&Vec<f32>, &Vec<f32>)| learner.iter().zip(supposed).map(token).collect();
+    learner.iter().zip(supposed).map(sequence).collect()
+}
+
 /// Differences of log-probabilities over all tokens, in nats.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Gap {

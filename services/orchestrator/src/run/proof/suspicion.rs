@@ -14,6 +14,8 @@ pub(super) enum Suspicion {
     Behind,
     /// There are no adapters: it answers as their base.
     Base,
+    /// There is more of the adapters than they are: what lacks without them is there once more.
+    Excess,
     /// One group of tensors is that of the version that the process began with.
     Group(String),
 }
@@ -40,13 +42,18 @@ impl Suspicion {
     /// All of a model: groups as the learner names them.
     pub(super) fn all(groups: &[String]) -> Vec<Self> {
         let of_group = |group: &String| match group.as_str() {
-            BASE_GROUP => Self::Base,
-            group => Self::Group(group.to_owned()),
+            BASE_GROUP => vec![Self::Base, Self::Excess],
+            group => vec![Self::Group(group.to_owned())],
         };
-        [Self::Unchanged, Self::Behind].into_iter().chain(groups.iter().map(of_group)).collect()
+        [Self::Unchanged, Self::Behind].into_iter().chain(groups.iter().flat_map(of_group)).collect()
     }
 
-    /// The weights that it supposes. `None` where they are the right ones, or what another suspicion supposes.
+    /// The suspicion, looked at before, whose prediction this one's is with the other sign.
+    pub(super) fn mirrored(&self) -> Option<Self> {
+        matches!(self, Self::Excess).then_some(Self::Base)
+    }
+
+    /// The weights that it supposes. `None` where they are the right ones, what another suspicion supposes, or none that anybody has.
     pub(super) fn weights(&self, versions: Versions) -> Option<ScoreWeights> {
         let Versions { current, anchor, before } = versions;
         let whole = |version| ScoreWeights { version, ..ScoreWeights::default() };
@@ -57,6 +64,7 @@ impl Suspicion {
         match self {
             // Whatever the version: also the first one of a process may have adapters that have learned.
             Self::Base => replaced(BASE_GROUP, current),
+            Self::Excess => None,
             _ if current == anchor => None,
             Self::Unchanged => Some(whole(anchor)),
             Self::Behind => (before != anchor).then(|| whole(before)),
@@ -70,6 +78,7 @@ impl Suspicion {
             Self::Unchanged => "unchanged".to_owned(),
             Self::Behind => "behind".to_owned(),
             Self::Base => BASE_GROUP.to_owned(),
+            Self::Excess => "excess".to_owned(),
             Self::Group(group) => group.replace(' ', "_"),
         }
     }
@@ -87,6 +96,10 @@ impl Suspicion {
             Self::Base => format!(
                 "it answers as the base model, without {percent:.0} % of the adapter, whatever version it reports: look whether it reads the \
                  folder of each version, whether the names of its tensors are those of its layers, and whether an adapter was evicted"
+            ),
+            Self::Excess => format!(
+                "it adds {percent:.0} % too much of the adapter, whatever version it reports: look whether it scales by alpha / rank as the \
+                 folder says them, and adds an adapter once"
             ),
             Self::Group(group) => {
                 let hint = match group.as_str() {
@@ -108,6 +121,7 @@ impl fmt::Display for Suspicion {
             Self::Unchanged => f.write_str("nothing loaded"),
             Self::Behind => f.write_str("one version behind"),
             Self::Base => f.write_str("no adapter"),
+            Self::Excess => f.write_str("too much of the adapter"),
             Self::Group(group) => write!(f, "old {group}"),
         }
     }
@@ -174,14 +188,23 @@ mod tests {
     #[test]
     fn adapters_are_suspected_to_be_missing_in_every_proof() {
         let all = Suspicion::all(&["mlp".to_owned(), BASE_GROUP.to_owned()]);
-        assert_eq!(all.iter().map(Suspicion::name).collect::<Vec<_>>(), ["unchanged", "behind", "mlp", "base"]);
+        assert_eq!(
+            all.iter().map(Suspicion::name).collect::<Vec<_>>(),
+            ["unchanged", "behind", "mlp", "base", "excess"]
+        );
         // Also of the version that a resumed process begins with.
         for versions in [Versions::new(4, 4), Versions::new(6, 4)] {
             let weights = all[3].weights(versions).unwrap();
             assert_eq!((weights.version, weights.replaced.unwrap().group.as_str()), (versions.current, "base"));
         }
         let mut rotation = Rotation::new(all, 1);
-        assert!((0..3).all(|_| rotation.turn().contains(&Suspicion::Base)));
+        for _ in 0..3 {
+            let turn = rotation.turn();
+            // What is mirrored comes after it.
+            let at = |suspicion| turn.iter().position(|other| *other == suspicion).unwrap();
+            assert!(at(Suspicion::Base) < at(Suspicion::Excess));
+        }
+        assert_eq!(Suspicion::Excess.weights(Versions::new(6, 4)), None);
     }
 
     #[test]

@@ -12,7 +12,7 @@ use crate::clients::Endpoints;
 use crate::data::{Demonstrations, Encoder, Fit, Prompts, benchmark_problems, dataset};
 use crate::error::RunError;
 use crate::evaluation::{Benchmarks, named_prompts};
-use crate::inputs::{Known, of_data, of_model, of_rewards};
+use crate::inputs::{Known, of_data, of_environments, of_model, of_rewards};
 use crate::load::{LoadLimits, Loading};
 use crate::recipe::ResolvedRecipe;
 use crate::settings::{DataSettings, LoopSettings};
@@ -81,7 +81,7 @@ impl Checked {
         let max_tokens = settings.sampling.max_tokens as usize;
         let fit =
             Fit { context, max_tokens, overlong: settings.data.overlong, invalid_rows: settings.data.invalid_rows };
-        let encoder = Encoder::new(&folder, tokenizer, &settings)?;
+        let encoder = Encoder::new(&folder, tokenizer, &settings, &endpoints.described)?;
         let held_out_tokens = settings.evaluation.sampling(&settings.sampling).max_tokens as usize;
         let prompts = Prompts::encode(&mut dataset, &encoder, fit, held_out_tokens, cancel)?;
         let named = named_prompts(&asked, &settings, &mut dataset, &encoder, context, cancel)?;
@@ -129,6 +129,7 @@ impl Checked {
         found.extend(of_model(&self.folder, known)?);
         let verifiers = self.settings.data.verifiers.values();
         found.extend(of_rewards(verifiers.filter_map(|verifier| verifier.path.as_deref()), known)?);
+        found.extend(of_environments(&self.endpoints.described));
         Ok(found)
     }
 

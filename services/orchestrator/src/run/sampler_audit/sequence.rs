@@ -24,8 +24,11 @@ pub(super) struct AuditedSample {
 impl AuditedSample {
     /// `None` for a sample that could not be generated.
     pub(super) fn of(prompt: &[u32], sample: &Sample) -> Option<Self> {
-        let response: Vec<u32> = sample.segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
-        let sampled = sample.segments.iter().flat_map(sampled_tokens).collect();
+        // Of an episode whose turns have prompts of their own the first sequence: which it is does not depend on what was sampled.
+        let first = sample.contexts.first().map_or(sample.segments.len(), |context| context.segment as usize);
+        let segments = &sample.segments[..first.min(sample.segments.len())];
+        let response: Vec<u32> = segments.iter().flat_map(|segment| segment.token_ids.iter().copied()).collect();
+        let sampled = segments.iter().flat_map(sampled_tokens).collect();
         (!response.is_empty()).then(|| Self {
             engine: sample.engine.clone(),
             prompt: prompt.to_vec(),

@@ -4,13 +4,13 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use evenkeel_episode::{BuiltIn, Environment as Played, step};
+use evenkeel_episode::{BuiltIn, Description, Environment as Played, step};
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
 use evenkeel_proto::v1::environment_server::{Environment, EnvironmentServer};
 use evenkeel_proto::v1::{
     EnvironmentEvent, EnvironmentGetStatusRequest, EnvironmentGetStatusResponse, EnvironmentInfo, EnvironmentRequest,
-    EpisodeFailed, EpisodeFailure, Observed, Opened, Scored, ToolInfo,
+    EpisodeFailed, EpisodeFailure, Observed, Opened, Scored,
 };
 use evenkeel_rpc::server::{RunningServer, Server, ServerSettings};
 use tokio::sync::mpsc;
@@ -150,11 +150,7 @@ impl Environment for Service {
         &self,
         _: Request<EnvironmentGetStatusRequest>,
     ) -> Result<Response<EnvironmentGetStatusResponse>, Status> {
-        let info = |built_in: BuiltIn| EnvironmentInfo {
-            name: built_in.name().to_owned(),
-            system_prompt: built_in.system_prompt().to_owned(),
-            tools: built_in.tools().iter().map(ToolInfo::from).collect(),
-        };
+        let info = |built_in: BuiltIn| EnvironmentInfo::from(&Description::from(built_in));
         Ok(Response::new(EnvironmentGetStatusResponse {
             environments: BuiltIn::ALL.into_iter().map(info).collect(),
             max_episodes: self.most,

@@ -13,8 +13,8 @@ use evenkeel_proto::v1::{
     CheckpointRef, Failure, FailureCode, LearnerGetStatusRequest, LearnerGetStatusResponse, LoadCheckpointRequest,
     LoadCheckpointResponse, ModelInfo, OperateRequest, OperateResponse, PublishRequest, PublishResponse,
     ReplacedTensors, ResetRequest, ResetResponse, SampleReport, SaveCheckpointRequest, SaveCheckpointResponse,
-    ScoreItem, ScoreRequest, ScoreResponse, TokenStatistics, TrainAccepted, TrainEvent, TrainGroup, TrainKind,
-    TrainReport, TrainRequest, TrainSample, WeightsRef, score_request, train_request,
+    ScoreItem, ScoreRequest, ScoreResponse, SupervisedExample, TokenStatistics, TrainAccepted, TrainEvent, TrainGroup,
+    TrainKind, TrainReport, TrainRequest, TrainSample, WeightsRef, score_request, train_request,
 };
 use evenkeel_rpc::error::{Reason, ServiceError};
 use tokio_stream::StreamExt;
@@ -48,6 +48,8 @@ pub(crate) struct FakeState {
     disk: Mutex<BTreeMap<(String, u64), Saved>>,
     /// Groups of each step as they were sent.
     pub(crate) groups: Mutex<BTreeMap<u64, Vec<TrainGroup>>>,
+    /// Examples of supervised steps.
+    pub(crate) examples: Mutex<Vec<SupervisedExample>>,
     /// How often each step was really done.
     pub(crate) done: Mutex<BTreeMap<(i32, u64), u32>>,
     /// After these GRPO steps the connection is cut before the report is out.
@@ -200,6 +202,7 @@ impl FakeLearner {
                 Some(train_request::Kind::Examples(batch)) => {
                     digest = mix(digest ^ hash(&format!("{batch:?}")));
                     examples += batch.examples.len();
+                    self.state.examples.lock().unwrap().extend(batch.examples);
                 }
                 _ => return Err(Status::invalid_argument("neither groups nor examples")),
             }

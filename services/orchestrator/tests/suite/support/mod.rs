@@ -1,5 +1,6 @@
 //! Fake services over real loopback gRPC: deterministic responses in an order that is different in every run.
 
+pub(crate) mod calculator;
 pub(crate) mod environment;
 pub(crate) mod generation;
 pub(crate) mod learner;
@@ -145,6 +146,7 @@ impl Cluster {
             reward: vec![url(REWARD)],
             learner: url(LEARNER),
             environment: Vec::new(),
+            described: Default::default(),
             verifiers: Default::default(),
         }
     }

@@ -1,132 +1,13 @@
-//! A worker on loopback: episodes as the run plays them, and everything that may go wrong with a stream.
-#![allow(clippy::unwrap_used, reason = "a test that cannot go on may panic")]
+//! Episodes of environments that come with the program, and everything that may go wrong with a stream.
 
 use std::time::Duration;
 
-use evenkeel_environment::{EnvironmentSettings, bind};
-use evenkeel_proto::v1::environment_client::EnvironmentClient;
 use evenkeel_proto::v1::environment_event::Kind as Event;
 use evenkeel_proto::v1::environment_request::Kind;
-use evenkeel_proto::v1::{
-    Act, AssistantMessage, CloseEpisode, CloseReason, EnvironmentEvent, EnvironmentGetStatusRequest,
-    EnvironmentGetStatusResponse, EnvironmentRequest, EpisodeFailure, FinishReason, KeepAlive, Observed, OpenEpisode,
-    ToolCall,
-};
-use evenkeel_rpc::client::{ClientChannel, ClientSettings, Connector, ServerAddress};
-use evenkeel_rpc::server::RunningServer;
-use tokio::sync::mpsc;
-use tokio_stream::wrappers::ReceiverStream;
-use tonic::{Code, Status, Streaming};
+use evenkeel_proto::v1::{CloseEpisode, CloseReason, EnvironmentRequest, EpisodeFailure, KeepAlive};
+use tonic::Code;
 
-struct Worker {
-    server: RunningServer,
-}
-
-impl Worker {
-    async fn start() -> Self {
-        Self::with(|_| {}).await
-    }
-
-    async fn with(change: fn(&mut EnvironmentSettings)) -> Self {
-        let mut settings = EnvironmentSettings::on("127.0.0.1:0");
-        settings.server.drain = Duration::from_millis(300);
-        change(&mut settings);
-        Self { server: bind(settings).await.unwrap().spawn() }
-    }
-
-    async fn client(&self) -> EnvironmentClient<ClientChannel> {
-        let connector = Connector::new("client", ClientSettings::default()).unwrap();
-        EnvironmentClient::new(connector.connect(&ServerAddress::new(self.server.endpoint())).await.unwrap())
-    }
-
-    async fn status(&self) -> EnvironmentGetStatusResponse {
-        self.client().await.get_status(EnvironmentGetStatusRequest {}).await.unwrap().into_inner()
-    }
-
-    async fn open(&self) -> Stream {
-        let (requests, receiver) = mpsc::channel(4096);
-        let events = self.client().await.run(ReceiverStream::new(receiver)).await.unwrap().into_inner();
-        Stream { requests, events }
-    }
-}
-
-struct Stream {
-    requests: mpsc::Sender<EnvironmentRequest>,
-    events: Streaming<EnvironmentEvent>,
-}
-
-impl Stream {
-    async fn send(&self, kind: Kind) {
-        self.requests.send(EnvironmentRequest { kind: Some(kind) }).await.unwrap();
-    }
-
-    async fn next(&mut self) -> Result<EnvironmentEvent, Status> {
-        let event =
-            tokio::time::timeout(Duration::from_secs(20), self.events.message()).await.expect("an event in time");
-        Ok(event?.expect("the stream goes on"))
-    }
-
-    async fn kind(&mut self) -> Event {
-        self.next().await.unwrap().kind.unwrap()
-    }
-
-    async fn observed(&mut self) -> Observed {
-        match self.kind().await {
-            Event::Observed(observed) => observed,
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn failed(&mut self) -> (EpisodeFailure, bool, String) {
-        match self.kind().await {
-            Event::Failed(failed) => (failed.failure(), failed.retryable, failed.message),
-            other => panic!("{other:?}"),
-        }
-    }
-
-    async fn begin(&mut self, id: &str, environment: &str, task: &str) {
-        self.send(open(id, environment, task)).await;
-        assert!(matches!(self.kind().await, Event::Opened(_)), "it opens");
-    }
-}
-
-fn open(id: &str, environment: &str, task: &str) -> Kind {
-    Kind::Open(OpenEpisode {
-        episode_id: id.to_owned(),
-        attempt: 1,
-        environment: environment.to_owned(),
-        task: task.as_bytes().to_vec(),
-        ..OpenEpisode::default()
-    })
-}
-
-fn call(turn: u32, name: &str, arguments: &str) -> ToolCall {
-    ToolCall {
-        id: format!("call_{turn}"),
-        name: name.to_owned(),
-        arguments: arguments.to_owned(),
-        error: String::new(),
-    }
-}
-
-fn act(id: &str, turn: u32, tool_calls: Vec<ToolCall>) -> Kind {
-    Kind::Act(Act {
-        episode_id: id.to_owned(),
-        attempt: 1,
-        turn,
-        message: Some(AssistantMessage { content: String::new(), tool_calls }),
-        finish_reason: FinishReason::Stop.into(),
-        deadline_ms: None,
-    })
-}
-
-fn close(id: &str, reason: CloseReason) -> Kind {
-    Kind::Close(CloseEpisode { episode_id: id.to_owned(), attempt: 1, reason: reason.into(), deadline_ms: None })
-}
-
-fn compute(turn: u32, expression: &str) -> ToolCall {
-    call(turn, "calculator", &serde_json::json!({"expression": expression}).to_string())
-}
+use crate::support::{Worker, act, call, close, compute, open, until};
 
 #[tokio::test]
 async fn an_episode_with_the_calculator_ends_with_the_turn_that_calls_nothing() {
@@ -150,7 +31,7 @@ async fn an_episode_with_the_calculator_ends_with_the_turn_that_calls_nothing() 
     let status = worker.status().await;
     assert_eq!((status.open_episodes, status.episodes["scored"]), (0, 1));
     let names: Vec<_> = status.environments.iter().map(|environment| environment.name.as_str()).collect();
-    assert_eq!(names, ["calculator", "guess-number"]);
+    assert_eq!(names, ["calculator", "guess-number", "python"]);
     assert!(status.environments[0].tools[0].parameters.contains("expression"));
 }
 
@@ -200,7 +81,7 @@ async fn what_breaks_the_protocol_fails_the_episode_and_no_other() {
     stream.send(act("late", 7, vec![])).await;
     assert!(stream.failed().await.2.contains("turn is 7, allowed: 1"));
     for (environment, task, words) in [
-        ("calculater", "{}", "allowed: one of calculator, guess-number"),
+        ("calculater", "{}", "allowed: one of calculator, guess-number, python"),
         ("guess-number", "{\"answer\": 1000}", "`answer` is 1000"),
     ] {
         stream.send(open("bad", environment, task)).await;
@@ -301,22 +182,4 @@ async fn a_worker_that_is_about_to_stop_finishes_what_is_open_and_takes_nothing_
     assert!(matches!(stream.kind().await, Event::Scored(_)));
     assert_eq!(stream.next().await.unwrap_err().code(), Code::Unavailable);
     stopping.await.unwrap().unwrap();
-}
-
-impl Worker {
-    /// The worker with a stream to it.
-    async fn open_kept(self) -> (Self, Stream) {
-        let stream = self.open().await;
-        (self, stream)
-    }
-}
-
-async fn until<F: Future<Output = bool>>(mut holds: impl FnMut() -> F) {
-    for _ in 0..1000 {
-        if holds().await {
-            return;
-        }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("it never holds");
 }

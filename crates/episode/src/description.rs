@@ -1,0 +1,149 @@
+//! What a model is told of an environment, and where environments come from, which their names say.
+
+use std::collections::BTreeMap;
+
+use evenkeel_errors::FieldError;
+use evenkeel_proto::v1::{EnvironmentInfo, ToolInfo};
+
+use crate::built_in::BuiltIn;
+use crate::tool::Tool;
+
+/// The environment whose tool runs programs.
+pub const PYTHON: &str = "python";
+
+/// What the name of an environment on an OpenEnv server begins with, before the server's address.
+pub const OPENENV: &str = "openenv:";
+
+/// Where an environment comes from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Origin<'a> {
+    /// It comes with the program and needs nothing.
+    BuiltIn(BuiltIn),
+    /// [`PYTHON`]: it comes with the program and needs the sandbox's interpreter.
+    Sandbox,
+    /// A Python file of the user's own, by its path.
+    File(&'a str),
+    /// A server that speaks OpenEnv's protocol, by its address: `ws://HOST:PORT`.
+    OpenEnv(&'a str),
+}
+
+impl<'a> Origin<'a> {
+    /// The origin of a name.
+    ///
+    /// # Errors
+    /// A name that none has; `field` is where it was written.
+    pub fn of(field: &str, name: &'a str) -> Result<Self, FieldError> {
+        if let Some(address) = name.strip_prefix(OPENENV) {
+            let is_address = address.strip_prefix("ws://").is_some_and(|host| !host.is_empty());
+            let allowed = "openenv:ws://HOST:PORT, the address of an OpenEnv server";
+            return if is_address { Ok(Self::OpenEnv(address)) } else { Err(FieldError::quoted(field, name, allowed)) };
+        }
+        if name == PYTHON {
+            return Ok(Self::Sandbox);
+        }
+        if name.len() > ".py".len() && name.ends_with(".py") {
+            return Ok(Self::File(name));
+        }
+        BuiltIn::named(field, name).map(Self::BuiltIn).map_err(|mut error| {
+            error.allowed.push_str(", python, the path of a Python file (*.py), or openenv:ws://HOST:PORT");
+            error
+        })
+    }
+}
+
+/// What a model is told of an environment.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Description {
+    /// Its name.
+    pub name: String,
+    /// What the model is told beforehand; empty for nothing.
+    pub system_prompt: String,
+    /// Whether the user may say something to turns without calls.
+    pub user_speaks: bool,
+    /// The tools that the model may call.
+    pub tools: Vec<Tool>,
+    /// Digest of what it is made of; empty where it comes with the program.
+    pub digest: String,
+}
+
+/// Descriptions by name.
+pub type Descriptions = BTreeMap<String, Description>;
+
+impl Description {
+    /// What a worker says of one.
+    ///
+    /// # Errors
+    /// Parameters of a tool that are not a JSON object.
+    pub fn of_info(info: &EnvironmentInfo) -> Result<Self, FieldError> {
+        Ok(Self {
+            name: info.name.clone(),
+            system_prompt: info.system_prompt.clone(),
+            user_speaks: info.user_speaks,
+            tools: info.tools.iter().map(Tool::of_info).collect::<Result<_, _>>()?,
+            digest: info.digest.clone(),
+        })
+    }
+}
+
+impl From<BuiltIn> for Description {
+    fn from(built_in: BuiltIn) -> Self {
+        Self {
+            name: built_in.name().to_owned(),
+            system_prompt: built_in.system_prompt().to_owned(),
+            user_speaks: built_in.user_speaks(),
+            tools: built_in.tools(),
+            digest: String::new(),
+        }
+    }
+}
+
+impl From<&Description> for EnvironmentInfo {
+    fn from(description: &Description) -> Self {
+        let Description { name, system_prompt, user_speaks, tools, digest } = description;
+        Self {
+            name: name.clone(),
+            system_prompt: system_prompt.clone(),
+            tools: tools.iter().map(ToolInfo::from).collect(),
+            user_speaks: *user_speaks,
+            digest: digest.clone(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_says_where_an_environment_comes_from() {
+        let of = |name| Origin::of("data.environment", name);
+        assert_eq!(of("calculator"), Ok(Origin::BuiltIn(BuiltIn::Calculator)));
+        assert_eq!(of("python"), Ok(Origin::Sandbox));
+        assert_eq!(of("games/shop.py"), Ok(Origin::File("games/shop.py")));
+        assert_eq!(of("openenv:ws://localhost:8000"), Ok(Origin::OpenEnv("ws://localhost:8000")));
+        for (name, allowed) in [
+            (
+                "calculater",
+                "one of calculator, guess-number, python, the path of a Python file (*.py), or openenv:ws://HOST:PORT",
+            ),
+            (".py", "one of calculator"),
+            ("openenv:http://localhost", "openenv:ws://HOST:PORT"),
+            ("openenv:ws://", "openenv:ws://HOST:PORT"),
+        ] {
+            let error = of(name).unwrap_err();
+            assert_eq!(
+                (error.field.as_str(), error.allowed.starts_with(allowed)),
+                ("data.environment", true),
+                "{error}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_description_survives_the_way_over_the_protocol() {
+        for built_in in BuiltIn::ALL {
+            let description = Description { digest: "sha256:0".to_owned(), ..Description::from(built_in) };
+            assert_eq!(Description::of_info(&EnvironmentInfo::from(&description)), Ok(description));
+        }
+    }
+}

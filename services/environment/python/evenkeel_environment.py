@@ -1,0 +1,272 @@
+#!/usr/bin/env python3
+"""Plays episodes of an environment in a Python file of one's own: `environment = "shop.py"` in the section `data` of a recipe.
+
+The file has a subclass of `Environment`, of which an instance is made for every episode:
+
+    from evenkeel_environment import Environment, tool
+
+    class Shop(Environment):
+        system_prompt = "Buy what the user asks for."
+
+        def reset(self, task, seed):          # the columns of the row, and a number for whatever is drawn
+            self.left, self.bought = task["money"], []
+
+        @tool
+        def buy(self, item: str, price: int) -> str:
+            '''Buys an item.'''
+            self.left -= price
+            self.bought.append(item)
+            return f"{self.left} left"
+
+        def score(self):                      # 0 to 1; None: the verifier of the row judges the last turn
+            return float(self.left >= 0)
+
+It is trusted code. It runs in processes that the run starts, several episodes in each, one step at a time: a step that takes too long ends its
+process. What is not the model's fault (an exception, a crash, a deadline) is no reward of 0: the episode is played again or left out.
+"""
+
+import inspect
+import json
+import os
+import sys
+import traceback
+import typing
+
+MAX_TEXT = 1 << 20
+MAX_WORDS = 400
+KINDS = {str: "string", int: "integer", float: "number", bool: "boolean", list: "array", dict: "object"}
+
+
+class ToolError(Exception):
+    """A call that cannot be carried out: the model reads why, and goes on."""
+
+
+class TaskError(Exception):
+    """Raised by `reset` for a task that cannot be done: the row is at fault, and another attempt would fail alike."""
+
+
+class Call(typing.NamedTuple):
+    """A call of a tool."""
+
+    name: str
+    arguments: dict
+    id: str
+
+
+class Action(str):
+    """What the model said in a turn: its text, `calls` of tools, and `finish_reason` ("stop", "length")."""
+
+    def __new__(cls, text, calls=(), finish_reason="stop"):
+        self = super().__new__(cls, text)
+        self.calls, self.finish_reason = list(calls), finish_reason
+        return self
+
+
+def tool(method):
+    """Makes a method a tool: its name, its first paragraph of documentation and the types of its parameters are what the model reads."""
+    method.is_tool = True
+    return method
+
+
+class Environment:
+    """One episode."""
+
+    system_prompt = ""
+    user_speaks = True  # whether `step` may answer a turn that calls no tool
+    done = False  # set it to end the episode with this turn
+
+    def reset(self, task, seed):
+        """Begins the episode of a row. The first thing that the model reads is the row's prompt."""
+
+    def step(self, action):
+        """Answers a turn: a text, or a list with one for each call; None ends the episode. As it is, calls go to methods that are tools."""
+        return [self.call(call) for call in action.calls] or None
+
+    def score(self):
+        """The reward, from 0 to 1, or a dict with `reward` and further components. None leaves it to the verifier of the row."""
+
+    def close(self):
+        """The episode is over, however it ended."""
+
+    def call(self, call):
+        method = getattr(self, call.name)
+        try:
+            inspect.signature(method).bind(**call.arguments)
+            for name, value in call.arguments.items():
+                kind = KINDS.get(inspect.signature(method).parameters[name].annotation)
+                if kind and not is_a(value, kind):
+                    raise TypeError(f"`{name}` is {json.dumps(value)[:80]}, allowed: of type {kind}")
+        except (TypeError, KeyError) as error:
+            return ToolError(error)
+        try:
+            return method(**call.arguments)
+        except ToolError as error:
+            return error
+
+
+# ---- The process that plays.
+
+
+def is_a(value, kind):
+    if kind in ("integer", "number") and isinstance(value, bool):
+        return False
+    types = {"string": str, "integer": int, "number": (int, float), "boolean": bool, "array": list, "object": dict}
+    return isinstance(value, types[kind])
+
+
+def schema_of(name, method):
+    properties, required = {}, []
+    for parameter in list(inspect.signature(method).parameters.values())[1:]:
+        if parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL, parameter.POSITIONAL_ONLY):
+            raise TypeError(f"the tool {name} has a parameter `{parameter}`, allowed: parameters with names")
+        kind = KINDS.get(parameter.annotation)
+        properties[parameter.name] = {"type": kind} if kind else {}
+        if parameter.default is parameter.empty:
+            required.append(parameter.name)
+    description = (inspect.getdoc(method) or "").split("\n\n")[0].replace("\n", " ")
+    if not description:
+        raise TypeError(f"the tool {name} has no documentation, required: what it does, for the model")
+    return {"name": name, "description": description,
+            "parameters": {"type": "object", "properties": properties, "required": required}}
+
+
+def load(path):
+    """The class of a file."""
+    folder, file = os.path.split(os.path.abspath(path))
+    sys.path.insert(0, folder)
+    import importlib.util
+
+    spec = importlib.util.spec_from_file_location(os.path.splitext(file)[0], path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    found = [value for value in vars(module).values()
+             if isinstance(value, type) and issubclass(value, Environment) and value.__module__ == spec.name]
+    # The last of a line of subclasses is the one that is meant.
+    found = [one for one in found if not any(other is not one and issubclass(other, one) for other in found)]
+    if len(found) != 1:
+        names = ", ".join(one.__name__ for one in found) or "none"
+        raise LookupError(f"it has {len(found)} subclasses of Environment ({names}), allowed: one")
+    return found[0]
+
+
+def description_of(kind):
+    methods = [(name, getattr(kind, name)) for name in dir(kind) if not name.startswith("__")]
+    tools = [schema_of(name, method) for name, method in methods if getattr(method, "is_tool", False)]
+    return {"system_prompt": str(kind.system_prompt), "user_speaks": bool(kind.user_speaks), "tools": tools}
+
+
+def text_of(value):
+    """An observation as text that can be sent: cut, and without halves of characters."""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+    text = text.encode("utf-8", "replace").decode("utf-8")
+    if len(text) > MAX_TEXT:
+        text = f"{text[:MAX_TEXT]}\n[cut off: {MAX_TEXT} of {len(text)} characters]"
+    return text
+
+
+def observed(answer, action, episode):
+    """What `step` gave, as the run reads it."""
+    done = False
+    if isinstance(answer, tuple):
+        if len(answer) != 2:
+            raise TypeError(f"step gave a tuple of {len(answer)}, allowed: an observation and whether the episode is over")
+        answer, done = answer
+    done = bool(done or episode.done or answer is None)
+    if answer is None:
+        answers = []
+    elif isinstance(answer, list):
+        answers = answer
+    else:
+        answers = [answer]
+    if action.calls and answers and len(answers) != len(action.calls):
+        raise TypeError(f"step gave {len(answers)} observations for {len(action.calls)} calls, allowed: a list with one for each")
+    if not action.calls and not answers and not done:
+        raise TypeError("step gave no observation and did not end the episode")
+    errors = [isinstance(one, ToolError) for one in answers]
+    texts = [text_of(f"error: {one}" if wrong else one) for one, wrong in zip(answers, errors)]
+    return {"observations": texts, "done": done, "tool_errors": sum(errors)}
+
+
+def scored(value):
+    if value is None or not isinstance(value, dict):
+        value = None if value is None else {"reward": value}
+    if value is None:
+        return {"score": None}
+    numbers = {name: float(number) for name, number in value.items()}
+    if "reward" not in numbers:
+        raise KeyError("score gave a dict without `reward`")
+    reward = numbers.pop("reward")
+    if not 0.0 <= reward <= 1.0:
+        raise ValueError(f"score gave {reward}, allowed: 0 to 1, or None")
+    return {"score": {"reward": reward, "components": numbers}}
+
+
+def words_of(error):
+    frames = traceback.extract_tb(error.__traceback__)
+    line = next((frame.lineno for frame in reversed(frames) if frame.filename != "<string>"), 0)
+    return f"{type(error).__name__}: {error} (line {line})"[:MAX_WORDS].encode("utf-8", "replace").decode("utf-8")
+
+
+def answer_to(request, kind, episodes):
+    what, id = request["do"], request["episode"]
+    if what == "open":
+        episode = episodes[id] = kind()
+        if episode.reset(request["task"], request["seed"]) is not None:
+            raise TypeError("reset gave something, allowed: None, since the first thing that the model reads is the row's prompt")
+        return {}
+    if what == "close":
+        episode = episodes.pop(id, None)
+        if episode is not None:
+            episode.close()
+        return {}
+    episode = episodes[id]
+    if what == "score":
+        return scored(episode.score())
+    calls = [Call(call["name"], call["arguments"], call["id"]) for call in request["calls"]]
+    action = Action(request["text"], calls, request["finish_reason"])
+    return observed(episode.step(action), action, episode)
+
+
+def main():
+    # What the file prints must not be taken for an answer.
+    sink = os.fdopen(os.dup(1), "w", encoding="utf-8")
+    os.dup2(2, 1)
+    source = os.fdopen(os.dup(0), encoding="utf-8")
+    os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+
+    def say(answer):
+        sink.write(json.dumps(answer, ensure_ascii=False) + "\n")
+        sink.flush()
+
+    path, memory = sys.argv[1], int(sys.argv[2])
+    if memory:
+        try:
+            import resource
+
+            resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        except (ImportError, ValueError, OSError) as error:
+            print(f"the memory of {path} is not limited: {error}", file=sys.stderr)
+    # The file imports this program by its name.
+    sys.modules["evenkeel_environment"] = sys.modules["__main__"]
+    try:
+        kind = load(path)
+        hello = description_of(kind)
+    except BaseException as error:
+        say({"error": "".join(traceback.format_exception_only(type(error), error)).strip()[:MAX_WORDS]})
+        sys.exit(1)
+    say(hello)
+    episodes = {}
+    for line in source:
+        request = json.loads(line)
+        try:
+            answer = answer_to(request, kind, episodes)
+        except TaskError as error:
+            answer = {"task_error": words_of(error)}
+        except Exception as error:  # the user's own code
+            answer = {"error": words_of(error)}
+        say(answer)
+
+
+if __name__ == "__main__":
+    main()

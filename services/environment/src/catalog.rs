@@ -1,0 +1,111 @@
+//! The environments of a worker.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use evenkeel_episode::{BuiltIn, Description, Tool};
+use evenkeel_proto::FieldError;
+use evenkeel_proto::v1::{EnvironmentInfo, EpisodeFailure, OpenEpisode};
+
+use crate::error::EnvironmentError;
+use crate::failure::Failure;
+use crate::openenv::OpenEnvServer;
+use crate::played::{Played, at_once, within};
+use crate::program::Programs;
+use crate::sandboxed::{Sandbox, WorkerProcesses};
+use crate::settings::EnvironmentSettings;
+
+/// All of them, by name.
+pub(crate) struct Catalog(BTreeMap<String, Arc<Entry>>);
+
+/// One environment.
+pub(crate) struct Entry {
+    description: Description,
+    source: Source,
+}
+
+enum Source {
+    BuiltIn(BuiltIn),
+    Programs(Programs),
+    OpenEnv(OpenEnvServer),
+    Sandbox(Box<Sandbox>),
+}
+
+impl Catalog {
+    /// Those of the settings, besides those that come with the program.
+    ///
+    /// # Errors
+    /// A file or a server that has no environment.
+    pub(crate) async fn of(
+        settings: &EnvironmentSettings,
+        processes: Option<WorkerProcesses>,
+    ) -> Result<Self, EnvironmentError> {
+        let mut all = BTreeMap::new();
+        let mut add = |description: Description, source| {
+            all.insert(description.name.clone(), Arc::new(Entry { description, source }));
+        };
+        for built_in in BuiltIn::ALL {
+            add(built_in.into(), Source::BuiltIn(built_in));
+        }
+        add(Sandbox::description(), Source::Sandbox(Box::new(Sandbox::new(&settings.sandbox, processes))));
+        for path in &settings.files {
+            let (programs, description) = Programs::start(settings, path).await?;
+            add(description, Source::Programs(programs));
+        }
+        for address in &settings.openenv {
+            let (server, description) = OpenEnvServer::find(address, settings.openenv_range).await?;
+            add(description, Source::OpenEnv(server));
+        }
+        Ok(Self(all))
+    }
+
+    /// What is said of them, in the order of their names.
+    pub(crate) fn infos(&self) -> Vec<EnvironmentInfo> {
+        self.0.values().map(|entry| EnvironmentInfo::from(&entry.description)).collect()
+    }
+
+    /// The environment of a name.
+    ///
+    /// # Errors
+    /// One that the worker does not have.
+    pub(crate) fn entry(&self, name: &str) -> Result<Arc<Entry>, Failure> {
+        self.0.get(name).cloned().ok_or_else(|| {
+            let known: Vec<_> = self.0.keys().map(String::as_str).collect();
+            let error = FieldError::quoted("environment", name, format!("one of {}", known.join(", ")));
+            Failure::new(EpisodeFailure::TaskInvalid, error.to_string())
+        })
+    }
+}
+
+impl Entry {
+    pub(crate) fn name(&self) -> &str {
+        &self.description.name
+    }
+
+    pub(crate) fn tools(&self) -> &[Tool] {
+        &self.description.tools
+    }
+
+    /// Begins an episode.
+    ///
+    /// # Errors
+    /// A task that the environment cannot do, one that fails or is full, a deadline.
+    pub(crate) async fn open(&self, request: &OpenEpisode, limit: Duration) -> Result<Played, Failure> {
+        let OpenEpisode { task, seed, .. } = request;
+        match &self.source {
+            Source::BuiltIn(built_in) => {
+                let opened = at_once("opening it", limit, || built_in.open(task, *seed))?;
+                let invalid =
+                    |error: evenkeel_episode::TaskError| Failure::new(EpisodeFailure::TaskInvalid, error.to_string());
+                opened.map(Played::BuiltIn).map_err(invalid)
+            }
+            Source::Programs(programs) => programs.open((task, *seed), limit).await.map(Played::Program),
+            Source::Sandbox(sandbox) => within("opening it", limit, sandbox.open()).await.map(Played::Sandboxed),
+            Source::OpenEnv(server) => {
+                let opening = server.open((task, *seed), &request.episode_id);
+                within("opening it", limit, opening).await.map(Played::OpenEnv)
+            }
+        }
+    }
+}

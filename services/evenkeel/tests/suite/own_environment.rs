@@ -1,0 +1,128 @@
+//! An environment in a Python file of one's own, and programs as a tool, through the whole program: the example, a tiny model, and the file as an
+//! input of the run.
+
+use std::fmt::Write;
+use std::path::{Path, PathBuf};
+
+use evenkeel_run_files::read_rollouts;
+use serde_json::{Value, json};
+
+use crate::episodes::{TEMPLATE, call};
+use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, wait_for, written_model};
+
+/// Codes of two digits, with a first guess to imitate, and products, with a program.
+fn rows(path: &Path, environment: &Path) {
+    let mut rows = String::new();
+    for n in 0..36_u32 {
+        let code = 11 + n / 6 * 10 + n % 6;
+        let row = json!({
+            "prompt": format!("code {n}"), "answer": code.to_string(), "environment": environment,
+            "demonstration": call("guess", "\"code\": \"12\""),
+        });
+        let product = json!({
+            "prompt": format!("{n}: 6*7="), "answer": 42, "environment": "python",
+            "demonstration": call("python", "\"code\": \"6*7\""),
+        });
+        writeln!(rows, "{row}\n{product}").unwrap();
+    }
+    std::fs::write(path, rows).unwrap();
+}
+
+/// A recipe in a folder, with the model, the data and the environment that it names.
+fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
+    let model = written_model(folder);
+    std::fs::write(model.join("chat_template.jinja"), TEMPLATE).unwrap();
+    let config = model.join("config.json");
+    let mut keys: Value = serde_json::from_slice(&std::fs::read(&config).unwrap()).unwrap();
+    keys["max_position_embeddings"] = 640.into();
+    std::fs::write(&config, keys.to_string()).unwrap();
+    let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/mastermind.py");
+    let environment = folder.join("mastermind.py");
+    std::fs::copy(example, &environment).unwrap();
+    let (data, path) = (folder.join("rows.jsonl"), folder.join("own.toml"));
+    rows(&data, &environment);
+    let text = format!(
+        "[run]\nseed = 3\nsteps = 4\n[model]\npath = {model:?}\n[data]\nfiles = [{data:?}]\nenvironments = [{environment:?}, \"python\"]\n\
+         [sampling]\nprompts_per_step = 4\ngroup_size = 4\nmax_tokens = 320\n[turns]\nmax_turns = 3\nmax_turn_tokens = 90\n\
+         [warm_start]\nsteps = 80\nexamples_per_step = 16\n[evaluation]\nproblems = 4\n[checkpoint]\nevery = 2\n\
+         [learner.compute]\nthreads = 2\n[learner.optimizer]\nlearning_rate = 1.5e-4\n[learner.supervised]\nlearning_rate = 2e-3\ntotal_updates = 80\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    (path, environment)
+}
+
+fn train(recipe: &Path, out: &Path) -> std::process::Command {
+    let mut command = evenkeel(&["train", "--recipe"]);
+    command.arg(recipe).arg("--out").arg(out);
+    command
+}
+
+#[test]
+fn a_run_in_an_environment_of_ones_own_is_played_killed_resumed_and_bound_to_its_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recipe, environment) = recipe(dir.path());
+    let mut dry_run = train(&recipe, &dir.path().join("dry"));
+    dry_run.arg("--dry-run");
+    succeed(dry_run);
+
+    let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
+    succeed(train(&recipe, &whole));
+    let rollouts: Vec<_> = (1..=4).flat_map(|step| read_rollouts(&whole, step).unwrap()).collect();
+    assert_eq!(rollouts.len(), 4 * 16);
+    assert!(rollouts.iter().all(|rollout| rollout.reward.is_some()), "no episode is invalid");
+    let answers = rollouts.iter().flat_map(|rollout| &rollout.turns).filter(|turn| turn.role == "tool");
+    let answers: Vec<_> = answers.map(|turn| turn.text.as_str()).collect();
+    assert!(answers.iter().any(|text| text.contains("in place")), "the file answers: {answers:?}");
+    assert!(answers.contains(&"42"), "programs are run: {answers:?}");
+
+    let process = Process::start(train(&recipe, &killed));
+    wait_for("two steps", || count_lines(&killed.join("metrics.jsonl")) >= 2);
+    process.kill();
+    // A file that has changed is another environment.
+    let text = std::fs::read_to_string(&environment).unwrap();
+    std::fs::write(&environment, text.replace("elsewhere\"", "somewhere\"")).unwrap();
+    let refused = resume(&killed).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(!refused.status.success() && said.contains("mastermind.py"), "{said}");
+    std::fs::write(&environment, text).unwrap();
+    succeed(resume(&killed));
+    assert_eq!(lines(&killed), lines(&whole), "the same seeds, the same episodes");
+}
+
+#[test]
+fn an_environment_that_cannot_be_played_is_refused_before_the_first_step() {
+    let dir = tempfile::tempdir().unwrap();
+    let (recipe, environment) = recipe(dir.path());
+    std::fs::write(&environment, "print('no environment')").unwrap();
+    let out = dir.path().join("run");
+    let refused = train(&recipe, &out).output().unwrap();
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("it has 0 subclasses of Environment"), "{said}");
+    assert!(!refused.status.success() && !out.exists(), "nothing is left of it");
+    let mut misspelt = train(&recipe, &out);
+    misspelt.args(["--set", "data.environments=[\"calculater\"]"]);
+    let said = String::from_utf8_lossy(&misspelt.output().unwrap().stderr).into_owned();
+    assert!(said.contains("one of calculator, guess-number, python, the path of a Python file (*.py)"), "{said}");
+}
+
+#[test]
+fn init_writes_an_environment_that_is_loaded_and_played_as_it_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut init = evenkeel(&["init", "--environment"]);
+    init.current_dir(dir.path());
+    let said = String::from_utf8(succeed(init).stdout).unwrap();
+    assert!(said.contains("environment.py, evenkeel_environment.py"), "{said}");
+    // As a user tries it: without the run.
+    let script = "
+from environment import Riddle
+from evenkeel_environment import Action, Call
+riddle = Riddle()
+riddle.reset({'answer': 'echo'}, 1)
+print(riddle.step(Action('', [Call('letter', {'number': 2}, 'a'), Call('letter', {'number': 9}, 'b')])))
+print(riddle.step(Action('It is echo')), riddle.score()['reward'])
+";
+    let mut python = std::process::Command::new("python3");
+    python.args(["-c", script]).current_dir(dir.path());
+    let printed = String::from_utf8(succeed(python).stdout).unwrap();
+    assert_eq!(printed, "['c', 'it has no such letter']\nNone 1.0\n");
+}

@@ -1,0 +1,225 @@
+//! `evenkeel.v1.Weights`: the files of published versions, for agents that fetch them to where engines are.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::io::{Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use evenkeel_files::{FileDigest, FileHasher, open};
+use evenkeel_hf::{Folder, VersionMarker, WeightFiles, weights_digest_among};
+use evenkeel_proto::v1::weights_server::Weights;
+use evenkeel_proto::v1::{
+    WeightsDescribeRequest, WeightsDescribeResponse, WeightsFile, WeightsPart, WeightsReadRequest, WeightsReadResponse,
+};
+use evenkeel_proto::{FieldError, validate_digest};
+use evenkeel_rpc::error::{Reason, ServiceError};
+use tokio::sync::{Mutex, Semaphore, mpsc};
+use tokio_stream::wrappers::ReceiverStream;
+use tonic::{Request, Response, Status};
+
+use crate::step_folder;
+
+/// Bytes in one message.
+const CHUNK: usize = 1 << 20;
+/// Messages that are read ahead of the network.
+const AHEAD: usize = 4;
+/// Files that are read at once, over all agents; others wait.
+const READERS: usize = 64;
+/// Versions whose descriptions are kept: engines that are behind ask for the one before.
+const DESCRIBED: usize = 2;
+
+/// Version and digest.
+type Key = (u64, String);
+
+/// The service. Clones share what is known of the files.
+#[derive(Clone)]
+pub(super) struct PublishedFiles {
+    folder: PathBuf,
+    /// Locked while files are read for the first time, so that many agents cost as much as one.
+    described: Arc<Mutex<VecDeque<(Key, WeightsDescribeResponse)>>>,
+    readers: Arc<Semaphore>,
+}
+
+impl PublishedFiles {
+    /// Of the folder of published weights.
+    pub(super) fn new(folder: PathBuf) -> Self {
+        Self { folder, described: Arc::default(), readers: Arc::new(Semaphore::new(READERS)) }
+    }
+
+    /// The complete folder of a version with that digest.
+    fn find(&self, version: u64, digest: &str) -> Result<PathBuf, ServiceError> {
+        validate_digest("digest", digest)?;
+        let path = step_folder::find_version(&self.folder, version);
+        let gone = |message: String| Err(ServiceError::Precondition { reason: Reason::WeightsGone, message });
+        match VersionMarker::read(&Folder::new(&path)) {
+            Ok(marker) if (marker.version, marker.digest.as_str()) == (version, digest) => Ok(path),
+            Ok(marker) => {
+                gone(format!("version {version} was published again, with {}: {digest} is gone", marker.digest))
+            }
+            Err(_) => gone(format!("version {version} is not published, or not any more")),
+        }
+    }
+}
+
+#[tonic::async_trait]
+impl Weights for PublishedFiles {
+    type ReadStream = ReceiverStream<Result<WeightsReadResponse, Status>>;
+
+    async fn describe(
+        &self,
+        request: Request<WeightsDescribeRequest>,
+    ) -> Result<Response<WeightsDescribeResponse>, Status> {
+        let WeightsDescribeRequest { version, digest } = request.into_inner();
+        let path = self.find(version, &digest)?;
+        let key = (version, digest);
+        let mut described = self.described.lock().await;
+        if let Some((_, known)) = described.iter().find(|(known, _)| *known == key) {
+            return Ok(Response::new(known.clone()));
+        }
+        let wanted = key.1.clone();
+        let read = tokio::task::spawn_blocking(move || describe(&path, &wanted)).await;
+        let found = read.map_err(|error| ServiceError::Internal { message: format!("reading weights: {error}") })??;
+        described.truncate(DESCRIBED - 1);
+        described.push_front((key, found.clone()));
+        Ok(Response::new(found))
+    }
+
+    async fn read(&self, request: Request<WeightsReadRequest>) -> Result<Response<Self::ReadStream>, Status> {
+        let WeightsReadRequest { version, digest, file, offset, size_bytes } = request.into_inner();
+        let folder = self.find(version, &digest)?;
+        let file = open_range(&folder, &file, offset, size_bytes)?;
+        let permit = Arc::clone(&self.readers).acquire_owned().await;
+        let (sender, receiver) = mpsc::channel(AHEAD);
+        tokio::task::spawn_blocking(move || {
+            let _permit = permit;
+            let mut file = file.take(size_bytes);
+            loop {
+                let mut content = vec![0; CHUNK.min(usize::try_from(file.limit()).unwrap_or(CHUNK))];
+                let read = match content.len() {
+                    0 => return,
+                    _ => file.read_exact(&mut content),
+                };
+                let message = match read {
+                    Ok(()) => Ok(WeightsReadResponse { content: content.into() }),
+                    Err(error) => Err(Status::from(ServiceError::file("reading published weights", &error))),
+                };
+                let failed = message.is_err();
+                if sender.blocking_send(message).is_err() || failed {
+                    return;
+                }
+            }
+        });
+        Ok(Response::new(ReceiverStream::new(receiver)))
+    }
+}
+
+/// A file of a folder, at its first byte that is wanted. It stays readable if its folder is removed meanwhile.
+fn open_range(folder: &Path, name: &str, offset: u64, size: u64) -> Result<std::fs::File, ServiceError> {
+    let is_plain = Path::new(name).file_name().is_some_and(|plain| plain == name);
+    if !is_plain || name.starts_with('.') {
+        return Err(FieldError::quoted("file", name, "the name of a file of these weights").into());
+    }
+    let path = folder.join(name);
+    let mut file = open(&path, u64::MAX).map_err(|_| ServiceError::NotFound { what: format!("file `{name}`") })?;
+    let length = file.metadata().map_err(|error| ServiceError::file(path.display(), &error))?.len();
+    let end = offset.checked_add(size).filter(|&end| size > 0 && end <= length);
+    if end.is_none() {
+        let allowed = format!("1 to {} from offset {offset}: the file has {length}", length.saturating_sub(offset));
+        return Err(FieldError::new("size_bytes", size, allowed).into());
+    }
+    file.seek(SeekFrom::Start(offset)).map_err(|error| ServiceError::file(path.display(), &error))?;
+    Ok(file)
+}
+
+/// Reads all files of a published version once.
+fn describe(path: &Path, digest: &str) -> Result<WeightsDescribeResponse, ServiceError> {
+    let damaged = |error: &dyn std::fmt::Display| ServiceError::DataLoss {
+        message: format!("published weights in {}: {error}", path.display()),
+    };
+    let folder = Folder::new(path);
+    let weights = WeightFiles::read(&folder).map_err(|error| damaged(&error))?;
+    let mut parts: BTreeMap<String, Vec<(u64, u64, String)>> = BTreeMap::new();
+    for (tensor, stored) in weights.tensors().map_err(|error| damaged(&error))? {
+        let file = stored.path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        parts.entry(file).or_default().push((stored.offset, stored.bytes, tensor));
+    }
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(|error| damaged(&error))? {
+        let name = entry.map_err(|error| damaged(&error))?.file_name().to_string_lossy().into_owned();
+        if !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort();
+    let files = in_parallel(&names, |name| file(path, name, parts.get(name).map_or(&[][..], Vec::as_slice)));
+    let files = files.into_iter().collect::<std::io::Result<Vec<_>>>().map_err(|error| damaged(&error))?;
+    let digests = files.iter().map(|file| {
+        let sha256 = file.digest.trim_start_matches("sha256:").to_owned();
+        (file.name.as_str(), FileDigest { bytes: file.size_bytes, sha256 }, parts.contains_key(&file.name))
+    });
+    let found = weights_digest_among(digests);
+    if found != digest {
+        return Err(damaged(&format_args!("their digest is {found}, the marker has {digest}")));
+    }
+    Ok(WeightsDescribeResponse { files })
+}
+
+/// What `work` makes of each, on all processors.
+fn in_parallel<T: Send>(names: &[String], work: impl Fn(&str) -> T + Sync) -> Vec<T> {
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(names.len()).max(1);
+    let next = AtomicUsize::new(0);
+    let mut done: Vec<(usize, T)> = std::thread::scope(|scope| {
+        let run = || {
+            let mut done = Vec::new();
+            loop {
+                let at = next.fetch_add(1, Ordering::Relaxed);
+                let Some(name) = names.get(at) else { return done };
+                done.push((at, work(name)));
+            }
+        };
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(run)).collect();
+        let joined = threads.into_iter().map(|thread| thread.join().unwrap_or_else(|e| std::panic::resume_unwind(e)));
+        joined.flatten().collect()
+    });
+    done.sort_by_key(|(at, _)| *at);
+    done.into_iter().map(|(_, made)| made).collect()
+}
+
+/// Reads a file once for the digests of the whole and of its tensors, which are where `tensors` say: offset, bytes and name.
+fn file(folder: &Path, name: &str, tensors: &[(u64, u64, String)]) -> std::io::Result<WeightsFile> {
+    let mut tensors = tensors.to_vec();
+    tensors.sort();
+    let mut file = open(&folder.join(name), u64::MAX)?;
+    let length = file.metadata()?.len();
+    // What lies before, between and behind tensors is a part as well; tensors that overlap do not exist in files that are written here.
+    let (mut ranges, mut end) = (Vec::new(), 0);
+    for (offset, bytes, tensor) in tensors.into_iter().filter(|(_, bytes, _)| *bytes > 0) {
+        if offset < end || offset.saturating_add(bytes) > length {
+            return Err(std::io::Error::other(format!("tensor `{tensor}` of {name} is not apart from others")));
+        }
+        if offset > end {
+            ranges.push((offset - end, String::new()));
+        }
+        ranges.push((bytes, tensor));
+        end = offset + bytes;
+    }
+    if end < length {
+        ranges.push((length - end, String::new()));
+    }
+    let (mut whole, mut parts) = (FileHasher::default(), Vec::new());
+    let mut buffer = vec![0; CHUNK];
+    for (bytes, tensor) in ranges {
+        let mut part = FileHasher::default();
+        let mut left = bytes;
+        while left > 0 {
+            let chunk = &mut buffer[..usize::try_from(left).map_or(CHUNK, |left| left.min(CHUNK))];
+            file.read_exact(chunk)?;
+            whole.update(chunk);
+            part.update(chunk);
+            left -= chunk.len() as u64;
+        }
+        parts.push(WeightsPart { tensor, size_bytes: bytes, digest: part.finish().to_string() });
+    }
+    Ok(WeightsFile { name: name.to_owned(), size_bytes: length, digest: whole.finish().to_string(), parts })
+}

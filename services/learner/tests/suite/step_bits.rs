@@ -1,0 +1,82 @@
+//! The bits of whole steps, which stay what they are however steps are computed. A change that is meant to change them (another order of sums,
+//! another formula) changes these digests, and says so.
+
+use evenkeel_files::sha256;
+use evenkeel_learner::{Example, Learner, LoraSettings, OldLogp, ProbeSettings, StepReport, TrainingSettings};
+
+use crate::support::{group, groups, learner, settings, weights, without_signal};
+
+/// A report with all digits, but for times.
+fn said(mut report: StepReport) -> String {
+    report.probe.iter_mut().for_each(|probe| probe.took = std::time::Duration::ZERO);
+    format!("{report:?}")
+}
+
+/// The first 16 digits of the digest of everything that a supervised step and three policy steps say and leave: reports, weights, moments.
+fn digest(settings: TrainingSettings, measured: bool) -> String {
+    let mut learner = learner(settings);
+    let examples: Vec<Example> =
+        (0..11).map(|n| Example { prompt: vec![2 + n % 5, 3], response: vec![4, 5 + n % 7, 1] }).collect();
+    let mut all = format!("{:?}", learner.supervised_step(&examples).unwrap());
+    for (step, count) in [(1, 9), (2, 6), (3, 2)] {
+        let mut groups = groups(step, count);
+        groups.push(without_signal(step));
+        groups.push(group(500 + step, 3));
+        let mut in_progress = learner.step_of(groups.len());
+        if measured {
+            in_progress = in_progress.with_probe().unwrap().with_lags().unwrap();
+        }
+        groups.into_iter().for_each(|group| in_progress.add(group).unwrap());
+        all += &said(in_progress.finish().unwrap());
+    }
+    // A batch without a gradient: the moments alone move the weights.
+    all += &said(learner.train(vec![without_signal(7)]).unwrap());
+    let mut bytes = all.into_bytes();
+    bytes.extend(weights(&learner).into_iter().flat_map(f32::to_le_bytes));
+    bytes.extend(moments(&learner));
+    sha256(bytes)[.."sha256:".len() + 16].to_owned()
+}
+
+fn moments(learner: &Learner) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("checkpoint");
+    learner.save_checkpoint(&path, b"").unwrap();
+    std::fs::read(path.join("moments.safetensors")).unwrap()
+}
+
+#[test]
+fn whole_steps_have_the_bits_that_they_always_had() {
+    let with = |change: fn(&mut TrainingSettings)| {
+        let mut settings = settings();
+        change(&mut settings);
+        settings
+    };
+    let several = |s: &mut TrainingSettings| {
+        (s.shuffle, s.mini_batch_groups, s.epochs) = (true, 3, 2);
+        s.optimizer.max_grad_norm = Some(0.05);
+    };
+    let regularized = |s: &mut TrainingSettings| {
+        (s.objective.kl_coefficient, s.objective.entropy_coefficient) = (0.1, 0.01);
+    };
+    let adapters = |s: &mut TrainingSettings| {
+        s.lora = Some(LoraSettings { rank: 2, alpha: 6.0, ..LoraSettings::default() });
+    };
+    let measured = |s: &mut TrainingSettings| {
+        (s.old_logp, s.probe_gradients) = (OldLogp::Proximal, ProbeSettings::default());
+    };
+    let found = [
+        ("one update", digest(settings(), false)),
+        ("several updates", digest(with(several), false)),
+        ("regularized", digest(with(regularized), false)),
+        ("adapters", digest(with(adapters), false)),
+        ("measured", digest(with(measured), true)),
+    ];
+    let expected = [
+        ("one update", "sha256:01b4bbd4dc711837"),
+        ("several updates", "sha256:ad015019cc5d2052"),
+        ("regularized", "sha256:fe8dd0aa45ab8f3f"),
+        ("adapters", "sha256:43fa6597e5dc9562"),
+        ("measured", "sha256:28c3ddccf2746465"),
+    ];
+    assert_eq!(found, expected.map(|(name, digest)| (name, digest.to_owned())));
+}
