@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use evenkeel_run_files::read_rollouts;
 use serde_json::{Value, json};
 
-use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, wait_for, written_model};
+use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model};
 
 /// Says who spoke, names the tools, and ends every turn with `<eos>`.
 pub(crate) const TEMPLATE: &str = "{% for t in tools or [] %}[{{ t.function.name }}]{% endfor %}\
@@ -58,23 +58,17 @@ fn recipe(folder: &Path) -> PathBuf {
     path
 }
 
-fn train(recipe: &Path, out: &Path) -> std::process::Command {
-    let mut command = evenkeel(&["train", "--recipe"]);
-    command.arg(recipe).arg("--out").arg(out);
-    command
-}
-
 #[test]
 fn a_run_with_tools_that_is_killed_and_resumed_has_the_bits_of_one_that_was_not() {
     let dir = tempfile::tempdir().unwrap();
     let recipe = recipe(dir.path());
     let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
-    succeed(train(&recipe, &whole));
+    succeed(train_recipe(&recipe, &whole));
     let mut audit = evenkeel(&["audit"]);
     audit.arg(&whole);
     // The learner counts what was sent, added tokens included.
     succeed(audit);
-    let process = Process::start(train(&recipe, &killed));
+    let process = Process::start(train_recipe(&recipe, &killed));
     wait_for("three steps", || count_lines(&killed.join("metrics.jsonl")) >= 3);
     process.kill();
     succeed(resume(&killed));

@@ -8,7 +8,7 @@ use evenkeel_run_files::read_rollouts;
 use serde_json::{Value, json};
 
 use crate::episodes::{TEMPLATE, call};
-use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, wait_for, written_model};
+use crate::support::{Process, count_lines, evenkeel, lines, resume, succeed, train_recipe, wait_for, written_model};
 
 /// Codes of two digits, with a first guess to imitate, and products, with a program.
 fn rows(path: &Path, environment: &Path) {
@@ -51,22 +51,16 @@ fn recipe(folder: &Path) -> (PathBuf, PathBuf) {
     (path, environment)
 }
 
-fn train(recipe: &Path, out: &Path) -> std::process::Command {
-    let mut command = evenkeel(&["train", "--recipe"]);
-    command.arg(recipe).arg("--out").arg(out);
-    command
-}
-
 #[test]
 fn a_run_in_an_environment_of_ones_own_is_played_killed_resumed_and_bound_to_its_file() {
     let dir = tempfile::tempdir().unwrap();
     let (recipe, environment) = recipe(dir.path());
-    let mut dry_run = train(&recipe, &dir.path().join("dry"));
+    let mut dry_run = train_recipe(&recipe, &dir.path().join("dry"));
     dry_run.arg("--dry-run");
     succeed(dry_run);
 
     let (whole, killed) = (dir.path().join("whole"), dir.path().join("killed"));
-    succeed(train(&recipe, &whole));
+    succeed(train_recipe(&recipe, &whole));
     let rollouts: Vec<_> = (1..=4).flat_map(|step| read_rollouts(&whole, step).unwrap()).collect();
     assert_eq!(rollouts.len(), 4 * 16);
     assert!(rollouts.iter().all(|rollout| rollout.reward.is_some()), "no episode is invalid");
@@ -75,7 +69,7 @@ fn a_run_in_an_environment_of_ones_own_is_played_killed_resumed_and_bound_to_its
     assert!(answers.iter().any(|text| text.contains("in place")), "the file answers: {answers:?}");
     assert!(answers.contains(&"42"), "programs are run: {answers:?}");
 
-    let process = Process::start(train(&recipe, &killed));
+    let process = Process::start(train_recipe(&recipe, &killed));
     wait_for("two steps", || count_lines(&killed.join("metrics.jsonl")) >= 2);
     process.kill();
     // A file that has changed is another environment.
@@ -95,11 +89,11 @@ fn an_environment_that_cannot_be_played_is_refused_before_the_first_step() {
     let (recipe, environment) = recipe(dir.path());
     std::fs::write(&environment, "print('no environment')").unwrap();
     let out = dir.path().join("run");
-    let refused = train(&recipe, &out).output().unwrap();
+    let refused = train_recipe(&recipe, &out).output().unwrap();
     let said = String::from_utf8_lossy(&refused.stderr).into_owned();
     assert!(said.contains("it has 0 subclasses of Environment"), "{said}");
     assert!(!refused.status.success() && !out.exists(), "nothing is left of it");
-    let mut misspelt = train(&recipe, &out);
+    let mut misspelt = train_recipe(&recipe, &out);
     misspelt.args(["--set", "data.environments=[\"calculater\"]"]);
     let said = String::from_utf8_lossy(&misspelt.output().unwrap().stderr).into_owned();
     assert!(said.contains("one of calculator, guess-number, python, the path of a Python file (*.py)"), "{said}");

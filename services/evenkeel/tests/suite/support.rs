@@ -26,8 +26,13 @@ pub(crate) fn evenkeel(arguments: &[&str]) -> Command {
 
 /// `evenkeel train` of the small recipe into a folder.
 pub(crate) fn train(out: &Path) -> Command {
-    let mut command = evenkeel(&["train"]);
-    command.arg("--recipe").arg(small()).arg("--out").arg(out);
+    train_recipe(&small(), out)
+}
+
+/// `evenkeel train` of a recipe into a folder.
+pub(crate) fn train_recipe(recipe: &Path, out: &Path) -> Command {
+    let mut command = evenkeel(&["train", "--recipe"]);
+    command.arg(recipe).arg("--out").arg(out);
     command
 }
 
