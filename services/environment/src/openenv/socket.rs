@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{mpsc, oneshot};
 use tokio::time::timeout;
 
-use super::websocket::{Message, WebSocket};
+use super::websocket::WebSocket;
 use crate::failure::Failure;
 
 /// How long saying goodbye may take.
@@ -107,13 +107,9 @@ async fn serve(mut stream: WebSocket<TcpStream>, mut requests: mpsc::Receiver<(S
             // What was said before a request is no answer to it.
             message = stream.read(), if refusal.is_none() => {
                 let said = match message {
-                    Ok(Message::Text(text)) => serde_json::from_str::<Value>(&text)
+                    Ok(Some(text)) => serde_json::from_str::<Value>(&text)
                         .map_err(|error| Failure::crashed(format!("the server gave no valid JSON: {error}"))),
-                    Ok(Message::Ping(content)) => match stream.pong(&content).await {
-                        Ok(()) => continue,
-                        Err(why) => Err(Failure::crashed(why)),
-                    },
-                    Ok(Message::Close) => Err(Failure::crashed("the server closed the connection")),
+                    Ok(None) => Err(Failure::crashed("the server closed the connection")),
                     Err(why) => Err(Failure::crashed(why)),
                 };
                 let is_broken = said.is_err();
@@ -130,7 +126,7 @@ async fn serve(mut stream: WebSocket<TcpStream>, mut requests: mpsc::Receiver<(S
             request = requests.recv(), if is_free => {
                 let Some((request, reply)) = request else {
                     let goodbye = async {
-                        let _ = stream.send(&json!({"type": "close"}).to_string()).await;
+                        let _ = stream.send(json!({"type": "close"}).to_string()).await;
                         let _ = stream.close().await;
                     };
                     let _ = timeout(CLOSE, goodbye).await;
@@ -141,7 +137,7 @@ async fn serve(mut stream: WebSocket<TcpStream>, mut requests: mpsc::Receiver<(S
                     return;
                 }
                 // Where that fails, reading says why.
-                let _ = stream.send(&request).await;
+                let _ = stream.send(request).await;
                 waiting = Some(reply);
             }
         }
