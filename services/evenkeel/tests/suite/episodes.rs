@@ -38,8 +38,8 @@ fn rows(path: &Path) {
     std::fs::write(path, rows).unwrap();
 }
 
-/// A recipe in a folder, with the model that it names.
-fn recipe(folder: &Path) -> PathBuf {
+/// A recipe in a folder, with the model that it names, in `model`.
+pub(crate) fn recipe(folder: &Path) -> PathBuf {
     let model = written_model(folder);
     std::fs::write(model.join("chat_template.jinja"), TEMPLATE).unwrap();
     let config = model.join("config.json");

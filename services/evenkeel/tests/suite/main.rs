@@ -15,6 +15,7 @@ mod data;
 mod documents;
 mod dry_run;
 mod episodes;
+mod episodes_vllm;
 mod eval;
 mod export;
 mod fork;

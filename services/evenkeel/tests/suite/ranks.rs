@@ -58,8 +58,12 @@ fn end_well(out: &Path, processes: Vec<Process>) {
 }
 
 fn undisturbed(folder: &Path) -> std::path::PathBuf {
+    undisturbed_with(folder, &[])
+}
+
+fn undisturbed_with(folder: &Path, more: &[&str]) -> std::path::PathBuf {
     let out = folder.join("alone");
-    succeed(with(train(&out), &[]));
+    succeed(with(train(&out), more));
     assert!(lines(&out).iter().filter_map(|line| line.get("actor/grad_norm")).all(|norm| norm.as_f64() > Some(0.0)));
     out
 }
@@ -127,13 +131,15 @@ fn random(most: u64) -> u64 {
 fn a_rank_that_is_killed_is_named_and_once_it_is_back_the_run_returns_to_its_checkpoint_by_itself() {
     let kills = std::env::var("EVENKEEL_RANK_KILLS").map_or(2, |text| text.parse::<usize>().unwrap());
     let folder = tempfile::tempdir().unwrap();
-    let alone = undisturbed(folder.path());
+    // Long enough that a rank that is killed last is back before the end: nobody waits for it afterwards.
+    let long = ["run.steps=12"];
+    let alone = undisturbed_with(folder.path(), &long);
     let (mut killed, mut runs) = (0, 0);
     while killed < kills {
         let out = folder.path().join(format!("run-{runs}"));
         runs += 1;
         let [port] = free_ports();
-        let mut all = start_all(&out, 3, port, &[]);
+        let mut all = start_all(&out, 3, port, &long);
         let metrics = out.join("metrics.jsonl");
         // At most one kill for each step, so that the learner does not lose its state too often at one and the same.
         for step in [0, 2, 4] {
@@ -151,7 +157,7 @@ fn a_rank_that_is_killed_is_named_and_once_it_is_back_the_run_returns_to_its_che
             killed += 1;
             println!("rank {rank} killed after {finished} steps");
             std::thread::sleep(Duration::from_millis(random(500)));
-            all[rank] = start(&out, rank, 3, port, &[]);
+            all[rank] = start(&out, rank, 3, port, &long);
         }
         end_well(&out, all);
         assert_same(&out, &alone);
