@@ -27,7 +27,8 @@ HERE = ROOT / "deploy" / "kubernetes"
 # The newest that the package knows, and the oldest that the manifests are meant for.
 VERSIONS = ("1.31", "1.37")
 # A component that no overlay needs by itself, or that may be added to one.
-COMBINATIONS = {"cpu": [], "one-gpu-node": [], "many-nodes": [], "batch": [], "cpu+tls": ["tls"], "one-gpu-node+tls": ["tls"]}
+COMBINATIONS = {"cpu": [], "one-gpu-node": [], "local-disks": [], "many-nodes": [], "batch": [], "cpu+tls": ["tls"], "one-gpu-node+tls": ["tls"],
+                "cpu+pull": ["pull"], "one-gpu-node+pull+tls": ["pull", "tls", "pull-tls"]}
 PAGE = ROOT / "docs" / "kubernetes.md"
 MARK = ("<!-- arrows: written by .ci/kubernetes.sh --write -->\n\n", "\n<!-- end of arrows -->")
 
@@ -54,6 +55,13 @@ def render(combination):
     if done.returncode:
         sys.exit(f"{combination} cannot be rendered: {done.stderr.strip()}")
     return [document for document in yaml.safe_load_all(done.stdout) if document]
+
+
+def parts(combination):
+    """The overlay and all components of a combination."""
+    overlay = combination.partition("+")[0]
+    own = yaml.safe_load((HERE / "overlays" / overlay / "kustomization.yaml").read_text()).get("components", [])
+    return {overlay, *(pathlib.Path(component).name for component in own), *COMBINATIONS[combination]}
 
 
 def schema_faults(documents):
@@ -125,18 +133,19 @@ def said_faults(documents, known):
                 yield from program.query_faults(f"ScaledObject {document['metadata']['name']}", trigger["metadata"].get("query", ""), known["series"])
 
 
-def faults(documents, overlay, table, known, made):
+def faults(documents, combination, table, known, made):
     yield from schema_faults(documents)
-    yield from content_faults(documents, overlay, table, known, made)
+    yield from content_faults(documents, combination, table, known, made)
 
 
-def content_faults(documents, overlay, table, known, made):
+def content_faults(documents, combination, table, known, made):
     yield from rules.confinement(documents)
     yield from rules.probes(documents)
     yield from rules.storage(documents, made)
     yield from rules.names(documents, table)
     yield from rules.ranks(documents)
-    yield from arrows.faults(documents, rules.workloads(documents), table, overlay)
+    yield from rules.agents(documents)
+    yield from arrows.faults(documents, rules.workloads(documents), table, parts(combination))
     yield from said_faults(documents, known)
 
 
@@ -163,8 +172,9 @@ def program_faults(binary, documents, seen):
 def written(table):
     """What is written from the table: file, text."""
     yield HERE / "base" / "policies.yaml", arrows.policies(table)
-    for overlay in sorted({arrow["only"] for arrow in table["arrows"] if "only" in arrow}):
-        yield HERE / "overlays" / overlay / "policies.yaml", arrows.policies(table, overlay)
+    for part in sorted({arrow["only"] for arrow in table["arrows"] if "only" in arrow}):
+        folder = next(found for kind in ("overlays", "components") if (found := HERE / kind / part).is_dir())
+        yield folder / "policies.yaml", arrows.policies(table, part)
     text = PAGE.read_text()
     before, rest = text.split(MARK[0])
     yield PAGE, before + MARK[0] + arrows.page(table) + MARK[1] + rest.split(MARK[1])[1]
@@ -183,7 +193,7 @@ def main(arguments):
     known, made, seen, binary = reference(), secrets(), set(), os.environ.get("EVENKEEL")
     for combination in COMBINATIONS:
         documents = render(combination)
-        found += [f"{combination}: {fault}" for fault in faults(documents, combination.partition("+")[0], table, known, made)]
+        found += [f"{combination}: {fault}" for fault in faults(documents, combination, table, known, made)]
         if binary:
             found += [f"{combination}: {fault}" for fault in program_faults(binary, documents, seen)]
     print("\n".join(found) or f"kubernetes  {len(COMBINATIONS)} overlays and combinations hold"

@@ -28,17 +28,17 @@ def services(table):
     return sorted(ends - set(table["peers"]))
 
 
-def policies(table, overlay=None):
-    """The text of policies.yaml: those of the base, or what an overlay adds to them."""
+def policies(table, part=None):
+    """The text of policies.yaml: those of the base, or what an overlay or a component adds to them."""
     documents = []
     for service in services(table):
-        arrows = [arrow for arrow in table["arrows"] if arrow.get("only") == overlay]
+        arrows = [arrow for arrow in table["arrows"] if arrow.get("only") == part]
         ingress = [{"from": [peer_entry(table, arrow["from"])]} | ports_entry(arrow["ports"]) for arrow in arrows if arrow["to"] == service]
         egress = [{"to": [peer_entry(table, arrow["to"])]} | ports_entry(arrow["ports"]) for arrow in arrows if arrow["from"] == service]
         if not ingress and not egress:
             continue
         documents.append({
-            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": f"{service}-{overlay}" if overlay else service},
+            "apiVersion": "networking.k8s.io/v1", "kind": "NetworkPolicy", "metadata": {"name": f"{service}-{part}" if part else service},
             "spec": {"podSelector": {"matchLabels": {NAME: service}}, "policyTypes": ["Ingress", "Egress"], "ingress": ingress, "egress": egress},
         })
     return HEAD + "---\n".join(yaml.safe_dump(document, sort_keys=False) for document in documents)
@@ -54,11 +54,11 @@ def page(table):
     return "\n".join(lines) + "\n"
 
 
-def expected(table, overlay):
-    """Arrows as (from, to, port/protocol), for an overlay."""
+def expected(table, parts):
+    """Arrows as (from, to, port/protocol), for an overlay with its components."""
     found = set()
     for arrow in table["arrows"]:
-        if arrow.get("only") in (None, overlay):
+        if arrow.get("only") in (None, *parts):
             found |= {(arrow["from"], arrow["to"], label(port)) for port in arrow["ports"]}
     return found
 
@@ -104,7 +104,7 @@ def allowed(documents, workloads, table, direction):
     return found
 
 
-def faults(documents, workloads, table, overlay):
+def faults(documents, workloads, table, parts):
     """How rendered policies differ from the table, a sentence each."""
     policies_ = [document for document in documents if document["kind"] == "NetworkPolicy"]
     names = {name for name, _ in workloads}
@@ -113,7 +113,7 @@ def faults(documents, workloads, table, overlay):
             if not any(direction in policy["spec"].get("policyTypes", []) and selects(policy["spec"]["podSelector"], labels) for policy in policies_):
                 yield f"{name}: no network policy confines its {direction.lower()}"
     for direction, own in (("Ingress", 1), ("Egress", 0)):
-        wanted = {arrow for arrow in expected(table, overlay) if arrow[own] in names}
+        wanted = {arrow for arrow in expected(table, parts) if arrow[own] in names}
         found = allowed(policies_, workloads, table, direction)
         for verb, arrows in (("allow", found - wanted), ("do not allow", wanted - found)):
             for source, target, port in sorted(arrows):

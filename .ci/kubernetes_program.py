@@ -34,7 +34,7 @@ def service_keys(text):
     server = {key for key in keys["generation"] if key.startswith("server.")}
     client = {key.removeprefix("services.") for name, entries in table.items() if name.startswith("services.client") for key in entries}
     for service, parts in {"learner": ["server", "training"], "orchestrator": ["server", "endpoints", "client", "start", "limits", "page"],
-                           "gateway": ["server", "client"]}.items():
+                           "gateway": ["server", "client"], "weights": ["server", "client"]}.items():
         for part in parts:
             assert f"serve {service}: {part}" in table, (service, part)
         own = {key for name, entries in table.items() if name.startswith(f"serve {service}") for key in entries}

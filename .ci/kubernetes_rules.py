@@ -10,6 +10,8 @@ KINDS = {"Deployment", "StatefulSet", "DaemonSet", "Job"}
 VOLUMES = {"configMap", "csi", "downwardAPI", "emptyDir", "ephemeral", "persistentVolumeClaim", "projected", "secret"}
 # Settings that name files, whose folders are Secrets.
 SECRET_FILE = re.compile(r"_FILE$")
+# The port of agents, as generation.weights.agents has it by default.
+AGENT = "50056"
 # Where a service writes.
 WRITES = {"learner": {"/data/weights", "/data/checkpoints"}, "orchestrator": {"/data/runs"}}
 
@@ -153,7 +155,7 @@ def storage(documents, secrets):
                 if file not in held:
                     yield f"{where}: {file} is in no Secret that is mounted"
             named = {path for value in environment(container).values() for path in re.findall(r"/data/[a-z]+", value)}
-            writes = set() if before else WRITES.get(name, set())
+            writes = set() if before else {environment(container).get("EVENKEEL__FOLDER")} if is_agent(container) else WRITES.get(name, set())
             for path in sorted(named | writes):
                 holders = [read_only for mount, read_only, _ in mounts if mount == path]
                 # Roots of clients' recipes, and the like, must be there; only what is written to must be writable.
@@ -204,6 +206,29 @@ def ranks(documents):
                 yield f"{where}: a rank that is drained counts as a failure"
 
 
+def is_agent(container):
+    return container.get("args", [])[:2] == ["serve", "weights"]
+
+
+def agents(documents):
+    """Where weights are pulled, an agent in every pod whose service reads them, with a folder that this service reads; elsewhere none."""
+    pods = [(name, template["metadata"]["labels"][arrows.NAME], template) for name, template, _ in templates(documents)]
+    settings = [environment(container) for _, _, template in pods for container, _ in containers(template)]
+    pulls = any(values.get("EVENKEEL__WEIGHTS__SOURCE") == "pull" for values in settings)
+    for name, service, template in pods:
+        running = template["spec"]["containers"]
+        found = [container for container in running if is_agent(container)]
+        if len(found) != (pulls and service in ("engine", "generation")):
+            yield f"{name}: {len(found)} agents of weights, where generation.weights.source is {'pull' if pulls else 'folder'}"
+        for agent in found:
+            folder, listen = (environment(agent).get(key, "") for key in ("EVENKEEL__FOLDER", "EVENKEEL__SERVER__LISTEN"))
+            if listen not in (f"0.0.0.0:{AGENT}", *([f"127.0.0.1:{AGENT}"] if service == "generation" else [])):
+                yield f"{name}: its agent listens on {listen}, where the generation service does not call it"
+            held = [volume for container in running for path, _, volume in mounted(template, container) if path == folder]
+            if len(held) != len(running) or any(volume != held[0] for volume in held):
+                yield f"{name}: what its agent fetches to {folder} is not what the service reads there"
+
+
 def names(documents, table):
     """Services have pods behind them, on a port that these open; endpoints in settings are Services; budgets and scalers select something."""
     services = {document["metadata"]["name"]: document for document in documents if document["kind"] == "Service"}
@@ -218,17 +243,17 @@ def names(documents, table):
             opened = {entry["containerPort"] for template in behind for container, _ in containers(template) for entry in container.get("ports", [])}
             if behind and port.get("targetPort", port["port"]) not in opened:
                 yield f"Service {name}: no pod listens on {port['port']}"
-    called = {(arrow["from"], arrow["to"]): arrow["ports"] for arrow in table["arrows"]}
+    called = {(arrow["from"], arrow["to"], port) for arrow in table["arrows"] for port in arrow["ports"]}
     for name, template, _ in templates(documents):
         own = template["metadata"]["labels"][arrows.NAME]
         for container, _ in containers(template):
             for key, value in environment(container).items():
-                if "ENDPOINTS" not in key:
+                if "ENDPOINTS" not in key and key != "EVENKEEL__LEARNER":
                     continue
                 for host, port in re.findall(r"://([a-z-]+):(\d+)", value):
                     if host not in services:
                         yield f"{name}: {key} names `{host}`, which is no Service"
-                    if int(port) not in called.get((own, host), []):
+                    if (own, host, int(port)) not in called:
                         yield f"{name}: {key} calls {host}:{port}, which is no arrow of arrows.yaml"
     targets = {document["metadata"]["name"] for _, _, document in templates(documents)}
     for document in documents:

@@ -13,7 +13,7 @@ import kubernetes_program as program
 
 TABLE = yaml.safe_load((kubernetes.HERE / "arrows.yaml").read_text())
 KNOWN, MADE = kubernetes.reference(), kubernetes.secrets()
-RENDERED = {name: kubernetes.render(name) for name in ("cpu", "many-nodes", "batch")}
+RENDERED = {name: kubernetes.render(name) for name in ("cpu", "many-nodes", "batch", "local-disks")}
 
 
 def document(documents, kind, name):
@@ -147,6 +147,25 @@ class Faults(unittest.TestCase):
         finds(lambda d: document(d, "JobSet", "run")["metadata"].update(name="mine"), "learner.ranks.address is not mine-first-0-0.mine:PORT")
         finds(lambda d: policy(d, "run-batch")["ingress"].clear(), "the policies do not allow run -> run on 29500/TCP")
         self.finds(lambda d: spec(d).update(completions=1), "completions", overlay="batch", check=kubernetes.faults)
+
+    def test_agents_that_fetch_weights_for_nobody(self):
+        def finds(plant, word):
+            self.finds(plant, word, overlay="local-disks")
+        def agent(documents, name):
+            return next(entry for entry in pod(documents, "Deployment", name)["containers"] if entry["name"] == "weights")
+        def listen(documents, name):
+            return next(entry for entry in agent(documents, name)["env"] if entry["name"] == "EVENKEEL__SERVER__LISTEN")
+        finds(lambda d: pod(d, "Deployment", "engine")["containers"].remove(agent(d, "engine")), "engine: 0 agents of weights, where generation.weights.source is pull")
+        def folder(documents, name):
+            return next(mount for mount in agent(documents, name)["volumeMounts"] if mount["name"] == "weights")
+        finds(lambda d: folder(d, "engine").update(name="tmp"), "engine: what its agent fetches to /data/weights is not what the service reads there")
+        finds(lambda d: listen(d, "engine").update(value="127.0.0.1:50056"), "engine: its agent listens on 127.0.0.1:50056, where the generation service does not call it")
+        finds(lambda d: folder(d, "generation").update(readOnly=True), "/data/weights is written to and mounted read-only")
+        finds(lambda d: agent(d, "engine").pop("livenessProbe"), "engine: container weights: its livenessProbe is not")
+        finds(lambda d: policy(d, "engine-pull")["egress"].pop(0), "egress: the policies do not allow engine -> learner on 50053/TCP")
+        finds(lambda d: policy(d, "engine-pull")["ingress"].clear(), "ingress: the policies do not allow generation -> engine on 50056/TCP")
+        self.finds(lambda d: pod(d, "Deployment", "engine")["containers"].append({"name": "weights", "args": ["serve", "weights"]}),
+                   "engine: 1 agents of weights, where generation.weights.source is folder", overlay="cpu")
 
     def test_names_that_lead_nowhere(self):
         self.finds(lambda d: d.remove(document(d, "Service", "learner")), "EVENKEEL__ENDPOINTS__LEARNER names `learner`, which is no Service")

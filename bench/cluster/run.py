@@ -7,7 +7,9 @@ take time (one process, evenkeel-bench-cluster).
 Each line is a run of its own, with 32 samples on each engine at a time: 2,048 of them a step with 64. A sample takes between half of `--sample`
 seconds and all of it, a step of the learner `--step` seconds after its last group. So a step takes the longest sample and the learner's time at
 least; what it takes beyond them is waiting for the services between, for weights to be announced to every engine, and for this machine, where
-all of it shares the processors. The first two steps of a run are not counted.
+all of it shares the processors. The table says in which part of a step: beyond the longest sample until the last one is here (`samples`), until
+the last verdict (`verdicts`), beyond the learner's time (`training`), until every engine has the new weights (`weights`). The first two steps of
+a run are not counted.
 
 CPU time is that of each process over the steps that count, as a share of one core. The last line of each table has the samples a second at which
 each service would have a core to itself, from what a sample costs it: the one with the fewest saturates first. It fails if the orchestrator
@@ -28,6 +30,8 @@ from common import build, free_port  # noqa: E402
 
 TICKS = os.sysconf("SC_CLK_TCK")
 SERVICES = ("orchestrator", "generation", "gateway")
+# Parts of a step.
+BEYOND = ("samples", "verdicts", "training", "weights")
 GROUP = 16
 # Samples that an engine has at a time.
 AT_A_TIME = 32
@@ -114,10 +118,11 @@ class Run:
         steps = self.until(SKIPPED + self.options.steps)[SKIPPED:]
         took = time.monotonic() - began
         cpu = {name: cpu_seconds(pid) - before[name] for name, pid in everything.items()}
-        mean = lambda name: sum(line[name] for line in steps) / len(steps)
-        step = mean("timing_s/step")
+        mean = lambda name: sum(line[f"timing_s/{name}"] for line in steps) / len(steps)
+        step = mean("step")
         return {"engines": self.engines, "samples": self.samples, "step": step, "waiting": step - self.options.sample - self.options.step,
-                "parts": {name: mean(f"timing_s/{name}") for name in ("gen", "reward", "update_actor", "update_weights")},
+                "beyond": {"samples": mean("gen") - self.options.sample, "verdicts": mean("reward"),
+                           "training": mean("update_actor") - self.options.step, "weights": mean("update_weights")},
                 "rate": len(steps) * self.samples / took, "cores": {name: seconds / took for name, seconds in cpu.items()},
                 "per_sample": {name: seconds / (len(steps) * self.samples) for name, seconds in cpu.items()}}
 
@@ -153,13 +158,15 @@ def main():
         print(json.dumps(found[-1]), file=sys.stderr)
     line = "| {} |" if options.markdown else "{}"
     between = " | " if options.markdown else "  "
-    head = ["engines", "samples a step", "step", "beyond engines and learner", "samples a second", *(f"{name}: cores" for name in SERVICES)]
+    head = ["engines", "samples a step", "step", "beyond engines and learner", *BEYOND, "samples a second", *(f"{name}: cores" for name in SERVICES)]
     print(line.format(between.join(head)))
     if options.markdown:
         print("|" + "---|" * len(head))
     for one in found:
         cores = [f"{one['cores'][name]:.2f}" for name in SERVICES]
-        print(line.format(between.join([str(one["engines"]), str(one["samples"]), f"{one['step']:.2f} s", f"{one['waiting']:.2f} s", f"{one['rate']:.0f}", *cores])))
+        beyond = [f"{one['beyond'][name]:.2f} s" for name in BEYOND]
+        print(line.format(between.join([str(one["engines"]), str(one["samples"]), f"{one['step']:.2f} s", f"{one['waiting']:.2f} s", *beyond,
+                                        f"{one['rate']:.0f}", *cores])))
     last = found[-1]
     most = {name: 1 / last["per_sample"][name] for name in SERVICES}
     print("a core each at, in samples a second: " + ", ".join(f"{name} {rate:.0f}" for name, rate in sorted(most.items(), key=lambda pair: pair[1])))

@@ -11,8 +11,8 @@ def combinations():
     overlays = sorted(path.name.removeprefix("compose.").removesuffix(".yml") for path in (ROOT / "deploy").glob("compose.*.yml"))
     for count in range(len(overlays) + 1):
         for chosen in itertools.combinations(overlays, count):
-            # One engine at a time.
-            if not {"gpu", "vllm-cpu"} <= set(chosen):
+            # One engine at a time, and what belongs to two others with both of them.
+            if not {"gpu", "vllm-cpu"} <= set(chosen) and ("pull-tls" in chosen) == ({"pull", "tls"} <= set(chosen)):
                 yield chosen
 
 
@@ -31,7 +31,7 @@ def verify(overlays):
     config = resolved(overlays)
     services, networks = config["services"], config["networks"]
     outside = {name for name, network in networks.items() if not (network or {}).get("internal")}
-    ours = {"model", "engine", "generation", "reward", "gateway", "learner", "orchestrator"}
+    ours = {"model", "engine", "generation", "reward", "gateway", "learner", "orchestrator", *(["weights"] if "pull" in overlays else [])}
     check(ours <= set(services), f"{overlays}: {sorted(services)}")
     for name, service in services.items():
         where = f"{overlays}: {name}"
@@ -52,6 +52,11 @@ def verify(overlays):
     check(builders == ["model"], f"{overlays}: the image is built by {builders}")
     published = {name for name, service in services.items() if service.get("ports")} & ours
     check(published == {"orchestrator", "gateway"}, f"{overlays}: {published} are published")
+    holders = {(volume["source"], name, volume.get("read_only", False))
+               for name, service in services.items() for volume in service.get("volumes", []) if volume["target"] == "/data/weights"}
+    written = {("copies", "weights", False), ("weights", "learner", False)} if "pull" in overlays else {("weights", "learner", False)}
+    read = {("copies" if "pull" in overlays else "weights", name, True) for name in ("engine", "generation")}
+    check(holders == written | read, f"{overlays}: weights are in {sorted(holders)}")
 
 
 def run():

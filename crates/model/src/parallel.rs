@@ -8,10 +8,27 @@ use crate::error::Result;
 /// Threads, at most: more would wait for the memory or the disk.
 const MOST: usize = 8;
 
-/// Runs `work` for each number below `count` on several threads, and returns the results in order, or the error of the lowest number that
-/// failed. Nothing is begun after an error.
+/// As many threads as there are processors, up to eight.
+pub(crate) fn threads() -> usize {
+    std::thread::available_parallelism().map_or(1, usize::from).min(MOST)
+}
+
+/// Runs `work` for each number below `count` on [`threads`].
+///
+/// # Errors
+/// As [`on_threads`].
 pub(crate) fn in_parallel<T: Send>(count: usize, work: impl Fn(usize) -> Result<T> + Sync) -> Result<Vec<T>> {
-    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(MOST).min(count);
+    on_threads(threads(), count, work)
+}
+
+/// Runs `work` for each number below `count` on so many threads, and returns the results in order, or the error of the lowest number that
+/// failed. Nothing is begun after an error.
+pub(crate) fn on_threads<T: Send>(
+    threads: usize,
+    count: usize,
+    work: impl Fn(usize) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let threads = threads.min(count);
     let (next, failed) = (AtomicUsize::new(0), AtomicBool::new(false));
     let done = Mutex::new(Vec::with_capacity(count));
     std::thread::scope(|scope| {

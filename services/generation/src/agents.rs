@@ -1,5 +1,5 @@
 //! Agents that fetch weights to where engines read them: one on each node with engines, and one beside this service, which checks and proves what
-//! that one has fetched.
+//! that one has fetched. Where all engines read the folder of the latter, it is the only one.
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
@@ -50,8 +50,11 @@ impl Agents {
         self.pull(&self.of_engine(engine), version, digest).await
     }
 
-    /// The agent beside an engine: on the engine's host.
+    /// The agent of an engine: on the engine's host, unless that of this service is the agent of all.
     fn of_engine(&self, engine: &str) -> String {
+        if self.settings.shared {
+            return self.settings.here.clone();
+        }
         let address = engine.split_once("://").map_or(engine, |(_, address)| address);
         let host = address.rsplit_once(':').map_or(address, |(host, _)| host);
         let scheme = if self.settings.client.tls.is_some() { "https" } else { "http" };
@@ -98,14 +101,26 @@ mod tests {
 
     use super::*;
 
+    fn agents() -> Agents {
+        let settings = WeightsSettings { source: WeightsSource::Pull, ..WeightsSettings::default() };
+        Agents::open(&settings).unwrap().unwrap()
+    }
+
     #[test]
     fn the_agent_of_an_engine_is_on_its_host() {
-        let settings = WeightsSettings { source: WeightsSource::Pull, ..WeightsSettings::default() };
-        let mut agents = Agents::open(&settings).unwrap().unwrap();
+        let mut agents = agents();
         assert_eq!(agents.of_engine("http://10.0.0.7:8000"), "http://10.0.0.7:50056");
         assert_eq!(agents.of_engine("https://[fd00::1]:8001"), "http://[fd00::1]:50056");
         agents.settings.client.tls = Some(ClientTlsSettings::default());
         assert_eq!(agents.of_engine("http://gpu-3:8000"), "https://gpu-3:50056");
         assert!(Agents::open(&WeightsSettings::default()).unwrap().is_none());
+    }
+
+    #[test]
+    fn a_shared_agent_is_that_of_all_engines() {
+        let mut agents = agents();
+        agents.settings.shared = true;
+        agents.settings.here = "http://weights:50056".to_owned();
+        assert_eq!(agents.of_engine("http://10.0.0.7:8000"), "http://weights:50056");
     }
 }

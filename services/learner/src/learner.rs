@@ -146,7 +146,7 @@ impl Learner {
     /// # Errors
     /// A rank that is lost.
     pub fn give_moments(&self) -> Result<()> {
-        self.trainer.gather_moments().map(drop)
+        checkpoint::give_moments(&self.trainer)
     }
 
     /// Takes weights and moments from rank 0, which [restores](Self::restore_checkpoint) a checkpoint.

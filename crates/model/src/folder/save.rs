@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use super::tensors::{NamedValues, Values, write_finite_tensors};
 use crate::error::{ModelError, Result};
-use crate::parallel::in_parallel;
+use crate::parallel::{on_threads, threads};
 use crate::parameters::{ParameterId, Parameters};
 
 /// How weights are written.
@@ -42,18 +42,29 @@ pub struct SavedFile {
 }
 
 /// Writes all parameters into the existing `folder`: one file, or shards with an index. Shards are written at the same
-/// time, as many as there are processors, up to eight: most of the work are their digests. Each takes a few MiB.
+/// time, as many as there are processors, up to eight: most of the work are their digests. Each takes a few MiB, and has the same bytes
+/// however many are written at a time.
 ///
 /// # Errors
 /// A file that cannot be written; a value that is not finite, also one that only the type in the file makes so.
 pub fn save_parameters(folder: &Path, parameters: &Parameters, options: SaveOptions) -> Result<Vec<SavedFile>> {
+    save_on(threads(), folder, parameters, options)
+}
+
+/// The same with so many shards at a time.
+pub(super) fn save_on(
+    threads: usize,
+    folder: &Path,
+    parameters: &Parameters,
+    options: SaveOptions,
+) -> Result<Vec<SavedFile>> {
     let shards = assign(parameters, options);
     if let [only] = shards.as_slice() {
         let digest = write_shard(&folder.join(name::WEIGHTS), parameters, only, options)?;
         return Ok(vec![SavedFile { name: name::WEIGHTS.to_owned(), digest }]);
     }
     let name = |number: usize| format!("model-{:05}-of-{:05}.safetensors", number + 1, shards.len());
-    let files = in_parallel(shards.len(), |number| {
+    let files = on_threads(threads, shards.len(), |number| {
         let digest = write_shard(&folder.join(name(number)), parameters, &shards[number], options)?;
         Ok(SavedFile { name: name(number), digest })
     })?;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_files::{DigestWriter, FileDigest};
@@ -28,14 +28,13 @@ pub enum Values<'a> {
 }
 
 /// A tensor to be written.
-#[derive(Clone, Debug)]
-pub struct NamedValues<'a> {
+pub(super) struct NamedValues<'a> {
     /// The name in the file.
-    pub name: String,
+    pub(super) name: String,
     /// Row-major.
-    pub shape: &'a [usize],
+    pub(super) shape: &'a [usize],
     /// Row by row.
-    pub values: Values<'a>,
+    pub(super) values: Values<'a>,
 }
 
 impl Values<'_> {
@@ -43,6 +42,13 @@ impl Values<'_> {
         match self {
             Self::Tensor(tensor) => tensor.device().clone(),
             Self::Host(_) => Device::Cpu,
+        }
+    }
+
+    fn count(&self) -> usize {
+        match self {
+            Self::Tensor(tensor) => tensor.elem_count(),
+            Self::Host(values) => values.len(),
         }
     }
 
@@ -55,32 +61,32 @@ impl Values<'_> {
     }
 }
 
-/// Writes and syncs a file with these tensors in a type (F32, BF16 or F16), and returns its digest, which is made on the way. The bytes are
-/// those that the safetensors library writes.
-///
-/// # Errors
-/// A file that cannot be written, another type, or values that do not fill their shape.
-pub fn write_tensors(
-    path: &Path,
-    tensors: Vec<NamedValues<'_>>,
-    dtype: DType,
-    metadata: Option<BTreeMap<String, String>>,
-) -> Result<FileDigest> {
-    write(path, tensors, dtype, metadata, Checks { finite: false, synced: true })
+/// The name of a tensor in a file, and its shape.
+#[derive(Clone, Debug)]
+pub struct NamedShape<'a> {
+    /// The name in the file.
+    pub name: String,
+    /// Row-major.
+    pub shape: &'a [usize],
 }
 
-/// Writes values that must be finite in the file, which is `synced` or left to the system.
+/// Writes values that must be finite in the file, which is `synced` or left to the system. Returns its digest.
 ///
 /// # Errors
-/// As [`write_tensors`], and [`ModelError::NotFinite`].
+/// As [`TensorsFile`], and [`ModelError::NotFinite`].
 pub(super) fn write_finite_tensors(
     path: &Path,
-    tensors: Vec<NamedValues<'_>>,
+    mut tensors: Vec<NamedValues<'_>>,
     dtype: DType,
     metadata: Option<BTreeMap<String, String>>,
     synced: bool,
 ) -> Result<FileDigest> {
-    write(path, tensors, dtype, metadata, Checks { finite: true, synced })
+    tensors.sort_by(|a, b| a.name.cmp(&b.name));
+    let described = tensors.iter().map(|tensor| NamedShape { name: tensor.name.clone(), shape: tensor.shape });
+    let checks = Checks { finite: true, synced };
+    let mut file = TensorsFile::begin(path, described.collect(), dtype, metadata, checks)?;
+    tensors.iter().try_for_each(|tensor| file.add(&tensor.name, tensor.values))?;
+    file.finish()
 }
 
 /// What is asked of a file besides its values.
@@ -90,45 +96,105 @@ struct Checks {
     synced: bool,
 }
 
-fn write(
-    path: &Path,
-    mut tensors: Vec<NamedValues<'_>>,
+/// A safetensors file of one type (F32, BF16 or F16) that is written tensor by tensor, in the order of their names. Its digest is made on the
+/// way. The bytes are those that the safetensors library writes.
+pub struct TensorsFile<'a> {
+    path: PathBuf,
+    /// By name.
+    tensors: Vec<NamedShape<'a>>,
+    written: usize,
     dtype: DType,
-    metadata: Option<BTreeMap<String, String>>,
     checks: Checks,
-) -> Result<FileDigest> {
-    tensors.sort_by(|a, b| a.name.cmp(&b.name));
-    let file = File::create(path).map_err(ModelError::file(path))?;
-    let mut out = DigestWriter::new(file);
-    out.write_all(&header(path, &tensors, dtype, metadata)?).map_err(ModelError::file(path))?;
-    let device = tensors.first().map_or(Device::Cpu, |tensor| tensor.values.device());
-    let most = if device.is_cpu() { HOST_PIECE } else { DEVICE_PIECE };
-    let mut staging = Staging::new(&device, most * dtype.size_in_bytes())?;
-    for NamedValues { name, shape, values } in &tensors {
+    out: DigestWriter<File>,
+    /// For the device of the first tensor.
+    staging: Option<Staging>,
+}
+
+impl<'a> TensorsFile<'a> {
+    /// Creates the file, with what it will hold.
+    ///
+    /// # Errors
+    /// A file that cannot be written, or another type.
+    pub fn create(
+        path: &Path,
+        tensors: Vec<NamedShape<'a>>,
+        dtype: DType,
+        metadata: Option<BTreeMap<String, String>>,
+    ) -> Result<Self> {
+        Self::begin(path, tensors, dtype, metadata, Checks { finite: false, synced: true })
+    }
+
+    fn begin(
+        path: &Path,
+        mut tensors: Vec<NamedShape<'a>>,
+        dtype: DType,
+        metadata: Option<BTreeMap<String, String>>,
+        checks: Checks,
+    ) -> Result<Self> {
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        let file = File::create(path).map_err(ModelError::file(path))?;
+        let mut out = DigestWriter::new(file);
+        out.write_all(&header(path, &tensors, dtype, metadata)?).map_err(ModelError::file(path))?;
+        Ok(Self { path: path.to_owned(), tensors, written: 0, dtype, checks, out, staging: None })
+    }
+
+    /// Writes the values of the next tensor, which must have this name. All are on one device, or in memory of the host.
+    ///
+    /// # Errors
+    /// Another name than that of the next tensor, or values that do not fill its shape; a disk or a device that fails.
+    pub fn add(&mut self, name: &str, values: Values<'_>) -> Result<()> {
+        let expected = self.tensors.get(self.written).filter(|tensor| tensor.name == name);
+        let Some(NamedShape { shape, .. }) = expected else {
+            let next = self.tensors.get(self.written).map_or("nothing more", |tensor| tensor.name.as_str());
+            return Err(ModelError::input("tensor to be written", name, next));
+        };
         let count: usize = shape.iter().product();
+        if values.count() != count {
+            let found = format!("{} values of `{name}`", values.count());
+            return Err(ModelError::input("tensor to be written", found, format!("{count}, of shape {shape:?}")));
+        }
+        let device = values.device();
+        let most = if device.is_cpu() { HOST_PIECE } else { DEVICE_PIECE };
+        let staging = match &mut self.staging {
+            Some(staging) => staging,
+            none => none.insert(Staging::new(&device, most * self.dtype.size_in_bytes())?),
+        };
         let mut non_finite = None;
         for first in (0..count).step_by(most) {
-            let bytes = values.bytes(first, most.min(count - first), dtype, &mut staging)?;
-            if checks.finite {
-                non_finite = NonFinite::and(non_finite, NonFinite::in_bytes(bytes, dtype), first);
+            let bytes = values.bytes(first, most.min(count - first), self.dtype, staging)?;
+            if self.checks.finite {
+                non_finite = NonFinite::and(non_finite, NonFinite::in_bytes(bytes, self.dtype), first);
             }
-            out.write_all(bytes).map_err(ModelError::file(path))?;
+            self.out.write_all(bytes).map_err(ModelError::file(&self.path))?;
         }
-        if let Some(found) = non_finite {
-            return Err(found.error(path, name, shape));
+        self.written += 1;
+        match non_finite {
+            Some(found) => Err(found.error(&self.path, name, shape)),
+            None => Ok(()),
         }
     }
-    let (file, digest) = out.finish();
-    if checks.synced {
-        file.sync_all().map_err(ModelError::file(path))?;
+
+    /// Ends the file, and returns its digest.
+    ///
+    /// # Errors
+    /// A tensor that is missing; a file that cannot be synced.
+    pub fn finish(self) -> Result<FileDigest> {
+        if let Some(missing) = self.tensors.get(self.written) {
+            let reason = format!("not written: `{}` is missing", missing.name);
+            return Err(ModelError::Corrupt { path: self.path, reason });
+        }
+        let (file, digest) = self.out.finish();
+        if self.checks.synced {
+            file.sync_all().map_err(ModelError::file(&self.path))?;
+        }
+        Ok(digest)
     }
-    Ok(digest)
 }
 
 /// The length of the header, and the header, filled up with blanks to a multiple of eight bytes.
 fn header(
     path: &Path,
-    tensors: &[NamedValues<'_>],
+    tensors: &[NamedShape<'_>],
     dtype: DType,
     metadata: Option<BTreeMap<String, String>>,
 ) -> Result<Vec<u8>> {
@@ -162,6 +228,19 @@ fn header(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn write_tensors(
+        path: &Path,
+        mut tensors: Vec<NamedValues<'_>>,
+        dtype: DType,
+        metadata: Option<BTreeMap<String, String>>,
+    ) -> Result<FileDigest> {
+        let described = tensors.iter().map(|tensor| NamedShape { name: tensor.name.clone(), shape: tensor.shape });
+        let mut file = TensorsFile::create(path, described.collect(), dtype, metadata)?;
+        tensors.sort_by(|a, b| a.name.cmp(&b.name));
+        tensors.iter().try_for_each(|tensor| file.add(&tensor.name, tensor.values))?;
+        file.finish()
+    }
 
     #[test]
     fn a_file_has_the_bytes_that_the_library_writes_and_their_digest() {
@@ -207,6 +286,29 @@ mod tests {
         // Also of a file without tensors.
         write_tensors(&path, Vec::new(), DType::F32, Some(said().collect())).unwrap();
         assert!(safetensors::SafeTensors::deserialize(&std::fs::read(&path).unwrap()).unwrap().is_empty());
+    }
+
+    #[test]
+    fn tensors_come_in_the_order_of_their_names_each_whole_and_none_is_left_out() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.safetensors");
+        let begun = || {
+            let described = ["b", "a"].map(|name| NamedShape { name: name.into(), shape: &[2] });
+            TensorsFile::create(&path, described.into(), DType::F32, None).unwrap()
+        };
+        let error = begun().add("b", Values::Host(&[1.0, 2.0])).unwrap_err().to_string();
+        assert_eq!(error, "tensor to be written is b, allowed: a");
+        let error = begun().add("a", Values::Host(&[1.0])).unwrap_err().to_string();
+        assert_eq!(error, "tensor to be written is 1 values of `a`, allowed: 2, of shape [2]");
+        let mut file = begun();
+        file.add("a", Values::Host(&[1.0, 2.0])).unwrap();
+        let error = file.finish().unwrap_err().to_string();
+        assert!(error.ends_with("x.safetensors: not written: `b` is missing"), "{error}");
+        let mut file = begun();
+        ["a", "b"].into_iter().for_each(|name| file.add(name, Values::Host(&[1.0, 2.0])).unwrap());
+        let error = file.add("c", Values::Host(&[1.0])).unwrap_err().to_string();
+        assert_eq!(error, "tensor to be written is c, allowed: nothing more");
+        file.finish().unwrap();
     }
 
     #[test]

@@ -1,8 +1,10 @@
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use candle_core::{DType, Device, Tensor};
 use evenkeel_hf::{EMBEDDING, Folder, HEAD, tensor_shapes, with_head_written_out};
 
+use super::save::save_on;
 use super::{SaveOptions, load_parameters, save_config, save_parameters};
 use crate::config::{Architecture, Biases, Config, Rope};
 use crate::parameters::Parameters;
@@ -49,6 +51,26 @@ fn a_folder_holds_what_was_written_to_the_bit_whole_and_in_shards() {
         let (config, _) = Config::load(folder.path()).unwrap();
         let read = load_parameters(folder.path(), &config, &Device::Cpu).unwrap();
         assert_eq!(bits(&read), bits(&parameters), "shards of {max_shard_bytes} bytes");
+    }
+}
+
+#[test]
+fn shards_have_the_same_names_bytes_and_digests_however_many_are_written_at_a_time() {
+    let parameters = Parameters::random(&config(), 3, 0.1, &Device::Cpu).unwrap();
+    let options = SaveOptions { max_shard_bytes: 700, synced: false, ..SaveOptions::default() };
+    let written_on = |threads| {
+        let folder = tempfile::tempdir().unwrap();
+        let files = save_on(threads, folder.path(), &parameters, options).unwrap();
+        assert!(files.len() > 8, "{files:?}");
+        let entries = std::fs::read_dir(folder.path()).unwrap().map(|entry| entry.unwrap().path());
+        let contents: BTreeMap<_, _> =
+            entries.map(|path| (path.file_name().unwrap().to_owned(), std::fs::read(&path).unwrap())).collect();
+        assert_eq!(contents.len(), files.len() + 1, "the shards and their index");
+        (files, contents)
+    };
+    let one = written_on(1);
+    for threads in [2, 3, 8, 100] {
+        assert!(written_on(threads) == one, "{threads} threads");
     }
 }
 

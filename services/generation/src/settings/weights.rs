@@ -56,13 +56,16 @@ pub struct AgentsSettings {
     /// The agent whose copies this service reads, to check them before engines load theirs and to prove them. It may be that of an engine on the
     /// same machine.
     pub here: String,
+    /// Whether engines read the copies of `here` too, under the same path. Otherwise each has an agent on its own host.
+    pub shared: bool,
     /// Connections to agents; with `tls` to all of them over https.
     pub client: ClientSettings,
 }
 
 impl Default for AgentsSettings {
     fn default() -> Self {
-        Self { port: 50056, here: "http://127.0.0.1:50056".to_owned(), client: ClientSettings::default() }
+        let here = "http://127.0.0.1:50056".to_owned();
+        Self { port: 50056, here, shared: false, client: ClientSettings::default() }
     }
 }
 

@@ -127,6 +127,27 @@ async fn each_engine_loads_the_copy_of_its_own_node() {
 }
 
 #[tokio::test]
+async fn engines_that_share_a_folder_load_what_one_agent_has_fetched() {
+    bounded(async {
+        let nodes = Nodes::start(on_host).await;
+        let mut settings = nodes.settings();
+        settings.weights.agents.shared = true;
+        let service = Service::with(settings).await;
+        let response = service.update(wait_for_samples(3)).await.unwrap();
+        for (engine, update) in nodes.engines.iter().zip(&response.engines) {
+            assert_eq!(update.outcome(), EngineUpdateOutcome::Updated);
+            let loaded = "reload_weights /node-0/3 live=0 paused=true".to_owned();
+            assert!(engine.take_log().contains(&loaded));
+        }
+        assert!(
+            nodes.agents[1].pulled.lock().unwrap().is_empty(),
+            "the agent on the second engine's host is not asked"
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn an_engine_whose_node_has_no_room_is_not_paused_and_comes_back_once_it_has() {
     bounded(async {
         let nodes = Nodes::start(on_host).await;

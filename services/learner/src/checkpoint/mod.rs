@@ -20,7 +20,7 @@ use evenkeel_model::kernels::Moment;
 use serde::{Deserialize, Serialize};
 
 pub(crate) use read::{is_checkpoint, read_client_state, restore, verify_weights};
-pub(crate) use write::save;
+pub(crate) use write::{give_moments, save};
 
 use crate::optimizer::TrainingPhase;
 
@@ -54,6 +54,13 @@ fn name_of(moment: Moment, spec: &ParameterSpec) -> String {
         Moment::Second => "second",
     };
     format!("{kind}.{}", spec.name)
+}
+
+/// The moments of all parameters that are trained, these by their numbers, in the order of their file: that of their names.
+fn moments_in_order(specs: &[ParameterSpec]) -> Vec<(Moment, usize)> {
+    let mut order: Vec<_> = (0..specs.len()).flat_map(|id| Moment::ALL.map(|moment| (moment, id))).collect();
+    order.sort_by_cached_key(|&(moment, id)| name_of(moment, &specs[id]));
+    order
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -3,19 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use candle_core::{DType, Tensor};
+use candle_core::DType;
 use evenkeel_files::FileDigest;
 use evenkeel_hf::name;
-use evenkeel_model::ParameterSpec;
-use evenkeel_model::folder::{NamedValues, SaveOptions, SavedFile, Values, save_trained, write_tensors};
-use evenkeel_model::kernels::Moment;
+use evenkeel_model::folder::{NamedShape, SaveOptions, SavedFile, TensorsFile, save_trained};
 use evenkeel_proto::v1::RankOrder;
 
-use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, name_of};
+use super::{CLIENT_STATE, FORMAT, MOMENTS, STATE_FILE, State, moments_in_order, name_of};
 use crate::error::{LearnerError, Result};
 use crate::files::{validate_free_space, write_file, write_folder};
 use crate::memory::checkpoint_bytes;
-use crate::optimizer::{Optimizer, PerMoment};
 use crate::source::ModelSource;
 use crate::trainer::Trainer;
 
@@ -37,23 +34,19 @@ pub(crate) fn save(
     trainer.check_whole()?;
     let parameters = trainer.parameters();
     validate_free_space(target, checkpoint_bytes(parameters.trained_count() as u64, dtype))?;
-    let optimizer = trainer.optimizer();
-    // Before anything is written: a rank may be lost.
-    trainer.tell(RankOrder::Save)?;
-    let gathered = trainer.gather_moments()?;
     write_folder(target, |folder| {
         write_file(&folder.join(CLIENT_STATE), client_state)?;
         source.write_config(folder, dtype, false)?;
+        // A single file of any size: only this crate reads checkpoints.
+        let options = SaveOptions { max_shard_bytes: usize::MAX, dtype, ..SaveOptions::default() };
+        let base = trainer.base();
         // Each takes one processor for its digest.
         let (weights, moments) = std::thread::scope(|scope| {
-            let moments = scope.spawn(|| {
-                save_moments(&folder.join(MOMENTS), parameters.trained_specs(), optimizer, gathered.as_ref(), dtype)
-            });
-            // A single file of any size: only this crate reads checkpoints.
-            let options = SaveOptions { max_shard_bytes: usize::MAX, dtype, ..SaveOptions::default() };
-            (save_trained(folder, parameters, trainer.base(), options), moments.join())
+            let weights = scope.spawn(|| save_trained(folder, parameters, base, options));
+            let moments = save_moments(&folder.join(MOMENTS), trainer, dtype);
+            (weights.join(), moments)
         });
-        let moments = moments.unwrap_or_else(|panic| std::panic::resume_unwind(panic))?;
+        let (weights, moments) = (weights.unwrap_or_else(|panic| std::panic::resume_unwind(panic)), moments?);
         let mut files = BTreeMap::from([
             (MOMENTS.to_owned(), moments),
             (CLIENT_STATE.to_owned(), FileDigest::of_bytes(client_state)),
@@ -62,7 +55,7 @@ pub(crate) fn save(
         files.extend(weights.into_iter().map(|SavedFile { name, digest }| (name, digest)));
         let config = folder.join(name::CONFIG);
         files.insert(name::CONFIG.to_owned(), FileDigest::of(&config).map_err(LearnerError::file(&config))?);
-        let optimizer = optimizer.counts();
+        let optimizer = trainer.optimizer().counts();
         let mut state = State {
             format: FORMAT,
             steps: trainer.version(),
@@ -79,23 +72,23 @@ pub(crate) fn save(
     })
 }
 
-/// Those of the optimizer, or those gathered from all ranks.
-fn save_moments(
-    path: &Path,
-    specs: &[ParameterSpec],
-    optimizer: &Optimizer,
-    gathered: Option<&PerMoment<Vec<Tensor>>>,
-    dtype: DType,
-) -> Result<FileDigest> {
-    let tensors = specs.iter().enumerate().flat_map(|(id, spec)| {
-        Moment::ALL.map(|moment| NamedValues {
-            name: name_of(moment, spec),
-            shape: &spec.shape,
-            values: match gathered {
-                Some(all) => Values::Tensor(&all.of(moment)[id]),
-                None => optimizer.moments().values(moment, id),
-            },
-        })
-    });
-    Ok(write_tensors(path, tensors.collect(), dtype, None)?)
+/// Writes the moments of all ranks, as they come.
+fn save_moments(path: &Path, trainer: &Trainer, dtype: DType) -> Result<FileDigest> {
+    let specs = trainer.parameters().trained_specs();
+    let order = moments_in_order(specs);
+    let named =
+        order.iter().map(|&(moment, id)| NamedShape { name: name_of(moment, &specs[id]), shape: &specs[id].shape });
+    let mut file = TensorsFile::create(path, named.collect(), dtype, None)?;
+    // Only now: whoever is told waits until it has given all of its own.
+    trainer.tell(RankOrder::Save)?;
+    trainer.gather_moments(&order, |moment, id, values| Ok(file.add(&name_of(moment, &specs[id]), values)?))?;
+    Ok(file.finish()?)
+}
+
+/// Gives the moments of this rank to rank 0, which saves a checkpoint.
+///
+/// # Errors
+/// A rank that is lost.
+pub(crate) fn give_moments(trainer: &Trainer) -> Result<()> {
+    trainer.gather_moments(&moments_in_order(trainer.parameters().trained_specs()), |_, _, _| Ok(()))
 }

@@ -1,6 +1,7 @@
 //! What training changes: weights, optimizer state and version, and the only operations that change them.
 
 mod accumulate;
+mod rank_checkpoint;
 mod ranks;
 mod restore;
 mod update;

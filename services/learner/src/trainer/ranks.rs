@@ -2,23 +2,21 @@
 
 use std::fmt::Display;
 use std::ops::Range;
-use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use candle_core::{Device, Tensor};
-use evenkeel_model::kernels::Moment;
+use candle_core::Tensor;
 use evenkeel_model::{PartialGradient, gradients_of_sums, sum_of_nodes};
 use evenkeel_proto::v1::{RankOrder, rank_command};
 
-use super::{StoredCounters, StoredState, Trainer};
+use super::Trainer;
 use crate::error::{LearnerError, Result};
-use crate::optimizer::{PerMoment, TrainingPhase, UpdateCounts};
 use crate::ranks::{ByteReader, ByteWriter, Collective, Division, FAILED, OUTCOME, RankError};
 
 /// What carries a rank's exchanges, shared with whoever drives it.
 pub type SharedCollective = Arc<Mutex<dyn Collective>>;
 
 /// The other ranks, if there are any.
+#[derive(Clone)]
 pub(super) struct OtherRanks {
     division: Division,
     collective: Option<SharedCollective>,
@@ -41,11 +39,11 @@ impl OtherRanks {
         Ok(self.lock()?.all_gather(what, part)?)
     }
 
-    fn exchange(&self, what: &'static str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
+    pub(super) fn exchange(&self, what: &'static str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>> {
         Ok(self.lock()?.exchange(what, parts)?)
     }
 
-    fn broadcast(&self, what: &'static str, part: Vec<u8>) -> Result<Vec<u8>> {
+    pub(super) fn broadcast(&self, what: &'static str, part: Vec<u8>) -> Result<Vec<u8>> {
         Ok(self.lock()?.broadcast(what, part)?)
     }
 }
@@ -88,7 +86,7 @@ impl Trainer {
     }
 
     /// The parameters of each rank, by their numbers among those that are trained.
-    fn parameters_of_ranks(&self) -> Vec<Range<usize>> {
+    pub(super) fn parameters_of_ranks(&self) -> Vec<Range<usize>> {
         self.division().parameters(self.parameters().trained_specs())
     }
 
@@ -133,7 +131,7 @@ impl Trainer {
     }
 
     /// Refuses values of another number than a parameter has.
-    fn checked_length(&self, rank: usize, id: usize, values: Vec<f32>) -> Result<Vec<f32>> {
+    pub(super) fn checked_length(&self, rank: usize, id: usize, values: Vec<f32>) -> Result<Vec<f32>> {
         let wanted = self.parameters().trained_values()[id].elem_count();
         if values.len() == wanted {
             return Ok(values);
@@ -205,79 +203,11 @@ impl Trainer {
     }
 
     /// Notes that the ranks cannot go on together.
-    fn rank_failed(&self, error: RankError) -> RankError {
+    pub(super) fn rank_failed(&self, error: RankError) -> RankError {
         if let Ok(mut collective) = self.ranks.lock() {
             collective.fail(&error);
         }
         error
-    }
-
-    /// The moments of all parameters on rank 0, which writes a checkpoint; `None` elsewhere, and where there are no other ranks.
-    pub(crate) fn gather_moments(&self) -> Result<Option<PerMoment<Vec<Tensor>>>> {
-        let division = self.division();
-        if division.is_alone() {
-            return Ok(None);
-        }
-        let parts = self.parameters_of_ranks();
-        let mut given = vec![Vec::new(); division.ranks()];
-        let mut writer = ByteWriter::default();
-        for id in parts[division.rank()].clone() {
-            for moment in Moment::ALL {
-                writer.tensor(&self.optimizer.moments().tensor(moment, id)?)?;
-            }
-        }
-        given[0] = writer.bytes();
-        let got = self.ranks.exchange("moments", given)?;
-        if division.rank() != 0 {
-            return Ok(None);
-        }
-        let mut all = PerMoment { first: Vec::new(), second: Vec::new() };
-        for (rank, (part, bytes)) in parts.into_iter().zip(&got).enumerate() {
-            let mut reader = ByteReader::new(rank, bytes);
-            for id in part {
-                let like = self.parameters().trained_values()[id].clone();
-                for moment in Moment::ALL {
-                    let values = self.checked_length(rank, id, reader.f32s()?)?;
-                    all.of_mut(moment).push(Tensor::from_vec(values, like.shape(), like.device())?);
-                }
-            }
-        }
-        Ok(Some(all))
-    }
-
-    /// Replaces weights and moments by stored ones on all ranks, of which rank 0 reads them.
-    ///
-    /// # Errors
-    /// As [`restore`](Self::restore).
-    pub(crate) fn restore_all(&mut self, stored: &dyn StoredState, numbers: StoredCounters) -> Result<()> {
-        if self.division().is_alone() {
-            return self.restore(stored, numbers);
-        }
-        self.tell(RankOrder::Restore)?;
-        let mut writer = ByteWriter::default();
-        let StoredCounters { optimizer, version, seed } = numbers;
-        [optimizer.updates, optimizer.steps, version, seed].into_iter().for_each(|number| writer.u64(number));
-        writer.flag(optimizer.phase == TrainingPhase::Policy);
-        let ranks = OtherRanks { division: self.division(), collective: self.collective() };
-        ranks.broadcast("counters", writer.bytes())?;
-        let restored = self.restore(&Given { ranks: &ranks, stored }, numbers);
-        self.agree("restored", restored)
-    }
-
-    /// Takes what rank 0 gives in [`restore_all`](Self::restore_all).
-    ///
-    /// # Errors
-    /// As [`restore`](Self::restore).
-    pub(crate) fn receive_state(&mut self) -> Result<()> {
-        let ranks = OtherRanks { division: self.division(), collective: self.collective() };
-        let bytes = ranks.broadcast("counters", Vec::new())?;
-        let mut reader = ByteReader::new(0, &bytes);
-        let (updates, steps, version, seed) = (reader.u64()?, reader.u64()?, reader.u64()?, reader.u64()?);
-        let phase = if reader.flag()? { TrainingPhase::Policy } else { TrainingPhase::Supervised };
-        let numbers = StoredCounters { optimizer: UpdateCounts { updates, steps, phase }, version, seed };
-        let shapes = self.parameters().trained_specs().iter().map(|spec| spec.shape.clone()).collect();
-        let restored = self.restore(&Received { ranks: &ranks, shapes }, numbers);
-        self.agree("restored", restored)
     }
 }
 
@@ -292,68 +222,4 @@ fn encode(partial: &[PartialGradient], parameters: &Range<usize>) -> Result<Vec<
         }
     }
     Ok(writer.bytes())
-}
-
-/// What rank 0 reads, and gives to all others as it does.
-struct Given<'a> {
-    ranks: &'a OtherRanks,
-    stored: &'a dyn StoredState,
-}
-
-impl Given<'_> {
-    /// Gives a tensor, or tells that there is none: the others wait for it.
-    fn give(&self, read: Result<Tensor>) -> Result<Tensor> {
-        let mut writer = ByteWriter::default();
-        writer.flag(read.is_ok());
-        if let Ok(tensor) = &read {
-            writer.tensor(tensor)?;
-        }
-        self.ranks.broadcast("stored values", writer.bytes())?;
-        read
-    }
-}
-
-impl StoredState for Given<'_> {
-    fn folder(&self) -> &Path {
-        self.stored.folder()
-    }
-
-    fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
-        self.give(self.stored.weights(parameter, device))
-    }
-
-    fn moment(&self, moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {
-        self.give(self.stored.moment(moment, parameter, device))
-    }
-}
-
-/// What rank 0 gives.
-struct Received<'a> {
-    ranks: &'a OtherRanks,
-    shapes: Vec<Vec<usize>>,
-}
-
-impl Received<'_> {
-    fn take(&self, parameter: usize, device: &Device) -> Result<Tensor> {
-        let bytes = self.ranks.broadcast("stored values", Vec::new())?;
-        let mut reader = ByteReader::new(0, &bytes);
-        if !reader.flag()? {
-            return Err(LearnerError::checkpoint(self.folder(), "could not be read by rank 0"));
-        }
-        Ok(Tensor::from_vec(reader.f32s()?, self.shapes[parameter].as_slice(), device)?)
-    }
-}
-
-impl StoredState for Received<'_> {
-    fn folder(&self) -> &Path {
-        Path::new("of rank 0")
-    }
-
-    fn weights(&self, parameter: usize, device: &Device) -> Result<Tensor> {
-        self.take(parameter, device)
-    }
-
-    fn moment(&self, _moment: Moment, parameter: usize, device: &Device) -> Result<Tensor> {
-        self.take(parameter, device)
-    }
 }

@@ -2,13 +2,14 @@
 
 use std::fs;
 use std::path::Path;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use candle_core::{DType, Device};
 use evenkeel_learner::{
-    Division, Example, InProcess, Learner, LearnerError, LoraSettings, OldLogp, OptimizerSettings, ProbeSettings,
-    RankError, StepReport, TargetLoss, TargetSequence, TrainingSettings,
+    Collective, Division, Example, InProcess, Learner, LearnerError, LoraSettings, OldLogp, OptimizerSettings,
+    ProbeSettings, RankError, StepReport, TargetLoss, TargetSequence, TrainingSettings,
 };
 use evenkeel_model::Parameters;
 use evenkeel_objective::{RatioBounds, SummedLoss};
@@ -18,7 +19,7 @@ use crate::support::{bits, config, group, groups, learner, settings, without_sig
 /// Far more than any exchange takes.
 const PATIENT: Duration = Duration::from_secs(60);
 
-fn rank(settings: TrainingSettings, division: Division, collective: InProcess) -> Learner {
+fn rank(settings: TrainingSettings, division: Division, collective: impl Collective + 'static) -> Learner {
     // As those of `learner`.
     let parameters = Parameters::random(&config(), 11, 0.2, &Device::Cpu).unwrap();
     let mut learner = Learner::new_rank(config(), parameters, settings, division).unwrap();
@@ -222,6 +223,49 @@ fn save(number: usize, learner: &Learner, path: &Path) {
         0 => learner.save_checkpoint_as(path, b"place in the data", DType::F32).unwrap(),
         _ => learner.give_moments().unwrap(),
     }
+}
+
+/// A rank that notes how many bytes of moments come to it at most in one exchange.
+struct NotingMoments(InProcess, Arc<AtomicUsize>);
+
+impl Collective for NotingMoments {
+    fn rank(&self) -> usize {
+        self.0.rank()
+    }
+
+    fn ranks(&self) -> usize {
+        self.0.ranks()
+    }
+
+    fn exchange(&mut self, what: &'static str, parts: Vec<Vec<u8>>) -> Result<Vec<Vec<u8>>, RankError> {
+        let got = self.0.exchange(what, parts)?;
+        if what == "moments" {
+            self.1.fetch_max(got.iter().map(Vec::len).sum(), Ordering::Relaxed);
+        }
+        Ok(got)
+    }
+
+    fn all_gather(&mut self, what: &'static str, part: Vec<u8>) -> Result<Vec<Vec<u8>>, RankError> {
+        self.0.all_gather(what, part)
+    }
+}
+
+#[test]
+fn rank_0_never_holds_more_than_one_moment_of_the_others_while_it_writes_a_checkpoint() {
+    let most = Arc::new(AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for (number, collective) in InProcess::ranks(3, PATIENT).into_iter().enumerate() {
+            let most = Arc::clone(&most);
+            scope.spawn(move || {
+                let collective = NotingMoments(collective, if number == 0 { most } else { Arc::default() });
+                checkpoint(number, &rank(settings(), Division::new(number, 3), collective));
+            });
+        }
+    });
+    let largest = learner(settings()).parameters().values().iter().map(|value| 4 * value.elem_count()).max().unwrap();
+    let most = most.load(Ordering::Relaxed);
+    // A length goes with the values.
+    assert!(most > 8 && most <= largest + 8, "{most} bytes at once, the largest tensor has {largest}");
 }
 
 #[test]
