@@ -27,10 +27,22 @@ pub fn validate_kept_versions(field: &str, keep: u32) -> Result<(), FieldError> 
 /// The group of [`LearnerGetStatusResponse::tensor_groups`] that a learner of adapters has besides those of its tensors: no adapters at all.
 pub const BASE_GROUP: &str = "base";
 
+/// The group of the model's head, if that is trained and not the embedding.
+const HEAD_GROUP: &str = "head";
+
 impl LearnerGetStatusResponse {
     /// Whether the learner trains adapters, and not all weights.
     pub fn trains_adapters(&self) -> bool {
-        self.tensor_groups.iter().any(|group| group == BASE_GROUP)
+        self.has_group(BASE_GROUP)
+    }
+
+    /// Whether one of these is beside the model's head.
+    pub fn trains_an_adapter_of_the_head(&self) -> bool {
+        self.trains_adapters() && self.has_group(HEAD_GROUP)
+    }
+
+    fn has_group(&self, name: &str) -> bool {
+        self.tensor_groups.iter().any(|group| group == name)
     }
 }
 

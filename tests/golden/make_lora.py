@@ -29,13 +29,14 @@ import make_models as models
 
 HERE = Path(__file__).resolve().parent
 ALL = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
-# The golden model, rank, alpha and targets: a scale that is a power of two, one that is not, one of a few layers, and a base that is stored in
-# bf16, whose values PEFT computes with in float32 as the others'.
+# The golden model, rank, alpha and targets: a scale that is a power of two, one that is not, one of a few layers, a base that is stored in
+# bf16, whose values PEFT computes with in float32 as the others', and one of the head, beside which PEFT writes out the base's.
 CASES = {
     "qwen2": ("qwen2", 4, 8, ALL),
     "qwen3": ("qwen3", 3, 5, ALL),
     "llama": ("llama", 2, 2, ["q_proj", "v_proj", "down_proj"]),
     "smollm2": ("smollm2", 3, 6, ALL),
+    "head": ("llama", 3, 6, ["q_proj", "up_proj", "lm_head"]),
 }
 
 

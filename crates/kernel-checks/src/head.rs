@@ -1,7 +1,7 @@
 use candle_core::Tensor;
 use evenkeel_kernels::{Logits, Type, logit_gradients, token_scores};
 use evenkeel_model::kernels::cpu::Matrix;
-use evenkeel_model::kernels::{Coefficients, Head, HeadInput, Scores};
+use evenkeel_model::kernels::{Coefficients, Head, HeadGradients, HeadInput, Scores};
 
 use crate::Runner;
 use crate::case::{Case, TYPES, assert_close, cpu, matrix, tensor};
@@ -31,8 +31,9 @@ impl Chunk {
         Self { rows, vocabulary, logits, targets, hidden: matrix(&unit, rows), weight, temperature }
     }
 
-    fn input(&self) -> HeadInput<'_> {
-        HeadInput { weight: &self.weight, targets: &self.targets, temperature: self.temperature, chunk_rows: 1024 }
+    fn input(&self) -> HeadInput<'_, Matrix> {
+        let Self { weight, targets, temperature, .. } = self;
+        HeadInput { weight, adapter: None, targets, temperature: *temperature, chunk_rows: 1024 }
     }
 
     fn at(&self, logits: &Buffer, targets: &Buffer) -> Logits {
@@ -98,7 +99,8 @@ pub(crate) fn gradients(runner: &dyn Runner) {
             // With unit hidden states the gradient of the weight is that of the logits, transposed.
             let mut wanted = vec![0.0; chunk.logits.len()];
             let scores = Scores { logp, entropy };
-            cpu().head_backward(&chunk.hidden, chunk.input(), &scores, None, &coefficients, Some(&mut wanted)).unwrap();
+            let sums = HeadGradients { weight: Some(&mut wanted), b: None };
+            cpu().head_backward(&chunk.hidden, chunk.input(), &scores, None, &coefficients, sums).unwrap();
             let (rows, vocabulary) = (chunk.rows, chunk.vocabulary);
             let wanted: Vec<f32> =
                 (0..rows * vocabulary).map(|i| wanted[i % vocabulary * rows + i / vocabulary]).collect();

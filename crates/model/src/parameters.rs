@@ -118,8 +118,15 @@ pub struct ModelIds {
     pub layers: Vec<LayerIds>,
     /// RMSNorm before the head.
     pub norm: ParameterId,
-    /// The head, (vocabulary, hidden); the embedding if they are tied.
-    pub head: ParameterId,
+    /// The head, (vocabulary, hidden); its weight is the embedding if they are tied.
+    pub head: LinearIds,
+}
+
+impl ModelIds {
+    /// Whether the head is the embedding.
+    pub fn is_tied(&self) -> bool {
+        self.head.weight == self.embedding
+    }
 }
 
 /// Lists a model's parameters in the order of all reductions and files.
@@ -153,6 +160,7 @@ pub fn parameter_specs(config: &Config) -> (Vec<ParameterSpec>, ModelIds) {
         true => embedding,
         false => list.matrix(names.head.into(), config.vocab_size, hidden),
     };
+    let head = LinearIds { weight: head, bias: None, adapter: None };
     (list.0, ModelIds { embedding, layers, norm, head })
 }
 
@@ -401,9 +409,10 @@ impl Parameters {
     }
 
     /// The adapters, in order; none where all parameters are trained.
-    pub(crate) fn adapters(&self) -> impl Iterator<Item = AdapterIds> + '_ {
-        let targets = self.lora.iter().flat_map(|lora| &lora.targets);
-        self.ids.layers.iter().flat_map(move |layer| targets.clone().filter_map(|module| module.of(layer).adapter))
+    pub(crate) fn adapters(&self) -> impl Iterator<Item = AdapterIds> {
+        // What is trained are pairs of A and B then.
+        let pairs = if self.lora.is_some() { self.trained() } else { 0..0 };
+        pairs.step_by(2).map(|a| AdapterIds { a: ParameterId::at(a), b: ParameterId::at(a + 1) })
     }
 
     /// The model that results from adding the adapters to their base, in memory of its own.
@@ -411,21 +420,20 @@ impl Parameters {
     /// # Errors
     /// A failure of the device.
     pub fn merged(&self) -> Result<Self> {
-        let (ids, base) = (&self.ids, self.base_count());
+        let (mut ids, base) = (self.ids.clone(), self.base_count());
         let mut values: Vec<Tensor> = self.values[..base].to_vec();
         if let Some(lora) = &self.lora {
-            for linear in ids.layers.iter().flat_map(|layer| lora.targets.iter().map(|module| module.of(layer))) {
-                let Some(AdapterIds { a, b }) = linear.adapter else { continue };
+            let mut adapted = Vec::new();
+            lora::each_linear(&lora.targets, &mut ids, |_, linear| {
+                adapted.extend(linear.adapter.take().map(|adapter| (linear.weight, adapter)));
+            });
+            for (weight, AdapterIds { a, b }) in adapted {
                 let change = self.get(b).matmul(self.get(a))?.affine(lora.scale(), 0.0)?;
-                values[linear.weight.index()] = (self.get(linear.weight).to_dtype(DType::F32)? + change)?;
+                values[weight.index()] = (self.get(weight).to_dtype(DType::F32)? + change)?;
             }
         }
         let values =
             values.iter().map(|value| Ok(value.to_dtype(DType::F32)?.force_contiguous()?)).collect::<Result<_>>()?;
-        let mut ids = ids.clone();
-        for layer in &mut ids.layers {
-            lora::LinearModule::ALL.into_iter().for_each(|module| module.forget(layer));
-        }
         Ok(Self { specs: self.base_specs().to_vec(), ids, values, lora: None })
     }
 

@@ -26,7 +26,7 @@ pub fn tensor_groups(parameters: &Parameters) -> Vec<TensorGroup> {
     let matrices = |linears: Vec<LinearIds>| linears.into_iter().flat_map(matrices).collect::<Vec<_>>();
     let attention = ids.layers.iter().flat_map(attention_of);
     let mlp = ids.layers.iter().flat_map(mlp_of);
-    let head = if ids.head == ids.embedding { Vec::new() } else { vec![ids.head] };
+    let head = if ids.is_tied() { Vec::new() } else { matrices(vec![ids.head]) };
     let groups = [
         ("head", head),
         ("embeddings", vec![ids.embedding]),
@@ -169,10 +169,17 @@ mod tests {
     fn adapters_are_in_the_groups_of_their_matrices_and_what_is_frozen_in_none() {
         let config = config(2, true, false);
         let lora = LoraShape { rank: 2, alpha: 4.0, targets: vec![LinearModule::Query, LinearModule::Down] };
-        let parameters = Parameters::described_with(&config, Some(&lora)).unwrap();
-        let groups = tensor_groups(&parameters);
+        let groups_of =
+            |config: &Config, lora: &LoraShape| tensor_groups(&Parameters::described_with(config, Some(lora)).unwrap());
+        let groups = groups_of(&config, &lora);
         assert_eq!(names(&groups), ["attention", "mlp", "layer 0", "layer 1"]);
         let found: Vec<_> = groups.iter().map(|group| group.parameters.clone()).collect();
         assert_eq!(found, [[0, 1, 4, 5], [2, 3, 6, 7], [0, 1, 2, 3], [4, 5, 6, 7]]);
+
+        let untied = Config { tie_word_embeddings: false, ..config };
+        let with_head = LoraShape { targets: vec![LinearModule::Query, LinearModule::Head], ..lora };
+        let groups = groups_of(&untied, &with_head);
+        assert_eq!(names(&groups), ["head", "attention", "layer 0", "layer 1"]);
+        assert_eq!(groups[0].parameters, [4, 5], "after those of the layers");
     }
 }

@@ -3,7 +3,8 @@
 
 mod support;
 
-use evenkeel_model::{Config, NetworkOptions, Packed, Recompute, TrainableModel};
+use candle_core::{Device, Tensor};
+use evenkeel_model::{Config, LinearModule, LoraShape, NetworkOptions, Packed, Recompute, TrainableModel};
 use support::reference::Reference;
 use support::{Wavy, bits, cpu, gradients, host, largest_difference, packed, parameters, portable, relative, variants};
 
@@ -57,6 +58,39 @@ fn recomputed_activations_give_the_same_gradients_to_the_bit() {
             let again = NetworkOptions { recompute, ..options() };
             let again = gradients(&mut cpu(&config, &parameters, again), &batch, 0.8, &Wavy { entropy: 0.1 });
             assert_eq!(bits(&kept), bits(&again), "{recompute:?}");
+        }
+    }
+}
+
+/// With G the gradient of the merged head W + s B A, those of A and B are s Bᵀ G and s G Aᵀ.
+#[test]
+fn an_adapter_of_the_head_has_the_gradients_that_follow_from_that_of_the_merged_head() {
+    for config in [&variants()[2], &variants()[3]] {
+        let shape = LoraShape { rank: 3, alpha: 6.0, targets: vec![LinearModule::Up, LinearModule::Head] };
+        let base = parameters(config, 9);
+        let values = base.adapter_specs(&shape).unwrap().into_iter();
+        let values = values.map(|spec| Tensor::randn(0f32, 0.15, spec.shape.as_slice(), &Device::Cpu).unwrap());
+        let beside = base.with_adapters(&shape, values.collect()).unwrap();
+        let merged = beside.merged().unwrap();
+        let [.., a, b] = beside.trained_values() else { panic!("A and B of the head are the last") };
+        let batch = [packed(config, 10, &LENGTHS)];
+        for (temperature, entropy) in [(1.0, 0.0), (0.6, 0.3)] {
+            let loss = Wavy { entropy };
+            let whole = gradients(&mut cpu(config, &merged, options()), &batch, temperature, &loss);
+            let of_head = (&whole[merged.ids().head.weight.index()] * shape.scale()).unwrap();
+            let wanted = [b.t().unwrap().matmul(&of_head).unwrap(), of_head.matmul(&a.t().unwrap()).unwrap()];
+            let networks: [Box<dyn TrainableModel>; 2] =
+                [Box::new(cpu(config, &beside, options())), Box::new(portable(config, &beside, options()))];
+            for mut network in networks {
+                let scores = network.score(&batch, temperature).unwrap().remove(0);
+                let of_merged = cpu(config, &merged, options()).score(&batch, temperature).unwrap().remove(0);
+                assert!(largest_difference(&scores.logp, &of_merged.logp) < 1e-5);
+                let found = gradients(network.as_mut(), &batch, temperature, &loss);
+                for (found, wanted) in found[found.len() - 2..].iter().zip(&wanted) {
+                    let error = relative(&host(found), &host(wanted));
+                    assert!(error < 1e-5, "{config:?} at {temperature}: {error:e}");
+                }
+            }
         }
     }
 }

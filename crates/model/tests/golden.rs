@@ -30,8 +30,8 @@ const SMALL: [&str; 8] =
     ["llama", "mistral", "smollm2", "smollm3", "qwen2_yarn", "qwen2_dynamic", "qwen3_yarn", "qwen3_linear"];
 
 /// Adapters, and the models beside which they are.
-const LORA: [(&str, &str); 4] =
-    [("qwen2", "qwen2"), ("qwen3", "qwen3"), ("llama", "llama"), (STORED_IN_BF16, STORED_IN_BF16)];
+const LORA: [(&str, &str); 5] =
+    [("qwen2", "qwen2"), ("qwen3", "qwen3"), ("llama", "llama"), (STORED_IN_BF16, STORED_IN_BF16), ("head", "llama")];
 
 /// The one whose base is stored in bf16, and may be held so.
 const STORED_IN_BF16: &str = "smollm2";

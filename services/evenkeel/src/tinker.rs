@@ -75,7 +75,8 @@ impl TinkerService {
     fn adapters(&self) -> Adapters {
         let lora = self.learner.lora.clone().unwrap_or_default();
         let has = |modules: &[LinearModule]| modules.iter().all(|module| lora.targets.contains(module));
-        Adapters { rank: lora.rank as u32, attention: has(&LinearModule::ALL[..4]), mlp: has(&LinearModule::ALL[4..]) }
+        let [attention, mlp] = [&LinearModule::OF_LAYERS[..4], &LinearModule::OF_LAYERS[4..]].map(has);
+        Adapters { rank: lora.rank as u32, attention, mlp, head: has(&[LinearModule::Head]) }
     }
 }
 

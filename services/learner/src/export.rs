@@ -76,6 +76,7 @@ fn read(export: &Export) -> Result<Exported> {
     let base = AdapterBase::of_folder(export.model)?;
     base.validate(&adapter)?;
     let frozen = load_parameters(export.model, &config, &Device::Cpu)?;
+    adapter.validate_head(&frozen)?;
     let beside = frozen.with_adapters(adapter.shape(), adapter.read_all(&Device::Cpu)?)?;
     let parameters = if export.merged { beside.merged()? } else { beside };
     Ok(Exported { parameters, base, json })

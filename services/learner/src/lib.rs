@@ -48,8 +48,8 @@ pub use export::{Export, export};
 pub use group::{Group, Response, RewardPart};
 pub use learner::Learner;
 pub use memory::{
-    Advice, Change, DiskPlan, FirstFit, MeasuredMemory, MemoryKind, MemoryPart, MemoryPhase, MemoryPlan, MemoryUse,
-    NotEnoughMemory, OutOfMemory,
+    Advice, Change, CpuMemoryPlan, DiskPlan, FirstFit, LargestBatch, MeasuredMemory, MemoryKind, MemoryPart,
+    MemoryPhase, MemoryPlan, MemoryUse, NotEnoughMemory, OutOfMemory,
 };
 pub use publish::{PublishOptions, Published, verify_published};
 #[cfg(feature = "nccl")]

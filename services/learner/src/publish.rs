@@ -73,8 +73,9 @@ pub(crate) fn publish(
     let mut digest = String::new();
     let is_model = trainer.parameters().lora().is_none();
     let write_out_head = is_model && options.write_out_head && trainer.config().tie_word_embeddings;
-    let head = if write_out_head { trainer.parameters().get(trainer.parameters().ids().head).elem_count() } else { 0 };
-    let values = trainer.parameters().trained_count() + head;
+    let parameters = trainer.parameters();
+    let head = if write_out_head { parameters.get(parameters.ids().head.weight).elem_count() } else { 0 };
+    let values = parameters.trained_count() + head;
     validate_free_space(&path, (values * options.dtype.size_in_bytes()) as u64)?;
     let staged = StagedFolder::write(&path, |staging| {
         let PublishOptions { dtype, max_shard_bytes, .. } = options;

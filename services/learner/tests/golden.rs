@@ -35,7 +35,7 @@ fn main() -> ExitCode {
             test(&format!("{family}::{name}"), move || check(&committed))
         })
     });
-    let lora = ["qwen2", "qwen3", "llama", "smollm2"].map(|name| {
+    let lora = ["qwen2", "qwen3", "llama", "smollm2", "head"].map(|name| {
         test(&format!("lora::{name}::three_steps_of_adapters_are_reproduced"), move || adapters(name, BaseType::F32))
     });
     let narrow = test("lora::smollm2::three_steps_of_adapters_beside_a_base_in_bf16_are_reproduced", || {
@@ -183,7 +183,8 @@ fn adapters(name: &str, base_type: BaseType) {
         ..LoraSettings::default()
     };
     let settings = TrainingSettings { lora: Some(lora), ..settings(&golden["settings"]) };
-    follows(Learner::open(&Path::new(GOLDEN).join(name), settings).unwrap(), &folder, &golden);
+    let base = described["base_model_name_or_path"].as_str().unwrap();
+    follows(Learner::open(&Path::new(GOLDEN).join(base), settings).unwrap(), &folder, &golden);
 }
 
 fn follows(mut learner: Learner, folder: &Path, golden: &Value) {

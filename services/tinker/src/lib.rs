@@ -74,6 +74,8 @@ pub struct Adapters {
     pub mlp: bool,
     /// Whether the projections of attention have some.
     pub attention: bool,
+    /// Whether the head has one.
+    pub head: bool,
 }
 
 /// What the front stands in front of.

@@ -112,8 +112,9 @@ impl<K: DecoderKernels> Decoder<K> {
     /// The same with an adapter on a disk.
     ///
     /// # Errors
-    /// As [`with_adapters`](Self::with_adapters), and a file that cannot be read.
+    /// As [`with_adapters`](Self::with_adapters), and a file that cannot be read, or that brings another head than the base's.
     pub fn beside(base: Arc<BaseWeights>, adapter: &StoredAdapter, kernels: K, threads: usize) -> Result<Self> {
+        adapter.validate_head(&base.parameters()?)?;
         Self::with_adapters(base, adapter.shape(), adapter.read_all(&Device::Cpu)?, kernels, threads)
     }
 
@@ -131,8 +132,8 @@ impl<K: DecoderKernels> Decoder<K> {
                     weights[adapter] = transposed(&weights[adapter])?;
                 }
             }
-            if ids.head == ids.embedding {
-                ids.head = ParameterId::at(weights.len());
+            if ids.is_tied() {
+                ids.head.weight = ParameterId::at(weights.len());
                 weights.push(base.head_by_columns()?.clone());
             }
         }
@@ -235,7 +236,7 @@ impl<K: DecoderKernels> Decoder<K> {
         }
         let last = select_last(&self.kernels, &x, &counts)?;
         let hidden = pass.norm(&last, self.ids.norm)?;
-        self.kernels.to_host(&self.kernels.linear(&hidden, &self.weights[self.ids.head.index()], None, None)?)
+        self.kernels.to_host(&pass.linear(&hidden, self.ids.head, None)?)
     }
 
     fn layer(

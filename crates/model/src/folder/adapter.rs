@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
-use candle_core::{Device, Tensor};
+use candle_core::{DType, Device, Tensor};
 use evenkeel_files::FileDigest;
 use evenkeel_hf::{AdapterConfig, Folder, name, tensors_metadata};
 
@@ -12,8 +12,11 @@ use super::save::{SaveOptions, SavedFile};
 use super::tensors::{NamedValues, Values, write_finite_tensors};
 use crate::config::Config;
 use crate::error::{ModelError, Result};
-use crate::parameters::lora::{LORA_A, LORA_B, LinearModule, LoraShape};
+use crate::parameters::lora::{LORA_A, LORA_B, LinearModule, LoraShape, PREFIX};
 use crate::parameters::{ParameterSpec, Parameters};
+
+/// How the name of a base's matrix ends that PEFT writes out beside an adapter of the head.
+const BASE_LAYER: &str = ".base_layer.weight";
 
 /// The key of the base's digest in the metadata of the tensors' file.
 const BASE: &str = "base";
@@ -97,6 +100,8 @@ pub struct StoredAdapter {
     base: AdapterBase,
     specs: Vec<ParameterSpec>,
     tensors: StoredTensors,
+    /// The name of the base's head, if the file has it.
+    head: Option<String>,
 }
 
 impl StoredAdapter {
@@ -109,19 +114,42 @@ impl StoredAdapter {
         let described = AdapterConfig::read(&Folder::new(folder))?;
         let path = folder.join(name::ADAPTER_WEIGHTS);
         let tensors = StoredTensors::open(&path)?;
-        let names: BTreeSet<String> = tensors.names().into_iter().collect();
+        let mut names: BTreeSet<String> = tensors.names().into_iter().collect();
+        let base = Parameters::described(config)?;
+        let head = base.spec(base.ids().head.weight);
+        let written = ParameterSpec {
+            name: format!("{PREFIX}{}{BASE_LAYER}", head.name.trim_end_matches(".weight")),
+            ..head.clone()
+        };
+        let head = names.remove(&written.name).then_some(&written);
         let shape = LoraShape { rank: described.rank, alpha: described.alpha, targets: targets(&path, &names)? };
-        let specs = Parameters::described(config)?.adapter_specs(&shape)?;
-        for spec in &specs {
+        let specs = base.adapter_specs(&shape)?;
+        for spec in specs.iter().chain(head) {
             tensors.validate(&path, spec)?;
         }
+        let head = head.map(|spec| spec.name.clone());
         let known: BTreeSet<&str> = specs.iter().map(|spec| spec.name.as_str()).collect();
         if let Some(other) = names.iter().find(|name| !known.contains(name.as_str())) {
             let reason = "is no adapter of a linear layer of this model".to_owned();
             return Err(ModelError::Tensor { path, tensor: other.clone(), reason });
         }
         let digest = tensors_metadata(&path)?.remove(BASE);
-        Ok(Self { path, shape, base: AdapterBase { name: described.base, digest }, specs, tensors })
+        Ok(Self { path, shape, base: AdapterBase { name: described.base, digest }, specs, tensors, head })
+    }
+
+    /// Refuses an adapter that brings the head of another model, which PEFT writes out where the head has an adapter.
+    ///
+    /// # Errors
+    /// A head that is not the base's; a failure of the file.
+    pub fn validate_head(&self, base: &Parameters) -> Result<()> {
+        let Some(name) = &self.head else { return Ok(()) };
+        let own = base.get(base.ids().head.weight).to_dtype(DType::F32)?;
+        let written = self.tensors.read(name, own.device())?;
+        if (written - own)?.abs()?.flatten_all()?.max(0)?.to_scalar::<f32>()? == 0.0 {
+            return Ok(());
+        }
+        let reason = "is not the head of the base, which no adapter changes".to_owned();
+        Err(ModelError::Tensor { path: self.path.clone(), tensor: name.clone(), reason })
     }
 
     /// Rank, scale and targets.

@@ -7,6 +7,7 @@ use candle_core::{DType, Device, Tensor, safetensors::MmapedSafetensors};
 use evenkeel_hf::{EMBEDDING, Folder, HEAD, WeightFiles};
 
 use super::finite::NonFinite;
+use super::mapped::{self, map};
 use crate::config::Config;
 use crate::error::{ModelError, Result};
 use crate::parallel::in_parallel;
@@ -53,7 +54,7 @@ impl StoredParameters {
         let spec = &self.specs[id.index()];
         let file = self.shards.find(spec)?;
         self.shards.refuse_non_finite(file, spec)?;
-        Ok(self.shards.files[file].1.load(&spec.name, device)?.to_dtype(DType::F32)?)
+        Ok(mapped::read(&self.shards.files[file].1, &spec.name, device)?.to_dtype(DType::F32)?)
     }
 
     /// Refuses files whose matrices are not stored in bf16: they would be rounded.
@@ -80,7 +81,7 @@ impl StoredParameters {
         let spec = &self.specs[id.index()];
         let file = self.shards.find(spec)?;
         self.shards.refuse_non_finite(file, spec)?;
-        let value = self.shards.files[file].1.load(&spec.name, device)?;
+        let value = mapped::read(&self.shards.files[file].1, &spec.name, device)?;
         match (spec.kind, value.dtype()) {
             (ParameterKind::Matrix, DType::BF16) => Ok(value),
             _ => Ok(value.to_dtype(DType::F32)?),
@@ -156,7 +157,7 @@ impl StoredTensors {
     /// # Errors
     /// A tensor that is not there, or a failure of the device.
     pub fn read(&self, name: &str, device: &Device) -> Result<Tensor> {
-        Ok(self.file.load(name, device)?.to_dtype(DType::F32)?)
+        Ok(mapped::read(&self.file, name, device)?.to_dtype(DType::F32)?)
     }
 }
 
@@ -245,17 +246,4 @@ impl Shards {
         }
         Ok(at)
     }
-}
-
-fn map(path: &Path) -> Result<MmapedSafetensors> {
-    // Opened first to report the operating system's error.
-    drop(std::fs::File::open(path).map_err(ModelError::file(path))?);
-    // SAFETY: the map is read during loading only. A writer that changes the file meanwhile would change values,
-    // not lengths; published folders are never rewritten (each version has its own folder).
-    #[expect(unsafe_code, reason = "a mapped file, so that a model of many GiB is not read twice")]
-    let mapped = unsafe { MmapedSafetensors::new(path) };
-    mapped.map_err(|e| ModelError::Corrupt {
-        path: path.into(),
-        reason: format!("is not a complete safetensors file: {e}"),
-    })
 }

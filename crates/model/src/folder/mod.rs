@@ -3,6 +3,7 @@
 mod adapter;
 mod finite;
 mod load;
+mod mapped;
 mod save;
 mod tensors;
 mod trained;

@@ -39,7 +39,7 @@ impl StoredTrained {
     /// Opens what was written of parameters like these.
     ///
     /// # Errors
-    /// As [`StoredParameters::open`] or [`StoredAdapter::open`]; an adapter of another shape, or for another base.
+    /// As [`StoredParameters::open`] or [`StoredAdapter::open`]; an adapter of another shape, for another base, or with another head.
     pub fn open(folder: &Path, config: &Config, like: &Parameters, base: &AdapterBase) -> Result<Self> {
         Ok(Self(match like.lora() {
             None => Kind::Model(StoredParameters::open(folder, config)?),
@@ -47,6 +47,7 @@ impl StoredTrained {
                 let adapter = StoredAdapter::open(folder, config)?;
                 base.validate(&adapter)?;
                 adapter.validate_shape(lora)?;
+                adapter.validate_head(like)?;
                 Kind::Adapter(adapter)
             }
         }))

@@ -14,8 +14,8 @@ pub(super) fn of(ids: &ModelIds, count: usize) -> Vec<String> {
     let mut put = |id: ParameterId, name: String| names[id.index()] = name;
     put(ids.embedding, "token_embd.weight".into());
     put(ids.norm, "output_norm.weight".into());
-    if ids.head != ids.embedding {
-        put(ids.head, "output.weight".into());
+    if !ids.is_tied() {
+        put(ids.head.weight, "output.weight".into());
     }
     for (number, layer) in ids.layers.iter().enumerate() {
         let linears = [

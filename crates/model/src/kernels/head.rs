@@ -6,16 +6,62 @@ use super::Arrays;
 use crate::error::Result;
 
 /// The input of the head, besides the hidden states.
-#[derive(Clone, Copy, Debug)]
-pub struct HeadInput<'a> {
+#[derive(Debug)]
+pub struct HeadInput<'a, M> {
     /// (vocabulary, hidden).
     pub weight: &'a Tensor,
+    /// What an adapter adds to the logits, if the head has one.
+    pub adapter: Option<HeadAdapter<'a, M>>,
     /// The id to score in each row, (n).
     pub targets: &'a [u32],
     /// Logits are divided by this.
     pub temperature: f32,
     /// Rows whose logits are in memory at once.
     pub chunk_rows: usize,
+}
+
+/// The second half of the head's adapter: its logits are `inner` times the transpose of `b`.
+#[derive(Debug)]
+pub struct HeadAdapter<'a, M> {
+    /// A of the adapter applied to the hidden states, (n, rank).
+    pub inner: &'a M,
+    /// B times the scale, (vocabulary, rank).
+    pub b: &'a Tensor,
+}
+
+/// Whatever the matrices are, these only refer to them.
+impl<M> Clone for HeadInput<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for HeadInput<'_, M> {}
+
+impl<M> Clone for HeadAdapter<'_, M> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<M> Copy for HeadAdapter<'_, M> {}
+
+/// The sums that the head adds its gradients to, of those that are wanted.
+#[derive(Debug)]
+pub struct HeadGradients<'a, G> {
+    /// That of the weight.
+    pub weight: Option<&'a mut G>,
+    /// That of the adapter's B.
+    pub b: Option<&'a mut G>,
+}
+
+/// The gradients of the head's inputs.
+#[derive(Debug)]
+pub struct HeadInputGradients<M> {
+    /// Of the hidden states, by the weight alone.
+    pub hidden: M,
+    /// Of [`HeadAdapter::inner`], if there is an adapter.
+    pub inner: Option<M>,
 }
 
 /// Log-probability and entropy of each scored token.
@@ -42,20 +88,20 @@ pub trait Head: Arrays {
     /// What the first pass leaves for the second, besides the scores.
     type Kept: Send;
     /// First pass: scores of hidden states (n, hidden).
-    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)>;
-    /// Second pass: recomputes the logits where they were not kept, returns the gradient of the hidden states and adds the weight's to `grad`, if it
-    /// is wanted. With
+    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_, Self::Matrix>) -> Result<(Scores, Self::Kept)>;
+    /// Second pass: recomputes the logits where they were not kept, returns the gradients of the inputs and adds those of the weights that are
+    /// wanted. With
     /// p = softmax(z / τ) and H its entropy,
     /// d loss / d z_j = (a (1\[j = target\] - p_j) - b p_j (ln p_j + H)) / τ for a = d loss / d logp, b = d loss / d H.
     fn head_backward(
         &self,
         hidden: &Self::Matrix,
-        input: HeadInput<'_>,
+        input: HeadInput<'_, Self::Matrix>,
         scores: &Scores,
         kept: Self::Kept,
         coefficients: &Coefficients,
-        grad: Option<&mut Self::Gradient>,
-    ) -> Result<Self::Matrix>;
+        gradients: HeadGradients<'_, Self::Gradient>,
+    ) -> Result<HeadInputGradients<Self::Matrix>>;
 }
 
 /// (first row, number of rows) of each chunk.

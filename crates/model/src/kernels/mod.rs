@@ -25,7 +25,7 @@ pub use attention::{Attention, AttentionForward, AttentionOptions, CachedAttenti
 use candle_core::Tensor;
 pub use evenkeel_kernels::{AdamW, Clip};
 pub(crate) use head::chunks;
-pub use head::{Coefficients, Head, HeadInput, Scores};
+pub use head::{Coefficients, Head, HeadAdapter, HeadGradients, HeadInput, HeadInputGradients, Scores};
 pub use head_norm::{HeadNorm, HeadNormInput};
 pub use host_moments::{HostMoments, HostValues, Moment};
 pub use optimizer::{OptimizerKernels, UpdateArrays, UpdateNorm};

@@ -7,7 +7,7 @@ use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use super::gradients::{GradientSet, Sum};
 use crate::error::{ModelError, Result};
 use crate::kernels::Arrays;
-use crate::parameters::{ModelIds, ParameterId, Parameters};
+use crate::parameters::{ParameterId, Parameters};
 
 /// The sums of a block. Each takes the block's micro-batches one after the other, so that threads may compute several of them at the same
 /// time: a thread waits only where it would add to a sum before its turn.
@@ -29,12 +29,13 @@ pub(super) struct Block<G> {
 impl<G: Send> Block<G> {
     /// Sums of zero.
     pub(super) fn new<K: Arrays<Gradient = G>>(kernels: &K, parameters: &Parameters) -> Result<Self> {
-        let &ModelIds { embedding, head, .. } = parameters.ids();
+        let ids = parameters.ids();
+        let embedding = ids.embedding;
         let trained = parameters.trained();
-        let is_tied = embedding == head && trained.contains(&embedding.index());
+        let is_tied = ids.is_tied() && trained.contains(&embedding.index());
         let is_apart = K::SERVES_THREADS;
         let slot = |id: ParameterId| {
-            let additions = if id == head && is_tied && !is_apart { 2 } else { 1 };
+            let additions = if id == embedding && is_tied && !is_apart { 2 } else { 1 };
             Ok(Slot::new(kernels.zero_gradient(parameters.get(id))?, additions))
         };
         let mut block = Self {

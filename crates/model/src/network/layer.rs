@@ -69,7 +69,7 @@ impl<M> Rotated<M> {
 }
 
 impl<K: Kernels> Pass<'_, K> {
-    fn weight(&self, id: ParameterId) -> &Tensor {
+    pub(super) fn weight(&self, id: ParameterId) -> &Tensor {
         &self.weights[id.index()]
     }
 

@@ -2,6 +2,7 @@
 
 mod block;
 mod gradients;
+mod head;
 pub(crate) mod layer;
 mod pass;
 mod recompute;

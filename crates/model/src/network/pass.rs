@@ -3,10 +3,11 @@
 use std::borrow::Cow;
 
 use super::block::BlockSums;
+use super::head::{HeadPass, Scoring};
 use super::layer::{Pass, Saved};
 use super::{Network, Recompute, TokenLoss};
 use crate::error::{ModelError, Result};
-use crate::kernels::{HeadInput, Kernels, Scores, chunks};
+use crate::kernels::{Kernels, Scores, chunks};
 use crate::pack::{Packed, validate_ids};
 use crate::sampling::{NotFinite, SampledFrom, SampledToken, Sampler};
 use crate::segment::Segment;
@@ -27,8 +28,9 @@ impl<K: Kernels> Network<K> {
         let pass = self.pass(batch.positions())?;
         let x = self.last_layer(&pass, batch)?;
         let scored = self.kernels.select_rows(&x, batch.rows())?;
-        let hidden = pass.norm(&scored, self.parameters.ids().norm)?;
-        Ok(self.kernels.head(&hidden, self.head_input(batch, temperature))?.0)
+        let ids = self.parameters.ids();
+        let hidden = pass.norm(&scored, ids.norm)?;
+        Ok(HeadPass::new(&pass, ids.head, hidden, batch, self.scoring(temperature))?.forward()?.0)
     }
 
     pub(super) fn score_sampled_batch(&self, batch: &Packed, from: SampledFrom<'_>) -> Result<Vec<SampledToken>> {
@@ -41,8 +43,7 @@ impl<K: Kernels> Network<K> {
             let scored = self.kernels.select_rows(&x, &batch.rows()[range.clone()])?;
             let hidden = pass.norm(&scored, ids.norm)?;
             // As the decoder computes them, not as `Head` does, which multiplies by 1 / temperature.
-            let mut logits =
-                self.kernels.to_host(&self.kernels.linear(&hidden, self.parameters.get(ids.head), None, None)?)?;
+            let mut logits = self.kernels.to_host(&pass.linear(&hidden, ids.head, None)?)?;
             let of_row = |sampler: &mut Sampler, (row, &target): (&mut [f32], &u32)| {
                 sampler.statistics(row, target, from).map_err(|NotFinite| ModelError::NotFiniteLogits)
             };
@@ -77,8 +78,8 @@ impl<K: Kernels> Network<K> {
         let scored = self.kernels.select_rows(&last, batch.rows())?;
         drop(last);
         let hidden = pass.norm(&scored, ids.norm)?;
-        let input = self.head_input(batch, temperature);
-        let (scores, kept) = self.kernels.head(&hidden, input)?;
+        let head = HeadPass::new(&pass, ids.head, hidden, batch, self.scoring(temperature))?;
+        let (scores, kept) = head.forward()?;
         let coefficients = loss.coefficients(index, batch, &scores).map_err(ModelError::Loss)?;
         let wanted = batch.targets().len();
         if coefficients.logp.len() != wanted || coefficients.entropy.len() != wanted {
@@ -86,10 +87,7 @@ impl<K: Kernels> Network<K> {
             return Err(ModelError::input("numbers of coefficients", found, format!("{wanted} each")));
         }
 
-        let dhidden = {
-            let mut grad = gradients.of(ids.head)?;
-            self.kernels.head_backward(&hidden, input, &scores, kept, &coefficients, grad.as_deref_mut())?
-        };
+        let dhidden = head.backward(&scores, kept, &coefficients, gradients)?;
         let dscored = pass.norm_backward(&dhidden, &scored, ids.norm, None, gradients)?;
         let mut dx = self.kernels.scatter_rows(&dscored, batch.rows(), batch.ids().len())?;
         for layer in ids.layers.iter().rev() {
@@ -116,7 +114,7 @@ impl<K: Kernels> Network<K> {
             x = pass.forward(&x, layer, &[Segment::whole(0, ids.len())])?.0;
         }
         let hidden = pass.norm(&x, model.norm)?;
-        self.kernels.to_host(&self.kernels.linear(&hidden, self.parameters.get(model.head), None, None)?)
+        self.kernels.to_host(&pass.linear(&hidden, model.head, None)?)
     }
 
     fn forward(&self, pass: &Pass<'_, K>, batch: &Packed) -> Result<Forward<K::Matrix>> {
@@ -147,12 +145,7 @@ impl<K: Kernels> Network<K> {
         Ok(Pass { kernels: &self.kernels, config: &self.config, weights, table: &self.table, positions })
     }
 
-    fn head_input<'a>(&'a self, batch: &'a Packed, temperature: f32) -> HeadInput<'a> {
-        HeadInput {
-            weight: self.parameters.get(self.parameters.ids().head),
-            targets: batch.targets(),
-            temperature,
-            chunk_rows: self.options.head_chunk_rows,
-        }
+    fn scoring(&self, temperature: f32) -> Scoring {
+        Scoring { temperature, chunk_rows: self.options.head_chunk_rows }
     }
 }

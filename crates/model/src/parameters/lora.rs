@@ -14,7 +14,7 @@ pub(crate) const PREFIX: &str = "base_model.model.";
 pub(crate) const LORA_A: &str = ".lora_A.weight";
 pub(crate) const LORA_B: &str = ".lora_B.weight";
 
-/// A linear layer of each decoder layer.
+/// A linear layer that may have an adapter: one of each decoder layer, or the head.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub enum LinearModule {
@@ -39,11 +39,18 @@ pub enum LinearModule {
     /// Projection back to the residual stream.
     #[serde(rename = "down_proj")]
     Down,
+    /// The head, which is one layer and belongs to no decoder layer.
+    #[serde(rename = "lm_head")]
+    Head,
 }
 
 impl LinearModule {
-    /// All of them, in the order of a layer's parameters.
-    pub const ALL: [Self; 7] = [Self::Query, Self::Key, Self::Value, Self::Output, Self::Gate, Self::Up, Self::Down];
+    /// Those of every decoder layer, in the order of its parameters.
+    pub const OF_LAYERS: [Self; 7] =
+        [Self::Query, Self::Key, Self::Value, Self::Output, Self::Gate, Self::Up, Self::Down];
+    /// All of them, the head last.
+    pub const ALL: [Self; 8] =
+        [Self::Query, Self::Key, Self::Value, Self::Output, Self::Gate, Self::Up, Self::Down, Self::Head];
 
     /// The last part of its name in every supported architecture.
     pub const fn name(self) -> &'static str {
@@ -55,37 +62,41 @@ impl LinearModule {
             Self::Gate => "gate_proj",
             Self::Up => "up_proj",
             Self::Down => "down_proj",
+            Self::Head => "lm_head",
         }
     }
 
-    /// Its parameters in a layer.
-    pub const fn of(self, layer: &LayerIds) -> LinearIds {
+    /// Its parameters in a decoder layer; `None` for the head.
+    const fn in_layer(self, layer: &mut LayerIds) -> Option<&mut LinearIds> {
         match self {
-            Self::Query => layer.query,
-            Self::Key => layer.key,
-            Self::Value => layer.value,
-            Self::Output => layer.output,
-            Self::Gate => layer.gate,
-            Self::Up => layer.up,
-            Self::Down => layer.down,
+            Self::Query => Some(&mut layer.query),
+            Self::Key => Some(&mut layer.key),
+            Self::Value => Some(&mut layer.value),
+            Self::Output => Some(&mut layer.output),
+            Self::Gate => Some(&mut layer.gate),
+            Self::Up => Some(&mut layer.up),
+            Self::Down => Some(&mut layer.down),
+            Self::Head => None,
         }
     }
+}
 
-    /// Notes that it has no adapter.
-    pub(crate) fn forget(self, layer: &mut LayerIds) {
-        self.of_mut(layer).adapter = None;
-    }
-
-    fn of_mut(self, layer: &mut LayerIds) -> &mut LinearIds {
-        match self {
-            Self::Query => &mut layer.query,
-            Self::Key => &mut layer.key,
-            Self::Value => &mut layer.value,
-            Self::Output => &mut layer.output,
-            Self::Gate => &mut layer.gate,
-            Self::Up => &mut layer.up,
-            Self::Down => &mut layer.down,
+/// Calls back with every linear layer of a model that these modules name, in the order of the adapters' parameters: decoder layer by decoder
+/// layer, then the head.
+pub(crate) fn each_linear(
+    modules: &[LinearModule],
+    ids: &mut ModelIds,
+    mut visit: impl FnMut(LinearModule, &mut LinearIds),
+) {
+    for layer in &mut ids.layers {
+        for &module in modules {
+            if let Some(linear) = module.in_layer(layer) {
+                visit(module, linear);
+            }
         }
+    }
+    if modules.contains(&LinearModule::Head) {
+        visit(LinearModule::Head, &mut ids.head);
     }
 }
 
@@ -113,7 +124,7 @@ pub struct LoraShape {
     pub rank: usize,
     /// What B A is multiplied by, times the rank.
     pub alpha: f64,
-    /// The linear layers that have an adapter, in every decoder layer: ascending, each once, at least one.
+    /// The linear layers that have an adapter, in every decoder layer where they belong to one: ascending, each once, at least one.
     pub targets: Vec<LinearModule>,
 }
 
@@ -123,23 +134,29 @@ impl LoraShape {
         self.alpha / self.rank as f64
     }
 
-    /// Refuses what no adapter of a base has: a rank of 0, or above the smaller side of a target; a scale that is no positive number.
+    /// Refuses what no adapter of a base has: a rank of 0, or above the smaller side of a target; a scale that is no positive number; the head
+    /// of a model whose embedding it is, where an adapter would change one of the two and no file could hold the merged model.
     ///
     /// # Errors
     /// The first of these fields, with its value and what is allowed.
     pub fn validate(&self, base: &[ParameterSpec], ids: &ModelIds) -> Result<(), FieldError> {
         self.validate_alone()?;
-        for module in &self.targets {
-            for layer in &ids.layers {
-                let shape = &base[module.of(layer).weight.index()].shape;
-                let most = shape[0].min(shape[1]);
-                if self.rank > most {
-                    let allowed = format!("1 to {most}, the smaller side of {module}");
-                    return Err(FieldError::new("rank", self.rank, allowed));
-                }
-            }
+        if self.targets.contains(&LinearModule::Head) && ids.is_tied() {
+            let allowed = "linear layers of the decoder: the head of this model is tied to its embedding";
+            return Err(FieldError::new("targets", LinearModule::Head, allowed));
         }
-        Ok(())
+        let mut sides = Vec::new();
+        each_linear(&self.targets, &mut ids.clone(), |module, linear| {
+            let shape = &base[linear.weight.index()].shape;
+            sides.push((module, shape[0].min(shape[1])));
+        });
+        match sides.into_iter().find(|&(_, most)| self.rank > most) {
+            Some((module, most)) => {
+                let allowed = format!("1 to {most}, the smaller side of {module}");
+                Err(FieldError::new("rank", self.rank, allowed))
+            }
+            None => Ok(()),
+        }
     }
 
     /// The same without a base.
@@ -164,21 +181,18 @@ impl LoraShape {
 
     /// Appends the adapters' parameters to those of a base, and notes them in its linear layers.
     pub(crate) fn extend(&self, specs: &mut Vec<ParameterSpec>, ids: &mut ModelIds) {
-        for layer in &mut ids.layers {
-            for &module in &self.targets {
-                let linear = module.of_mut(layer);
-                let weight = &specs[linear.weight.index()];
-                let path = weight.name.strip_suffix(".weight").unwrap_or(&weight.name).to_owned();
-                let (out, input) = (weight.shape[0], weight.shape[1]);
-                let mut push = |part: &str, shape| {
-                    let name = format!("{PREFIX}{path}{part}");
-                    specs.push(ParameterSpec { name, shape, kind: ParameterKind::Adapter });
-                    ParameterId::at(specs.len() - 1)
-                };
-                let a = push(LORA_A, vec![self.rank, input]);
-                let b = push(LORA_B, vec![out, self.rank]);
-                linear.adapter = Some(AdapterIds { a, b });
-            }
-        }
+        each_linear(&self.targets, ids, |_, linear| {
+            let weight = &specs[linear.weight.index()];
+            let path = weight.name.strip_suffix(".weight").unwrap_or(&weight.name).to_owned();
+            let (out, input) = (weight.shape[0], weight.shape[1]);
+            let mut push = |part: &str, shape| {
+                let name = format!("{PREFIX}{path}{part}");
+                specs.push(ParameterSpec { name, shape, kind: ParameterKind::Adapter });
+                ParameterId::at(specs.len() - 1)
+            };
+            let a = push(LORA_A, vec![self.rank, input]);
+            let b = push(LORA_B, vec![out, self.rank]);
+            linear.adapter = Some(AdapterIds { a, b });
+        });
     }
 }

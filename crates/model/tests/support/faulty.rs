@@ -3,8 +3,8 @@
 use candle_core::Tensor;
 use evenkeel_model::kernels::cpu::{Cpu, Matrix, Table};
 use evenkeel_model::kernels::{
-    Arrays, Attention, AttentionForward, Head, HeadInput, HeadNorm, HeadShape, Linear, RmsNorm, Rotary,
-    RotaryDirection, Rows, SwiGlu,
+    Arrays, Attention, AttentionForward, Head, HeadGradients, HeadInput, HeadInputGradients, HeadNorm, HeadShape,
+    Linear, RmsNorm, Rotary, RotaryDirection, Rows, SwiGlu,
 };
 use evenkeel_model::{Coefficients, Config, Result, Scores, Segment};
 
@@ -172,18 +172,18 @@ impl SwiGlu for Faulty {
 impl Head for Faulty {
     type Kept = <Cpu as Head>::Kept;
 
-    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
+    fn head(&self, hidden: &Matrix, input: HeadInput<'_, Matrix>) -> Result<(Scores, Self::Kept)> {
         self.0.head(hidden, input)
     }
     fn head_backward(
         &self,
         hidden: &Matrix,
-        input: HeadInput<'_>,
+        input: HeadInput<'_, Matrix>,
         scores: &Scores,
         kept: Self::Kept,
         coefficients: &Coefficients,
-        grad: Option<&mut Vec<f32>>,
-    ) -> Result<Matrix> {
-        self.0.head_backward(hidden, input, scores, kept, coefficients, grad)
+        gradients: HeadGradients<'_, Vec<f32>>,
+    ) -> Result<HeadInputGradients<Matrix>> {
+        self.0.head_backward(hidden, input, scores, kept, coefficients, gradients)
     }
 }

@@ -25,7 +25,7 @@ impl Reference {
             let scored = batch.scored(sequence);
             let rows: Vec<u32> = batch.rows()[scored.clone()].iter().map(|row| row - first as u32).collect();
             let hidden = hidden.index_select(&Tensor::new(rows, &Device::Cpu).unwrap(), 0).unwrap();
-            let head = &self.vars[self.parameters.ids().head.index()];
+            let head = &self.vars[self.parameters.ids().head.weight.index()];
             let logits = (hidden.matmul(&head.t().unwrap()).unwrap() / f64::from(temperature)).unwrap();
             let largest = logits.max_keepdim(D::Minus1).unwrap().detach();
             let shifted = logits.broadcast_sub(&largest).unwrap();

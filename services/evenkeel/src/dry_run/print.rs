@@ -126,7 +126,8 @@ fn prices(costs: &Costs) -> String {
 }
 
 fn needs(memory: &Memory) -> String {
-    let mut rows = vec![[format!("memory of {}", memory.device), gib(memory.needed_bytes)]];
+    let most = memory.phase.map(|phase| format!(", most in {phase}")).unwrap_or_default();
+    let mut rows = vec![[format!("memory of {}{most}", memory.device), gib(memory.needed_bytes)]];
     let row = |part: &Need| match part.is_activations {
         true => [format!("  {}, {} tokens", part.what, count(memory.micro_batch_tokens)), gib(part.bytes)],
         false => [format!("  {}", part.what), gib(part.bytes)],

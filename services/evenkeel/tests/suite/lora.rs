@@ -136,6 +136,21 @@ fn an_exported_adapter_begins_another_run_and_a_merged_one_is_a_model() {
 }
 
 #[test]
+fn a_head_that_is_not_the_embedding_is_trained_proven_and_exported_with_its_adapter() {
+    let dir = tempfile::tempdir().unwrap();
+    let (run, model) = (dir.path().join("run"), learned(dir.path()));
+    let mut command = lora(&run, &model);
+    command.args(["--steps", "3", "--set", "learner.lora.targets=[\"q_proj\", \"lm_head\"]"]);
+    succeed(command);
+    let lines = std::fs::read_to_string(run.join("metrics.jsonl")).unwrap();
+    let last: Value = serde_json::from_str(lines.lines().last().unwrap()).unwrap();
+    assert_eq!((&last["proof/excluded/head"], &last["proof/excluded/base"]), (&1.into(), &1.into()), "{last}");
+    let to = dir.path().join("merged");
+    succeed(evenkeel(&["export", run.to_str().unwrap(), "--merged", "--to", to.to_str().unwrap()]));
+    assert!(to.join("model.safetensors").exists() && !to.join("adapter_config.json").exists());
+}
+
+#[test]
 fn what_no_adapter_of_the_model_can_be_is_refused_before_the_run_and_the_learning_rate_is_noted() {
     let dir = tempfile::tempdir().unwrap();
     let model = written_model(dir.path());
@@ -150,7 +165,7 @@ fn what_no_adapter_of_the_model_can_be_is_refused_before_the_run_and_the_learnin
         ("learner.lora.rank=4000", "learner.lora.rank"),
         ("learner.lora.rank=0", "learner.lora.rank"),
         ("learner.lora.alpha=nan", "learner.lora.alpha"),
-        ("learner.lora.targets=[\"lm_head\"]", "learner.lora.targets"),
+        ("learner.lora.targets=[\"embed_tokens\"]", "learner.lora.targets"),
         ("learner.lora.targets=[]", "learner.lora.targets"),
         ("learner.lora.start=/nowhere", "learner.lora.start"),
     ] {

@@ -25,6 +25,7 @@ mod inputs;
 mod lora;
 mod lora_by_name;
 mod lora_vllm;
+mod memory;
 mod newcomer;
 mod not_finite;
 mod observed;

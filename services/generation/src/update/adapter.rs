@@ -14,13 +14,19 @@ use crate::pool::WeightsVersion;
 /// What the names of an adapter's tensors begin with.
 const PREFIX: &str = "base_model.model.";
 
+/// The path of the head in every supported architecture.
+const HEAD: &str = "lm_head";
+
+/// How the name of the base's head ends, which PEFT writes out beside the head's adapter.
+const BASE_LAYER: &str = ".base_layer.weight";
+
 /// The key of the base's digest in the metadata of an adapter's tensors, where the learner of this project wrote it.
 const BASE: &str = "base";
 
 /// Whether a folder holds an adapter. `limits`: those of engines that take adapters by name.
 ///
 /// # Errors
-/// One that such an engine would not take, or would not miss: of a larger rank than it was started for, or for another base.
+/// One that such an engine would not take, or would not miss: of a larger rank than it was started for, of the head, or for another base.
 pub(super) fn is_in(path: &str, limits: Option<AdapterLimits>, model: Option<&Model>) -> Result<bool, FieldError> {
     if !AdapterConfig::is_in(Path::new(path)) {
         return Ok(false);
@@ -31,6 +37,7 @@ pub(super) fn is_in(path: &str, limits: Option<AdapterLimits>, model: Option<&Mo
     let allowed = format!("at most {most}, for which an engine was started (vLLM: --max-lora-rank)");
     FieldError::ensure(config.rank <= most, "the adapter's rank", config.rank, allowed)?;
     let files = WeightFiles::read(&folder).map_err(|error| refused(path, &error, "a readable folder"))?;
+    check_head(path, &files)?;
     match model.filter(|model| !model.shapes.is_empty()) {
         Some(model) => check_base(path, &files, model).map(|()| true),
         None => Ok(true),
@@ -57,6 +64,20 @@ pub(super) fn check(path: &str, folder: &Folder, files: &WeightFiles, model: Opt
         .map_err(|(name, allowed)| refused(path, &format_args!("whose {name} is {:?}", shapes.get(&name)), &allowed))
 }
 
+/// Refuses an adapter of the head. vLLM 0.32 computes it where it samples, but not where it scores a prompt (vllm-project/vllm#51594), and ends
+/// there on a CPU: nothing could tell whether an engine has it.
+fn check_head(path: &str, files: &WeightFiles) -> Result<(), FieldError> {
+    let shapes = files.shapes().map_err(|error| refused(path, &error, "complete safetensors files"))?;
+    let head = format!("{PREFIX}{HEAD}.");
+    match shapes.into_keys().find(|name| name.starts_with(&head)) {
+        Some(name) => {
+            let allowed = "no adapter of the head: vLLM leaves it out of the log-probabilities of prompts, which prove what it has";
+            Err(FieldError::new("the adapter's tensors", name, allowed))
+        }
+        None => Ok(()),
+    }
+}
+
 /// Refuses an adapter that names another base than the engines' model by its digest. Shapes say nothing of that.
 fn check_base(path: &str, files: &WeightFiles, model: &Model) -> Result<(), FieldError> {
     for file in files.paths() {
@@ -72,7 +93,11 @@ fn check_base(path: &str, files: &WeightFiles, model: &Model) -> Result<(), Fiel
 /// The first tensor that is not as it must be, with what is allowed.
 fn compare(shapes: &TensorShapes, base: &TensorShapes, rank: u64) -> Result<(), (String, String)> {
     let mut targets = BTreeSet::new();
-    for name in shapes.keys() {
+    let head = format!("{PREFIX}{HEAD}{BASE_LAYER}");
+    for (name, shape) in shapes {
+        if *name == head && base.get(&format!("{HEAD}.weight")) == Some(shape) {
+            continue;
+        }
         let layer = [".lora_A.weight", ".lora_B.weight"].into_iter().find_map(|end| name.strip_suffix(end));
         let layer = layer.and_then(|layer| layer.strip_prefix(PREFIX));
         let weight = layer.map(|layer| format!("{layer}.weight")).filter(|weight| base.contains_key(weight));
@@ -133,6 +158,32 @@ mod tests {
         let prefixed = "base_model.model.language_model.model.layers.0.self_attn.q_proj.lora_A.weight";
         assert_eq!(refused(&[(prefixed, [2, 4])], 2).0, prefixed, "of another class of models");
         assert!(compare(&TensorShapes::new(), &base, 2).is_err());
+    }
+
+    #[test]
+    fn the_bases_head_may_lie_beside_its_adapter_as_peft_writes_it() {
+        let base = shapes(&[("lm_head.weight", [9, 4]), ("model.embed_tokens.weight", [9, 4])]);
+        let (a, b, head) = (
+            ("base_model.model.lm_head.lora_A.weight", [2, 4]),
+            ("base_model.model.lm_head.lora_B.weight", [9, 2]),
+            "base_model.model.lm_head.base_layer.weight",
+        );
+        assert_eq!(compare(&shapes(&[a, b]), &base, 2), Ok(()));
+        assert_eq!(compare(&shapes(&[a, b, (head, [9, 4])]), &base, 2), Ok(()));
+        assert_eq!(compare(&shapes(&[a, b, (head, [8, 4])]), &base, 2).unwrap_err().0, head);
+    }
+
+    #[test]
+    fn an_adapter_of_the_head_is_refused_where_engines_take_adapters_by_name() {
+        let adapter = tempfile::tempdir().unwrap();
+        std::fs::write(adapter.path().join("adapter_config.json"), r#"{"r": 2, "lora_alpha": 4}"#).unwrap();
+        let name = "base_model.model.lm_head.lora_A.weight";
+        let header = format!(r#"{{"{name}":{{"dtype":"F32","shape":[2,2],"data_offsets":[0,16]}}}}"#);
+        std::fs::write(adapter.path().join("adapter_model.safetensors"), safetensors(&header, 16)).unwrap();
+        let path = adapter.path().to_str().unwrap();
+        let error = is_in(path, Some(AdapterLimits { live: 1, rank: 8 }), None).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("the adapter's tensors is {name}")) && error.contains("vLLM"), "{error}");
+        assert_eq!(is_in(path, None, None), Ok(true), "an embedded engine computes it");
     }
 
     fn safetensors(header: &str, bytes: usize) -> Vec<u8> {

@@ -7,8 +7,12 @@ use std::fmt;
 pub enum MemoryUse {
     /// The fp32 weights.
     Weights,
+    /// The weights beside which adapters are trained.
+    FrozenWeights,
     /// The fp32 gradients.
     Gradients,
+    /// Their memory that is kept for the next update.
+    KeptGradients,
     /// The fp32 moments, on the device.
     Moments,
     /// The fp32 moments, page-locked in host memory.
@@ -33,7 +37,9 @@ impl fmt::Display for MemoryUse {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
             Self::Weights => "weights, fp32",
+            Self::FrozenWeights => "frozen weights",
             Self::Gradients => "gradients, fp32",
+            Self::KeptGradients => "gradients of further blocks, fp32, kept for the next update",
             Self::Moments => "moments, fp32",
             Self::PinnedMoments => "moments, fp32, page-locked",
             Self::ReferenceWeights => "weights of the reference, fp32",

@@ -1,6 +1,7 @@
 //! An estimate of the memory that training needs.
 
 mod advice;
+mod cpu;
 mod disk;
 mod fit;
 mod measured;
@@ -18,6 +19,7 @@ use evenkeel_model::{
 
 use crate::settings::{AttentionPath, MomentsLocation, TrainingSettings};
 pub use advice::Advice;
+pub use cpu::{CpuMemoryPlan, LargestBatch};
 pub use disk::DiskPlan;
 pub(crate) use disk::checkpoint_bytes;
 pub use fit::{Change, FirstFit};

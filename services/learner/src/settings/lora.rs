@@ -15,7 +15,8 @@ pub struct LoraSettings {
     pub rank: usize,
     /// The scale of B A times the rank. A scale that is a power of two is exact wherever it is multiplied in.
     pub alpha: f64,
-    /// The linear layers that have an adapter, in every decoder layer.
+    /// The linear layers that have an adapter: of every decoder layer, and `lm_head` where the model's head is not its embedding and the
+    /// engines are embedded ones.
     pub targets: Vec<LinearModule>,
     /// Seed of the first values of A; B begins at zero.
     pub seed: u64,
@@ -39,7 +40,7 @@ pub enum BaseType {
 
 impl Default for LoraSettings {
     fn default() -> Self {
-        let targets = LinearModule::ALL.to_vec();
+        let targets = LinearModule::OF_LAYERS.to_vec();
         Self { rank: 16, alpha: 32.0, targets, seed: 0, start: None, base_type: BaseType::F32 }
     }
 }

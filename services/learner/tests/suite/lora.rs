@@ -305,14 +305,18 @@ fn adapters_that_no_linear_layer_has_are_refused_by_their_setting() {
         (|lora| lora.alpha = f64::NAN, "lora.alpha is NaN, allowed: a finite number above 0"),
         (|lora| lora.targets.clear(), "lora.targets is empty, allowed: at least one linear layer"),
         (|lora| lora.targets.push(LinearModule::Up), "lora.targets is up_proj, allowed: each linear layer once"),
+        (
+            |lora| lora.targets.push(LinearModule::Head),
+            "lora.targets is lm_head, allowed: linear layers of the decoder: the head of this model is tied to its embedding",
+        ),
     ] {
         let mut lora = lora();
         change(&mut lora);
         let error = Learner::open(base.path(), with(lora)).err().unwrap().to_string();
         assert!(error.contains(words), "{error}");
     }
-    let error = serde_json::from_str::<LoraSettings>(r#"{"targets": ["lm_head"]}"#).unwrap_err().to_string();
-    assert!(error.contains("lm_head") && error.contains("q_proj"), "{error}");
+    let error = serde_json::from_str::<LoraSettings>(r#"{"targets": ["embed_tokens"]}"#).unwrap_err().to_string();
+    assert!(error.contains("embed_tokens") && error.contains("q_proj") && error.contains("lm_head"), "{error}");
 }
 
 /// An adapter's files with one thing wrong.
@@ -341,9 +345,13 @@ fn a_damaged_adapter_is_refused_by_the_tensor_or_field_at_fault() {
     });
     assert!(wrong.contains("is missing") || wrong.contains("is no adapter"), "{wrong}");
     let other = refused(&|all| {
+        all.insert("base_model.model.model.embed_tokens.lora_A.weight".into(), all[name].clone());
+    });
+    assert!(other.contains("embed_tokens") && other.contains("is no A or B of a linear layer"), "{other}");
+    let tied = refused(&|all| {
         all.insert("base_model.model.lm_head.lora_A.weight".into(), all[name].clone());
     });
-    assert!(other.contains("lm_head") && other.contains("is no A or B of a linear layer"), "{other}");
+    assert!(tied.contains("targets is lm_head") && tied.contains("is tied to its embedding"), "{tied}");
     let broken = refused(&|all| {
         let value = (all[name].clone() * f64::NAN).unwrap();
         all.insert(name.into(), value);

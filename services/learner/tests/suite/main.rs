@@ -7,6 +7,7 @@ mod checkpoints;
 mod episodes;
 mod lag;
 mod lora;
+mod lora_head;
 mod nccl;
 mod probe;
 mod ranks;

@@ -55,6 +55,12 @@ pub enum Incompatible {
         /// What that is.
         missing: String,
     },
+    /// Engines that take adapters by name, for a learner that trains one of the head.
+    #[error(
+        "learner.lora.targets has lm_head, and the engines take adapters by name as vLLM does, which leaves the head's out of the \
+         log-probabilities of prompts, so that no version could be proven: take lm_head out of the targets, or use embedded engines"
+    )]
+    HeadAdapter,
     /// A custom verifier that judges no custom tasks.
     #[error("data.verifiers.{name}: {endpoint} judges no custom tasks (`custom` of its status is false)")]
     Verifier {

@@ -7,8 +7,8 @@ use crate::error::Incompatible;
 /// Whether the head of a tied model has to be written out for these engines. `false` where learner or model are older and do not say.
 ///
 /// # Errors
-/// Engines that would keep the head that they were started with, or whose model is another one; engines that take no adapters, if those are
-/// trained.
+/// Engines that would keep the head that they were started with, or whose model is another one; engines that take no adapters, or none of the
+/// head, if those are trained.
 pub(super) fn is_written_out(
     learner: &LearnerGetStatusResponse,
     generation: &GenerationGetStatusResponse,
@@ -16,6 +16,9 @@ pub(super) fn is_written_out(
     if learner.trains_adapters() {
         // Only linear layers change.
         return match generation.takes_adapters {
+            true if learner.trains_an_adapter_of_the_head() && generation.max_adapters > 0 => {
+                Err(Incompatible::HeadAdapter)
+            }
             true => Ok(false),
             false => Err(Incompatible::Adapters { missing: generation.adapters_missing.clone() }),
         };
@@ -84,6 +87,19 @@ mod tests {
         assert_eq!(asked(true), Ok(false));
         let error = asked(false).unwrap_err().to_string();
         assert!(error.contains("a LoRA adapter") && error.contains("--enable-lora"), "{error}");
+    }
+
+    #[test]
+    fn engines_with_adapters_by_name_are_refused_for_a_learner_that_trains_one_of_the_head() {
+        let asked = |groups: &[&str], max_adapters| {
+            let tensor_groups = groups.iter().map(|&name| name.to_owned()).collect();
+            let learner = LearnerGetStatusResponse { tensor_groups, ..Default::default() };
+            let generation = GenerationGetStatusResponse { takes_adapters: true, max_adapters, ..Default::default() };
+            is_written_out(&learner, &generation)
+        };
+        assert_eq!(asked(&["head", "mlp", "base"], 2), Err(Incompatible::HeadAdapter));
+        assert_eq!(asked(&["head", "mlp", "base"], 0), Ok(false), "an embedded engine computes it");
+        assert_eq!(asked(&["mlp", "base"], 2), Ok(false));
     }
 
     #[test]

@@ -131,7 +131,7 @@ pub(super) async fn weights_info(State(front): State<Arc<Front>>, body: Bytes) -
         "base_model": front.settings.model_name,
         "is_lora": true,
         "lora_rank": adapters.rank,
-        "train_unembed": false,
+        "train_unembed": adapters.head,
         "train_mlp": adapters.mlp,
         "train_attn": adapters.attention,
     })))

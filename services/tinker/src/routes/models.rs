@@ -82,7 +82,7 @@ fn check(front: &Front, request: &Create) -> Result<Option<u64>, FieldError> {
     let Some(lora) = &request.lora_config else {
         return Err(FieldError::missing("lora_config", "adapters: all weights are not trained here"));
     };
-    let Adapters { rank, mlp, attention, .. } = front.adapters;
+    let Adapters { rank, mlp, attention, head } = front.adapters;
     FieldError::ensure(
         lora.rank == rank,
         "lora_config.rank",
@@ -99,7 +99,10 @@ fn check(front: &Front, request: &Create) -> Result<Option<u64>, FieldError> {
             format!("{served} (the server's setting learner.lora.targets)"),
         )?;
     }
-    if lora.train_unembed && front.settings.unembed == UnembedSetting::Refuse {
+    if head {
+        let allowed = "true: the output head has an adapter here (the server's setting learner.lora.targets)";
+        FieldError::ensure(lora.train_unembed, "lora_config.train_unembed", false, allowed)?;
+    } else if lora.train_unembed && front.settings.unembed == UnembedSetting::Refuse {
         let allowed = "false: the output head has no adapter here (or set tinker.unembed = frozen on the server, which leaves it as it is)";
         return Err(FieldError::new("lora_config.train_unembed", true, allowed));
     }

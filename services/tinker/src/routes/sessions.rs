@@ -38,7 +38,7 @@ pub(super) async fn config(State(front): State<Arc<Front>>) -> Response {
 pub(super) async fn create(State(front): State<Arc<Front>>) -> Result<Response, ApiError> {
     let id = front.begin_session().map_err(refused)?;
     let mut body = json!({"type": "create_session", "session_id": id});
-    if front.settings.unembed == UnembedSetting::Frozen {
+    if front.settings.unembed == UnembedSetting::Frozen && !front.adapters.head {
         body["warning_message"] =
             "adapters of the output head are not trained on this server, whatever train_unembed says (setting tinker.unembed)".into();
     }

@@ -1,5 +1,6 @@
 //! Log-probabilities and entropies over the vocabulary, and their gradients, a chunk of rows at a time.
 
+use candle_core::Tensor;
 use multiversion::multiversion;
 
 use super::matmul::matmul;
@@ -8,13 +9,13 @@ use super::simd::{exp, lane_sum, lane_sums, max};
 use super::view::{Store, View};
 use super::{Cpu, Matrix};
 use crate::error::Result;
-use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
+use crate::kernels::{Coefficients, Head, HeadGradients, HeadInput, HeadInputGradients, Scores, chunks};
 
 impl Head for Cpu {
     /// The logits, if they are one chunk: the second pass then needs no product for them, and as much memory.
     type Kept = Option<Matrix>;
 
-    fn head(&self, hidden: &Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
+    fn head(&self, hidden: &Matrix, input: HeadInput<'_, Matrix>) -> Result<(Scores, Self::Kept)> {
         let mut scores = Scores { logp: vec![0.0; hidden.rows()], entropy: vec![0.0; hidden.rows()] };
         let vocabulary = input.weight.dim(0)?;
         let mut kept = None;
@@ -31,52 +32,78 @@ impl Head for Cpu {
     fn head_backward(
         &self,
         hidden: &Matrix,
-        input: HeadInput<'_>,
+        input: HeadInput<'_, Matrix>,
         scores: &Scores,
         mut kept: Self::Kept,
         coefficients: &Coefficients,
-        mut grad: Option<&mut Vec<f32>>,
-    ) -> Result<Matrix> {
-        let (vocabulary, width) = input.weight.dims2()?;
-        let mut dhidden = Matrix::uninitialized(hidden.rows(), width);
+        mut gradients: HeadGradients<'_, Vec<f32>>,
+    ) -> Result<HeadInputGradients<Matrix>> {
+        let vocabulary = input.weight.dim(0)?;
+        let mut dhidden = Matrix::uninitialized(hidden.rows(), hidden.width());
+        let mut dinner = input.adapter.map(|adapter| Matrix::uninitialized(hidden.rows(), adapter.inner.width()));
         for (first, rows) in chunks(hidden.rows(), input.chunk_rows) {
             let mut logits = match kept.take() {
                 Some(kept) => kept,
                 None => logits(hidden, input, first, rows)?,
             };
             let range = first..first + rows;
-            let rows_of = RowGradients {
+            let of_rows = RowGradients {
                 targets: &input.targets[range.clone()],
                 entropy: &scores.entropy[range.clone()],
                 dlogp: &coefficients.logp[range.clone()],
                 dentropy: &coefficients.entropy[range],
                 temperature: input.temperature,
             };
-            gradients(&mut logits, vocabulary, rows_of);
+            logit_gradients(&mut logits, vocabulary, of_rows);
             let dlogits = View::rows_of(&logits, rows, vocabulary, vocabulary);
-            let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
-            if let Some(grad) = grad.as_deref_mut() {
-                matmul(grad, width, dlogits.t(), hidden, 1.0, Store::Add);
+            backward(dlogits, hidden, input.weight, first, gradients.weight.as_deref_mut(), &mut dhidden)?;
+            if let (Some(adapter), Some(dinner)) = (input.adapter, &mut dinner) {
+                backward(dlogits, adapter.inner, adapter.b, first, gradients.b.as_deref_mut(), dinner)?;
             }
-            let dhidden = &mut dhidden[first * width..];
-            with_rows(input.weight, |row, block| {
-                let store = if row > 0 { Store::Add } else { Store::Set };
-                matmul(dhidden, width, dlogits.columns(row, block.rows), block, 1.0, store);
-            })?;
         }
-        Ok(dhidden)
+        Ok(HeadInputGradients { hidden: dhidden, inner: dinner })
     }
 }
 
 /// The logits of some rows, of which there is at least one.
-fn logits(hidden: &Matrix, input: HeadInput<'_>, first: usize, rows: usize) -> Result<Matrix> {
-    let (vocabulary, width) = input.weight.dims2()?;
-    let mut logits = Matrix::uninitialized(rows, vocabulary);
-    let hidden = View::rows_of(&hidden[first * width..], rows, width, width);
-    with_rows(input.weight, |row, block| {
-        matmul(&mut logits[row..], vocabulary, hidden, block.t(), 1.0 / input.temperature, Store::Set);
-    })?;
+fn logits(hidden: &Matrix, input: HeadInput<'_, Matrix>, first: usize, rows: usize) -> Result<Matrix> {
+    let mut logits = Matrix::uninitialized(rows, input.weight.dim(0)?);
+    let factor = 1.0 / input.temperature;
+    product(&mut logits, rows_of(hidden, first, rows), input.weight, factor, Store::Set)?;
+    if let Some(adapter) = input.adapter {
+        product(&mut logits, rows_of(adapter.inner, first, rows), adapter.b, factor, Store::Add)?;
+    }
     Ok(logits)
+}
+
+/// Sets logits to x times the transpose of a weight (vocabulary, width) and a factor, or adds that.
+fn product(logits: &mut Matrix, x: View<'_>, weight: &Tensor, factor: f32, store: Store) -> Result<()> {
+    let vocabulary = logits.width();
+    with_rows(weight, |row, block| matmul(&mut logits[row..], vocabulary, x, block.t(), factor, store))
+}
+
+/// From the gradient of some rows' logits: sets theirs of x, from row `first` on, and adds the weight's.
+fn backward(
+    dlogits: View<'_>,
+    x: &Matrix,
+    weight: &Tensor,
+    first: usize,
+    sum: Option<&mut Vec<f32>>,
+    dx: &mut Matrix,
+) -> Result<()> {
+    let width = x.width();
+    if let Some(sum) = sum {
+        matmul(sum, width, dlogits.t(), rows_of(x, first, dlogits.rows), 1.0, Store::Add);
+    }
+    let dx = &mut dx[first * width..];
+    with_rows(weight, |row, block| {
+        let store = if row > 0 { Store::Add } else { Store::Set };
+        matmul(dx, width, dlogits.columns(row, block.rows), block, 1.0, store);
+    })
+}
+
+fn rows_of(x: &Matrix, first: usize, rows: usize) -> View<'_> {
+    View::rows_of(&x[first * x.width()..], rows, x.width(), x.width())
 }
 
 /// With m the largest logit and S the sum of e^(z - m): ln p = z - m - ln S and H = ln S - sum e^(z - m) (z - m) / S.
@@ -105,7 +132,7 @@ struct RowGradients<'a> {
 
 /// Replaces logits by d loss / d logits (before division by the temperature).
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512dq+avx512bw+avx2+fma", "x86_64+avx2+fma"))]
-fn gradients(logits: &mut [f32], vocabulary: usize, rows: RowGradients<'_>) {
+fn logit_gradients(logits: &mut [f32], vocabulary: usize, rows: RowGradients<'_>) {
     let inverse_temperature = 1.0 / rows.temperature;
     for (i, row) in logits.chunks_exact_mut(vocabulary).enumerate() {
         let (a, b) = (rows.dlogp[i] * inverse_temperature, rows.dentropy[i] * inverse_temperature);

@@ -43,7 +43,7 @@ pub(super) fn matmul(c: &mut [f32], c_stride: usize, a: View<'_>, b: View<'_>, a
 }
 
 /// Whether products of any number of rows are as fast with a weight (out, in) that is stored row by row as with one that is not.
-pub(crate) fn reads_weights_by_rows() -> bool {
+pub fn reads_weights_by_rows() -> bool {
     #[cfg(target_arch = "x86_64")]
     return wide::is_supported();
     #[cfg(not(target_arch = "x86_64"))]

@@ -29,7 +29,17 @@ impl Matrix {
             // The smallest that fits, unless it is so large that a small matrix would waste it.
             let fits = |b: &Vec<f32>| b.len() >= length && b.len() / 4 <= length;
             let best = free.iter().enumerate().filter(|(_, b)| fits(b)).min_by_key(|(_, b)| b.len());
-            best.map(|(at, _)| at).map(|at| free.swap_remove(at))
+            if let Some((at, _)) = best {
+                return Some(free.swap_remove(at));
+            }
+            // One that a shorter batch has left for the same purpose makes room: otherwise each batch that is longer than all before it would
+            // add its activations to those that are kept.
+            let is_outgrown = |b: &Vec<f32>| b.len() < length && b.len() >= length / 2;
+            let outgrown = free.iter().enumerate().filter(|(_, b)| is_outgrown(b)).min_by_key(|(_, b)| b.len());
+            if let Some((at, _)) = outgrown {
+                free.swap_remove(at);
+            }
+            None
         });
         Self { buffer: recycled.unwrap_or_else(|| vec![0.0; length]), rows, width }
     }
@@ -111,6 +121,15 @@ mod tests {
     fn a_dropped_matrix_lends_its_memory_to_the_next_of_its_size() {
         let address = Matrix::zeros(10, 7).as_ptr();
         assert_eq!(Matrix::uninitialized(7, 9).as_ptr(), address);
+    }
+
+    #[test]
+    fn matrices_that_grow_leave_no_shorter_ones_behind() {
+        for rows in 100..200 {
+            let _held = [Matrix::zeros(rows, 8), Matrix::zeros(rows, 8), Matrix::zeros(rows, 24)];
+        }
+        let kept = FREE.with_borrow(|free| free.iter().map(Vec::len).sum::<usize>());
+        assert!(kept <= 200 * (8 + 8 + 24), "{kept}");
     }
 
     #[test]

@@ -20,7 +20,7 @@ mod view;
 mod wide;
 
 pub use cached_attention::Cache;
-pub(crate) use matmul::reads_weights_by_rows;
+pub use matmul::reads_weights_by_rows;
 pub use matrix::Matrix;
 pub use rotary::Table;
 

@@ -72,7 +72,7 @@ mod tests {
 
     use super::*;
     use crate::kernels::cpu::{Cpu, Matrix};
-    use crate::kernels::{Coefficients, Head, HeadInput, Linear, Rows};
+    use crate::kernels::{Coefficients, Head, HeadGradients, HeadInput, Linear, Rows};
 
     /// Values of bf16 without a pattern, from -1 to 1.
     fn values(count: usize, seed: usize) -> Vec<f32> {
@@ -121,11 +121,12 @@ mod tests {
         let [wide, narrow] = weights(vocabulary, width);
         let (hidden, targets) = (matrix(rows, width, 1), [0, 3, 1699, 512, 511]);
         let of = |weight: &Tensor, chunk_rows: usize| {
-            let input = HeadInput { weight, targets: &targets, temperature: 0.7, chunk_rows };
+            let input = HeadInput { weight, adapter: None, targets: &targets, temperature: 0.7, chunk_rows };
             let (scores, kept) = cpu.head(&hidden, input).unwrap();
             let coefficients = Coefficients { logp: vec![0.5; rows], entropy: vec![-0.1; rows] };
-            let dhidden = cpu.head_backward(&hidden, input, &scores, kept, &coefficients, None).unwrap();
-            [bits(&scores.logp), bits(&scores.entropy), bits(&dhidden)]
+            let none = HeadGradients { weight: None, b: None };
+            let gradients = cpu.head_backward(&hidden, input, &scores, kept, &coefficients, none).unwrap();
+            [bits(&scores.logp), bits(&scores.entropy), bits(&gradients.hidden)]
         };
         for chunk_rows in [2, 64] {
             assert_eq!(of(&narrow, chunk_rows), of(&wide, chunk_rows), "{chunk_rows}");

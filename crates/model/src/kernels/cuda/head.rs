@@ -5,7 +5,7 @@ use evenkeel_kernels::{Logits, Operand, Pointer, Product, Type, logit_gradients,
 use super::matrix::floats;
 use super::{Cuda, Device, Gradient, Matrix};
 use crate::error::Result;
-use crate::kernels::{Coefficients, Head, HeadInput, Scores, chunks};
+use crate::kernels::{Coefficients, Head, HeadGradients, HeadInput, HeadInputGradients, Scores, chunks};
 
 /// What the backward pass needs of the forward pass.
 pub struct Kept<M> {
@@ -25,9 +25,10 @@ impl<M> Kept<M> {
     }
 }
 
-/// The weight in the compute type, the ids, and memory for the logits of a chunk.
+/// The weight, and B of an adapter, in the compute type; the ids, and memory for the logits of a chunk.
 struct Chunks<M> {
     weight: super::Weight<M>,
+    b: Option<super::Weight<M>>,
     targets: Matrix<M>,
     logits: Matrix<M>,
 }
@@ -35,7 +36,7 @@ struct Chunks<M> {
 impl<D: Device> Head for Cuda<D> {
     type Kept = Kept<D::Memory>;
 
-    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_>) -> Result<(Scores, Self::Kept)> {
+    fn head(&self, hidden: &Self::Matrix, input: HeadInput<'_, Self::Matrix>) -> Result<(Scores, Self::Kept)> {
         let all = self.chunks_of(hidden, input)?;
         let scores = self.blank_of(Type::F32, 2, hidden.rows())?;
         let kept = Kept { scores, log_sum: self.blank_of(Type::F32, hidden.rows(), 1)? };
@@ -54,17 +55,18 @@ impl<D: Device> Head for Cuda<D> {
     fn head_backward(
         &self,
         hidden: &Self::Matrix,
-        input: HeadInput<'_>,
+        input: HeadInput<'_, Self::Matrix>,
         _scores: &Scores,
         kept: Self::Kept,
         coefficients: &Coefficients,
-        mut grad: Option<&mut Gradient<D::Memory>>,
-    ) -> Result<Self::Matrix> {
+        gradients: HeadGradients<'_, Gradient<D::Memory>>,
+    ) -> Result<HeadInputGradients<Self::Matrix>> {
         let all = self.chunks_of(hidden, input)?;
         let dlogp = self.column(self.upload_floats(&coefficients.logp)?, hidden.rows());
         let dentropy = self.column(self.upload_floats(&coefficients.entropy)?, hidden.rows());
-        let (width, vocabulary) = (hidden.width(), all.logits.width());
-        let dhidden = self.blank(hidden.rows(), width)?;
+        let vocabulary = all.logits.width();
+        let dhidden = self.blank(hidden.rows(), hidden.width())?;
+        let dinner = input.adapter.map(|adapter| self.blank(hidden.rows(), adapter.inner.width())).transpose()?;
         // In fp32 gradients replace the logits.
         let narrow = match self.kind {
             Type::F32 => None,
@@ -78,21 +80,33 @@ impl<D: Device> Head for Cuda<D> {
             let to = (self.kind, dlogits.at());
             self.run(logit_gradients(self.device.properties(), logits, [log_sum, entropy], coefficients, to))?;
             let from = (dlogits.operand(0), vocabulary);
-            if let Some(grad) = grad.as_deref_mut() {
-                self.add_weight_gradient(rows, from, (hidden.operand(first), width), grad)?;
+            let of_weight = (hidden, &all.weight, gradients.weight.as_deref(), &dhidden);
+            let of_adapter = input.adapter.zip(all.b.as_ref()).zip(dinner.as_ref());
+            let of_adapter =
+                of_adapter.map(|((adapter, b), dinner)| (adapter.inner, b, gradients.b.as_deref(), dinner));
+            for (x, weight, sum, dx) in std::iter::once(of_weight).chain(of_adapter) {
+                let width = x.width();
+                if let Some(sum) = sum {
+                    self.add_weight_gradient(rows, from, (x.operand(first), width), sum)?;
+                }
+                let weight = Operand::rows(weight.at, self.kind, width);
+                self.multiply(Product::new([rows, vocabulary, width], dlogits.operand(0), weight, dx.operand(first)))?;
             }
-            let weight = Operand::rows(all.weight.at, self.kind, width);
-            self.multiply(Product::new([rows, vocabulary, width], dlogits.operand(0), weight, dhidden.operand(first)))?;
         }
-        Ok(dhidden)
+        Ok(HeadInputGradients { hidden: dhidden, inner: dinner })
     }
 }
 
 impl<D: Device> Cuda<D> {
-    fn chunks_of(&self, hidden: &Matrix<D::Memory>, input: HeadInput<'_>) -> Result<Chunks<D::Memory>> {
+    fn chunks_of(
+        &self,
+        hidden: &Matrix<D::Memory>,
+        input: HeadInput<'_, Matrix<D::Memory>>,
+    ) -> Result<Chunks<D::Memory>> {
         let rows = input.chunk_rows.min(hidden.rows());
         Ok(Chunks {
             weight: self.weight(input.weight)?,
+            b: input.adapter.map(|adapter| self.weight(adapter.b)).transpose()?,
             targets: self.column(self.upload_ids(input.targets)?, hidden.rows()),
             logits: self.blank_of(Type::F32, rows, input.weight.dim(0)?)?,
         })
@@ -103,18 +117,24 @@ impl<D: Device> Cuda<D> {
         Matrix::new(self.device.address(&memory), memory, Type::F32, [rows, 1])
     }
 
-    /// Launches the product for the logits of a chunk.
+    /// Launches the products for the logits of a chunk.
     fn logits(
         &self,
         hidden: &Matrix<D::Memory>,
         all: &Chunks<D::Memory>,
-        input: HeadInput<'_>,
+        input: HeadInput<'_, Matrix<D::Memory>>,
         (first, rows): (usize, usize),
     ) -> Result<Logits> {
         let vocabulary = all.logits.width();
         let weight = Operand::rows(all.weight.at, self.kind, hidden.width()).t();
         let sizes = [rows, hidden.width(), vocabulary];
         self.multiply(Product::new(sizes, hidden.operand(first), weight, all.logits.operand(0)))?;
+        if let (Some(adapter), Some(b)) = (input.adapter, &all.b) {
+            let rank = adapter.inner.width();
+            let b = Operand::rows(b.at, self.kind, rank).t();
+            let more = Product::new([rows, rank, vocabulary], adapter.inner.operand(first), b, all.logits.operand(0));
+            self.multiply(more.plus(all.logits.at()))?;
+        }
         Ok(Logits {
             logits: all.logits.at(),
             targets: all.targets.row(first),

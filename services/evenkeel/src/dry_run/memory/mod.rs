@@ -1,28 +1,24 @@
-//! Memory of the learner and of the embedded engine compared with what the machine has: on a GPU the learner's own plan, on a CPU an
-//! estimate.
+//! Memory of the learner and of the embedded engine by the learner's own plan, compared with what the machine has.
 
 mod check;
+mod engine;
 
 use std::process::Command;
 
 use evenkeel_files::available_memory;
-use evenkeel_learner::{ComputeType, MemoryPart, MemoryPlan, MemoryUse};
-use evenkeel_model::{Config, ModelError, Recompute};
+use evenkeel_learner::{CpuMemoryPlan, LargestBatch, MemoryPart, MemoryPlan, MemoryUse};
+use evenkeel_model::{Config, ModelError};
 use evenkeel_orchestrator::EnginesWhileTraining;
 use serde::Serialize;
 
-use super::cost::cache_bytes_a_token;
-use super::model::{parameters, trained};
+use super::model::trained;
 use super::sets::DataFacts;
 use crate::recipe::Recipe;
 pub(super) use check::check;
+use engine::EngineMemory;
 
-/// Weights and two moments in fp32.
-const STATE_BYTES: u64 = 12;
-/// A gradient in fp32.
-const GRADIENT_BYTES: u64 = 4;
-/// What a step of several updates keeps of weights and moments until it is complete.
-const COPY_BYTES: u64 = 12;
+/// The program, its threads and what it has read besides the model: seen with the recipes that come with it.
+const PROGRAM: u64 = 80 << 20;
 /// What the samples of a step take, by its name in the table.
 const BATCH: &str = "the batch";
 /// What an engine keeps of a GPU while it sleeps, for its context and libraries: an estimate.
@@ -33,6 +29,8 @@ const ASLEEP: u64 = 2 << 30;
 pub(super) struct Memory {
     /// `cpu`, `cuda` or `cuda:N`.
     pub(super) device: String,
+    /// On a CPU: what the run does when it needs the most.
+    pub(super) phase: Option<&'static str>,
     /// Tokens of the largest micro-batch whose gradient is summed: scoring keeps no activations.
     pub(super) micro_batch_tokens: u64,
     /// What the device holds at a time.
@@ -77,59 +75,49 @@ fn need(what: impl Into<String>, bytes: u64) -> Need {
 /// The memory that a recipe takes.
 pub(super) fn of_run(recipe: &Recipe, config: &Config, data: &DataFacts) -> Memory {
     let compute = &recipe.learner.compute;
-    let longest = data.longest_tokens() + u64::from(recipe.sampling.max_tokens);
     let size = |tokens: u64| usize::try_from(tokens).unwrap_or(usize::MAX);
-    let micro_batch_tokens = compute.most_gradient_tokens(size(data.longest_tokens()), size(longest)) as u64;
+    let prompt = data.longest_tokens();
+    let longest = prompt + u64::from(recipe.sampling.max_tokens);
+    let batch = LargestBatch::of(&recipe.learner, size(prompt), size(longest));
     let mut memory = Memory {
         device: compute.device.clone(),
-        micro_batch_tokens,
+        phase: None,
+        micro_batch_tokens: batch.tokens as u64,
         parts: Vec::new(),
         needed_bytes: 0,
         available_bytes: None,
-        host_parts: beside(recipe, config, longest),
+        host_parts: Vec::new(),
         host_available_bytes: available_memory(),
         resident_bytes: None,
         plan: None,
         planned_for: None,
     };
+    let samples = batch_of_samples(recipe, longest);
+    let engine = recipe.generation.endpoints.is_empty().then(|| EngineMemory::of(recipe, config, data));
     match compute.device == "cpu" {
-        true => memory.on_cpu(recipe, config),
-        false => memory.on_gpu(recipe, config, longest),
+        true => memory.on_cpu(recipe, config, batch, samples, engine),
+        false => {
+            memory.host_parts.push(samples);
+            memory.host_parts.extend(engine.into_iter().flat_map(|engine| engine.while_training()));
+            memory.on_gpu(recipe, config, longest);
+        }
     }
     memory.needed_bytes = memory.parts.iter().map(|part| part.bytes).sum();
     memory
 }
 
-/// The batch, and the embedded engine: in host memory wherever the learner computes.
-fn beside(recipe: &Recipe, config: &Config, longest: u64) -> Vec<Need> {
+/// What the samples of a step take, in host memory wherever the learner computes.
+fn batch_of_samples(recipe: &Recipe, longest: u64) -> Need {
     let sampling = &recipe.sampling;
     let tokens = u64::from(sampling.prompts_per_step) * u64::from(sampling.group_size) * longest;
     let has_reference = recipe.learner.objective.kl_coefficient > 0.0;
     // What arrives, and what passes work on: see docs/learner.md.
-    let mut parts = vec![need(BATCH, tokens * (9 + if has_reference { 17 } else { 13 }))];
-    if recipe.generation.endpoints.is_empty() {
-        let cache = recipe.engine.kv_cache_tokens as u64 * cache_bytes_a_token(config, 4);
-        let weights = if shares_base(recipe) {
-            // Adapters, and a tied head by its columns.
-            let head = if config.tie_word_embeddings { config.vocab_size * config.hidden_size } else { 0 };
-            trained(&recipe.learner, config) + head as u64
-        } else {
-            parameters(config)
-        };
-        parts.push(need("embedded engine", 4 * weights + cache));
-    }
-    parts
+    need(BATCH, tokens * (9 + if has_reference { 17 } else { 13 }))
 }
 
 /// Whether an engine of the recipe sleeps on the learner's GPU while it trains.
 fn shares_its_gpu(recipe: &Recipe) -> bool {
     recipe.sampling.engines_while_training != EnginesWhileTraining::Awake && !recipe.generation.endpoints.is_empty()
-}
-
-/// Whether learner and embedded engine have one base between them.
-fn shares_base(recipe: &Recipe) -> bool {
-    let compute = &recipe.learner.compute;
-    recipe.learner.lora.is_some() && compute.device == "cpu" && compute.dtype == ComputeType::F32
 }
 
 impl Memory {
@@ -148,59 +136,35 @@ impl Memory {
         (self.plan, self.planned_for) = (Some(plan), Some((config.clone(), longest)));
     }
 
-    fn on_cpu(&mut self, recipe: &Recipe, config: &Config) {
-        let (learner, compute) = (&recipe.learner, &recipe.learner.compute);
-        let (all, parameters) = (parameters(config), trained(learner, config));
-        let at_once = compute.resolved_threads() as u64;
-        let type_bytes = if compute.dtype == ComputeType::F32 { 4 } else { 2 };
-        let layer = layer_values(config);
-        let values = match compute.recompute {
-            // The input of each layer, and everything of the layer that is recomputed.
-            Recompute::Full => (config.num_layers * config.hidden_size) as u64 + layer,
-            Recompute::Selective => config.num_layers as u64 * (layer - cheap_values(config)),
-            Recompute::None => config.num_layers as u64 * layer,
-        };
-        let tokens = self.micro_batch_tokens;
-        // Logits and their gradient in fp32.
-        let logits = (compute.head_chunk_rows as u64).min(tokens) * config.vocab_size as u64 * 8;
-        self.parts = match &learner.lora {
-            None => vec![need("weights and moments", STATE_BYTES * parameters)],
-            Some(_) => vec![need("frozen weights, and adapters with moments", 4 * all + STATE_BYTES * parameters)],
-        };
-        if !learner.is_single_update() {
-            self.parts.push(need("old weights and moments until a step is complete", COPY_BYTES * parameters));
-        }
-        if learner.objective.kl_coefficient > 0.0 {
-            self.parts.push(need("reference of the KL term", 4 * parameters));
-        }
-        let activations = need("activations", at_once * tokens * values * type_bytes);
-        self.parts.push(Need { is_activations: true, ..activations });
-        self.parts.push(need("logits", at_once * logits));
-        self.parts.append(&mut self.host_parts);
+    /// A step has activations and all gradients; an evaluation has neither, but may have more samples at a time.
+    fn on_cpu(
+        &mut self,
+        recipe: &Recipe,
+        config: &Config,
+        batch: LargestBatch,
+        samples: Need,
+        engine: Option<EngineMemory>,
+    ) {
+        let learner = &recipe.learner;
         self.available_bytes = self.host_available_bytes;
-        let others: u64 = self.parts.iter().map(|part| part.bytes).sum();
-        let free = self.available_bytes.map(|available| available.saturating_sub(others));
-        let gradients = compute.gradients_at_once(usize::try_from(parameters).unwrap_or(usize::MAX), free) as u64;
-        let bytes = gradients * GRADIENT_BYTES * parameters;
-        self.parts.insert(1, need(format!("gradients, {gradients} at a time"), bytes));
-        if config.tie_word_embeddings && learner.lora.is_none() {
-            // Summed apart from the head in each block that a thread has begun.
-            let embedding = GRADIENT_BYTES * (config.vocab_size * config.hidden_size) as u64;
-            self.parts.insert(2, need("gradients of the tied embedding", at_once.min(gradients) * embedding));
+        let parameters = usize::try_from(trained(learner, config)).unwrap_or(usize::MAX);
+        let gradients = learner.compute.gradients_at_once(parameters, self.available_bytes);
+        // Adapters that this model cannot have are refused elsewhere.
+        let Ok(plan) = CpuMemoryPlan::of(config, learner, batch, gradients) else { return };
+        let mut step: Vec<_> = plan.parts.iter().map(Need::from).chain([samples]).collect();
+        let mut evaluation: Vec<_> = plan.parts.iter().filter(|part| part.stays).map(Need::from).collect();
+        if let Some(engine) = engine {
+            step.extend(engine.while_training());
+            evaluation.extend(engine.while_evaluating());
         }
+        let total = |parts: &[Need]| parts.iter().map(|part| part.bytes).sum::<u64>();
+        let (phase, mut parts) = match total(&evaluation) > total(&step) {
+            true => ("evaluation", evaluation),
+            false => ("a step", step),
+        };
+        parts.push(need("the program", PROGRAM));
+        (self.phase, self.parts) = (Some(phase), parts);
     }
-}
-
-/// Values that a layer keeps for its backward pass, for each token: two norms, queries, keys and values before and after rotation, the
-/// output of attention, both residual sums, and three times the width of the feed-forward block.
-fn layer_values(config: &Config) -> u64 {
-    let (hidden, query, kv) = (config.hidden_size, config.query_width(), config.kv_width());
-    (4 * hidden + (query + 2 * kv) + (query + kv) + query + 3 * config.intermediate_size) as u64
-}
-
-/// Those of them that norms and the gated activation make.
-fn cheap_values(config: &Config) -> u64 {
-    (2 * config.hidden_size + config.query_width() + config.kv_width() + config.intermediate_size) as u64
 }
 
 /// The memory of a GPU as its driver's tool says; `None` where there is no such tool.
@@ -252,15 +216,17 @@ mod tests {
     fn on_a_cpu_there_are_four_gradients_for_one_thread_and_activations_are_those_of_the_micro_batches_at_once() {
         let of = |set: &[&str]| memory(SMALL, &small(), &[&ON_CPU[..], &["learner.compute.threads=1"], set].concat());
         let kept = of(&["learner.compute.micro_batch_tokens=32768"]);
-        assert_eq!(bytes_of(&kept, "weights and moments"), 12 * 1_720_574_976);
-        assert_eq!(bytes_of(&kept, "gradients, 4 at a time"), 4 * 4 * 1_720_574_976);
+        let of_gradients = |memory: &Memory| bytes_of(memory, "gradients");
+        assert_eq!(bytes_of(&kept, "weights, fp32") + bytes_of(&kept, "moments"), 12 * 1_720_574_976);
+        let embedding = 4 * (small().vocab_size * small().hidden_size) as u64;
+        assert_eq!(of_gradients(&kept), 4 * 4 * 1_720_574_976 + embedding);
         assert_eq!(kept.micro_batch_tokens, 8192, "a sequence is never split");
         let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
         let of_activations = |memory: &Memory| gib(bytes_of(memory, "activations"));
         assert!((27.0..38.0).contains(&of_activations(&kept)), "{}", of_activations(&kept));
         let full = of(&["learner.compute.recompute=full"]);
-        assert!((1.7..3.5).contains(&of_activations(&full)), "{}", of_activations(&full));
+        assert!((4.0..5.0).contains(&of_activations(&full)), "{}", of_activations(&full));
         let one = of(&["learner.compute.gradient_blocks=1"]);
-        assert_eq!(bytes_of(&one, "gradients, 1 at a time"), 4 * 1_720_574_976);
+        assert_eq!(of_gradients(&one), 4 * 1_720_574_976 + embedding);
     }
 }

@@ -169,6 +169,7 @@ impl Training {
         started: Instant,
     ) -> Result<TrainReport, Abort> {
         learner.take_work();
+        calls.scoring.make_room();
         let mut groups = Vec::new();
         let done = match header.kind() {
             TrainKind::Supervised => self.supervised(learner, header, calls, started),
