@@ -259,7 +259,8 @@ impl TurnRenderer {
             roles.push(true);
         }
         let mut kept = self;
-        if settings.is_agent {
+        // A template that knows no tools leaves calls out: there is nothing behind which a result could stand.
+        if settings.is_agent && (kept.tools_in == ToolsIn::SystemPrompt || kept.mentions("tools")) {
             kept.called = match kept.turn_before(false, &prompt, settings) {
                 Ok(called) => Some(called),
                 // What is to become of earlier turns is for the settings to say.
